@@ -1,6 +1,5 @@
 /* Cholesky's factor of a matrix that a team, or each rank, has. */
-#ifndef BX_EIGEN_CHOLESKY_H
-#define BX_EIGEN_CHOLESKY_H
+#pragma once
 
 #include "solver.h"
 
@@ -9,5 +8,3 @@
  * and zpotrf.  Returns INFO, above 0 if the matrix is not positive definite.  Collective over the
  * team. */
 int bx_cholesky_factor(bx_problem *p);
-
-#endif

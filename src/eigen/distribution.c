@@ -56,8 +56,8 @@ static void leave_grid(bx_distribution *d)
     Cfree_blacs_system_handle(d->handle);
 }
 #else
-static void enter_grid(bx_distribution *d) { (void)d; }
-static void leave_grid(bx_distribution *d) { (void)d; }
+static void enter_grid(bx_distribution *d) {}
+static void leave_grid(bx_distribution *d) {}
 #endif
 
 bx_distribution *bx_distribution_create_blocks(MPI_Comm team, int n, int block, int grid_rows)

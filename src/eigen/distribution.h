@@ -1,7 +1,6 @@
 /* Which entries of a matrix a rank of a team has: blocks dealt over a grid of ranks, as in
  * ScaLAPACK, or whole columns. */
-#ifndef BX_EIGEN_DISTRIBUTION_H
-#define BX_EIGEN_DISTRIBUTION_H
+#pragma once
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ int bx_distribution_block(int n, int places, int largest);
 /* Writes the rows that a place of the grid has to row[n], or its columns; returns their number.
  * Local. */
 int bx_distribution_deal(int n, int block, int place, int places, int *row);
-
-#endif

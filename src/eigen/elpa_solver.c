@@ -64,26 +64,17 @@ void bx_elpa_name_library(void) {}
 
 bool bx_elpa_applicable(const bx_problem *p, char *why, size_t why_size)
 {
-    (void)p;
     snprintf(why, why_size, "not built with ELPA");
     return false;
 }
 
-void *bx_elpa_create_one_stage(const bx_problem *p)
-{
-    (void)p;
-    return NULL;
-}
+void *bx_elpa_create_one_stage(const bx_problem *p) { return NULL; }
 
 void *bx_elpa_create_two_stage(const bx_problem *p) { return bx_elpa_create_one_stage(p); }
 
-int bx_elpa_solve(void *self, bx_problem *p)
-{
-    (void)self, (void)p;
-    return -1;
-}
+int bx_elpa_solve(void *self, bx_problem *p) { return -1; }
 
-void bx_elpa_free(void *self) { (void)self; }
+void bx_elpa_free(void *self) {}
 #endif
 
 /* The back transformation (elpa2_trans_ev_tridi_to_band_template.F90) gives a row of the grid at

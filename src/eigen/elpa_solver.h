@@ -1,6 +1,5 @@
 /* ELPA's solvers, where the kernels are built with it. */
-#ifndef BX_EIGEN_ELPA_SOLVER_H
-#define BX_EIGEN_ELPA_SOLVER_H
+#pragma once
 
 #include "solver.h"
 
@@ -14,5 +13,3 @@ void *bx_elpa_create_one_stage(const bx_problem *p);
 void *bx_elpa_create_two_stage(const bx_problem *p);
 int bx_elpa_solve(void *self, bx_problem *p);
 void bx_elpa_free(void *self);
-
-#endif

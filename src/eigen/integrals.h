@@ -1,6 +1,5 @@
 /* CRYSTAL's integral phase: work that needs no messages, whose cost differs from task to task. */
-#ifndef BX_EIGEN_INTEGRALS_H
-#define BX_EIGEN_INTEGRALS_H
+#pragma once
 
 /* Computes the integrals of this rank for a matrix, tasks rank, rank + ranks, ... of n, to
  * values[n]: Boys' function F0 of four-centre integrals, by the midpoint rule.  Arguments differ
@@ -11,5 +10,3 @@ void bx_integrals_run(int n, int matrix, int rank, int ranks, double *values);
 double bx_integrals_error(int n, int matrix, int rank, int ranks, const double *values);
 /* Returns the work of the busiest rank over the mean, from the tasks' known costs.  Local. */
 double bx_integrals_imbalance(int n, int ranks);
-
-#endif

@@ -427,7 +427,6 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     team *t = team_of(s, method);
     double orthogonality = solver_of(method)->orthogonality;
     double error = 0, complete = 0, eigenvalues = 0, products = 0, integrals = 0;
-    (void)point;
     for (int k = 0; k < t->count; k++) {
         bx_problem *p = &t->problems[k];
         double mine;
@@ -504,26 +503,16 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
 
 static void begin(void *address, size_t method, size_t point)
 {
-    (void)point;
     open_solver(address, method, BX_TOUCHED);
 }
 
-static void prepare(void *address, size_t method, size_t point)
-{
-    (void)point;
-    fill(address, method);
-}
+static void prepare(void *address, size_t method, size_t point) { fill(address, method); }
 
-static void step(void *address, size_t method, size_t point)
-{
-    (void)point;
-    solve_all(address, method);
-}
+static void step(void *address, size_t method, size_t point) { solve_all(address, method); }
 
 static void end(void *address, size_t method, size_t point, int64_t steps,
                 bx_verification *verification)
 {
-    (void)point, (void)steps, (void)verification;
     close_solver(address, method);
 }
 
@@ -531,7 +520,6 @@ static void end(void *address, size_t method, size_t point, int64_t steps,
 static double items(void *address, size_t method, size_t point)
 {
     const state *s = address;
-    (void)point;
     return solver_of(method)->alone ? 1 : s->kpoints;
 }
 
@@ -540,7 +528,6 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     /* of the reduction to a tridiagonal matrix and the vectors back from it */
     static const double OPERATIONS = 10.0 / 3;
     const state *s = address;
-    (void)point;
     double time = bx_metrics_value(list, "time"), ratio = bx_metrics_value(list, "ratio_dsyevd");
     double cube = pow(s->size, 3) * (s->parts == 2 ? 4 : 1);
     if (!s->aimpro && !s->crystal)

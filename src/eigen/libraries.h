@@ -1,7 +1,6 @@
 /* BLAS, LAPACK, BLACS, PBLAS and ScaLAPACK, as C sees them.  Complex numbers are pairs of doubles.
  * Fortran wants the lengths of texts at the end. */
-#ifndef BX_EIGEN_LIBRARIES_H
-#define BX_EIGEN_LIBRARIES_H
+#pragma once
 
 #include <mpi.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ void pzheevx_(const char *jobz, const char *range, const char *uplo, const int *
 #undef BX_WHOLE
 #undef BX_VECTORS
 #undef BX_RANGE
-
-#endif

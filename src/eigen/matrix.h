@@ -4,8 +4,7 @@
  * A_ij = c(|i-j|) - c(i+j), with c(m) = sum_k d_k cos(pi m k/(n+1))/(n+1), i, j, k from 1.  A
  * complex one is D A D^H, with D_ii a number of modulus 1.  Complex numbers are pairs of doubles.
  */
-#ifndef BX_EIGEN_MATRIX_H
-#define BX_EIGEN_MATRIX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ void bx_matrix_fill(const bx_matrix *m, int rows, const int *row, int column, do
  * vectors are turned by the same orthogonal matrix, so that they stay orthogonal and each is wrong
  * by about `error`. */
 void bx_matrix_vector(const bx_matrix *m, int j, double error, double *vector);
-
-#endif

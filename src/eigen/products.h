@@ -1,6 +1,5 @@
 /* The products of AIMPRO's steps of direct inversion in the iterative subspace (DIIS), by PBLAS. */
-#ifndef BX_EIGEN_PRODUCTS_H
-#define BX_EIGEN_PRODUCTS_H
+#pragma once
 
 #include "solver.h"
 
@@ -31,5 +30,3 @@ double bx_products_level(double level, double *sum);
  * n |A| eps, on every rank.  Collective over the team. */
 double bx_products_error(const bx_products *s, const bx_problem *p, const bx_matrix *density,
                          const bx_matrix *energies);
-
-#endif

@@ -1,7 +1,6 @@
 /* The workspace of ScaLAPACK's eigensolvers: what their query asks for, and slack, as some ask for
  * too little where the matrix has fewer rows than the grid has blocks. */
-#ifndef BX_EIGEN_SCALAPACK_H
-#define BX_EIGEN_SCALAPACK_H
+#pragma once
 
 #include "libraries.h"
 #include "solver.h"
@@ -22,5 +21,3 @@ typedef int bx_scalapack_call(bx_scalapack *w, bx_problem *p);
  * Collective over the team. */
 void *bx_scalapack_create(const bx_problem *p, bx_scalapack_call *call, size_t extra);
 void bx_scalapack_free(void *workspace);
-
-#endif

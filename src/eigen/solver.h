@@ -1,6 +1,5 @@
 /* A method: one file method_NAME.c, and one line in eigen.def. */
-#ifndef BX_EIGEN_SOLVER_H
-#define BX_EIGEN_SOLVER_H
+#pragma once
 
 #include "bx.h"
 #include "distribution.h"
@@ -69,5 +68,3 @@ extern const int bx_solver_count;
 /* Counts `count` doubles of workspace and returns them, NULL where they are only counted; the
  * caller frees them.  Local. */
 double *bx_solver_workspace(const bx_problem *p, size_t count);
-
-#endif

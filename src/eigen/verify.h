@@ -1,7 +1,6 @@
 /* Whether a solution is right.  Nothing here calls an eigensolver library's parallel code: blocks
  * are gathered by MPI, products are local. */
-#ifndef BX_EIGEN_VERIFY_H
-#define BX_EIGEN_VERIFY_H
+#pragma once
 
 #include "solver.h"
 
@@ -27,5 +26,3 @@ double bx_verify_eigenvalues(const bx_problem *p);
 double bx_verify_count_not_finite(const bx_problem *p);
 /* Returns the doubles that bx_verify_solution allocates on this rank.  Local. */
 double bx_verify_memory(const bx_problem *p);
-
-#endif

@@ -1,7 +1,6 @@
 /* The exchange of a halo, as every method sees it: with which rank, which region, how many numbers.
  * A method moves the messages of the list that it is given; it knows no mesh. */
-#ifndef BX_HALO_HALO_H
-#define BX_HALO_HALO_H
+#pragma once
 
 #include "charge.h"
 #include "mesh.h"
@@ -83,5 +82,3 @@ void bx_messages_start(const bx_messages *messages, MPI_Request *requests);
 /* Gives each message's sender its place in the receiver's buffer: [send_count], which the caller
  * frees.  Collective. */
 int64_t *bx_messages_targets(const bx_messages *messages);
-
-#endif

@@ -143,7 +143,6 @@ static bool is_baseline(size_t index, size_t baseline)
 
 static void step(void *state, size_t index, size_t point)
 {
-    (void)point;
     halo_state *h = state;
     if (is_method(index)) {
         step_with(h, index);
@@ -168,7 +167,6 @@ static void step(void *state, size_t index, size_t point)
 
 static void begin(void *state, size_t index, size_t point)
 {
-    (void)point;
     fill(state);
     if (is_baseline(index, STREAM) && !bx_charge_is_hollow()) treat_stream(state, 0, true);
 }
@@ -176,7 +174,6 @@ static void begin(void *state, size_t index, size_t point)
 /* The stencil alone finds its ghosts filled: it computes what a step with an exchange does. */
 static void prepare(void *state, size_t index, size_t point)
 {
-    (void)point;
     const halo_state *h = state;
     if (is_baseline(index, STENCIL) && !bx_charge_is_hollow())
         bx_halo_exchange_plainly(h->halo, h->now);
@@ -213,7 +210,6 @@ static double rounded(int64_t steps) { return 16 * 0x1p-52 * (double)((steps + 2
 static void end(void *state, size_t index, size_t point, int64_t steps,
                 bx_verification *verification)
 {
-    (void)point;
     halo_state *h = state;
     const bx_mesh *mesh = h->mesh;
     if (bx_charge_is_hollow()) return;
@@ -243,7 +239,6 @@ static void end(void *state, size_t index, size_t point, int64_t steps,
 
 static void inspect(void *state, size_t index, size_t point, bx_verification *verification)
 {
-    (void)point;
     const halo_state *h = state;
     if (is_method(index) && !bx_charge_is_hollow())
         bx_verification_check(verification, "ghosts", bx_verify_unequal(h->halo, 1 - h->now), 0,
@@ -478,7 +473,6 @@ static void report(void *state, bx_run *run, cJSON *details)
 static void metrics(void *state, size_t index, size_t point, bx_metrics *metrics)
 {
     const halo_state *h = state;
-    (void)point;
     if (!is_method(index)) return;
     bx_metrics_add(metrics, "points", h->points / bx_metrics_value(metrics, "time"), "points/s",
                    "higher");

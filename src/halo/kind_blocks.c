@@ -113,7 +113,6 @@ typedef struct {
 /* Counts interior nodes, and collects what the others read; runs before `place` is known. */
 static void sort_out(void *context, int64_t cell, int64_t at)
 {
-    (void)at;
     numbering *n = context;
     bool boundary = false;
     for (int side = 0; side < SIDES; side++) {

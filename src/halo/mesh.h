@@ -1,7 +1,6 @@
 /* The cells of one rank: its own, and copies of others' that its stencil reads (ghosts).  A kind of
  * mesh says which cells these are, who owns them, and what a step computes; nothing of a halo. */
-#ifndef BX_HALO_MESH_H
-#define BX_HALO_MESH_H
+#pragma once
 
 #include "tree.h"
 #include "wave.h"
@@ -97,5 +96,3 @@ int64_t bx_mesh_place(const bx_mesh *mesh, int64_t cell);
 void bx_mesh_cut(bx_mesh *mesh, int leaves, bx_tree_cut *cut, const void *context);
 /* Numbers of all own cells, in all fields. */
 double bx_mesh_numbers(const bx_mesh *mesh);
-
-#endif

@@ -1,6 +1,5 @@
 /* A way to exchange a halo: one file method_NAME.c, and one line in halo.def. */
-#ifndef BX_HALO_METHOD_H
-#define BX_HALO_METHOD_H
+#pragma once
 
 #include "halo.h"
 
@@ -31,5 +30,3 @@ typedef struct bx_method {
 /* Every method [bx_method_count], in the order of halo.def (methods.c). */
 extern const bx_method *const bx_methods[];
 extern const int bx_method_count;
-
-#endif

@@ -47,7 +47,6 @@ static void start(void *me, int copy)
 static void finish(void *me, int copy)
 {
     state *self = me;
-    (void)copy;
     MPI_Waitall(self->messages->receive_count + self->messages->send_count, self->requests,
                 MPI_STATUSES_IGNORE);
 }

@@ -12,12 +12,10 @@ typedef struct {
 
 static bool applicable(const bx_halo *halo, char *why, size_t why_size)
 {
-    (void)halo;
 #ifdef BX_SIMULATED
     snprintf(why, why_size, "SimGrid's MPI has no neighbourhood collectives");
     return false;
 #else
-    (void)why, (void)why_size;
     return true;
 #endif
 }
@@ -47,7 +45,6 @@ static void start(void *me, int copy)
     state *self = me;
     const bx_messages *m = self->messages;
     int in = m->receive_count;
-    (void)in;
     bx_messages_pack(m, copy);
 #ifndef BX_SIMULATED
     MPI_Ineighbor_alltoallv(m->sent, self->counts + in, self->offsets + in, MPI_DOUBLE, m->received,

@@ -1,6 +1,5 @@
 /* Puts into the receivers' buffers, which methods differ in how they synchronise. */
-#ifndef BX_HALO_ONE_SIDED_H
-#define BX_HALO_ONE_SIDED_H
+#pragma once
 
 #include "method.h"
 
@@ -16,5 +15,3 @@ void *bx_one_sided_create(const bx_messages *messages);
 /* Puts all messages, which are packed. */
 void bx_one_sided_put(const bx_one_sided *self);
 void bx_one_sided_destroy(void *self);
-
-#endif

@@ -1,6 +1,5 @@
 /* Non-blocking messages from and to packed buffers, which several methods vary. */
-#ifndef BX_HALO_PACKED_H
-#define BX_HALO_PACKED_H
+#pragma once
 
 #include "method.h"
 
@@ -13,5 +12,3 @@ void bx_packed_destroy(void *self);
 #define BX_PACKED                                                                                  \
     .create = bx_packed_create, .start = bx_packed_start, .finish = bx_packed_finish,              \
     .destroy = bx_packed_destroy
-
-#endif

@@ -1,8 +1,7 @@
 /* Where numbers of a field lie, as a message takes them: rows of equal length at equal distances.
  * A face of a box is few pieces, an index list as many as it has irregularities; who reads them
  * does not see which it was.  All local. */
-#ifndef BX_HALO_REGION_H
-#define BX_HALO_REGION_H
+#pragma once
 
 #include "bx.h"
 
@@ -31,5 +30,3 @@ void bx_region_copy(const bx_region *source, const double *from, const bx_region
                     double *to);
 /* Returns a committed datatype of the region, relative to the field; the caller frees it. */
 MPI_Datatype bx_region_type(const bx_region *region);
-
-#endif

@@ -64,6 +64,5 @@ int bx_tree_find(const bx_tree *tree, const int64_t cell[3])
 
 int64_t bx_tree_cut_evenly(const void *context, const bx_box *box, int axis, int low, int parts)
 {
-    (void)context;
     return box->first[axis] + (bx_box_length(box, axis) * low + parts / 2) / parts;
 }

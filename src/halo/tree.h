@@ -1,6 +1,5 @@
 /* A box cut in two again and again: who owns which part of a grid.  All local. */
-#ifndef BX_HALO_TREE_H
-#define BX_HALO_TREE_H
+#pragma once
 
 #include "bx.h"
 
@@ -33,5 +32,3 @@ const bx_box *bx_tree_leaf(const bx_tree *tree, int leaf);
 int bx_tree_find(const bx_tree *tree, const int64_t cell[3]);
 /* Cuts into parts as equal as cells allow. */
 int64_t bx_tree_cut_evenly(const void *context, const bx_box *box, int axis, int low, int parts);
-
-#endif

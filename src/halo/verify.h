@@ -1,6 +1,5 @@
 /* What a halo and its fields must be, by means that share nothing with the methods. */
-#ifndef BX_HALO_VERIFY_H
-#define BX_HALO_VERIFY_H
+#pragma once
 
 #include "halo.h"
 
@@ -18,5 +17,3 @@ void bx_verify_mark(const bx_halo *halo, int copy);
 double bx_verify_wrong_bytes(const bx_halo *halo, int copy);
 /* Returns how many neighbours' cells this rank's ghosts do not equal, by hashes.  Collective. */
 double bx_verify_unequal(const bx_halo *halo, int copy);
-
-#endif

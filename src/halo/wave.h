@@ -1,7 +1,6 @@
 /* Solutions in closed form: waves that a scheme multiplies by one number in each step, and the
  * differential equation by another. */
-#ifndef BX_HALO_WAVE_H
-#define BX_HALO_WAVE_H
+#pragma once
 
 #include "bx.h"
 
@@ -29,5 +28,3 @@ static inline double complex bx_wave_space(const bx_wave *wave, const int64_t ce
 {
     return wave->along[0][cell[0]] * wave->along[1][cell[1]] * wave->along[2][cell[2]];
 }
-
-#endif

@@ -124,7 +124,6 @@ static int setup(bx_run *run, void **state)
 
 static bool applicable(void *state, size_t method, char *why, size_t why_size)
 {
-    (void)method;
     const congestion *c = state;
     int *on_node = bx_memory_alloc((size_t)c->nodes, sizeof *on_node), fewest = c->size;
     for (int r = 0; r < c->size; r++) on_node[bx_run_node_of(c->run)[r]]++;
@@ -365,7 +364,6 @@ static void run_cycle(congestion *c, size_t method, int64_t cycle, double second
 
 static void step(void *state, size_t method, size_t point)
 {
-    (void)point;
     congestion *c = state;
     window measured[WINDOWS] = {0};
     int64_t cycle = c->cycles[method]++;
@@ -391,7 +389,6 @@ static void step(void *state, size_t method, size_t point)
 
 static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
 {
-    (void)point;
     congestion *c = state;
     char name[64];
     for (int kind = 0; kind < WINDOWS; kind++) {
@@ -446,7 +443,6 @@ static double median_ratio(const congestion *c, size_t method, int over, int und
 
 static void metrics(void *state, size_t method, size_t point, bx_metrics *metrics)
 {
-    (void)point;
     const congestion *c = state;
     char name[64];
     for (int kind = 0; kind < WINDOWS && method != ALONE; kind++) {

@@ -1,6 +1,5 @@
 /* The parts of bisection-congestion: what victims and aggressors exchange. */
-#ifndef CONGESTION_H
-#define CONGESTION_H
+#pragma once
 
 #include "bx.h"
 
@@ -60,5 +59,3 @@ static inline uint64_t bx_congestion_word(const bx_party *party, int from, int t
 void bx_congestion_write(const bx_party *party, uint64_t *words, int from, int to, size_t count);
 double bx_congestion_differ(const bx_party *party, const uint64_t *words, int from, int to,
                             size_t first, size_t end);
-
-#endif

@@ -1,6 +1,5 @@
 /* The periodic 3D grid of ranks in which a halo is exchanged. */
-#ifndef BX_NETWORK_GRID_H
-#define BX_NETWORK_GRID_H
+#pragma once
 
 #include <mpi.h>
 
@@ -18,5 +17,3 @@ static inline int bx_grid_neighbour(int rank, int size, int side)
     at[axis] = (at[axis] + (side % 2 == 0 ? 1 : extent[axis] - 1)) % extent[axis];
     return (at[0] * extent[1] + at[1]) * extent[2] + at[2];
 }
-
-#endif

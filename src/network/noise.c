@@ -79,7 +79,6 @@ static int setup(bx_run *run, void **state)
 
 static void prepare(void *state, size_t method, size_t point)
 {
-    (void)point;
     noise *n = state;
     if (method == QUANTUM)
         n->asked += (double)quanta_per_step;
@@ -89,7 +88,6 @@ static void prepare(void *state, size_t method, size_t point)
 
 static void step(void *state, size_t method, size_t point)
 {
-    (void)point;
     noise *n = state;
     double start = MPI_Wtime();
     if (method == QUANTUM) {
@@ -150,7 +148,6 @@ static void check_quanta(const noise *n, bx_verification *verification)
 
 static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
 {
-    (void)point;
     if (method == QUANTUM)
         check_quanta(state, verification);
     else
@@ -225,7 +222,6 @@ static void describe_nodes(noise *n)
 static void end(void *state, size_t method, size_t point, int64_t steps,
                 bx_verification *verification)
 {
-    (void)point, (void)steps, (void)verification;
     noise *n = state;
     if (method == QUANTUM)
         n->mine.quanta = join_cores(n->quanta, n->threads);
@@ -241,13 +237,11 @@ static void end(void *state, size_t method, size_t point, int64_t steps,
 
 static double items(void *state, size_t method, size_t point)
 {
-    (void)state, (void)point;
     return method == QUANTUM ? (double)quanta_per_step : 1;
 }
 
 static void report(void *state, bx_run *run, cJSON *details)
 {
-    (void)run;
     noise *n = state;
     n->details = details;
 }
@@ -255,7 +249,6 @@ static void report(void *state, bx_run *run, cJSON *details)
 /* Of the worst node: the launch as a whole waits for it. */
 static void metrics(void *state, size_t method, size_t point, bx_metrics *metrics)
 {
-    (void)point;
     noise *n = state;
     const char *rate = method == COPY_CORE ? "copy_core" : "copy_node";
     double worst[2] = {NAN, NAN}, slowest = NAN;

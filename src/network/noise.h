@@ -1,6 +1,5 @@
 /* The parts of bisection-noise (all local). */
-#ifndef NOISE_H
-#define NOISE_H
+#pragma once
 
 #include "bx.h"
 
@@ -46,5 +45,3 @@ void bx_noise_copy(bx_noise_memory *memory, int threads);
 /* Returns how many bytes are wrong: of the first `threads` parts, which must have arrived, and of
  * the others, which must not. */
 double bx_noise_wrong_bytes(const bx_noise_memory *memory, int threads);
-
-#endif

@@ -197,7 +197,6 @@ static int setup(bx_run *run, void **state)
 
 static bool applicable(void *state, size_t method, char *why, size_t why_size)
 {
-    (void)method;
     const pairs *p = state;
     snprintf(why, why_size, "1 node: a pair needs 2 (--ranks-per-node emulates more)");
     return p->nodes > 1;
@@ -237,7 +236,6 @@ static void report(void *state, bx_run *run, cJSON *details)
 
 static void begin(void *state, size_t method, size_t point)
 {
-    (void)method, (void)point;
     pairs *p = state;
     if (!p->matrix_path) return;
     if (p->tournaments == 0) unlink(p->matrix_path); /* of an earlier launch */
@@ -345,7 +343,6 @@ static void add_sent(pairs *p, double sign)
 
 static void step(void *state, size_t method, size_t point)
 {
-    (void)method, (void)point;
     pairs *p = state;
     bx_pairs_schedule schedule;
     create_schedule(p, &schedule);
@@ -474,7 +471,6 @@ static void check_content(const pairs *p, bx_verification *verification)
 
 static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
 {
-    (void)method, (void)point;
     check_content(state, verification);
     check_sent(state, verification);
 }
@@ -497,7 +493,6 @@ static double typical_seconds(pairs *p, const bx_pairs_meeting *meetings, int co
  * if it is to take LONGEST at most: on a slow one --bytes would take hours. */
 static void verify(void *state, size_t method, size_t point, bx_verification *verification)
 {
-    (void)method, (void)point;
     pairs *p = state;
     bx_pairs_schedule schedule;
     create_schedule(p, &schedule);
@@ -521,7 +516,6 @@ static void verify(void *state, size_t method, size_t point, bx_verification *ve
 static void end(void *state, size_t method, size_t point, int64_t steps,
                 bx_verification *verification)
 {
-    (void)method, (void)point, (void)steps;
     pairs *p = state;
     if (p->matrix) p->matrix_error = bx_file_close(p->matrix, p->matrix_path);
     p->matrix = NULL;
@@ -545,7 +539,6 @@ static void end(void *state, size_t method, size_t point, int64_t steps,
 
 static void metrics(void *state, size_t method, size_t point, bx_metrics *all)
 {
-    (void)method, (void)point;
     const pairs *p = state;
     const bx_pairs_summary *s = &p->summary;
     bx_metrics_add(all, "latency", s->latency, "s", "lower");

@@ -1,7 +1,6 @@
 /* The parts of bisection-pairs: who meets whom and when, what a meeting measures, whom to measure
  * again.  Nodes are numbered from 0, as bx_run_node_of does. */
-#ifndef BX_PAIRS_H
-#define BX_PAIRS_H
+#pragma once
 
 #include "bx.h"
 
@@ -112,5 +111,3 @@ void bx_pairs_summarise(const bx_pairs_record *records, size_t count, int nodes,
  * suspected, then the paths.  Returns their number. */
 int bx_pairs_second_stage(const bx_pairs_schedule *schedule, const bx_pairs_summary *summary,
                           bx_pairs_meeting *meetings);
-
-#endif

@@ -3,8 +3,7 @@
  * A pattern moves blocks of one size.  A rank sends `sent_blocks` blocks and receives
  * `received_blocks` in one exchange; a step has `count` exchanges, each with blocks of its own, so
  * that every byte of every exchange is there to be verified when the step has ended. */
-#ifndef BX_NETWORK_PATTERN_H
-#define BX_NETWORK_PATTERN_H
+#pragma once
 
 #include "bx.h"
 
@@ -143,5 +142,3 @@ double bx_pattern_volume_across(const bx_patterns *s);
 /* Reasons why a pattern cannot run. */
 bool bx_pattern_needs_two_ranks(const bx_patterns *s, char *why, size_t why_size);
 bool bx_pattern_needs_two_nodes(const bx_patterns *s, char *why, size_t why_size);
-
-#endif

@@ -24,17 +24,9 @@ static void exchange(const bx_patterns *s, int number)
     if (!first) MPI_Send(sent, s->words, MPI_UINT64_T, s->to[0], 0, s->comm);
 }
 
-static double messages(const bx_patterns *s)
-{
-    (void)s;
-    return 2;
-}
+static double messages(const bx_patterns *s) { return 2; }
 
-static double volume(const bx_patterns *s)
-{
-    (void)s;
-    return 1;
-}
+static double volume(const bx_patterns *s) { return 1; }
 
 const bx_pattern bx_pattern_pingpong = {
     .summary = "half of the way there and back between two ranks, of two nodes if there are two",

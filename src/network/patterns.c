@@ -26,7 +26,6 @@ static const bx_pattern *pattern_of(size_t method) { return bx_pattern_table[met
 
 static size_t point_count(void *state)
 {
-    (void)state;
     size_t count = 2;
     for (int64_t bytes = smallest; bytes < largest; bytes *= 2) count++;
     return count;
@@ -36,7 +35,6 @@ static int64_t point_bytes(size_t point) { return point == 0 ? 0 : smallest << (
 
 static void describe(void *state, size_t point, cJSON *description)
 {
-    (void)state;
     if (point > 0) cJSON_AddNumberToObject(description, "bytes", (double)point_bytes(point));
 }
 
@@ -61,7 +59,6 @@ static bool fits(size_t method, int64_t bytes)
 
 static bool measured(void *state, size_t method, size_t point)
 {
-    (void)state;
     return is_size_of(method, point_bytes(point)) && fits(method, point_bytes(point));
 }
 
@@ -174,7 +171,6 @@ static void read_profile(double sent[3])
 /* New stamps, and nothing where a block is to arrive. */
 static void prepare(void *state, size_t method, size_t point)
 {
-    (void)method, (void)point;
     bx_patterns *s = state;
     generation++;
     uint64_t stamp = stamp_of(s);
@@ -194,7 +190,6 @@ static void prepare(void *state, size_t method, size_t point)
 
 static void step(void *state, size_t method, size_t point)
 {
-    (void)method, (void)point;
     bx_patterns *s = state;
     for (int number = 0; number < s->count; number++) s->pattern->exchange(s, number);
 }
@@ -202,7 +197,6 @@ static void step(void *state, size_t method, size_t point)
 /* Every byte of every exchange, after every step. */
 static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
 {
-    (void)method, (void)point;
     bx_patterns *s = state;
     double now[3];
     read_profile(now);
@@ -227,7 +221,6 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
 
 static double items(void *state, size_t method, size_t point)
 {
-    (void)state;
     return (double)exchanges(method, point) * items_of(pattern_of(method));
 }
 

@@ -202,7 +202,6 @@ static void teardown(void *address)
 
 static void begin(void *address, size_t index, size_t point)
 {
-    (void)point;
     patches_state *s = address;
     bx_objects_begin(&s->objects, !is_method(index));
     if (is_method(index)) bx_messages_begin(s->messages[index]);
@@ -210,7 +209,6 @@ static void begin(void *address, size_t index, size_t point)
 
 static void step(void *address, size_t index, size_t point)
 {
-    (void)point;
     patches_state *s = address;
     bx_objects *o = &s->objects;
     if (!is_method(index)) {
@@ -223,17 +221,12 @@ static void step(void *address, size_t index, size_t point)
     bx_run_lap(o->run, BX_PHASE_MESSAGES);
 }
 
-static double items(void *address, size_t index, size_t point)
-{
-    (void)address, (void)index, (void)point;
-    return (double)given.steps;
-}
+static double items(void *address, size_t index, size_t point) { return (double)given.steps; }
 
 /* ---- verification ---- */
 
 static void inspect(void *address, size_t index, size_t point, bx_verification *verification)
 {
-    (void)point;
     const bx_objects *o = &((patches_state *)address)->objects;
     if (is_method(index))
         bx_verification_check(verification, "messages", o->wrong_messages, 0, "wrong messages");
@@ -245,7 +238,6 @@ static void inspect(void *address, size_t index, size_t point, bx_verification *
 static void end(void *address, size_t index, size_t point, int64_t steps,
                 bx_verification *verification)
 {
-    (void)point;
     patches_state *s = address;
     const bx_objects *o = &s->objects;
     const bx_energy *expected = s->reference.energies;
@@ -305,7 +297,6 @@ static void verify(void *address, size_t index, size_t point, bx_verification *v
 
 static void metrics(void *address, size_t index, size_t point, bx_metrics *list)
 {
-    (void)point;
     const patches_state *s = address;
     if (!is_method(index)) return;
     const double *sent = s->planned[index].all;

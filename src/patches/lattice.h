@@ -1,8 +1,7 @@
 /* Where atoms are at the beginning, and in which patch: known on every rank without messages.
  *
  * Units are those of the Lennard-Jones potential: sigma, epsilon, the mass of an atom. */
-#ifndef BX_LATTICE_H
-#define BX_LATTICE_H
+#pragma once
 
 #include "bx.h"
 
@@ -31,5 +30,3 @@ int64_t bx_lattice_fill(const bx_lattice *lattice, int patch, double *x, double 
 int bx_lattice_partner(const bx_lattice *lattice, int patch, int pair, double shift[3]);
 /* Writes the numbers of all patches, neighbours near each other (Morton's order).  Local. */
 void bx_lattice_order(const bx_lattice *lattice, int *order);
-
-#endif

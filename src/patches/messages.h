@@ -2,8 +2,7 @@
  *
  * A message has a header per patch: a stamp, which depends on patch, step, direction and sender,
  * and the sum of its words.  Both are verified on arrival, in timed steps too. */
-#ifndef BX_PATCHES_MESSAGES_H
-#define BX_PATCHES_MESSAGES_H
+#pragma once
 
 #include "objects.h"
 
@@ -74,5 +73,3 @@ void bx_messages_take(bx_messages *m, int index);
 void bx_messages_receive(bx_messages *m, const MPI_Status *status);
 /* Writes what one step sends: messages, those between nodes, and bytes of both.  Local. */
 void bx_messages_plan(const bx_messages *m, double sent[4]);
-
-#endif

@@ -1,6 +1,5 @@
 /* A way to take patches' messages: one file method_NAME.c, and one line in patches.def. */
-#ifndef BX_PATCHES_METHOD_H
-#define BX_PATCHES_METHOD_H
+#pragma once
 
 #include "messages.h"
 
@@ -42,5 +41,3 @@ static inline void bx_method_drive(bx_messages *m, void (*receive)(bx_messages *
 
 /* Posts all receives, and takes all messages that have arrived between pairs (some.c). */
 void bx_method_run_some(bx_messages *m);
-
-#endif

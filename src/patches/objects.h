@@ -8,8 +8,7 @@
  *
  * Forces are summed as integers, and pairs compute theirs in a fixed order: neither the order of
  * arrival nor the number of ranks changes a bit. */
-#ifndef BX_OBJECTS_H
-#define BX_OBJECTS_H
+#pragma once
 
 #include "pairs.h"
 #include "share.h"
@@ -111,5 +110,3 @@ bool bx_objects_add_rounded(int64_t n, const double *forces, int64_t *sums);
 /* Moves atoms by the forces upon them.  Returns the kinetic energy, in units of BX_ENERGY_UNIT.
  * Local. */
 int64_t bx_objects_move(int64_t atoms, const int64_t *forces, double *x, double *v);
-
-#endif

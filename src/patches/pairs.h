@@ -2,8 +2,7 @@
  *
  * u(r) = 4 (r^-12 - r^-6) S(r^2).  S falls smoothly from 1 at 0.85 of the cutoff to 0 at the
  * cutoff: B. R. Brooks et al., J. Comput. Chem. 4, 187 (1983), as NAMD has it. */
-#ifndef BX_PAIRS_H
-#define BX_PAIRS_H
+#pragma once
 
 #include "bx.h"
 
@@ -26,5 +25,3 @@ void bx_pairs_free(bx_pairs *pairs);
 double bx_pairs_compute(const bx_pairs *pairs, double cutoff, int64_t na, const double *xa,
                         int64_t nb, const double *xb, const double shift[3], double *fa,
                         double *fb);
-
-#endif

@@ -1,6 +1,5 @@
 /* Which rank has which patch and which pair: known on every rank without messages. */
-#ifndef BX_SHARE_H
-#define BX_SHARE_H
+#pragma once
 
 #include "lattice.h"
 
@@ -15,5 +14,3 @@ typedef struct {
  * near each other.  Ranks may have nothing.  Local. */
 void bx_share_make(bx_share *share, const bx_lattice *lattice, int ranks);
 void bx_share_free(bx_share *share);
-
-#endif

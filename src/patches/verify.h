@@ -1,6 +1,5 @@
 /* What the atoms of a block do, computed without objects and messages, and what physics says. */
-#ifndef BX_PATCHES_VERIFY_H
-#define BX_PATCHES_VERIFY_H
+#pragma once
 
 #include "objects.h"
 #include "verification.h"
@@ -25,5 +24,3 @@ uint64_t bx_verify_state(const bx_objects *o);
 int64_t bx_verify_atoms(const bx_objects *o);
 /* Sums the energies of all ranks' objects: energies[o->steps].  Collective. */
 void bx_verify_energies(const bx_objects *o, bx_energy *energies);
-
-#endif

@@ -44,13 +44,9 @@ void bx_host_describe(bx_host *host)
     snprintf(host->architecture, sizeof host->architecture, "simulated");
 }
 
-double bx_host_clock_ghz(int threads)
-{
-    (void)threads;
-    return NAN;
-}
+double bx_host_clock_ghz(int threads) { return NAN; }
 
-void bx_host_watch_threads(int threads) { (void)threads; }
+void bx_host_watch_threads(int threads) {}
 
 double bx_host_waited(void) { return 0; /* a simulated core has one rank */ }
 
@@ -64,7 +60,6 @@ int bx_platform_gethostname(char *name, size_t size)
 
 int bx_platform_sched_getaffinity(pid_t rank, size_t size, cpu_set_t *set)
 {
-    (void)rank;
     memset(set, 0, size);
     for (int i = 0; i < cores.count; i++) CPU_SET(cores.first + i, set);
     return 0;

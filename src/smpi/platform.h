@@ -1,6 +1,5 @@
 /* What a rank can ask of its simulated host (local), and what takes the place of this machine's. */
-#ifndef BX_PLATFORM_H
-#define BX_PLATFORM_H
+#pragma once
 
 #include <sched.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ void bx_platform_set_cores(int first, int count);
 /* By compiler definitions in the place of the C library's. */
 int bx_platform_gethostname(char *name, size_t size);
 int bx_platform_sched_getaffinity(pid_t rank, size_t size, cpu_set_t *cores);
-
-#endif

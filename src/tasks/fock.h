@@ -5,8 +5,7 @@
  * summation into the Fock matrix by a shared counter, on Global Arrays.  Numbers are integers
  * modulo 2^64, so that the sum does not depend on its order: a task that is lost or doubled, or a
  * wrong bit of a block, shows in the matrix. */
-#ifndef BX_FOCK_H
-#define BX_FOCK_H
+#pragma once
 
 #include "bx.h"
 
@@ -68,5 +67,3 @@ uint64_t bx_fock_expected(const bx_fock *f, uint64_t key, int64_t turns);
 /* Returns by how many turns all tasks differ from what the case asks for, and how many integers may
  * lose.  Local. */
 double bx_fock_unexpected_turns(const bx_fock *f, double *tolerance);
-
-#endif

@@ -191,7 +191,6 @@ static void reset_numbers(state *s, size_t method)
 
 static void prepare(void *address, size_t method, size_t point)
 {
-    (void)point;
     state *s = address;
     s->computed = 0;
     if (!method_of(method)) return;
@@ -213,7 +212,6 @@ static int64_t part_of(const bx_fock *f)
 
 static void step(void *address, size_t method, size_t point)
 {
-    (void)point;
     state *s = address;
     const bx_tasks_method *m = method_of(method);
     if (!m) {
@@ -237,7 +235,6 @@ static void step(void *address, size_t method, size_t point)
 
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
 {
-    (void)point;
     state *s = address;
     const bx_fock *f = &s->fock;
     if (!method_of(method)) {
@@ -328,7 +325,6 @@ static void measure_latency(state *s, size_t method, int kind, bx_verification *
 static void end(void *address, size_t method, size_t point, int64_t steps,
                 bx_verification *verification)
 {
-    (void)point, (void)steps;
     state *s = address;
     if (!method_of(method) || !method_of(method)->asks) return;
     for (int kind = 0; kind < LATENCIES; kind++)
@@ -337,7 +333,6 @@ static void end(void *address, size_t method, size_t point, int64_t steps,
 
 static void metrics(void *address, size_t method, size_t point, bx_metrics *list)
 {
-    (void)point;
     const state *s = address;
     if (!method_of(method)) return;
     const series *latency = s->measured[method].latency;

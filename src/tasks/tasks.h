@@ -1,6 +1,5 @@
 /* Ways to share out tasks of unequal cost: one file method_NAME.c, and one line in tasks.def. */
-#ifndef BX_TASKS_H
-#define BX_TASKS_H
+#pragma once
 
 #include "fock.h"
 
@@ -55,5 +54,3 @@ extern const size_t bx_tasks_count;
 int64_t bx_tasks_fetch_and_add(MPI_Win window, int rank, int64_t word, int64_t added);
 /* The draw of methods with one shared counter. */
 int64_t bx_tasks_draw_shared(bx_tasks *s);
-
-#endif

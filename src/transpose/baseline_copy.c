@@ -17,7 +17,7 @@ typedef struct {
     bx_complex *target;
 } state;
 
-static void begin(void *me) { (void)me; }
+static void begin(void *me) {}
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
@@ -25,7 +25,6 @@ static void *create(bx_plan *plan, unsigned planner)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
     size_t most = 0;
-    (void)planner;
     self->bands = plan->bands;
     for (const bx_plan *p = plan; p; p = p->inner) {
         part *copied = &self->parts[self->count++];

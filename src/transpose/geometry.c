@@ -295,19 +295,16 @@ static bx_counts between_leaders(const bx_geometry *g, bx_direction way, int lea
 
 bx_counts bx_count_every_pair(const bx_geometry *g, bx_direction way, int leaders)
 {
-    (void)leaders;
     return pairs(g, way, true);
 }
 
 bx_counts bx_count_nonempty_pairs(const bx_geometry *g, bx_direction way, int leaders)
 {
-    (void)leaders;
     return pairs(g, way, false);
 }
 
 bx_counts bx_count_padded(const bx_geometry *g, bx_direction way, int leaders)
 {
-    (void)leaders;
     bx_counts counts = pairs(g, way, true);
     pad(&counts, (double)g->largest_block * ELEMENT);
     return counts;
@@ -315,7 +312,6 @@ bx_counts bx_count_padded(const bx_geometry *g, bx_direction way, int leaders)
 
 bx_counts bx_count_nodes(const bx_geometry *g, bx_direction way, int leaders)
 {
-    (void)leaders;
     return between_leaders(g, way, 1);
 }
 
@@ -333,7 +329,6 @@ bx_counts bx_count_leaders(const bx_geometry *g, bx_direction way, int leaders)
 
 bx_counts bx_count_nodes_padded(const bx_geometry *g, bx_direction way, int leaders)
 {
-    (void)leaders;
     bx_counts counts = between_leaders(g, way, 1);
     double ranks = bx_geometry_largest_node(g);
     pad(&counts, (double)g->largest_block * ELEMENT * ranks * ranks);
@@ -342,7 +337,6 @@ bx_counts bx_count_nodes_padded(const bx_geometry *g, bx_direction way, int lead
 
 bx_counts bx_count_gather_scatter(const bx_geometry *g, bx_direction way, int leaders)
 {
-    (void)leaders;
     bx_counts counts = between_leaders(g, way, 1);
     for (int r = 0; r < g->ranks; r++) {
         if (bx_geometry_ranks(g, g->node_of[r])[0] == r) continue; /* the root itself */

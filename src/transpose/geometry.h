@@ -11,8 +11,7 @@
  * plane is one line, [1][ny] or [1][nx], and a column crosses the planes of its batch alone: those
  * with its x in the first exchange, those with its z in the second.
  */
-#ifndef BX_TRANSPOSE_GEOMETRY_H
-#define BX_TRANSPOSE_GEOMETRY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -126,5 +125,3 @@ bx_counting bx_count_every_pair, bx_count_nonempty_pairs, bx_count_padded, bx_co
 /* Returns the number of leaders per node, where `asked` is the number asked for; 0 asks for about
  * the square root of the node's ranks.  At most the ranks of the smallest node. */
 int bx_geometry_leaders(const bx_geometry *g, int asked);
-
-#endif

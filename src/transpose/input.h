@@ -1,6 +1,5 @@
 /* The kernel's state, and the input of its fields.  Local, unless a function says otherwise. */
-#ifndef BX_TRANSPOSE_INPUT_H
-#define BX_TRANSPOSE_INPUT_H
+#pragma once
 
 #include "baseline.h"
 #include "transform.h"
@@ -64,5 +63,3 @@ bx_complex bx_transpose_input_phase(int64_t steps);
 /* Returns what a method should send per transform in one direction, all teams together.
  * Collective. */
 bx_counts bx_transpose_planned_counts(const bx_transpose_state *t, int method, bx_direction way);
-
-#endif

@@ -2,9 +2,6 @@
  */
 #include "report.h"
 #include "verify.h"
-#ifdef BX_HAVE_FFTW_MPI
-#include <fftw3-mpi.h>
-#endif
 
 #include <errno.h>
 #include <limits.h>
@@ -266,9 +263,8 @@ static int setup(bx_run *run, void **state)
     *state = t;
     if (check_sizes(t, bands) != BX_OK) return BX_RESOURCES;
     fftw_init_threads();
-#ifdef BX_HAVE_FFTW_MPI
-    fftw_mpi_init(); /* before wisdom is read, which may be its own */
-#endif
+    for (int b = 0; b < bx_baseline_count; b++)
+        if (bx_baselines[b]->init) bx_baselines[b]->init();
     if (options.wisdom) read_wisdom(run);
     if (bx_run_agree(run) != BX_OK) return BX_USAGE;
     t->plan = bx_plan_create(run, t->team, t->geometry, bands, planner);
@@ -313,7 +309,6 @@ static bool applicable(void *state, size_t index, char *why, size_t why_size)
 static void begin(void *state, size_t index, size_t point)
 {
     bx_transpose_state *t = state;
-    (void)point;
     if (!bx_transpose_is_method(index)) {
         int b = (int)index - bx_method_count;
         bx_baselines[b]->begin(t->baselines[b]);
@@ -332,7 +327,6 @@ static void prepare(void *state, size_t index, size_t point)
 {
     bx_transpose_state *t = state;
     const bx_plan *plan = t->plan;
-    (void)point;
     if (!bx_transpose_is_method(index)) {
         int b = (int)index - bx_method_count;
         bx_baselines[b]->begin(t->baselines[b]);
@@ -363,7 +357,6 @@ static void prepare(void *state, size_t index, size_t point)
 static void step(void *state, size_t index, size_t point)
 {
     bx_transpose_state *t = state;
-    (void)point;
     if (bx_transpose_is_method(index))
         bx_transform_bands(t->methods[index], !options.transpose_only);
     else
@@ -376,7 +369,6 @@ static void step(void *state, size_t index, size_t point)
 static double items(void *state, size_t index, size_t point)
 {
     const bx_transpose_state *t = state;
-    (void)point;
     bool serial = !bx_transpose_is_method(index) &&
                   bx_baselines[index - (size_t)bx_method_count] == &bx_baseline_serial;
     return 2.0 * (serial ? t->plan->bands : t->most_bands);
@@ -388,7 +380,6 @@ static void metrics(void *state, size_t index, size_t point, bx_metrics *list)
     const bx_transpose_state *t = state;
     const bx_geometry *g = bx_plan_last(t->plan)->geometry;
     double mean = (double)g->plane_first[g->ranks] / g->ranks;
-    (void)index, (void)point;
     bx_metrics_add(list, "imbalance", bx_geometry_planes(g, 0) / mean, "ratio", "lower");
 }
 

@@ -1,6 +1,5 @@
 /* An exchange method: one file, and one line in transpose.def. */
-#ifndef BX_TRANSPOSE_METHOD_H
-#define BX_TRANSPOSE_METHOD_H
+#pragma once
 
 #include "plan.h"
 
@@ -41,5 +40,3 @@ typedef struct bx_method {
 /* Every method [bx_method_count], in the order of transpose.def and --list (methods.c). */
 extern const bx_method *const bx_methods[];
 extern const int bx_method_count;
-
-#endif

@@ -51,7 +51,6 @@ static MPI_Datatype planes_type(const bx_plan *plan, int peer)
 
 static void *create(bx_plan *plan, int leaders)
 {
-    (void)leaders;
     state *self = bx_memory_alloc(1, sizeof *self);
     size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;

@@ -12,7 +12,6 @@ typedef struct {
 
 static void *create(bx_plan *plan, int leaders)
 {
-    (void)leaders;
     /* on a single node, too: another team may lie on several, and the world makes windows */
     bx_node_exchange *off_node = bx_node_exchange_create(plan, 1, false, false);
     if (!off_node) return NULL;

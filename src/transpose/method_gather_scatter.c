@@ -80,7 +80,6 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static void *create(bx_plan *plan, int leaders)
 {
-    (void)leaders;
     state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     MPI_Comm_split(plan->team, plan->node_rank == 0 ? 0 : MPI_UNDEFINED, plan->node_index,

@@ -12,7 +12,6 @@ typedef struct {
 
 static void *create(bx_plan *plan, int leaders)
 {
-    (void)leaders;
     state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     self->lengths = bx_lengths_create(plan);

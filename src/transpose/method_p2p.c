@@ -20,7 +20,6 @@ typedef struct {
 
 static void *create(bx_plan *plan, int leaders)
 {
-    (void)leaders;
     state *self = bx_memory_alloc(1, sizeof *self);
     size_t requests = 2 * (size_t)plan->geometry->ranks;
     self->plan = plan;

@@ -26,7 +26,6 @@ static bx_complex *create_blocks(const bx_plan *plan)
 
 static void *create(bx_plan *plan, int leaders)
 {
-    (void)leaders;
     state *self = bx_memory_alloc(1, sizeof *self);
     const bx_geometry *g = plan->geometry;
     self->plan = plan;

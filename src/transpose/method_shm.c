@@ -5,7 +5,6 @@
 
 static void *create(bx_plan *plan, int leaders)
 {
-    (void)leaders;
     return bx_node_exchange_create(plan, 1, false, true);
 }
 

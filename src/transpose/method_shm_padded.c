@@ -3,7 +3,6 @@
 
 static void *create(bx_plan *plan, int leaders)
 {
-    (void)leaders;
     return bx_node_exchange_create(plan, 1, true, true);
 }
 

@@ -5,8 +5,7 @@
  * A node's send buffer is [node to][rank to][rank from]: what leader k sends to a node, the blocks
  * for the k-th slice of its ranks, is contiguous.  Blocks for the own node stay in the send buffer,
  * where the neighbours read them; as published they are exchanged like all others. */
-#ifndef BX_TRANSPOSE_NODE_EXCHANGE_H
-#define BX_TRANSPOSE_NODE_EXCHANGE_H
+#pragma once
 
 #include "method.h"
 
@@ -23,5 +22,3 @@ void bx_node_exchange_start(void *me, bx_direction way, int slot);
 void bx_node_exchange_unpack(void *me, const bx_part *part);
 void bx_node_exchange_pack(void *me, const bx_part *part);
 void bx_node_exchange_destroy(void *me);
-
-#endif

@@ -1,7 +1,6 @@
 /* A distributed 3D FFT: the fields of one team of ranks, its FFTs, and the copies that every
  * exchange method is made of.  Local, unless a function says otherwise. */
-#ifndef BX_TRANSPOSE_PLAN_H
-#define BX_TRANSPOSE_PLAN_H
+#pragma once
 
 #include "bx.h"
 #include "geometry.h"
@@ -195,5 +194,3 @@ void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, s
 
 /* Returns an aligned buffer, freed by fftw_free; never NULL. */
 bx_complex *bx_buffer_create(size_t elements);
-
-#endif

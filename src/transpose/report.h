@@ -1,11 +1,8 @@
 /* The kernel's notes and details. */
-#ifndef BX_TRANSPOSE_REPORT_H
-#define BX_TRANSPOSE_REPORT_H
+#pragma once
 
 #include "input.h"
 
 /* bx_kernel.report: sizes of the grid, its distribution, and what each method will send; `state` is
  * a bx_transpose_state. */
 void bx_transpose_report(void *state, bx_run *run, cJSON *details);
-
-#endif

@@ -1,6 +1,5 @@
 /* A batch of 3D transforms by one method: the timed work. */
-#ifndef BX_TRANSPOSE_TRANSFORM_H
-#define BX_TRANSPOSE_TRANSFORM_H
+#pragma once
 
 #include "method.h"
 
@@ -48,5 +47,3 @@ bx_rows bx_transform_rows(const bx_plan *plan, const bx_method *method, void *se
 
 /* Returns the number of slots that bands of this method take in turn.  Local. */
 int bx_transform_slots(const bx_method *method);
-
-#endif

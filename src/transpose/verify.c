@@ -302,7 +302,6 @@ static void verify_transform(bx_transpose_state *t, int method, bx_verification 
 void bx_transpose_verify(void *state, size_t index, size_t point, bx_verification *verification)
 {
     bx_transpose_state *t = state;
-    (void)point;
     if (!bx_transpose_is_method(index)) {
         int b = (int)index - bx_method_count;
         bx_verification_check(verification, "round trip", bx_baselines[b]->error(t->baselines[b]),
@@ -322,7 +321,6 @@ void bx_transpose_verify_exchanges(void *state, size_t index, size_t point,
                                    bx_verification *verification)
 {
     const bx_transpose_state *t = state;
-    (void)point;
     if (!bx_transpose_is_method(index) || !t->options->transpose_only) return;
     const bx_plan *plan = t->plan;
     bx_complex factor = bx_transpose_input_phase(t->steps);
@@ -361,7 +359,6 @@ void bx_transpose_verify_loop(void *state, size_t index, size_t point, int64_t s
 {
     bx_transpose_state *t = state;
     const bx_plan *plan = t->plan;
-    (void)point;
     if (!bx_transpose_is_method(index) || t->options->transpose_only) return;
     /* the input is normalised before each step */
     bx_complex factor = bx_transpose_input_phase(steps);

@@ -1,7 +1,6 @@
 /* Verification by means that share nothing with the method under test.  The functions are
  * bx_kernel's, of a bx_transpose_state. */
-#ifndef BX_TRANSPOSE_VERIFY_H
-#define BX_TRANSPOSE_VERIFY_H
+#pragma once
 
 #include "input.h"
 
@@ -14,5 +13,3 @@ void bx_transpose_verify_exchanges(void *state, size_t method, size_t point,
 /* bx_kernel.end: the columns after `steps` steps, which are the input times known factors. */
 void bx_transpose_verify_loop(void *state, size_t method, size_t point, int64_t steps,
                               bx_verification *verification);
-
-#endif

@@ -39,7 +39,7 @@ VARIABLES = re.compile(
     re.I,
 )
 TOOLS = (
-    "cmake make ninja ld pkg-config mpicc mpifort mpif90 mpiexec mpirun h5cc h5pcc cc gcc clang "
+    "cmake make ninja ld pkg-config mpicc mpifort mpif90 mpiexec mpirun cc gcc clang "
     "icx icc nvc craycc f95 gfortran ftn ifx ifort nvfortran flang flang-new "
     "smpicc smpirun"
 ).split()

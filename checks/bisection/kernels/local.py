@@ -40,16 +40,20 @@ def quartiles(values: Sequence[float]) -> Estimate:
     return Estimate(statistics.median(values), low, high)
 
 
-def build(kernel: str) -> Path:
+def build(kernel: str, peers: Path | None = None) -> Path:
     """A kernel's executable, built by CMake in the folder that `make test` uses.
+
+    Args:
+        kernel: its name.
+        peers: of CMake's BX_PEERS: other codes in the kernel, which has a folder of its own then.
 
     Raises:
         BenchError: CMake fails.
         Busy: another process measures.
     """
     measure_alone()
-    target = paths.home() / "build"
-    make(target, [], f"bisection-{kernel}")
+    target = paths.home() / ("build-peers" if peers else "build")
+    make(target, [f"-DBX_PEERS={peers}"] if peers else [], f"bisection-{kernel}")
     return target / kernel / f"bisection-{kernel}"
 
 

@@ -101,7 +101,7 @@ def bench_transpose(options: argparse.Namespace, folder: Path) -> Exit:
     if options.keep:
         folder = Path(options.keep)
         folder.mkdir(parents=True, exist_ok=True)
-    executable = build("transpose")
+    executable = build("transpose", paths.ROOT / "checks" / "workshop" / "kernels")
     runs = {}
     for grid in options.grid or transpose.GRIDS:
         for ranks in transpose.RANKS:

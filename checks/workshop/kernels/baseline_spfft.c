@@ -96,7 +96,6 @@ static void destroy(void *me)
 
 static bool applicable(const bx_plan *plan, int teams, char *why, size_t why_size)
 {
-    (void)plan, (void)teams;
 #ifdef BX_HAVE_SPFFT
     if (plan->inner) snprintf(why, why_size, "has planes, not columns throughout");
     return !plan->inner;

@@ -34,7 +34,6 @@ static void *create(bx_plan *plan, unsigned planner)
     state *self = bx_memory_alloc(1, sizeof *self);
     ptrdiff_t planes, rows, first_row;
     self->plan = plan;
-    fftw_mpi_init();
     fftw_plan_with_nthreads(plan->threads);
     ptrdiff_t total = fftw_mpi_local_size_3d_transposed(g->nz, g->ny, g->nx, plan->team, &planes,
                                                         &self->first, &rows, &first_row);
@@ -84,7 +83,6 @@ static void destroy(void *me)
 
 static bool applicable(const bx_plan *plan, int teams, char *why, size_t why_size)
 {
-    (void)plan;
 #ifndef BX_HAVE_FFTW_MPI
     snprintf(why, why_size, "built without FFTW's MPI library");
     return false;
@@ -99,6 +97,7 @@ const bx_baseline bx_baseline_fftw_mpi = {
               .baseline = true},
     .applicable = applicable, /* NULL functions below are not called */
 #ifdef BX_HAVE_FFTW_MPI
+    .init = fftw_mpi_init, /* wisdom may be its own */
     .create = create,
     .begin = begin,
     .step = step,
