@@ -1,7 +1,6 @@
 /* bisection-eigen: all eigenvalues and vectors of dense matrices, by every parallel solver.
  *
  * After M. Ashworth et al., HPCxTR0417 (2004), sections 3.1 (AIMPRO), 3.4 (CRYSTAL), 5.2. */
-#include "elpa_solver.h"
 #include "integrals.h"
 #include "products.h"
 #include "resident.h"

@@ -43,36 +43,24 @@ void pzgemm_(const char *transa, const char *transb, const int *m, const int *n,
              const double *b, const int *ib, const int *jb, const int *descb, const double *beta,
              double *c, const int *ic, const int *jc, const int *descc);
 
-#define BX_WHOLE double *a, const int *ia, const int *ja, const int *desca
-#define BX_VECTORS double *z, const int *iz, const int *jz, const int *descz
-#define BX_RANGE const double *vl, const double *vu, const int *il, const int *iu
-void pdsyev_(const char *jobz, const char *uplo, const int *n, BX_WHOLE, double *w, BX_VECTORS,
-             double *work, const int *lwork, int *info, size_t, size_t);
-void pzheev_(const char *jobz, const char *uplo, const int *n, BX_WHOLE, double *w, BX_VECTORS,
-             double *work, const int *lwork, double *rwork, const int *lrwork, int *info, size_t,
-             size_t);
-void pdsyevd_(const char *jobz, const char *uplo, const int *n, BX_WHOLE, double *w, BX_VECTORS,
-              double *work, const int *lwork, int *iwork, const int *liwork, int *info, size_t,
-              size_t);
-void pzheevd_(const char *jobz, const char *uplo, const int *n, BX_WHOLE, double *w, BX_VECTORS,
-              double *work, const int *lwork, double *rwork, const int *lrwork, int *iwork,
-              const int *liwork, int *info, size_t, size_t);
-void pdsyevr_(const char *jobz, const char *range, const char *uplo, const int *n, BX_WHOLE,
-              BX_RANGE, int *m, int *nz, double *w, BX_VECTORS, double *work, const int *lwork,
-              int *iwork, const int *liwork, int *info, size_t, size_t, size_t);
-void pzheevr_(const char *jobz, const char *range, const char *uplo, const int *n, BX_WHOLE,
-              BX_RANGE, int *m, int *nz, double *w, BX_VECTORS, double *work, const int *lwork,
-              double *rwork, const int *lrwork, int *iwork, const int *liwork, int *info, size_t,
-              size_t, size_t);
-void pdsyevx_(const char *jobz, const char *range, const char *uplo, const int *n, BX_WHOLE,
-              BX_RANGE, const double *abstol, int *m, int *nz, double *w, const double *orfac,
-              BX_VECTORS, double *work, const int *lwork, int *iwork, const int *liwork, int *ifail,
-              int *iclustr, double *gap, int *info, size_t, size_t, size_t);
-void pzheevx_(const char *jobz, const char *range, const char *uplo, const int *n, BX_WHOLE,
-              BX_RANGE, const double *abstol, int *m, int *nz, double *w, const double *orfac,
-              BX_VECTORS, double *work, const int *lwork, double *rwork, const int *lrwork,
-              int *iwork, const int *liwork, int *ifail, int *iclustr, double *gap, int *info,
-              size_t, size_t, size_t);
-#undef BX_WHOLE
-#undef BX_VECTORS
-#undef BX_RANGE
+/* Declares the real and the complex driver with parameters before and behind the workspace. */
+#define BX_DRIVER(real, complex, before, ...)                                                      \
+    void real(before, double *work, const int *lwork, __VA_ARGS__);                                \
+    void complex(before, double *work, const int *lwork, double *rwork, const int *lrwork,         \
+                 __VA_ARGS__);
+#define BX_WHOLE const int *n, double *a, const int *ia, const int *ja, const int *desca
+#define BX_VECTORS double *w, BX_Z
+#define BX_Z double *z, const int *iz, const int *jz, const int *descz
+#define BX_INTEGERS int *iwork, const int *liwork
+#define BX_ALL const char *jobz, const char *uplo, BX_WHOLE, BX_VECTORS
+#define BX_RANGE                                                                                   \
+    const char *jobz, const char *range, const char *uplo, BX_WHOLE, const double *vl,             \
+        const double *vu, const int *il, const int *iu
+#define BX_ROBUST BX_RANGE, int *m, int *nz, BX_VECTORS
+#define BX_EXPERT                                                                                  \
+    BX_RANGE, const double *abstol, int *m, int *nz, double *w, const double *orfac, BX_Z
+BX_DRIVER(pdsyev_, pzheev_, BX_ALL, int *info, size_t, size_t)
+BX_DRIVER(pdsyevd_, pzheevd_, BX_ALL, BX_INTEGERS, int *info, size_t, size_t)
+BX_DRIVER(pdsyevr_, pzheevr_, BX_ROBUST, BX_INTEGERS, int *info, size_t, size_t, size_t)
+BX_DRIVER(pdsyevx_, pzheevx_, BX_EXPERT, BX_INTEGERS, int *ifail, int *iclustr, double *gap,
+          int *info, size_t, size_t, size_t)

@@ -1,4 +1,4 @@
-/* A method: one file method_NAME.c, and one line in eigen.def. */
+/* A method: a line in eigen.def, and a bx_solver in the file of its library. */
 #pragma once
 
 #include "bx.h"
@@ -68,3 +68,5 @@ extern const int bx_solver_count;
 /* Counts `count` doubles of workspace and returns them, NULL where they are only counted; the
  * caller frees them.  Local. */
 double *bx_solver_workspace(const bx_problem *p, size_t count);
+/* Adds ELPA's version to the result, if the kernel is built with it. */
+void bx_elpa_name_library(void);

@@ -1,5 +1,5 @@
 /* Functions of libraries that Fortran cannot call. */
-#include "elpa_solver.h"
+#include "solver.h"
 
 void npar_name_libraries(void);
 
