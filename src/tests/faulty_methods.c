@@ -65,7 +65,7 @@ static written half_of(const broken *b, int slot)
     return (written){half.base, count, 0, 1};
 }
 
-static written planes_of(const broken *b, const bx_part *part)
+static written planes_of(const broken *b, const bx_plane_part *part)
 {
     const bx_plan *plan = b->plan;
     size_t count = (size_t)(part->last - part->first) * plan->plane_size, places[2] = {0, 1};
@@ -116,20 +116,14 @@ static void finish(void *me, bx_direction way, int slot)
     if (way == BX_INVERSE) after_exchange(b, way, half_of(b, slot));
 }
 
-static void unpack(void *me, const bx_part *part)
+static void repack(void *me, const bx_plane_part *part)
 {
     broken *b = me;
-    bool last = part->last == b->plan->my_planes;
-    if (last) before_exchange(b, BX_FORWARD, planes_of(b, part));
-    b->sound->unpack(b->self, part);
-    if (last) after_exchange(b, BX_FORWARD, planes_of(b, part));
-}
-
-static void pack(void *me, const bx_part *part)
-{
-    broken *b = me;
-    if (part->first == 0) before_exchange(b, BX_INVERSE, half_of(b, part->slot));
-    b->sound->pack(b->self, part);
+    bool forward = part->way == BX_FORWARD, last = part->last == b->plan->my_planes;
+    if (forward && last) before_exchange(b, BX_FORWARD, planes_of(b, part));
+    if (!forward && part->first == 0) before_exchange(b, BX_INVERSE, half_of(b, part->slot));
+    b->sound->repack(b->self, part);
+    if (forward && last) after_exchange(b, BX_FORWARD, planes_of(b, part));
 }
 
 static bx_rows rows(void *me, bx_direction way, int slot)
@@ -170,8 +164,7 @@ const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
         broken_##name.create = create_##name;                                                      \
         broken_##name.start = start;                                                               \
         broken_##name.finish = finish;                                                             \
-        broken_##name.unpack = unpack;                                                             \
-        broken_##name.pack = pack;                                                                 \
+        broken_##name.repack = repack;                                                             \
         broken_##name.rows = rows;                                                                 \
         broken_##name.destroy = destroy;                                                           \
     } while (0)

@@ -4,7 +4,7 @@
 #include "plan.h"
 
 /* A method exchanges between the half-transformed field and the planes of a slot.  Forward: start,
- * finish, then unpack for every part of the planes.  Inverse: pack for every part, then start and
+ * finish, then repack for every part of the planes.  Inverse: repack for every part, then start and
  * finish.  `self` is what create has returned. */
 typedef struct bx_method {
     bx_choice about;
@@ -20,10 +20,9 @@ typedef struct bx_method {
     void (*start)(void *self, bx_direction way, int slot);
     /* Completes it.  NULL: start has done it all.  Collective over the team. */
     void (*finish)(void *self, bx_direction way, int slot);
-    /* Copies what has come into a part of the planes, or a part of the planes to where it is sent
-     * from.  Several threads call them at once. */
-    void (*unpack)(void *self, const bx_part *part);
-    void (*pack)(void *self, const bx_part *part);
+    /* Copies what has come into a part of the planes (forward), or a part of the planes to where it
+     * is sent from (inverse).  Several threads call it at once. */
+    void (*repack)(void *self, const bx_plane_part *part);
     /* Returns the half-transformed field, where it is not the plan's.  NULL: it is. */
     bx_rows (*rows)(void *self, bx_direction way, int slot);
     /* Collective over the team. */

@@ -39,16 +39,10 @@ static void start(void *me, bx_direction way, int slot)
         bx_plan_copy_packed(plan, way, slot, p, self->packed);
 }
 
-static void unpack(void *me, const bx_part *part)
+static void repack(void *me, const bx_plane_part *part)
 {
     const state *self = me;
-    bx_plan_unpack_all(self->plan, part, &self->lengths, self->blocks);
-}
-
-static void pack(void *me, const bx_part *part)
-{
-    const state *self = me;
-    bx_plan_pack_all(self->plan, part, &self->lengths, self->blocks);
+    bx_plan_repack_all(self->plan, part, &self->lengths, self->blocks);
 }
 
 static void destroy(void *me)
@@ -66,8 +60,7 @@ const bx_method bx_method_alltoallv = {
               .wins = "one message a pair of ranks: good on few ranks, message-bound on many"},
     .create = create,
     .start = start,
-    .unpack = unpack,
-    .pack = pack,
+    .repack = repack,
     .destroy = destroy,
     .count = bx_count_every_pair,
 };

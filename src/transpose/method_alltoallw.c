@@ -85,22 +85,12 @@ static void start(void *me, bx_direction way, int slot)
                       self->lengths.half_length, self->half_bytes_at, self->element, plan->team);
 }
 
-typedef void plane_copy(bx_complex *stage, bx_complex *plane, size_t count);
-
-static void from_plane(bx_complex *stage, bx_complex *plane, size_t count)
+/* The columns of other ranks, run by run; then one's own. */
+static void repack(void *me, const bx_plane_part *part)
 {
-    memcpy(stage, plane, count * sizeof *stage);
-}
-
-static void to_plane(bx_complex *stage, bx_complex *plane, size_t count)
-{
-    memcpy(plane, stage, count * sizeof *stage);
-}
-
-/* The columns of other ranks, run by run. */
-static void copy_others(const state *self, const bx_part *part, plane_copy *copy)
-{
+    const state *self = me;
     const bx_plan *plan = self->plan;
+    bool forward = part->way == BX_FORWARD;
     double share = (double)(part->last - part->first) / fmax(1, plan->my_planes);
     bx_charge(BX_COPY, share * (double)(self->lengths.plane_total * sizeof(bx_complex)), true);
     for (int z = part->first; z < part->last; z++) {
@@ -108,29 +98,14 @@ static void copy_others(const state *self, const bx_part *part, plane_copy *copy
                    *plane = self->planes + (size_t)z * plan->plane_size;
         for (int p = 0; p < plan->geometry->ranks; p++) {
             const int *runs = bx_plan_runs(plan, p, z);
-            for (int i = runs[0]; p != plan->rank && i < runs[1]; i++)
-                copy(stage + plan->runs[i].place, plane + plan->runs[i].place,
-                     (size_t)plan->runs[i].length);
+            for (int i = runs[0]; p != plan->rank && i < runs[1]; i++) {
+                int place = plan->runs[i].place;
+                memcpy((forward ? stage : plane) + place, (forward ? plane : stage) + place,
+                       (size_t)plan->runs[i].length * sizeof *stage);
+            }
         }
     }
-}
-
-static void unpack(void *me, const bx_part *part)
-{
-    const state *self = me;
-    int own = self->plan->rank;
-    copy_others(self, part, from_plane);
-    bx_plan_unpack(self->plan, part, own,
-                   bx_plan_half_block(self->plan, BX_FORWARD, part->slot, own, own));
-}
-
-static void pack(void *me, const bx_part *part)
-{
-    const state *self = me;
-    int own = self->plan->rank;
-    copy_others(self, part, to_plane);
-    bx_plan_pack(self->plan, part, own,
-                 bx_plan_half_block(self->plan, BX_INVERSE, part->slot, own, own));
+    bx_plan_repack_own(plan, part);
 }
 
 static void destroy(void *me)
@@ -155,8 +130,7 @@ const bx_method bx_method_alltoallw = {
     .applicable = applicable,
     .create = create,
     .start = start,
-    .unpack = unpack,
-    .pack = pack,
+    .repack = repack,
     .destroy = destroy,
     .count = bx_count_every_pair,
 };

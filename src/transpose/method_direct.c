@@ -51,28 +51,16 @@ static void start(void *me, bx_direction way, int slot)
     MPI_Win_sync(plan->halves.window);
 }
 
-static void unpack(void *me, const bx_part *part)
+static void repack(void *me, const bx_plane_part *part)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
     for (int n = 0; n < bx_geometry_node_size(plan->geometry, plan->node_index); n++) {
         int p = neighbour(plan, n);
-        bx_plan_unpack(plan, part, p,
-                       bx_plan_half_block(plan, BX_FORWARD, part->slot, p, plan->rank));
+        bx_plan_repack(plan, part, p,
+                       bx_plan_half_block(plan, part->way, part->slot, p, plan->rank));
     }
-    if (self->off_node) bx_node_exchange_unpack(self->off_node, part);
-}
-
-static void pack(void *me, const bx_part *part)
-{
-    state *self = me;
-    const bx_plan *plan = self->plan;
-    for (int n = 0; n < bx_geometry_node_size(plan->geometry, plan->node_index); n++) {
-        int p = neighbour(plan, n);
-        bx_plan_pack(plan, part, p,
-                     bx_plan_half_block(plan, BX_INVERSE, part->slot, p, plan->rank));
-    }
-    if (self->off_node) bx_node_exchange_pack(self->off_node, part);
+    if (self->off_node) bx_node_exchange_repack(self->off_node, part);
 }
 
 static void destroy(void *me)
@@ -90,8 +78,7 @@ const bx_method bx_method_direct = {
     .applicable = bx_geometry_nodes_fit,
     .create = create,
     .start = start,
-    .unpack = unpack,
-    .pack = pack,
+    .repack = repack,
     .destroy = destroy,
     .count = bx_count_nodes,
 };

@@ -122,7 +122,7 @@ static void copy_within(state *self, bx_direction way)
 
 /* Gathered blocks into the order of the exchange, exchanged blocks into the order of the scatter.
  */
-static void repack(state *self, bx_direction way, bool before)
+static void reorder(state *self, bx_direction way, bool before)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
@@ -152,13 +152,13 @@ static void at_root(state *self, bx_direction way)
     bx_run *run = self->plan->run;
     bool published = self->plan->published;
     if (!published) copy_within(self, way);
-    repack(self, way, true);
+    reorder(self, way, true);
     bx_run_lap(run, BX_PHASE_PACK);
     if (self->plan->geometry->nodes > 1 || published)
         MPI_Alltoallv(self->sent, l->send, l->send_at, MPI_C_DOUBLE_COMPLEX, self->received,
                       l->receive, l->receive_at, MPI_C_DOUBLE_COMPLEX, self->roots);
     bx_run_lap(run, BX_PHASE_EXCHANGE);
-    repack(self, way, false);
+    reorder(self, way, false);
     bx_run_lap(run, BX_PHASE_UNPACK);
 }
 
@@ -197,16 +197,11 @@ static void start(void *me, bx_direction way, int slot)
     bx_run_lap(plan->run, BX_PHASE_UNPACK);
 }
 
-static void unpack(void *me, const bx_part *part)
+static void repack(void *me, const bx_plane_part *part)
 {
     const state *self = me;
-    bx_plan_unpack_all(self->plan, part, &self->lengths, self->scatter);
-}
-
-static void pack(void *me, const bx_part *part)
-{
-    const state *self = me;
-    bx_plan_pack_all(self->plan, part, &self->lengths, self->gather);
+    bx_plan_repack_all(self->plan, part, &self->lengths,
+                       part->way == BX_FORWARD ? self->scatter : self->gather);
 }
 
 static void destroy(void *me)
@@ -238,8 +233,7 @@ const bx_method bx_method_gather_scatter = {
     .applicable = bx_geometry_nodes_fit,
     .create = create,
     .start = start,
-    .unpack = unpack,
-    .pack = pack,
+    .repack = repack,
     .destroy = destroy,
     .count = bx_count_gather_scatter,
 };

@@ -13,9 +13,6 @@ const bx_method bx_method_leaders = {
               .wins = "between shm and alltoallv: nodes with many cores, or several network links"},
     .applicable = bx_geometry_nodes_fit,
     .create = create,
-    .start = bx_node_exchange_start,
-    .unpack = bx_node_exchange_unpack,
-    .pack = bx_node_exchange_pack,
-    .destroy = bx_node_exchange_destroy,
+    BX_NODE_EXCHANGE,
     .count = bx_count_leaders,
 };

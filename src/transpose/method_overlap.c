@@ -45,16 +45,10 @@ static void finish(void *me, bx_direction way, int slot)
     MPI_Wait(&self->request[way][slot], MPI_STATUS_IGNORE);
 }
 
-static void unpack(void *me, const bx_part *part)
+static void repack(void *me, const bx_plane_part *part)
 {
     const state *self = me;
-    bx_plan_unpack_all(self->plan, part, &self->lengths, self->blocks[BX_FORWARD][part->slot]);
-}
-
-static void pack(void *me, const bx_part *part)
-{
-    const state *self = me;
-    bx_plan_pack_all(self->plan, part, &self->lengths, self->blocks[BX_INVERSE][part->slot]);
+    bx_plan_repack_all(self->plan, part, &self->lengths, self->blocks[part->way][part->slot]);
 }
 
 static void destroy(void *me)
@@ -74,8 +68,7 @@ const bx_method bx_method_overlap = {
     .create = create,
     .start = start,
     .finish = finish,
-    .unpack = unpack,
-    .pack = pack,
+    .repack = repack,
     .destroy = destroy,
     .count = bx_count_every_pair,
 };

@@ -69,7 +69,7 @@ static void send(state *self, int i, bx_direction way, int slot)
 static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
-    bool sent = self->hides && way == BX_INVERSE; /* by pack */
+    bool sent = self->hides && way == BX_INVERSE; /* by repack */
     int ranks = self->plan->geometry->ranks;
     for (int i = 0; i < ranks; i++) receive(self, i, way, slot);
     for (int i = 0; i < ranks && !sent; i++) send(self, i, way, slot);
@@ -94,37 +94,29 @@ static void finish(void *me, bx_direction way, int slot)
     MPI_Waitall(2 * self->plan->geometry->ranks, self->requests, MPI_STATUSES_IGNORE);
 }
 
-static void unpack(void *me, const bx_part *part)
+static void repack(void *me, const bx_plane_part *part)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
-    int ranks = plan->geometry->ranks, own = plan->rank;
-    if (!self->awaited) {
-        bx_plan_unpack_all(plan, part, &self->lengths, self->blocks);
+    bool forward = part->way == BX_FORWARD;
+    int ranks = plan->geometry->ranks;
+    if (forward ? !self->awaited : !self->hides || part->last < plan->my_planes) {
+        bx_plan_repack_all(plan, part, &self->lengths, self->blocks);
+        return;
+    }
+    bx_plan_repack_own(plan, part);
+    if (!forward) {
+        for (int i = 1; i < ranks; i++) {
+            int p = peer_of(self, i, false);
+            bx_plan_repack(plan, part, p, self->blocks + self->lengths.plane_at[p]);
+            send(self, i, BX_INVERSE, part->slot);
+        }
         return;
     }
     self->awaited = false;
-    bx_plan_unpack(plan, part, own, bx_plan_half_block(plan, BX_FORWARD, part->slot, own, own));
     for (int p = next_peer(self); p >= 0; p = next_peer(self))
-        bx_plan_unpack(plan, part, p, self->blocks + self->lengths.plane_at[p]);
+        bx_plan_repack(plan, part, p, self->blocks + self->lengths.plane_at[p]);
     MPI_Waitall(ranks, self->requests + ranks, MPI_STATUSES_IGNORE);
-}
-
-static void pack(void *me, const bx_part *part)
-{
-    state *self = me;
-    const bx_plan *plan = self->plan;
-    int own = plan->rank;
-    if (!self->hides || part->last < plan->my_planes) {
-        bx_plan_pack_all(plan, part, &self->lengths, self->blocks);
-        return;
-    }
-    bx_plan_pack(plan, part, own, bx_plan_half_block(plan, BX_INVERSE, part->slot, own, own));
-    for (int i = 1; i < plan->geometry->ranks; i++) {
-        int p = peer_of(self, i, false);
-        bx_plan_pack(plan, part, p, self->blocks + self->lengths.plane_at[p]);
-        send(self, i, BX_INVERSE, part->slot);
-    }
 }
 
 static void destroy(void *me)
@@ -144,8 +136,7 @@ const bx_method bx_method_p2p = {
     .create = create,
     .start = start,
     .finish = finish,
-    .unpack = unpack,
-    .pack = pack,
+    .repack = repack,
     .destroy = destroy,
     .count = bx_count_nonempty_pairs,
 };

@@ -70,18 +70,11 @@ static void start(void *me, bx_direction way, int slot)
 }
 
 /* My own block goes through MPI_Alltoall too, which copies it. */
-static void unpack(void *me, const bx_part *part)
+static void repack(void *me, const bx_plane_part *part)
 {
     const state *self = me;
     for (int p = 0; p < self->plan->geometry->ranks; p++)
-        bx_plan_unpack(self->plan, part, p, self->blocks + (size_t)self->block * (size_t)p);
-}
-
-static void pack(void *me, const bx_part *part)
-{
-    const state *self = me;
-    for (int p = 0; p < self->plan->geometry->ranks; p++)
-        bx_plan_pack(self->plan, part, p, self->blocks + (size_t)self->block * (size_t)p);
+        bx_plan_repack(self->plan, part, p, self->blocks + (size_t)self->block * (size_t)p);
 }
 
 static void destroy(void *me)
@@ -101,8 +94,7 @@ const bx_method bx_method_padded = {
     .applicable = bx_geometry_padded_fit,
     .create = create,
     .start = start,
-    .unpack = unpack,
-    .pack = pack,
+    .repack = repack,
     .rows = rows,
     .destroy = destroy,
     .count = bx_count_padded,

@@ -16,9 +16,6 @@ const bx_method bx_method_shm = {
              "far fewer messages: wins where the network is short of messages, not of bandwidth"},
     .applicable = bx_geometry_nodes_fit,
     .create = create,
-    .start = bx_node_exchange_start,
-    .unpack = bx_node_exchange_unpack,
-    .pack = bx_node_exchange_pack,
-    .destroy = bx_node_exchange_destroy,
+    BX_NODE_EXCHANGE,
     .count = bx_count_nodes,
 };

@@ -12,9 +12,6 @@ const bx_method bx_method_shm_padded = {
               .wins = "many nodes and very small blocks; the padding grows with the node"},
     .applicable = bx_geometry_padded_nodes_fit,
     .create = create,
-    .start = bx_node_exchange_start,
-    .unpack = bx_node_exchange_unpack,
-    .pack = bx_node_exchange_pack,
-    .destroy = bx_node_exchange_destroy,
+    BX_NODE_EXCHANGE,
     .count = bx_count_nodes_padded,
 };

@@ -181,10 +181,10 @@ static bx_complex *block_for(const bx_node_exchange *self, bx_direction way, int
     return self->send[self->packing] + self->layouts[way].send_at[peer];
 }
 
-static const bx_complex *block_from(const bx_node_exchange *self, bx_direction way, int peer)
+static bx_complex *block_from(const bx_node_exchange *self, bx_direction way, int peer)
 {
     bool on_node = self->plan->geometry->node_of[peer] == self->plan->node_index;
-    const bx_complex *from =
+    bx_complex *from =
         on_node && self->in_place ? self->send[self->unpacking] : self->receive[self->unpacking];
     return from + self->layouts[way].receive_at[peer];
 }
@@ -229,26 +229,16 @@ void bx_node_exchange_start(void *me, bx_direction way, int slot)
     bx_run_lap(plan->run, BX_PHASE_UNPACK);
 }
 
-void bx_node_exchange_unpack(void *me, const bx_part *part)
+void bx_node_exchange_repack(void *me, const bx_plane_part *part)
 {
     const bx_node_exchange *self = me;
     const bx_plan *plan = self->plan;
     for (int p = 0; p < plan->geometry->ranks; p++) {
         if (through_buffer(self, p))
-            bx_plan_unpack(plan, part, p, block_from(self, BX_FORWARD, p));
+            bx_plan_repack(plan, part, p,
+                           part->way == BX_FORWARD ? block_from(self, BX_FORWARD, p)
+                                                   : block_for(self, BX_INVERSE, p));
         else if (self->own_node)
-            bx_plan_unpack(plan, part, p, bx_plan_half_block(plan, BX_FORWARD, part->slot, p, p));
-    }
-}
-
-void bx_node_exchange_pack(void *me, const bx_part *part)
-{
-    const bx_node_exchange *self = me;
-    const bx_plan *plan = self->plan;
-    for (int p = 0; p < plan->geometry->ranks; p++) {
-        if (through_buffer(self, p))
-            bx_plan_pack(plan, part, p, block_for(self, BX_INVERSE, p));
-        else if (self->own_node)
-            bx_plan_pack(plan, part, p, bx_plan_half_block(plan, BX_INVERSE, part->slot, p, p));
+            bx_plan_repack_own(plan, part);
     }
 }

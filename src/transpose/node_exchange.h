@@ -19,6 +19,9 @@ bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padde
 
 /* The functions of bx_method, for methods that do nothing else; `me` is a bx_node_exchange. */
 void bx_node_exchange_start(void *me, bx_direction way, int slot);
-void bx_node_exchange_unpack(void *me, const bx_part *part);
-void bx_node_exchange_pack(void *me, const bx_part *part);
+void bx_node_exchange_repack(void *me, const bx_plane_part *part);
 void bx_node_exchange_destroy(void *me);
+
+#define BX_NODE_EXCHANGE                                                                           \
+    .start = bx_node_exchange_start, .repack = bx_node_exchange_repack,                            \
+    .destroy = bx_node_exchange_destroy

@@ -467,7 +467,7 @@ static size_t elements_before(const bx_plan *plan, int peer, int z)
            (size_t)bx_geometry_before(g, peer, plan->plane_batch[z]);
 }
 
-static void charge_copy(const bx_plan *plan, const bx_part *part, int peer)
+static void charge_copy(const bx_plan *plan, const bx_plane_part *part, int peer)
 {
     bx_charge(BX_COPY,
               (double)((elements_before(plan, peer, part->last) -
@@ -476,52 +476,38 @@ static void charge_copy(const bx_plan *plan, const bx_part *part, int peer)
               true);
 }
 
-void bx_plan_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_complex *block)
+void bx_plan_repack(const bx_plan *plan, const bx_plane_part *part, int peer, bx_complex *block)
 {
     size_t base = elements_before(plan, peer, 0);
+    bool forward = part->way == BX_FORWARD;
     charge_copy(plan, part, peer);
     for (int z = part->first; z < part->last; z++) {
-        const bx_complex *row = block + (elements_before(plan, peer, z) - base);
+        bx_complex *row = block + (elements_before(plan, peer, z) - base);
         bx_complex *plane = part->planes + (size_t)(z - part->first) * plan->plane_size;
         const int *runs = bx_plan_runs(plan, peer, z);
         for (int i = runs[0]; i < runs[1]; i++) {
             bx_run_of_columns run = plan->runs[i];
-            memcpy(plane + run.place, row + run.column, (size_t)run.length * sizeof *plane);
+            bx_complex *placed = plane + run.place, *packed = row + run.column;
+            memcpy(forward ? placed : packed, forward ? packed : placed,
+                   (size_t)run.length * sizeof *plane);
         }
     }
 }
 
-void bx_plan_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block)
+void bx_plan_repack_own(const bx_plan *plan, const bx_plane_part *part)
 {
-    size_t base = elements_before(plan, peer, 0);
-    charge_copy(plan, part, peer);
-    for (int z = part->first; z < part->last; z++) {
-        bx_complex *row = block + (elements_before(plan, peer, z) - base);
-        const bx_complex *plane = part->planes + (size_t)(z - part->first) * plan->plane_size;
-        const int *runs = bx_plan_runs(plan, peer, z);
-        for (int i = runs[0]; i < runs[1]; i++) {
-            bx_run_of_columns run = plan->runs[i];
-            memcpy(row + run.column, plane + run.place, (size_t)run.length * sizeof *plane);
-        }
-    }
+    int own = plan->rank;
+    bx_plan_repack(plan, part, own, bx_plan_half_block(plan, part->way, part->slot, own, own));
 }
 
-void bx_plan_unpack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
-                        const bx_complex *buffer)
+void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part, const bx_lengths *lengths,
+                        bx_complex *buffer)
 {
     for (int p = 0; p < plan->geometry->ranks; p++)
-        bx_plan_unpack(plan, part, p,
-                       p == plan->rank ? bx_plan_half_block(plan, BX_FORWARD, part->slot, p, p)
-                                       : buffer + lengths->plane_at[p]);
-}
-
-void bx_plan_pack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
-                      bx_complex *buffer)
-{
-    for (int p = 0; p < plan->geometry->ranks; p++)
-        bx_plan_pack(plan, part, p,
-                     p == plan->rank ? bx_plan_half_block(plan, BX_INVERSE, part->slot, p, p)
-                                     : buffer + lengths->plane_at[p]);
+        if (p == plan->rank)
+            bx_plan_repack_own(plan, part);
+        else
+            bx_plan_repack(plan, part, p, buffer + lengths->plane_at[p]);
 }
 
 enum { SMALL_COPY = 4096 }; /* elements that are not worth waking threads for */

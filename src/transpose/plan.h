@@ -145,22 +145,23 @@ static inline bx_complex *bx_rows_element(const bx_plan *plan, bx_rows half, int
     return rows.base + rows.at[(size_t)point * (size_t)plan->geometry->batches];
 }
 
-/* Planes first .. last-1 of this rank, which stand at `planes`: packed or unpacked while in cache.
- */
+/* Planes first .. last-1 of this rank, which stand at `planes`, and are repacked while in cache:
+ * forward, blocks are copied into them; inverse, they are copied into blocks. */
 typedef struct {
+    bx_direction way;
     int slot, first, last;
     bx_complex *planes;
-} bx_part;
+} bx_plane_part;
 
 /* Returns the first of plan->runs of a peer's columns in one of my planes; behind it, the end. */
 static inline const int *bx_plan_runs(const bx_plan *plan, int peer, int z)
 {
     return plan->runs_first + (size_t)peer * (size_t)plan->geometry->batches + plan->plane_batch[z];
 }
-/* Copies a part's share of a block, [my_planes][columns of peer that cross the plane], into its
- * planes, or out of them. */
-void bx_plan_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_complex *block);
-void bx_plan_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block);
+/* Copies a part's share of a block, [my_planes][columns of peer that cross the plane]; of one's own
+ * block, which stands in the half-transformed field. */
+void bx_plan_repack(const bx_plan *plan, const bx_plane_part *part, int peer, bx_complex *block);
+void bx_plan_repack_own(const bx_plan *plan, const bx_plane_part *part);
 
 /* Elements exchanged with each rank [ranks], 0 with oneself, and where its block begins [ranks]: in
  * the half-transformed field, where blocks are in rank order, and in a buffer of blocks on the side
@@ -171,12 +172,9 @@ typedef struct {
 } bx_lengths;
 bx_lengths bx_lengths_create(const bx_plan *plan);
 void bx_lengths_free(bx_lengths *lengths);
-/* Unpacks from, or packs for, every rank: buffer[plane_total] has the blocks of the others; the
- * rank's own block is copied straight from, or to, its half-transformed field. */
-void bx_plan_unpack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
-                        const bx_complex *buffer);
-void bx_plan_pack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
-                      bx_complex *buffer);
+/* Copies a part's share of all blocks: buffer[plane_total] has those of the other ranks. */
+void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part, const bx_lengths *lengths,
+                        bx_complex *buffer);
 
 /* Returns a buffer like a rank's half-transformed field, where blocks are packed that are sent, and
  * come in (Bethune 2010, section 4); NULL unless that is to be done as published.  fftw_free. */

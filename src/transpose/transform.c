@@ -183,23 +183,18 @@ static bx_complex *stage_of(const bx_plan *plan, bx_direction way)
 }
 
 /* Which planes are in the group that begins with this one. */
-static bx_part group_from(const bx_plan *plan, int slot, int first, bx_complex *planes)
+static bx_plane_part group_from(const bx_plan *plan, bx_direction way, int slot, int first,
+                                bx_complex *planes)
 {
     int left = plan->my_planes - first;
     int last = first + (left < plan->plane_group ? left : plan->plane_group);
-    return (bx_part){slot, first, last, planes};
+    return (bx_plane_part){way, slot, first, last, planes};
 }
 
-static void unpack(const job *j, const bx_part *part)
+static void repack(const job *j, const bx_plane_part *part)
 {
-    j->method->unpack(j->self, part);
-    lap(j, BX_PHASE_UNPACK);
-}
-
-static void pack(const job *j, const bx_part *part)
-{
-    j->method->pack(j->self, part);
-    lap(j, BX_PHASE_PACK);
+    j->method->repack(j->self, part);
+    lap(j, part->way == BX_FORWARD ? BX_PHASE_UNPACK : BX_PHASE_PACK);
 }
 
 /* Not those that are the columns of a second exchange. */
@@ -209,13 +204,13 @@ static void planes_group(const job *j, bx_direction way, int slot, int first)
 {
     bx_plan *plan = j->plan;
     bx_complex *field = bx_plan_planes(plan, way, slot) + (size_t)first * plan->plane_size;
-    bx_part part = group_from(plan, slot, first, field);
+    bx_plane_part part = group_from(plan, way, slot, first, field);
     if (!fft_planes(j)) { /* copies alone are over too soon for a lap each */
-        (way == BX_FORWARD ? j->method->unpack : j->method->pack)(j->self, &part);
+        j->method->repack(j->self, &part);
         return;
     }
     part.planes = stage_of(plan, way);
-    if (way == BX_FORWARD) unpack(j, &part);
+    if (way == BX_FORWARD) repack(j, &part);
     size_t elements = (size_t)(part.last - first) * plan->plane_size;
     for (size_t at = 0; at < elements; at += plan->plane_size)
         if (way == BX_FORWARD)
@@ -223,7 +218,7 @@ static void planes_group(const job *j, bx_direction way, int slot, int first)
         else
             plane_to_stage(plan, field + at, part.planes + at);
     lap(j, BX_PHASE_FFT2D);
-    if (way == BX_INVERSE) pack(j, &part);
+    if (way == BX_INVERSE) repack(j, &part);
 }
 
 static void planes(const job *j, bx_direction way, int slot)
@@ -250,17 +245,18 @@ static void there_and_back(const job *j, int slot, int first)
     bx_plan *plan = j->plan;
     bx_complex *work = plan->plane_work + thread_number() * plan->plane_size,
                *back = stage_of(plan, BX_INVERSE);
-    bx_part part = group_from(plan, slot, first, stage_of(plan, BX_FORWARD));
-    unpack(j, &part);
+    bx_plane_part part = group_from(plan, BX_FORWARD, slot, first, stage_of(plan, BX_FORWARD));
+    repack(j, &part);
     for (int z = first; z < part.last; z++) {
         size_t at = (size_t)(z - first) * plan->plane_size;
         stage_to_plane(plan, part.planes + at, work);
         multiply(j, z, work);
         plane_to_stage(plan, work, back + at);
     }
+    part.way = BX_INVERSE;
     part.planes = back;
     lap(j, BX_PHASE_FFT2D);
-    pack(j, &part);
+    repack(j, &part);
 }
 
 static void planes_there_and_back(const job *j, int slot)
