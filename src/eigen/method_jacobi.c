@@ -49,22 +49,22 @@ typedef struct {
     int rank, ranks;
     MPI_Comm ring;
     double *v, *w, *own_w; /* [2 pairs][stride] */
-    double *notes;         /* [2 pairs][width + 2] eigenvalues, number of the block, known? */
+    double *records;       /* [2 pairs][width + 2] eigenvalues, number of the block, known? */
     int *top, *bottom;     /* [pairs] places of the blocks of each pair */
     double *small;         /* [2 width][2 width] parts */
-    double *turned;        /* [2 width][ROWS] parts */
+    double *rotated;       /* [2 width][ROWS] parts */
     double *values, *work, *rwork, *panel;
     int *iwork, lwork, lrwork, liwork;
-    double limit;  /* what is zero */
-    int64_t turns; /* of pairs, in this sweep */
+    double limit;      /* what is zero */
+    int64_t rotations; /* of pairs, in this sweep */
 } jacobi;
 
-static double *note(const jacobi *s, int place)
+static double *record_of(const jacobi *s, int place)
 {
-    return s->notes + (size_t)place * ((size_t)s->width + 2);
+    return s->records + (size_t)place * ((size_t)s->width + 2);
 }
 
-static int number_of(const jacobi *s, int place) { return (int)note(s, place)[s->width]; }
+static int number_of(const jacobi *s, int place) { return (int)record_of(s, place)[s->width]; }
 
 static int width_of(const jacobi *s, int place)
 {
@@ -95,10 +95,10 @@ static void put_diagonal(const jacobi *s, int place, int first)
 {
     int width = width_of(s, place);
     size_t at = (size_t)place * s->stride;
-    if (note(s, place)[s->width + 1] > 0)
+    if (record_of(s, place)[s->width + 1] > 0)
         for (int j = 0; j < width; j++) {
             memset(small_at(s, first, first + j), 0, (size_t)(width * s->parts) * sizeof *s->small);
-            *small_at(s, first + j, first + j) = note(s, place)[j];
+            *small_at(s, first + j, first + j) = record_of(s, place)[j];
         }
     else
         multiply(s, "T", width, width, s->n, s->v + at, s->n, s->w + at, s->n, 0,
@@ -114,8 +114,8 @@ static double off_diagonal(const jacobi *s, int size)
     return sqrt(sum);
 }
 
-/* Replaces two blocks of V or W by their columns turned by the vectors in `small`. */
-static void turn(const jacobi *s, double *field, int one, int two)
+/* Multiplies two blocks of V or W by the vectors in `small`. */
+static void rotate(const jacobi *s, double *field, int one, int two)
 {
     int widths[2] = {width_of(s, one), width_of(s, two)}, size = widths[0] + widths[1];
     double *blocks[2] = {field + (size_t)one * s->stride, field + (size_t)two * s->stride};
@@ -123,13 +123,13 @@ static void turn(const jacobi *s, double *field, int one, int two)
         int rows = s->n - row < ROWS ? s->n - row : ROWS;
         size_t shift = (size_t)row * (size_t)s->parts;
         multiply(s, "N", rows, size, widths[0], blocks[0] + shift, s->n, small_at(s, 0, 0),
-                 2 * s->width, 0, s->turned, ROWS);
+                 2 * s->width, 0, s->rotated, ROWS);
         multiply(s, "N", rows, size, widths[1], blocks[1] + shift, s->n, small_at(s, widths[0], 0),
-                 2 * s->width, 1, s->turned, ROWS);
+                 2 * s->width, 1, s->rotated, ROWS);
         for (int j = 0; j < size; j++) {
             int side = j >= widths[0], column = j - side * widths[0];
             memcpy(blocks[side] + shift + (size_t)column * (size_t)(s->n * s->parts),
-                   s->turned + (size_t)j * ROWS * (size_t)s->parts,
+                   s->rotated + (size_t)j * ROWS * (size_t)s->parts,
                    (size_t)(rows * s->parts) * sizeof *field);
         }
     }
@@ -137,9 +137,9 @@ static void turn(const jacobi *s, double *field, int one, int two)
 
 /* Makes two blocks diagonal together, smaller eigenvalues in the block of the smaller number.
  * Returns INFO. */
-static int join(jacobi *s, int one, int two)
+static int diagonalise_pair(jacobi *s, int one, int two)
 {
-    if (number_of(s, one) > number_of(s, two)) return join(s, two, one);
+    if (number_of(s, one) > number_of(s, two)) return diagonalise_pair(s, two, one);
     int widths[2] = {width_of(s, one), width_of(s, two)}, size = widths[0] + widths[1], info = 0;
     int leading = 2 * s->width;
     if (size == 0) return 0;
@@ -154,15 +154,15 @@ static int join(jacobi *s, int one, int two)
         else
             dsyevd_("V", "U", &size, s->small, &leading, s->values, s->work, &s->lwork, s->iwork,
                     &s->liwork, &info, 1, 1);
-        turn(s, s->v, one, two);
-        turn(s, s->w, one, two);
-        s->turns++;
+        rotate(s, s->v, one, two);
+        rotate(s, s->w, one, two);
+        s->rotations++;
     } else {
         for (int j = 0; j < size; j++) s->values[j] = *small_at(s, j, j);
     }
-    memcpy(note(s, one), s->values, (size_t)widths[0] * sizeof *s->values);
-    memcpy(note(s, two), s->values + widths[0], (size_t)widths[1] * sizeof *s->values);
-    note(s, one)[s->width + 1] = note(s, two)[s->width + 1] = 1;
+    memcpy(record_of(s, one), s->values, (size_t)widths[0] * sizeof *s->values);
+    memcpy(record_of(s, two), s->values + widths[0], (size_t)widths[1] * sizeof *s->values);
+    record_of(s, one)[s->width + 1] = record_of(s, two)[s->width + 1] = 1;
     return info;
 }
 
@@ -176,20 +176,20 @@ static void exchange(jacobi *s, int place, int neighbour)
             MPI_Sendrecv_replace(fields[field] + at, (int)(rest < PIECE ? rest : PIECE), MPI_DOUBLE,
                                  neighbour, field, neighbour, field, s->ring, MPI_STATUS_IGNORE);
         }
-    MPI_Sendrecv_replace(note(s, place), s->width + 2, MPI_DOUBLE, neighbour, 2, neighbour, 2,
+    MPI_Sendrecv_replace(record_of(s, place), s->width + 2, MPI_DOUBLE, neighbour, 2, neighbour, 2,
                          s->ring, MPI_STATUS_IGNORE);
 }
 
 /* Moves every block but the first to its place in the next round of the tournament. */
-static void move_on(jacobi *s)
+static void advance_tournament(jacobi *s)
 {
     bool first = s->rank == 0, last = s->rank == s->ranks - 1;
     int m = s->pairs, left = s->bottom[0];
     int right = first && m == 1 ? s->bottom[0] : s->top[m - 1];
     if (s->blocks == 2) return;
-    for (int turn = 0; turn < 2; turn++) { /* neighbours meet in turns */
-        if ((s->rank + turn) % 2 == 0 && !last) exchange(s, right, s->rank + 1);
-        if ((s->rank + turn) % 2 == 1 && !first) exchange(s, left, s->rank - 1);
+    for (int parity = 0; parity < 2; parity++) { /* neighbours exchange in pairs */
+        if ((s->rank + parity) % 2 == 0 && !last) exchange(s, right, s->rank + 1);
+        if ((s->rank + parity) % 2 == 1 && !first) exchange(s, left, s->rank - 1);
     }
     int fixed = s->top[0];
     memmove(s->top + 1, s->top, (size_t)(m - 1) * sizeof *s->top);
@@ -281,12 +281,12 @@ static int solve(void *self, bx_problem *p)
 {
     jacobi *s = self;
     int info = 0;
-    int64_t turns = 1;
+    int64_t rotations = 1;
     s->v = p->v;
     s->w = s->own_w ? s->own_w : p->a;
     for (int place = 0; place < 2 * s->pairs; place++) {
-        note(s, place)[s->width] = 2 * s->pairs * s->rank + place;
-        note(s, place)[s->width + 1] = 0;
+        record_of(s, place)[s->width] = 2 * s->pairs * s->rank + place;
+        record_of(s, place)[s->width + 1] = 0;
         (place % 2 ? s->bottom : s->top)[place / 2] = place;
     }
     s->limit = zero_limit(s, p);
@@ -295,22 +295,22 @@ static int solve(void *self, bx_problem *p)
         apply_matrix(s, p);
     else
         spread(s, s->w, false);
-    for (p->sweeps = 0; turns > 0 && p->sweeps < MOST_SWEEPS; p->sweeps++) {
+    for (p->sweeps = 0; rotations > 0 && p->sweeps < MOST_SWEEPS; p->sweeps++) {
         bx_run_progress(p->run, p->sweeps + 1);
-        s->turns = 0;
+        s->rotations = 0;
         for (int round = 0; round < s->blocks - 1; round++) {
             for (int pair = 0; pair < s->pairs; pair++) {
-                int failed = join(s, s->top[pair], s->bottom[pair]);
+                int failed = diagonalise_pair(s, s->top[pair], s->bottom[pair]);
                 if (failed) info = failed;
             }
             bx_run_lap(p->run, BX_SOLVE);
-            move_on(s);
+            advance_tournament(s);
             bx_run_lap(p->run, BX_RING);
         }
-        MPI_Allreduce(&s->turns, &turns, 1, MPI_INT64_T, MPI_SUM, s->ring);
+        MPI_Allreduce(&s->rotations, &rotations, 1, MPI_INT64_T, MPI_SUM, s->ring);
     }
     gather(s, p);
-    return info ? info : turns > 0 ? MOST_SWEEPS : 0;
+    return info ? info : rotations > 0 ? MOST_SWEEPS : 0;
 }
 
 static size_t doubles_of_blocks(const bx_problem *p, int *pairs, int *width)
@@ -349,8 +349,8 @@ static void *create(const bx_problem *p)
                        places * ((size_t)s->width + 2),  (size_t)size * (size_t)size * parts,
                        (size_t)size * ROWS * parts,      (size_t)size,
                        (size_t)s->lwork * parts,         (size_t)s->lrwork};
-    double **fields[] = {&s->own_w,  &s->panel,  &s->notes, &s->small,
-                         &s->turned, &s->values, &s->work,  &s->rwork};
+    double **fields[] = {&s->own_w,   &s->panel,  &s->records, &s->small,
+                         &s->rotated, &s->values, &s->work,    &s->rwork};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         *fields[i] = counts[i] > 0 ? bx_solver_workspace(p, counts[i]) : NULL;
     s->iwork = bx_memory_alloc((size_t)s->liwork, sizeof *s->iwork);
@@ -362,8 +362,8 @@ static void *create(const bx_problem *p)
 static void destroy(void *self)
 {
     jacobi *s = self;
-    double *fields[] = {s->own_w,  s->panel,  s->notes, s->small,
-                        s->turned, s->values, s->work,  s->rwork};
+    double *fields[] = {s->own_w,   s->panel,  s->records, s->small,
+                        s->rotated, s->values, s->work,    s->rwork};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) free(fields[i]);
     free(s->iwork);
     free(s->top);
