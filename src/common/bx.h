@@ -257,6 +257,10 @@ void *bx_memory_alloc(size_t count, size_t size);
 void *bx_memory_grow(void *memory, size_t count, size_t size);
 /* Returns a copy of a text, which the caller frees. */
 char *bx_memory_copy_text(const char *text);
+/* Frees several pointers. */
+void bx_memory_free(size_t count, void *const *pointers);
+#define BX_FREE(...)                                                                               \
+    bx_memory_free(sizeof((void *[]){__VA_ARGS__}) / sizeof(void *), (void *[]){__VA_ARGS__})
 /* Returns the name of a method as the command line has it, with hyphens for the underscores of its
  * identifier; the caller frees it. */
 char *bx_choice_name(const char *identifier);

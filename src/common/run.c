@@ -135,6 +135,11 @@ void *bx_memory_grow(void *memory, size_t count, size_t size)
 
 char *bx_memory_copy_text(const char *text) { return checked(strdup(text), strlen(text) + 1, 1); }
 
+void bx_memory_free(size_t count, void *const *pointers)
+{
+    for (size_t i = 0; i < count; i++) free(pointers[i]);
+}
+
 char *bx_choice_name(const char *identifier)
 {
     char *name = bx_memory_copy_text(identifier);

@@ -51,10 +51,7 @@ static int solve_on_one_core(void *self, bx_problem *p)
 static void destroy(void *self)
 {
     workspace *s = self;
-    free(s->work);
-    free(s->rwork);
-    free(s->iwork);
-    free(s);
+    BX_FREE(s->work, s->rwork, s->iwork, s);
 }
 
 const bx_solver bx_solver_dsyevd = {

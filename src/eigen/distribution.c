@@ -96,7 +96,5 @@ void bx_distribution_free(bx_distribution *d)
     if (!d) return;
     leave_grid(d);
     MPI_Comm_free(&d->sharing);
-    free(d->row);
-    free(d->column);
-    free(d);
+    BX_FREE(d->row, d->column, d);
 }

@@ -226,12 +226,7 @@ static void free_team(team *t)
         free(t->integrals[k]);
     }
     bx_distribution_free(t->blocks);
-    free(t->matrices);
-    free(t->densities);
-    free(t->energies);
-    free(t->problems);
-    free(t->products);
-    free(t->integrals);
+    BX_FREE(t->matrices, t->densities, t->energies, t->problems, t->products, t->integrals);
 }
 
 static void teardown(void *address)
@@ -316,10 +311,7 @@ static void close_solver(state *s, size_t method)
     if (t->count == 0) return;
     solver_of(method)->destroy(s->self);
     for (int k = 0; k < t->count; k++) {
-        free(t->problems[k].a);
-        free(t->problems[k].v);
-        free(t->problems[k].w);
-        free(t->problems[k].number);
+        BX_FREE(t->problems[k].a, t->problems[k].v, t->problems[k].w, t->problems[k].number);
         bx_products_free(t->products[k]);
     }
     bx_distribution_free(t->panels);

@@ -141,13 +141,7 @@ bx_matrix *bx_matrix_create_density(const bx_matrix *m, int occupied, const doub
 void bx_matrix_free(bx_matrix *m)
 {
     if (!m) return;
-    free(m->value);
-    free(m->sorted);
-    free(m->order);
-    free(m->cosines);
-    free(m->sines);
-    free(m->turn);
-    free(m);
+    BX_FREE(m->value, m->sorted, m->order, m->cosines, m->sines, m->turn, m);
 }
 
 void bx_matrix_fill(const bx_matrix *m, int rows, const int *row, int column, double *entries)

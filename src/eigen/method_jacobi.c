@@ -365,10 +365,7 @@ static void destroy(void *self)
     double *fields[] = {s->own_w,   s->panel,  s->records, s->small,
                         s->rotated, s->values, s->work,    s->rwork};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) free(fields[i]);
-    free(s->iwork);
-    free(s->top);
-    free(s->bottom);
-    free(s);
+    BX_FREE(s->iwork, s->top, s->bottom, s);
 }
 
 const bx_solver bx_solver_jacobi = {

@@ -36,12 +36,7 @@ bx_products *bx_products_create(const bx_problem *p)
 void bx_products_free(bx_products *s)
 {
     if (!s) return;
-    free(s->matrix);
-    free(s->density);
-    free(s->energies);
-    free(s->one);
-    free(s->two);
-    free(s);
+    BX_FREE(s->matrix, s->density, s->energies, s->one, s->two, s);
 }
 
 void bx_products_keep(bx_products *s, const bx_problem *p)

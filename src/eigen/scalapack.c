@@ -51,13 +51,7 @@ static void *create(const bx_problem *p, driver *call, size_t extra)
 static void destroy(void *workspace)
 {
     state *w = workspace;
-    free(w->work);
-    free(w->rwork);
-    free(w->iwork);
-    free(w->failed);
-    free(w->clusters);
-    free(w->gaps);
-    free(w);
+    BX_FREE(w->work, w->rwork, w->iwork, w->failed, w->clusters, w->gaps, w);
 }
 
 static const int ONE = 1;

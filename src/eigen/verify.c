@@ -58,10 +58,7 @@ static whole gather(const bx_problem *p)
                        pairs * sizeof *next);
     }
     for (int j = 0; j < mine; j++) u.number[j] = p->number[d->grid_row + j * members];
-    free(counts);
-    free(row);
-    free(sent);
-    free(received);
+    BX_FREE(counts, row, sent, received);
     return u;
 }
 
@@ -116,9 +113,7 @@ static double residual(const bx_problem *p, const whole *u)
             }
     }
     double most = largest(sums, u->count);
-    free(rows);
-    free(product);
-    free(sums);
+    BX_FREE(rows, product, sums);
     return most;
 }
 
@@ -157,10 +152,7 @@ static double overlap(const bx_problem *p, const whole *u)
         }
     }
     double most = largest(sums, u->count);
-    free(chunk);
-    free(product);
-    free(sums);
-    free(seen);
+    BX_FREE(chunk, product, sums, seen);
     return missing > 0 ? INFINITY : most;
 }
 
@@ -200,10 +192,7 @@ static double from_lapack(const bx_problem *p)
     else
         dsyevd_("N", "U", &n, a, &n, values, work, &lwork, iwork, &liwork, &info, 1, 1);
     double most = info ? INFINITY : difference(p, values);
-    free(a);
-    free(work);
-    free(values);
-    free(row);
+    BX_FREE(a, work, values, row);
     return most;
 }
 

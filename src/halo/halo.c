@@ -181,10 +181,7 @@ void bx_halo_free(bx_halo *halo)
     for (int i = 0; i < halo->receive_count; i++) free_peer(&halo->receives[i]);
     free_peer(&halo->own_sends);
     free_peer(&halo->own_receives);
-    free(halo->sends);
-    free(halo->receives);
-    free(halo->fields_of);
-    free(halo->stride_of);
+    BX_FREE(halo->sends, halo->receives, halo->fields_of, halo->stride_of);
     if (*halo->unshared) free(halo->memory.base);
     bx_shared_free(&halo->memory);
     free(halo);

@@ -420,9 +420,7 @@ static void teardown(void *state)
         bx_methods[m]->destroy(h->selves[m]);
         bx_messages_free(h->messages[m]);
     }
-    free(h->messages);
-    free(h->selves);
-    free(h->why);
+    BX_FREE(h->messages, h->selves, h->why);
     bx_halo_free(h->halo);
     bx_mesh_free(h->mesh);
     free(h);

@@ -255,10 +255,7 @@ static void step(const bx_mesh *mesh, const double *from, double *to, bx_part pa
 static void free_layout(bx_mesh *mesh)
 {
     blocks *b = mesh->layout;
-    free(b->first);
-    free(b->place);
-    free(b->neighbours);
-    free(b);
+    BX_FREE(b->first, b->place, b->neighbours, b);
 }
 
 const bx_kind bx_kind_blocks = {

@@ -268,12 +268,7 @@ static double count_changed(const bx_mesh *mesh, const double *fields)
 static void free_layout(bx_mesh *mesh)
 {
     ocean *o = mesh->layout;
-    free(o->list);
-    free(o->flows);
-    free(o->courant);
-    free(o->shore[0]);
-    free(o->shore[1]);
-    free(o);
+    BX_FREE(o->list, o->flows, o->courant, o->shore[0], o->shore[1], o);
 }
 
 const bx_kind bx_kind_ocean = {

@@ -26,10 +26,7 @@ void bx_mesh_free(bx_mesh *mesh)
     bx_tree_free(mesh->tree);
     free(mesh->rank_of);
     for (int f = 0; f < mesh->fields; f++) bx_wave_free(&mesh->waves[f]);
-    free(mesh->waves);
-    free(mesh->ghost_cell);
-    free(mesh->ghost_at);
-    free(mesh);
+    BX_FREE(mesh->waves, mesh->ghost_cell, mesh->ghost_at, mesh);
 }
 
 void bx_mesh_add_ghost(bx_mesh *mesh, int64_t cell, int64_t at)

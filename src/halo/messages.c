@@ -39,11 +39,7 @@ bx_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool betwe
 
 void bx_messages_free(bx_messages *messages)
 {
-    free(messages->sends);
-    free(messages->receives);
-    free(messages->sent);
-    free(messages->received);
-    free(messages);
+    BX_FREE(messages->sends, messages->receives, messages->sent, messages->received, messages);
 }
 
 /* The first number of field `f` of a message, in the copy of the fields. */

@@ -56,9 +56,7 @@ static void destroy(void *me)
     state *self = me;
     for (int i = 0; i < self->messages->receive_count + self->messages->send_count; i++)
         MPI_Type_free(&self->types[i]);
-    free(self->types);
-    free(self->requests);
-    free(self);
+    BX_FREE(self->types, self->requests, self);
 }
 
 const bx_method bx_method_datatype = {

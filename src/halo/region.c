@@ -123,8 +123,6 @@ MPI_Datatype bx_region_type(const bx_region *region)
     MPI_Type_create_struct((int)region->count, counts, at, rows, &whole);
     MPI_Type_commit(&whole);
     for (size_t i = 0; i < region->count; i++) MPI_Type_free(&rows[i]);
-    free(rows);
-    free(at);
-    free(counts);
+    BX_FREE(rows, at, counts);
     return whole;
 }

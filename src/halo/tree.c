@@ -46,12 +46,7 @@ bx_tree *bx_tree_create(const bx_box *whole, int leaves, bx_tree_cut *cut, const
     return tree;
 }
 
-void bx_tree_free(bx_tree *tree)
-{
-    free(tree->nodes);
-    free(tree->leaves);
-    free(tree);
-}
+void bx_tree_free(bx_tree *tree) { BX_FREE(tree->nodes, tree->leaves, tree); }
 
 const bx_box *bx_tree_leaf(const bx_tree *tree, int leaf) { return &tree->leaves[leaf]; }
 

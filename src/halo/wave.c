@@ -24,9 +24,7 @@ bx_wave bx_wave_create(const int64_t extent[3], const int number[3], const bool 
 void bx_wave_free(bx_wave *wave)
 {
     for (int axis = 0; axis < 3; axis++) free(wave->along[axis]);
-    free(wave->amplitude);
-    free(wave->factor);
-    free(wave->exact);
+    BX_FREE(wave->amplitude, wave->factor, wave->exact);
 }
 
 void bx_wave_at(const bx_wave *wave, int64_t step, bool exact, double complex *amplitude)

@@ -459,12 +459,8 @@ static void metrics(void *state, size_t method, size_t point, bx_metrics *metric
 static void teardown(void *state)
 {
     congestion *c = state;
-    free(c->memory);
-    free(c->party.counts);
-    free(c->party.offsets);
-    free(c->party.requests);
-    free(c->seconds);
-    free(c->slowest);
+    BX_FREE(c->memory, c->party.counts, c->party.offsets, c->party.requests, c->seconds,
+            c->slowest);
     for (int m = 0; m < METHODS; m++) free(c->kept[m]);
 }
 

@@ -270,11 +270,7 @@ static void metrics(void *state, size_t method, size_t point, bx_metrics *metric
 static void teardown(void *state)
 {
     noise *n = state;
-    free(n->memory.from);
-    free(n->memory.to);
-    free(n->memory.copied_by);
-    free(n->quanta);
-    free(n->accounts);
+    BX_FREE(n->memory.from, n->memory.to, n->memory.copied_by, n->quanta, n->accounts);
     for (int m = 0; m < METHODS; m++) free(n->seconds[m]);
 }
 

@@ -556,13 +556,8 @@ static void teardown(void *state)
     if (p->line.column != MPI_COMM_NULL) MPI_Comm_free(&p->line.column);
     if (p->line.talkers != MPI_COMM_NULL) MPI_Comm_free(&p->line.talkers);
     bx_pairs_switches_free(&p->switches);
-    free(p->line.sent);
-    free(p->line.received);
-    free(p->seats);
-    free(p->meetings);
-    free(p->accounts);
-    free(p->records);
-    free(p->matrix_path);
+    BX_FREE(p->line.sent, p->line.received, p->seats, p->meetings, p->accounts, p->records,
+            p->matrix_path);
 }
 
 const bx_kernel *bx_kernel_get(void)

@@ -112,7 +112,5 @@ void bx_pairs_measure(bx_pairs_line *line, bx_pairs_meeting meeting, uint64_t mo
             (bx_pairs_values){(float)medians[LATENCY], (float)(bytes / medians[OUT]),
                               (float)(bytes / medians[BACK]), (float)(2 * bytes / medians[BOTH])};
     }
-    free(mine);
-    free(node_worst);
-    free(peer_worst);
+    BX_FREE(mine, node_worst, peer_worst);
 }

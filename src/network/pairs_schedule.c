@@ -35,9 +35,7 @@ void bx_pairs_schedule_create(bx_pairs_schedule *schedule, int nodes, bx_pairs_m
 
 void bx_pairs_schedule_free(bx_pairs_schedule *schedule)
 {
-    free(schedule->node_at);
-    free(schedule->order);
-    free(schedule->seen);
+    BX_FREE(schedule->node_at, schedule->order, schedule->seen);
 }
 
 /* Turns by first fit: each takes, in order, the pairs whose switches it does not have yet. */

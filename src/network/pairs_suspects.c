@@ -159,9 +159,7 @@ void bx_pairs_summarise(const bx_pairs_record *records, size_t count, int nodes,
     for (int i = 0; i < summary->path_count; i++)
         summary->paths[i] =
             (bx_pairs_meeting){records[paths_listed[i]].a, records[paths_listed[i]].b, 0};
-    free(j.values);
-    free(j.node_score);
-    free(j.pair_score);
+    BX_FREE(j.values, j.node_score, j.pair_score);
 }
 
 static bool suspected(const bx_pairs_summary *summary, int node)

@@ -73,9 +73,7 @@ int bx_pairs_switches_read(bx_run *run, const char *path, const char (*hosts)[BX
         if (switches->switch_of[i] < 0)
             code = bx_run_refuse(run, BX_USAGE, "--switches %s: no switch has host %s", path,
                                  hosts[i]);
-    free(line);
-    free(sorted);
-    free(names);
+    BX_FREE(line, sorted, names);
     fclose(file);
     return code;
 }

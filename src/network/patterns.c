@@ -454,16 +454,8 @@ static void teardown(void *state)
 {
     bx_patterns *s = state;
     for (int i = 0; i < 2; i++) bx_window_close(&s->windows[i]);
-    free(s->sent);
-    free(s->received);
-    free(s->unit_first);
-    free(s->order);
-    free(s->place);
-    free(s->to);
-    free(s->from);
-    free(s->counts);
-    free(s->offsets);
-    free(s->requests);
+    BX_FREE(s->sent, s->received, s->unit_first, s->order, s->place, s->to, s->from, s->counts,
+            s->offsets, s->requests);
 }
 
 static void list_methods(void)

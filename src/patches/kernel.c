@@ -191,11 +191,7 @@ static void teardown(void *address)
     for (int m = 0; s->messages && m < bx_method_count; m++)
         if (s->messages[m]) bx_messages_free(s->messages[m]);
     if (s->messages) bx_objects_free(&s->objects);
-    free(s->messages);
-    free(s->planned);
-    free(s->reference.energies);
-    free(s->energies);
-    free(s);
+    BX_FREE(s->messages, s->planned, s->reference.energies, s->energies, s);
 }
 
 /* ---- steps ---- */

@@ -133,13 +133,8 @@ void bx_messages_free(bx_messages *m)
     free_buffers(m->receives, m->receive_count);
     for (int i = 0; i < m->received.count; i++)
         if (m->received.list[i].forces) free(m->received.list[i].words);
-    free(m->sent.list);
-    free(m->received.list);
-    free(m->sends_of);
-    free(m->held);
-    free(m->requests);
-    free(m->indices);
-    free(m->statuses);
+    BX_FREE(m->sent.list, m->received.list, m->sends_of, m->held, m->requests, m->indices,
+            m->statuses);
     MPI_Comm_free(&m->comm);
     free(m);
 }

@@ -154,24 +154,15 @@ void bx_objects_create(bx_objects *o, bx_run *run, const bx_lattice *lattice, in
 void bx_objects_free(bx_objects *o)
 {
     for (int p = 0; p < o->patch_count; p++) {
-        free(o->patches[p].positions);
-        free(o->patches[p].forces);
-        free(o->patches[p].pairs);
-        free(o->patches[p].velocities);
-        free(o->patches[p].ids);
-        free(o->patches[p].sums);
-        free(o->patches[p].copies);
+        BX_FREE(o->patches[p].positions, o->patches[p].forces, o->patches[p].pairs,
+                o->patches[p].velocities, o->patches[p].ids, o->patches[p].sums,
+                o->patches[p].copies);
     }
     for (int i = 0; i < o->pair_count; i++) bx_pairs_free(&o->pairs[i].list);
     for (int t = 0; o->scratch && t < 2 * o->threads; t++) free(o->scratch[t]);
     bx_share_free(&o->share);
-    free(o->patches);
-    free(o->pairs);
-    free(o->scratch);
-    free(o->urgent.pairs);
-    free(o->other.pairs);
-    free(o->batch);
-    free(o->energies);
+    BX_FREE(o->patches, o->pairs, o->scratch, o->urgent.pairs, o->other.pairs, o->batch,
+            o->energies);
 }
 
 /* ---- a step ---- */

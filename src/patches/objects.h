@@ -85,8 +85,6 @@ typedef struct {
 /* Makes the objects of this rank, for blocks of `steps` steps.  Local. */
 void bx_objects_create(bx_objects *o, bx_run *run, const bx_lattice *lattice, int64_t steps);
 void bx_objects_free(bx_objects *o);
-/* Returns the bytes of a rank.  Local. */
-double bx_objects_memory(const bx_lattice *lattice, int ranks);
 /* Returns the patch of this number; NULL: not on this rank.  Local. */
 bx_patch *bx_objects_patch(const bx_objects *o, int number);
 /* Puts own atoms where they are at the beginning of a block; `copies`: other ranks' atoms too,

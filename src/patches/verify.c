@@ -158,21 +158,10 @@ static void close_plain(plain *s)
 {
     for (int i = 0; i < s->pair_count; i++) bx_pairs_free(&s->pairs[i].list);
     for (int p = 0; p < s->patch_count; p++) {
-        free(s->patches[p].v);
-        free(s->patches[p].start);
-        free(s->patches[p].before);
-        free(s->patches[p].next);
-        free(s->patches[p].ids);
-        free(s->patches[p].sums);
+        BX_FREE(s->patches[p].v, s->patches[p].start, s->patches[p].before, s->patches[p].next,
+                s->patches[p].ids, s->patches[p].sums);
     }
-    free(s->patches);
-    free(s->pairs);
-    free(s->x);
-    free(s->counts);
-    free(s->places);
-    free(s->scratch[0]);
-    free(s->scratch[1]);
-    free(s);
+    BX_FREE(s->patches, s->pairs, s->x, s->counts, s->places, s->scratch[0], s->scratch[1], s);
 }
 
 /* Forces on own patches; returns the energy of the pairs whose first patch is own. */

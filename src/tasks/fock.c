@@ -189,10 +189,7 @@ bool bx_fock_open(bx_fock *f, bx_run *run, const bx_fock_size *size)
 void bx_fock_close(bx_fock *f)
 {
     for (int i = 0; i < 2; i++) bx_window_close(&f->windows[i]);
-    free(f->got);
-    free(f->sums);
-    free(f->times);
-    free(f->expected);
+    BX_FREE(f->got, f->sums, f->times, f->expected);
 }
 
 /* ---- a build ---- */

@@ -171,10 +171,7 @@ static void teardown(void *address)
     }
     bx_window_close(&s->window);
     bx_fock_close(&s->fock);
-    free(s->methods);
-    free(s->measured);
-    free(s->why);
-    free(s);
+    BX_FREE(s->methods, s->measured, s->why, s);
 }
 
 /* ---- a build ---- */

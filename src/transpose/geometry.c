@@ -195,16 +195,8 @@ void bx_geometry_free(bx_geometry *g)
 {
     if (!g) return;
     bx_geometry_free(g->inner);
-    free(g->column_xy);
-    free(g->column_batch);
-    free(g->column_place);
-    free(g->before);
-    free(g->column_first);
-    free(g->plane_first);
-    free(g->node_of);
-    free(g->node_first);
-    free(g->node_ranks);
-    free(g);
+    BX_FREE(g->column_xy, g->column_batch, g->column_place, g->before, g->column_first,
+            g->plane_first, g->node_of, g->node_first, g->node_ranks, g);
 }
 
 int bx_geometry_largest_node(const bx_geometry *g)

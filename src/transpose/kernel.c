@@ -282,9 +282,7 @@ static void teardown(void *state)
     for (int m = 0; m < bx_method_count; m++) bx_exchange_free(t->methods[m]);
     for (int b = 0; b < bx_baseline_count; b++)
         if (t->baselines[b]) bx_baselines[b]->destroy(t->baselines[b]);
-    free(t->methods);
-    free(t->why);
-    free(t->baselines);
+    BX_FREE(t->methods, t->why, t->baselines);
     fftw_free(t->expected);
     bx_plan_free(t->plan);
     bx_geometry_free(t->geometry);

@@ -115,12 +115,7 @@ static void destroy(void *me)
         if (self->one[p]) MPI_Type_free(&self->in_planes[p]);
     bx_lengths_free(&self->lengths);
     fftw_free(self->planes);
-    free(self->half_bytes_at);
-    free(self->one);
-    free(self->zero);
-    free(self->element);
-    free(self->in_planes);
-    free(self);
+    BX_FREE(self->half_bytes_at, self->one, self->zero, self->element, self->in_planes, self);
 }
 
 const bx_method bx_method_alltoallw = {

@@ -157,12 +157,7 @@ void bx_node_exchange_destroy(void *me)
     bx_shared_free(&self->buffers);
     for (int way = 0; way < 2; way++) {
         layout *l = &self->layouts[way];
-        free(l->send_at);
-        free(l->receive_at);
-        free(l->send);
-        free(l->send_offset);
-        free(l->receive);
-        free(l->receive_offset);
+        BX_FREE(l->send_at, l->receive_at, l->send, l->send_offset, l->receive, l->receive_offset);
     }
     if (self->peers != MPI_COMM_NULL) MPI_Comm_free(&self->peers);
     free(self);

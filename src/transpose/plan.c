@@ -420,16 +420,10 @@ void bx_plan_free(bx_plan *plan)
     fftw_free(plan->column_stage);
     fftw_free(plan->columns);
     fftw_free(plan->planes);
-    free(plan->row_at);
-    free(plan->row_left);
-    free(plan->plane_point);
-    free(plan->plane_batch);
+    BX_FREE(plan->row_at, plan->row_left, plan->plane_point, plan->plane_batch);
     free_halves(plan);
     MPI_Comm_free(&plan->node);
-    free(plan->halves_of);
-    free(plan->runs);
-    free(plan->runs_first);
-    free(plan);
+    BX_FREE(plan->halves_of, plan->runs, plan->runs_first, plan);
 }
 
 bx_lengths bx_lengths_create(const bx_plan *plan)
@@ -451,10 +445,7 @@ bx_lengths bx_lengths_create(const bx_plan *plan)
 
 void bx_lengths_free(bx_lengths *lengths)
 {
-    free(lengths->half_length);
-    free(lengths->half_at);
-    free(lengths->plane_length);
-    free(lengths->plane_at);
+    BX_FREE(lengths->half_length, lengths->half_at, lengths->plane_length, lengths->plane_at);
 }
 
 /* ---- copies ---- */

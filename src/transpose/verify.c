@@ -167,9 +167,7 @@ static void add_wave(const bx_transpose_state *t, wave w)
         bx_complex row = w.amplitude * slow[(first + i) / inner] * fast[(first + i) % inner];
         for (size_t x = 0; x < nx; x++) t->expected[i * nx + x] += row * ex[x];
     }
-    free(ex);
-    free(ey);
-    free(ez);
+    BX_FREE(ex, ey, ez);
 }
 
 static void expect_waves(bx_transpose_state *t)
