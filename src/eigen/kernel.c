@@ -21,13 +21,9 @@ typedef struct {
 } case_work;
 
 static const case_work CASES[] = {
-#define BX_CASE(id, text, size, spectrum, kpoints, work)                                           \
+#define CASE(id, text, size, spectrum, kpoints, work)                                              \
     {{.name = #id, .summary = text}, size, #spectrum, kpoints, #work},
-#define BX_METHOD(name)
-#include "eigen.def"
-#undef BX_CASE
-#undef BX_METHOD
-};
+    BX_CASES(CASE)};
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES, DIAGONALISATIONS = 3 };
 
 static struct {

@@ -64,3 +64,13 @@ BX_DRIVER(pdsyevd_, pzheevd_, BX_ALL, BX_INTEGERS, int *info, size_t, size_t)
 BX_DRIVER(pdsyevr_, pzheevr_, BX_ROBUST, BX_INTEGERS, int *info, size_t, size_t, size_t)
 BX_DRIVER(pdsyevx_, pzheevx_, BX_EXPERT, BX_INTEGERS, int *ifail, int *iclustr, double *gap,
           int *info, size_t, size_t, size_t)
+
+/* The workspace of ScaLAPACK's drivers: what `create` of its solvers returns. */
+typedef struct {
+    double *work, *rwork; /* [lwork parts], [lrwork] */
+    int *iwork;           /* [liwork] */
+    int lwork, lrwork, liwork;
+    int *failed, *clusters; /* [n], [2 ranks] of the expert drivers */
+    double *gaps;           /* [ranks] */
+    int values, vectors, info;
+} bx_scalapack;

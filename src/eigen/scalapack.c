@@ -7,15 +7,6 @@
 #include <limits.h>
 #include <stdlib.h>
 
-typedef struct {
-    double *work, *rwork; /* [lwork parts], [lrwork] */
-    int *iwork;           /* [liwork] */
-    int lwork, lrwork, liwork;
-    int *failed, *clusters; /* [n], [2 ranks] of the expert drivers */
-    double *gaps;           /* [ranks] */
-    int values, vectors, info;
-} state;
-
 /* bx_solver.solve, which writes its sizes to work[0], rwork[0] and iwork[0] where lwork is -1. */
 typedef int driver(void *self, bx_problem *p);
 
@@ -26,7 +17,7 @@ static int smaller(double size) { return size < INT_MAX ? (int)size : INT_MAX; }
 static void *create(const bx_problem *p, driver *call, size_t extra)
 {
     const bx_distribution *d = p->distribution;
-    state *w = bx_memory_alloc(1, sizeof *w);
+    bx_scalapack *w = bx_memory_alloc(1, sizeof *w);
     double work[2] = {0, 0}, rwork[1] = {0}, n = d->n;
     int iwork[1] = {0};
     w->failed = bx_memory_alloc((size_t)d->n, sizeof *w->failed);
@@ -50,7 +41,7 @@ static void *create(const bx_problem *p, driver *call, size_t extra)
 
 static void destroy(void *workspace)
 {
-    state *w = workspace;
+    bx_scalapack *w = workspace;
     BX_FREE(w->work, w->rwork, w->iwork, w->failed, w->clusters, w->gaps, w);
 }
 
@@ -72,7 +63,7 @@ static const double ZERO = 0;
 /* QR iterations, whose vectors each rank turns on its own. */
 static int pdsyev(void *self, bx_problem *p)
 {
-    state *w = self;
+    bx_scalapack *w = self;
     const bx_distribution *d = p->distribution;
     CALL(pdsyev_, pzheev_, ALL, &w->info, 1, 1);
     return w->info;
@@ -81,7 +72,7 @@ static int pdsyev(void *self, bx_problem *p)
 /* Divide and conquer (Tisseur and Dongarra, SIAM J. Sci. Comput. 20, 1999). */
 static int pdsyevd(void *self, bx_problem *p)
 {
-    state *w = self;
+    bx_scalapack *w = self;
     const bx_distribution *d = p->distribution;
     CALL(pdsyevd_, pzheevd_, ALL, INTEGERS, &w->info, 1, 1);
     return w->info;
@@ -90,7 +81,7 @@ static int pdsyevd(void *self, bx_problem *p)
 /* Multiple relatively robust representations (Voemel, ACM TOMS 37, 2010). */
 static int pdsyevr(void *self, bx_problem *p)
 {
-    state *w = self;
+    bx_scalapack *w = self;
     const bx_distribution *d = p->distribution;
 #define ROBUST RANGE, &w->values, &w->vectors, p->w, VECTORS
     CALL(pdsyevr_, pzheevr_, ROBUST, INTEGERS, &w->info, 1, 1, 1);
@@ -103,7 +94,7 @@ static int pdsyevr(void *self, bx_problem *p)
 static int pdsyevx(void *self, bx_problem *p)
 {
     static const double ORFAC = 1e-3;
-    state *w = self;
+    bx_scalapack *w = self;
     const bx_distribution *d = p->distribution;
 #define EXPERT RANGE, &ZERO, &w->values, &w->vectors, p->w, &ORFAC, VECTORS
     CALL(pdsyevx_, pzheevx_, EXPERT, INTEGERS, w->failed, w->clusters, w->gaps, &w->info, 1, 1, 1);

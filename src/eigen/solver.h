@@ -3,6 +3,7 @@
 
 #include "bx.h"
 #include "distribution.h"
+#include "eigen.def"
 #include "matrix.h"
 
 /* The phases of a step, see bx_kernel. */
@@ -52,11 +53,8 @@ typedef struct bx_solver {
     void (*destroy)(void *self);
 } bx_solver;
 
-#define BX_CASE(...)
-#define BX_METHOD(name) extern const bx_solver bx_solver_##name;
-#include "eigen.def"
-#undef BX_CASE
-#undef BX_METHOD
+#define BX_DECLARE(name) extern const bx_solver bx_solver_##name;
+BX_METHODS(BX_DECLARE)
 extern const bx_solver bx_solver_dsyevd;
 /* The same LAPACK on all cores of a rank, which solves the problem by itself. */
 extern const bx_solver bx_solver_lapack;

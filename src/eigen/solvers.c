@@ -1,9 +1,7 @@
 #include "solver.h"
 
 const bx_solver *const bx_solvers[] = {
-#define BX_CASE(...)
-#define BX_METHOD(name) &bx_solver_##name,
-#include "eigen.def"
-    &bx_solver_dsyevd,
+#define LISTED(name) &bx_solver_##name,
+    BX_METHODS(LISTED) & bx_solver_dsyevd,
 };
 const int bx_solver_count = sizeof bx_solvers / sizeof *bx_solvers;

@@ -15,13 +15,9 @@ typedef struct {
 } case_entry;
 
 static const case_entry cases[] = {
-#define BX_CASE(id, text, kind, nx, ny, nz)                                                        \
+#define CASE(id, text, kind, nx, ny, nz)                                                           \
     {{.name = #id, .summary = text}, &bx_kind_##kind, {nx, ny, nz}},
-#define BX_METHOD(name)
-#include "halo.def"
-#undef BX_CASE
-#undef BX_METHOD
-};
+    BX_CASES(CASE)};
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* Beside the methods, in their order behind them. */

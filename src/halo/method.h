@@ -1,6 +1,7 @@
 /* A way to exchange a halo: one file method_NAME.c, and one line in halo.def. */
 #pragma once
 
+#include "halo.def"
 #include "halo.h"
 
 /* `self` is what create has returned, `copy` the one of both copies of the fields whose ghosts are
@@ -21,11 +22,8 @@ typedef struct bx_method {
     void (*destroy)(void *self);
 } bx_method;
 
-#define BX_CASE(...)
-#define BX_METHOD(name) extern const bx_method bx_method_##name;
-#include "halo.def"
-#undef BX_CASE
-#undef BX_METHOD
+#define BX_DECLARE(name) extern const bx_method bx_method_##name;
+BX_METHODS(BX_DECLARE)
 
 /* Every method [bx_method_count], in the order of halo.def (methods.c). */
 extern const bx_method *const bx_methods[];

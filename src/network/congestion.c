@@ -11,22 +11,14 @@
 #include <unistd.h>
 
 enum {
-#define BX_METHOD(name, summary, wins) VICTIM_##name,
-#define BX_AGGRESSOR(name)
-#include "congestion.def"
-#undef BX_METHOD
-#undef BX_AGGRESSOR
-    VICTIMS,
+#define VICTIM_NUMBER(name, summary, wins) VICTIM_##name,
+    BX_METHODS(VICTIM_NUMBER) VICTIMS,
     ALONE = VICTIMS, /* the aggressors without a victim */
     METHODS
 };
 enum {
-#define BX_METHOD(name, summary, wins)
-#define BX_AGGRESSOR(name) AGGRESSOR_##name,
-#include "congestion.def"
-#undef BX_METHOD
-#undef BX_AGGRESSOR
-    AGGRESSORS,
+#define AGGRESSOR_NUMBER(name) AGGRESSOR_##name,
+    BX_AGGRESSORS(AGGRESSOR_NUMBER) AGGRESSORS,
     QUIET = AGGRESSORS,
     AGAIN,
     WINDOWS
@@ -34,35 +26,21 @@ enum {
 enum { BATCH = 8, ROUNDS = 4 }; /* exchanges, rounds of load between two looks */
 
 static const bx_choice methods[METHODS] = {
-#define BX_METHOD(name, summary, wins) {#name, summary, wins, false, NULL},
-#define BX_AGGRESSOR(name)
-#include "congestion.def"
-#undef BX_METHOD
-#undef BX_AGGRESSOR
+#define CHOICE(name, summary, wins) {#name, summary, wins, false, NULL},
+    BX_METHODS(CHOICE)
+    /* the baseline */
     {"alone", "the aggressors without a victim", "what they move when nothing is in their way",
      true, NULL},
 };
 static const char *const window_names[WINDOWS] = {
-#define BX_METHOD(name, summary, wins)
-#define BX_AGGRESSOR(name) #name,
-#include "congestion.def"
-#undef BX_METHOD
-#undef BX_AGGRESSOR
-    "quiet", "again"};
+#define NAME(name) #name,
+    BX_AGGRESSORS(NAME) "quiet", "again"};
 static const bx_victim *const victims[VICTIMS] = {
-#define BX_METHOD(name, summary, wins) &bx_victim_##name,
-#define BX_AGGRESSOR(name)
-#include "congestion.def"
-#undef BX_METHOD
-#undef BX_AGGRESSOR
-};
+#define VICTIM(name, summary, wins) &bx_victim_##name,
+    BX_METHODS(VICTIM)};
 static const bx_aggressor *const aggressors[AGGRESSORS] = {
-#define BX_METHOD(name, summary, wins)
-#define BX_AGGRESSOR(name) &bx_aggressor_##name,
-#include "congestion.def"
-#undef BX_METHOD
-#undef BX_AGGRESSOR
-};
+#define AGGRESSOR(name) &bx_aggressor_##name,
+    BX_AGGRESSORS(AGGRESSOR)};
 
 /* One window as rank 0 keeps it. */
 typedef struct {

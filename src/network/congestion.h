@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bx.h"
+#include "congestion.def"
 
 /* The ranks that play one role in a cycle, and their memory. */
 typedef struct {
@@ -41,11 +42,10 @@ typedef struct {
     double (*wrong)(const bx_party *party);
 } bx_aggressor;
 
-#define BX_METHOD(name, summary, wins) extern const bx_victim bx_victim_##name;
-#define BX_AGGRESSOR(name) extern const bx_aggressor bx_aggressor_##name;
-#include "congestion.def"
-#undef BX_METHOD
-#undef BX_AGGRESSOR
+#define BX_DECLARE_VICTIM(name, summary, wins) extern const bx_victim bx_victim_##name;
+#define BX_DECLARE_AGGRESSOR(name) extern const bx_aggressor bx_aggressor_##name;
+BX_METHODS(BX_DECLARE_VICTIM)
+BX_AGGRESSORS(BX_DECLARE_AGGRESSOR)
 
 /* Word w of what `from` sends to `to`, -1: to all (local). */
 static inline uint64_t bx_congestion_word(const bx_party *party, int from, int to, size_t w)

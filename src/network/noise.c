@@ -33,10 +33,8 @@ typedef struct {
 static int64_t quanta_per_step = 500, bytes_per_core = 32 << 20;
 
 static bx_choice methods[METHODS] = {
-#define BX_METHOD(name, summary, wins) {#name, summary, wins, false, NULL},
-#include "noise.def"
-#undef BX_METHOD
-};
+#define CHOICE(name, summary, wins) {#name, summary, wins, false, NULL},
+    BX_METHODS(CHOICE)};
 
 /* Cores of this rank that copy. */
 static int copying(const noise *n, size_t method)

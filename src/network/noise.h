@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bx.h"
+#include "noise.def"
 
 #ifdef _OPENMP
 #include <omp.h>

@@ -64,16 +64,12 @@ static int64_t node_bytes = 32 << 20, round_limit, samples = 5;
 static const char *mode_name = "thin", *switches_path;
 
 static const bx_choice methods[] = {
-#define BX_METHOD(name, summary, wins) {#name, summary, wins, false, NULL},
-#include "pairs.def"
-#undef BX_METHOD
-};
+#define CHOICE(name, summary, wins) {#name, summary, wins, false, NULL},
+    BX_METHODS(CHOICE)};
 
 static const char *const modes[] = {
-#define BX_MODE(name, summary) #name,
-#include "pairs.def"
-#undef BX_MODE
-};
+#define NAME(name, summary) #name,
+    BX_MODES(NAME)};
 
 /* ---- setup ---- */
 

@@ -3,14 +3,13 @@
 #pragma once
 
 #include "bx.h"
+#include "pairs.def"
 
 /* ---- schedule: local, the same on every rank ---- */
 
 typedef enum {
-#define BX_MODE(name, summary) BX_PAIRS_##name,
-#include "pairs.def"
-#undef BX_MODE
-    BX_PAIRS_MODES
+#define BX_PAIRS_MODE(name, summary) BX_PAIRS_##name,
+    BX_MODES(BX_PAIRS_MODE) BX_PAIRS_MODES
 } bx_pairs_mode;
 
 /* Two nodes that are measured against each other, and in which turn of their round. */

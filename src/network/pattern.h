@@ -6,6 +6,7 @@
 #pragma once
 
 #include "bx.h"
+#include "patterns.def"
 
 enum { BX_WORD = sizeof(uint64_t) };
 enum { BX_WINDOW = 64 }; /* messages in flight of message-rate */
@@ -80,9 +81,8 @@ typedef struct {
     int factor;
 } bx_pattern_entry;
 
-#define BX_METHOD(name, ...) extern const bx_pattern bx_pattern_##name;
-#include "patterns.def"
-#undef BX_METHOD
+#define BX_DECLARE(name, ...) extern const bx_pattern bx_pattern_##name;
+BX_METHODS(BX_DECLARE)
 
 /* [bx_pattern_count] in the order of patterns.def (pattern_table.c). */
 extern const bx_pattern_entry bx_pattern_table[];

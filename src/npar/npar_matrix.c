@@ -24,12 +24,10 @@ int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked
 int npar_matrix_factor(npar_matrix *m);
 void npar_matrix_free(npar_matrix *m);
 
-static const bx_solver *const SOLVERS[] = {
-    &bx_solver_lapack,
+static const bx_solver *const SOLVERS[] = {&bx_solver_lapack,
 #ifdef BX_HAVE_SCALAPACK
-#define BX_CASE(...)
-#define BX_METHOD(name) &bx_solver_##name,
-#include "eigen.def"
+#define LISTED(name) &bx_solver_##name,
+                                           BX_METHODS(LISTED)
 #endif
 };
 

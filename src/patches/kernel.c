@@ -13,14 +13,10 @@ typedef struct {
 } case_entry;
 
 static const case_entry CASES[] = {
-#define BX_CASE(id, text, number, nx, ny, nz, px, py, pz, radius)                                  \
+#define CASE(id, text, number, nx, ny, nz, px, py, pz, radius)                                     \
     {{.name = #id, .summary = text},                                                               \
      {.atoms = number, .cells = {nx, ny, nz}, .patches = {px, py, pz}, .cutoff = radius}},
-#define BX_METHOD(name)
-#include "patches.def"
-#undef BX_CASE
-#undef BX_METHOD
-};
+    BX_CASES(CASE)};
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
 static struct {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "messages.h"
+#include "patches.def"
 
 typedef struct {
     bx_choice about;
@@ -11,11 +12,8 @@ typedef struct {
     void (*run)(bx_messages *m);
 } bx_method;
 
-#define BX_CASE(...)
-#define BX_METHOD(name) extern const bx_method bx_method_##name;
-#include "patches.def"
-#undef BX_CASE
-#undef BX_METHOD
+#define BX_DECLARE(name) extern const bx_method bx_method_##name;
+BX_METHODS(BX_DECLARE)
 
 /* Every method [bx_method_count], in the order of patches.def (methods.c). */
 extern const bx_method *const bx_methods[];

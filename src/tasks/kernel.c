@@ -18,13 +18,9 @@ typedef struct {
 } case_size;
 
 static const case_size CASES[] = {
-#define BX_CASE(id, text, blocks, rows, partners, work)                                            \
+#define CASE(id, text, blocks, rows, partners, work)                                               \
     {{.name = #id, .summary = text}, {blocks, rows, partners, work}},
-#define BX_METHOD(name)
-#include "tasks.def"
-#undef BX_CASE
-#undef BX_METHOD
-};
+    BX_CASES(CASE)};
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
 static bx_fock_size given; /* 0: the case's */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fock.h"
+#include "tasks.def"
 
 /* The launch, as methods see it. */
 typedef struct {
@@ -39,11 +40,8 @@ typedef struct {
     const bx_tasks_method *method;
 } bx_tasks_entry;
 
-#define BX_CASE(...)
-#define BX_METHOD(name) extern const bx_tasks_method bx_tasks_##name;
-#include "tasks.def"
-#undef BX_METHOD
-#undef BX_CASE
+#define BX_DECLARE(name) extern const bx_tasks_method bx_tasks_##name;
+BX_METHODS(BX_DECLARE)
 
 /* [bx_tasks_count] in the order of tasks.def (methods.c). */
 extern const bx_tasks_entry bx_tasks_table[];

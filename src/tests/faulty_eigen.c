@@ -11,8 +11,8 @@
  * Linked in place of solvers.c, with bx_matrix_fill, bx_products_run and bx_integrals_run wrapped.
  */
 #include "integrals.h"
+#include "libraries.h"
 #include "products.h"
-#include "scalapack.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -78,29 +78,25 @@ void __wrap_bx_integrals_run(int n, int matrix, int rank, int ranks, double *val
     if (faulty("integrals") && rank == 0) values[0] += 1e-5;
 }
 
-#define BX_CASE(...)
-#define BX_METHOD(name)                                                                            \
+#define BREAK(name)                                                                                \
     static int solve_##name(void *self, bx_problem *p)                                             \
     {                                                                                              \
         return solve(&bx_solver_##name, self, p);                                                  \
     }                                                                                              \
     static void *create_##name(const bx_problem *p) { return create(&bx_solver_##name, p); }       \
     static bx_solver broken_##name;
-#include "eigen.def"
-#undef BX_METHOD
+BX_METHODS(BREAK)
 const bx_solver *const bx_solvers[] = {
-#define BX_METHOD(name) &broken_##name,
-#include "eigen.def"
-#undef BX_METHOD
-    &bx_solver_dsyevd,
+#define LISTED(name) &broken_##name,
+    BX_METHODS(LISTED) & bx_solver_dsyevd,
 };
 const int bx_solver_count = sizeof bx_solvers / sizeof *bx_solvers;
 
 __attribute__((constructor)) static void fill(void)
 {
-#define BX_METHOD(name)                                                                            \
+#define FILL(name)                                                                                 \
     broken_##name = bx_solver_##name;                                                              \
     broken_##name.create = create_##name;                                                          \
     broken_##name.solve = solve_##name;
-#include "eigen.def"
+    BX_METHODS(FILL)
 }

@@ -112,20 +112,16 @@ static void destroy(void *me)
     free(b);
 }
 
-#define BX_CASE(...)
-#define BX_METHOD(name)                                                                            \
+#define CREATE(name)                                                                               \
     static void *create_##name(const bx_messages *messages)                                        \
     {                                                                                              \
         return create(&bx_method_##name, messages);                                                \
     }                                                                                              \
     static bx_method broken_##name;
-#include "halo.def"
-#undef BX_METHOD
+BX_METHODS(CREATE)
 const bx_method *const bx_methods[] = {
-#define BX_METHOD(name) &broken_##name,
-#include "halo.def"
-#undef BX_METHOD
-};
+#define LISTED(name) &broken_##name,
+    BX_METHODS(LISTED)};
 const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
 
 /* Everything else of a method is as it was. */
@@ -141,6 +137,6 @@ static void fill(bx_method *method, const bx_method *sound,
 
 __attribute__((constructor)) static void fill_all(void)
 {
-#define BX_METHOD(name) fill(&broken_##name, &bx_method_##name, create_##name);
-#include "halo.def"
+#define FILL(name) fill(&broken_##name, &bx_method_##name, create_##name);
+    BX_METHODS(FILL)
 }

@@ -146,15 +146,11 @@ static void destroy(void *me)
     }                                                                                              \
     static bx_method broken_##name;
 
-#define BX_CASE(...)
-#define BX_METHOD(name) BREAK(name)
-#include "transpose.def"
-#undef BX_METHOD
+#define BROKEN(name) BREAK(name)
+BX_METHODS(BROKEN)
 const bx_method *const bx_methods[] = {
-#define BX_METHOD(name) &broken_##name,
-#include "transpose.def"
-#undef BX_METHOD
-};
+#define LISTED(name) &broken_##name,
+    BX_METHODS(LISTED)};
 const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
 
 /* Everything else of a method is as it was. */
@@ -171,6 +167,6 @@ const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
 
 __attribute__((constructor)) static void fill(void)
 {
-#define BX_METHOD(name) FILL(name);
-#include "transpose.def"
+#define FILLED(name) FILL(name);
+    BX_METHODS(FILLED)
 }

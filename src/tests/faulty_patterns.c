@@ -14,9 +14,8 @@
 #include <string.h>
 
 enum {
-#define BX_METHOD(name, ...) METHOD_##name,
-#include "../network/patterns.def"
-#undef BX_METHOD
+#define NUMBER(name, ...) METHOD_##name,
+    BX_METHODS(NUMBER)
 };
 
 static void swap(uint64_t *a, uint64_t *b)
@@ -57,35 +56,28 @@ static void broken(const bx_pattern *sound, int *calls, const bx_patterns *s, in
     if (now) spoil(s, number);
 }
 
-#define BX_METHOD(name, ...)                                                                       \
+#define EXCHANGE(name, ...)                                                                        \
     static void exchange_##name(const bx_patterns *s, int number)                                  \
     {                                                                                              \
         static int calls;                                                                          \
         broken(&bx_pattern_##name, &calls, s, number);                                             \
     }
-#include "../network/patterns.def"
-#undef BX_METHOD
+BX_METHODS(EXCHANGE)
 
 static const bx_pattern *const sound[] = {
-#define BX_METHOD(name, ...) &bx_pattern_##name,
-#include "../network/patterns.def"
-#undef BX_METHOD
-};
+#define SOUND(name, ...) &bx_pattern_##name,
+    BX_METHODS(SOUND)};
 
 static void (*const exchange[])(const bx_patterns *s, int number) = {
-#define BX_METHOD(name, ...) exchange_##name,
-#include "../network/patterns.def"
-#undef BX_METHOD
-};
+#define BROKEN(name, ...) exchange_##name,
+    BX_METHODS(BROKEN)};
 
 static bx_pattern copies[sizeof sound / sizeof *sound];
 
 const bx_pattern_entry bx_pattern_table[] = {
-#define BX_METHOD(name, smallest, largest, factor)                                                 \
+#define ENTRY(name, smallest, largest, factor)                                                     \
     {#name, &copies[METHOD_##name], smallest, largest, factor},
-#include "../network/patterns.def"
-#undef BX_METHOD
-};
+    BX_METHODS(ENTRY)};
 
 const size_t bx_pattern_count = sizeof sound / sizeof *sound;
 

@@ -21,13 +21,9 @@ typedef struct {
 } case_size;
 
 static const case_size CASES[] = {
-#define BX_CASE(id, text, nx, ny, nz, radius, kpoints, exchanges)                                  \
+#define CASE(id, text, nx, ny, nz, radius, kpoints, exchanges)                                     \
     {{.name = #id, .summary = text}, {nx, ny, nz}, radius, kpoints, exchanges},
-#define BX_METHOD(name)
-#include "transpose.def"
-#undef BX_CASE
-#undef BX_METHOD
-};
+    BX_CASES(CASE)};
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
 static bx_transpose_options options = {.bands = 4, .planner = "measure"};

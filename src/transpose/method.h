@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plan.h"
+#include "transpose.def"
 
 /* A method exchanges between the half-transformed field and the planes of a slot.  Forward: start,
  * finish, then repack for every part of the planes.  Inverse: repack for every part, then start and
@@ -30,11 +31,8 @@ typedef struct bx_method {
     bx_counting *count;
 } bx_method;
 
-#define BX_CASE(...)
-#define BX_METHOD(name) extern const bx_method bx_method_##name;
-#include "transpose.def"
-#undef BX_CASE
-#undef BX_METHOD
+#define BX_DECLARE(name) extern const bx_method bx_method_##name;
+BX_METHODS(BX_DECLARE)
 
 /* Every method [bx_method_count], in the order of transpose.def and --list (methods.c). */
 extern const bx_method *const bx_methods[];
