@@ -61,24 +61,24 @@ typedef struct {
     int rank, field, fields;
     int64_t at, numbers; /* in the buffer of packed messages */
     const bx_region *region;
-} bx_message;
+} bx_halo_message;
 
 /* The messages of one exchange; both sides have those of a pair of ranks in the same order. */
 typedef struct {
     const bx_halo *halo;
-    bx_message *sends, *receives; /* [counts] by rank, then field */
+    bx_halo_message *sends, *receives; /* [counts] by rank, then field */
     int send_count, receive_count;
     double *sent, *received; /* packed */
-} bx_messages;
+} bx_halo_messages;
 
 /* A message per peer and field, or with `aggregated` per peer; `between_nodes`: none to ranks of
  * the same node. */
-bx_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes);
-void bx_messages_free(bx_messages *messages);
-void bx_messages_pack(const bx_messages *messages, int copy);
-void bx_messages_unpack(const bx_messages *messages, int copy);
+bx_halo_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes);
+void bx_messages_free(bx_halo_messages *messages);
+void bx_messages_pack(const bx_halo_messages *messages, int copy);
+void bx_messages_unpack(const bx_halo_messages *messages, int copy);
 /* Starts all messages at once: requests[receive_count + send_count]. */
-void bx_messages_start(const bx_messages *messages, MPI_Request *requests);
+void bx_messages_start(const bx_halo_messages *messages, MPI_Request *requests);
 /* Gives each message's sender its place in the receiver's buffer: [send_count], which the caller
  * frees.  Collective. */
-int64_t *bx_messages_targets(const bx_messages *messages);
+int64_t *bx_messages_targets(const bx_halo_messages *messages);

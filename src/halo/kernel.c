@@ -43,10 +43,10 @@ typedef struct {
     bx_run *run;
     bx_mesh *mesh;
     bx_halo *halo;
-    bx_messages **messages; /* [methods]; NULL: not selected, or not applicable */
-    void **selves;          /* [methods] */
-    char (*why)[160];       /* [methods] not applicable */
-    int now;                /* the copy of the fields that is of the current step */
+    bx_halo_messages **messages; /* [methods]; NULL: not selected, or not applicable */
+    void **selves;               /* [methods] */
+    char (*why)[160];            /* [methods] not applicable */
+    int now;                     /* the copy of the fields that is of the current step */
     reference plain;
     double recomputed; /* difference of the plain exchange's fields from other code's */
     size_t ghosts;     /* numbers in them, of copies of own cells too */
@@ -68,7 +68,7 @@ static const bx_option option_table[] = {
 
 /* ---- steps ---- */
 
-static void compute(halo_state *h, bx_part part)
+static void compute(halo_state *h, bx_step_part part)
 {
     static const double COPIES = 1.5; /* a copy reads and writes; a step reads twice and writes */
     const bx_mesh *mesh = h->mesh;
@@ -308,7 +308,8 @@ static void create_method(halo_state *h, int m)
 {
     const bx_method *method = bx_methods[m];
     if (method->applicable && !method->applicable(h->halo, h->why[m], sizeof h->why[m])) return;
-    bx_messages *messages = bx_messages_create(h->halo, method->aggregated, method->between_nodes);
+    bx_halo_messages *messages =
+        bx_messages_create(h->halo, method->aggregated, method->between_nodes);
     h->selves[m] = method->create(messages);
     if (h->selves[m]) {
         h->messages[m] = messages;

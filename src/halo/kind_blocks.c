@@ -234,7 +234,7 @@ static void create(bx_mesh *mesh)
     }
 }
 
-static void step(const bx_mesh *mesh, const double *from, double *to, bx_part part)
+static void step(const bx_mesh *mesh, const double *from, double *to, bx_step_part part)
 {
     const blocks *b = mesh->layout;
     int64_t first = part == BX_BOUNDARY ? b->interior : 0;

@@ -141,7 +141,7 @@ static void compute(const bx_mesh *mesh, const double *from, double *to, const b
             }
 }
 
-static void step(const bx_mesh *mesh, const double *from, double *to, bx_part part)
+static void step(const bx_mesh *mesh, const double *from, double *to, bx_step_part part)
 {
     const channel *c = mesh->layout;
     bx_box inside = c->box, rest = c->box;

@@ -204,7 +204,7 @@ static void visit_all(const bx_mesh *mesh, void (*visit)(void *context, int64_t 
 
 /* ---- a step ---- */
 
-static void step(const bx_mesh *mesh, const double *from, double *to, bx_part part)
+static void step(const bx_mesh *mesh, const double *from, double *to, bx_step_part part)
 {
     const ocean *o = mesh->layout;
     int64_t first = part == BX_BOUNDARY ? o->interior : 0;

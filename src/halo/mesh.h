@@ -13,7 +13,7 @@ typedef struct {
 } bx_halo_options;
 
 /* Cells to compute: all; those that read no ghost; the others. */
-typedef enum { BX_ALL, BX_INTERIOR, BX_BOUNDARY } bx_part;
+typedef enum { BX_ALL, BX_INTERIOR, BX_BOUNDARY } bx_step_part;
 
 enum { BX_RECOMPUTED_STEPS = 8 };
 
@@ -49,7 +49,7 @@ typedef struct bx_kind {
     void (*visit)(const bx_mesh *mesh, void (*visit)(void *context, int64_t cell, int64_t at),
                   void *context);
     /* One step: reads `from`, writes `to`, both [fields][stride]. */
-    void (*step)(const bx_mesh *mesh, const double *from, double *to, bx_part part);
+    void (*step)(const bx_mesh *mesh, const double *from, double *to, bx_step_part part);
     /* Writes what memory holds where no cell is computed.  NULL: there are none. */
     void (*mask)(const bx_mesh *mesh, double *fields);
     /* Returns how many such numbers have changed.  NULL as above. */

@@ -6,18 +6,18 @@
 enum { TAG = 2 };
 
 /* The messages with all peers, and their packed numbers. */
-static bx_message *list(const bx_halo *halo, const bx_peer *peers, int peer_count, bool aggregated,
-                        bool between_nodes, int *count, double **packed)
+static bx_halo_message *list(const bx_halo *halo, const bx_peer *peers, int peer_count,
+                             bool aggregated, bool between_nodes, int *count, double **packed)
 {
     int fields = halo->mesh->fields, each = aggregated ? fields : 1;
-    bx_message *messages = bx_memory_alloc((size_t)(peer_count * fields), sizeof *messages);
+    bx_halo_message *messages = bx_memory_alloc((size_t)(peer_count * fields), sizeof *messages);
     int64_t at = 0;
     *count = 0;
     for (int i = 0; i < peer_count; i++) {
         if (between_nodes && bx_halo_on_node(halo, peers[i].rank)) continue;
         for (int field = 0; field < fields; field += each) {
             const bx_region *region = &peers[i].region;
-            bx_message m = {peers[i].rank, field, each, at, each * region->numbers, region};
+            bx_halo_message m = {peers[i].rank, field, each, at, each * region->numbers, region};
             messages[(*count)++] = m;
             at += m.numbers;
         }
@@ -26,9 +26,9 @@ static bx_message *list(const bx_halo *halo, const bx_peer *peers, int peer_coun
     return messages;
 }
 
-bx_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes)
+bx_halo_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes)
 {
-    bx_messages *m = bx_memory_alloc(1, sizeof *m);
+    bx_halo_messages *m = bx_memory_alloc(1, sizeof *m);
     m->halo = halo;
     m->sends = list(halo, halo->sends, halo->send_count, aggregated, between_nodes, &m->send_count,
                     &m->sent);
@@ -37,22 +37,22 @@ bx_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool betwe
     return m;
 }
 
-void bx_messages_free(bx_messages *messages)
+void bx_messages_free(bx_halo_messages *messages)
 {
     BX_FREE(messages->sends, messages->receives, messages->sent, messages->received, messages);
 }
 
 /* The first number of field `f` of a message, in the copy of the fields. */
-static double *field_of(const bx_messages *messages, int copy, const bx_message *m, int f)
+static double *field_of(const bx_halo_messages *messages, int copy, const bx_halo_message *m, int f)
 {
     const bx_halo *halo = messages->halo;
     return &halo->fields[copy][(m->field + f) * halo->mesh->stride];
 }
 
-void bx_messages_pack(const bx_messages *messages, int copy)
+void bx_messages_pack(const bx_halo_messages *messages, int copy)
 {
     for (int i = 0; i < messages->send_count; i++) {
-        const bx_message *m = &messages->sends[i];
+        const bx_halo_message *m = &messages->sends[i];
         for (int f = 0; f < m->fields; f++)
             bx_region_pack(m->region, field_of(messages, copy, m, f),
                            &messages->sent[m->at + f * m->region->numbers]);
@@ -60,10 +60,10 @@ void bx_messages_pack(const bx_messages *messages, int copy)
     }
 }
 
-void bx_messages_unpack(const bx_messages *messages, int copy)
+void bx_messages_unpack(const bx_halo_messages *messages, int copy)
 {
     for (int i = 0; i < messages->receive_count; i++) {
-        const bx_message *m = &messages->receives[i];
+        const bx_halo_message *m = &messages->receives[i];
         for (int f = 0; f < m->fields; f++)
             bx_region_unpack(m->region, field_of(messages, copy, m, f),
                              &messages->received[m->at + f * m->region->numbers]);
@@ -71,21 +71,21 @@ void bx_messages_unpack(const bx_messages *messages, int copy)
     }
 }
 
-void bx_messages_start(const bx_messages *messages, MPI_Request *requests)
+void bx_messages_start(const bx_halo_messages *messages, MPI_Request *requests)
 {
     for (int i = 0; i < messages->receive_count; i++) {
-        const bx_message *m = &messages->receives[i];
+        const bx_halo_message *m = &messages->receives[i];
         MPI_Irecv(&messages->received[m->at], (int)m->numbers, MPI_DOUBLE, m->rank, TAG,
                   messages->halo->comm, requests++);
     }
     for (int i = 0; i < messages->send_count; i++) {
-        const bx_message *m = &messages->sends[i];
+        const bx_halo_message *m = &messages->sends[i];
         MPI_Isend(&messages->sent[m->at], (int)m->numbers, MPI_DOUBLE, m->rank, TAG,
                   messages->halo->comm, requests++);
     }
 }
 
-int64_t *bx_messages_targets(const bx_messages *messages)
+int64_t *bx_messages_targets(const bx_halo_messages *messages)
 {
     MPI_Comm comm = messages->halo->comm;
     int sends = messages->send_count, receives = messages->receive_count;

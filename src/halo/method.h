@@ -15,7 +15,7 @@ typedef struct bx_method {
     bool (*applicable)(const bx_halo *halo, char *why, size_t why_size);
     /* Returns its state for these messages; NULL where its window cannot be had (bx_window_why).
      * Collective, as all that follow. */
-    void *(*create)(const bx_messages *messages);
+    void *(*create)(const bx_halo_messages *messages);
     /* Starts an exchange.  NULL: finish does it all. */
     void (*start)(void *self, int copy);
     void (*finish)(void *self, int copy);

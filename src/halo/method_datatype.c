@@ -7,17 +7,17 @@
 enum { TAG = 5 };
 
 typedef struct {
-    const bx_messages *messages;
+    const bx_halo_messages *messages;
     MPI_Datatype *types;   /* [receives + sends] */
     MPI_Request *requests; /* as many */
 } state;
 
-static const bx_message *nth(const bx_messages *m, int i)
+static const bx_halo_message *nth(const bx_halo_messages *m, int i)
 {
     return i < m->receive_count ? &m->receives[i] : &m->sends[i - m->receive_count];
 }
 
-static void *create(const bx_messages *messages)
+static void *create(const bx_halo_messages *messages)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
     int count = messages->receive_count + messages->send_count;
@@ -31,10 +31,10 @@ static void *create(const bx_messages *messages)
 static void start(void *me, int copy)
 {
     state *self = me;
-    const bx_messages *messages = self->messages;
+    const bx_halo_messages *messages = self->messages;
     const bx_halo *halo = messages->halo;
     for (int i = 0; i < messages->receive_count + messages->send_count; i++) {
-        const bx_message *m = nth(messages, i);
+        const bx_halo_message *m = nth(messages, i);
         double *field = &halo->fields[copy][m->field * halo->mesh->stride];
         if (i < messages->receive_count)
             MPI_Irecv(field, 1, self->types[i], m->rank, TAG, halo->comm, &self->requests[i]);

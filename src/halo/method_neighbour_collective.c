@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 typedef struct {
-    const bx_messages *messages;
+    const bx_halo_messages *messages;
     MPI_Comm graph;
     int *ranks, *counts, *offsets; /* [receives, then sends] */
     MPI_Request request;
@@ -20,7 +20,7 @@ static bool applicable(const bx_halo *halo, char *why, size_t why_size)
 #endif
 }
 
-static void *create(const bx_messages *messages)
+static void *create(const bx_halo_messages *messages)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
     int in = messages->receive_count, out = messages->send_count;
@@ -29,7 +29,7 @@ static void *create(const bx_messages *messages)
     self->counts = self->ranks + in + out;
     self->offsets = self->counts + in + out;
     for (int i = 0; i < in + out; i++) {
-        const bx_message *m = i < in ? &messages->receives[i] : &messages->sends[i - in];
+        const bx_halo_message *m = i < in ? &messages->receives[i] : &messages->sends[i - in];
         self->ranks[i] = m->rank;
         self->counts[i] = (int)m->numbers;
         self->offsets[i] = (int)m->at;
@@ -43,7 +43,7 @@ static void *create(const bx_messages *messages)
 static void start(void *me, int copy)
 {
     state *self = me;
-    const bx_messages *m = self->messages;
+    const bx_halo_messages *m = self->messages;
     int in = m->receive_count;
     bx_messages_pack(m, copy);
 #ifndef BX_SIMULATED

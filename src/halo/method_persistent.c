@@ -6,24 +6,24 @@
 enum { TAG = 4 };
 
 typedef struct {
-    const bx_messages *messages;
+    const bx_halo_messages *messages;
     MPI_Request *requests; /* [receives + sends] */
     int count;
 } state;
 
-static void *create(const bx_messages *messages)
+static void *create(const bx_halo_messages *messages)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
     self->messages = messages;
     self->requests = bx_memory_alloc((size_t)(messages->receive_count + messages->send_count),
                                      sizeof *self->requests);
     for (int i = 0; i < messages->receive_count; i++) {
-        const bx_message *m = &messages->receives[i];
+        const bx_halo_message *m = &messages->receives[i];
         MPI_Recv_init(&messages->received[m->at], (int)m->numbers, MPI_DOUBLE, m->rank, TAG,
                       messages->halo->comm, &self->requests[self->count++]);
     }
     for (int i = 0; i < messages->send_count; i++) {
-        const bx_message *m = &messages->sends[i];
+        const bx_halo_message *m = &messages->sends[i];
         MPI_Send_init(&messages->sent[m->at], (int)m->numbers, MPI_DOUBLE, m->rank, TAG,
                       messages->halo->comm, &self->requests[self->count++]);
     }

@@ -10,11 +10,12 @@ enum { TAG = 3 };
 typedef struct {
     uint64_t key;
     int rank;
-    const bx_message *send, *receive; /* the first of the pair's messages, one per field; or NULL */
+    const bx_halo_message *send,
+        *receive; /* the first of the pair's messages, one per field; or NULL */
 } pair;
 
 typedef struct {
-    const bx_messages *messages;
+    const bx_halo_messages *messages;
     pair *pairs;
     int count;
 } state;
@@ -26,16 +27,16 @@ static int by_key(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static void *create(const bx_messages *messages)
+static void *create(const bx_halo_messages *messages)
 {
     const bx_halo *halo = messages->halo;
     state *self = bx_memory_alloc(1, sizeof *self);
     self->messages = messages;
     self->pairs =
         bx_memory_alloc((size_t)(halo->send_count + halo->receive_count), sizeof *self->pairs);
-    const bx_message *send = messages->sends, *last_send = send + messages->send_count;
-    const bx_message *receive = messages->receives,
-                     *last_receive = receive + messages->receive_count;
+    const bx_halo_message *send = messages->sends, *last_send = send + messages->send_count;
+    const bx_halo_message *receive = messages->receives,
+                          *last_receive = receive + messages->receive_count;
     while (send < last_send || receive < last_receive) {
         int to = send < last_send ? send->rank : halo->ranks;
         int from = receive < last_receive ? receive->rank : halo->ranks;
@@ -54,14 +55,14 @@ static void *create(const bx_messages *messages)
 static void finish(void *me, int copy)
 {
     state *self = me;
-    const bx_messages *m = self->messages;
+    const bx_halo_messages *m = self->messages;
     bx_messages_pack(m, copy);
     for (int i = 0; i < self->count; i++)
         for (int f = 0; f < m->halo->mesh->fields; f++) {
-            static const bx_message none = {.rank = MPI_PROC_NULL};
+            static const bx_halo_message none = {.rank = MPI_PROC_NULL};
             const pair *p = &self->pairs[i];
-            const bx_message *send = p->send ? p->send + f : &none;
-            const bx_message *receive = p->receive ? p->receive + f : &none;
+            const bx_halo_message *send = p->send ? p->send + f : &none;
+            const bx_halo_message *receive = p->receive ? p->receive + f : &none;
             MPI_Sendrecv(m->sent + send->at, (int)send->numbers, MPI_DOUBLE, send->rank, TAG,
                          m->received + receive->at, (int)receive->numbers, MPI_DOUBLE,
                          receive->rank, TAG, m->halo->comm, MPI_STATUS_IGNORE);

@@ -21,7 +21,7 @@ static bool applicable(const bx_halo *halo, char *why, size_t why_size)
     return !*why;
 }
 
-static void *create(const bx_messages *messages)
+static void *create(const bx_halo_messages *messages)
 {
     const bx_halo *halo = messages->halo;
     state *self = bx_memory_alloc(1, sizeof *self);

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-static MPI_Group group_of(MPI_Comm comm, const bx_message *messages, int count)
+static MPI_Group group_of(MPI_Comm comm, const bx_halo_message *messages, int count)
 {
     int *ranks = bx_memory_alloc((size_t)count, sizeof *ranks), different = 0;
     for (int i = 0; i < count; i++)
@@ -16,7 +16,7 @@ static MPI_Group group_of(MPI_Comm comm, const bx_message *messages, int count)
     return group;
 }
 
-void *bx_one_sided_create(const bx_messages *messages)
+void *bx_one_sided_create(const bx_halo_messages *messages)
 {
     MPI_Comm comm = messages->halo->comm;
     int64_t numbers = 0;
@@ -36,7 +36,7 @@ void *bx_one_sided_create(const bx_messages *messages)
 void bx_one_sided_put(const bx_one_sided *self)
 {
     for (int i = 0; i < self->messages->send_count; i++) {
-        const bx_message *m = &self->messages->sends[i];
+        const bx_halo_message *m = &self->messages->sends[i];
         MPI_Put(&self->messages->sent[m->at], (int)m->numbers, MPI_DOUBLE, m->rank,
                 (MPI_Aint)self->targets[i], (int)m->numbers, MPI_DOUBLE, self->window);
     }

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 
 typedef struct {
-    const bx_messages *messages;
+    const bx_halo_messages *messages;
     MPI_Request *requests; /* [receives + sends] */
 } state;
 
-void *bx_packed_create(const bx_messages *messages)
+void *bx_packed_create(const bx_halo_messages *messages)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
     self->messages = messages;

@@ -4,7 +4,7 @@
 #include "method.h"
 
 /* The members of bx_method. */
-void *bx_packed_create(const bx_messages *messages);
+void *bx_packed_create(const bx_halo_messages *messages);
 void bx_packed_start(void *self, int copy);
 void bx_packed_finish(void *self, int copy);
 void bx_packed_destroy(void *self);

@@ -24,12 +24,12 @@ int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked
 int npar_matrix_factor(npar_matrix *m);
 void npar_matrix_free(npar_matrix *m);
 
-static const bx_solver *const SOLVERS[] = {&bx_solver_lapack,
 #ifdef BX_HAVE_SCALAPACK
 #define LISTED(name) &bx_solver_##name,
-                                           BX_METHODS(LISTED)
+#else
+#define LISTED(name)
 #endif
-};
+static const bx_solver *const SOLVERS[] = {&bx_solver_lapack, BX_METHODS(LISTED)};
 
 /* Those that take blocks, or the whole matrix. */
 static const bx_solver *solver_of(const char *name)

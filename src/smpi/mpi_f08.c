@@ -43,50 +43,45 @@ static MPI_Status *status_of(MPI_Status *status)
     return status == &bx_f08_status_ignore ? MPI_STATUS_IGNORE : status;
 }
 
-static int split(constant comm, int color, int key, handle *new_comm)
+static void split(constant comm, int color, int key, handle *new_comm)
 {
     MPI_Comm part;
-    int error = MPI_Comm_split(comm_of(comm), color, key, &part);
+    MPI_Comm_split(comm_of(comm), color, key, &part);
     new_comm->value = MPI_Comm_c2f(part);
-    return error;
 }
 
-static int free_comm(handle *comm)
+static void free_comm(handle *comm)
 {
     MPI_Comm value = comm_of(comm);
-    return MPI_Comm_free(&value);
+    MPI_Comm_free(&value);
 }
 
-/* A routine: its parameters, all of them addresses, and its call. */
+/* A routine: its parameters, all of them addresses, and its call.  Errors end the launch. */
 #define ROUTINE(name, parameters, call)                                                            \
     void bx_f08_##name parameters;                                                                 \
-    void bx_f08_##name parameters                                                                  \
-    {                                                                                              \
-        int status_code = call;                                                                    \
-        if (error) *error = status_code;                                                           \
-    }
+    void bx_f08_##name parameters { call; }
 
 /* clang-format off */
-ROUTINE(allgather, (const void *s, number n, constant t, void *r, number rn, constant rt, constant c, int *error), MPI_Allgather(sent(s), *n, type_of(t), r, *rn, type_of(rt), comm_of(c)))
-ROUTINE(allgatherv, (const void *s, number n, constant t, void *r, number rn, number at, constant rt, constant c, int *error), MPI_Allgatherv(sent(s), *n, type_of(t), r, rn, at, type_of(rt), comm_of(c)))
-ROUTINE(allreduce, (const void *s, void *r, number n, constant t, constant o, constant c, int *error), MPI_Allreduce(sent(s), r, *n, type_of(t), op_of(o), comm_of(c)))
-ROUTINE(alltoall, (const void *s, number n, constant t, void *r, number rn, constant rt, constant c, int *error), MPI_Alltoall(sent(s), *n, type_of(t), r, *rn, type_of(rt), comm_of(c)))
-ROUTINE(alltoallv, (const void *s, number n, number at, constant t, void *r, number rn, number rat, constant rt, constant c, int *error), MPI_Alltoallv(sent(s), n, at, type_of(t), r, rn, rat, type_of(rt), comm_of(c)))
-ROUTINE(barrier, (constant c, int *error), MPI_Barrier(comm_of(c)))
-ROUTINE(bcast, (void *b, number n, constant t, number root, constant c, int *error), MPI_Bcast(b, *n, type_of(t), *root, comm_of(c)))
-ROUTINE(comm_free, (handle *c, int *error), free_comm(c))
-ROUTINE(comm_rank, (constant c, int *rank, int *error), MPI_Comm_rank(comm_of(c), rank))
-ROUTINE(comm_size, (constant c, int *size, int *error), MPI_Comm_size(comm_of(c), size))
-ROUTINE(comm_split, (constant c, number color, number key, handle *part, int *error), split(c, *color, *key, part))
-ROUTINE(finalize, (int *error), MPI_Finalize())
-ROUTINE(gather, (const void *s, number n, constant t, void *r, number rn, constant rt, number root, constant c, int *error), MPI_Gather(sent(s), *n, type_of(t), r, *rn, type_of(rt), *root, comm_of(c)))
-ROUTINE(gatherv, (const void *s, number n, constant t, void *r, number rn, number at, constant rt, number root, constant c, int *error), MPI_Gatherv(sent(s), *n, type_of(t), r, rn, at, type_of(rt), *root, comm_of(c)))
-ROUTINE(init, (int *error), MPI_Init(NULL, NULL))
-ROUTINE(irecv, (void *b, number n, constant t, number peer, number tag, constant c, MPI_Request *q, int *error), MPI_Irecv(b, *n, type_of(t), *peer, *tag, comm_of(c), q))
-ROUTINE(isend, (const void *b, number n, constant t, number peer, number tag, constant c, MPI_Request *q, int *error), MPI_Isend(b, *n, type_of(t), *peer, *tag, comm_of(c), q))
-ROUTINE(recv, (void *b, number n, constant t, number peer, number tag, constant c, MPI_Status *s, int *error), MPI_Recv(b, *n, type_of(t), *peer, *tag, comm_of(c), status_of(s)))
-ROUTINE(reduce_scatter, (const void *s, void *r, number n, constant t, constant o, constant c, int *error), MPI_Reduce_scatter(sent(s), r, n, type_of(t), op_of(o), comm_of(c)))
-ROUTINE(sendrecv, (const void *s, number n, constant t, number to, number tag, void *r, number rn, constant rt, number from, number rtag, constant c, MPI_Status *st, int *error), MPI_Sendrecv(sent(s), *n, type_of(t), *to, *tag, r, *rn, type_of(rt), *from, *rtag, comm_of(c), status_of(st)))
-ROUTINE(ssend, (const void *b, number n, constant t, number peer, number tag, constant c, int *error), MPI_Ssend(b, *n, type_of(t), *peer, *tag, comm_of(c)))
-ROUTINE(waitall, (number n, MPI_Request *q, MPI_Status *s, int *error), MPI_Waitall(*n, q, s == bx_f08_statuses_ignore ? MPI_STATUSES_IGNORE : s))
+ROUTINE(allgather, (const void *s, number n, constant t, void *r, number rn, constant rt, constant c), MPI_Allgather(sent(s), *n, type_of(t), r, *rn, type_of(rt), comm_of(c)))
+ROUTINE(allgatherv, (const void *s, number n, constant t, void *r, number rn, number at, constant rt, constant c), MPI_Allgatherv(sent(s), *n, type_of(t), r, rn, at, type_of(rt), comm_of(c)))
+ROUTINE(allreduce, (const void *s, void *r, number n, constant t, constant o, constant c), MPI_Allreduce(sent(s), r, *n, type_of(t), op_of(o), comm_of(c)))
+ROUTINE(alltoall, (const void *s, number n, constant t, void *r, number rn, constant rt, constant c), MPI_Alltoall(sent(s), *n, type_of(t), r, *rn, type_of(rt), comm_of(c)))
+ROUTINE(alltoallv, (const void *s, number n, number at, constant t, void *r, number rn, number rat, constant rt, constant c), MPI_Alltoallv(sent(s), n, at, type_of(t), r, rn, rat, type_of(rt), comm_of(c)))
+ROUTINE(barrier, (constant c), MPI_Barrier(comm_of(c)))
+ROUTINE(bcast, (void *b, number n, constant t, number root, constant c), MPI_Bcast(b, *n, type_of(t), *root, comm_of(c)))
+ROUTINE(comm_free, (handle *c), free_comm(c))
+ROUTINE(comm_rank, (constant c, int *rank), MPI_Comm_rank(comm_of(c), rank))
+ROUTINE(comm_size, (constant c, int *size), MPI_Comm_size(comm_of(c), size))
+ROUTINE(comm_split, (constant c, number color, number key, handle *part), split(c, *color, *key, part))
+ROUTINE(finalize, (void), MPI_Finalize())
+ROUTINE(gather, (const void *s, number n, constant t, void *r, number rn, constant rt, number root, constant c), MPI_Gather(sent(s), *n, type_of(t), r, *rn, type_of(rt), *root, comm_of(c)))
+ROUTINE(gatherv, (const void *s, number n, constant t, void *r, number rn, number at, constant rt, number root, constant c), MPI_Gatherv(sent(s), *n, type_of(t), r, rn, at, type_of(rt), *root, comm_of(c)))
+ROUTINE(init, (void), MPI_Init(NULL, NULL))
+ROUTINE(irecv, (void *b, number n, constant t, number peer, number tag, constant c, MPI_Request *q), MPI_Irecv(b, *n, type_of(t), *peer, *tag, comm_of(c), q))
+ROUTINE(isend, (const void *b, number n, constant t, number peer, number tag, constant c, MPI_Request *q), MPI_Isend(b, *n, type_of(t), *peer, *tag, comm_of(c), q))
+ROUTINE(recv, (void *b, number n, constant t, number peer, number tag, constant c, MPI_Status *s), MPI_Recv(b, *n, type_of(t), *peer, *tag, comm_of(c), status_of(s)))
+ROUTINE(reduce_scatter, (const void *s, void *r, number n, constant t, constant o, constant c), MPI_Reduce_scatter(sent(s), r, n, type_of(t), op_of(o), comm_of(c)))
+ROUTINE(sendrecv, (const void *s, number n, constant t, number to, number tag, void *r, number rn, constant rt, number from, number rtag, constant c, MPI_Status *st), MPI_Sendrecv(sent(s), *n, type_of(t), *to, *tag, r, *rn, type_of(rt), *from, *rtag, comm_of(c), status_of(st)))
+ROUTINE(ssend, (const void *b, number n, constant t, number peer, number tag, constant c), MPI_Ssend(b, *n, type_of(t), *peer, *tag, comm_of(c)))
+ROUTINE(waitall, (number n, MPI_Request *q, MPI_Status *s), MPI_Waitall(*n, q, s == bx_f08_statuses_ignore ? MPI_STATUSES_IGNORE : s))
 /* clang-format on */

@@ -42,7 +42,7 @@ module mpi_f08
 
   interface
     subroutine MPI_Allgather(send, send_count, send_type, receive, receive_count, receive_type, &
-      comm, ierror) bind(C, name="bx_f08_allgather")
+      comm) bind(C, name="bx_f08_allgather")
       import :: c_int, MPI_Comm, MPI_Datatype
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: send, receive
@@ -51,11 +51,10 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: send_type, receive_type
       type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Allgather
 
     subroutine MPI_Allgatherv(send, send_count, send_type, receive, receive_counts, receive_at, &
-      receive_type, comm, ierror) bind(C, name="bx_f08_allgatherv")
+      receive_type, comm) bind(C, name="bx_f08_allgatherv")
       import :: c_int, MPI_Comm, MPI_Datatype
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: send, receive
@@ -64,10 +63,9 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: send_type, receive_type
       type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Allgatherv
 
-    subroutine MPI_Allreduce(send, receive, count, datatype, op, comm, ierror) bind(C, &
+    subroutine MPI_Allreduce(send, receive, count, datatype, op, comm) bind(C, &
       name="bx_f08_allreduce")
       import :: c_int, MPI_Comm, MPI_Datatype, MPI_Op
       implicit none (type, external)
@@ -78,11 +76,10 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Allreduce
 
     subroutine MPI_Alltoall(send, send_count, send_type, receive, receive_count, receive_type, &
-      comm, ierror) bind(C, name="bx_f08_alltoall")
+      comm) bind(C, name="bx_f08_alltoall")
       import :: c_int, MPI_Comm, MPI_Datatype
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: send, receive
@@ -91,11 +88,10 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: send_type, receive_type
       type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Alltoall
 
     subroutine MPI_Alltoallv(send, send_counts, send_at, send_type, receive, receive_counts, &
-      receive_at, receive_type, comm, ierror) bind(C, name="bx_f08_alltoallv")
+      receive_at, receive_type, comm) bind(C, name="bx_f08_alltoallv")
       import :: c_int, MPI_Comm, MPI_Datatype
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: send, receive
@@ -104,18 +100,15 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: send_type, receive_type
       type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Alltoallv
 
-    subroutine MPI_Barrier(comm, ierror) bind(C, name="bx_f08_barrier")
-      import :: c_int, MPI_Comm
+    subroutine MPI_Barrier(comm) bind(C, name="bx_f08_barrier")
+      import :: MPI_Comm
       implicit none (type, external)
       type(MPI_Comm), intent(in) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Barrier
 
-    subroutine MPI_Bcast(buffer, count, datatype, root, comm, ierror) bind(C, &
-      name="bx_f08_bcast")
+    subroutine MPI_Bcast(buffer, count, datatype, root, comm) bind(C, name="bx_f08_bcast")
       import :: c_int, MPI_Comm, MPI_Datatype
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: buffer
@@ -123,50 +116,42 @@ module mpi_f08
       integer(c_int), intent(in) :: count, root
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Bcast
 
-    subroutine MPI_Comm_free(comm, ierror) bind(C, name="bx_f08_comm_free")
-      import :: c_int, MPI_Comm
+    subroutine MPI_Comm_free(comm) bind(C, name="bx_f08_comm_free")
+      import :: MPI_Comm
       implicit none (type, external)
       type(MPI_Comm), intent(inout) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Comm_free
 
-    subroutine MPI_Comm_rank(comm, rank, ierror) bind(C, name="bx_f08_comm_rank")
+    subroutine MPI_Comm_rank(comm, rank) bind(C, name="bx_f08_comm_rank")
       import :: c_int, MPI_Comm
       implicit none (type, external)
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), intent(out) :: rank
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Comm_rank
 
-    subroutine MPI_Comm_size(comm, size, ierror) bind(C, name="bx_f08_comm_size")
+    subroutine MPI_Comm_size(comm, size) bind(C, name="bx_f08_comm_size")
       import :: c_int, MPI_Comm
       implicit none (type, external)
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), intent(out) :: size
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Comm_size
 
-    subroutine MPI_Comm_split(comm, color, key, new_comm, ierror) bind(C, &
-      name="bx_f08_comm_split")
+    subroutine MPI_Comm_split(comm, color, key, new_comm) bind(C, name="bx_f08_comm_split")
       import :: c_int, MPI_Comm
       implicit none (type, external)
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), intent(in) :: color, key
       type(MPI_Comm), intent(out) :: new_comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Comm_split
 
-    subroutine MPI_Finalize(ierror) bind(C, name="bx_f08_finalize")
-      import :: c_int
+    subroutine MPI_Finalize() bind(C, name="bx_f08_finalize")
       implicit none (type, external)
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Finalize
 
-    subroutine MPI_Gather(send, send_count, send_type, receive, receive_count, receive_type, &
-      root, comm, ierror) bind(C, name="bx_f08_gather")
+    subroutine MPI_Gather(send, send_count, send_type, receive, receive_count, receive_type, root, &
+      comm) bind(C, name="bx_f08_gather")
       import :: c_int, MPI_Comm, MPI_Datatype
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: send, receive
@@ -175,11 +160,10 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: send_type, receive_type
       type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Gather
 
     subroutine MPI_Gatherv(send, send_count, send_type, receive, receive_counts, receive_at, &
-      receive_type, root, comm, ierror) bind(C, name="bx_f08_gatherv")
+      receive_type, root, comm) bind(C, name="bx_f08_gatherv")
       import :: c_int, MPI_Comm, MPI_Datatype
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: send, receive
@@ -188,16 +172,13 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: send_type, receive_type
       type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Gatherv
 
-    subroutine MPI_Init(ierror) bind(C, name="bx_f08_init")
-      import :: c_int
+    subroutine MPI_Init() bind(C, name="bx_f08_init")
       implicit none (type, external)
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Init
 
-    subroutine MPI_Irecv(buffer, count, datatype, source, tag, comm, request, ierror) bind(C, &
+    subroutine MPI_Irecv(buffer, count, datatype, source, tag, comm, request) bind(C, &
       name="bx_f08_irecv")
       import :: c_int, MPI_Comm, MPI_Datatype, MPI_Request
       implicit none (type, external)
@@ -207,10 +188,9 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Irecv
 
-    subroutine MPI_Isend(buffer, count, datatype, target, tag, comm, request, ierror) bind(C, &
+    subroutine MPI_Isend(buffer, count, datatype, target, tag, comm, request) bind(C, &
       name="bx_f08_isend")
       import :: c_int, MPI_Comm, MPI_Datatype, MPI_Request
       implicit none (type, external)
@@ -220,10 +200,9 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Request), intent(out) :: request
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Isend
 
-    subroutine MPI_Recv(buffer, count, datatype, source, tag, comm, status, ierror) bind(C, &
+    subroutine MPI_Recv(buffer, count, datatype, source, tag, comm, status) bind(C, &
       name="bx_f08_recv")
       import :: c_int, MPI_Comm, MPI_Datatype, MPI_Status
       implicit none (type, external)
@@ -233,11 +212,10 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Status), intent(inout) :: status
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Recv
 
-    subroutine MPI_Reduce_scatter(send, receive, receive_counts, datatype, op, comm, ierror) &
-      bind(C, name="bx_f08_reduce_scatter")
+    subroutine MPI_Reduce_scatter(send, receive, receive_counts, datatype, op, comm) bind(C, &
+      name="bx_f08_reduce_scatter")
       import :: c_int, MPI_Comm, MPI_Datatype, MPI_Op
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: send, receive
@@ -247,12 +225,10 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Reduce_scatter
 
-    subroutine MPI_Sendrecv(send, send_count, send_type, target, send_tag, receive, &
-      receive_count, receive_type, source, receive_tag, comm, status, ierror) bind(C, &
-      name="bx_f08_sendrecv")
+    subroutine MPI_Sendrecv(send, send_count, send_type, target, send_tag, receive, receive_count, &
+      receive_type, source, receive_tag, comm, status) bind(C, name="bx_f08_sendrecv")
       import :: c_int, MPI_Comm, MPI_Datatype, MPI_Status
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: send, receive
@@ -263,11 +239,9 @@ module mpi_f08
       type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Status), intent(inout) :: status
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Sendrecv
 
-    subroutine MPI_Ssend(buffer, count, datatype, target, tag, comm, ierror) bind(C, &
-      name="bx_f08_ssend")
+    subroutine MPI_Ssend(buffer, count, datatype, target, tag, comm) bind(C, name="bx_f08_ssend")
       import :: c_int, MPI_Comm, MPI_Datatype
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: buffer
@@ -275,16 +249,14 @@ module mpi_f08
       integer(c_int), intent(in) :: count, target, tag
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Ssend
 
-    subroutine MPI_Waitall(count, requests, statuses, ierror) bind(C, name="bx_f08_waitall")
+    subroutine MPI_Waitall(count, requests, statuses) bind(C, name="bx_f08_waitall")
       import :: c_int, MPI_Request, MPI_Status
       implicit none (type, external)
       integer(c_int), intent(in) :: count
       type(MPI_Request), intent(inout) :: requests(*)
       type(MPI_Status), intent(inout) :: statuses(*)
-      integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Waitall
   end interface
 

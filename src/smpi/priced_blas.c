@@ -32,22 +32,38 @@ typedef size_t length; /* of a text, which Fortran passes last */
 static double volume(number a, number b, number c) { return (double)*a * *b * *c; }
 static double area(number a, number b) { return (double)*a * *b; }
 
-/* clang-format off */
-#define GEMM (text ta, text tb, number m, number n, number k, array x, array a, number la, array b, number lb, array y, array c, number lc, length l1, length l2), (ta, tb, m, n, k, x, a, la, b, lb, y, c, lc, l1, l2)
+#define GEMM                                                                                       \
+    (text ta, text tb, number m, number n, number k, array x, array a, number la, array b,         \
+     number lb, array y, array c, number lc, length l1, length l2),                                \
+        (ta, tb, m, n, k, x, a, la, b, lb, y, c, lc, l1, l2)
 PRICED(dgemm_, 2 * volume(m, n, k), GEMM)
 PRICED(zgemm_, 8 * volume(m, n, k), GEMM)
-#define GEMV (text t, number m, number n, array x, array a, number la, array v, number iv, array y, array w, number iw, length l1), (t, m, n, x, a, la, v, iv, y, w, iw, l1)
+#define GEMV                                                                                       \
+    (text t, number m, number n, array x, array a, number la, array v, number iv, array y,         \
+     array w, number iw, length l1),                                                               \
+        (t, m, n, x, a, la, v, iv, y, w, iw, l1)
 PRICED(dgemv_, 2 * area(m, n), GEMV)
 PRICED(zgemv_, 8 * area(m, n), GEMV)
-#define SYRK (text u, text t, number n, number k, array x, array a, number la, array y, array c, number lc, length l1, length l2), (u, t, n, k, x, a, la, y, c, lc, l1, l2)
+#define SYRK                                                                                       \
+    (text u, text t, number n, number k, array x, array a, number la, array y, array c, number lc, \
+     length l1, length l2),                                                                        \
+        (u, t, n, k, x, a, la, y, c, lc, l1, l2)
 PRICED(dsyrk_, volume(n, n, k), SYRK)
 PRICED(zherk_, 4 * volume(n, n, k), SYRK)
-#define TRSM (text s, text u, text t, text d, number m, number n, array x, array a, number la, array b, number lb, length l1, length l2, length l3, length l4), (s, u, t, d, m, n, x, a, la, b, lb, l1, l2, l3, l4)
+#define TRSM                                                                                       \
+    (text s, text u, text t, text d, number m, number n, array x, array a, number la, array b,     \
+     number lb, length l1, length l2, length l3, length l4),                                       \
+        (s, u, t, d, m, n, x, a, la, b, lb, l1, l2, l3, l4)
 PRICED(dtrsm_, volume(m, n, n), TRSM) /* from the right */
 PRICED(ztrsm_, 4 * volume(m, n, n), TRSM)
 #define POTRF (text u, number n, array a, number la, int *info, length l1), (u, n, a, la, info, l1)
 SOLVED(dpotrf_, volume(n, n, n) / 3, POTRF)
 SOLVED(zpotrf_, 4 * volume(n, n, n) / 3, POTRF)
-SOLVED(dsyevd_, 9 * volume(n, n, n) / 4, (text j, text u, number n, array a, number la, array w, array s, number ls, array i, number li, int *info, length l1, length l2), (j, u, n, a, la, w, s, ls, i, li, info, l1, l2))
-SOLVED(zheevd_, 9 * volume(n, n, n), (text j, text u, number n, array a, number la, array w, array s, number ls, array r, number lr, array i, number li, int *info, length l1, length l2), (j, u, n, a, la, w, s, ls, r, lr, i, li, info, l1, l2))
-/* clang-format on */
+SOLVED(dsyevd_, 9 * volume(n, n, n) / 4,
+       (text j, text u, number n, array a, number la, array w, array s, number ls, array i,
+        number li, int *info, length l1, length l2),
+       (j, u, n, a, la, w, s, ls, i, li, info, l1, l2))
+SOLVED(zheevd_, 9 * volume(n, n, n),
+       (text j, text u, number n, array a, number la, array w, array s, number ls, array r,
+        number lr, array i, number li, int *info, length l1, length l2),
+       (j, u, n, a, la, w, s, ls, r, lr, i, li, info, l1, l2))

@@ -35,7 +35,7 @@ static bool now(const broken *b)
            (b->exchanges == first || !getenv("BX_FAULT_ONCE"));
 }
 
-static void *create(const bx_method *sound, const bx_messages *messages)
+static void *create(const bx_method *sound, const bx_halo_messages *messages)
 {
     broken *b = malloc(sizeof *b);
     *b = (broken){sound, sound->create(messages), messages->halo, 0, NULL};
@@ -113,7 +113,7 @@ static void destroy(void *me)
 }
 
 #define CREATE(name)                                                                               \
-    static void *create_##name(const bx_messages *messages)                                        \
+    static void *create_##name(const bx_halo_messages *messages)                                   \
     {                                                                                              \
         return create(&bx_method_##name, messages);                                                \
     }                                                                                              \
@@ -126,7 +126,7 @@ const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
 
 /* Everything else of a method is as it was. */
 static void fill(bx_method *method, const bx_method *sound,
-                 void *(*creates)(const bx_messages *messages))
+                 void *(*creates)(const bx_halo_messages *messages))
 {
     *method = *sound;
     method->create = creates;

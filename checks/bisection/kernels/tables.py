@@ -3,7 +3,7 @@
 A list stands in one file below src/, which the kernel is built from: a method that is added there
 is judged by the checks, advised on and tested without a further line. Two forms are read:
 
-    BX_METHOD(shm_padded) \           a line of a .def file, for C and CMake
+    BX_METHOD(shm_padded)             a line of a .def file, for C and CMake
     method_t("packed", ...)           an entry of a Fortran array of such a type
 """
 
