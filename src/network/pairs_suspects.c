@@ -1,4 +1,4 @@
-/* Whom to measure again.  The rule is over-inclusive: it spares time, and blames nobody.
+/* Which nodes and pairs the second stage measures: candidates, of which blame.py is the judge.
  *
  * The logarithm of a value is the level of its class (same switch or not) + the effect of the node
  * that sends + that of the node that receives + the pair's own.  Effects are medians. */

@@ -37,5 +37,6 @@ static inline void bx_method_drive(bx_messages *m, void (*receive)(bx_messages *
     }
 }
 
-/* Posts all receives, and takes all messages that have arrived between pairs (some.c). */
+/* Posts all receives, and takes all messages that have arrived between pairs (method_testsome.c).
+ */
 void bx_method_run_some(bx_messages *m);

@@ -48,7 +48,7 @@ extern const bx_tasks_entry bx_tasks_table[];
 extern const size_t bx_tasks_count;
 
 /* Returns the value of a word of a rank's part of a window before `added` is added to it
- * (counter.c). Local. */
+ * (method_counter.c). Local. */
 int64_t bx_tasks_fetch_and_add(MPI_Win window, int rank, int64_t word, int64_t added);
 /* The draw of methods with one shared counter. */
 int64_t bx_tasks_draw_shared(bx_tasks *s);

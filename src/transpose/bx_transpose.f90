@@ -21,7 +21,7 @@ module bx_transpose
   end type bx_fft_t
 
   !> An exchange method made ready for a plan.
-  type :: bx_exchange_t
+  type, bind(C) :: bx_exchange_t
     type(c_ptr) :: handle = c_null_ptr
   end type bx_exchange_t
 
@@ -79,14 +79,16 @@ module bx_transpose
       type(c_ptr) :: field
     end function c_planes
 
-    function c_field_bytes(grid, columns, planes, bands, threads) result(bytes) &
+    !> Bytes of the fields of a rank with so many columns, planes, bands and threads, without the
+    !> methods' buffers.
+    function bx_fft_bytes(grid, columns, planes, bands, threads) result(bytes) &
       bind(C, name="bx_plan_field_bytes")
       import :: c_double, c_int
       implicit none (type, external)
       integer(c_int), intent(in) :: grid(3)
       integer(c_int), value :: columns, planes, bands, threads
       real(c_double) :: bytes
-    end function c_field_bytes
+    end function bx_fft_bytes
 
     function c_method_count() result(count) bind(C, name="bxf_method_count")
       import :: c_int
@@ -132,20 +134,33 @@ module bx_transpose
       type(c_ptr), value :: exchange
     end subroutine c_exchange_free
 
-    subroutine c_transform(exchange, way, band, slot) bind(C, name="bxf_transform")
-      import :: c_int, c_ptr
+    !> Transforms a band's columns to the planes of a slot: the sum over G of c(G) exp(-i G r).
+    !> Collective over the team.
+    subroutine bx_forward(exchange, band, slot) bind(C, name="bxf_forward")
+      import :: bx_exchange_t, c_int
       implicit none (type, external)
-      type(c_ptr), value :: exchange
-      integer(c_int), value :: way, band, slot
-    end subroutine c_transform
+      type(bx_exchange_t), value :: exchange
+      integer(c_int), value :: band, slot
+    end subroutine bx_forward
 
-    subroutine c_apply(exchange, count, field) bind(C, name="bx_transform_apply")
-      import :: c_double, c_int, c_ptr
+    !> Transforms back, times the number of points; the planes are then undefined.  Collective over
+    !> the team.
+    subroutine bx_inverse(exchange, band, slot) bind(C, name="bxf_inverse")
+      import :: bx_exchange_t, c_int
       implicit none (type, external)
-      type(c_ptr), value :: exchange
+      type(bx_exchange_t), value :: exchange
+      integer(c_int), value :: band, slot
+    end subroutine bx_inverse
+
+    !> Applies a local operator: transforms bands 0..count-1 forward, multiplies by the real field
+    !> (nx, ny, my planes), transforms back, times the number of points.  Collective over the team.
+    subroutine bx_apply(exchange, count, field) bind(C, name="bxf_apply")
+      import :: bx_exchange_t, c_double, c_int
+      implicit none (type, external)
+      type(bx_exchange_t), value :: exchange
       integer(c_int), value :: count
       real(c_double), intent(in) :: field(*)
-    end subroutine c_apply
+    end subroutine bx_apply
 
     subroutine c_counts(geometry, number, way, messages, bytes) bind(C, name="bxf_counts")
       import :: c_double, c_int, c_ptr
@@ -248,31 +263,6 @@ contains
                      [fft%grid(1:2), fft%planes])
   end function bx_planes
 
-  !> Transforms a band's columns to the planes of a slot: the sum over G of c(G) exp(-i G r).
-  !> Collective over the team.
-  subroutine bx_forward(exchange, band, slot)
-    type(bx_exchange_t), intent(in) :: exchange
-    integer, intent(in) :: band, slot
-    call c_transform(exchange%handle, bx_way_forward, int(band, c_int), int(slot, c_int))
-  end subroutine bx_forward
-
-  !> Transforms back, times the number of points; the planes are then undefined.  Collective over
-  !> the team.
-  subroutine bx_inverse(exchange, band, slot)
-    type(bx_exchange_t), intent(in) :: exchange
-    integer, intent(in) :: band, slot
-    call c_transform(exchange%handle, bx_way_inverse, int(band, c_int), int(slot, c_int))
-  end subroutine bx_inverse
-
-  !> Applies a local operator: transforms bands 0..count-1 forward, multiplies by the real field
-  !> (nx, ny, my planes), transforms back, times the number of points.  Collective over the team.
-  subroutine bx_apply(exchange, count, field)
-    type(bx_exchange_t), intent(in) :: exchange
-    integer, intent(in) :: count
-    real(c_double), intent(in), contiguous :: field(:, :, :)
-    call c_apply(exchange%handle, int(count, c_int), field)
-  end subroutine bx_apply
-
   !> Names of all exchange methods.
   function bx_transpose_methods() result(names)
     character(16), allocatable :: names(:)
@@ -295,15 +285,6 @@ contains
     integer :: number
     number = findloc(bx_transpose_methods() == name, .true., 1) - 1
   end function bx_transpose_number
-
-  !> Bytes of the fields of a rank with so many columns, planes, bands and threads, without the
-  !> methods' buffers.
-  function bx_fft_bytes(grid, columns, planes, bands, threads) result(bytes)
-    integer, intent(in) :: grid(3), columns, planes, bands, threads
-    real(c_double) :: bytes
-    bytes = c_field_bytes(int(grid, c_int), int(columns, c_int), int(planes, c_int), &
-                         int(bands, c_int), int(threads, c_int))
-  end function bx_fft_bytes
 
   !> Messages and bytes that one exchange of a method sends, all ranks of the team together.
   subroutine bx_counts(fft, name, way, messages, bytes)

@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Fortran's bx_exchange_t. */
+typedef struct {
+    const bx_exchange *handle;
+} bxf_exchange_t;
+
 bx_geometry *bxf_geometry(const int grid[3], int columns, const int *xy, const int *owner,
                           int ranks, const int *node_of);
 bx_plan *bxf_plan(bx_run *run, MPI_Fint team, const bx_geometry *geometry, int bands,
@@ -15,7 +20,9 @@ int bxf_method_count(void);
 const char *bxf_method_name(int number);
 bool bxf_applicable(const bx_geometry *geometry, int number, char *why, size_t why_size);
 bx_exchange *bxf_exchange(bx_plan *plan, int number);
-void bxf_transform(const bx_exchange *x, int way, int band, int slot);
+void bxf_forward(bxf_exchange_t exchange, int band, int slot);
+void bxf_inverse(bxf_exchange_t exchange, int band, int slot);
+void bxf_apply(bxf_exchange_t exchange, int count, const double *field);
 void bxf_counts(const bx_geometry *geometry, int number, int way, double *messages, double *bytes);
 
 bx_geometry *bxf_geometry(const int grid[3], int columns, const int *xy, const int *owner,
@@ -56,9 +63,19 @@ bx_exchange *bxf_exchange(bx_plan *plan, int number)
     return bx_exchange_create(plan, bx_methods[number], 0);
 }
 
-void bxf_transform(const bx_exchange *x, int way, int band, int slot)
+void bxf_forward(bxf_exchange_t exchange, int band, int slot)
 {
-    bx_transform_one(x, (bx_direction)way, band, slot, true);
+    bx_transform_one(exchange.handle, BX_FORWARD, band, slot, true);
+}
+
+void bxf_inverse(bxf_exchange_t exchange, int band, int slot)
+{
+    bx_transform_one(exchange.handle, BX_INVERSE, band, slot, true);
+}
+
+void bxf_apply(bxf_exchange_t exchange, int count, const double *field)
+{
+    bx_transform_apply(exchange.handle, count, field);
 }
 
 void bxf_counts(const bx_geometry *geometry, int number, int way, double *messages, double *bytes)

@@ -1,6 +1,5 @@
 /* bisection-transpose: the distributed 3D FFT of plane-wave codes, with every way to transpose it.
  */
-#include "report.h"
 #include "verify.h"
 
 #include <errno.h>

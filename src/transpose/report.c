@@ -1,6 +1,6 @@
 /* The plan's report before any measurement: the distribution, and the messages of each method
  * here and at the published core counts. */
-#include "report.h"
+#include "input.h"
 
 #include <math.h>
 #include <stdio.h>
