@@ -66,7 +66,7 @@ contains
     given%save = bx_text("")
     options = [ &
       whole("cells", "N", "lattice cells along each edge", 1.0_dp, 1e5_dp, given%cells), &
-      text("input", "FILE", "start from an extended XYZ file", given%input), &
+      text("input", "FILE", "start from a file that --dump has written", given%input), &
       text("dump", "FILE", "write the state at --until to an extended XYZ file", given%dump), &
       text("restart", "FILE", "start from a restart file", given%restart), &
       text("save", "FILE", "write a restart file at --until", given%save), &

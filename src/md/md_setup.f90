@@ -9,7 +9,7 @@ module md_setup
     bx_usage
   use md_atoms, only: copy_own
   use md_domain, only: hops_needed, make_domain, most_hops
-  use md_dump, only: most_dumped
+  use md_dump, only: dump_t, most_dumped, open_dump, read_dump
   use md_judge, only: closest_pair
   use md_lattice, only: crystal_atoms, crystal_box, crystals, fill_crystal, find_crystal, warm_up
   use md_launch, only: census, comm_styles, counted, crystal, given, is_under_test, methods, &
@@ -24,7 +24,6 @@ module md_setup
   use md_system, only: use_style
   use md_units, only: boltzmann, mass_to_energy
   use md_verlet, only: make_lists
-  use md_xyz, only: configuration_t, distribute, open_configuration, read_atoms
   implicit none (type, external)
   private
   public :: set_up
@@ -42,20 +41,27 @@ contains
   !> Sets everything up to the first step.  Returns bx_ok or the code of a refusal.  Collective.
   function set_up() result(code)
     integer(c_int) :: code
-    type(configuration_t) :: configuration
+    type(dump_t) :: dump
+    character(500) :: why
     integer :: cells
+    logical :: reads, moving
     code = settle_options()
     if (code == bx_ok) code = claim_files()
     if (code /= bx_ok) return
     system%run = run
     system%timestep = given%timestep*1e-3_dp
-    if (bx_string_at(given%input) /= "") then
+    reads = bx_string_at(given%input) /= ""
+    moving = .false.
+    if (reads) then
       sized_by = "--input "//bx_string_at(given%input)
-      code = read_input(configuration)
+      call bx_case_is(run, "custom")
+      call open_dump(bx_string_at(given%input), world, dump, why)
+      if (why == "" .and. is_rigid(dump%potential)) why = "has molecules; only --case makes them"
+      if (why /= "") code = bx_refuse(run, bx_usage, trim(sized_by)//": "//why)
       if (code /= bx_ok) return
-      system%potential = configuration%potential
-      system%box = configuration%box
-      system%total = configuration%atoms
+      system%potential = dump%potential
+      system%box = dump%box
+      system%total = dump%atoms
     else
       sized_by = "--case "//bx_case(run)
       crystal = find_crystal(bx_case(run))
@@ -79,15 +85,16 @@ contains
     allocate (system%list%work(bx_threads(run)))
     if (bx_string_at(given%restart) /= "") then
       code = go_on()
-    else if (bx_string_at(given%input) /= "") then
-      call distribute(configuration, system%domain, start)
+    else if (reads) then
+      call read_dump(dump, system%domain, start, moving, why)
+      if (why /= "") code = bx_refuse(run, bx_usage, trim(sized_by)//": "//why)
     else
       call fill_crystal(crystals(crystal), cells, system%box, system%domain, start)
     end if
     if (code == bx_ok) code = check_charge()
     if (code == bx_ok) code = claim_time()
     if (code /= bx_ok) return
-    if (.not. (allocated(start_moved) .or. configuration%moving)) then
+    if (.not. (allocated(start_moved) .or. moving)) then
       call warm_up(world, system%potential, bx_seed(run), given%temperature, system%total, start)
       warmed = system%total > 1
     end if
@@ -96,7 +103,7 @@ contains
     call draw_samples()
     parameters_differ = parameters_error(system%potential)
     call copy_own(start, system%atoms) ! for the baseline, which may be alone
-    if (bx_string_at(given%input) /= "") code = check_pairs()
+    if (reads) code = check_pairs()
   end function set_up
 
   !> Draws the atoms that are compared, or molecules: of all, then one of each rank, but of at most
@@ -178,26 +185,6 @@ contains
     if (dump /= "") code = bx_claim_file(run, "dump", dump, bx_file_written)
     code = bx_agree(run)
   end function claim_files
-
-  !> Reads --input.
-  function read_input(configuration) result(code)
-    type(configuration_t), intent(out) :: configuration
-    integer(c_int) :: code
-    character(500) :: why
-    real(dp) :: bytes
-    call bx_case_is(run, "custom")
-    call open_configuration(bx_string_at(given%input), world, configuration, why)
-    if (why == "") then
-      bytes = merge(64*real(configuration%atoms, dp), 0.0_dp, configuration%unit /= 0)
-      code = bx_claim_memory(run, bytes, trim(sized_by))
-      if (code /= bx_ok) return
-      call read_atoms(world, configuration, why)
-    end if
-    if (why == "" .and. is_rigid(configuration%potential)) why = &
-      bx_string_at(given%input)//": has molecules; only --case makes them"
-    code = bx_ok
-    if (why /= "") code = bx_refuse(run, bx_usage, "--input "//trim(why))
-  end function read_input
 
   !> This rank's share of an even density, in domains, or in a copy of the box, whose pairs ranks
   !> share out.

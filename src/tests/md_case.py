@@ -20,6 +20,9 @@ SITES = {
     "w": [(0, 0, 0), (0.5, 0.5, 0.5)],
 }  # fmt: skip
 KINDS = {"sic": [0, 0, 0, 0, 1, 1, 1, 1], "cu3au": [1, 0, 0, 0], "fe": [0, 0], "w": [0, 0]}
+COLUMNS = (
+    'Properties=id:I:1:species:S:1:pos:R:3:velo:R:3:forces:R:3:energies:R:1 pbc="T T T"'
+)
 STILL = ("--repeats", "1", "--steps", "1", "--until", "0")
 ONE = ("--repeats", "1", "--steps", "1", "--method", "packed")
 
@@ -59,13 +62,14 @@ class Case(unittest.TestCase):
     def file(self, name):
         return str(self.folder / name)
 
-    def write(self, atoms, lattice, properties="species:S:1:pos:R:3", name="in.xyz", more=""):
+    def write(self, atoms, lattice, name="in.xyz"):
+        """A file as --dump writes it, of atoms (species, x, y, z) or with velocities."""
         if isinstance(lattice, float):
             lattice = (lattice, 0, 0, 0, lattice, 0, 0, 0, lattice)
-        lines = [str(len(atoms)), f'Lattice="{" ".join(map(repr, lattice))}" '
-                 f"Properties={properties} {more}"]  # fmt: skip
-        lines += [" ".join(part if isinstance(part, str) else repr(part) for part in a)
-                  for a in atoms]  # fmt: skip
+        lines = [str(len(atoms)), f'Lattice="{" ".join(map(repr, lattice))}" {COLUMNS}']
+        for n, (species, *values) in enumerate(atoms, 1):
+            values += [0.0] * (10 - len(values))
+            lines.append(f"{n} {species} {' '.join(map(repr, values))}")
         Path(self.file(name)).write_text("\n".join(lines) + "\n")
         return self.file(name)
 

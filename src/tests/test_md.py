@@ -68,7 +68,7 @@ class Oracle(Case):
                 for r in first
             ]  # fmt: skip
             edge = {"sic": 3 * 4.32, "cu3au": 5 * 3.744, "fe": 6 * 2.8665}[name]
-            start = self.write(atoms, edge, "species:S:1:pos:R:3:velo:R:3")
+            start = self.write(atoms, edge)
             for ranks, threads, method in (
                 (1, 1, "packed"), (2, 2, "packed"), (3, 1, "packed"), (8, 1, "packed"),
                 (2, 2, "dlpoly3"), (3, 1, "replicated"),
