@@ -240,8 +240,9 @@ void bx_metrics_add(bx_metrics *metrics, const char *name, double value, const c
  * step is that of its slowest rank.  Adds nothing where one of both was not measured. */
 void bx_metrics_add_ratio(bx_metrics *metrics, const char *name, const char *better,
                           const char *method, int phase, const char *base);
-/* Returns the value of a metric that is already there (`time`, ratios, shares of phases), NaN if it
- * is not. */
+/* Returns the value of a metric that is already there (`time`, ratios, shares of phases), of
+ * `time_mean`, or of CLASS.FIELD of the result's communication (mean over ranks, of a sample); NaN
+ * if it is not there (yet). */
 double bx_metrics_value(const bx_metrics *metrics, const char *name);
 
 /* Returns the quantile `q`, from 0 to 1, of values[count], interpolated between order statistics

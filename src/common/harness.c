@@ -122,12 +122,11 @@ static int launch(bx_run *run, int argc, char **argv)
     cJSON *adapters = bx_carried_end(run, begun);
     bx_layout_add_clock(run, root ? cJSON_GetObjectItem(root, "layout") : NULL);
 
-    cJSON **traffic = bx_memory_alloc(count, sizeof *traffic),
-          **parts = bx_memory_alloc(count, sizeof *parts);
+    cJSON **parts = bx_memory_alloc(count, sizeof *parts);
     for (size_t i = 0; i < count; i++) {
         bx_traffic sent[BX_CLASS_COUNT];
         bx_recording_read(results[i].recording, sent);
-        traffic[i] = bx_profile_traffic_json(
+        results[i].communication = bx_profile_traffic_json(
             run->world, sent, results[i].sample_count ? (double)results[i].sample_count : 1);
         parts[i] = bx_profile_parts_json(run, &results[i].parts, results[i].recording);
     }
@@ -140,7 +139,7 @@ static int launch(bx_run *run, int argc, char **argv)
         cJSON *list = cJSON_GetObjectItem(root, "results");
         for (size_t i = 0; i < count; i++) {
             cJSON *entry = cJSON_GetArrayItem(list, (int)i);
-            cJSON_AddItemToObject(entry, "communication", traffic[i]);
+            cJSON_AddItemToObject(entry, "communication", results[i].communication);
             if (parts[i]) cJSON_AddItemToObject(entry, "profile", parts[i]);
         }
         cJSON_AddItemToObject(root, "communication", regions);
@@ -165,7 +164,6 @@ static int launch(bx_run *run, int argc, char **argv)
         }
         cJSON_Delete(root);
     }
-    free(traffic);
     free(parts);
     bx_results_free(results, count);
     if (kernel->teardown) kernel->teardown(run->state);

@@ -20,6 +20,7 @@ typedef struct {
     double *phases_most;     /* [sample_count][phase_count] max over ranks */
     bx_parts parts;          /* of this rank, all timed steps */
     bx_recording *recording; /* of this rank: MPI calls of all timed steps */
+    cJSON *communication;    /* of a sample, all ranks: once all are measured; the result's own */
 } bx_result;
 
 /* Seconds of the measurement on this rank: all, in `step`, in begin / prepare / inspect / end; the

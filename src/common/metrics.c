@@ -185,6 +185,18 @@ double bx_metrics_value(const bx_metrics *metrics, const char *name)
 {
     const cJSON *metric = cJSON_GetObjectItem(metrics->json, name);
     const cJSON *value = metric ? cJSON_GetObjectItem(metric, "value") : NULL;
+    const bx_result *result = metrics->result;
+    const char *dot = strchr(name, '.');
+    if (dot && result->communication) {
+        char class[24];
+        snprintf(class, sizeof class, "%.*s", (int)(dot - name), name);
+        metric = cJSON_GetObjectItem(result->communication, class);
+        value = cJSON_GetObjectItem(cJSON_GetObjectItem(metric, dot + 1), "mean");
+    } else if (strcmp(name, "time_mean") == 0) {
+        double sum = 0;
+        for (size_t i = 0; i < result->sample_count; i++) sum += result->seconds[i];
+        return sum / (double)result->sample_count / items(metrics->run, result);
+    }
     return cJSON_IsNumber(value) ? value->valuedouble : NAN;
 }
 

@@ -145,14 +145,18 @@ contains
     inquire (unit=unit, size=bytes)
     read (unit, "(a)", iostat=status) line
     if (status == 0 .and. is_plain(line)) read (line, *, iostat=status) header(1)
+    if (status /= 0) header(1) = 0
     if (.not. (header(1) >= 1 .and. header(1) <= min(most_dumped, bytes/shortest))) then
       why = "line 1 is no number of atoms that the file can hold: "//trim(line)
       return
     end if
     read (unit, "(a)", iostat=status) line
     last = index(line, '" '//columns)
-    if (line(:9) /= 'Lattice="' .or. last < 11 .or. .not. is_plain(line(10:last - 1))) status = 1
-    if (status == 0) read (line(10:last - 1), *, iostat=status) header(2:)
+    if (status == 0 .and. line(:9) == 'Lattice="' .and. is_plain(line(10:last - 1))) then
+      read (line(10:last - 1), *, iostat=status) header(2:)
+    else
+      status = 1
+    end if
     if (status /= 0) then
       why = 'line 2 is not Lattice="nine numbers" '//columns
       return
@@ -181,7 +185,7 @@ contains
     read (unit, "(a)", iostat=status) line
     if (status == 0 .and. is_plain(line)) read (line, *, iostat=status) id, species, values
     if (status == 0 .and. id == i .and. all(ieee_is_finite(values))) return
-    write (why, "('line ', i0, ' is not that of atom ', i0, ', with its species and ten numbers')") &
+    write (why, "('line ', i0, ' is not that of atom ', i0, ', with its species and 10 numbers')") &
       i + 2, i
   end subroutine read_atom
 
@@ -208,8 +212,8 @@ contains
         part(11, i) = findloc(dump%potential%name, species, dim=1)
         if (why /= "") exit
         if (nint(part(11, i)) == 0) then
-          write (why, "('line ', i0, ' has no potential for ', a, ' with ', a, '; there are ', a)") &
-            first + i + 2, trim(species), trim(dump%potential%name(1)), species_list()
+          write (why, "('line ', i0, ' has no potential for ', a, ' with ', a, '; there are ', &
+            &a)") first + i + 2, trim(species), trim(dump%potential%name(1)), species_list()
         else if (any(abs(dump%box%fractions(part(1:3, i))) > furthest) .or. &
                  norm2(part(4:6, i)) > fastest) then
           write (why, "('line ', i0, ': the atom is more than 1000 box lengths away, or faster &

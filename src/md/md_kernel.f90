@@ -9,9 +9,8 @@ module md_kernel
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
   use omp_lib, only: omp_get_wtime
   use bx_harness, only: bx_choice_t, bx_comm, bx_detail, bx_flag, bx_kernel_t, bx_memory_used, &
-    bx_metric, bx_metric_value, bx_note, bx_option_t, bx_text, bx_traffic_classes, &
-    bx_traffic_read, bx_traffic_t, bx_without, real_number => bx_real_option, &
-    text => bx_text_option, whole => bx_integer_option
+    bx_metric, bx_metric_value, bx_note, bx_option_t, bx_text, bx_without, &
+    real_number => bx_real_option, text => bx_text_option, whole => bx_integer_option
   use md_cached, only: cached_loops
   use md_lattice, only: crystals
   use md_launch, only: ghosts, given, methods, neighbours, objection, run, seen, system, world
@@ -33,12 +32,10 @@ module md_kernel
   real(dp) :: memory_before = 0
   real(dp) :: cached_atoms = 0 !< whose loops the baseline has done in this block
 
-  !> The measured steps of a method: seconds (means over the ranks), messages and bytes (sums).
-  type :: usage_t
-    real(dp) :: steps = 0, wall = 0, regions = 0, forked = 0, metal_ld = 0, iterations = 0
-    real(dp) :: seconds(bx_traffic_classes) = 0, bytes = 0, messages = 0
-  end type usage_t
-  type(usage_t) :: usage(size(methods)), block_start
+  !> Of each method, the steps so far, and means over ranks: seconds of all, in parallel regions, in
+  !> these beyond the busiest thread, in metal_ld; iterations.
+  real(dp) :: used(6, size(methods)) = 0
+  real(dp) :: at_begin(5) = 0 !< what clocks() was when the block began
 
 contains
 
@@ -139,7 +136,7 @@ contains
     else
       call restore(int(method) + 1)
     end if
-    block_start = usage_so_far()
+    at_begin = clocks()
   end subroutine begin
 
   subroutine step(address, method, point) bind(C)
@@ -160,51 +157,24 @@ contains
     type(c_ptr), value :: address, verification
     integer(c_size_t), value :: method, point
     integer(c_int64_t), value :: steps
-    type(usage_t) :: more
+    real(dp) :: spent(5)
     if (methods(method + 1)%baseline) then
       call verify_cached(verification, steps*given%steps, cached_atoms)
       return
     end if
-    more = usage_of_all()
-    associate (mine => usage(method + 1))
-      mine%steps = mine%steps + real(steps*given%steps, dp)
-      mine%wall = mine%wall + more%wall
-      mine%regions = mine%regions + more%regions
-      mine%forked = mine%forked + more%forked
-      mine%metal_ld = mine%metal_ld + more%metal_ld
-      mine%iterations = mine%iterations + more%iterations
-      mine%seconds = mine%seconds + more%seconds
-      mine%bytes = mine%bytes + more%bytes
-      mine%messages = mine%messages + more%messages
-    end associate
+    spent = clocks() - at_begin
+    call MPI_Allreduce(MPI_IN_PLACE, spent, 5, MPI_DOUBLE_PRECISION, MPI_SUM, world)
+    used(:, method + 1) = used(:, method + 1) + [real(steps*given%steps, dp), &
+                                                 spent/system%domain%world_size]
     if (.not. failed(verification)) call check_repeat(int(method) + 1, verification)
   end subroutine finish
 
-  !> This rank's usage so far.
-  function usage_so_far() result(mine)
-    type(usage_t) :: mine
-    type(bx_traffic_t) :: traffic(bx_traffic_classes)
-    call bx_traffic_read(traffic)
-    mine = usage_t(0.0_dp, system%wall, system%in_regions, system%forked, system%metal_ld, &
-                   system%constraints%iterations, traffic%seconds, sum(traffic%bytes), &
-                   sum(traffic%messages))
-  end function usage_so_far
-
-  !> The usage since the block began: means over the ranks of times, sums of counts.  Collective.
-  function usage_of_all() result(total)
-    type(usage_t) :: total, now
-    real(dp) :: all(7 + bx_traffic_classes)
-    now = usage_so_far()
-    all = [now%wall - block_start%wall, now%regions - block_start%regions, &
-           now%forked - block_start%forked, now%metal_ld - block_start%metal_ld, &
-           now%iterations - block_start%iterations, now%bytes - block_start%bytes, &
-           now%messages - block_start%messages, now%seconds - block_start%seconds]
-    call MPI_Allreduce(MPI_IN_PLACE, all, size(all), MPI_DOUBLE_PRECISION, MPI_SUM, world)
-    associate (ranks => system%domain%world_size)
-      total = usage_t(0.0_dp, all(1)/ranks, all(2)/ranks, all(3)/ranks, all(4)/ranks, &
-                      all(5)/ranks, all(8:)/ranks, all(6), all(7))
-    end associate
-  end function usage_of_all
+  !> What this rank has used so far, in the order of `used`.
+  function clocks() result(all)
+    real(dp) :: all(5)
+    all = [system%wall, system%in_regions, system%forked, system%metal_ld, &
+           system%constraints%iterations]
+  end function clocks
 
   function items(address, method, point) result(count) bind(C)
     type(c_ptr), value :: address
@@ -218,26 +188,35 @@ contains
     type(c_ptr), value :: address, list
     integer(c_size_t), value :: method, point
     character(*), parameter :: classes(*) = [character(10) :: "p2p", "collective", "barrier"]
+    real(dp) :: messages, bytes, share, shares
     integer :: i
-    associate (all => usage(method + 1))
-      if (.not. all%steps > 0) return
-      call bx_metric(list, "atom_steps", real(system%total, dp)/bx_metric_value(list, "time"), &
-                     "atom-steps/s", "higher")
-      call bx_metric(list, "bytes_per_rank", all%bytes/all%steps/system%domain%world_size, "B", &
-                     "lower")
-      call bx_metric(list, "bytes", all%bytes/all%steps, "B", "lower")
-      call bx_metric(list, "messages", all%messages/all%steps, "messages", "lower")
-      do i = 1, size(classes)
-        call bx_metric(list, trim(classes(i))//"_share", all%seconds(i)/all%wall, "share", "lower")
-      end do
-      call bx_metric(list, "communication_share", sum(all%seconds)/all%wall, "share", "lower")
-      if (all%metal_ld > 0) call bx_metric(list, "metal_ld_routine_share", &
-                                           all%metal_ld/all%wall, "share", "lower")
-      if (all%iterations > 0) call bx_metric(list, "iterations", all%iterations/all%steps, &
-                                             "iterations", "lower")
-      call bx_metric(list, "fork_join_share", all%forked/all%wall, "share", "lower")
-      call bx_metric(list, "serial_share", max(0.0_dp, all%wall - all%regions &
-                                               - sum(all%seconds))/all%wall, "share", "lower")
+    messages = 0
+    bytes = 0
+    shares = 0
+    call bx_metric(list, "atom_steps", real(system%total, dp)/bx_metric_value(list, "time"), &
+                   "atom-steps/s", "higher")
+    if (.not. bx_metric_value(list, "p2p.bytes") >= 0) return ! not all is measured
+    do i = 1, size(classes)
+      messages = messages + bx_metric_value(list, trim(classes(i))//".messages")/given%steps
+      bytes = bytes + bx_metric_value(list, trim(classes(i))//".bytes")/given%steps
+      share = bx_metric_value(list, trim(classes(i))//".seconds") &
+              /(bx_metric_value(list, "time_mean")*given%steps)
+      call bx_metric(list, trim(classes(i))//"_share", share, "share", "lower")
+      shares = shares + share
+    end do
+    associate (steps => used(1, method + 1), wall => used(2, method + 1), &
+               regions => used(3, method + 1), forked => used(4, method + 1), &
+               metal_ld => used(5, method + 1), iterations => used(6, method + 1))
+      call bx_metric(list, "bytes_per_rank", bytes, "B", "lower")
+      call bx_metric(list, "bytes", bytes*system%domain%world_size, "B", "lower")
+      call bx_metric(list, "messages", messages*system%domain%world_size, "messages", "lower")
+      call bx_metric(list, "communication_share", shares, "share", "lower")
+      if (metal_ld > 0) call bx_metric(list, "metal_ld_routine_share", metal_ld/wall, "share", &
+                                       "lower")
+      if (iterations > 0) call bx_metric(list, "iterations", iterations/steps, "iterations", &
+                                         "lower")
+      call bx_metric(list, "fork_join_share", forked/wall, "share", "lower")
+      call bx_metric(list, "serial_share", max(0.0_dp, 1 - regions/wall - shares), "share", "lower")
     end associate
   end subroutine metrics
 

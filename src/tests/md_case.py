@@ -20,9 +20,7 @@ SITES = {
     "w": [(0, 0, 0), (0.5, 0.5, 0.5)],
 }  # fmt: skip
 KINDS = {"sic": [0, 0, 0, 0, 1, 1, 1, 1], "cu3au": [1, 0, 0, 0], "fe": [0, 0], "w": [0, 0]}
-COLUMNS = (
-    'Properties=id:I:1:species:S:1:pos:R:3:velo:R:3:forces:R:3:energies:R:1 pbc="T T T"'
-)
+COLUMNS = 'Properties=id:I:1:species:S:1:pos:R:3:velo:R:3:forces:R:3:energies:R:1 pbc="T T T"'
 STILL = ("--repeats", "1", "--steps", "1", "--until", "0")
 ONE = ("--repeats", "1", "--steps", "1", "--method", "packed")
 
