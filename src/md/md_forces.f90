@@ -20,12 +20,14 @@ module md_forces
   use md_tersoff, only: tersoff_pass
   implicit none (type, external)
   private
-  public :: charge_list, charge_loops, find_forces, reserve_sums
+  public :: cached_loops, charge_list, find_forces, reserve_sums
 
-  !> Flop per entry of a list, about: to make it; passes of a metal's potential, a pair's terms kept
-  !> or not; of Tersoff's, and per further neighbour of the entry's atom.
-  real(dp), parameter :: of_list = 60, of_density = 50, of_kept_force = 25, of_force = 60, &
-    of_tersoff = 40, of_triple = 80, of_ions = 90
+  !> Passes over the lists of pairs.
+  integer, parameter :: bonds = 1, ions = 2, densities = 3, embedding = 4
+  !> Flop of each per entry of a list, about, and per further neighbour of the entry's atom; of the
+  !> last with the pair's terms kept; of making the list.
+  real(dp), parameter :: per_entry(4) = [40, 90, 50, 60], per_triple(4) = [80, 0, 0, 0], &
+    of_kept_terms = 25, of_list = 60
 
 contains
 
@@ -71,7 +73,8 @@ contains
     if (present(pair_energy)) pair_energy = 0
     select case (system%potential%kind)
     case (tersoff_kind)
-      call tersoff_forces(system, pair_energy)
+      call over_lists(system, bonds, pair_energy)
+      call lap(system, in_tersoff)
     case (ionic_kind)
       call ionic_forces(system, pair_energy, present(virial))
     case default
@@ -140,53 +143,100 @@ contains
     call lap(system, in_reduce)
   end subroutine add_shares
 
-  !> Forces of pairs of ions, and with `pair_energy` or `with_energy` their energy; forces on ghosts
-  !> are not yet their owners'.
-  subroutine ionic_forces(system, pair_energy, with_energy)
+  !> A pass of all threads over their lists: sets densities (system%rho) or forces (eV/A), those of
+  !> ghosts not yet their owners'.  system%energy becomes that of bonds, or of the pairs of metals
+  !> (eV); other passes leave it undefined.
+  subroutine over_lists(system, pass, pair_energy, least)
     type(system_t), target, intent(inout) :: system
-    real(dp), intent(inout), optional :: pair_energy(:)
-    logical, intent(in) :: with_energy
-    real(dp), allocatable :: halves(:) !< (all): eV, half of each pair's energy
-    real(dp), pointer, contiguous :: f(:, :) !< what a thread adds to: thread 1 to the sums
-    real(dp) :: busy, start, began, energy, mine, unused
+    integer, intent(in) :: pass
+    real(dp), intent(inout), optional :: pair_energy(:) !< (own): of each centre's bonds, eV
+    real(dp), intent(out), optional :: least !< the lowest density of a pair, if it is negative
+    real(dp), pointer, contiguous :: rho(:), f(:, :) !< what a thread adds to: thread 1 to the sums
+    real(dp) :: energy, mine, lowest, lowest_of_all, busy, start, began
     integer, allocatable :: own !< pairs with later atoms are counted on two ranks
     integer :: t
+    logical :: keep
+    keep = .not. system%style%recompute
+    if (system%list%twice) own = system%atoms%own
+    energy = 0
+    lowest_of_all = 0
     busy = 0
     start = omp_get_wtime()
-    !$omp parallel num_threads(size(system%list%work)) private(t, began, f, unused) &
-    !$omp& reduction(max:busy)
+    !$omp parallel num_threads(size(system%list%work)) private(mine, lowest, t, began, rho, f) &
+    !$omp& reduction(+:energy) reduction(max:busy) reduction(min:lowest_of_all)
     began = omp_get_wtime()
     !$omp do schedule(static, 1)
     do t = 1, size(system%list%work)
+      rho => system%list%work(t)%rho
+      if (t == 1) rho => system%rho
       f => system%list%work(t)%f
       if (t == 1) f => system%atoms%f
-      associate (work => system%list%work(t), atoms => system%atoms)
-        call clear(work, 4, atoms%f, work%f)
-        call ionic_pass(system%potential, system%smooth, work%first, work%last, work%start, &
-                        work%entry, system%list%most, atoms%x, f, unused)
+      lowest = 0
+      associate (work => system%list%work(t), atoms => system%atoms, most => system%list%most)
+        if (pass == densities) then
+          call clear(work, 1, system%rho, work%rho)
+        else
+          call clear(work, 4, atoms%f, work%f)
+        end if
+        select case (pass)
+        case (bonds)
+          call tersoff_pass(system%potential, work%first, work%last, work%start, work%entry, &
+                            max(1, most), atoms%x, atoms%species, work%direct, atoms%f, work%f, &
+                            mine, pair_energy)
+        case (ions)
+          call ionic_pass(system%potential, system%smooth, work%first, work%last, work%start, &
+                          work%entry, most, atoms%x, f, mine)
+        case (densities)
+          call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
+                            most, atoms%x, keep, rho, work%repulsion, work%density, mine, &
+                            lowest, own=own)
+        case default
+          call force_pass(system%potential, work%first, work%last, work%start, work%entry, most, &
+                          atoms%x, system%slope, keep, work%repulsion, work%density, f)
+          mine = 0
+        end select
       end associate
+      energy = energy + mine
+      lowest_of_all = min(lowest_of_all, lowest)
     end do
     !$omp end do nowait
     busy = omp_get_wtime() - began
     !$omp barrier
-    call join(system%list, 4, system%atoms%all, system%atoms%f, busy)
+    if (pass == densities) then
+      call join(system%list, 1, system%atoms%all, system%rho, busy)
+    else
+      call join(system%list, 4, system%atoms%all, system%atoms%f, busy)
+    end if
     !$omp end parallel
     call account(system, start, busy)
-    call charge_pairs(system, of_ions, 0.0_dp, by_all_threads)
+    call charge_pass(system, pass)
+    system%energy = energy
+    if (present(least)) least = lowest_of_all
+  end subroutine over_lists
+
+  !> Forces of pairs of ions, and with `pair_energy` or `with_energy` their energy; forces on ghosts
+  !> are not yet their owners'.
+  subroutine ionic_forces(system, pair_energy, with_energy)
+    type(system_t), intent(inout) :: system
+    real(dp), intent(inout), optional :: pair_energy(:)
+    logical, intent(in) :: with_energy
+    real(dp), allocatable :: halves(:) !< (all): eV, half of each pair's energy
+    integer, allocatable :: own !< pairs with later atoms are counted on two ranks
+    real(dp) :: mine
+    integer :: t
+    call over_lists(system, ions)
     call lap(system, in_two_body)
     system%energy = 0
     if (.not. (present(pair_energy) .or. with_energy)) return
-    energy = 0
     allocate (halves(system%atoms%all), source=0.0_dp)
     if (system%list%twice) own = system%atoms%own
     do t = 1, size(system%list%work)
       associate (work => system%list%work(t))
         call ionic_energies(system%potential, system%smooth, work%first, work%last, work%start, &
                             work%entry, system%list%most, system%atoms%x, mine, halves, own)
-        energy = energy + mine
+        system%energy = system%energy + mine
       end associate
     end do
-    system%energy = energy
     if (.not. present(pair_energy)) return
     if (.not. system%list%twice) call reverse(system%domain, halves, 1, 1)
     pair_energy = halves(:system%atoms%own)
@@ -218,82 +268,18 @@ contains
     call lap(system, in_mesh)
   end subroutine mesh_forces
 
-  !> Forces and energy by Tersoff's potential; forces on ghosts are not yet their owners'.
-  subroutine tersoff_forces(system, pair_energy)
-    type(system_t), intent(inout) :: system
-    real(dp), intent(inout), optional :: pair_energy(:)
-    real(dp) :: energy, mine, busy, start, began
-    integer :: t
-    energy = 0
-    busy = 0
-    start = omp_get_wtime()
-    !$omp parallel num_threads(size(system%list%work)) private(mine, t, began) &
-    !$omp& reduction(+:energy) reduction(max:busy)
-    began = omp_get_wtime()
-    !$omp do schedule(static, 1)
-    do t = 1, size(system%list%work)
-      associate (work => system%list%work(t), atoms => system%atoms)
-        call clear(work, 4, atoms%f, work%f)
-        call tersoff_pass(system%potential, work%first, work%last, work%start, work%entry, &
-                          max(1, system%list%most), atoms%x, atoms%species, work%direct, atoms%f, &
-                          work%f, mine, pair_energy)
-        energy = energy + mine
-      end associate
-    end do
-    !$omp end do nowait
-    busy = omp_get_wtime() - began
-    !$omp barrier
-    call join(system%list, 4, system%atoms%all, system%atoms%f, busy)
-    !$omp end parallel
-    call account(system, start, busy)
-    system%energy = energy
-    call charge_pairs(system, of_tersoff, of_triple, by_all_threads)
-    call lap(system, in_tersoff)
-  end subroutine tersoff_forces
-
   !> Forces and energy by a metal's potential: densities, embedding, forces.  Where pairs are listed
   !> twice, what ghosts have got is their owners' to compute.
   subroutine metal_forces(system, pair_energy)
-    type(system_t), target, intent(inout) :: system
+    type(system_t), intent(inout) :: system
     real(dp), intent(inout), optional :: pair_energy(:)
-    real(dp), allocatable :: halves(:)             !< (all): eV, half of each pair's energy
-    real(dp), pointer, contiguous :: rho(:), f(:, :) !< what a thread adds to: thread 1 to the sums
-    real(dp) :: energy, mine, lowest, least, busy, start, began, fall
-    real(dp) :: entered, virial(1)
-    integer, allocatable :: own !< pairs with later atoms are counted on two ranks
-    integer :: t, i
-    logical :: keep
-    keep = .not. system%style%recompute
+    real(dp), allocatable :: halves(:) !< (all): eV, half of each pair's energy
+    real(dp) :: energy, least, fall, entered, virial(1)
+    integer :: i
     if (present(pair_energy)) allocate (halves(system%atoms%all), source=0.0_dp)
-    if (system%list%twice) own = system%atoms%own
-    energy = 0
-    least = 0
-    busy = 0
-    start = omp_get_wtime()
-    entered = start
-    !$omp parallel num_threads(size(system%list%work)) private(mine, lowest, t, began, rho) &
-    !$omp& reduction(+:energy) reduction(max:busy) reduction(min:least)
-    began = omp_get_wtime()
-    !$omp do schedule(static, 1)
-    do t = 1, size(system%list%work)
-      rho => system%list%work(t)%rho
-      if (t == 1) rho => system%rho
-      associate (work => system%list%work(t), x => system%atoms%x)
-        call clear(work, 1, system%rho, work%rho)
-        call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
-                          system%list%most, x, keep, rho, work%repulsion, work%density, mine, &
-                          lowest, own=own)
-        energy = energy + mine
-        least = min(least, lowest)
-      end associate
-    end do
-    !$omp end do nowait
-    busy = omp_get_wtime() - began
-    !$omp barrier
-    call join(system%list, 1, system%atoms%all, system%rho, busy)
-    !$omp end parallel
-    call account(system, start, busy)
-    call charge_pairs(system, of_density, 0.0_dp, by_all_threads)
+    entered = omp_get_wtime()
+    call over_lists(system, densities, least=least)
+    energy = system%energy
     if (least < 0) call find_too_dense(system)
     if (allocated(halves)) call share_out(system, halves)
     call lap(system, in_density)
@@ -316,7 +302,6 @@ contains
       end if
     end do
     !$omp end parallel do
-    system%energy = energy
     if (present(pair_energy)) then
       if (.not. system%list%twice) call reverse(system%domain, halves, 1, 1)
       pair_energy = halves(:system%atoms%own)
@@ -335,29 +320,8 @@ contains
     call forward(system%domain, system%slope, 1, 1, .false.)
     call lap(system, in_halo)
     system%metal_ld = system%metal_ld + omp_get_wtime() - entered
-    busy = 0
-    start = omp_get_wtime()
-    !$omp parallel num_threads(size(system%list%work)) private(t, began, f) reduction(max:busy)
-    began = omp_get_wtime()
-    !$omp do schedule(static, 1)
-    do t = 1, size(system%list%work)
-      f => system%list%work(t)%f
-      if (t == 1) f => system%atoms%f
-      associate (work => system%list%work(t), atoms => system%atoms)
-        call clear(work, 4, atoms%f, work%f)
-        call force_pass(system%potential, work%first, work%last, work%start, work%entry, &
-                        system%list%most, atoms%x, system%slope, keep, work%repulsion, &
-                        work%density, f)
-      end associate
-    end do
-    !$omp end do nowait
-    busy = omp_get_wtime() - began
-    !$omp barrier
-    call join(system%list, 4, system%atoms%all, system%atoms%f, busy)
-    !$omp end parallel
-    call account(system, start, busy)
-    call charge_pairs(system, merge(of_kept_force, of_force, keep), 0.0_dp, &
-                      by_all_threads)
+    call over_lists(system, embedding)
+    system%energy = energy
     call lap(system, in_two_body)
   end subroutine metal_forces
 
@@ -369,22 +333,15 @@ contains
     call charge_pairs(system, of_list, 0.0_dp, merge(by_one_thread, by_all_threads, alone))
   end subroutine charge_list
 
-  !> Charges the loops of so many steps, without their list, on a simulated machine.
-  subroutine charge_loops(system, steps)
+  !> Charges a pass, likewise.
+  subroutine charge_pass(system, pass)
     type(system_t), intent(in) :: system
-    integer, intent(in) :: steps
-    integer :: n
-    do n = 1, steps
-      select case (system%potential%kind)
-      case (tersoff_kind)
-        call charge_pairs(system, of_tersoff, of_triple, by_all_threads)
-      case (ionic_kind)
-        call charge_pairs(system, of_ions, 0.0_dp, by_all_threads)
-      case default
-        call charge_pairs(system, of_density + of_kept_force, 0.0_dp, by_all_threads)
-      end select
-    end do
-  end subroutine charge_loops
+    integer, intent(in) :: pass
+    logical :: kept
+    kept = pass == embedding .and. .not. system%style%recompute
+    call charge_pairs(system, merge(of_kept_terms, per_entry(pass), kept), per_triple(pass), &
+                      by_all_threads)
+  end subroutine charge_pass
 
   !> Charges a pass over this rank's lists, on a simulated machine: flop per entry, and per triple
   !> of an entry and another neighbour of its atom.
@@ -518,5 +475,88 @@ contains
     system%failure = failure_t(too_dense, .true., system%domain%world_rank, system%step, ids(1), &
                                ids(2), distance, system%potential%closest)
   end subroutine find_too_dense
+
+  ! ---- the baseline of a time step: the loops on a few atoms, from cache ----
+
+  !> Does the loops over pairs of so many steps on a few atoms of each thread, repeated: from cache,
+  !> without lists, messages or waiting threads.  The time of a step beyond it is the cost of memory
+  !> and of parallelism.  Local.
+  subroutine cached_loops(system, steps, energy, atoms)
+    type(system_t), intent(in) :: system
+    integer, intent(in) :: steps
+    !> Of the pairs (of ions: the virial), the first time and the last: eV.
+    real(dp), intent(out) :: energy(2)
+    real(dp), intent(out) :: atoms !< whose loops were done, over the steps
+    real(dp) :: mine(3), sums(3)
+    integer :: t
+    sums = 0
+    !$omp parallel do num_threads(size(system%list%work)) schedule(static, 1) private(mine) &
+    !$omp& reduction(+:sums)
+    do t = 1, size(system%list%work)
+      call repeat_loops(system, system%list%work(t), steps, mine(:2), mine(3))
+      sums = sums + mine
+    end do
+    !$omp end parallel do
+    energy = sums(:2)
+    atoms = sums(3)
+    do t = 1, steps ! on a simulated machine
+      select case (system%potential%kind)
+      case (tersoff_kind)
+        call charge_pass(system, bonds)
+      case (ionic_kind)
+        call charge_pass(system, ions)
+      case default
+        call charge_pairs(system, per_entry(densities) + of_kept_terms, 0.0_dp, by_all_threads)
+      end select
+    end do
+  end subroutine cached_loops
+
+  !> The same for one thread.
+  subroutine repeat_loops(system, work, steps, energy, atoms)
+    type(system_t), intent(in) :: system
+    type(worker_t), intent(in) :: work
+    integer, intent(in) :: steps
+    real(dp), intent(out) :: energy(2), atoms
+    integer, parameter :: few = 128 !< atoms
+    real(dp), allocatable :: rho(:), f(:, :), kept(:, :)
+    real(dp) :: mine, lowest
+    integer :: n, left, all, from, to, everything(2)
+    energy = 0
+    atoms = 0
+    everything = [1, system%atoms%all]
+    all = work%last - work%first + 1
+    if (all < 1) return
+    allocate (rho(system%atoms%all), f(4, system%atoms%all), source=0.0_dp)
+    from = work%first + max(0, all - few)/2 ! from the middle: at the faces lists differ
+    to = from + min(few, all) - 1
+    allocate (kept(max(1, work%start(to + 1)), 2), source=0.0_dp)
+    do n = 1, steps
+      left = all
+      do while (left > 0)
+        to = from + min(few, left) - 1
+        associate (most => max(1, system%list%most), x => system%atoms%x)
+          select case (system%potential%kind)
+          case (tersoff_kind)
+            call tersoff_pass(system%potential, from, to, work%start(from:), work%entry, most, x, &
+                              system%atoms%species, everything, f, f, mine)
+          case (ionic_kind)
+            call ionic_pass(system%potential, system%smooth, from, to, work%start(from:), &
+                            work%entry, most, x, f, mine)
+          case default
+            call density_pass(system%potential, from, to, work%start(from:), work%entry, most, x, &
+                              .true., rho, kept(:, 1), kept(:, 2), mine, lowest)
+            call force_pass(system%potential, from, to, work%start(from:), work%entry, most, x, &
+                            system%slope, .true., kept(:, 1), kept(:, 2), f)
+          end select
+        end associate
+        if (left == all) then ! the same atoms every time
+          if (n == 1) energy(1) = mine
+          energy(2) = mine
+        end if
+        atoms = atoms + to - from + 1
+        left = left - few
+      end do
+    end do
+  end subroutine repeat_loops
 
 end module md_forces

@@ -185,15 +185,9 @@ contains
     type(swap_t), intent(in) :: swap
     real(dp), intent(in) :: shift(3)
     integer :: i
-    if (n == 1) then
-      do i = 1, swap%count
-        values(1, swap%first + i) = values(1, swap%index(i))
-      end do
-    else
-      do i = 1, swap%count
-        values(1:3, swap%first + i) = values(1:3, swap%index(i)) + shift
-      end do
-    end if
+    do i = 1, swap%count
+      values(:n, swap%first + i) = values(:n, swap%index(i)) + shift(:n)
+    end do
   end subroutine copy_to_ghosts
 
   !> Writes the values that a shift sends to a buffer, (n, atoms).
@@ -203,19 +197,11 @@ contains
     type(swap_t), intent(in) :: swap
     real(dp), intent(inout) :: buffer(n, *)
     integer :: i
-    if (n == 1) then
-      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
-      do i = 1, size(swap%index)
-        buffer(1, i) = values(1, swap%index(i))
-      end do
-      !$omp end parallel do
-    else
-      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
-      do i = 1, size(swap%index)
-        buffer(1:3, i) = values(1:3, swap%index(i)) + shift
-      end do
-      !$omp end parallel do
-    end if
+    !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+    do i = 1, size(swap%index)
+      buffer(:, i) = values(:n, swap%index(i)) + shift(:n)
+    end do
+    !$omp end parallel do
   end subroutine gather
 
   !> Writes the values that a shift has brought, (n, ghosts), to the ghosts.
@@ -287,19 +273,11 @@ contains
     type(swap_t), intent(in) :: swap
     real(dp), intent(in) :: added(step, *)
     integer :: i
-    if (n == 1) then
-      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
-      do i = 1, size(swap%index)
-        values(1, swap%index(i)) = values(1, swap%index(i)) + added(1, i)
-      end do
-      !$omp end parallel do
-    else
-      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
-      do i = 1, size(swap%index)
-        values(1:3, swap%index(i)) = values(1:3, swap%index(i)) + added(1:3, i)
-      end do
-      !$omp end parallel do
-    end if
+    !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+    do i = 1, size(swap%index)
+      values(:n, swap%index(i)) = values(:n, swap%index(i)) + added(:n, i)
+    end do
+    !$omp end parallel do
   end subroutine add_to_owners
 
 end module md_halo

@@ -11,7 +11,7 @@ module md_kernel
   use bx_harness, only: bx_choice_t, bx_comm, bx_detail, bx_flag, bx_kernel_t, bx_memory_used, &
     bx_metric, bx_metric_value, bx_note, bx_option_t, bx_text, bx_without, &
     real_number => bx_real_option, text => bx_text_option, whole => bx_integer_option
-  use md_cached, only: cached_loops
+  use md_forces, only: cached_loops
   use md_lattice, only: crystals
   use md_launch, only: ghosts, given, methods, neighbours, objection, run, seen, system, world
   use md_potential, only: is_rigid

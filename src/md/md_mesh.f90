@@ -10,11 +10,10 @@ module md_mesh
   use md_atoms, only: atoms_t
   use md_box, only: box_t
   use md_domain, only: domain_t, place_of
-  use md_fft, only: fft_t, reals_of
+  use md_fft, only: fft_t, make_fft_transpose, reals_of
   use md_fft_columns, only: make_fft_columns
-  use md_fft_transpose, only: make_fft_transpose
   use md_potential, only: potential_t
-  use md_regrid, only: make_regrid, patch_t, regrid_t, to_inner, to_outer
+  use md_regrid, only: make_regrid, move, patch_t, regrid_t
   use md_units, only: coulomb
   implicit none (type, external)
   private
@@ -317,7 +316,7 @@ contains
     n = shape(mesh%field)
     patch(1:1, 1:n(1), 1:n(2), 1:n(3)) => mesh%field(:, :, :, 1)
     associate (solver => mesh%solvers(method))
-      call to_inner(solver%regrid, domain, 1, patch, reals_of(solver%fft%space))
+      call move(solver%regrid, domain, 1, .true., patch, reals_of(solver%fft%space))
       call solver%fft%forward(domain)
       if (with_virial) call find_virial(solver, box, potential, mesh%virial)
       !$omp parallel do schedule(static)
@@ -326,7 +325,7 @@ contains
       end do
       !$omp end parallel do
       call solver%fft%backward(domain)
-      call to_outer(solver%regrid, domain, 1, reals_of(solver%fft%space), patch)
+      call move(solver%regrid, domain, 1, .false., reals_of(solver%fft%space), patch)
     end associate
     if (bx_is_hollow()) patch = 0 ! it was not transformed
   end subroutine solve

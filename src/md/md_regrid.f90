@@ -11,7 +11,7 @@ module md_regrid
   use md_domain, only: arrived_whole, count_messages, domain_t, seal_payload
   implicit none (type, external)
   private
-  public :: make_regrid, to_inner, to_outer, share_of_points
+  public :: make_regrid, move, share_of_points
 
   !> Points low..high of each direction, counted from 0; none where high < low.
   type, public :: patch_t
@@ -33,9 +33,7 @@ module md_regrid
 
   type, public :: regrid_t
     logical :: all_to_all = .false. !< by one MPI_Alltoallv, or by a message to each rank concerned
-    !> Parts of this rank's patches, by peer: (ranks), of which the first ones are used.
-    type(part_t), allocatable :: outer(:), inner(:)
-    integer :: outer_parts = 0, inner_parts = 0
+    type(part_t), allocatable :: outer(:), inner(:) !< of this rank's patches, by peer
     real(dp), allocatable :: outgoing(:), incoming(:)
   end type regrid_t
 
@@ -62,20 +60,15 @@ contains
     type(patch_t), intent(in) :: outer(0:), inner(0:)
     logical, intent(in) :: all_to_all
     type(regrid_t), intent(out) :: plan
-    type(part_t) :: other
+    type(part_t) :: here, there
     integer :: r
     plan%all_to_all = all_to_all
-    allocate (plan%outer(domain%ranks), plan%inner(domain%ranks))
-    allocate (plan%outgoing(0), plan%incoming(0))
+    allocate (plan%outer(0), plan%inner(0), plan%outgoing(0), plan%incoming(0))
     do r = 0, domain%ranks - 1
-      associate (next => plan%outer(plan%outer_parts + 1))
-        call find_overlap(grid, outer(domain%rank), inner(r), r, next, other)
-        if (next%points > 0) plan%outer_parts = plan%outer_parts + 1
-      end associate
-      associate (next => plan%inner(plan%inner_parts + 1))
-        call find_overlap(grid, outer(r), inner(domain%rank), r, other, next)
-        if (next%points > 0) plan%inner_parts = plan%inner_parts + 1
-      end associate
+      call find_overlap(grid, outer(domain%rank), inner(r), r, here, there)
+      if (here%points > 0) plan%outer = [plan%outer, here]
+      call find_overlap(grid, outer(r), inner(domain%rank), r, there, here)
+      if (here%points > 0) plan%inner = [plan%inner, here]
     end do
   end subroutine make_regrid
 
@@ -107,31 +100,25 @@ contains
     in_inner%points = in_outer%points
   end subroutine find_overlap
 
-  !> Adds up what the outer patches have at each point of this rank's inner patch: the first `words`
-  !> of the reals of a point.  Collective over the ranks concerned.
-  subroutine to_inner(plan, domain, words, outer, inner)
+  !> Adds up what the outer patches have at each point of this rank's inner patch, or, not `inward`,
+  !> copies the points of inner patches to its outer one: the first `words` of the reals of a point.
+  !> Collective over the ranks concerned.
+  subroutine move(plan, domain, words, inward, from, to)
     type(regrid_t), intent(inout) :: plan
     type(domain_t), intent(inout) :: domain
     integer, intent(in) :: words
-    real(dp), intent(in) :: outer(:, :, :, :)
-    real(dp), intent(inout) :: inner(:, :, :, :)
-    call move(plan, domain, words, plan%outer(:plan%outer_parts), outer, &
-              plan%inner(:plan%inner_parts), inner)
-  end subroutine to_inner
-
-  !> Copies the points of inner patches to this rank's outer patch, likewise.
-  subroutine to_outer(plan, domain, words, inner, outer)
-    type(regrid_t), intent(inout) :: plan
-    type(domain_t), intent(inout) :: domain
-    integer, intent(in) :: words
-    real(dp), intent(in) :: inner(:, :, :, :)
-    real(dp), intent(inout) :: outer(:, :, :, :)
-    call move(plan, domain, words, plan%inner(:plan%inner_parts), inner, &
-              plan%outer(:plan%outer_parts), outer)
-  end subroutine to_outer
+    logical, intent(in) :: inward
+    real(dp), intent(in) :: from(:, :, :, :)
+    real(dp), intent(inout) :: to(:, :, :, :)
+    if (inward) then
+      call move_parts(plan, domain, words, plan%outer, from, plan%inner, to)
+    else
+      call move_parts(plan, domain, words, plan%inner, from, plan%outer, to)
+    end if
+  end subroutine move
 
   !> Sends parts of one patch, and adds up in another one the parts that arrive.
-  subroutine move(plan, domain, words, sending, from, receiving, to)
+  subroutine move_parts(plan, domain, words, sending, from, receiving, to)
     type(regrid_t), intent(inout) :: plan
     type(domain_t), intent(inout) :: domain
     integer, intent(in) :: words
@@ -139,22 +126,18 @@ contains
     real(dp), intent(in) :: from(:, :, :, :)
     real(dp), intent(inout) :: to(:, :, :, :)
     integer, dimension(0:domain%ranks - 1) :: leaving, leaving_at, coming, coming_at
-    integer :: r, part, at
+    integer :: r, part, at, z
     call lay_out(domain, words, sending, leaving, leaving_at)
     call lay_out(domain, words, receiving, coming, coming_at)
     call reserve(plan%outgoing, sum(leaving))
     call reserve(plan%incoming, sum(coming))
     do part = 1, size(sending)
       r = sending(part)%peer
+      if (r == domain%rank) cycle
       at = leaving_at(r)
       call pack_part(sending(part), words, from, plan%outgoing(at + 1:))
-      if (r /= domain%rank) call seal_payload(domain, plan%outgoing(at + 1:at + leaving(r)))
+      call seal_payload(domain, plan%outgoing(at + 1:at + leaving(r)))
     end do
-    r = domain%rank
-    plan%incoming(coming_at(r) + 1:coming_at(r) + coming(r)) = &
-      plan%outgoing(leaving_at(r) + 1:leaving_at(r) + leaving(r))
-    leaving(r) = 0
-    coming(r) = 0
     if (domain%ranks > 1) then
       if (plan%all_to_all) then
         call MPI_Alltoallv(plan%outgoing, leaving, leaving_at, MPI_DOUBLE_PRECISION, &
@@ -167,16 +150,48 @@ contains
     if (bx_is_simulated) then
       call bx_charge(bx_copy, 8.0_dp*(sum(leaving) + sum(coming)), by_all_threads)
     end if
-    to = 0
+    !$omp parallel do schedule(static)
+    do z = 1, size(to, 4)
+      to(:, :, :, z) = 0
+    end do
+    !$omp end parallel do
     do part = 1, size(receiving)
       r = receiving(part)%peer
       at = coming_at(r)
-      if (r /= domain%rank) call arrived_whole(domain, r, plan%incoming(at + 1:at + coming(r)))
-      call add_part(receiving(part), words, plan%incoming(at + 1:), to)
+      if (r == domain%rank) then
+        call add_own(sending(findloc(sending%peer, r, dim=1)), receiving(part), words, from, to)
+      else
+        call arrived_whole(domain, r, plan%incoming(at + 1:at + coming(r)))
+        call add_part(receiving(part), words, plan%incoming(at + 1:), to)
+      end if
     end do
-  end subroutine move
+  end subroutine move_parts
 
-  !> Reals of each rank's part in a buffer, [ranks], and where they stand, from 0.
+  !> Adds the part that a rank has of both patches.
+  subroutine add_own(sent, received, words, from, to)
+    type(part_t), intent(in) :: sent, received
+    integer, intent(in) :: words
+    real(dp), intent(in) :: from(:, :, :, :)
+    real(dp), intent(inout) :: to(:, :, :, :)
+    integer :: n, x, y, z, by(3)
+    do n = 1, size(received%pieces)
+      by = sent%pieces(n)%low - received%pieces(n)%low
+      associate (low => received%pieces(n)%low, high => received%pieces(n)%high)
+        !$omp parallel do private(x, y) schedule(static)
+        do z = low(3), high(3)
+          do y = low(2), high(2)
+            do x = low(1), high(1)
+              to(:words, x, y, z) = to(:words, x, y, z) &
+                                    + from(:words, x + by(1), y + by(2), z + by(3))
+            end do
+          end do
+        end do
+        !$omp end parallel do
+      end associate
+    end do
+  end subroutine add_own
+
+  !> Reals of each other rank's part in a buffer, [ranks], and where they stand, from 0.
   subroutine lay_out(domain, words, parts, counts, offsets)
     type(domain_t), intent(in) :: domain
     integer, intent(in) :: words
@@ -185,10 +200,9 @@ contains
     integer :: part, r
     counts = 0
     do part = 1, size(parts)
-      r = parts(part)%peer
-      counts(r) = words*parts(part)%points
-      if (domain%sealed .and. r /= domain%rank) counts(r) = counts(r) + 1
+      counts(parts(part)%peer) = words*parts(part)%points + merge(1, 0, domain%sealed)
     end do
+    counts(domain%rank) = 0
     offsets(0) = 0
     do r = 1, domain%ranks - 1
       offsets(r) = offsets(r - 1) + counts(r - 1)

@@ -7,12 +7,11 @@ module md_verify
   use bx_harness, only: bx_block_steps, bx_check, bx_largest, bx_note, bx_passed, bx_refuse, &
     bx_resources, bx_seed, bx_string_at, bx_traffic_classes, bx_traffic_read, bx_traffic_t
   use md_atoms, only: atoms_t, copy_own
-  use md_cached, only: cached_loops
   use md_constraints, only: bond_error, bonds_of_all
   use md_domain, only: collect_atoms
   use md_dump, only: write_dump
   use md_ewald, only: ewald_sum
-  use md_forces, only: find_forces
+  use md_forces, only: cached_loops, find_forces
   use md_halo, only: forward
   use md_judge, only: copies_apart, displace, endpoint_t, find_departure, list_errors, &
     listed_pairs, molecule_errors, motion, outdated, own_step_errors, pair_error, remember, &

@@ -6,9 +6,8 @@ program unit_mesh
     MPI_DOUBLE_PRECISION, MPI_Finalize, MPI_IN_PLACE, MPI_Init, MPI_SUM
   use md_box, only: box_t, make_box
   use md_domain, only: make_domain
-  use md_fft, only: fft_t
+  use md_fft, only: fft_t, make_fft_transpose
   use md_fft_columns, only: make_fft_columns
-  use md_fft_transpose, only: make_fft_transpose
   use md_forces, only: find_forces
   use md_judge, only: displace
   use md_lattice, only: crystal_box, crystal_t, crystals, fill_crystal, find_crystal
