@@ -17,9 +17,8 @@ module md_box
 contains
 
   !> The box of three edges; its volume is 0 where they span none.
-  pure function make_box(edge) result(box)
+  pure type(box_t) function make_box(edge) result(box)
     real(dp), intent(in) :: edge(3, 3) !< vectors in columns: A
-    type(box_t) :: box
     real(dp) :: normal(3, 3)
     integer :: d
     box%edge = edge

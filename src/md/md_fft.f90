@@ -98,9 +98,8 @@ contains
   end subroutine execute
 
   !> The plan of a shape.
-  function plan_for(shape) result(handle)
+  type(c_ptr) function plan_for(shape) result(handle)
     integer, intent(in) :: shape(5)
-    type(c_ptr) :: handle
     complex(dp), allocatable :: field(:)
     integer(c_int) :: n(1)
     integer :: k
@@ -173,9 +172,8 @@ contains
   end subroutine make_fft_transpose
 
   !> The whole grid but for directions c and d, of which it has the points of two shares.
-  pure function cut(grid, c, share_of_c, d, share_of_d) result(patch)
+  pure type(patch_t) function cut(grid, c, share_of_c, d, share_of_d) result(patch)
     integer, intent(in) :: grid(3), c, share_of_c(2), d, share_of_d(2)
-    type(patch_t) :: patch
     patch%low = 0
     patch%high = grid - 1
     patch%low([c, d]) = [share_of_c(1), share_of_d(1)]

@@ -23,9 +23,8 @@ module md_ionic
 contains
 
   !> The polynomials of a potential's splitting parameter, by interpolation at Chebyshev's points.
-  pure function find_smooth(p) result(smooth)
+  pure type(smooth_t) function find_smooth(p) result(smooth)
     type(potential_t), intent(in) :: p
-    type(smooth_t) :: smooth
     real(dp) :: angle(0:degree), values(0:degree, 2), r, x
     integer :: i
     smooth%per_r2 = 2/p%cutoff**2

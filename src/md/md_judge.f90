@@ -250,11 +250,10 @@ contains
   !> Number of wrong entries in the ranks' lists of the samples, up to `margin` (A) beyond each
   !> pair's cutoff: neighbours that are missing, listed twice, or listed where no atom is.
   !> Collective.
-  function list_errors(system, samples, margin) result(wrong)
+  integer(c_int64_t) function list_errors(system, samples, margin) result(wrong)
     type(system_t), intent(in) :: system
     type(sample_t), intent(in) :: samples(:)
     real(dp), intent(in) :: margin
-    integer(c_int64_t) :: wrong
     real(dp), allocatable :: listed(:, :), mine(:, :), entries(:, :), near(:, :)
     integer, allocatable :: sample_of(:)
     integer :: s, k, root
@@ -278,9 +277,8 @@ contains
 
   !> Number of neighbours of all atoms within each pair's cutoff, in the lists of all ranks.
   !> Collective.
-  function listed_pairs(system) result(count)
+  integer(c_int64_t) function listed_pairs(system) result(count)
     type(system_t), intent(in) :: system
-    integer(c_int64_t) :: count
     integer :: t, i, j, k
     count = 0
     do t = 1, size(system%list%work)
@@ -303,10 +301,9 @@ contains
 
   !> Number of atoms that have moved by more than `allowed` (A) since their list was made.
   !> Collective.
-  function outdated(system, allowed) result(count)
+  integer(c_int64_t) function outdated(system, allowed) result(count)
     type(system_t), intent(in) :: system
     real(dp), intent(in) :: allowed
-    integer(c_int64_t) :: count
     real(dp) :: moved
     integer :: k
     count = 0
@@ -319,9 +316,8 @@ contains
 
   !> Number of atoms that ranks with copies of the box have elsewhere than the first rank, or with
   !> another velocity, be it by the last bit.  Collective.
-  function copies_apart(system) result(count)
+  integer(c_int64_t) function copies_apart(system) result(count)
     type(system_t), intent(in) :: system
-    integer(c_int64_t) :: count
     real(dp), allocatable :: first(:, :) !< (6, own): A, A/ps
     integer :: k
     count = 0

@@ -42,8 +42,7 @@ contains
   ! The procedures of bx_kernel_t; bx.h describes each.
 
   !> The kernel's table.
-  function this_kernel() result(address) bind(C, name="bx_kernel_get")
-    type(c_ptr) :: address
+  type(c_ptr) function this_kernel() result(address) bind(C, name="bx_kernel_get")
     integer :: i
     do i = 1, size(crystals)
       case_choices(i) = bx_choice_t(bx_text(crystals(i)%name), bx_text(crystals(i)%summary))
@@ -96,10 +95,9 @@ contains
     address = c_loc(kernel)
   end function this_kernel
 
-  function setup(this_run, address) result(code) bind(C)
+  integer(c_int) function setup(this_run, address) result(code) bind(C)
     type(c_ptr), value :: this_run
     type(c_ptr), intent(out) :: address
-    integer(c_int) :: code
     run = this_run
     address = c_loc(kernel)
     world%MPI_VAL = bx_comm(run)
@@ -107,11 +105,10 @@ contains
     code = set_up()
   end function setup
 
-  function applicable(address, method, why, why_size) result(can) bind(C)
+  logical(c_bool) function applicable(address, method, why, why_size) result(can) bind(C)
     type(c_ptr), value :: address
     integer(c_size_t), value :: method, why_size
     character(kind=c_char), intent(out) :: why(why_size)
-    logical(c_bool) :: can
     can = bx_without(objection(int(method) + 1), why)
   end function applicable
 
@@ -176,10 +173,9 @@ contains
            system%constraints%iterations]
   end function clocks
 
-  function items(address, method, point) result(count) bind(C)
+  real(c_double) function items(address, method, point) result(count) bind(C)
     type(c_ptr), value :: address
     integer(c_size_t), value :: method, point
-    real(c_double) :: count
     count = real(given%steps, dp)
   end function items
 

@@ -63,10 +63,9 @@ contains
   end function find_crystal
 
   !> The box of `cells` cells along each edge.
-  pure function crystal_box(crystal, cells) result(box)
+  pure type(box_t) function crystal_box(crystal, cells) result(box)
     type(crystal_t), intent(in) :: crystal
     integer, intent(in) :: cells
-    type(box_t) :: box
     real(dp) :: edge(3, 3)
     integer :: d
     edge = 0
@@ -77,10 +76,9 @@ contains
   end function crystal_box
 
   !> Number of atoms of `cells` cells along each edge.
-  pure function crystal_atoms(crystal, cells) result(count)
+  pure integer(c_int64_t) function crystal_atoms(crystal, cells) result(count)
     type(crystal_t), intent(in) :: crystal
     integer, intent(in) :: cells
-    integer(c_int64_t) :: count
     count = crystal%sites*int(cells, c_int64_t)**3
   end function crystal_atoms
 

@@ -84,9 +84,8 @@ contains
   end function asked_for
 
   !> How method m communicates, as --comm-style has it.
-  pure function comm_style(m) result(name)
+  pure character(16) function comm_style(m) result(name)
     integer, intent(in) :: m
-    character(16) :: name
     name = comm_styles(1)
     if (methods(m)%style%dlpoly3) name = comm_styles(2)
     if (methods(m)%style%replicated) name = comm_styles(3)

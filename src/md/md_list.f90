@@ -89,11 +89,10 @@ contains
   end subroutine sort_atoms
 
   !> Cells of at least half the reach over a domain and its halo.
-  pure function cells_of(box, domain, reach) result(cells)
+  pure type(cells_t) function cells_of(box, domain, reach) result(cells)
     type(box_t), intent(in) :: box
     type(domain_t), intent(in) :: domain
     real(dp), intent(in) :: reach
-    type(cells_t) :: cells
     real(dp) :: width(3), extent(3)
     width = reach/box%height
     extent = domain%high - domain%low + 2*width

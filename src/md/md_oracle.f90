@@ -84,9 +84,8 @@ contains
   end function charge_of
 
   !> The element of a name; one without mass and charge if it is not in the table.
-  pure function element_of(name) result(element)
+  pure type(element_t) function element_of(name) result(element)
     character(*), intent(in) :: name
-    type(element_t) :: element
     integer :: i
     do i = 1, size(elements)
       if (elements(i)%name == name) element = elements(i)

@@ -85,9 +85,8 @@ contains
   end function species_list
 
   !> The potential that has this species; its kind is 0 if none has.
-  pure function find_potential(species) result(potential)
+  pure type(potential_t) function find_potential(species) result(potential)
     character(*), intent(in) :: species
-    type(potential_t) :: potential
     select case (species)
     case ("Si", "C")
       potential = tersoff_sic()
@@ -111,8 +110,7 @@ contains
   end function find_potential
 
   !> Silicon and carbon (Tersoff 1989, table I).
-  pure function tersoff_sic() result(p)
-    type(potential_t) :: p
+  pure type(potential_t) function tersoff_sic() result(p)
     p%kind = tersoff_kind
     p%skin = 0.7_dp
     p%longest = 1
@@ -152,8 +150,7 @@ contains
 
   !> Copper and gold (Cleri and Rosato 1993), cut sharply between the fifth and the sixth
   !> shell of an fcc crystal.
-  pure function gupta_cuau() result(p)
-    type(potential_t) :: p
+  pure type(potential_t) function gupta_cuau() result(p)
     real(dp), parameter :: &
       a(0:2) = [0.0855_dp, 0.1539_dp, 0.2061_dp], xi(0:2) = [1.224_dp, 1.5605_dp, 1.790_dp], &
       p_(0:2) = [10.960_dp, 11.05_dp, 10.229_dp], q(0:2) = [2.278_dp, 3.0475_dp, 4.036_dp], &
@@ -197,8 +194,7 @@ contains
   !> Sodium chloride: charges, and the rigid ions of Tosi and Fumi (1964), whose repulsion is
   !> b (1 + z/8 + z'/8) exp((s + s' - r)/rho), z the charges, both ions with eight outer electrons.
   !> Short-range terms are cut sharply at the cutoff of Ewald's sum in real space.
-  pure function tosi_fumi_nacl() result(p)
-    type(potential_t) :: p
+  pure type(potential_t) function tosi_fumi_nacl() result(p)
     real(dp), parameter :: joule = 1/1.602176634e-19_dp !< eV
     real(dp), parameter :: b = 0.338e-19_dp*joule, rho = 0.317_dp !< eV, A
     real(dp), parameter :: pauling(0:2) = [1.25_dp, 1.0_dp, 0.75_dp]
@@ -227,8 +223,7 @@ contains
   !> Rigid water: charges and shape of SPC/E (Berendsen et al. 1987).  Its 12-6 potential between
   !> oxygen atoms is an exp-6 potential here, of the same well and distance, so that one loop over
   !> pairs serves all ions: u(r) = e/(s - 6) (6 exp(s (1 - r/d)) - s (d/r)^6).
-  pure function water() result(p)
-    type(potential_t) :: p
+  pure type(potential_t) function water() result(p)
     real(dp), parameter :: well = 0.650_dp/96.48533212_dp      !< eV: kJ/mol over Faraday's constant
     real(dp), parameter :: distance = 3.166_dp*2**(1/6.0_dp)   !< A
     real(dp), parameter :: steepness = 16

@@ -153,11 +153,10 @@ contains
   end function energy_of
 
   !> phi(r) of a pair of metal atoms or ions: eV.
-  function repulsion(p, pair, r) result(phi)
+  complex(dp) function repulsion(p, pair, r) result(phi)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: pair
     complex(dp), intent(in) :: r
-    complex(dp) :: phi
     integer :: k
     phi = 0
     if (p%kind == gupta_kind) then
@@ -170,11 +169,10 @@ contains
   end function repulsion
 
   !> rho(r) of a metal's pair.
-  function density(p, pair, r) result(rho)
+  complex(dp) function density(p, pair, r) result(rho)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: pair
     complex(dp), intent(in) :: r
-    complex(dp) :: rho
     rho = 0
     if (p%kind == gupta_kind) then
       rho = exp(p%log_c(pair))*exp(-p%e(pair)*r)
@@ -210,11 +208,10 @@ contains
   end function tersoff_energy
 
   !> Tersoff's cutoff function of a pair of species: 1 to 0.
-  function cut(p, a, b, r) result(weight)
+  complex(dp) function cut(p, a, b, r) result(weight)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: a, b
     complex(dp), intent(in) :: r
-    complex(dp) :: weight
     weight = 1
     if (real(r, dp) > p%inner(b, a)) then
       weight = 0.5_dp + 0.5_dp*cos(pi*(r - p%inner(b, a))/(p%outer(b, a) - p%inner(b, a)))

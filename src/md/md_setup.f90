@@ -39,8 +39,7 @@ module md_setup
 contains
 
   !> Sets everything up to the first step.  Returns bx_ok or the code of a refusal.  Collective.
-  function set_up() result(code)
-    integer(c_int) :: code
+  integer(c_int) function set_up() result(code)
     type(dump_t) :: dump
     character(500) :: why
     integer :: cells
@@ -124,8 +123,7 @@ contains
   end subroutine draw_samples
 
   !> Refuses options that contradict each other.
-  function settle_options() result(code)
-    integer(c_int) :: code
+  integer(c_int) function settle_options() result(code)
     integer :: m, selected
     logical :: copied, styled, saves, restarts, reads, named
     character(:), allocatable :: alone
@@ -167,8 +165,7 @@ contains
   end function settle_options
 
   !> Refuses files that cannot be read or written later.  --restart and --save may name one file.
-  function claim_files() result(code)
-    integer(c_int) :: code
+  integer(c_int) function claim_files() result(code)
     character(:), allocatable :: input, restart, save, dump
     input = bx_string_at(given%input)
     restart = bx_string_at(given%restart)
@@ -188,9 +185,8 @@ contains
 
   !> This rank's share of an even density, in domains, or in a copy of the box, whose pairs ranks
   !> share out.
-  function even_share(copied) result(share)
+  type(share_t) function even_share(copied) result(share)
     logical, intent(in) :: copied
-    type(share_t) :: share
     real(dp) :: density
     integer :: dims(3)
     dims = merge(1, system%domain%grid, copied)
@@ -205,8 +201,7 @@ contains
   end function even_share
 
   !> Refuses a system for which domains, lists, memory or the dump are too small.
-  function check_sizes() result(code)
-    integer(c_int) :: code
+  integer(c_int) function check_sizes() result(code)
     character(:), allocatable :: dump
     integer :: m
     code = check_halo()
@@ -227,8 +222,7 @@ contains
   end function check_sizes
 
   !> Refuses steps that are too long for the potential, or too long for the temperature.
-  function check_motion() result(code)
-    integer(c_int) :: code
+  integer(c_int) function check_motion() result(code)
     real(dp), parameter :: most = 0.25_dp !< A per step: atoms would pass through each other's cores
     character(160) :: line
     real(dp) :: moved
@@ -254,8 +248,7 @@ contains
   end function check_motion
 
   !> Refuses a halo over more than most_hops domains.
-  function check_halo() result(code)
-    integer(c_int) :: code
+  integer(c_int) function check_halo() result(code)
     character(240) :: line
     integer :: hops(3), d
     code = bx_ok
@@ -272,9 +265,8 @@ contains
   end function check_halo
 
   !> Refuses lists that 32 bits cannot count.
-  function check_lists(share) result(code)
+  integer(c_int) function check_lists(share) result(code)
     type(share_t), intent(in) :: share
-    integer(c_int) :: code
     character(240) :: line
     real(dp) :: entries
     code = bx_ok
@@ -322,8 +314,7 @@ contains
   end function bytes_needed
 
   !> Claims the time of the launch: per entry and per atom, as measured on one core of 2023.
-  function claim_time() result(code)
-    integer(c_int) :: code
+  integer(c_int) function claim_time() result(code)
     type(share_t) :: share
     real(dp), parameter :: entry(2) = [13e-9_dp, 8e-9_dp] !< s: Tersoff, metals
     real(dp), parameter :: atom = 50e-9_dp, on_mesh = 600e-9_dp !< s
@@ -344,8 +335,7 @@ contains
   end function claim_time
 
   !> Refuses ions whose charges are not balanced: Ewald's sum has no value then.  Collective.
-  function check_charge() result(code)
-    integer(c_int) :: code
+  integer(c_int) function check_charge() result(code)
     character(120) :: line
     real(dp) :: charge
     integer :: k
@@ -360,8 +350,7 @@ contains
   end function check_charge
 
   !> Refuses an input without any pair within the cutoff, or with atoms too close for any potential.
-  function check_pairs() result(code)
-    integer(c_int) :: code
+  integer(c_int) function check_pairs() result(code)
     real(dp), parameter :: least = 0.5_dp !< A
     character(160) :: line
     real(dp) :: distance
@@ -382,8 +371,7 @@ contains
   end function check_pairs
 
   !> Reads --restart: atoms at the positions of their lists, and the step.
-  function go_on() result(code)
-    integer(c_int) :: code
+  integer(c_int) function go_on() result(code)
     character(500) :: why
     integer :: m
     do m = 1, size(methods) ! the one that is selected

@@ -80,9 +80,8 @@ contains
   end subroutine spme_sum
 
   !> The tables of a direction with so many points.
-  function direction_of(points) result(along)
+  type(direction_t) function direction_of(points) result(along)
     integer, intent(in) :: points
-    type(direction_t) :: along
     real(dp) :: turns
     integer :: k, x
     along%points = points
@@ -117,11 +116,10 @@ contains
   end function spline
 
   !> An ion at x (A).
-  pure function ion_at(system, species, x) result(ion)
+  pure type(ion_t) function ion_at(system, species, x) result(ion)
     type(system_t), intent(in) :: system
     integer, intent(in) :: species
     real(dp), intent(in) :: x(3)
-    type(ion_t) :: ion
     real(dp) :: u(3)
     integer :: d, k
     u = system%mesh%grid*system%box%fractions(x)

@@ -243,10 +243,9 @@ contains
   end subroutine agree
 
   !> Energies, stress and momentum now; finds the forces again.  Collective.
-  function observe(system, pair_energy) result(seen)
+  type(observation_t) function observe(system, pair_energy) result(seen)
     type(system_t), intent(inout) :: system
     real(dp), intent(inout), optional :: pair_energy(:) !< (own): energy of each atom, eV
-    type(observation_t) :: seen
     real(dp) :: virial(3, 3), all(14), squared
     integer :: k
     call find_forces(system, pair_energy, virial)

@@ -40,12 +40,11 @@ module npar_accuracy
 contains
 
   !> For so many occupied bands and a start with noise.
-  pure function accuracy_of(crystal, spectra, occupied, noise) result(accuracy)
+  pure type(accuracy_t) function accuracy_of(crystal, spectra, occupied, noise) result(accuracy)
     type(crystal_t), intent(in) :: crystal
     type(spectrum_t), intent(in) :: spectra(:)
     integer, intent(in) :: occupied
     real(dp), intent(in) :: noise
-    type(accuracy_t) :: accuracy
     real(dp) :: beyond(2), lost, together, density, left
     integer :: k, i
     lost = 0
@@ -146,9 +145,8 @@ contains
     end function response_at
 
     !> From band j to the wave that differs by q, infinite where this is occupied: Hartree.
-    pure function gap_of(j, q) result(gap)
+    pure real(dp) function gap_of(j, q) result(gap)
       integer, intent(in) :: j, q(3)
-      real(dp) :: gap
       integer :: n(3)
       n = wave(:, j) + q
       gap = huge(gap)
@@ -159,9 +157,8 @@ contains
     end function gap_of
 
     !> Exchange between two waves that differ by n, 0 of a wave with itself: Hartree.
-    pure function coupled(n) result(k)
+    pure real(dp) function coupled(n) result(k)
       integer, intent(in) :: n(3)
-      real(dp) :: k
       k = 0
       if (any(n /= 0)) k = exchange_mixing*4*pi/crystal%volume()/sum(2*crystal%quantum()*n**2)
     end function coupled
@@ -169,10 +166,9 @@ contains
   end function exchange_response
 
   !> No point has a larger amplitude of band i.
-  pure function largest(s, i) result(amplitude)
+  pure real(dp) function largest(s, i) result(amplitude)
     type(spectrum_t), intent(in) :: s
     integer, intent(in) :: i
-    real(dp) :: amplitude
     integer :: d
     amplitude = product([(sum(abs(s%wave(:, s%quantum(d, s%state(i)), d))), d=1, 3)])
   end function largest

@@ -36,9 +36,8 @@ module npar_basis
 contains
 
   !> Of the whole sphere, or of the stored half.
-  pure function count_plane_waves(crystal) result(count)
+  pure integer function count_plane_waves(crystal) result(count)
     type(crystal_t), intent(in) :: crystal
-    integer :: count
     integer :: x, y, high, r(3)
     r = int(crystal%radius())
     count = 0
@@ -52,10 +51,9 @@ contains
   end function count_plane_waves
 
   !> Largest z of the sphere over a column, -1 outside.
-  pure function height(crystal, x, y) result(z)
+  pure integer function height(crystal, x, y) result(z)
     type(crystal_t), intent(in) :: crystal
     integer, intent(in) :: x, y
-    integer :: z
     real(dp) :: q(3), left
     q = crystal%quantum()
     left = crystal%cutoff*(1 + 1e-12_dp) - q(1)*x**2 - q(2)*y**2
@@ -65,10 +63,9 @@ contains
 
   !> The part of rank `me` of `ranks`.  Short runs of columns along x are dealt out, those with most
   !> plane waves first, each to the rank that has fewest so far.
-  function make_basis(crystal, ranks, me) result(basis)
+  type(basis_t) function make_basis(crystal, ranks, me) result(basis)
     type(crystal_t), intent(in) :: crystal
     integer, intent(in) :: ranks, me
-    type(basis_t) :: basis
     type(line_t), allocatable :: lines(:)
     integer, allocatable :: run(:), owner(:)
     integer :: x, y, high, r(3), count
@@ -158,9 +155,8 @@ contains
   end subroutine name_columns
 
   !> Number of a column in the grid, y * nx + x.
-  pure function place(grid, x, y) result(xy)
+  pure integer function place(grid, x, y) result(xy)
     integer, intent(in) :: grid(3), x, y
-    integer :: xy
     xy = modulo(y, grid(2))*grid(1) + modulo(x, grid(1))
   end function place
 

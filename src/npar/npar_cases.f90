@@ -62,9 +62,8 @@ module npar_cases
 contains
 
   !> The crystal of a case; empty for an unknown name.
-  pure function find_case(name) result(crystal)
+  pure type(crystal_t) function find_case(name) result(crystal)
     character(*), intent(in) :: name
-    type(crystal_t) :: crystal
     integer :: i
     do i = 1, size(cases)
       if (cases(i)%name == name) crystal = cases(i)%crystal

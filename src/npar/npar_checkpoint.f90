@@ -39,9 +39,8 @@ contains
   end subroutine access_file
 
   !> Into the state's bands; refuses what is not a checkpoint of this calculation.  Collective.
-  function read_checkpoint(s) result(code)
+  integer(c_int) function read_checkpoint(s) result(code)
     type(state_t), intent(inout) :: s
-    integer(c_int) :: code
     character(500) :: why
     real(dp), target :: energies(size(s%band))
     code = bx_ok

@@ -79,9 +79,8 @@ contains
   end subroutine complete_interchange
 
   !> Reals of a chunk: n over the ranks, rounded up.
-  pure function chunk_size(n, ranks) result(chunk)
+  pure integer function chunk_size(n, ranks) result(chunk)
     integer, intent(in) :: n, ranks
-    integer :: chunk
     chunk = (n + ranks - 1)/ranks
   end function chunk_size
 
@@ -221,25 +220,22 @@ contains
 
   ! ---- counts ----
 
-  elemental function add_traffic(a, b) result(sum_)
+  elemental type(traffic_t) function add_traffic(a, b) result(sum_)
     type(traffic_t), intent(in) :: a, b
-    type(traffic_t) :: sum_
     sum_ = traffic_t(a%messages + b%messages, a%bytes + b%bytes)
   end function add_traffic
 
   !> Traffic of so many repetitions.
-  elemental function repeat_traffic(a, times) result(product_)
+  elemental type(traffic_t) function repeat_traffic(a, times) result(product_)
     type(traffic_t), intent(in) :: a
     integer, intent(in) :: times
-    type(traffic_t) :: product_
     product_ = traffic_t(a%messages*times, a%bytes*times)
   end function repeat_traffic
 
   !> Traffic of sum_over of n reals: a reduction counts the vector that each rank contributes.
-  elemental function traffic_of_sum(n, ranks, emulated) result(traffic)
+  elemental type(traffic_t) function traffic_of_sum(n, ranks, emulated) result(traffic)
     integer, intent(in) :: n, ranks
     logical, intent(in) :: emulated
-    type(traffic_t) :: traffic
     if (ranks == 1) return
     if (emulated) then
       traffic = traffic_of_alltoall_sum(n, ranks, .true.)
@@ -250,10 +246,9 @@ contains
 
   !> Traffic of sum_by_alltoall of n reals: two chunks to every other rank; messages without content
   !> are not sent.
-  elemental function traffic_of_alltoall_sum(n, ranks, emulated) result(traffic)
+  elemental type(traffic_t) function traffic_of_alltoall_sum(n, ranks, emulated) result(traffic)
     integer, intent(in) :: n, ranks
     logical, intent(in) :: emulated
-    type(traffic_t) :: traffic
     real(dp) :: pairs
     if (emulated .and. n == 0) return
     pairs = 2.0_dp*ranks*(ranks - 1)
@@ -262,10 +257,9 @@ contains
 
   !> Traffic of exchange, where rank i sends from(i)*to(j) reals to rank j: a collective counts one
   !> message per pair, empty ones too.
-  pure function traffic_of_exchange(from, to, emulated) result(traffic)
+  pure type(traffic_t) function traffic_of_exchange(from, to, emulated) result(traffic)
     integer, intent(in) :: from(:), to(:)
     logical, intent(in) :: emulated
-    type(traffic_t) :: traffic
     logical, dimension(size(from)) :: sends, receives
     sends = from > 0 .or. .not. emulated
     receives = to > 0 .or. .not. emulated
@@ -275,9 +269,8 @@ contains
   end function traffic_of_exchange
 
   !> Traffic of broadcast of n reals: one message to each other rank, however it is sent.
-  elemental function traffic_of_broadcast(n, ranks) result(traffic)
+  elemental type(traffic_t) function traffic_of_broadcast(n, ranks) result(traffic)
     integer, intent(in) :: n, ranks
-    type(traffic_t) :: traffic
     if (n == 0) return
     traffic = traffic_t(real(ranks - 1, dp), real(bytes_each, dp)*n*(ranks - 1))
   end function traffic_of_broadcast

@@ -59,9 +59,8 @@ contains
   end subroutine make_pair_ffts
 
   !> Frequency, -(n-1)/2 to n/2, of a place from 1 to n.
-  elemental function frequency(place, n) result(f)
+  elemental integer function frequency(place, n) result(f)
     integer, intent(in) :: place, n
-    integer :: f
     f = place - 1
     if (2*f > n) f = f - n
   end function frequency
@@ -135,10 +134,9 @@ contains
 
   !> Exchange energy of this rank's occupied bands: the sum of <psi|vx>, two electrons per band,
   !> each pair once: Hartree.
-  pure function exchange_energy(s, psi, vx) result(energy)
+  pure real(dp) function exchange_energy(s, psi, vx) result(energy)
     type(state_t), intent(in) :: s
     real(dp), intent(in), contiguous :: psi(:, :), vx(:, :)
-    real(dp) :: energy
     integer :: occupied
     occupied = count(s%band <= s%occupied)
     energy = sum(psi(:, :occupied)*vx(:, :occupied))

@@ -66,10 +66,9 @@ contains
   end subroutine apply_hamiltonian
 
   !> Number of transforms for so many bands: two real ones travel as one field.
-  pure function fields_of(crystal, bands) result(n)
+  pure integer function fields_of(crystal, bands) result(n)
     type(crystal_t), intent(in) :: crystal
     integer, intent(in) :: bands
-    integer :: n
     n = merge((bands + 1)/2, bands, crystal%gamma)
   end function fields_of
 

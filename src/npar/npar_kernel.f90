@@ -65,8 +65,7 @@ module npar_kernel
 
 contains
 
-  function this_kernel() result(address) bind(C, name="bx_kernel_get")
-    type(c_ptr) :: address
+  type(c_ptr) function this_kernel() result(address) bind(C, name="bx_kernel_get")
     integer :: i
     do i = 1, size(cases)
       case_choices(i) = bx_choice_t(bx_text(cases(i)%name), bx_text(cases(i)%summary))
@@ -152,10 +151,9 @@ contains
     kernel%method_count = size(choices, kind=c_size_t)
   end subroutine arrange
 
-  function setup(this_run, address) result(code) bind(C)
+  integer(c_int) function setup(this_run, address) result(code) bind(C)
     type(c_ptr), value :: this_run
     type(c_ptr), intent(out) :: address
-    integer(c_int) :: code
     run = this_run
     address = c_loc(kernel)
     world%MPI_VAL = bx_comm(run)
@@ -173,11 +171,10 @@ contains
                                             bx_string_at(given%planner), ffts)
   end function setup
 
-  function applicable(address, method, why, why_size) result(can) bind(C)
+  logical(c_bool) function applicable(address, method, why, why_size) result(can) bind(C)
     type(c_ptr), value :: address
     integer(c_size_t), value :: method, why_size
     character(kind=c_char), intent(out) :: why(why_size)
-    logical(c_bool) :: can
     character(:), allocatable :: reason
     reason = trim(why_not(int(method) + 1))
     if (reason == "") call make_exchanges(int(method) + 1, reason)

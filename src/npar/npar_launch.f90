@@ -110,16 +110,14 @@ contains
   end subroutine list_methods
 
   !> Number of band groups of method m.
-  pure function npar_of(m) result(npar)
+  pure integer function npar_of(m) result(npar)
     integer, intent(in) :: m
-    integer :: npar
     npar = merge(methods(m)%npar, base_npar, methods(m)%npar > 0)
   end function npar_of
 
   !> Name of method m, as --method has it.
-  pure function method_name(m) result(name)
+  pure character(16) function method_name(m) result(name)
     integer, intent(in) :: m
-    character(16) :: name
     name = methods(m)%name
   end function method_name
 
@@ -142,17 +140,15 @@ contains
   end function knobs_of
 
   !> The driver of the matrices between bands, with these knobs.
-  function driver_with(k) result(driver)
+  character(16) function driver_with(k) result(driver)
     type(knobs_t), intent(in) :: k
-    character(16) :: driver
     driver = driver_of(trim(k%linear_algebra), bx_string_at(given%driver))
   end function driver_with
 
   !> Bytes of the largest matrix between bands on this rank, among the methods with so many groups.
   !> Collective.
-  function bytes_of_matrices(npar) result(bytes)
+  real(c_double) function bytes_of_matrices(npar) result(bytes)
     integer, intent(in) :: npar
-    real(c_double) :: bytes
     integer :: m
     bytes = 0
     do m = 1, size(methods)
@@ -164,9 +160,8 @@ contains
   end function bytes_of_matrices
 
   !> The reason why method m cannot run in this launch; "" if it can.
-  function why_not(m) result(why)
+  character(160) function why_not(m) result(why)
     integer, intent(in) :: m
-    character(160) :: why
     type(knobs_t) :: k
     why = ""
     k = knobs_of(m)
@@ -186,9 +181,8 @@ contains
   end function why_not
 
   !> Whether a team of so many groups lies on several nodes and shares one with another team.
-  function cuts_nodes(npar) result(cuts)
+  logical function cuts_nodes(npar) result(cuts)
     integer, intent(in) :: npar
-    logical :: cuts
     integer(c_int), pointer :: node_of(:)
     logical, allocatable :: mine(:) !< whether the team has ranks on a node
     integer :: first, last
@@ -205,26 +199,23 @@ contains
   end function cuts_nodes
 
   !> Whether method m is selected and can run.
-  function is_run(m) result(run_)
+  logical function is_run(m) result(run_)
     integer, intent(in) :: m
-    logical :: run_
     run_ = bx_selected(run, method_name(m))
     if (run_) run_ = why_not(m) == ""
   end function is_run
 
   !> Whether two sets of knobs are equal.
-  pure function same(a, b) result(equal)
+  pure logical function same(a, b) result(equal)
     type(knobs_t), intent(in) :: a, b
-    logical :: equal
     equal = (a%emulated .eqv. b%emulated) .and. (a%paw_alltoall .eqv. b%paw_alltoall) .and. &
             (a%zeroing .eqv. b%zeroing) .and. a%linear_algebra == b%linear_algebra .and. &
             a%transpose == b%transpose
   end function same
 
   !> Whether a selected method has this number of groups.
-  function is_wanted(npar) result(wanted)
+  logical function is_wanted(npar) result(wanted)
     integer, intent(in) :: npar
-    logical :: wanted
     integer :: m
     wanted = .false.
     if (mod(ranks, npar) /= 0) return

@@ -113,19 +113,17 @@ module npar_matrix
 contains
 
   !> The driver of a library: the one asked for if it is the library's, else the usual one.
-  pure function driver_of(library, asked) result(driver)
+  pure character(16) function driver_of(library, asked) result(driver)
     character(*), intent(in) :: library, asked
-    character(16) :: driver
     driver = usual(findloc(libraries, library, 1))
     if (asked(:min(2, len(asked))) == driver(:2)) driver = asked
   end function driver_of
 
   !> The reason why a driver cannot solve a matrix of size n on so many ranks; "" if it can.
-  function why_no_driver(driver, n, gamma, ranks) result(why)
+  character(120) function why_no_driver(driver, n, gamma, ranks) result(why)
     character(*), intent(in) :: driver
     integer, intent(in) :: n, ranks
     logical, intent(in) :: gamma !< real matrices
-    character(120) :: why
     character(kind=c_char) :: text(120)
     integer :: i
     why = ""
@@ -138,12 +136,11 @@ contains
   end function why_no_driver
 
   !> Bytes that create and solve allocate on this rank.  Arguments as create's.  Collective.
-  function matrix_bytes(run, comm, driver, n, f) result(bytes)
+  real(dp) function matrix_bytes(run, comm, driver, n, f) result(bytes)
     type(c_ptr), intent(in) :: run
     type(MPI_Comm), intent(in) :: comm
     character(*), intent(in) :: driver
     integer, intent(in) :: n, f
-    real(dp) :: bytes
     integer(c_int) :: block
     integer :: ranks
     call MPI_Comm_size(comm, ranks)
@@ -391,10 +388,9 @@ contains
   end subroutine subtract_unit
 
   !> Traffic of summing all panels, and of gathering as many on every rank.
-  pure function traffic_of_panels(self, emulated) result(traffic)
+  pure type(traffic_t) function traffic_of_panels(self, emulated) result(traffic)
     class(matrix_t), intent(in) :: self
     logical, intent(in) :: emulated
-    type(traffic_t) :: traffic
     integer :: j
     if (self%alone) then
       traffic = traffic_of_sum(self%f*self%n**2, self%ranks, emulated)

@@ -81,16 +81,14 @@ contains
   end function cutoff_radius
 
   !> Volume of the box: bohr^3.
-  pure function box_volume(self) result(volume)
+  pure real(dp) function box_volume(self) result(volume)
     class(crystal_t), intent(in) :: self
-    real(dp) :: volume
     volume = product(self%box)
   end function box_volume
 
   !> Number of projectors of all atoms.
-  pure function count_projectors(self) result(count)
+  pure integer function count_projectors(self) result(count)
     class(crystal_t), intent(in) :: self
-    integer :: count
     count = projectors_per_atom*self%atoms
   end function count_projectors
 
@@ -275,10 +273,9 @@ contains
   end function widest_gap
 
   !> The smallest distance of band n from the next at any k-point: Hartree.
-  pure function gap_above(spectra, n) result(gap)
+  pure real(dp) function gap_above(spectra, n) result(gap)
     type(spectrum_t), intent(in) :: spectra(:)
     integer, intent(in) :: n
-    real(dp) :: gap
     integer :: k
     gap = minval([(spectra(k)%energy(n + 1) - spectra(k)%energy(n), k=1, size(spectra))])
   end function gap_above
@@ -342,9 +339,8 @@ contains
   end function closed_below
 
   !> Whether two lists have the same states, in any order.
-  pure function same_states(a, b) result(same)
+  pure logical function same_states(a, b) result(same)
     integer, intent(in) :: a(:), b(:)
-    logical :: same
     integer :: i
     same = all([(any(b == a(i)), i=1, size(a))])
   end function same_states
@@ -430,10 +426,9 @@ contains
   end subroutine sift
 
   !> Whether x(i) is before x(j): equal numbers stay in order.
-  pure function before(x, i, j) result(less)
+  pure logical function before(x, i, j) result(less)
     real(dp), intent(in) :: x(:)
     integer, intent(in) :: i, j
-    logical :: less
     less = x(i) < x(j) .or. (.not. x(i) > x(j) .and. i < j)
   end function before
 

@@ -21,9 +21,8 @@ module npar_paw
 contains
 
   !> Number of ranks without an atom.
-  pure function idle_ranks(atoms, ranks) result(idle)
+  pure integer function idle_ranks(atoms, ranks) result(idle)
     integer, intent(in) :: atoms, ranks
-    integer :: idle
     idle = max(0, ranks - atoms)
   end function idle_ranks
 
@@ -131,9 +130,8 @@ contains
   end function exact_one_centre_terms
 
   !> Largest deviation from the exact integrals, relative to the largest shift.
-  function one_centre_error(s) result(error)
+  real(dp) function one_centre_error(s) result(error)
     type(state_t), intent(in) :: s
-    real(dp) :: error
     integer :: atom
     error = 0
     do atom = 1, s%crystal%atoms

@@ -61,9 +61,8 @@ contains
 
   !> Numbers in the largest of the arrays that are exchanged or summed on this rank: bands in either
   !> layout, projections.
-  pure function largest_count(s) result(numbers)
+  pure real(dp) function largest_count(s) result(numbers)
     type(state_t), intent(in) :: s
-    real(dp) :: numbers
     numbers = max(2.0_dp*s%waves()*size(s%band), real(s%factor(), dp)*s%crystal%projectors() &
                   *size(s%band), &
                   2.0_dp*s%height*s%crystal%bands)
@@ -152,9 +151,8 @@ contains
   end subroutine start_state
 
   !> A number for each coefficient, for bx_uniform.
-  pure function address(g, band, k) result(index)
+  pure integer(c_int64_t) function address(g, band, k) result(index)
     integer, intent(in) :: g(3), band, k
-    integer(c_int64_t) :: index
     integer, parameter :: span = 2048 !< grids are smaller
     index = ((int(k, c_int64_t)*1048576 + band)*span + modulo(g(1), span))*span + modulo(g(2), span)
     index = index*span + modulo(g(3), span)
@@ -194,10 +192,9 @@ contains
 
   !> Exact exchange of the occupied bands among themselves, this rank's bands' part: Hartree.
   !> Collective.
-  function exchange_step(s, ffts) result(energy)
+  real(dp) function exchange_step(s, ffts) result(energy)
     type(state_t), intent(inout) :: s
     type(pair_ffts_t), intent(inout) :: ffts
-    real(dp) :: energy
     call apply_exchange(s, ffts, s%psi(:, :, 1), s%hp)
     energy = exchange_energy(s, s%psi(:, :, 1), s%hp)
   end function exchange_step

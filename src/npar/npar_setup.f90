@@ -29,8 +29,7 @@ module npar_setup
 contains
 
   !> Sets everything up to the first step.  Returns bx_ok or the code of a refusal.  Collective.
-  function set_up() result(code)
-    integer(c_int) :: code
+  integer(c_int) function set_up() result(code)
     !> Bytes of a product state while solve_spectra sorts them: energy, numbers, order, scratch.
     real(dp), parameter :: state = 40
     real(dp), parameter :: sphere = 4.2_dp !< volume of the unit sphere: states within the cutoff
@@ -94,8 +93,7 @@ contains
   end function sizes
 
   !> Refuses a launch that takes longer than --limit.
-  function claim_time() result(code)
-    integer(c_int) :: code
+  integer(c_int) function claim_time() result(code)
     real(dp) :: round, verification
     integer :: m
     round = 0
@@ -111,8 +109,7 @@ contains
   end function claim_time
 
   !> Sets the base's knobs from the options; refuses unknown ones.
-  function settle_knobs() result(code)
-    integer(c_int) :: code
+  integer(c_int) function settle_knobs() result(code)
     base_knobs%linear_algebra = bx_string_at(given%linear_algebra)
     base_knobs%transpose = bx_string_at(given%transpose)
     code = bx_one_of(run, "functional", given%functional, [character(16) :: "", "gga", "hybrid"])
@@ -141,8 +138,7 @@ contains
   end function settle_knobs
 
   !> Sets the case's crystal, with the changes of the options.
-  function settle_crystal() result(code)
-    integer(c_int) :: code
+  integer(c_int) function settle_crystal() result(code)
     character(300) :: line
     real(dp) :: box(3)
     character(:), allocatable :: functional
@@ -230,8 +226,7 @@ contains
   end function q_of
 
   !> The case's number of groups, or the rule of Appendix B: cores / 8, here the divisor next below.
-  function settle_npar() result(code)
-    integer(c_int) :: code
+  integer(c_int) function settle_npar() result(code)
     character(400) :: line
     character(12) :: word
     integer :: i
@@ -266,8 +261,7 @@ contains
   end function settle_npar
 
   !> Refuses a launch none of whose methods can run.
-  function settle_methods() result(code)
-    integer(c_int) :: code
+  integer(c_int) function settle_methods() result(code)
     character(120) :: reason
     character(:), allocatable :: driver
     integer :: m
@@ -299,8 +293,7 @@ contains
   end function settle_methods
 
   !> Refuses too few iterations for a large noise, which must converge before it is compared.
-  function settle_noise() result(code)
-    integer(c_int) :: code
+  integer(c_int) function settle_noise() result(code)
     character(200) :: line
     code = bx_ok
     if (is_near() .or. given%iterations >= most_iterations) return
@@ -311,8 +304,7 @@ contains
   end function settle_noise
 
   !> Sets up --split-calculation: refuses it without a checkpoint or a hybrid functional.
-  function settle_split() result(code)
-    integer(c_int) :: code
+  integer(c_int) function settle_split() result(code)
     character(200) :: line
     character(80) :: reason
     integer :: m, selected
@@ -338,8 +330,7 @@ contains
   end function settle_split
 
   !> Refuses calculations that the closed form does not cover.
-  function check_spectra() result(code)
-    integer(c_int) :: code
+  integer(c_int) function check_spectra() result(code)
     character(300) :: line
     character(160) :: reason
     character(120) :: sizes
@@ -368,8 +359,7 @@ contains
   end function check_spectra
 
   !> Refuses exact exchange that multiplies errors from step to step.
-  function check_stability() result(code)
-    integer(c_int) :: code
+  integer(c_int) function check_stability() result(code)
     character(200) :: line
     real(dp) :: response
     code = bx_ok
@@ -383,12 +373,11 @@ contains
   end function check_stability
 
   !> The reason why the answer is not known, "" if it is; `known`: how exactly it is known.
-  function why_unknown(c, s, n, known) result(reason)
+  character(160) function why_unknown(c, s, n, known) result(reason)
     type(crystal_t), intent(in) :: c
     type(spectrum_t), intent(in) :: s(:)
     integer, intent(in) :: n !< occupied bands
     type(accuracy_t), intent(out) :: known
-    character(160) :: reason
     integer :: k
     logical :: covered
     covered = minval([(size(s(k)%energy), k=1, size(s))]) > c%projectors() + c%bands
@@ -407,8 +396,7 @@ contains
   end function why_unknown
 
   !> The nearest number of bands whose answer is known, 0 if none is near.
-  function other_bands() result(bands)
-    integer :: bands
+  integer function other_bands() result(bands)
     type(crystal_t) :: other
     type(spectrum_t), allocatable :: of_other(:)
     type(accuracy_t) :: known

@@ -104,23 +104,20 @@ module npar_state
 contains
 
   !> Number of plane waves stored on this rank.
-  pure function stored_waves(self) result(n)
+  pure integer function stored_waves(self) result(n)
     class(state_t), intent(in) :: self
-    integer :: n
     n = self%basis%waves
   end function stored_waves
 
   !> 1 for real matrices (gamma), 2 for complex ones.
-  pure function reals_an_element(self) result(n)
+  pure integer function reals_an_element(self) result(n)
     class(state_t), intent(in) :: self
-    integer :: n
     n = merge(1, 2, self%crystal%gamma)
   end function reals_an_element
 
   !> Number of a group's bands.
-  pure function bands_of(bands, npar, group) result(n)
+  pure integer function bands_of(bands, npar, group) result(n)
     integer, intent(in) :: bands, npar, group
-    integer :: n
     n = (bands - group + npar - 1)/npar
   end function bands_of
 

@@ -273,10 +273,9 @@ contains
   end subroutine divide
 
   !> Largest element of the overlap matrix less the unit matrix.
-  function orthonormality_error(s, psi) result(error)
+  real(dp) function orthonormality_error(s, psi) result(error)
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous :: psi(:, :)
-    real(dp) :: error
     call widen(s, psi, s%wide)
     call overlap(s, s%wide, s%wide)
     call s%matrix%subtract_unit()

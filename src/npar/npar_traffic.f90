@@ -20,10 +20,9 @@ contains
 
   !> Traffic of scf_step with the state's knobs, from the sizes.  Collective: teams lie differently
   !> on nodes, and each counts its own exchanges.
-  function traffic_of_step(s, ffts) result(total)
+  type(traffic_t) function traffic_of_step(s, ffts) result(total)
     type(state_t), intent(in) :: s
     type(pair_ffts_t), intent(in) :: ffts
-    type(traffic_t) :: total
     total = of_all_teams(s, within_team(s, bands_of(s%crystal%bands, s%npar, s%group), &
                                         bands_of(s%occupied, s%npar, s%group)))
     total = one_centre(s) + (total + among_groups(s))*s%crystal%kpoints
@@ -60,10 +59,9 @@ contains
   end function traffic_of_exchange_step
 
   !> The sum over the teams of what each sends within.  Collective.
-  function of_all_teams(s, team) result(total)
+  type(traffic_t) function of_all_teams(s, team) result(total)
     type(state_t), intent(in) :: s
     type(traffic_t), intent(in) :: team
-    type(traffic_t) :: total
     real(dp) :: teams(2)
     teams = [team%messages, team%bytes]
     call MPI_Allreduce(MPI_IN_PLACE, teams, 2, MPI_DOUBLE_PRECISION, MPI_SUM, s%across)
@@ -71,9 +69,8 @@ contains
   end function of_all_teams
 
   !> The sum of D_ij.
-  function one_centre(s) result(traffic)
+  type(traffic_t) function one_centre(s) result(traffic)
     type(state_t), intent(in) :: s
-    type(traffic_t) :: traffic
     integer :: n
     n = projectors_per_atom**2*s%crystal%atoms
     if (s%knobs%paw_alltoall) then
@@ -101,18 +98,16 @@ contains
   end function within_team
 
   !> One exchange of an FFT in one direction, by the method of the state's knobs.
-  function exchanged(s, fft, way) result(traffic)
+  type(traffic_t) function exchanged(s, fft, way) result(traffic)
     type(state_t), intent(in) :: s
     type(bx_fft_t), intent(in) :: fft
     integer(c_int), intent(in) :: way
-    type(traffic_t) :: traffic
     call bx_counts(fft, trim(s%knobs%transpose), way, traffic%messages, traffic%bytes)
   end function exchanged
 
   !> Six redistributions and two matrices.
-  function among_groups(s) result(traffic)
+  type(traffic_t) function among_groups(s) result(traffic)
     type(state_t), intent(in) :: s
-    type(traffic_t) :: traffic
     integer :: member, group, height, bands(s%npar)
     type(basis_t) :: basis
     ! H and overlaps; eigenvectors and Cholesky's factor
@@ -129,9 +124,8 @@ contains
   end function among_groups
 
   !> The density of a team's planes, from every group to every group.
-  function density(s) result(traffic)
+  type(traffic_t) function density(s) result(traffic)
     type(state_t), intent(in) :: s
-    type(traffic_t) :: traffic
     integer :: member, planes(0:s%ncore)
     traffic = traffic_t(0.0_dp, 0.0_dp)
     planes = dealt(s%crystal%grid(3), s%ncore)
@@ -143,8 +137,7 @@ contains
   end function density
 
   !> Traffic of this rank so far, without that of eigensolver libraries.
-  function traffic_so_far() result(sent)
-    type(traffic_t) :: sent
+  type(traffic_t) function traffic_so_far() result(sent)
     type(bx_traffic_t) :: all(bx_traffic_classes), scalapack(bx_traffic_classes), &
       elpa(bx_traffic_classes)
     call bx_traffic_read(all)
@@ -155,10 +148,9 @@ contains
   end function traffic_so_far
 
   !> Traffic of all ranks since `earlier`.  Collective.
-  function traffic_since(earlier, world) result(sent)
+  type(traffic_t) function traffic_since(earlier, world) result(sent)
     type(traffic_t), intent(in) :: earlier
     type(MPI_Comm), intent(in) :: world
-    type(traffic_t) :: sent
     real(dp) :: both(2)
     sent = traffic_so_far()
     both = [sent%messages - earlier%messages, sent%bytes - earlier%bytes]
