@@ -55,7 +55,7 @@ class pairs(KernelCheck):
     launch = fixture(PairsLaunch, scope="environment")
     method = parameter(tables.methods("pairs"))
     metrics = ["latency", "bandwidth", "bandwidth_both"]
-    asserted = []  # the components are judged after the run (bisection.analysis.interconnect)
+    asserted = []  # the components are judged after the run (bisection.judge)
     tiers = {
         "nightly": {"case": ["sampled"]},
         "triage": {"case": ["sampled"]},

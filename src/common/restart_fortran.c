@@ -1,4 +1,5 @@
-/* Restart files in a form that Fortran can call: with its communicator, as bx_restart.f90 has it. */
+/* Restart files in a form that Fortran can call: with its communicator, as bx_restart.f90 has it.
+ */
 #include "bx_restart.h"
 
 int bx_restart_f(bool reads, const char *path, MPI_Fint comm, const char *schema,

@@ -8,7 +8,7 @@ from bisection.analysis import controls, nodes
 from bisection.analysis.controls import Context
 from bisection.analysis.explain import explain_rows
 from bisection.analysis.judging import CHANGED, Judged, judge_rows, set_against
-from bisection.analysis.model import Comparison, Row, changes
+from bisection.analysis.model import Comparison, Row, Suspect, changes
 from bisection.analysis.observations import Observations, rows_of
 from bisection.analysis.outlying import mark_suspects, slower
 from bisection.analysis.power import STEPS, Power
@@ -46,6 +46,7 @@ def compare(
     control: re.Pattern[str] | None = None,
     name: re.Pattern[str] | None = None,
     fail_on: Collection[str] = FAIL_ON,
+    suspects: Sequence[Suspect] | None = None,
 ) -> Comparison:
     """Compares two groups of stored sessions.
 
@@ -58,6 +59,7 @@ def compare(
         control: a pattern of further metrics that measure the cores alone.
         name: a pattern; only tests whose names match it.
         fail_on: keys of EXITS.
+        suspects: slow nodes; None: by the times of `after`.
     """
     sides = [Observations(store, side) for side in (before, after)]
     rows, samples = rows_of(*sides, name)
@@ -85,7 +87,7 @@ def compare(
         unsafe=_unsafe(rows, context),
         changes=changes(before, after),
         findings=[_with_controls(finding, rows, context) for finding in judged.findings],
-        suspects=nodes.suspects(store, after, rows),
+        suspects=[*(nodes.suspects(store, after, rows) if suspects is None else suspects)],
         fail_on=tuple(fail_on),
         expected=expected,
     )

@@ -89,26 +89,6 @@ def reason(component: BadComponent, drift: bool = False) -> Reason:
     return Reason.of(Code.BAD_COMPONENT, **asdict(component), drift=drift or None)
 
 
-def note(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> list[Blame]:
-    """Makes a run that measured a bad component a failure, one that measured a suspected or a worse
-    component nothing that passes, and an unreadable matrix a trouble.
-
-    Args:
-        run: the run.
-        earlier: runs before it, oldest first.
-
-    Returns:
-        A judgement per launch of pairs.
-    """
-    judged, faults = blames(run, earlier)
-    run.troubles += faults
-    for blame in judged:
-        run.failures += map(reason, blame.bad)
-        run.network += (reason(component, drift=True) for component in blame.worse)
-        run.network += map(suspected, blame.suspects)
-    return judged
-
-
 def suspected(component: BadComponent) -> Reason:
     """A component that looks slow and was not measured again."""
     return Reason.of(Code.COMPONENT_SUSPECTED, component=reason(component))

@@ -9,7 +9,7 @@ import numpy as np
 
 from bisection.core.reasons import Code, Reason
 from bisection.core.topology import Switches, levels
-from bisection.kernels import results
+from bisection.kernels import adapters, results
 from bisection.kernels.results import ResultError
 
 KERNEL = "pairs"
@@ -53,6 +53,7 @@ class Matrix:
     names: list[list[str]] | None = None  # [levels][switches]; None: they have numbers alone
     bytes: float = math.nan  # B per rank and message
     ranks_per_node: int = 0
+    rate: float = 0.0  # B/s of a node's adapters that carried messages; 0: not known
     unplaced: tuple[str, ...] = ()  # nodes that the topology lacks, which is therefore not used
 
     def stage(self, number: int) -> np.ndarray:
@@ -133,7 +134,16 @@ def read(path: Path | str, sidecar: Path | str | None = None) -> Matrix:
         *(nodes, records, str(head.get("mode")), int(head.get("rounds") or 0), switches, names),
         bytes=head.get("bytes") or math.nan,
         ranks_per_node=int(head.get("ranks_per_node") or 0),
+        rate=_rate(result),
     )
+
+
+def _rate(result: results.Result) -> float:
+    """The rate of a node's adapters that carried messages, B/s; 0 where it is unknown."""
+    carried = {name for name, _ in adapters.carriers(result)}
+    first = next(iter(result.get("adapters") or []), {"list": []})
+    rates = [a["rate"] for a in first["list"] if adapters.device(a) in carried]
+    return sum(rates) * 1e9 / 8 if rates and all(rates) else 0.0
 
 
 def _names(nodes: Any) -> bool:

@@ -6,11 +6,13 @@ metrics are worse since a recent session; 3 if there is neither a comparison nor
 """
 
 import argparse
+from dataclasses import replace
 
 from bisection.analysis.model import Comparison
 from bisection.commands.compare import add_options, compared
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
+from bisection.judge import evidence, network
 from bisection.report import interconnect
 from bisection.report.gather import gather, write
 from bisection.report.model import exit_code
@@ -42,8 +44,12 @@ def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         comparison, sessions = _compared(store, options)
-        run = kept_verdict(sessions[-1].uuid)
-        report = gather(store, sessions, comparison, run)
+        run, beside = kept_verdict(sessions[-1].uuid), evidence.Evidence()
+        if run:
+            beside = evidence.of_network(beside, store, run, sessions[-1])
+        beside = replace(beside, comparison=comparison)
+        run = network.rule(run, beside) if run else None  # by these sessions
+        report = gather(store, sessions, run, evidence.of_history(beside, store, sessions))
     folder = options.output or paths.home() / "report"
     try:
         files = write(report, folder)

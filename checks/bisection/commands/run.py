@@ -20,29 +20,24 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bisection.analysis import interconnect as network
 from bisection.analysis import rotation
-from bisection.analysis.model import Comparison
 from bisection.analysis.outlying import slower
-from bisection.analysis.retest import (
-    START,
-    Plan,
-    disturbed,
-    plan,
-    replace_disturbed,
-    request_for,
-    rule,
-)
+from bisection.analysis.retest import START, disturbed, plan, request_for
 from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
 from bisection.core.format import duration, lasting, plural, seconds_of, some
 from bisection.core.lock import Busy, measure_alone
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
+from bisection.judge import evidence as judged_by
+from bisection.judge import rule
+from bisection.judge.disturbed import replaced
+from bisection.judge.evidence import Evidence, Retest, Turn
 from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
 from bisection.report.clauses import clause
@@ -51,7 +46,7 @@ from bisection.report.text import beside
 from bisection.report.words import defect_line
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.runs import command, folder, queue, quiet, reframe_log
-from bisection.runs.judge import judge
+from bisection.runs import report as reframe_report
 from bisection.runs.model import Request, RunVerdict
 from bisection.sites import before_run
 from bisection.sites.cluster import age
@@ -59,7 +54,7 @@ from bisection.sites.site import Defect, load_site, require_site
 from bisection.store import sync
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
-from bisection.store.selection import HELP, SLOWER, SelectionError, select
+from bisection.store.selection import HELP, SelectionError, select
 
 # ReFrame's options that would make a failure pass, or run nothing.
 RUNS_NOTHING = "it runs nothing; use ReFrame itself, with the command line that is printed"
@@ -185,45 +180,81 @@ def act(options: argparse.Namespace) -> Exit:
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
     print(command.pasted(request.command), flush=True)
-    verdict, report = measure(request, results)
-    verdict.troubles += damaged
-    with as_trouble(verdict):
-        folder.keep(verdict, results)
+    run, report = measure(request, results)
+    night = Night(folder.named(run, results).noting(troubles=damaged), site, results)
+    with night.keeps():
+        folder.keep(night.run, results)
     budget = options.retest
     if request.deadline:  # nothing fits into the last second
         budget = min(budget, max(request.until - time.time(), 1.0))
     until = time.monotonic() + budget
-    measure_disturbed(verdict, site, results, until - budget / 2)
+    measure_disturbed(night, until - budget / 2)
     with contextlib.ExitStack() as stack:
-        store, comparison = open_store(verdict, stack), None
-        if store and report is not None:
-            verdict.troubles += sync.keep(store, paths.home(), verdict, results)
-            verdict.troubles += sync.tests_gone(store, verdict)
-        pairs, between = [], None
-        with gather.as_defect(verdict, "network not judged"):
-            pairs = gather.pairs_of(store, verdict)
-        if store and report is not None:
-            comparison = compare(store, verdict, against)
-        rows = slower(comparison.rows) if comparison else []
-        agenda = plan(rows, verdict, budget and max(until - time.monotonic(), 0.0))
-        others = other_nodes(verdict.request, partitions, store) if agenda.chosen else {}
-        retest(agenda, verdict, site, results, others)
-        if verdict.slower or verdict.suspects:
-            verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
-        if store and (agenda.chosen or verdict.suspects):
-            verdict.troubles += sync.revise(store, verdict, results)
-        folder.clear(verdict, results)
-        with gather.as_defect(verdict, "network not judged"):
-            if between := network.judge(verdict, pairs, comparison):
-                network.note(verdict, between)
-        page = gather.report_on_run(store, verdict, comparison, (pairs, between)) if store else None
-        with as_trouble(verdict):
-            write(verdict, results)
+        store = open_store(night, stack)
+        stored = store if report is not None else None
+        if stored:
+            night.trouble(*sync.keep(stored, paths.home(), night.verdict, results))
+            night.trouble(*sync.tests_gone(stored, night.verdict))
+        with night.keeps("network not judged"):
+            night.add(judged_by.of_network, store, night.verdict)
+        if stored:
+            compare(night, stored, against)
+        retest(night, max(until - time.monotonic(), 0.0) if budget else 0.0, partitions, store)
+        if store and (night.evidence.retest.plan.chosen or night.verdict.outliers):
+            night.trouble(*sync.revise(store, night.verdict, results))
+        folder.clear(night.verdict, results)
+        page = report_on(night, store) if store else None
+        with night.keeps():
+            write(night.verdict, results)
+        verdict = night.verdict
         lines = [*run_report.text(verdict, options.verbose), f"results: {paths.shown(results)}"]
         if verdict.judged:
-            lines += beside_and_report(page, results)
+            lines += beside_and_report(page and replace(page, run=verdict), results)
     print("\n".join([*lines, *run_report.next_step(verdict)]))
     return verdict.exit_code
+
+
+@dataclass
+class Night:
+    """A run that is not over: as it was read, and what it is judged by so far."""
+
+    run: RunVerdict
+    site: Path  # file
+    results: Path  # folder
+    evidence: Evidence = field(default_factory=Evidence)
+
+    @property
+    def verdict(self) -> RunVerdict:
+        """The verdict by what is known now."""
+        return rule(self.run, self.evidence)
+
+    def add(self, read: Callable[..., Evidence], *arguments: Any) -> None:
+        """Adds to the evidence what a function of bisection.judge.evidence reads."""
+        self.evidence = read(self.evidence, *arguments)
+
+    def trouble(self, *reasons: Reason) -> None:
+        """Notes why the run is not complete."""
+        self.run = self.run.noting(troubles=reasons)
+
+    @contextlib.contextmanager
+    def keeps(self, lost: str = "") -> Iterator[None]:
+        """Makes a file that cannot be written, as on a full disk, a trouble of the run.
+
+        Args:
+            lost: what any other defect loses, for people, which is a trouble then, too.
+        """
+        try:
+            yield
+        except Exception as error:
+            if lost:
+                traceback.print_exc()
+                said = f"{lost}: {error!r}"
+            elif isinstance(error, OSError):
+                where = error.filename2 or error.filename or paths.home()
+                said = f"cannot write {where}: {error.strerror}"
+            else:
+                raise
+            self.trouble(Reason.of(Code.NOT_KEPT, error=said))
 
 
 def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Partitions]:
@@ -351,7 +382,7 @@ def tell_lines(text: str) -> None:
 def measure(
     request: Request, results: Path, limit: float | None = None, store: bool = True
 ) -> tuple[RunVerdict, dict[str, Any] | None]:
-    """Runs ReFrame; returns the verdict and ReFrame's report, None if it wrote none.
+    """Runs ReFrame; returns the run and ReFrame's report, None if it wrote none.
 
     Args:
         request: what is asked for, with ReFrame's command line.
@@ -369,15 +400,15 @@ def measure(
         folder.discard(results)
         raise BisectionError(error)
     report = folder.read_report(results)
-    verdict = judge(report, log, lambda: command.listing(request.command), left)
-    if not verdict.cases and verdict.troubles == [Reason.of(Code.NONE_SELECTED)]:
+    run = reframe_report.read(report, log, lambda: command.listing(request.command), left)
+    if not run.cases and run.troubles == (Reason.of(Code.NONE_SELECTED),):
         folder.discard(results)
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
-    verdict.request, verdict.seconds = request, time.monotonic() - began
-    if code != 0 and verdict.exit_code == Exit.OK:
+    run = replace(run, request=request, seconds=time.monotonic() - began)
+    if code != 0 and rule(run).exit_code == Exit.OK:
         log_file = str(results / "reframe.log")
-        verdict.troubles.append(Reason.of(Code.REFRAME_EXIT, exit_code=code, log=log_file))
-    return verdict, report
+        run = run.noting(troubles=[Reason.of(Code.REFRAME_EXIT, exit_code=code, log=log_file)])
+    return run, report
 
 
 def examine(options: argparse.Namespace) -> tuple[str, before_run.Partitions, set[str]]:
@@ -411,24 +442,13 @@ def refused(argument: str) -> str | None:
     return None
 
 
-def open_store(verdict: RunVerdict, stack: contextlib.ExitStack) -> Store | None:
+def open_store(night: Night, stack: contextlib.ExitStack) -> Store | None:
     """The store; None, and a trouble of the run, if it cannot be used."""
     try:
         return stack.enter_context(Store(paths.store_db(paths.home())))
     except StoreError as error:
-        verdict.troubles.append(Reason.of(Code.NOT_STORED, error=str(error)))
+        night.trouble(Reason.of(Code.NOT_STORED, error=str(error)))
         return None
-
-
-@contextlib.contextmanager
-def as_trouble(verdict: RunVerdict) -> Iterator[None]:
-    """Makes a file that cannot be written, as on a full disk, a trouble of the run."""
-    try:
-        yield
-    except OSError as error:
-        where = error.filename2 or error.filename or paths.home()
-        trouble = Reason.of(Code.NOT_KEPT, error=f"cannot write {where}: {error.strerror}")
-        verdict.troubles.append(trouble)
 
 
 def write(verdict: RunVerdict, results: Path) -> None:
@@ -453,57 +473,50 @@ def named(sessions: str | None) -> str | None:
         return ",".join(session.uuid for session in select(sessions, store))
 
 
-def compare(store: Store, verdict: RunVerdict, against: str | None) -> Comparison | None:
-    """The run beside other sessions, by default the earlier ones of its kind; None, and a trouble
-    of the run if that is why, if there are none or they cannot be compared."""
+def compare(night: Night, store: Store, against: str | None) -> None:
+    """Sets the run beside other sessions, by default the earlier ones of its kind. If they cannot
+    be compared, that is a trouble of the run."""
     try:
-        return gather.compare_run(store, verdict, against)
+        night.add(judged_by.of_nights, store, night.run, against)
     except SelectionError:  # the run is not stored, which is a trouble already
-        return None
+        pass
     except StoreError as error:
-        verdict.troubles.append(Reason.of(Code.NOT_STORED, error=str(error)))
-        return None
+        night.trouble(Reason.of(Code.NOT_STORED, error=str(error)))
 
 
-def measure_disturbed(verdict: RunVerdict, site: Path, results: Path, until: float) -> None:
+def measure_disturbed(night: Night, until: float) -> None:
     """Measures launches again whose cores other processes had, the worst first, while this host is
     quiet enough.
 
     Args:
-        verdict: the run, whose launches are replaced by what had the cores more for itself.
-        site: the site file.
-        results: the results folder.
+        night: the run.
         until: the time (of the monotonic clock) at which it ends.
     """
-    measured, quiet_again, turn = set(), 0, 0
-    while launches := disturbed(verdict, until - time.monotonic()):
-        with as_trouble(verdict):
-            write(verdict, results)  # what is on disk never passes meanwhile
+    while launches := disturbed(night.verdict, until - time.monotonic()):
+        with night.keeps():
+            write(night.verdict, night.results)  # what is on disk never passes meanwhile
         takes = START + sum(launch.seconds for launch in launches)
-        if verdict.request.is_local:
-            if busy := wait_again(verdict, until - time.monotonic() - takes):
-                verdict.remarks.append(busy)
-            if busy or reframe_log.end_of_run(verdict.troubles):
+        if night.run.request.is_local:
+            if busy := wait_again(night, until - time.monotonic() - takes):
+                night.run = night.run.noting(remarks=[busy])
+            if busy or reframe_log.end_of_run(night.run.troubles):
                 break
         words = plural(len(launches), "launch", "launches")
         print(f"again: {words} that other processes disturbed, in about {duration(takes)}")
-        turn += 1
-        request, into = request_for(verdict, launches), results / f"again-{turn}"
-        second = measure_again(request, site, into, until - time.monotonic())
-        better = replace_disturbed(verdict, launches, second) if second else 0
-        measured.update(launch.launch for launch in launches)
-        quiet_again += better
+        request = request_for(night.verdict, launches)
+        into = night.results / f"again-{len(night.evidence.turns) + 1}"
+        second = measure_again(request, night.site, into, until - time.monotonic())
+        turn = Turn(tuple(launches), second)
+        _, better = replaced(night.verdict, turn)
+        night.evidence = replace(night.evidence, turns=(*night.evidence.turns, turn))
         end = second and reframe_log.end_of_run(second.troubles)
         if end and time.monotonic() < until:  # not by its limit, but by a person
-            verdict.troubles.append(end)
+            night.trouble(end)
         if end or not better:
             break
-    if measured:
-        counts = {"launches": len(measured), "quiet": quiet_again}
-        verdict.remarks.append(Reason.of(Code.MEASURED_AGAIN, **counts))
 
 
-def wait_again(verdict: RunVerdict, seconds: float) -> Reason | None:
+def wait_again(night: Night, seconds: float) -> Reason | None:
     """Waits for a quiet machine; returns why it is not. An interrupt ends the run, which keeps its
     verdict."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -511,7 +524,7 @@ def wait_again(verdict: RunVerdict, seconds: float) -> Reason | None:
         return quiet.wait(max(seconds, 0.0), say_waiting)
     except KeyboardInterrupt:
         text = "run session stopped: interrupted while it waited for a quiet machine"
-        verdict.troubles.append(Reason.of(Code.REFRAME_TEXT, text=text, ended=True))
+        night.trouble(Reason.of(Code.REFRAME_TEXT, text=text, ended=True))
         return None
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -529,7 +542,8 @@ def measure_again(request: Request, site: Path, into: Path, limit: float) -> Run
     request.command = command.command(request, site, into)
     try:
         into.mkdir()
-        verdict, _ = measure(request, into, limit, store=False)
+        run, _ = measure(request, into, limit, store=False)
+        verdict = rule(folder.named(run, into))
         folder.keep(verdict, into)
     except (BisectionError, OSError) as error:  # the night keeps its verdict
         print(f"{into.name}: {error}")
@@ -541,28 +555,43 @@ def measure_again(request: Request, site: Path, into: Path, limit: float) -> Run
 
 
 def retest(
-    agenda: Plan,
-    verdict: RunVerdict,
-    site: Path,
-    results: Path,
-    others: Mapping[str, tuple[str, ...]],
+    night: Night, budget: float, partitions: before_run.Partitions, store: Store | None
 ) -> None:
-    """Measures again what is outside its bounds or slower than in all earlier sessions, and rules
-    on it; the second time on the `others`, nodes by partition."""
-    rule(verdict, agenda)
+    """Measures again what is outside its bounds or slower than in all earlier sessions, the second
+    time on other nodes, where there are; within the budget (s)."""
+    comparison, verdict = night.evidence.comparison, night.verdict
+    agenda = plan(slower(comparison.rows) if comparison else [], verdict, budget)
+    night.evidence = replace(night.evidence, retest=Retest(agenda))
     if not agenda.chosen:
         return
-    with as_trouble(verdict):
-        write(verdict, results)  # what is on disk never passes while the retest runs
+    others = other_nodes(verdict.request, partitions, store)
+    with night.keeps():
+        write(night.verdict, night.results)  # what is on disk never passes while the retest runs
     launches = plural(len(agenda.chosen), "launch", "launches")
     whys = ["outside its bounds"] if agenda.failed else []
     whys += ["with a node that looks slow"] if agenda.nodes else []
-    whys += ["slower than in all earlier sessions"] if agenda.suspects else []
+    whys += ["slower than in all earlier sessions"] if agenda.outliers else []
     takes = duration(agenda.seconds)
     print(f"retest: {launches}, {' or '.join(whys)}, in about {takes}", flush=True)
-    again = retest_request(agenda, verdict, others)
-    if second := measure_again(again, site, results / "retest", agenda.budget):
-        rule(verdict, agenda, second)
+    request, into = retest_request(agenda, verdict, others), night.results / "retest"
+    again = measure_again(request, night.site, into, agenda.budget)
+    night.evidence = replace(night.evidence, retest=Retest(agenda, again))
+
+
+def report_on(night: Night, store: Store) -> Report | None:
+    """Adds what the history says; returns the report. None if the run is not stored, or, which is a
+    trouble of the run, if there can be none."""
+    run = night.run
+    if not (run.session and run.judged):
+        return None
+    with night.keeps("no report"), contextlib.suppress(SelectionError):  # a trouble already
+        try:
+            now = select(run.session, store)
+            night.add(judged_by.of_history, store, now, run)
+            return gather.gather(store, now, night.verdict, night.evidence, of_run=True)
+        except StoreError as error:
+            night.trouble(Reason.of(Code.STORE_UNUSABLE, error=str(error)))
+    return None
 
 
 def beside_and_report(report: Report | None, results: Path) -> list[str]:

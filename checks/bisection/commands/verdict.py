@@ -9,8 +9,9 @@ from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
+from bisection.judge import rule
 from bisection.report import run as run_report
-from bisection.runs.judge import judge
+from bisection.runs import report as reframe_report
 from bisection.runs.model import RunVerdict
 from bisection.runs.reframe_log import load_report
 
@@ -59,4 +60,4 @@ def read(path: Path) -> RunVerdict:
         raise BisectionError(f"no verdict in {path}: {error}") from None
     if report is None:
         raise BisectionError(f"there is no {path}")
-    return judge(report)
+    return rule(reframe_report.read(report))

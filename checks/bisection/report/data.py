@@ -8,6 +8,7 @@ from typing import Any
 from bisection.analysis.model import Comparison, Event, Row, Series
 from bisection.core.format import finite, short
 from bisection.core.reasons import Reason
+from bisection.judge import alarms
 from bisection.report import events, pairs, words
 from bisection.report.clauses import clause
 from bisection.report.model import Report, worst_first
@@ -88,7 +89,7 @@ def embedded(report: Report, budget: int) -> tuple[str, str]:
 
 def _event(event: Event) -> dict[str, Any]:
     """An event with its worst metrics."""
-    return asdict(replace(event, points=events.worst_first(event.points)[: events.SHOWN]))
+    return asdict(replace(event, points=alarms.worst_first(event.points)[: events.SHOWN]))
 
 
 def _within(items: Iterable[Any], budget: int) -> tuple[list[str], int]:

@@ -1,27 +1,17 @@
 """Events in histories in words: what changed, since when, how sure, and what changed with it."""
 
-import statistics
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bisection.analysis.model import ChangePoint, Event
-from bisection.core.format import finite, plural, some, utc
-from bisection.core.reasons import Code, Reason
+from bisection.analysis.model import Event
+from bisection.core.format import plural, some, utc
+from bisection.core.reasons import Reason
 from bisection.core.verdicts import Verdict
+from bisection.judge.alarms import causes, counts, factors, most, whole
 
 MOST = 10  # events that are listed
 SHOWN = 20  # metrics of an event in the data of a page
-WHOLE = 0.8  # of a check's metrics: the check is named instead
 CENTURY = 100  # years: nobody reads more of a chance
-
-
-def cost(point: ChangePoint) -> float:
-    """New cost over old: above 1 is worse, whatever the direction of the metric; 1 if unknown."""
-    if not finite(point.ratio) or point.ratio <= 0:
-        return 1.0
-    return point.ratio if point.better == "lower" else 1 / point.ratio
 
 
 def state(event: Event) -> str:
@@ -37,48 +27,23 @@ def state(event: Event) -> str:
 
 def what(event: Event) -> str:
     """What changed: checks where most of their metrics did, else the metrics that did most."""
-    return _what(counts(event), _most(event))
-
-
-def counts(event: Event) -> dict[str, tuple[int, int]]:
-    """Check -> (its metrics that got worse, all that it has); those that got better where none is
-    worse, those that drift."""
-    if not event.points:
-        return event.metrics
-    changed = Counter(point.check for point in event.worse or event.points)
-    return {check: (count, event.metrics[check][1]) for check, count in changed.most_common()}
-
-
-def _whole(metrics: Mapping[str, Sequence[int]]) -> set[str]:
-    return {name for name, (part, of) in metrics.items() if of > 1 and part >= WHOLE * of}
-
-
-def _most(event: Event) -> list[str]:
-    """The metrics that changed most, of checks that are not named whole."""
-    whole = _whole(counts(event))
-    points = worst_first(event.worse or event.points)
-    return [f"{p.test} {p.metric}" for p in points if p.check not in whole][:3]
+    return _what(counts(event), most(event))
 
 
 def _what(metrics: Mapping[str, Sequence[int]], most: Sequence[str]) -> str:
-    whole = _whole(metrics)
-    if len(whole) > 3:
+    named = whole(metrics)
+    if len(named) > 3:
         count = sum(part for part, _ in metrics.values())
         return f"{plural(count, 'metric')} of {plural(len(metrics), 'check')}"
     texts = [
-        f"{name} ({metrics[name][0]:,} of {metrics[name][1]:,} metrics)" for name in sorted(whole)
+        f"{name} ({metrics[name][0]:,} of {metrics[name][1]:,} metrics)" for name in sorted(named)
     ]
-    others = sum(part for name, (part, _) in metrics.items() if name not in whole)
+    others = sum(part for name, (part, _) in metrics.items() if name not in named)
     if others > 3:
         texts.append(f"{plural(others, 'metric')}, most {most[0]}")
     elif others:
         texts.append(some(most, 3) if most else plural(others, "metric"))
     return "; ".join(texts) or "metrics"
-
-
-def worst_first(points: Iterable[ChangePoint]) -> list[ChangePoint]:
-    """Change points, the largest loss first."""
-    return sorted(points, key=lambda p: (p.verdict != Verdict.REGRESSED, -abs(cost(p) - 1)))
 
 
 def size(event: Event) -> str:
@@ -90,13 +55,7 @@ def size(event: Event) -> str:
         return f"{abs(share):.2%} a night {word}, {abs(total):.0%} in {event.nights} nights"
     better = len(event.points) - len([p for p in event.points if p.verdict == Verdict.REGRESSED])
     others = f"; {plural(better, 'metric')} better" if event.worse and better else ""
-    return _size(*_factors(event)) + others
-
-
-def _factors(event: Event) -> tuple[float, float, float]:
-    """Of the changes of cost the least, the median and the largest."""
-    costs = sorted(map(cost, event.worse or event.points), key=lambda factor: abs(factor - 1))
-    return costs[0], statistics.median(costs), costs[-1]
+    return _size(*factors(event)) + others
 
 
 def _size(*factors: float) -> str:
@@ -137,13 +96,7 @@ def why(event: Event) -> str:
     """What of the environment changed with it, or may have."""
     if event.drift is not None:
         return "no night in which it began"
-    return _why(*_causes(event))
-
-
-def _causes(event: Event) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What changed with an event; the most probable of what may have, with its odds."""
-    candidates = [{**asdict(c.change), "odds": c.odds} for c in event.candidates[:3]]
-    return [asdict(change) for change in event.changes], candidates
+    return _why(*causes(event))
 
 
 def _why(changes: Sequence[Mapping[str, Any]], candidates: Sequence[Mapping[str, Any]]) -> str:
@@ -155,18 +108,6 @@ def _why(changes: Sequence[Mapping[str, Any]], candidates: Sequence[Mapping[str,
 
 
 # ---- alarms ----
-
-
-def alarms_of(events: Sequence[Event]) -> list[Reason]:
-    """The events that are alarms, as reasons."""
-    alarms = []
-    for event in (event for event in events if event.alarm):
-        times = {"at": event.at, "first": event.first, "last": event.last}
-        who = {"worse": len(event.worse), "metrics": counts(event), "most": _most(event)}
-        changes, candidates = _causes(event)
-        why = {"factors": _factors(event), "changes": changes, "candidates": candidates}
-        alarms.append(Reason.of(Code.WORSE_SINCE, session=event.session, **times, **who, **why))
-    return alarms
 
 
 def banner(alarms: Sequence[Reason]) -> str:

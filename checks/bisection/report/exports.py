@@ -16,9 +16,9 @@ from bisection.core.identity import IDENTITY
 from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, Code, Reason
 from bisection.core.topology import expanded
 from bisection.core.verdicts import COMPARED, Exit, Verdict
+from bisection.judge.alarms import counts
 from bisection.report import words
 from bisection.report.clauses import clause
-from bisection.report.events import counts
 from bisection.report.model import STATES, Report, exit_code, headline, worst_first
 from bisection.report.pairs_clauses import slowness
 from bisection.report.run import counted
@@ -178,7 +178,7 @@ def _entries(verdict: RunVerdict) -> list[Entry]:
         (Verdict.FAIL, verdict.failures),
         (Verdict.REGRESSED, verdict.slower),
         (Verdict.REGRESSED, verdict.alarms),
-        (Verdict.NOT_MEASURED, verdict.suspects),
+        (Verdict.NOT_MEASURED, verdict.outliers),
         (Verdict.NOT_MEASURED, verdict.network),
     ):
         texts = map(clause, reasons)
@@ -341,7 +341,7 @@ def _place_gauges(gauges: Gauges, comparison: Comparison, place: dict[str, str])
 def _slower_gauges(gauges: Gauges, run: RunVerdict, place: dict[str, str]) -> None:
     """How many metrics of a run were slower than in all earlier sessions."""
     text = "Metrics slower than in all earlier sessions: in the retest, too, or suspected"
-    for state, reasons in (("confirmed", run.slower), ("suspected", run.suspects)):
+    for state, reasons in (("confirmed", run.slower), ("suspected", run.outliers)):
         here = [r for r in reasons if (r["system"], r["partition"]) == (*place.values(),)]
         gauges.set("slower_metrics", text, len(here), **place, state=state)
 

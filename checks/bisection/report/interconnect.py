@@ -1,15 +1,15 @@
 """The verdict on a network in words, for the page and for the terminal."""
 
-from bisection.analysis.interconnect import Grade, Interconnect
 from bisection.core.format import plural, short, some, times
 from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Grade
 from bisection.report.clauses import clause
 from bisection.report.congestion_clauses import factor
-from bisection.report.model import BAD, GOOD, UNCERTAIN
+from bisection.report.model import Report
 from bisection.report.pairs_clauses import component
 from bisection.report.tables import Table, listing, rows_table
+from bisection.runs.model import Interconnect
 
-STATES = {Grade.GO: GOOD, Grade.LOOK: UNCERTAIN, Grade.NO_GO: BAD}
 MOST, LINES = 40, 8  # findings of a table, of a terminal
 # What the checks of a network measure of it.
 PARTS = {
@@ -78,12 +78,14 @@ def findings(network: Interconnect) -> list[Table]:
     return _titled("Findings", listing(others, columns, MOST, "findings"))
 
 
-def beside(network: Interconnect) -> list[Table]:
+def beside(report: Report) -> list[Table]:
     """Tables of what other traffic costs, of the levels beside the sessions before, and of what was
     not measured."""
-    impacts = listing(network.impacts, IMPACTS, MOST, "pairs of victim and aggressor")
-    levels = rows_table(network.levels, MOST) if network.levels else listing([], ())
-    unmeasured = listing(network.unmeasured, UNMEASURED, MOST)
+    impacts = listing(report.impacts, IMPACTS, MOST, "pairs of victim and aggressor")
+    rows = report.comparison.rows if report.comparison else []
+    rows = [row for row in rows if row.check == "pairs" and row.unit != "ratio"]
+    levels = rows_table(rows, MOST) if rows else listing([], ())
+    unmeasured = listing(report.interconnect.unmeasured, UNMEASURED, MOST)
     tables = _titled("Beside the sessions before", levels)
     tables = _titled("Under other traffic", impacts) + tables
     return tables + _titled("Not measured", unmeasured)
@@ -94,6 +96,8 @@ def _titled(title: str, table: Table) -> list[Table]:
     return [table] if table.rows else []
 
 
-def notes(network: Interconnect) -> list[str]:
+def notes(report: Report) -> list[str]:
     """What carried the messages."""
-    return [f"{place}: messages went through {names}." for place, names in network.carriers.items()]
+    cases = [case for case in report.cases if case.facts.get("network")]
+    carriers = {case.place: case.facts["network"] for case in cases}
+    return [f"{place}: messages went through {names}." for place, names in carriers.items()]

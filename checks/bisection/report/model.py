@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from bisection.analysis.blame import Blame
-from bisection.analysis.interconnect import Interconnect
+from bisection.analysis.impact import Impact
 from bisection.analysis.model import Comparison, Event, Row, Series
 from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core.format import finite, plural
 from bisection.core.reasons import Reason
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
-from bisection.report.events import alarms_of, banner
+from bisection.judge.alarms import alarms_of
+from bisection.report.events import banner
 from bisection.report.words import slow_nodes
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.model import Interconnect, RunVerdict, TestResult
 
 
 @dataclass
@@ -26,10 +27,10 @@ class Report:
     title: str  # the system and its nodes
     made: float  # Unix time
     comparison: Comparison | None = None
-    history: list[Event] = field(default_factory=list)
-    series: list[Series] = field(default_factory=list)
-    pairs: list[Blame] = field(default_factory=list)
-    interconnect: Interconnect | None = None
+    history: Sequence[Event] = ()
+    series: Sequence[Series] = ()
+    pairs: Sequence[Blame] = ()
+    impacts: Sequence[Impact] = ()  # of other traffic
     predictions: list[Prediction] = field(default_factory=list)
     run: RunVerdict | None = None  # on the newest session, if it is known
     of_run: bool = False  # whether the report is part of that run, and has its exit code
@@ -37,9 +38,14 @@ class Report:
     folder: Path | None = None  # where it is written, for links to files beside it
 
     @property
-    def cases(self) -> list[TestResult]:
+    def cases(self) -> Sequence[TestResult]:
         """The tests of the newest session."""
-        return self.run.cases if self.run else []
+        return self.run.cases if self.run else ()
+
+    @property
+    def interconnect(self) -> Interconnect | None:
+        """The verdict on the network, if that is what the run was asked for."""
+        return self.run.interconnect if self.run else None
 
     @property
     def alarms(self) -> list[Reason]:
@@ -121,8 +127,8 @@ def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[
     outcome = report.run.exit_code if report.run else None
     if outcome == Exit.FAILED:
         return BAD, ["The run failed"]
-    if outcome == Exit.NOT_MEASURED and report.run.suspects:
-        metrics = plural(len(report.run.suspects), "metric")
+    if outcome == Exit.NOT_MEASURED and report.run.outliers:
+        metrics = plural(len(report.run.outliers), "metric")
         return UNMEASURED, [f"{metrics} suspected of being slower than before"]
     if outcome == Exit.NOT_MEASURED:
         return UNMEASURED, ["Not everything was measured"]

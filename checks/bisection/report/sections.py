@@ -86,7 +86,6 @@ def opening(report: Report) -> Opening:
     comparison, run = report.comparison, report.run
     state, title = headline(report)
     if network := report.interconnect:
-        state = interconnect.STATES[network.grade] if network.findings else state
         title = interconnect.headline(network) + (f". {title}" if not network.findings else "")
     sentences = [f"Against earlier sessions: {words.sentence(comparison)}"] if comparison else []
     return Opening(
@@ -121,7 +120,7 @@ def _worse(report: Report) -> Section:
     if codes:
         tables[0].title = words.CODES.capitalize()
     run = report.run
-    reasons = [*run.slower[:WORST], *run.suspects[:WORST], *run.remarks] if run else []
+    reasons = [*run.slower[:WORST], *run.outliers[:WORST], *run.remarks] if run else []
     shared = map(words.finding, report.comparison.findings if report.comparison else ())
     notes = [*shared, *map(clause, [*reasons, *report.alarms[:MOST]])]
     return Section("worse", "Worse than before", "", tables, notes)
@@ -193,8 +192,8 @@ def _network(report: Report) -> Section:
     lead = lead if tables else ""
     if network := report.interconnect:
         lead = f"{interconnect.MEANING[network.grade]} {lead}"
-        tables = interconnect.findings(network) + tables + interconnect.beside(network)
-        notes += interconnect.notes(network)
+        tables = interconnect.findings(network) + tables + interconnect.beside(report)
+        notes += interconnect.notes(report)
     return Section("network", "Network", lead, tables, notes[:POINTS], words_first=True)
 
 

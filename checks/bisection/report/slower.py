@@ -23,8 +23,8 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
         sessions = plural(max(reason["sessions"] for reason in verdict.slower), "earlier session")
         lines.append(f"slower than in all of {sessions}, and again in a retest:")
         lines += _table(verdict.slower)
-    for why in dict.fromkeys(reason["why"] for reason in verdict.suspects):
-        group = [reason for reason in verdict.suspects if reason["why"] == why]
+    for why in dict.fromkeys(reason["why"] for reason in verdict.outliers):
+        group = [reason for reason in verdict.outliers if reason["why"] == why]
         sessions = plural(max(reason["sessions"] for reason in group), "earlier session")
         lines.append(f"suspect, slower than in all of {sessions}; {_why(why, group)}:")
         lines += _table(group)
@@ -68,8 +68,8 @@ def _why(why: str, group: Sequence[Reason]) -> str:
 def _tests(verdict: RunVerdict) -> list[TestResult]:
     """The tests that are slower, or suspected of it."""
     names = ("system", "partition", "environ", "case", "layout")
-    places = {tuple(r[name] for name in names) for r in [*verdict.slower, *verdict.suspects]}
-    checks = {reason["check"] for reason in [*verdict.slower, *verdict.suspects]}
+    places = {tuple(r[name] for name in names) for r in [*verdict.slower, *verdict.outliers]}
+    checks = {reason["check"] for reason in [*verdict.slower, *verdict.outliers]}
     return [
         case
         for case in verdict.judged
@@ -83,8 +83,8 @@ def counts(verdict: RunVerdict) -> list[str]:
     texts = (
         [f"{plural(len(verdict.slower), 'metric')} slower than before"] if verdict.slower else []
     )
-    suspects = plural(len(verdict.suspects), "metric")
-    texts += [f"{suspects} suspected of being slower"] if verdict.suspects else []
+    suspects = plural(len(verdict.outliers), "metric")
+    texts += [f"{suspects} suspected of being slower"] if verdict.outliers else []
     texts += [banner(verdict.alarms)] if verdict.alarms else []
     if verdict.network:
         texts.append(f"{plural(len(verdict.network), 'finding')} about the network")

@@ -22,6 +22,7 @@ from bisection.core.format import (
     utc,
 )
 from bisection.core.verdicts import COMPARED
+from bisection.judge import alarms
 from bisection.report import events as happened
 from bisection.report import words
 from bisection.report.clauses import clause
@@ -251,7 +252,7 @@ def points_table(points: Sequence[ChangePoint]) -> Table:
         ("sessions", "num", lambda point: f"{point.before} before, {point.after} since"),
         ("the network explains", "small", lambda point: clause(point.cause)),
     )
-    return listing(happened.worst_first(points), columns, POINTS, "change points")
+    return listing(alarms.worst_first(points), columns, POINTS, "change points")
 
 
 def predictions_table(rows: Sequence[Prediction]) -> Table:

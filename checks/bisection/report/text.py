@@ -10,6 +10,7 @@ from bisection.core.format import plural, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Scope, Verdict
+from bisection.judge import alarms
 from bisection.report import events as happened
 from bisection.report import words
 from bisection.report.clauses import clause
@@ -243,6 +244,6 @@ def _metrics(event: Event) -> list[str]:
             f"{plural(point.before, 'session')} before, {point.after} since",
             clause(point.cause) if point.cause else "",
         ]
-        for point in happened.worst_first(event.points)
+        for point in alarms.worst_first(event.points)
     ]
     return ["", f"{event.session[:8]}:", *("  " + line for line in columns(cells))]

@@ -31,8 +31,8 @@ from bisection.rfm import internals
 from bisection.rfm.rotation import NODES
 from bisection.rfm.scheduler_faults import DEADLINE
 from bisection.runs import queue
-from bisection.runs.judge import RECORDED
 from bisection.runs.model import Request, RunVerdict, TestResult
+from bisection.runs.report import RECORDED
 
 # NAME=VALUE, where NAME is not what every session has, or ReFrame records.
 TAG = re.compile(rf"(?!({RECORDED}|tier|system|environ|arguments)=)[A-Za-z][\w.-]*=[^,]*")

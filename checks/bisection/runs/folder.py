@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -74,20 +75,26 @@ def installed() -> list[str]:
     return []
 
 
-def keep(verdict: RunVerdict, folder: Path) -> None:
-    """Keeps in `folder` what a person needs: kernels/ with each launch's result, script and
-    output, under the name that its tests refer to."""
-    kept = folder / "kernels"
-    kept.mkdir()
+def named(verdict: RunVerdict, folder: Path) -> RunVerdict:
+    """The verdict, whose tests refer to the files that keep() leaves in `folder`."""
+    cases = []
     for case in verdict.cases:
         words = [case.kernel, case.case, case.layout] if case.kernel else ["build"]
         name = "-".join([*words, case.partition, case.environ])
         name += f"-run{case.run}" if case.run else ""
-        case.files = f"{paths.from_root(kept / name)}.*"
+        cases.append(replace(case, files=f"{paths.from_root(folder / 'kernels' / name)}.*"))
+    return replace(verdict, cases=cases)
+
+
+def keep(verdict: RunVerdict, folder: Path) -> None:
+    """Keeps in `folder` what a person needs: kernels/ with each launch's result, script and
+    output, under the names that its tests refer to."""
+    (folder / "kernels").mkdir()
+    for case in verdict.cases:
         for source, suffix in KEPT.items() if case.fixture else ():
             files = [file for left in case.folders for file in sorted(Path(left).glob(source))]
             for file in [file for file in files if file.is_file() and file.stat().st_size][:1]:
-                shutil.copy2(file, kept / f"{name}.{suffix}")
+                shutil.copy2(file, paths.ROOT / f"{case.files[:-1]}{suffix}")
 
 
 def clear(verdict: RunVerdict, folder: Path) -> None:

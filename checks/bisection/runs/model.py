@@ -1,17 +1,23 @@
 """A run judged: its tests, their metrics, and what follows from both."""
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from bisection.core.identity import TestId
-from bisection.core.reasons import DISTURBED, SLOW_HOSTS, Code, Reason
-from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Exit, Verdict
+from bisection.core.reasons import DISTURBED, Code, Reason
+from bisection.core.verdicts import Exit, Grade, Verdict
 
 
-@dataclass
+def _as_tuples(record: Any) -> None:
+    """Turns sequences that a record was made with into tuples, where its fields are tuples."""
+    for part in fields(record):
+        if part.default == ():
+            vars(record)[part.name] = tuple(vars(record)[part.name])
+
+
+@dataclass(frozen=True)
 class JudgedMetric:
     """A measured value; `low` and `high` bound what passes, None where nothing is asserted."""
 
@@ -54,7 +60,7 @@ class JudgedMetric:
 
 @dataclass
 class TestResult(TestId):
-    """One test case of ReFrame's report and what became of it."""
+    """One test case of ReFrame's report and what became of it. Fields are set once."""
 
     name: str = ""  # as ReFrame displays it
     hash: str = ""  # for -n /hash
@@ -68,17 +74,26 @@ class TestResult(TestId):
     remark: Reason | None = None  # what a person should know though nothing is wrong
     work: str | None = None  # options that say what the launch computes; None: not known
     preempted: float = 0.0  # fraction of the launch's samples in which others took a core
-    folders: list[str] = field(default_factory=list)  # where ReFrame left its files
+    folders: tuple[str, ...] = ()  # where ReFrame left its files
     files: str = ""  # where they are kept: a pattern
     ran: bool = True  # False: the run stopped before it
     seconds: float = 0.0  # of its job, with what it waited for in a queue
-    hosts: list[str] = field(default_factory=list)
-    metrics: list[JudgedMetric] = field(default_factory=list)
+    hosts: tuple[str, ...] = ()
+    metrics: tuple[JudgedMetric, ...] = ()
     # Of a launch: what it ran on and with, and what measured its cores alone.
-    facts: dict[str, str] = field(default_factory=dict)
-    controls: dict[str, float] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    controls: Mapping[str, float] = field(default_factory=dict)
     slowest: str = ""  # the host that the clock among the controls is of
-    host_faults: list[Reason] = field(default_factory=list)
+    host_faults: tuple[Reason, ...] = ()
+    wrong: tuple[str, ...] = ()  # methods with a wrong answer
+
+    def __post_init__(self) -> None:
+        _as_tuples(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in vars(self):
+            raise FrozenInstanceError(f"{name} of a test is set already")
+        super().__setattr__(name, value)
 
     @property
     def launch(self) -> tuple[str | int, ...]:
@@ -91,6 +106,12 @@ class TestResult(TestId):
         """Whether it was not measured because other processes had the cores, and that alone."""
         disturbed = self.reason is not None and self.reason.code in DISTURBED
         return self.verdict == Verdict.NOT_MEASURED and disturbed
+
+    @property
+    def by_bounds(self) -> bool:
+        """Whether it failed by its bounds alone."""
+        code = self.reason.code if self.reason else None
+        return self.verdict == Verdict.FAIL and code == Code.OUT_OF_BOUNDS
 
     @property
     def group(self) -> str:
@@ -174,29 +195,75 @@ class Request:
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
 
 
-@dataclass
+@dataclass(frozen=True)
+class Finding:
+    """What speaks against a network."""
+
+    grade: Grade
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Interconnect:
+    """The verdict of a run on its network."""
+
+    findings: tuple[Finding, ...] = ()  # the worst first
+    unmeasured: tuple[Reason, ...] = ()
+
+    @property
+    def grade(self) -> Grade:
+        """The grade of the worst finding."""
+        return self.findings[0].grade if self.findings else Grade.GO
+
+    def as_dict(self) -> dict[str, Any]:
+        """The verdict for verdict.json."""
+        return {
+            "grade": self.grade,
+            "findings": [[part.grade, part.reason.as_dict()] for part in self.findings],
+            "unmeasured": [reason.as_dict() for reason in self.unmeasured],
+        }
+
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> "Interconnect":
+        """The verdict of verdict.json."""
+        findings = (Finding(Grade(grade), Reason.read(why)) for grade, why in kept["findings"])
+        return cls(tuple(findings), tuple(map(Reason.read, kept["unmeasured"])))
+
+
+@dataclass(frozen=True)
 class RunVerdict:
     """The tests of one run, what is wrong with the run as a whole, and what follows from both."""
 
-    # What is said of the run as a whole: the names of the lists of reasons below.
+    # What is said of the run as a whole: the names of the tuples of reasons below.
     REASONS: ClassVar = (
-        *("troubles", "failures", "slower", "suspects", "network", "alarms", "remarks"),
+        *("troubles", "failures", "slower", "outliers", "slow_nodes", "suspect_nodes", "network"),
+        *("alarms", "remarks"),
     )
 
-    cases: list[TestResult] = field(default_factory=list)
-    troubles: list[Reason] = field(default_factory=list)  # the run is not complete
-    failures: list[Reason] = field(default_factory=list)  # wrong, but of no selected test
-    slower: list[Reason] = field(default_factory=list)  # than in all earlier sessions, and again so
-    suspects: list[Reason] = field(default_factory=list)  # the same, but not measured again
-    network: list[Reason] = field(default_factory=list)  # suspected of it, or to be looked at
-    alarms: list[Reason] = field(default_factory=list)  # of the history: worse since a session
-    remarks: list[Reason] = field(default_factory=list)  # what a person should know beside
+    cases: tuple[TestResult, ...] = ()
+    troubles: tuple[Reason, ...] = ()  # the run is not complete
+    failures: tuple[Reason, ...] = ()  # wrong, but of no selected test
+    slower: tuple[Reason, ...] = ()  # than in all earlier sessions, and again so
+    outliers: tuple[Reason, ...] = ()  # the same, but not measured again
+    slow_nodes: tuple[Reason, ...] = ()  # each a slow node, or nodes of which one is slow
+    suspect_nodes: tuple[Reason, ...] = ()  # slow in the only launch that can show it
+    network: tuple[Reason, ...] = ()  # suspect or worse components; what is to be looked at
+    alarms: tuple[Reason, ...] = ()  # of the history: worse since a session
+    remarks: tuple[Reason, ...] = ()  # what a person should know beside
+    interconnect: Interconnect | None = None  # None: the tier asks another question
     nights: int | None = None  # sessions of its kind, this one among them; None: not known
     seconds: float = 0.0
     session: str = ""  # ReFrame's UUID
     started: float = 0.0  # Unix time
-    tags: dict[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
     request: Request = field(default_factory=Request)
+
+    def __post_init__(self) -> None:
+        _as_tuples(self)
+
+    def noting(self, **reasons: Iterable[Reason]) -> "RunVerdict":
+        """The verdict with further reasons, by the name of their tuple."""
+        return replace(self, **{n: (*getattr(self, n), *more) for n, more in reasons.items()})
 
     @property
     def judged(self) -> list[TestResult]:
@@ -236,27 +303,6 @@ class RunVerdict:
         """How many tests have this outcome, fixtures not among them."""
         return sum(self.outcome(case) == verdict for case in self.judged)
 
-    def _slow_hosts(self) -> list[Reason]:
-        """What launches showed of hosts, where there are other hosts beside them."""
-        several = len({host for case in self.cases for host in case.hosts}) > 1
-        return [r for r in self.remarks if several and r.code in SLOW_HOSTS and r["launches"]]
-
-    @property
-    def slow_nodes(self) -> list[Reason]:
-        """The remarks that name a slow node, or nodes of which one is slow: by the times of many
-        launches, by its clock in a third of its launches, by what it did alone in all of them."""
-        named = [r for r in self.remarks if r.code == Code.SLOW_NODE and r["nodes"]]
-        for reason in self._slow_hosts():
-            share = 1 / 3 if reason.code == Code.SLOW_CLOCK else 1
-            if reason["launches"] >= max(LIMITS.slow_launches, share * reason["of"]):
-                named.append(reason)
-        return named
-
-    @property
-    def suspect_nodes(self) -> list[Reason]:
-        """The remarks that a node was slow in the only launch that can show it."""
-        return [r for r in self._slow_hosts() if r["launches"] < LIMITS.slow_launches > r["of"]]
-
     @property
     def exit_code(self) -> Exit:
         """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else SLOWER if
@@ -270,7 +316,8 @@ class RunVerdict:
         worse = [reason for reason in self.network if reason["drift"]]
         if complete and (self.slower or self.alarms or self.slow_nodes or worse):
             return Exit.SLOWER
-        doubts = self.suspects or self.suspect_nodes or self.network
+        doubts = self.outliers or self.suspect_nodes or self.network
+        doubts = doubts or (self.interconnect and self.interconnect.findings)
         return Exit.OK if complete and not doubts else Exit.NOT_MEASURED
 
     @classmethod
@@ -281,11 +328,13 @@ class RunVerdict:
             name: [Reason.read(reason) for reason in reasons.get(name) or [] if reason]
             for name in cls.REASONS
         }
+        network = kept.get("interconnect")
         names = ("tier", "system", "environ", "arguments", "command", "site", "is_local")
         asked = {name: kept[name] for name in names if kept.get(name)}
         return cls(
             cases=[TestResult.from_dict(case) for case in kept.get("cases") or []],
             **ruled,
+            interconnect=Interconnect.from_dict(network) if network else None,
             nights=kept.get("nights"),
             seconds=kept.get("seconds") or 0.0,
             session=kept.get("session") or "",

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bisection.core.verdicts import Verdict
-from bisection.runs.judge import judge
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.runs.reframe_log import load_report
+from bisection.runs.report import read
 from bisection.store.database import Store
 from bisection.store.sample_file import (
     SCHEMA,
@@ -50,23 +50,18 @@ def of_verdict(verdict: RunVerdict) -> Contents:
         "version": VERSION,
         "session": verdict.session,
         "start": verdict.started,
-        "tags": verdict.tags,
+        "tags": {**verdict.tags},
         "facts": _facts(verdict),
         "work": _work(verdict),
     }
     check_line(session, "session")
-    return session, lines_of(verdict)
-
-
-def lines_of(verdict: RunVerdict) -> list[Line]:
-    """The test cases of a run and the controls of its launches, as lines of a sample file."""
-    return [line for case in verdict.cases for line in _lines(case)]
+    return session, [line for case in verdict.cases for line in _lines(case)]
 
 
 def _lines(case: TestResult) -> Iterator[Line]:
     if not case.fixture:
         metrics = {m.name: [finite_or_none(m.value), m.unit, m.better] for m in case.metrics}
-        yield {**_place(case), "hosts": case.hosts, "metrics": metrics}
+        yield {**_place(case), "hosts": [*case.hosts], "metrics": metrics}
     elif case.verdict == Verdict.PASS:
         # Of a launch that was placed wrongly no time counts, that of the cores alone neither.
         yield from _controls(case)
@@ -80,7 +75,7 @@ def _controls(case: TestResult) -> Iterator[Line]:
             **_place(case),
             "check": case.kernel,
             "method": name,
-            "hosts": [case.slowest] if clock and case.slowest else case.hosts,
+            "hosts": [case.slowest] if clock and case.slowest else [*case.hosts],
             "control": True,
             "metrics": {"clock" if clock else "time": [finite_or_none(value), *metric]},
         }
@@ -149,7 +144,7 @@ def contents(path: Path | str) -> list[Contents]:
     try:
         report = load_report(source)
         if report is not None:
-            return [of_verdict(judge(report))]
+            return [of_verdict(read(report))]
     except BAD_REPORT as error:
         raise StoreError(f"{source}: {not_a_report(error)}") from None
     raise StoreError(f"there is no {source}")

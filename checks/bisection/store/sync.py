@@ -13,8 +13,8 @@ from urllib.parse import quote
 from bisection.core import paths
 from bisection.core.format import some
 from bisection.core.reasons import Code, Reason
-from bisection.runs.judge import judge
 from bisection.runs.model import RunVerdict
+from bisection.runs.report import read
 from bisection.sites.site import Defect
 from bisection.store.database import TIMEOUT, Store, Unreadable
 from bisection.store.sample_file import (
@@ -115,7 +115,7 @@ def recorded(path: Path | str, known: Collection[str] = ()) -> Iterator[Contents
                     query = "SELECT json_blob FROM sessions WHERE uuid = ?"
                     blob = database.execute(query, (name,)).fetchone()[0]
                     try:
-                        yield of_verdict(judge(json.loads(blob)))
+                        yield of_verdict(read(json.loads(blob)))
                     except BAD_REPORT as error:
                         text = f"{path}: session {name}: {not_a_report(error)}"
                         fault = fault or Unreadable(text)

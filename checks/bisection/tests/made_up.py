@@ -1,6 +1,7 @@
 """Made-up sessions, with known noise."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -91,3 +92,10 @@ def jobs(rng, count, per_session, between, within, ratio=1.0, first=0, **more):
         return [case(metrics={"time": value}, run=run) for run, value in enumerate(values)]
 
     return sessions(first, (night() for _ in range(count)), **more)
+
+
+def with_case(run, index, **fields):
+    """The run with other fields of one test."""
+    cases = [*run.cases]
+    cases[index] = replace(cases[index], **fields)
+    return replace(run, cases=cases)

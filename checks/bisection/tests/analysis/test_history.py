@@ -11,9 +11,11 @@ from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Change
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
+from bisection.judge import alarms
+from bisection.judge.alarms import alarms_of
 from bisection.report import events as happened
 from bisection.report.clauses import clause
-from bisection.report.events import alarms_of, banner
+from bisection.report.events import banner
 from bisection.report.text import history_text, next_steps
 from bisection.store.database import Session
 from bisection.store.marks import Mark
@@ -181,7 +183,7 @@ def test_a_metric_as_before_is_not_counted_with_its_kernel(tmp_path):
 def test_an_event_has_the_range_of_its_changes(tmp_path):
     stored = store(tmp_path / "store.db", partly_slower(1, after=20))
     events, _, _ = looked_at(stored)
-    assert happened.counts(events[0]) == {"transpose": (7, 10)}
+    assert alarms.counts(events[0]) == {"transpose": (7, 10)}
     middle, low, high = (int(text) for text in re.findall(r"(\d+)%", happened.size(events[0])))
     assert 9 <= low <= 13 <= middle <= 18 <= high <= 23
     (alarm,) = alarms_of(events)
@@ -192,7 +194,7 @@ def test_what_got_better_is_not_counted_as_worse(rng, tmp_path):
     logs = {f"m{row}": steps(rng, 1, 1.2 if row < 5 else 0.8, sigma=0.01) for row in range(10)}
     (event,), _, _ = looked_at(store(tmp_path / "store.db", nights(logs)))
     assert len(event.points) == 10
-    assert happened.counts(event) == {"transpose": (5, 10)}
+    assert alarms.counts(event) == {"transpose": (5, 10)}
     assert "5 metrics better" in happened.size(event)
 
 

@@ -10,8 +10,8 @@ from bisection.analysis.nodes import Vote, slow_nodes, votes_needed
 from bisection.analysis.retest import TURNS
 from bisection.analysis.rotation import sweep_of
 from bisection.core.verdicts import Verdict
+from bisection.judge import rule
 from bisection.kernels.results import slow_hosts
-from bisection.runs.judge import faulty_hosts
 from bisection.runs.model import RunVerdict, TestResult
 
 NAMES = [f"n{number:02}" for number in range(64)]
@@ -186,11 +186,11 @@ def test_each_node_alone_names_a_slow_one_in_one_night(noise, least, sets, told)
     for slow in named:
         for number in range(sets):
             rng = np.random.default_rng([slow, number])
-            night = RunVerdict(cases=[launch(rng, noise, slow or None)])
-            night.remarks = faulty_hosts(night.cases)
+            cases = [launch(rng, noise, slow or None)]
+            night = rule(RunVerdict(cases))
             if night.suspect_nodes:
-                night.cases += [launch(rng, noise, slow or None) for _ in range(TURNS)]
-                night.remarks = faulty_hosts(night.cases)
+                cases += [launch(rng, noise, slow or None) for _ in range(TURNS)]
+                night = rule(RunVerdict(cases))
             named[slow].append({reason["host"] for reason in night.slow_nodes})
     hits = sum(NAMES[0] in hosts for hosts in named[1])
     wrong = [sum(map(bool, named[0])), sum(bool(hosts - {NAMES[0]}) for hosts in named[1])]

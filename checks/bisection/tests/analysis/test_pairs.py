@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from made_up_network import World, write
 
-from bisection.analysis.network import blames, note, reason
+from bisection.analysis.network import blames, reason
 from bisection.analysis.pairs import RECORD, read
 from bisection.core.format import finite
 from bisection.core.reasons import Code
 from bisection.core.topology import parse
 from bisection.core.verdicts import Exit, Verdict
+from bisection.judge import rule
+from bisection.judge.evidence import Evidence, of_network
 from bisection.kernels.results import ResultError
 from bisection.runs.model import RunVerdict, TestResult
 
@@ -117,14 +119,18 @@ def test_other_results_are_refused(matrix, tmp_path):
 # ---- of runs ----
 
 
-def run_of(matrix, folder, **head):
+def run_of(matrix, folder, verdict=Verdict.PASS, **head):
     folder.mkdir()
     write(matrix, folder, "pairs", **head)
     place = ("cluster", "cpu", "system", "pairs", "nodes", "mpi", "")
-    launch = TestResult(*place, kernel="pairs", fixture=True, files=f"{folder}/pairs.*")
-    launch.verdict = Verdict.PASS
+    of_launch = {"kernel": "pairs", "fixture": True, "files": f"{folder}/pairs.*"}
+    launch = TestResult(*place, **of_launch, verdict=verdict)
     test = TestResult(*place[:-1], "thin", verdict=Verdict.PASS)
     return RunVerdict(cases=[launch, test])
+
+
+def judged(run):
+    return rule(run, of_network(Evidence(), None, run))
 
 
 def slow(night, factor):
@@ -135,9 +141,8 @@ def slow(night, factor):
 
 def test_a_bad_component_fails_its_run(matrix, tmp_path):
     clean, bad = run_of(matrix, tmp_path / "clean"), run_of(slow(0, 0.7), tmp_path / "bad")
-    for run in (clean, bad):
-        note(run)
-    assert (clean.exit_code, clean.failures, clean.troubles) == (Exit.OK, [], [])
+    clean, bad = map(judged, (clean, bad))
+    assert (clean.exit_code, clean.failures, clean.troubles) == (Exit.OK, (), ())
     assert bad.exit_code == Exit.FAILED
     (failure,) = bad.failures
     assert (failure.code, failure["part"], failure["names"]) == (
@@ -149,15 +154,13 @@ def test_a_bad_component_fails_its_run(matrix, tmp_path):
 
 
 def test_a_damaged_matrix_leaves_its_run_unmeasured(matrix, tmp_path):
-    run = run_of(matrix, tmp_path / "run", records=1)
-    note(run)
+    run = judged(run_of(matrix, tmp_path / "run", records=1))
     assert [trouble.code for trouble in run.troubles] == [Code.PAIRS_TRUNCATED]
     assert run.exit_code == Exit.NOT_MEASURED
 
 
 def test_a_launch_that_failed_is_not_judged(matrix, tmp_path):
-    run = run_of(matrix, tmp_path / "run", records=1)
-    run.cases[0].verdict = Verdict.FAIL
+    run = run_of(matrix, tmp_path / "run", Verdict.FAIL, records=1)
     assert blames(run) == ([], [])
 
 

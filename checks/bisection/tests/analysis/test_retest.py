@@ -3,16 +3,18 @@
 from dataclasses import replace
 
 import pytest
+from made_up import with_case
 
 from bisection.analysis.model import Row, Side
-from bisection.analysis.retest import plan, request, rule
+from bisection.analysis.retest import plan, request
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Verdict
+from bisection.judge import rule
+from bisection.judge.evidence import Evidence, Retest
 from bisection.report.clauses import clause
 from bisection.report.exports import nodecheck
 from bisection.report.model import Report, headline
 from bisection.report.run import counted
-from bisection.runs.judge import faulty_hosts, leave_out_preempted
 from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
 
 PLACE = ("lab", "cpu", "system")
@@ -28,15 +30,18 @@ def run(times, preempted=0.0, seconds=40.0, **more):
     """A run: a launch of the kernel `transpose` for each case, with p2p's time."""
     cases = []
     for case, time in times.items():
-        fixture = {"fixture": True, "kernel": "transpose", "verdict": Verdict.PASS}
-        launch = TestResult(*PLACE, "TransposeLaunch", case, "mpi", "", **fixture)
-        launch.seconds, launch.controls = seconds, {"serial": time}
+        passed = {"kernel": "transpose", "verdict": Verdict.PASS, "preempted": preempted}
+        took = {"fixture": True, "seconds": seconds, "controls": {"serial": time}}
+        launch = TestResult(*PLACE, "TransposeLaunch", case, "mpi", "", **passed, **took)
         metric = JudgedMetric("time", time, "s", None, None, "pass")
-        test = TestResult(*PLACE, "transpose", case, "mpi", "p2p", kernel="transpose")
-        test.verdict, test.metrics = Verdict.PASS, [metric]
-        test.preempted = launch.preempted = preempted
+        test = TestResult(*PLACE, "transpose", case, "mpi", "p2p", **passed, metrics=[metric])
         cases += [launch, test]
     return RunVerdict(cases=cases, **more)
+
+
+def after(verdict, agenda, again=None):
+    """The verdict after a retest."""
+    return rule(verdict, Evidence(retest=Retest(agenda, again and rule(again))))
 
 
 ROWS = [row("a", 9e-3), row("b", 3e-3), row("c", 2e-3)]
@@ -62,13 +67,11 @@ def test_a_failed_or_stopped_run_is_not_retested():
 
 def outside(value=1.3, code=Code.OUT_OF_BOUNDS, **more):
     """A run of two launches, of which p2p failed in the first."""
-    verdict = run({"a": 1e-3, "b": 1e-3}, **more)
-    test = verdict.cases[1]
-    test.name, test.hash, test.verdict = "transpose %p2p", "abc", Verdict.FAIL
     metric = ["ratio", value, "ratio", 0.5, 1.2]
-    test.metrics = [JudgedMetric(*metric, "fail")]
-    test.reason = Reason.of(code, metrics=[metric])
-    return verdict
+    failed = {"verdict": Verdict.FAIL, "reason": Reason.of(code, metrics=[metric])}
+    failed["metrics"] = [JudgedMetric(*metric, "fail")]
+    verdict = run({"a": 1e-3, "b": 1e-3}, **more)
+    return with_case(verdict, 1, name="transpose %p2p", hash="abc", **failed)
 
 
 def test_what_is_outside_its_bounds_is_measured_again_first():
@@ -82,25 +85,18 @@ def test_what_is_outside_its_bounds_is_measured_again_first():
 
 @pytest.mark.parametrize("code", [Code.NOT_VERIFIED, Code.TIMEOUT])
 def test_a_bound_beside_another_failure_is_not_measured_again(code):
-    verdict = outside()
-    verdict.cases[3].verdict, verdict.cases[3].reason = Verdict.FAIL, Reason.of(code)
+    verdict = with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason.of(code))
     assert plan([], verdict, 900).chosen == []
 
 
 def turns(*values, hosts=(), **more):
     """A retest of outside(): p2p's ratio in each turn."""
-    verdict = RunVerdict(**more)
-    for turn, value in enumerate(values):
-        for case in outside(value).cases:
-            case.run, case.hosts = turn, list(hosts[turn] if hosts else ["n1"])
-            verdict.cases.append(case)
-    return verdict
-
-
-def lost():
-    verdict = outside(preempted=0.5)
-    leave_out_preempted(verdict.cases)
-    return verdict
+    cases = [
+        replace(case, run=turn, hosts=hosts[turn] if hosts else ["n1"])
+        for turn, value in enumerate(values)
+        for case in outside(value).cases
+    ]
+    return RunVerdict(cases, **more)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +105,14 @@ def lost():
         (turns(1.4, 1.5), "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.45"),
         (turns(1.4, 1.1), "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.24"),
         (turns(1.4), "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.40"),
-        (lost(), "0.50..1.20; other processes had the cores of the retest"),
+        (outside(preempted=0.5), "0.50..1.20; other processes had the cores of the retest"),
         (RunVerdict(), "ratio is 1.30, allowed is 0.50..1.20"),
         (None, "ratio is 1.30, allowed is 0.50..1.20"),
     ],
 )
 def test_what_is_outside_its_bounds_again_or_not_measured_again_fails(again, says):
     verdict = outside()
-    rule(verdict, plan([], verdict, 900), again)
+    verdict = after(verdict, plan([], verdict, 900), again)
     assert verdict.exit_code == Exit.FAILED
     assert clause(verdict.cases[1].reason).endswith(says)
 
@@ -124,7 +120,7 @@ def test_what_is_outside_its_bounds_again_or_not_measured_again_fails(again, say
 @pytest.mark.parametrize("again", [turns(1.0, 1.1), turns(1.25, 1.1), turns(1.1, 1.25)])
 def test_what_is_within_its_bounds_again_passes_with_a_remark(again):
     verdict = outside()
-    rule(verdict, plan([], verdict, 900), again)
+    verdict = after(verdict, plan([], verdict, 900), again)
     assert (verdict.exit_code, verdict.cases[1].reason) == (Exit.OK, None)
     said = clause(verdict.cases[1].remark)
     assert said.startswith("ratio is 1.30, allowed is 0.50..1.20, in the retest 1.")
@@ -132,19 +128,22 @@ def test_what_is_within_its_bounds_again_passes_with_a_remark(again):
 
 
 def test_a_wrong_answer_of_a_retest_for_bounds_fails():
-    verdict, again = outside(), outside(code=Code.NOT_VERIFIED)
-    again.cases[1].metrics = []
-    rule(verdict, plan([], verdict, 900), again)
+    verdict, again = outside(), with_case(outside(code=Code.NOT_VERIFIED), 1, metrics=[])
+    verdict = after(verdict, plan([], verdict, 900), again)
     assert (verdict.exit_code, len(verdict.failures)) == (Exit.FAILED, 1)
 
 
 def test_what_is_bound_to_the_nodes_of_the_run_is_said_with_their_names():
     verdict = outside()
-    rule(verdict, plan([], verdict, 900), turns(1.4, 0.9, hosts=[["n1", "n2"], ["n3", "n4"]]))
+    verdict = after(
+        verdict, plan([], verdict, 900), turns(1.4, 0.9, hosts=[["n1", "n2"], ["n3", "n4"]])
+    )
     assert verdict.exit_code == Exit.FAILED
     assert clause(verdict.cases[1].reason).endswith("; on n1, n2, and not on others")
     verdict = outside()
-    rule(verdict, plan([], verdict, 900), turns(0.9, 1.4, hosts=[["n1", "n2"], ["n3", "n4"]]))
+    verdict = after(
+        verdict, plan([], verdict, 900), turns(0.9, 1.4, hosts=[["n1", "n2"], ["n3", "n4"]])
+    )
     assert verdict.exit_code == Exit.OK
 
 
@@ -160,14 +159,14 @@ def test_a_control_is_measured_between_and_times_are_taken_by_it():
     assert agenda.seconds == 10 + 2 * 80
     assert plan([row("a", 1.5e-3)], first, 169).control is None
     assert "--name=^transpose%.*layout=mpi%launch.case=c$" in request(agenda, first).arguments
-    rule(first, agenda, controlled([1.5e-3, 1.5e-3]))  # everything is slower now: not a as before
-    assert (first.slower, first.exit_code) == ([], Exit.OK)
-    assert [reason.code for reason in first.remarks] == [Code.DID_NOT_REPEAT, Code.RETEST_SLOWER]
+    # Everything is slower now: not a as before.
+    alike = after(first, agenda, controlled([1.5e-3, 1.5e-3]))
+    assert (alike.slower, alike.exit_code) == ((), Exit.OK)
+    assert [reason.code for reason in alike.remarks] == [Code.DID_NOT_REPEAT, Code.RETEST_SLOWER]
     assert "transpose c mpi, which had not looked changed, took 1.50 times as long" in clause(
-        first.remarks[1]
+        alike.remarks[1]
     )
-    rule(first, agenda, controlled([2.5e-3, 1.5e-3]))
-    assert len(first.slower) == 1
+    assert len(after(first, agenda, controlled([2.5e-3, 1.5e-3])).slower) == 1
 
 
 def test_the_second_turn_is_on_other_nodes_where_there_are():
@@ -187,15 +186,14 @@ def test_what_reframe_is_asked_for():
 
 
 def test_a_control_is_measured_again_by_the_tests_of_its_launch():
-    verdict = run(TIMES)
-    for case in verdict.cases:
-        case.kernel = "patterns"
+    cases = [replace(case, kernel="patterns") for case in run(TIMES).cases]
+    verdict = RunVerdict(cases)
     agenda = plan([row("a", 9e-3, "serial", "patterns")], verdict, 900)
     assert request(agenda, verdict).arguments[0] == "--name=^transpose%.*layout=mpi%launch.case=a$"
 
 
 @pytest.mark.parametrize(
-    ("again", "slower", "suspects", "remarks", "code"),
+    ("again", "slower", "outliers", "remarks", "code"),
     [
         (run({"a": 8e-3}), 1, 0, 0, Exit.SLOWER),
         (run({"a": 1.3e-3}), 1, 0, 0, Exit.SLOWER),
@@ -205,11 +203,11 @@ def test_a_control_is_measured_again_by_the_tests_of_its_launch():
         (None, 0, 1, 0, Exit.NOT_MEASURED),
     ],
 )
-def test_what_the_retest_says(again, slower, suspects, remarks, code):
+def test_what_the_retest_says(again, slower, outliers, remarks, code):
     verdict = run(TIMES)
-    rule(verdict, plan(ROWS[:1], verdict, 900), again)
-    assert [len(verdict.slower), len(verdict.suspects), len(verdict.remarks)] == [
-        *(slower, suspects, remarks)
+    verdict = after(verdict, plan(ROWS[:1], verdict, 900), again)
+    assert [len(verdict.slower), len(verdict.outliers), len(verdict.remarks)] == [
+        *(slower, outliers, remarks)
     ]
     assert verdict.exit_code == code
 
@@ -221,28 +219,27 @@ def test_what_a_launch_shares_counts_those_that_were_outside_alone(again, slower
     for each in rows:
         each.shared, each.shared_limit = 4, 1.1e-3
     verdict, second = run(TIMES), run({"a": again})
-    second.cases += [replace(second.cases[1], method=f"m{number}") for number in range(4)]
-    rule(verdict, plan(rows, verdict, 900), second)
-    assert len(verdict.slower) == slower
+    more = [replace(second.cases[1], method=f"m{number}") for number in range(4)]
+    second = replace(second, cases=[*second.cases, *more])
+    assert len(after(verdict, plan(rows, verdict, 900), second).slower) == slower
 
 
 def test_a_rate_is_slower_where_it_is_lower():
     rate = row("a", 1e-4, better="higher", limit=9e-4)
     verdict = run({"a": 1e-4})
-    rule(verdict, plan([rate], verdict, 900), run({"a": 2e-4}))
-    assert verdict.slower[0]["factor"] == pytest.approx(10)
-    rule(verdict, plan([rate], verdict, 900), run({"a": 1e-3}))
-    assert not verdict.slower
+    agenda = plan([rate], verdict, 900)
+    (slower,) = after(verdict, agenda, run({"a": 2e-4})).slower
+    assert slower["factor"] == pytest.approx(10)
+    assert not after(verdict, agenda, run({"a": 1e-3})).slower
 
 
 def test_what_does_not_fit_the_budget_stays_suspect_beside_what_is_sure():
-    verdict = run(TIMES)
-    rule(verdict, plan(ROWS, verdict, 100), run({"a": 9e-3}))
+    agenda = plan(ROWS, run(TIMES), 100)
+    verdict = after(run(TIMES), agenda, run({"a": 9e-3}))
     assert [reason["case"] for reason in verdict.slower] == ["a"]
-    assert [reason["case"] for reason in verdict.suspects] == ["b", "c"]
+    assert [reason["case"] for reason in verdict.outliers] == ["b", "c"]
     assert verdict.exit_code == Exit.SLOWER
-    rule(verdict, plan(ROWS, verdict, 100), run({"a": 1e-3}))
-    assert verdict.exit_code == Exit.NOT_MEASURED
+    assert after(run(TIMES), agenda, run({"a": 1e-3})).exit_code == Exit.NOT_MEASURED
 
 
 def test_failed_and_not_measured_take_precedence():
@@ -254,10 +251,9 @@ def test_failed_and_not_measured_take_precedence():
 
 
 def test_a_wrong_answer_of_the_retest_fails():
-    verdict, again = run(TIMES), run({"a": 9e-3})
-    again.cases[1].verdict, again.cases[1].reason = Verdict.FAIL, Reason.of(Code.NOT_VERIFIED)
-    rule(verdict, plan(ROWS, verdict, 900), again)
-    assert verdict.exit_code == Exit.FAILED
+    wrong = {"verdict": Verdict.FAIL, "reason": Reason.of(Code.NOT_VERIFIED)}
+    verdict, again = run(TIMES), with_case(run({"a": 9e-3}), 1, **wrong)
+    assert after(verdict, plan(ROWS, verdict, 900), again).exit_code == Exit.FAILED
 
 
 SLOW = Reason.of(Code.SLOW_MEMORY, host="n2", rate=9e9, median=12e9, cores=1)
@@ -266,15 +262,12 @@ SLOW = Reason.of(Code.SLOW_MEMORY, host="n2", rate=9e9, median=12e9, cores=1)
 def noise(*faults, hosts=("n1", "n2")):
     """A run of the kernel noise with these faults of hosts, between others."""
     first_run = run({"a": 1e-3})
+    shared = {"case": "nodes", "kernel": "noise", "controls": {"clock": 3.0}, "hosts": hosts}
     launch, test = (
-        replace(case, case="nodes", kernel="noise", check=check, controls={"clock": 3.0})
+        replace(case, check=check, **shared)
         for case, check in zip(first_run.cases, ("NoiseLaunch", "network_noise"), strict=True)
     )
-    launch.hosts = test.hosts = list(hosts)
-    launch.host_faults = list(faults)
-    verdict = RunVerdict(cases=[*first_run.cases, launch, test])
-    verdict.remarks = faulty_hosts(verdict.cases)
-    return verdict
+    return RunVerdict(cases=[*first_run.cases, replace(launch, host_faults=faults), test])
 
 
 @pytest.mark.parametrize(
@@ -289,13 +282,14 @@ def noise(*faults, hosts=("n1", "n2")):
     ],
 )
 def test_a_node_is_slow_if_it_is_so_again(again, code, says):
-    verdict = noise(SLOW)
-    agenda = plan([], verdict, 900.0 if again else 0.0)
+    agenda = plan([], rule(noise(SLOW)), 900.0 if again else 0.0)
+    verdict = rule(noise(SLOW))
     assert [launch[0] for launch in agenda.chosen] == ["noise"] * bool(again)
     if again:
         names = [argument for argument in request(agenda, verdict).arguments if "noise" in argument]
         assert len(names) == 1
-        rule(verdict, agenda, RunVerdict(cases=[case for repeat in again for case in repeat.cases]))
+        second = RunVerdict(cases=[case for repeat in again for case in repeat.cases])
+        verdict = after(noise(SLOW), agenda, second)
     assert verdict.exit_code == code
     assert says in counted(verdict)
     assert ("slow" in counted(verdict)) == bool(says)
@@ -308,6 +302,6 @@ def test_a_node_is_slow_if_it_is_so_again(again, code, says):
 
 
 def test_a_machine_of_one_node_has_no_slow_one():
-    verdict = noise(SLOW, SLOW, hosts=["n2"])
-    assert (verdict.slow_nodes, verdict.suspect_nodes) == ([], [])
+    verdict = rule(noise(SLOW, SLOW, hosts=["n2"]))
+    assert (verdict.slow_nodes, verdict.suspect_nodes) == ((), ())
     assert verdict.exit_code == Exit.OK

@@ -133,7 +133,8 @@ def test_prometheus_of_a_first_night_has_values_with_their_bounds_in_base_units(
     metrics = {"rate": (2.5, "atom-steps/s"), "volume": (8.0, "B"), "clock": (3.5, "GHz")}
     metrics |= {"exchange_share": (0.2, "share")}
     judged = case(seconds=0.25, metrics=metrics)
-    judged.metrics[0] = replace(judged.metrics[0], low=0.1, high=0.5, reference=0.2)
+    time = replace(judged.metrics[0], low=0.1, high=0.5, reference=0.2)
+    judged = replace(judged, metrics=[time, *judged.metrics[1:]])
     again = case(seconds=0.35, run=1)
     samples = families(exports.prometheus(only(run=ran(judged, again), of_run=True)))
     assert samples["bisection_exit_code"][0][1] == 0
@@ -188,7 +189,7 @@ def test_alarms_and_what_is_slower_have_gauges():
         point.verdict = Verdict.REGRESSED if point.ratio > 1 else Verdict.IMPROVED
     place = {"system": "localhost", "partition": "default"}
     slower = [Reason.of(Code.SLOWER, **place, check="transpose")] * 2
-    run = ran(case(), slower=slower, suspects=[Reason.of(Code.SUSPECT, **place, check="md")])
+    run = ran(case(), slower=slower, outliers=[Reason.of(Code.SUSPECT, **place, check="md")])
     report = only(run=run, history=[event(*points)], of_run=True)
     samples = families(exports.prometheus(report))
     about = {**place, "environ": "system", "session": "feedbeef"}

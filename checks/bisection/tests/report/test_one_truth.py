@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,13 +11,14 @@ from made_up import session, store
 from made_up_network import World
 from reports import case, failure, said
 
-from bisection.analysis import interconnect as network
-from bisection.analysis import network as pairs
 from bisection.analysis.blame import BadComponent, Blame, Symptom
 from bisection.analysis.compare import compare
-from bisection.analysis.interconnect import Finding, Interconnect
-from bisection.core.reasons import Code, Reason
-from bisection.core.verdicts import Exit, Grade, Verdict
+from bisection.analysis.impact import Impact, Ratio
+from bisection.analysis.suspicions import Part
+from bisection.commands import run as command
+from bisection.core.verdicts import Exit, Verdict
+from bisection.judge import alarms, evidence, network, rule
+from bisection.judge.evidence import Evidence
 from bisection.report import exports, gather, model
 from bisection.report import run as run_report
 from bisection.runs.model import Request, RunVerdict
@@ -46,8 +48,11 @@ def report_on(tmp_path, contents, run=None, of_run=False, **options):
     with store(tmp_path / "store.db", contents) as filled:
         after = select("latest", filled)
         before = select("earlier:20", filled, after)
-        comparison = compare(filled, before, after, **options)
-        return gather.gather(filled, after, comparison, run, of_run)
+        known = Evidence(comparison=compare(filled, before, after, **options))
+        known = evidence.of_history(known, filled, after, run if of_run else None)
+        if run and of_run:
+            run = alarms.rule(run, known)
+        return gather.gather(filled, after, run, known, of_run)
 
 
 def forms(report):
@@ -120,6 +125,7 @@ def test_a_run_whose_history_has_an_alarm_is_slower_in_every_form(tmp_path):
     run = RunVerdict(cases=[case(method=f"m{i}", partition="lab:cpu") for i in range(METRICS)])
     assert run.exit_code == Exit.OK
     report = report_on(tmp_path, worse_since_night_20(), run, of_run=True)
+    run = report.run
     assert check_one_truth(report) == Exit.SLOWER == run.exit_code
     words = "10 metrics worse since"
     assert words in model.headline(report)[1]
@@ -130,21 +136,16 @@ def test_a_run_whose_history_has_an_alarm_is_slower_in_every_form(tmp_path):
     assert (kept.exit_code, kept.alarms) == (Exit.SLOWER, run.alarms)
 
 
-IMPACT = {"place": "apart", "victim": "alltoallv", "aggressor": "incast"}
-SLOW = {"part": "node", "names": ["n5"], "beyond": False, "serves": [], "confirmed": True}
-SLOW["symptoms"] = [{"kind": "latency", "way": "", "factor": 1.3, "z": 9.0, "again": None}]
+def impact(mean):
+    """What alltoallv suffers under incast."""
+    ratio = Ratio(mean, mean - 0.1, mean + 0.1)
+    return Impact("apart", "alltoallv", "incast", 10, ratio, ratio, 0.9, None)
 
 
-@pytest.mark.parametrize(
-    ("grade", "reason", "code"),
-    [
-        (Grade.NO_GO, Reason.of(Code.CONGESTED, **IMPACT, mean=[2.5, 2.4, 2.6]), Exit.FAILED),
-        (Grade.LOOK, Reason.of(Code.CONGESTED, **IMPACT, mean=[1.5, 1.4, 1.6]), Exit.NOT_MEASURED),
-    ],
-)
-def test_a_network_that_is_not_go_is_no_exit_0(tmp_path, grade, reason, code):
+@pytest.mark.parametrize(("mean", "code"), [(2.5, Exit.FAILED), (1.5, Exit.NOT_MEASURED)])
+def test_a_network_that_is_not_go_is_no_exit_0(tmp_path, mean, code):
     run = RunVerdict(cases=[case()], request=Request(tier="triage"))
-    network.note(run, Interconnect([Finding(grade, reason)]))
+    run = rule(run, Evidence(impacts=(impact(mean),)))
     assert run.exit_code == code
     assert check_one_truth(report_on(tmp_path, nights(), run, of_run=True)) == code
     assert Exit(run_report.as_json(run)["exit_code"]) == code
@@ -152,34 +153,30 @@ def test_a_network_that_is_not_go_is_no_exit_0(tmp_path, grade, reason, code):
 
 
 @pytest.mark.parametrize(
-    ("blame", "code"),
+    ("part", "code"),
     [
-        ({"bad": [SLOW]}, Exit.FAILED),
-        ({"worse": [SLOW]}, Exit.SLOWER),
-        ({"suspects": [SLOW]}, Exit.NOT_MEASURED),
+        ("bad", Exit.FAILED),
+        ("worse", Exit.SLOWER),
+        ("suspects", Exit.NOT_MEASURED),
     ],
 )
-def test_a_slow_link_is_no_exit_0(tmp_path, monkeypatch, blame, code):
+def test_a_slow_link_is_no_exit_0(tmp_path, part, code):
     """Confirmed, worse than in all earlier nights in two, or not measured again."""
-    parts = {
-        name: [BadComponent(**{**part, "symptoms": [Symptom(**part["symptoms"][0])]})]
-        for name, (part,) in blame.items()
-    }
-    judged = Blame(World(8, 8, 1).matrix(), **parts)
-    monkeypatch.setattr(pairs, "blames", lambda *_: ([judged], []))
-    run = RunVerdict(cases=[case()], request=Request(tier="nightly"))
-    pairs.note(run)
+    slow = BadComponent(Part.NODE, ["n5"], [Symptom("latency", "", 1.3, 9.0)])
+    known = Evidence(blames=(Blame(World(8, 8, 1).matrix(), **{part: [slow]}),))
+    run = rule(RunVerdict(cases=[case()], request=Request(tier="nightly")), known)
     assert run.exit_code == code
     assert check_one_truth(report_on(tmp_path, nights(), run, of_run=True)) == code
-    run.request.tier = "triage"  # whose verdict on the network adds nothing to that
-    network.note(run, network.judge(run, [judged], None))
-    assert run.exit_code == code
+    # The tier whose verdict on the network adds nothing to that:
+    triage = network.rule(replace(run, request=Request(tier="triage")), known)
+    assert triage.exit_code == code
 
 
 def test_pairs_of_a_run_that_is_not_stored_are_judged_too(tmp_path):
     run = RunVerdict(cases=[case()], session="")
     with store(tmp_path / "store.db") as empty:
-        assert gather.pairs_of(empty, run) == gather.pairs_of(None, run) == []
+        known = [evidence.of_network(Evidence(), home, run) for home in (empty, None)]
+    assert [beside.blames for beside in known] == [(), ()]
 
 
 def test_below_the_expected_ratio_fails(tmp_path):
@@ -201,13 +198,21 @@ def test_a_history_that_cannot_be_judged_does_not_lose_the_verdict(tmp_path, mon
     def fails(*_):
         raise ZeroDivisionError("of 8 nights")
 
-    monkeypatch.setattr(gather, "histories", fails)
+    monkeypatch.setattr(evidence, "histories", fails)
     with store(tmp_path / "store.db", nights()) as filled:
         now = select("latest", filled)
         run = RunVerdict(cases=[case()], session=now[0].uuid)
-        assert gather.report_on_run(filled, run, None) is None
+        night = command.Night(run, tmp_path, tmp_path)
+        assert command.report_on(night, filled) is None
     assert "ZeroDivisionError: of 8 nights" in capsys.readouterr().err
-    assert [str(trouble.values["error"]) for trouble in run.troubles] == [
+    assert [str(trouble.values["error"]) for trouble in night.verdict.troubles] == [
         "no report: ZeroDivisionError('of 8 nights')"
     ]
+    assert night.verdict.exit_code == Exit.NOT_MEASURED
+
+
+def test_a_ruling_that_fails_does_not_lose_the_verdict(capsys):
+    run = rule(RunVerdict(cases=[case()]), Evidence(events=[None]))
+    assert "AttributeError" in capsys.readouterr().err
+    assert str(run.troubles[0]["error"]).startswith("alarms not judged: AttributeError(")
     assert run.exit_code == Exit.NOT_MEASURED

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from made_up import with_case
+
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.report import run as run_report
@@ -53,12 +55,13 @@ def nightly():
     return RunVerdict(cases=cases, seconds=420.0)
 
 
-def slow(case):
-    """The test, outside its bounds."""
-    case.metrics[1] = JudgedMetric("ratio_alltoallv", 2.5, "ratio", 0.5, 1.5, "fail")
-    case.verdict = Verdict.FAIL
-    failed = [["ratio_alltoallv", 2.5, "ratio", 0.5, 1.5]]
-    case.reason, case.files = Reason.of(Code.OUT_OF_BOUNDS, metrics=failed), "results/kernels/x*"
+def slow(verdict, index):
+    """The run with a test outside its bounds."""
+    failed = ["ratio_alltoallv", 2.5, "ratio", 0.5, 1.5]
+    metrics = [verdict.cases[index].metrics[0], JudgedMetric(*failed, "fail")]
+    reason = Reason.of(Code.OUT_OF_BOUNDS, metrics=[failed])
+    fields = {"metrics": metrics, "reason": reason, "files": "results/kernels/x*"}
+    return with_case(verdict, index, verdict=Verdict.FAIL, **fields)
 
 
 def test_a_good_night_fits_a_mail():
@@ -76,9 +79,7 @@ def test_a_good_night_fits_a_mail():
 
 
 def test_failures_come_first_with_cause_and_rerun_command():
-    verdict = nightly()
-    slow(verdict.cases[3])
-    lines = run_report.text(verdict)
+    lines = run_report.text(slow(nightly(), 3))
     assert lines[0].startswith("FAIL: 344 of 345 checks passed, 1 failed")
     assert lines[1] == "FAIL: transpose cnt40 mpi (system)"
     assert "gather-scatter3: ratio_alltoallv is 2.50, allowed is 0.50..1.50" in lines[2]
@@ -90,11 +91,9 @@ def test_failures_come_first_with_cause_and_rerun_command():
 
 
 def test_failures_come_before_what_was_not_measured():
-    verdict = nightly()
-    verdict.cases[0].verdict = Verdict.NOT_MEASURED
     preempted = {"metrics": [["ratio_serial", 9.0, "ratio", 0.5, 1.5]], "preempted": 0.5}
-    verdict.cases[0].reason = Reason.of(Code.OUT_OF_BOUNDS, **preempted)
-    slow(verdict.cases[-1])
+    reason = Reason.of(Code.OUT_OF_BOUNDS, **preempted)
+    verdict = with_case(slow(nightly(), -1), 0, verdict=Verdict.NOT_MEASURED, reason=reason)
     lines = run_report.text(verdict)
     assert lines[1] == "FAIL: network sweep node2 (system)"
     assert next(line for line in lines[2:] if not line.startswith(" ")).startswith("not measured: ")
@@ -103,11 +102,11 @@ def test_failures_come_before_what_was_not_measured():
 
 
 def test_tests_that_did_not_run_are_counted_with_their_kernel():
-    verdict = nightly()
-    for case in verdict.cases:
-        if case.layout == "node2":
-            case.kernel, case.verdict, case.metrics = "", Verdict.NOT_APPLICABLE, []
-    lines = run_report.text(verdict)
+    absent = {"kernel": "", "verdict": Verdict.NOT_APPLICABLE, "metrics": []}
+    cases = [
+        replace(case, **absent) if case.layout == "node2" else case for case in nightly().cases
+    ]
+    lines = run_report.text(RunVerdict(cases))
     assert sum(line.startswith("  transpose ") for line in lines) == 5
     assert "20/20" in next(line for line in lines if line.startswith("  transpose "))
 
@@ -122,12 +121,13 @@ def test_verbose_has_every_test():
 def test_a_collapsed_row_shows_the_range_of_what_it_stands_for():
     night = nightly()
     launch = [c for c in night.cases if (c.kernel, c.case, c.layout) == ("md", "sic", "mpi")]
+    run = RunVerdict(launch)
     for index, case in enumerate(launch):
-        case.verdict = Verdict.NOT_MEASURED
-        case.metrics[1] = JudgedMetric(
-            "ratio_alltoallv", 2.5 + 2 * index, "ratio", 0.5, 1.5, "fail"
-        )
-    lines = run_report.table(RunVerdict(cases=launch))
+        value = 2.5 + 2 * index
+        ratio = JudgedMetric("ratio_alltoallv", value, "ratio", 0.5, 1.5, "fail")
+        metrics = [case.metrics[0], ratio]
+        run = with_case(run, index, verdict=Verdict.NOT_MEASURED, metrics=metrics)
+    lines = run_report.table(run)
     (row,) = (line for line in lines if "(3 methods)" in line)
     assert "137 us..144 us" in row
     assert "2.50..6.50!(0.50..1.50)" in row
@@ -136,9 +136,9 @@ def test_a_collapsed_row_shows_the_range_of_what_it_stands_for():
 
 
 def test_several_runs_of_a_test_are_a_row_with_their_range():
-    runs = [replace(case, run=run) for run in range(3) for case in nightly().cases[:1]]
-    for run, case in enumerate(runs):
-        case.metrics = [JudgedMetric("time", (run + 1) * 1e-3, "s", None, None, "pass")]
+    times = [JudgedMetric("time", n * 1e-3, "s", None, None, "pass") for n in (1, 2, 3)]
+    case = nightly().cases[0]
+    runs = [replace(case, run=run, metrics=[time]) for run, time in enumerate(times)]
     (row,) = run_report.table(RunVerdict(cases=runs))[2:]
     assert "1 ms..3 ms" in row
     assert row.endswith("pass x3")
@@ -147,16 +147,17 @@ def test_several_runs_of_a_test_are_a_row_with_their_range():
 def test_a_night_without_references_says_so():
     verdict = replace(nightly(), nights=1)
     assert "Nothing was judged" not in run_report.sentence(verdict)  # ratios are
-    for case in verdict.cases:
-        case.metrics = [replace(metric, low=None, high=None) for metric in case.metrics]
+    for index, case in enumerate(verdict.cases):
+        bare = [replace(metric, low=None, high=None) for metric in case.metrics]
+        verdict = with_case(verdict, index, metrics=bare)
     says = "Nothing was judged: lab:cpu has no references ({}; propose after 10)"
     assert run_report.text(verdict)[1].strip() == says.format("1 night")
-    verdict.nights = 5
-    verdict.cases += [replace(verdict.cases[0], partition="fat")]
+    fat = replace(verdict.cases[0], partition="fat")
+    verdict = replace(verdict, nights=5, cases=[*verdict.cases, fat])
     says = says.replace("cpu has", "cpu, lab:fat have")
     assert run_report.sentence(verdict).endswith(says.format("5 nights"))
-    verdict.nights = 6
-    assert "Times are judged by 5 earlier nights" in run_report.sentence(verdict)
+    says = run_report.sentence(replace(verdict, nights=6))
+    assert "Times are judged by 5 earlier nights" in says
 
 
 def test_colours_of_a_compiler_do_not_reach_the_terminal():

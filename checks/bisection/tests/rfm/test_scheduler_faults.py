@@ -18,7 +18,7 @@ from bisection.report.clauses import clause
 from bisection.rfm import scheduler_faults
 from bisection.rfm.scheduler_faults import record_of
 from bisection.runs import reframe_log
-from bisection.runs.judge import judge
+from bisection.runs.report import read
 from bisection.store import sample_file
 
 COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
@@ -401,7 +401,7 @@ def test_reframe_that_was_killed():
     listing = (
         "- transpose %method=p2p %launch.layout=mpi %launch.case=cnt40 /bb333c43 @a:b+system\n"
     )
-    verdict = judge(None, log, lambda: listing)
+    verdict = read(None, log, lambda: listing)
     assert verdict.exit_code == 3
     (case,) = verdict.cases
     assert (case.method, case.layout, case.case) == ("p2p", "mpi", "cnt40")

@@ -3,10 +3,12 @@
 import pytest
 
 from bisection.core.reasons import Code, Reason
+from bisection.judge import rule
+from bisection.judge.hosts import faulty_hosts
 from bisection.report.clauses import clause
-from bisection.runs.judge import faulty_hosts, judge
 from bisection.runs.model import JudgedMetric, TestResult
 from bisection.runs.reframe_log import troubles
+from bisection.runs.report import read
 
 
 def entry(name="transpose %method=p2p", result="pass", **more):
@@ -32,6 +34,10 @@ def entry(name="transpose %method=p2p", result="pass", **more):
 def report(*entries):
     info = {"uuid": "u", "time_elapsed": 1.0}
     return {"session_info": info, "runs": [{"testcases": list(entries)}]}
+
+
+def judge(report):
+    return rule(read(report))
 
 
 def launch(result, **more):
@@ -135,16 +141,14 @@ def test_distance_is_0_in_the_middle_and_1_on_a_bound():
 def test_losses_of_a_host_are_a_fault_if_half_of_the_launches_that_show_them_do(
     code, launches, remarks
 ):
-    def launch(*hosts, kernel="transpose"):
+    def launch(*hosts, kernel="transpose", faults=()):
         place = ("lab", "all", "system", kernel, "sic", "mpi", "")
-        case = TestResult(*place, kernel=kernel, fixture=True, hosts=list(hosts))
-        case.controls = {"clock": 3.0}
-        return case
+        measured = {"controls": {"clock": 3.0}, "host_faults": faults}
+        return TestResult(*place, kernel=kernel, fixture=True, hosts=hosts, **measured)
 
-    wide = [launch("n1", "n2", "n3") for _ in range(4)]
-    for case in wide[:launches]:
-        values = {"fraction": 0.02, "adapter": "hsn0", "errors": [["crc", 3]]}
-        case.host_faults = [Reason.of(code, host="n1", **values)]
+    values = {"fraction": 0.02, "adapter": "hsn0", "errors": [["crc", 3]]}
+    faulty = [Reason.of(code, host="n1", **values)]
+    wide = [launch("n1", "n2", "n3", faults=faulty * (n < launches)) for n in range(4)]
     others = [launch("n1", "n2") for _ in range(6)] + [launch("n1", "n2", "n3", kernel="noise")]
     named = faulty_hosts([*wide, *others])
     assert [(remark["launches"], remark["of"]) for remark in named] == remarks

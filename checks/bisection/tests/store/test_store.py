@@ -16,7 +16,7 @@ from bisection import cli
 from bisection.core import paths
 from bisection.report.clauses import clause
 from bisection.runs.command import TAG
-from bisection.runs.judge import judge
+from bisection.runs.report import read
 from bisection.store import sample_file, sources, sync
 from bisection.store.database import BrokenStore, Store, Unreadable
 
@@ -222,7 +222,7 @@ def test_reframes_sessions_are_taken_over(tmp_path):
 def test_controls_and_facts_of_a_launch(tmp_path):
     launch = report(fixture=True, controls={"serial": 2e-4, "clock": 2.9}, perfvalues=None,
                     facts={"MPI": "x"}, lock="aa", method="", slowest="n7")  # fmt: skip
-    about, cases = sources.of_verdict(judge(launch))
+    about, cases = sources.of_verdict(read(launch))
     assert about["facts"] == {"MPI": "x", "clock": "2.9 GHz", "lock": "aa", "nodes": "n1"}
     assert {(c["method"], *c["metrics"]) for c in cases} == {("serial", "time"), ("clock", "clock")}
     assert all(c["control"] for c in cases)
@@ -232,7 +232,7 @@ def test_controls_and_facts_of_a_launch(tmp_path):
 def test_controls_of_a_launch_that_was_placed_wrongly_do_not_count():
     launch = report(fixture=True, controls={"clock": 2.9}, perfvalues=None, method="",
                     result="fail", fail_phase="sanity", fail_reason="INVALID")  # fmt: skip
-    assert sources.of_verdict(judge(launch))[1] == []
+    assert sources.of_verdict(read(launch))[1] == []
 
 
 @pytest.mark.parametrize("blob", ["{x", "[]", '{"session_info": {}, "runs": []}', "[" * 100_000])
@@ -435,7 +435,7 @@ def test_tags_that_a_session_would_lose_are_refused(tag, taken):
 def kept(home, report, folder):
     """The troubles of keeping a run."""
     with Store(paths.store_db(home)) as store:
-        return sync.keep(store, home, judge(report), folder)
+        return sync.keep(store, home, read(report), folder)
 
 
 def test_a_run_is_stored_beside_files_that_are_damaged(tmp_path):

@@ -1,98 +1,54 @@
 """The verdict on a network: go, look or no-go, and what speaks against it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from bisection.analysis import impact, network
 from bisection.analysis.blame import Blame
 from bisection.analysis.impact import Impact
-from bisection.analysis.model import Comparison, Row
-from bisection.analysis.pairs import KERNEL
+from bisection.analysis.model import Row
 from bisection.core.identity import IDENTITY
 from bisection.core.reasons import FAULTS_OF_HOSTS, SLOW_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Grade, Verdict
-from bisection.kernels import adapters
-from bisection.kernels.results import Result
-from bisection.runs.model import RunVerdict
+from bisection.judge.evidence import Evidence
+from bisection.runs.model import Finding, Interconnect, RunVerdict
 
 TIERS = ("triage", "interconnect")  # whose question is the network
 # The checks that measure the network.
 CHECKS = ("network_noise", "pairs", "network", "congestion", "transpose")
 
 
-@dataclass
-class Finding:
-    """What speaks against a network."""
-
-    grade: Grade
-    reason: Reason
-
-
-@dataclass
-class Interconnect:
-    """The verdict of a run on its network."""
-
-    findings: list[Finding] = field(default_factory=list)  # the worst first
-    levels: list[Row] = field(default_factory=list)  # beside the sessions before
-    impacts: list[Impact] = field(default_factory=list)
-    carriers: dict[str, str] = field(default_factory=dict)  # partition -> adapters
-    unmeasured: list[Reason] = field(default_factory=list)
-
-    @property
-    def grade(self) -> Grade:
-        """That of the worst finding."""
-        return self.findings[0].grade if self.findings else Grade.GO
-
-
-def judge(
-    run: RunVerdict, blames: Sequence[Blame], comparison: Comparison | None
-) -> Interconnect | None:
-    """The verdict on the network of a run; None if the run asked another question.
-
-    Args:
-        run: the run, judged.
-        blames: what its pairs of nodes say.
-        comparison: of the run with sessions on the network before; None if there are none.
-    """
-    if run.request.tier not in TIERS:
-        return None
-    rows = [row for row in comparison.rows if row.check in CHECKS] if comparison else []
-    impacts = [
-        part
-        for _, result in network.results_of(run, impact.KERNEL)
-        for part in impact.judge(result)
-    ]
-    lost = any(case.kernel == impact.KERNEL for case in run.lost_to_others)
-    findings = [*_of_pairs(blames), *_of_run(run), *_of_rates(run, blames)]
-    findings += _of_levels(rows, run)
-    findings += [Finding(i.grade, i.reason) for i in impacts if i.reason and not i.withheld]
-    # A stored run has noted some already.
-    findings = [*{f.reason.dumps(): f for f in reversed(findings)}.values()][::-1]
-    return Interconnect(
-        sorted(findings, key=lambda finding: finding.grade != Grade.NO_GO),
-        [row for row in rows if row.check == "pairs" and row.unit != "ratio"],
-        impacts,
-        _carriers(run),
-        [*_unmeasured(run), *_not_judged([] if lost else impacts)],
-    )
-
-
-# What a run has in its other lists already, which decide its exit code.
+# What a run has in its other tuples already, which decide its exit code.
 RULED = SLOW_HOSTS | {
     *(Code.LAUNCH_BAD, Code.SLOW_NODE, Code.SLOWER, Code.SUSPECT, Code.BAD_COMPONENT),
     Code.COMPONENT_SUSPECTED,
 }
 
 
-def note(run: RunVerdict, network: Interconnect) -> None:
-    """Adds to a run what its network's verdict alone knows: no run passes whose network is no-go,
-    or to be looked at."""
-    known = [*run.failures, *run.network]
-    for finding in network.findings:
-        if finding.reason.code not in RULED and finding.reason not in known:
-            no_go = finding.grade == Grade.NO_GO
-            (run.failures if no_go else run.network).append(finding.reason)
+def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
+    """Adds the verdict on the network, if that is what the tier asks: no run passes whose network
+    is no-go, or to be looked at."""
+    if verdict.request.tier not in TIERS:
+        return verdict
+    rows = evidence.comparison.rows if evidence.comparison else []
+    rows = [row for row in rows if row.check in CHECKS]
+    impacts = evidence.impacts
+    lost = any(case.kernel == impact.KERNEL for case in verdict.lost_to_others)
+    findings = [*_of_pairs(evidence.blames), *_of_run(verdict), *_of_rates(evidence.blames)]
+    findings += _of_levels(rows, verdict)
+    findings += [Finding(i.grade, i.reason) for i in impacts if i.reason and not i.withheld]
+    # A stored run has noted some already.
+    findings = [*{f.reason.dumps(): f for f in reversed(findings)}.values()][::-1]
+    findings.sort(key=lambda finding: finding.grade != Grade.NO_GO)
+    unmeasured = (*_unmeasured(verdict), *_not_judged(() if lost else impacts))
+    verdict = replace(verdict, interconnect=Interconnect(tuple(findings), unmeasured))
+    known = [*verdict.failures, *verdict.network]
+    new = [f for f in findings if f.reason.code not in RULED and f.reason not in known]
+    return verdict.noting(
+        failures=[f.reason for f in new if f.grade == Grade.NO_GO],
+        network=[f.reason for f in new if f.grade != Grade.NO_GO],
+    )
 
 
 def _of_pairs(blames: Sequence[Blame]) -> Iterator[Finding]:
@@ -127,7 +83,7 @@ def _of_levels(rows: Sequence[Row], run: RunVerdict) -> Iterator[Finding]:
     """What is worse than in the sessions before: the run's own ruling, then the comparison's."""
     names = (*IDENTITY, "metric")
     seen = set()
-    for grade, reasons in ((Grade.NO_GO, run.slower), (Grade.LOOK, run.suspects)):
+    for grade, reasons in ((Grade.NO_GO, run.slower), (Grade.LOOK, run.outliers)):
         for reason in reasons:
             if reason["check"] in CHECKS:
                 seen.add(tuple(reason[name] for name in names))
@@ -137,28 +93,14 @@ def _of_levels(rows: Sequence[Row], run: RunVerdict) -> Iterator[Finding]:
             yield Finding(Grade.NO_GO, Reason.of(Code.LEVEL_WORSE, **row.change))
 
 
-def _of_rates(run: RunVerdict, blames: Sequence[Blame]) -> Iterator[Finding]:
+def _of_rates(blames: Sequence[Blame]) -> Iterator[Finding]:
     """Bandwidths of pairs that are far below the rate of the adapters that carried them."""
-    measured = network.results_of(run, KERNEL)
-    rates = {network.place_of(case): _rate(result) for case, result in measured}
     for blame in blames:
-        rate = rates.get(blame.place)
+        rate = blame.matrix.rate
         levels = [kind.levels[0].value for kind in blame.kinds if kind.kind.name == "bandwidth"]
         if rate and levels and levels[0] < LIMITS.adapter_share * rate:
             values = {"bandwidth": levels[0], "rate": rate, "share": levels[0] / rate}
             yield Finding(Grade.LOOK, Reason.of(Code.BELOW_ADAPTER, **values))
-
-
-def _rate(result: Result) -> float:
-    """The rate of a node's adapters that carried messages, B/s; 0 where it is unknown."""
-    carried = {name for name, _ in adapters.carriers(result)}
-    first = next(iter(result.get("adapters") or []), {"list": []})
-    rates = [a["rate"] for a in first["list"] if adapters.device(a) in carried]
-    return sum(rates) * 1e9 / 8 if rates and all(rates) else 0.0
-
-
-def _carriers(run: RunVerdict) -> dict[str, str]:
-    return {case.place: case.facts["network"] for case in run.cases if case.facts.get("network")}
 
 
 def _unmeasured(run: RunVerdict) -> Iterator[Reason]:

@@ -1,4 +1,4 @@
-"""From ReFrame's report to a verdict: what passed, what did not, and why.
+"""Reads ReFrame's report: what passed, what did not, and why.
 
 ReFrame's own exit code is not enough: it is 0 when nothing was selected, when a check file does not
 load, when everything was skipped, when a retry passed, when the results were not stored.
@@ -6,12 +6,11 @@ load, when everything was skipped, when a retry passed, when the results were no
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, SLOW_HOSTS, Code, Reason
-from bisection.core.thresholds import LIMITS
+from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.kernels.results import KernelExit
 from bisection.rfm import causes
@@ -24,13 +23,13 @@ RECORDED = "data_version|hostname|uuid|cmdline|config_files|log_files|user|versi
 RECORDED += "|(prefix|time|num)_.*"
 
 
-def judge(
+def read(
     report: Mapping[str, Any] | None,
     log: str | None = None,
     listing: Callable[[], str] | None = None,
     left: Sequence[str] | None = None,
 ) -> RunVerdict:
-    """The verdict on a run.
+    """Reads a run; bisection.judge rules on it.
 
     Args:
         report: ReFrame's report; None if there is none.
@@ -50,15 +49,11 @@ def judge(
         # Nothing ran, so nothing could be stored.
         troubles = [trouble for trouble in troubles if trouble.code != Code.NOT_RECORDED]
         return RunVerdict(troubles=troubles or [Reason.of(Code.NONE_SELECTED)])
-    cases, failures, end = [], [], reframe_log.end_of_run(troubles)
+    cases, end = [], reframe_log.end_of_run(troubles)
     for run in report["runs"]:
         entries = {key_of(entry): entry for entry in run["testcases"]}
         skipped = reframe_log.skip_reasons(log or "")
-        judged = [_case(entry, entries, skipped, end) for entry in run["testcases"]]
-        share_work(judged)
-        leave_out_preempted(judged)
-        cases += judged
-        failures += _unjudged_wrong_answers(run["testcases"], judged)
+        cases += _with_launches([_case(e, entries, skipped, end) for e in run["testcases"]])
     first = report["runs"][0]["testcases"]
     announced = reframe_log.selected(log or "")
     absent = announced - len(first) if announced else 0
@@ -71,61 +66,18 @@ def judge(
         troubles += reframe_log.jobs_left(first)
     else:
         troubles += [Reason.of(Code.JOBS_LEFT, scheduler="slurm", jobs=left)] if left else []
-        for case in cases:
-            case.reason = _without_cancelled(case.reason, left)
+        cases = [replace(c, reason=_without_cancelled(c.reason, left)) for c in cases]
     if not any(not case.fixture for case in cases):
         troubles.append(Reason.of(Code.NO_TEST))
     session = report["session_info"]
     return RunVerdict(
         cases=cases,
         troubles=troubles,
-        failures=failures,
-        remarks=faulty_hosts(cases),
         seconds=session["time_elapsed"],
         session=session["uuid"],
         started=session.get("time_start_unix", 0.0),
         tags={n: str(value) for n, value in session.items() if not re.fullmatch(RECORDED, n)},
     )
-
-
-# How bad a fault of a host is, to name the worst of several launches; else the last is named.
-SEVERITY: dict[Code, Callable[[Reason], float]] = {
-    Code.SLOW_CLOCK: lambda reason: reason["median"] / reason["ghz"],
-    Code.SLOW_CORES: lambda reason: reason["seconds"] / reason["median"],
-    Code.SLOW_MEMORY: lambda reason: reason["median"] / reason["rate"],
-    Code.BUSY_CORES: lambda reason: reason["lost"],
-    Code.ADAPTER_ERRORS: lambda reason: sum(count for _, count in reason["errors"]),
-    Code.TCP_LOSSES: lambda reason: reason["fraction"],
-}
-
-
-def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
-    """The hosts that were slow in a launch, or whose adapters were faulty: of each fault the worst,
-    and in how many launches."""
-    launches = [case for case in cases if case.fixture and case.controls.get("clock")]
-    known: dict[tuple[Any, ...], list[Reason]] = {}
-    for reason in (reason for case in launches for reason in case.host_faults):
-        name = (
-            reason["host"],
-            reason.code,
-            reason["adapter"] or "",
-            reason["fact"] or "",
-            reason["cores"] or 0,
-        )
-        known.setdefault(name, []).append(reason)
-    remarks = []
-    for (host, code, *_), reasons in sorted(known.items()):
-        worst = max(reversed(reasons), key=SEVERITY.get(Code(code), lambda _: 0.0))
-        kernels = {"noise"} if code in SLOW_HOSTS - {Code.SLOW_CLOCK} else None  # all show others
-        shown = [case for case in launches if not kernels or case.kernel in kernels]
-        if code == Code.TCP_LOSSES:  # of two hosts neither is named; of noise there is no traffic
-            shown = [case for case in shown if len(case.hosts) > 2 and case.kernel != "noise"]
-        of = sum(host in case.hosts for case in shown)
-        # A lossy link loses in every launch that uses it; a queue that overflowed once is no fault.
-        if code == Code.TCP_LOSSES and 2 * len(reasons) < of:
-            continue
-        remarks.append(Reason(worst.code, {**worst.values, "launches": len(reasons), "of": of}))
-    return remarks
 
 
 def _without_cancelled(reason: Reason | None, left: Sequence[str]) -> Reason | None:
@@ -136,27 +88,13 @@ def _without_cancelled(reason: Reason | None, left: Sequence[str]) -> Reason | N
     return replace(reason, values={**reason.values, "jobs": jobs})
 
 
-def share_work(cases: Sequence[TestResult]) -> None:
-    """Notes with every test what its launch computed."""
-    works = {case.launch: case.work for case in cases if case.fixture and case.kernel}
-    for case in cases:
-        case.work = works.get(case.launch)
-
-
-def leave_out_preempted(cases: Sequence[TestResult]) -> None:
-    """Turns pass and slow into not measured where other processes had the cores of the launch;
-    notes with every test how often its launch was preempted."""
+def _with_launches(cases: Sequence[TestResult]) -> Iterator[TestResult]:
+    """Yields the tests with what their launch computed, and how often it was preempted."""
     launches = {case.launch: case for case in cases if case.fixture and case.kernel}
     for case in cases:
-        if case.fixture or not (launch := launches.get(case.launch)):
-            continue
-        case.preempted = launch.preempted
-        slow = case.verdict == Verdict.FAIL and any(metric.failed for metric in case.metrics)
-        if case.preempted > LIMITS.preempted_launch and (slow or case.verdict == Verdict.PASS):
-            reason = Reason.of(Code.PREEMPTED, fraction=round(case.preempted, 4))
-            if launch.remark and launch.remark.code == Code.STOPPED:
-                reason = launch.remark
-            case.verdict, case.reason, case.remark = Verdict.NOT_MEASURED, reason, None
+        launch = launches.get(case.launch)
+        preempted = launch.preempted if launch else case.preempted
+        yield replace(case, work=launch and launch.work, preempted=preempted)
 
 
 def _case(
@@ -200,6 +138,7 @@ def _case(
         facts=facts,
         controls=entry.get("controls") or {},
         slowest=entry.get("slowest") or "",
+        wrong=entry.get("wrong") or (),
         host_faults=[Reason.read(reason) for reason in entry.get("host_faults") or []],
         seconds=entry.get("time_run") or 0.0,
         work=entry["work"].get(entry["case"], "") if "work" in entry else None,
@@ -283,18 +222,6 @@ def _root(entry: Entry, entries: Mapping[tuple[str, str, str], Entry]) -> Entry:
         if needed is not None and needed["result"] != "pass":
             return _root(needed, entries)
     return entry
-
-
-def _unjudged_wrong_answers(entries: Sequence[Entry], cases: Sequence[TestResult]) -> list[Reason]:
-    """Wrong answers in a launch that passed, of methods that no failed test answers for."""
-    answered = {(*case.launch, case.method) for case in cases if case.verdict == Verdict.FAIL}
-    return [
-        Reason.of(Code.UNJUDGED_WRONG_ANSWER, method=method, place=case.group)
-        for entry, case in zip(entries, cases, strict=True)
-        if case.verdict == Verdict.PASS
-        for method in entry.get("wrong") or []
-        if (*case.launch, method) not in answered
-    ]
 
 
 def _metric(name: str, values: Sequence[Any], higher: Sequence[str]) -> JudgedMetric:

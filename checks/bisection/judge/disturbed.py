@@ -1,0 +1,50 @@
+"""Launches that were measured again because other processes had their cores."""
+
+from dataclasses import replace
+
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Verdict
+from bisection.judge.evidence import Evidence, Turn
+from bisection.runs.model import RunVerdict
+
+
+def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
+    """Puts what was measured again in the place of what was disturbed, and says how often."""
+    if not evidence.turns:
+        return verdict
+    measured, quiet = set(), 0
+    for turn in evidence.turns:
+        verdict, better = replaced(verdict, turn)
+        measured.update(launch.launch for launch in turn.launches)
+        quiet += better
+    counts = {"launches": len(measured), "quiet": quiet}
+    return verdict.noting(remarks=[Reason.of(Code.MEASURED_AGAIN, **counts)])
+
+
+def replaced(verdict: RunVerdict, turn: Turn) -> tuple[RunVerdict, int]:
+    """Puts launches that were measured again, and their tests, in the place of disturbed ones. What
+    was wrong only now is a failure of the run.
+
+    Returns:
+        The verdict, and how many launches are not disturbed any more.
+    """
+    if turn.again is None:
+        return verdict, 0
+    measured = {case.launch[:-1]: case for case in turn.again.cases if case.fixture and case.kernel}
+    tests = {(case.name, case.launch[:-1]): case for case in turn.again.cases}
+    cases, better = [*verdict.cases], 0
+    for launch in turn.launches:
+        second = measured.get(launch.launch[:-1])
+        if second is None or second.verdict == Verdict.NOT_MEASURED:
+            continue
+        quieter = second.preempted < launch.preempted
+        for index, case in enumerate(cases):
+            new = tests.get((case.name, case.launch[:-1]))
+            replaces = case.launch == launch.launch and (case.fixture or case.lost_to_others)
+            if new and replaces and (quieter or new.verdict == Verdict.FAIL):
+                cases[index] = replace(new, run=launch.run)
+        passed = second.verdict != Verdict.FAIL
+        better += passed and second.preempted <= LIMITS.preempted_launch
+    new = [reason for reason in turn.again.failures if reason not in verdict.failures]
+    return replace(verdict, cases=cases).noting(failures=new), better

@@ -1,0 +1,161 @@
+"""What a run is judged by beside its own launches: read from disk once, before the rulings."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bisection.analysis.blame import Blame
+from bisection.analysis.compare import compare
+from bisection.analysis.events import events_of
+from bisection.analysis.explain import explain_points
+from bisection.analysis.history import histories, regular, series_of
+from bisection.analysis.impact import KERNEL, Impact
+from bisection.analysis.impact import judge as impacts_of
+from bisection.analysis.model import Change, Comparison, Event, Series, Suspect, changes
+from bisection.analysis.network import blames, launches, results_of
+from bisection.analysis.nodes import recent, suspects
+from bisection.analysis.outlying import FEW_SAMPLES
+from bisection.analysis.retest import Plan
+from bisection.core.identity import POINT
+from bisection.core.reasons import Reason
+from bisection.runs.folder import kept_verdicts
+from bisection.runs.model import RunVerdict, TestResult
+from bisection.store.database import Session, Store
+from bisection.store.sample_file import StoreError
+from bisection.store.selection import EARLIER, SelectionError, select
+
+PAST = 60  # sessions whose history is judged
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Launches that were measured again because other processes had their cores."""
+
+    launches: tuple[TestResult, ...]
+    again: RunVerdict | None  # None: nothing was measured
+
+
+@dataclass(frozen=True)
+class Retest:
+    """What was to be measured again, and what it gave."""
+
+    plan: Plan
+    again: RunVerdict | None = None  # None: there was no retest (yet)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known beside a run."""
+
+    turns: tuple[Turn, ...] = ()
+    retest: Retest | None = None
+    # Of its results folder, and of those of earlier runs:
+    blames: tuple[Blame, ...] = ()  # of each launch of pairs
+    unreadable: tuple[Reason, ...] = ()  # matrices of pairs
+    impacts: tuple[Impact, ...] = ()
+    # Of the store:
+    nights: int | None = None  # sessions of its kind, this one among them; None: not known
+    nodes: tuple[Suspect, ...] = ()  # slow by the times of all launches
+    comparison: Comparison | None = None
+    since: float = 0.0  # Unix time of the session before
+    changes: tuple[Change, ...] = ()  # since then
+    events: tuple[Event, ...] = ()  # of the history
+    series: tuple[Series, ...] = ()  # to be drawn
+
+
+def of_network(
+    evidence: Evidence, store: Store | None, run: RunVerdict, session: Session | None = None
+) -> Evidence:
+    """Adds what a run measured of its network, and what earlier runs measured by its pairs.
+
+    Args:
+        evidence: what is known already.
+        store: where sessions are stored; None: none is.
+        run: the run.
+        session: the run in the store; None: that of its identifier, if it is stored.
+    """
+    earlier: list[RunVerdict] = []
+    if store and any(launches(run)):
+        with contextlib.suppress(StoreError, SelectionError):  # a trouble of the run already
+            session = session or select(run.session, store)[0]
+            uuids = [s.uuid for s in recent(store, session) if s.uuid != session.uuid]
+            kept = kept_verdicts(uuids)
+            earlier = [kept[uuid] for uuid in uuids if uuid in kept]
+    judged, unreadable = blames(run, earlier)
+    impacts = [part for _, result in results_of(run, KERNEL) for part in impacts_of(result)]
+    return replace(
+        evidence, blames=tuple(judged), unreadable=tuple(unreadable), impacts=tuple(impacts)
+    )
+
+
+def of_nights(
+    evidence: Evidence, store: Store, run: RunVerdict, against: str | None = None
+) -> Evidence:
+    """Adds a run that is stored beside other sessions.
+
+    Args:
+        evidence: what is known already.
+        store: where the run is stored.
+        run: the run.
+        against: the other sessions; None: the earlier ones of its kind.
+
+    Raises:
+        SelectionError: the run is not stored.
+        StoreError: the store cannot be read.
+    """
+    now = select(run.session, store)
+    try:
+        before = select(against or EARLIER, store, now)
+    except SelectionError:
+        before = []
+    nodes = tuple(suspects(store, recent(store, now[0])))
+    evidence = replace(evidence, nights=len(before) + 1, nodes=nodes)
+    if not before:
+        return evidence
+    comparison = compare(store, before, now, suspects=nodes)
+    since = tuple(changes(before[-1:], now))
+    return replace(evidence, comparison=comparison, changes=since, since=before[-1].start)
+
+
+def of_history(
+    evidence: Evidence,
+    store: Store,
+    sessions: Sequence[Session],
+    run: RunVerdict | None = None,
+) -> Evidence:
+    """Adds the events in the history of stored sessions.
+
+    Args:
+        evidence: what is known already.
+        store: where the sessions are stored.
+        sessions: those that are judged, oldest first.
+        run: the run that is the last of them: only its tests, and sessions of its kind, count;
+            None: all.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    chosen, last = {session.uuid for session in sessions}, sessions[-1]
+    past = [s for s in store.sessions() if s.start <= last.start]
+    past = [session for session in past if not session.excluded or session.uuid in chosen]
+    if run:  # no other tier, system or environment
+        past = [session for session in past if session.kind[:3] == last.kind[:3]]
+    usual = regular(past)
+    past = (usual if last in usual else past)[-PAST:]
+    past_series = histories(store, past)
+    measured = {case.identity for case in run.cases} if run else None
+    looked_at = [
+        history
+        for history in past_series
+        if measured is None
+        or (history[0].identity in measured and POINT.sub("", history[1].name) not in FEW_SAMPLES)
+    ]
+    events, series, _ = events_of(looked_at, past)
+    explain_points([point for event in events for point in event.points], past, store)
+    drawn = {part.key for part in series}
+    series += [
+        series_of(test, metric, indices, values, past)
+        for test, metric, indices, values in past_series
+        if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
+    ]
+    return replace(evidence, events=tuple(events), series=tuple(series))
