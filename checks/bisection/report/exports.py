@@ -177,9 +177,12 @@ def _entries(verdict: RunVerdict) -> list[Entry]:
         (Verdict.NOT_MEASURED, verdict.troubles),
         (Verdict.FAIL, verdict.failures),
         (Verdict.REGRESSED, verdict.slower),
+        (Verdict.REGRESSED, verdict.slow_nodes),
         (Verdict.REGRESSED, verdict.alarms),
         (Verdict.NOT_MEASURED, verdict.outliers),
-        (Verdict.NOT_MEASURED, verdict.network),
+        (Verdict.NOT_MEASURED, verdict.suspect_nodes),
+        (Verdict.REGRESSED, [reason for reason in verdict.network if reason["drift"]]),
+        (Verdict.NOT_MEASURED, [reason for reason in verdict.network if not reason["drift"]]),
     ):
         texts = map(clause, reasons)
         entries += [Entry("the run", "bisection.run", text, kind, text) for text in texts]
@@ -187,9 +190,10 @@ def _entries(verdict: RunVerdict) -> list[Entry]:
 
 
 def _junit(entries: list[Entry], code: Exit, words: str) -> str:
-    """JUnit XML, in which something fails whenever the exit code is not 0."""
-    if code and not {"failure", "error"} & {TAGS.get(entry.verdict) for entry in entries}:
-        verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
+    """JUnit XML, in which something was not measured if the exit code says so, and something fails
+    whenever it is not 0."""
+    verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
+    if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
         entries = [*entries, Entry("the verdict", "bisection.verdict", words, verdict, words)]
     root = ET.Element("testsuites", name="bisection", **_counts(entries))
     for name in dict.fromkeys(entry.suite for entry in entries):

@@ -107,16 +107,19 @@ def headline(report: Report) -> tuple[str, str]:
     state = BAD if failed or slow or counts[Verdict.REGRESSED] or below else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)
-    state = max(state, CODES[exit_code(report)], key=SEVERITY.index)
+    code = exit_code(report)
+    if report.of_run:  # whose verdict no comparison changes
+        state = CODES[code] if code else min(state, UNCERTAIN, key=SEVERITY.index)
+    else:
+        state = max(state, CODES[code], key=SEVERITY.index)
     judged = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNCHANGED, Verdict.MISSING)
-    passed = report.of_run and report.run.exit_code == Exit.OK
-    if passed and comparison and not any(counts[v] for v in judged):
+    if report.of_run and code == Exit.OK and comparison and not any(counts[v] for v in judged):
         few = min(len(comparison.before), len(comparison.after))
         parts = [f"Everything measured passed; {plural(few, 'session')} per side to compare"]
         state = GOOD
     text = ", ".join(parts)
-    if comparison and comparison.unsafe and failed:  # which needs no comparison
-        return BAD, f"{text} (the comparison is not to be trusted)"
+    if comparison and comparison.unsafe and (failed or report.of_run):  # which need none
+        return state, f"{text} (the comparison is not to be trusted)"
     if comparison and comparison.unsafe:
         return UNSAFE, f"Not to be trusted: {text[0].lower()}{text[1:]}"
     return state, text

@@ -1,0 +1,363 @@
+"""One run has one verdict: exit code, first line, banner, verdict.json, JUnit and Prometheus agree,
+for a fault per ruling and for combinations. A report changes no verdict."""
+
+import json
+import xml.etree.ElementTree as ET
+from copy import deepcopy
+from dataclasses import FrozenInstanceError, dataclass, fields, replace
+
+import pytest
+from made_up import with_case
+from made_up_network import World
+from reports import change_point, event, families, only
+from reports import row as compared
+
+from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
+from bisection.analysis.impact import Impact, Ratio
+from bisection.analysis.model import Comparison, Row, Side, Suspect
+from bisection.analysis.pairs import KINDS
+from bisection.analysis.retest import plan
+from bisection.analysis.suspicions import Part
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Exit, Grade, Verdict
+from bisection.judge import rule
+from bisection.judge.evidence import Evidence, Retest, Turn
+from bisection.report import exports, sections
+from bisection.report import run as run_report
+from bisection.report.interconnect import headline as of_network
+from bisection.report.model import CODES, GOOD, STATES, UNCERTAIN, headline
+from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
+
+PLACE = ("lab", "cpu", "system")
+NIGHTLY, TRIAGE = Request("nightly"), Request("triage")
+
+
+# ---- parts of runs ----
+
+
+def launched(check="transpose", kernel="transpose", case="a", time=1e-3, faults=(), **more):
+    """A launch and its test."""
+    shared = {"kernel": kernel, "verdict": Verdict.PASS, "hosts": ["n1", "n2"], **more}
+    of_launch = {"fixture": True, "controls": {"clock": 3.0, "serial": 1e-3}, "seconds": 40.0}
+    metrics = [JudgedMetric("time", time, "s", None, None, "pass")]
+    names = {"name": f"{check} {case}", "hash": "abc"}
+    return (
+        TestResult(*PLACE, "Launch", case, "mpi", "", **shared, **of_launch, host_faults=faults),
+        TestResult(*PLACE, check, case, "mpi", "p2p", **shared, **names, metrics=metrics),
+    )
+
+
+def run(*pairs, request=NIGHTLY, **more):
+    """A run of a launch that passed, and of these."""
+    cases = [case for pair in (launched(case="good"), *pairs) for case in pair]
+    return RunVerdict(cases, request=request, session="feedbeef", **more)
+
+
+def became(verdict, code=None, index=-1, reason=None, **more):
+    """A run of two launches, whose last test has another verdict."""
+    reason = reason or (Reason.of(code) if code else None)
+    return with_case(run(launched(**more)), index, verdict=verdict, reason=reason)
+
+
+RATIO = ["ratio", 2.5, "ratio", 0.5, 1.5]
+
+
+def outside(value=2.5):
+    """A run with a test outside its bounds."""
+    ratio = [*RATIO[:1], value, *RATIO[2:]]
+    failed = became(Verdict.FAIL, reason=Reason.of(Code.OUT_OF_BOUNDS, metrics=[ratio]))
+    return with_case(failed, -1, metrics=[JudgedMetric(*ratio, "fail")])
+
+
+def within():
+    """The same within its bounds."""
+    return with_case(run(launched()), -1, metrics=[JudgedMetric("ratio", 1.0, *RATIO[2:], "pass")])
+
+
+SLOW_MEMORY = Reason.of(Code.SLOW_MEMORY, host="n2", rate=9e9, median=12e9, cores=1)
+SLOW_CLOCK = Reason.of(Code.SLOW_CLOCK, host="n2", rank=1, cpus="0", ghz=1.0, median=3.0)
+ERRORS = Reason.of(Code.ADAPTER_ERRORS, host="n1", adapter="mlx5_0", errors=[["crc", 9]])
+
+
+def noise(*faults, **more):
+    """A run of the kernel noise, with these faults of hosts."""
+    return run(launched("network_noise", "noise", faults=faults), **more)
+
+
+def clocks(slow, of=3):
+    """A run of launches, of which in some a node had a slow clock."""
+    return run(*(launched(case=f"{n}", faults=[SLOW_CLOCK] * (n < slow)) for n in range(of)))
+
+
+# ---- evidence ----
+
+
+def again(first, *second, rows=(), budget=900.0):
+    """What a retest gave."""
+    agenda = plan(rows, rule(first), budget)
+    cases = [case for part in second for case in part.cases]
+    return Evidence(retest=Retest(agenda, rule(RunVerdict(cases)) if second else None))
+
+
+def row(check="transpose", after=9e-3):
+    """A time that is slower than in eight sessions."""
+    names = (*PLACE, check, "a", "mpi", "p2p", "time", "s", "lower")
+    sides = {"before": Side(sessions=8, median=1e-3), "after": Side(sessions=1, median=after)}
+    seen = {"ratio": after / 1e-3, "suspect": True, "limit": 1.2e-3, "seen": after}
+    return Row(*names, False, **sides, **seen)
+
+
+def slower(*second, check="transpose", budget=900.0, first=None):
+    """Evidence of a time that looks slow, and of its retest."""
+    comparison = Comparison([], [], [row(check)])
+    beside = again(first or run(launched(check)), *second, rows=[row(check)], budget=budget)
+    return replace(beside, comparison=comparison, nights=9)
+
+
+SLOW, FAST = run(launched(time=8e-3)), run(launched(time=1e-3))
+COMPONENT = BadComponent(Part.NODE, ["n5"], [Symptom("latency", "", 1.3, 9.0)])
+LINK = BadComponent(Part.PATH, ["n5", "n6"], [Symptom("bandwidth", "", 0.5, 9.0)])
+MATRIX = World(8, 8, 1).matrix()
+
+
+def blamed(part=COMPONENT, rate=0.0, **more):
+    """Evidence of what pairs of nodes say."""
+    kinds = [Judged(kind, 0.01, [Level(0, 2e10, 28)]) for kind in KINDS]
+    parts = {name: [part] for name, there in more.items() if there is True}
+    if more.get("withheld"):
+        why = Reason.of(Code.PAIRS_CONCURRENT)
+        kinds, parts = [replace(kind, withheld=why) for kind in kinds], {}
+    return Evidence(blames=(Blame(replace(MATRIX, rate=rate), "lab:cpu", kinds, **parts),))
+
+
+def traffic(mean, withheld=None):
+    """Evidence of what a victim suffers."""
+    ratio = Ratio(mean, mean - 0.1, mean + 0.1)
+    return Evidence(impacts=(Impact("apart", "halo", "incast", 10, ratio, ratio, 0.9, withheld),))
+
+
+WITHHELD = traffic(2.5, Reason.of(Code.FEW_CYCLES, cycles=1, needed=5))
+VOTED = Evidence(nodes=(Suspect(["n2"], 1.4, 12, "lab:cpu"),))
+ALARM = Evidence(
+    events=(event(change_point(1.3, verdict=Verdict.REGRESSED), system="lab", partition="cpu"),)
+)
+WORSE = compared("pairs", "sampled", "tournament", Verdict.REGRESSED, 1.4)
+REGRESSED = Evidence(comparison=Comparison([], [], [WORSE]))
+
+
+def both(*evidence):
+    """All of it."""
+    known = Evidence()
+    for part in evidence:
+        values = {f.name: getattr(part, f.name) for f in fields(part)}
+        known = replace(known, **{n: v for n, v in values.items() if v not in (None, (), 0.0)})
+    return known
+
+
+def triage(verdict):
+    """The run as one of a tier that asks about the network."""
+    return replace(verdict, request=TRIAGE)
+
+
+LOST, SUSPECT = run(launched(preempted=0.5)), noise(SLOW_MEMORY)
+FAILED = became(Verdict.FAIL, Code.NOT_VERIFIED)
+UNMEASURED = became(Verdict.NOT_MEASURED, Code.BLOCKED)
+FOLLOWS = Reason.of(Code.FOLLOWS, test="L")
+
+
+def turn(second):
+    """Evidence of launches that were measured again, as other processes had their cores."""
+    return Evidence(turns=(Turn((LOST.cases[2],), rule(second)),))
+
+
+NOTHING = Evidence()
+
+
+@dataclass
+class Case:
+    """A made-up run, what it is judged by, and its exit code."""
+
+    run: RunVerdict
+    code: Exit
+    evidence: Evidence = NOTHING
+    grade: Grade | None = None  # of its network
+
+
+OK, FAIL, MISSING, WORSE_NOW = Exit.OK, Exit.FAILED, Exit.NOT_MEASURED, Exit.SLOWER
+GO, LOOK, NO_GO = Grade.GO, Grade.LOOK, Grade.NO_GO
+RUNS = {
+    # launches
+    "all passes": Case(run(), OK),
+    "a wrong answer": Case(FAILED, FAIL),
+    "a blocked job": Case(UNMEASURED, MISSING),
+    "a known failure": Case(became(Verdict.KNOWN, Code.TEXT), OK),
+    "nothing ran": Case(RunVerdict(troubles=[Reason.of(Code.NO_TEST)]), MISSING),
+    "nothing applies": Case(
+        RunVerdict([launched(verdict=Verdict.NOT_APPLICABLE)[1]], request=NIGHTLY), MISSING
+    ),
+    "a job that is left": Case(
+        run(troubles=[Reason.of(Code.JOBS_LEFT, scheduler="slurm", jobs=["7"])]), MISSING
+    ),
+    "a launch that hung": Case(
+        with_case(
+            with_case(run(launched()), 2, verdict=Verdict.FAIL, name="L", reason=None),
+            *(3,),
+            verdict=Verdict.NOT_MEASURED,
+            reason=FOLLOWS,
+        ),
+        FAIL,
+    ),
+    "a wrong answer that no test is about": Case(run(launched(wrong=["shm"])), FAIL),
+    "a preempted launch": Case(LOST, MISSING),
+    "a launch that was measured again": Case(LOST, OK, turn(run(launched()))),
+    "a launch that was preempted again": Case(LOST, MISSING, turn(LOST)),
+    "a launch that was wrong the second time": Case(LOST, FAIL, turn(FAILED)),
+    # hosts
+    "a suspect node": Case(SUSPECT, MISSING),
+    "a slow node": Case(SUSPECT, WORSE_NOW, again(SUSPECT, SUSPECT)),
+    "a node that was slow once": Case(SUSPECT, OK, again(SUSPECT, noise())),
+    "a slow clock": Case(clocks(2), WORSE_NOW),
+    "a clock that was slow once": Case(clocks(1), OK),
+    "a slow node by many nights": Case(run(), WORSE_NOW, VOTED),
+    "a faulty adapter": Case(noise(ERRORS), OK),
+    "a faulty adapter of a new network": Case(noise(ERRORS, request=TRIAGE), MISSING, grade=LOOK),
+    "a suspect node of a new network": Case(
+        noise(SLOW_MEMORY, request=TRIAGE), MISSING, grade=LOOK
+    ),
+    "a slow node of a new network": Case(triage(run()), WORSE_NOW, VOTED, LOOK),
+    # pairs
+    "a bad component": Case(run(), FAIL, blamed(bad=True)),
+    "a worse component": Case(run(), WORSE_NOW, blamed(worse=True)),
+    "a suspect component": Case(run(), MISSING, blamed(suspects=True)),
+    "a bad link": Case(run(), FAIL, blamed(LINK, bad=True)),
+    "a suspect link": Case(run(), MISSING, blamed(LINK, suspects=True)),
+    "a matrix that cannot be read": Case(
+        run(), MISSING, Evidence(unreadable=(Reason.of(Code.RESULT_UNREADABLE, path="x"),))
+    ),
+    "a bad link of a new network": Case(triage(run()), FAIL, blamed(LINK, bad=True), NO_GO),
+    "a worse link of a new network": Case(triage(run()), WORSE_NOW, blamed(LINK, worse=True), LOOK),
+    "a suspect link of a new network": Case(
+        triage(run()), MISSING, blamed(LINK, suspects=True), LOOK
+    ),
+    # bounds
+    "outside its bounds, not retested": Case(outside(), FAIL, again(outside(), budget=0.0)),
+    "outside its bounds, twice": Case(outside(), FAIL, again(outside(), outside(2.4))),
+    "outside its bounds, once": Case(outside(), OK, again(outside(), within())),
+    "outside its bounds, then wrong": Case(outside(), FAIL, again(outside(), FAILED)),
+    # earlier nights, and their retest
+    "slower twice": Case(SLOW, WORSE_NOW, slower(SLOW)),
+    "slower once": Case(SLOW, OK, slower(FAST)),
+    "slower, not retested": Case(SLOW, MISSING, slower(budget=0.0)),
+    "slower, then wrong": Case(SLOW, FAIL, slower(FAILED)),
+    "a new network that is slower twice": Case(
+        triage(run(launched("pairs", time=9e-3))),
+        WORSE_NOW,
+        slower(run(launched("pairs", time=8e-3)), check="pairs"),
+        NO_GO,
+    ),
+    # alarms
+    "worse since a session": Case(run(), WORSE_NOW, ALARM),
+    # network
+    "a new network": Case(triage(run()), OK, grade=GO),
+    "an impact": Case(triage(run()), FAIL, traffic(2.5), NO_GO),
+    "a small impact": Case(triage(run()), MISSING, traffic(1.5), LOOK),
+    "an impact that is withheld": Case(triage(run()), OK, WITHHELD, GO),
+    "an impact that nobody asked for": Case(run(), OK, traffic(2.5)),
+    "a level below the old network": Case(triage(run()), FAIL, REGRESSED, NO_GO),
+    "pairs below half of the adapters": Case(triage(run()), MISSING, blamed(rate=1e11), LOOK),
+    "pairs too noisy to judge": Case(triage(run()), MISSING, blamed(withheld=True), LOOK),
+    "a wrong answer on a new network": Case(triage(FAILED), FAIL, grade=NO_GO),
+    "a blocked job on a new network": Case(triage(UNMEASURED), MISSING, grade=LOOK),
+    # combinations
+    "a bad link, and slower": Case(SLOW, FAIL, both(slower(SLOW), blamed(LINK, bad=True))),
+    "slower, and blocked": Case(
+        RunVerdict([*SLOW.cases, UNMEASURED.cases[-1]]), MISSING, slower(SLOW)
+    ),
+    "a slow node, and a suspect link": Case(
+        run(), WORSE_NOW, both(VOTED, blamed(LINK, suspects=True))
+    ),
+    "a slow node, and a blocked job": Case(UNMEASURED, MISSING, VOTED),
+    "a suspect node and a suspect link": Case(SUSPECT, MISSING, blamed(LINK, suspects=True)),
+    "an alarm, and not retested": Case(SLOW, WORSE_NOW, both(slower(budget=0.0), ALARM)),
+    "an alarm, and a wrong answer": Case(FAILED, FAIL, ALARM),
+    "an impact, and slower": Case(triage(SLOW), FAIL, both(slower(SLOW), traffic(2.5)), NO_GO),
+    "a small impact, and a slow node": Case(
+        triage(run()), WORSE_NOW, both(VOTED, traffic(1.5)), LOOK
+    ),
+    "a metric that regressed, of a run that passed": Case(run(), OK, REGRESSED),
+}
+
+
+def report_of(verdict, known):
+    """The report that is part of the run."""
+    beside = {"comparison": known.comparison, "history": known.events, "pairs": known.blames}
+    return only(run=verdict, of_run=True, impacts=known.impacts, **beside)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_form_says_the_same(name):
+    case = RUNS[name]
+    verdict = rule(case.run, case.evidence)
+    assert [str(trouble) for trouble in verdict.troubles if trouble.code == Code.NOT_KEPT] == []
+    assert verdict.exit_code == case.code
+    assert (verdict.interconnect and verdict.interconnect.grade) == case.grade
+    word = run_report.NAMES[case.code] + ": "
+    assert run_report.text(verdict)[0].startswith(word)
+
+    kept = json.loads(json.dumps(run_report.as_json(verdict)))
+    assert (kept["exit_code"], kept["verdict"].startswith(word)) == (case.code, True)
+    again = RunVerdict.from_dict(kept)
+    assert (again.exit_code, again.interconnect) == (case.code, verdict.interconnect)
+    assert run_report.text(again)[0] == run_report.text(verdict)[0]
+
+    report = report_of(verdict, case.evidence)
+    before = deepcopy(verdict)
+    banner = sections.opening(report)
+    assert banner.state == headline(report)[0]
+    assert banner.state in ((GOOD, UNCERTAIN) if case.code == OK else (CODES[case.code],))
+    assert f"**{STATES[banner.state]} " in exports.markdown(report)
+    if case.grade:
+        assert banner.headline.startswith(of_network(verdict.interconnect))
+        assert f"Network: {case.grade}" in banner.headline
+
+    for text in (exports.junit(report), exports.junit_of_run(verdict)):
+        counts = ET.fromstring(text)
+        failures, errors = (int(counts.get(name)) for name in ("failures", "errors"))
+        assert (failures > 0) >= (case.code in (FAIL, WORSE_NOW))
+        assert (errors > 0) >= (case.code == MISSING)
+        assert (failures + errors > 0) == (case.code != OK)
+    samples = families(exports.prometheus(report))
+    assert {value for _, value in samples["bisection_exit_code"]} == {case.code}
+    exports.nodecheck(report)
+    assert verdict == before  # which no report changes
+
+
+def test_a_network_that_is_no_go_never_passes():
+    no_go = [case for case in RUNS.values() if case.grade == NO_GO]
+    assert len(no_go) > 4
+    assert all(rule(case.run, case.evidence).exit_code in (FAIL, WORSE_NOW) for case in no_go)
+
+
+@pytest.mark.parametrize("tier", [NIGHTLY, TRIAGE])
+def test_a_suspect_link_is_as_a_suspect_node(tier):
+    node = rule(noise(SLOW_MEMORY, request=tier))
+    link = rule(run(request=tier), blamed(LINK, suspects=True))
+    states = [headline(report_of(verdict, Evidence()))[0] for verdict in (node, link)]
+    assert (node.exit_code, states[0]) == (link.exit_code, states[1])
+
+
+def test_a_verdict_is_frozen():
+    verdict = rule(SLOW, slower(SLOW))
+    for record in (verdict, verdict.cases[0], verdict.cases[1].metrics[0]):
+        for field in fields(record):
+            with pytest.raises(FrozenInstanceError):
+                setattr(record, field.name, None)
+    assert all(isinstance(getattr(verdict, name), tuple) for name in ("cases", *verdict.REASONS))
+
+
+def test_rulings_are_pure():
+    """Each run gives the same verdict twice, and stays as it was read."""
+    for case in RUNS.values():
+        before = deepcopy(case.run)
+        assert rule(case.run, case.evidence) == rule(case.run, case.evidence)
+        assert case.run == before
