@@ -35,7 +35,7 @@ from bisection.core.lock import Busy, measure_alone
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.judge import evidence as judged_by
-from bisection.judge import rule
+from bisection.judge import hosts, rule
 from bisection.judge.disturbed import replaced
 from bisection.judge.evidence import Evidence, Retest, Turn
 from bisection.report import exports, gather, interconnect
@@ -401,6 +401,7 @@ def measure(
         raise BisectionError(error)
     report = folder.read_report(results)
     run = reframe_report.read(report, log, lambda: command.listing(request.command), left)
+    run = hosts.seen(run)
     if not run.cases and run.troubles == (Reason.of(Code.NONE_SELECTED),):
         folder.discard(results)
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")

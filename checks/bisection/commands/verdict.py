@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.judge import rule
+from bisection.judge import hosts, rule
 from bisection.report import run as run_report
 from bisection.runs import report as reframe_report
 from bisection.runs.model import RunVerdict
@@ -60,4 +60,4 @@ def read(path: Path) -> RunVerdict:
         raise BisectionError(f"no verdict in {path}: {error}") from None
     if report is None:
         raise BisectionError(f"there is no {path}")
-    return rule(reframe_report.read(report))
+    return rule(hosts.seen(reframe_report.read(report)))

@@ -316,7 +316,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     hosts = variable(typ.List[str], value=[], loggable=True)
     controls = variable(typ.Dict[str, float], value={}, loggable=True)
     slowest = variable(str, value="", loggable=True)  # the host that the clock is of
-    # Reasons, as JSON: the hosts that are slow, or whose adapters are faulty.
+    # Reasons, as JSON: the hosts whose adapters are faulty.
     host_faults = variable(typ.List[str], value=[], loggable=True)
 
     @run_after("init")
@@ -482,8 +482,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         self.controls = results.controls(result)
         self.slowest = results.slowest_host(result)
         claimed = self.current_partition.extras.get("network", [])
-        faults = [*results.slow_hosts(result), *adapters.faults(result, claimed)]
-        self.host_faults = [reason.dumps() for reason in faults]
+        self.host_faults = [reason.dumps() for reason in adapters.faults(result, claimed)]
         self.wrong = results.wrong_methods(result)
         wrong_exit = self.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(self.wrong) or result["verified"] is bool(self.wrong):

@@ -11,7 +11,7 @@ from bisection.analysis.retest import TURNS
 from bisection.analysis.rotation import sweep_of
 from bisection.core.verdicts import Verdict
 from bisection.judge import rule
-from bisection.kernels.results import slow_hosts
+from bisection.judge.hosts import slow_hosts
 from bisection.runs.model import RunVerdict, TestResult
 
 NAMES = [f"n{number:02}" for number in range(64)]

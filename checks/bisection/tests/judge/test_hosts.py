@@ -1,0 +1,116 @@
+"""Which hosts a launch shows to be slow."""
+
+import pytest
+
+from bisection.judge.hosts import slow_clocks, slow_hosts
+from bisection.kernels import results
+from bisection.report.clauses import clause
+
+
+def on_hosts(**clocks):
+    """The part of a result that says at how many GHz each host's ranks ran."""
+    pairs = [(host, ghz) for host, of_host in clocks.items() for ghz in of_host]
+    per_rank = [
+        {"rank": rank, "host": host, "cpus": "0", "ghz": ghz if isinstance(ghz, list) else [ghz]}
+        for rank, (host, ghz) in enumerate(pairs)
+    ]
+    return {"layout": {"per_rank": per_rank}, "results": []}
+
+
+@pytest.mark.parametrize(
+    ("clocks", "slow"),
+    [
+        ({"n1": [3.0], "n2": [3.0], "n3": [2.69]}, [("n3", 2)]),
+        ({"n1": [3.0], "n2": [3.0], "n3": [2.71]}, []),
+        # one slow core of many, after the measurement only
+        ({"n1": [3.0] * 8, "n2": [*[3.0] * 7, [3.0, 2.5]]}, [("n2", 15)]),
+        ({"n1": [3.0], "n2": [2.6]}, [("n2", 1)]),  # of two, the slower
+        ({"n1": [2.0, 1.0], "n2": [3.0] * 5}, [("n1", 1)]),  # a host once, by its slowest rank
+        ({"n1": [3.0]}, []),
+        ({"n1": [[]], "n2": [[]]}, []),
+    ],
+)
+def test_hosts_with_a_slow_clock(clocks, slow):
+    result = on_hosts(**clocks)
+    reasons = slow_clocks(result)
+    assert [(reason["host"], reason["rank"]) for reason in reasons] == slow
+    if slow:
+        assert results.slowest_host(result) == slow[0][0]
+        assert results.controls(result)["clock"] == reasons[0]["ghz"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "slow"),
+    [(1.6, 1.7, ["n2"]), (1.6, 3.0, []), (3.0, 1.6, []), (1.6, None, [])],
+)
+def test_a_clock_between_other_processes_must_be_slow_before_and_after(before, after, slow):
+    readings = [ghz for ghz in (before, after) if ghz]
+    result = on_hosts(n1=[[3.0, 3.1]], n2=[readings], n3=[[3.1, 3.0]])
+    samples = {"seconds": [1, 1], "preempted": [1, 0]}
+    reasons = slow_clocks({**result, "results": [{"samples": samples}]})
+    assert [reason["host"] for reason in reasons] == slow
+
+
+def noise(**nodes):
+    """A result of the kernel noise: of each node quantum (s), copy_core and copy_node (B/s), cores,
+    the share of its time that others had."""
+    names = ("quantum", "copy_core", "copy_node", "cores", "lost")
+    entries = [
+        {"host": host, "cores": 8, "lost": 0.001, **dict(zip(names, values, strict=False))}
+        for host, values in nodes.items()
+    ]
+    return {**on_hosts(n1=[3.0]), "details": {"noise": entries}}
+
+
+SOUND = (40e-6, 12e9, 180e9)
+
+
+@pytest.mark.parametrize(
+    ("node", "says"),
+    [
+        (SOUND, []),
+        ((44e-6, 11e9, 163e9), []),  # within 10%
+        ((50e-6, 12e9, 180e9), ["a core took 50 us for work that takes 40 us on the median node"]),
+        ((40e-6, 12e9, 120e9), ["8 cores together copied 120 GB/s of memory, 180 GB/s on"]),
+        ((40e-6, 6e9, 90e9), ["1 core copied 6 GB/s of memory", "8 cores together copied 90"]),
+        ((40e-6, 24e9, 90e9, 4), []),  # with fewer cores at work
+        ((None, None, 180e9), []),  # not measured
+    ],
+)
+def test_slow_nodes_are_told_by_what_is_slow(node, says):
+    result = noise(n1=SOUND, n2=SOUND, n3=node, n4=SOUND)
+    told = [clause(reason) for reason in slow_hosts(result)]
+    assert len(told) == len(says)
+    for words, part in zip(told, says, strict=True):
+        assert words.startswith("n3 is slow: ")
+        assert part in words
+    samples = {
+        "seconds": [1, 1],
+        "preempted": [1, 1],
+    }  # others disturb copies, not the best quantum
+    told = [clause(r) for r in slow_hosts({**result, "results": [{"samples": samples}]})]
+    assert [words for words in told if "copied" in words] == []
+
+
+def test_a_node_whose_cores_others_use_is_named_where_the_others_are_free():
+    busy = (40e-6, 12e9, 180e9, 8, 0.45)
+    nodes = {f"n{number}": SOUND for number in range(1, 8)}
+    (reason,) = slow_hosts(noise(**nodes, n8=busy))
+    assert clause(reason).startswith("n8 is slow: other processes had 45% of the time of its cores")
+    assert slow_hosts(noise(n1=busy, n2=busy, n3=SOUND)) == []  # a loud machine
+
+
+@pytest.mark.parametrize("nodes", [5, 6, 32])
+def test_the_spread_of_many_nodes_says_which_is_slow(nodes):
+    """Of few nodes none that is within 10%; of many those far outside of their spread."""
+    rates = [12e9 * (1 + 0.004 * (number % 5 - 2)) for number in range(nodes)]
+    table = {f"n{k}": (40e-6, rate, 180e9) for k, rate in enumerate(rates)}
+    table["n0"] = (40e-6, 12e9 / 1.08, 180e9)
+    hosts = [reason["host"] for reason in slow_hosts(noise(**table))]
+    assert hosts == ([] if nodes < 6 else ["n0"])
+    for slow in range(0, nodes, 5):  # in two states, a fifth of them in the slow one
+        table[f"n{slow}"] = (40e-6, 9e9, 180e9)
+    if nodes == 32:
+        assert slow_hosts(noise(**table)) == []
+        table |= {f"n{slow}": (40e-6, 6e9, 180e9) for slow in range(0, nodes, 5)}  # half speed
+        assert len(slow_hosts(noise(**table))) == 7
