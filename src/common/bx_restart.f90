@@ -52,8 +52,10 @@ contains
     why = ""
     reason = c_null_char
     if (c_restart(logical(reads, c_bool), path//c_null_char, int(comm%MPI_VAL, c_int), &
-                  schema//c_null_char, numbers, size(numbers, kind=c_size_t), sets, size(sets, kind=c_size_t), reason, &
-                  size(reason, kind=c_size_t)) /= 0) why = bx_string_at(c_loc(reason))
+                  schema//c_null_char, numbers, size(numbers, kind=c_size_t), sets, &
+                  size(sets, kind=c_size_t), reason, size(reason, kind=c_size_t)) /= 0) then
+      why = bx_string_at(c_loc(reason))
+    end if
   end subroutine bx_restart_access
 
 end module bx_restart
