@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core.reasons import SLOW_HOSTS, Code, Reason
-from bisection.core.thresholds import LIMITS
+from bisection.core.thresholds import LIMITS, MAD
 from bisection.judge.evidence import Evidence
 from bisection.kernels import results
 from bisection.runs.model import RunVerdict, TestResult
@@ -143,7 +143,7 @@ def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:
         return _slow(speeds)
     middle = statistics.median(speeds.values())
     below = {host: math.log(middle / speed) for host, speed in speeds.items()}
-    spread = 1.4826 * statistics.median(map(abs, below.values()))
+    spread = MAD * statistics.median(map(abs, below.values()))
     # Several slow nodes are how these nodes are: of heavy tails, of two states.
     others = sorted(below.values())[:-1]
     spread = max(spread, statistics.quantiles(others, n=10, method="inclusive")[-1] / 1.2816)

@@ -12,7 +12,7 @@ from typing import Any
 from bisection.core.format import some
 from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code, Reason
-from bisection.core.thresholds import LIMITS, MAD
+from bisection.core.thresholds import LIMITS
 from bisection.kernels import adapters, fits
 
 SUSPECTED = ("nodes", "pairs")  # that the kernel `pairs` measured again
