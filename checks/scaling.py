@@ -75,17 +75,6 @@ class ScalingCheck(KernelCheck):
         texts = {finding.id: finding.finding for finding in observables.findings()}
         self.descr = texts.get(self.method, "Times over numbers of cores")
 
-    @run_after("setup")
-    def name_launch(self) -> None:
-        """No geometry: the launches have many."""
-        self.kernel = self.launches[0].kernel
-
-    @run_before("sanity")
-    def adopt(self) -> None:
-        """Takes over what the launches were built with."""
-        for name in ("built_with", "lock", "software", "hosts"):
-            setattr(self, name, getattr(self.launches[0], name))
-
     @sanity_function
     def verified(self) -> bool:
         """Whether all launches are verified; keeps times, or a finding's numbers, in `measured`."""

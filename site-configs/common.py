@@ -117,9 +117,6 @@ LOGGING = {
                     "partition",
                     "environ",
                     "result",
-                    "geometry",
-                    "built_with",
-                    "lock",
                     "perfvalues",
                 )
             ),

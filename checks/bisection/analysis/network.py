@@ -20,7 +20,7 @@ Launch = tuple[str | int, ...]
 def launches(run: RunVerdict, kernel: str = KERNEL) -> Iterator[TestResult]:
     """The launches of a kernel in a run that ended well and whose files were kept."""
     for case in run.cases:
-        ran = case.fixture and case.kernel == kernel and case not in run.bad
+        ran = case.fixture and case.record.kernel == kernel and case not in run.bad
         if ran and case.files.endswith(".*") and file_of(case, "json").is_file():
             yield case
 

@@ -52,7 +52,7 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
             stopped, nothing is chosen.
         budget: s; 0 chooses nothing.
     """
-    kernels = {case.check: case.kernel for case in verdict.cases if case.kernel}
+    kernels = {case.check: case.record.kernel for case in verdict.cases if case.record.kernel}
     outliers: dict[Launch, list[Row]] = {}
     for row in rows:
         place = (row.system, row.partition, row.environ)
@@ -162,7 +162,7 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
     lost = {case.launch for case in verdict.lost_to_others}
     launches = [case for case in verdict.cases if case.fixture and case.launch in lost]
     seconds, chosen = START, {}
-    for case in sorted(launches, key=lambda case: -case.preempted):
+    for case in sorted(launches, key=lambda case: -case.record.preempted):
         if case.launch[:-1] not in chosen and seconds + case.seconds <= budget:
             seconds += case.seconds
             chosen[case.launch[:-1]] = case

@@ -46,13 +46,13 @@ def measured(verdict: RunVerdict | None) -> dict[Key, Again]:
     values: dict[Key, Again] = {}
     for case in sorted(verdict.cases if verdict else (), key=lambda case: case.run):
         unmeasured = case.verdict == Verdict.NOT_MEASURED
-        if unmeasured or case.preempted > LIMITS.preempted_launch:
+        if unmeasured or case.record.preempted > LIMITS.preempted_launch:
             continue
         for key, value in _values(case):
             if finite(value) and value > 0:
                 again = values.setdefault(key, Again())
                 again.values.append(value)
-                again.hosts.append(case.hosts)
+                again.hosts.append(case.record.hosts)
     return values
 
 
@@ -61,8 +61,8 @@ def _values(case: TestResult) -> Iterator[tuple[Key, float]]:
     if not case.fixture:
         yield from (((*case.identity, metric.name), metric.value) for metric in case.metrics)
     elif case.verdict == Verdict.PASS:
-        for name, value in case.controls.items():
-            test = replace(case, check=case.kernel, method=name)
+        for name, value in case.record.controls.items():
+            test = replace(case, check=case.record.kernel, method=name)
             yield (*test.identity, "clock" if name == "clock" else "time"), value
 
 

@@ -31,20 +31,20 @@ def replaced(verdict: RunVerdict, turn: Turn) -> tuple[RunVerdict, int]:
     """
     if turn.again is None:
         return verdict, 0
-    measured = {case.launch[:-1]: case for case in turn.again.cases if case.fixture and case.kernel}
+    measured = {case.launch[:-1]: case for case in turn.again.cases if case.is_launch}
     tests = {(case.name, case.launch[:-1]): case for case in turn.again.cases}
     cases, better = [*verdict.cases], 0
     for launch in turn.launches:
         second = measured.get(launch.launch[:-1])
         if second is None or second.verdict == Verdict.NOT_MEASURED:
             continue
-        quieter = second.preempted < launch.preempted
+        quieter = second.record.preempted < launch.record.preempted
         for index, case in enumerate(cases):
             new = tests.get((case.name, case.launch[:-1]))
             replaces = case.launch == launch.launch and (case.fixture or case.lost_to_others)
             if new and replaces and (quieter or new.verdict == Verdict.FAIL):
                 cases[index] = replace(new, run=launch.run)
         passed = second.verdict != Verdict.FAIL
-        better += passed and second.preempted <= LIMITS.preempted_launch
+        better += passed and second.record.preempted <= LIMITS.preempted_launch
     new = [reason for reason in turn.again.failures if reason not in verdict.failures]
     return replace(verdict, cases=cases).noting(failures=new), better

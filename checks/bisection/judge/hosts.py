@@ -25,7 +25,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     retest = evidence.retest and evidence.retest.again
     named = [Reason.of(Code.SLOW_NODE, **asdict(suspect)) for suspect in evidence.nodes]
     faults = faulty_hosts([*verdict.cases, *(retest.cases if retest else ())])
-    several = len({host for case in verdict.cases for host in case.hosts}) > 1
+    several = len({host for case in verdict.cases for host in case.record.hosts}) > 1
     slow = [reason for reason in faults if several and reason.code in SLOW_HOSTS]
     least = LIMITS.slow_launches
     sure = [r for r in slow if r["launches"] >= max(least, _share(r) * r["of"])]
@@ -54,9 +54,11 @@ SEVERITY: dict[Code, Callable[[Reason], float]] = {
 def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
     """The hosts that were slow in a launch, or whose adapters were faulty: of each fault the worst,
     and in how many launches."""
-    launches = [case for case in cases if case.fixture and case.controls.get("clock")]
+    launches = [case for case in cases if case.fixture and case.record.controls.get("clock")]
     known: dict[tuple[Any, ...], list[Reason]] = {}
-    for reason in (reason for case in launches for reason in case.host_faults):
+    for reason in (
+        reason for case in launches for reason in (*case.slow_hosts, *case.record.adapter_faults)
+    ):
         name = (
             reason["host"],
             reason.code,
@@ -69,10 +71,14 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
     for (host, code, *_), reasons in sorted(known.items()):
         worst = max(reversed(reasons), key=SEVERITY.get(Code(code), lambda _: 0.0))
         kernels = {"noise"} if code in SLOW_HOSTS - {Code.SLOW_CLOCK} else None  # all show others
-        shown = [case for case in launches if not kernels or case.kernel in kernels]
+        shown = [case for case in launches if not kernels or case.record.kernel in kernels]
         if code == Code.TCP_LOSSES:  # of two hosts neither is named; of noise there is no traffic
-            shown = [case for case in shown if len(case.hosts) > 2 and case.kernel != "noise"]
-        of = sum(host in case.hosts for case in shown)
+            shown = [
+                case
+                for case in shown
+                if len(case.record.hosts) > 2 and case.record.kernel != "noise"
+            ]
+        of = sum(host in case.record.hosts for case in shown)
         # A lossy link loses in every launch that uses it; a queue that overflowed once is no fault.
         if code == Code.TCP_LOSSES and 2 * len(reasons) < of:
             continue
@@ -89,10 +95,10 @@ def seen(run: RunVerdict) -> RunVerdict:
 
 
 def _seen(launch: TestResult) -> TestResult:
-    for folder in launch.folders if launch.controls else ():
+    for folder in launch.folders if launch.record.controls else ():
         with contextlib.suppress(results.ResultError):
-            slow = slow_hosts(results.load(Path(folder, "result.json"), launch.kernel))
-            return replace(launch, host_faults=[*slow, *launch.host_faults])
+            slow = slow_hosts(results.load(Path(folder, "result.json"), launch.record.kernel))
+            return replace(launch, slow_hosts=slow)
     return launch
 
 

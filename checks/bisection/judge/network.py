@@ -34,7 +34,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     rows = evidence.comparison.rows if evidence.comparison else []
     rows = [row for row in rows if row.check in CHECKS]
     impacts = evidence.impacts
-    lost = any(case.kernel == impact.KERNEL for case in verdict.lost_to_others)
+    lost = any(case.record.kernel == impact.KERNEL for case in verdict.lost_to_others)
     findings = [*_of_pairs(evidence.blames), *_of_run(verdict), *_of_rates(evidence.blames)]
     findings += _of_levels(rows, verdict)
     findings += [Finding(i.grade, i.reason) for i in impacts if i.reason and not i.withheld]

@@ -160,7 +160,7 @@ def junit_of_run(verdict: RunVerdict) -> str:
 def _entries(verdict: RunVerdict) -> list[Entry]:
     followed = {case.follows for case in verdict.judged}
     members = Counter(case.launch for case in verdict.judged)
-    launches = {case.launch: case.seconds for case in verdict.cases if case.fixture and case.kernel}
+    launches = {case.launch: case.seconds for case in verdict.cases if case.is_launch}
     entries = []
     for case in verdict.cases:
         if case.fixture and (case not in verdict.bad or case.name in followed):
@@ -455,7 +455,7 @@ def _accused(case: TestResult) -> list[str]:
     nodes = [node for node, _ in reason["down"] or ()] or expanded(reason["nodes"] or "")
     if len(nodes) > 1 and reason.code != Code.NODE_FAIL:
         nodes = []
-    hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.hosts}
+    hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.record.hosts}
     accused = [host for host, node in hosts.items() if host in named or node in nodes]
     return accused + [node for node in nodes if node not in hosts.values()]
 

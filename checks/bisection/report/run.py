@@ -50,7 +50,7 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
 
 def builds(verdict: RunVerdict) -> list[str]:
     """A line for each time at which kernels were built that this run found kept."""
-    first = [case for case in verdict.cases if case.fixture and not (case.kernel or case.run)]
+    first = [case for case in verdict.cases if case.fixture and not (case.is_launch or case.run)]
     remarks = dict.fromkeys(case.remark for case in first if case.remark)
     return [f"kernels: {clause(remark)}" for remark in remarks]
 
@@ -138,7 +138,7 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
             lines.append(f"{methods}: {cause}" if methods else cause)
         command = rerun(dependents(verdict, cases) or cases, verdict.request)
         groups.append(_group(kind, places, lines, command, cases))
-    if lost := sorted(verdict.lost_to_others, key=lambda case: -case.preempted):
+    if lost := sorted(verdict.lost_to_others, key=lambda case: -case.record.preempted):
         places = list(dict.fromkeys(case.group for case in lost))
         worst = {case.reason.code: case.reason for case in reversed(lost)}
         of = f" (the worst of {len(places)} launches)" if len(places) > 1 else ""
@@ -232,7 +232,7 @@ USED = "a metric at 0% is on the better of its bounds, at 100% on the worse one"
 def summary_blocks(verdict: RunVerdict) -> dict[str, list[list[str]]]:
     """Partition, environment and software -> cells under SUMMARY, per kernel and case."""
     blocks: dict[tuple[str, str], dict[tuple[str, str], list[TestResult]]] = {}
-    kernels = {case.check: case.kernel for case in verdict.judged if case.kernel}
+    kernels = {case.check: case.record.kernel for case in verdict.judged if case.record.kernel}
     for case in verdict.judged:
         block = blocks.setdefault((f"{case.system}:{case.partition}", case.environ), {})
         kernel = kernels.get(case.check, case.check)  # a test that did not run has none
@@ -240,7 +240,7 @@ def summary_blocks(verdict: RunVerdict) -> dict[str, list[list[str]]]:
     rows = {}
     for (partition, environ), groups in blocks.items():
         cases = [case for group in groups.values() for case in group]
-        built = next((case.built_with for case in cases if case.built_with), "")
+        built = next((case.record.built_with for case in cases if case.record.built_with), "")
         about = f" ({built})" if built else ""
         rows[f"{partition}, environment {environ}{about}"] = [
             [group[0].check, case, *_cells(verdict, group)] for (_, case), group in groups.items()
@@ -256,7 +256,7 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     timed = [(metric.value, index) for index, c in enumerate(cases) if (metric := _longest(c))]
     fastest = "-"
     case = cases[min(timed)[1]] if timed else None
-    if case and (case.kernel or case.check) in tables.ALTERNATIVES:
+    if case and (case.record.kernel or case.check) in tables.ALTERNATIVES:
         fastest = short(f"{case.method} {case.layout}".strip(), 22)
     metrics = [metric for case in cases for metric in case.metrics if metric.asserted]
     if not metrics:
@@ -288,7 +288,7 @@ def table(verdict: RunVerdict) -> list[str]:
         blocks.setdefault(key, []).append(case)
     lines = []
     for (check, partition, environ), cases in blocks.items():
-        built_with = next((case.built_with for case in cases if case.built_with), "")
+        built_with = next((case.record.built_with for case in cases if case.record.built_with), "")
         about = f" ({built_with})" if built_with else ""
         lines += ["", f"{check} on {partition}, environment {environ}{about}"]
         lines += _block(verdict, cases)
@@ -308,7 +308,7 @@ def _block(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
         for metric in (metric for case in group for metric in case.metrics):
             metrics.setdefault(metric.name, []).append(metric)
         cells = [_closest(metrics)] if wide else [_cell(metrics.get(name)) for name in asserted]
-        place = [case.case, f"{case.layout} {case.geometry}".strip()]
+        place = [case.case, f"{case.layout} {case.record.geometry}".strip()]
         method = f"({len(methods)} methods)" if len(methods) > 1 else case.method
         times = f" x{len(group)}" if len(group) > 1 and len(methods) == 1 else ""
         shown = place if place != last else ["", ""]
@@ -396,18 +396,18 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     hit = [
         case
         for case in verdict.cases
-        if case.fixture and LIMITS.preempted_note < case.preempted <= LIMITS.preempted_launch
+        if case.fixture and LIMITS.preempted_note < case.record.preempted <= LIMITS.preempted_launch
     ]
     if hit:
-        worst = max(hit, key=lambda case: case.preempted)
+        worst = max(hit, key=lambda case: case.record.preempted)
         launches = "1 launch" if len(hit) == 1 else f"{len(hit)} launches"
         lines.append(
             f"note: other processes ran on the cores of {launches}, in up to "
-            f"{worst.preempted:.0%} of the samples ({worst.group}); a quiet machine gives other "
-            "times"
+            f"{worst.record.preempted:.0%} of the samples ({worst.group}); a quiet machine gives "
+            "other times"
         )
     lines += [
-        f"note: {case.kernel} {case.case} {case.layout} {clause(case.remark)}"
+        f"note: {case.record.kernel} {case.case} {case.layout} {clause(case.remark)}"
         for case in verdict.late
     ]
     unfit = Counter(clause(c.reason) for c in verdict.judged if c.verdict == Verdict.NOT_APPLICABLE)
@@ -441,6 +441,8 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
     """The verdict for verdict.json: in words, and under `reasons` as codes with their values."""
     kinds = {name: getattr(verdict, name) for name in verdict.REASONS}
     request = asdict(verdict.request)
+    records = {id(case.record): case.record for case in verdict.cases}
+    places = {key: place for place, key in enumerate(records)}
     return {
         "exit_code": verdict.exit_code,
         "verdict": sentence(verdict),
@@ -451,23 +453,16 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
         **{name: list(map(clause, reasons)) for name, reasons in kinds.items()},
         "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
         **request,
-        "cases": [_case_as_json(case) for case in verdict.cases],
+        "launches": [record.as_json() for record in records.values()],
+        "cases": [
+            {**_case_as_json(case), "launch": places[id(case.record)]} for case in verdict.cases
+        ],
     }
 
 
 def _case_as_json(case: TestResult) -> dict[str, Any]:
-    names = ("check", "case", "layout", "method", "environ", "hash", "kernel", "geometry")
-    more = (
-        "built_with",
-        "run",
-        "fixture",
-        "verdict",
-        "preempted",
-        "folders",
-        "files",
-        "ran",
-        "seconds",
-    )
+    names = ("check", "case", "layout", "method", "environ", "hash")
+    more = ("run", "fixture", "verdict", "folders", "files", "ran", "seconds")
     reasons = {"cause": case.reason, "remark": case.remark}
     return {
         "test": case.name,
@@ -475,7 +470,5 @@ def _case_as_json(case: TestResult) -> dict[str, Any]:
         **{name: getattr(case, name) for name in (*names, *more)},
         **{name: clause(reason) for name, reason in reasons.items()},
         "reasons": {name: r.as_dict() for name, r in reasons.items() if r},
-        "hosts": case.hosts,
-        "facts": case.facts,
         "metrics": [{**asdict(m), "asserted": m.asserted} for m in case.metrics],
     }

@@ -74,7 +74,7 @@ def _tests(verdict: RunVerdict) -> list[TestResult]:
         case
         for case in verdict.judged
         if tuple(getattr(case, name) for name in names) in places
-        and (case.check in checks or case.kernel in checks)
+        and (case.check in checks or case.record.kernel in checks)
     ]
 
 

@@ -292,12 +292,12 @@ def suspects_table(suspects: Sequence[Suspect]) -> Table:
 
 def case_name(case: TestResult) -> str:
     """A test of a run with its geometry, for people."""
-    names = (case.check, case.case, case.layout, case.geometry, case.method)
+    names = (case.check, case.case, case.layout, case.record.geometry, case.method)
     return " ".join(filter(None, names)) or case.name or "unnamed test"
 
 
 def nodes_of(cases: Iterable[TestResult], most: int = 8) -> str:
     """Names of the nodes that tests ran on, each once; the first of many."""
-    nodes = list(dict.fromkeys(host for case in cases for host in case.hosts))
+    nodes = list(dict.fromkeys(host for case in cases for host in case.record.hosts))
     more = f" and {plural(len(nodes) - most, 'more node')}" if len(nodes) > most else ""
     return short(" ".join(nodes[:most]), 200) + more

@@ -38,12 +38,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
     kernel = variable(str, value="", loggable=True)
     case = variable(str, value="", loggable=True)
     layout = variable(str, value="", loggable=True)
-    geometry = variable(str, value="", loggable=True)
-    built_with = variable(str, value="", loggable=True)
-    lock = variable(str, value="", loggable=True)
-    software = variable(str, value="", loggable=True)
     not_applicable = variable(str, value="", loggable=True)
-    hosts = variable(typ.List[str], value=[], loggable=True)
     higher = variable(typ.List[str], value=[], loggable=True)  # metrics that are better so
     # Reasons, as JSON: why it failed, and what a person should know of a test that passed.
     reason = variable(str, value="", loggable=True)
@@ -60,17 +55,6 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
             if all(getattr(self, name) in values for name, values in wanted.items()):
                 self.tags |= {tier}
         self.descr = described(self)
-
-    @run_after("setup")
-    def name_launch(self) -> None:
-        """Takes over the names that the launch got at its set-up."""
-        self.kernel, self.geometry = self.launch.kernel, self.launch.geometry
-
-    @run_before("sanity")
-    def adopt(self) -> None:
-        """Each verdict of a launch carries what it was built with and where it ran."""
-        for name in ("built_with", "lock", "software", "hosts"):
-            setattr(self, name, getattr(self.launch, name))
 
     @sanity_function
     def verified(self) -> bool:

@@ -13,6 +13,7 @@ import json
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,7 +26,8 @@ from reframe.core.runtime import runtime
 from bisection.core import paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons import OUTER_FAULTS, Code, Reason
-from bisection.kernels import adapters, layouts, results, sources
+from bisection.kernels import adapters, launch_record, layouts, results, sources
+from bisection.kernels.launch_record import LaunchRecord
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
 from bisection.rfm import causes, internals, queue, rank_faults, rotation, scheduler_faults
@@ -137,8 +139,6 @@ class Build(rfm.RegressionTest):
 
     kernels = variable(str, value="")  # a folder with installed kernels
     stale = variable(bool, value=False)  # kernels of other sources are accepted
-    lock = variable(str, value="", loggable=True)  # hash of the Spack lock
-    software = variable(str, value="", loggable=True)  # of the packages alone, without paths
     built_from = variable(typ.Dict[str, str], value={})
     prefix_dir = variable(str, value="")  # what was built is in prefix_dir/bin
     mpi_bin = variable(str, value="")  # where the mpirun of these kernels is, if not on PATH
@@ -228,8 +228,6 @@ class Build(rfm.RegressionTest):
     def find_installed(self) -> None:
         """Where the kernels are, and what they were built from."""
         self.built_from = self._read_facts()
-        self.lock = self.built_from.get("lock", "")
-        self.software = self.built_from.get("software", "")
         if installation := self._installation():
             self.prefix_dir = installation["prefix"]
             if installation.get("kept"):
@@ -279,7 +277,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     valid_prog_environs = environments()
     time_limit = "15m"
     max_pending_time = "1d"  # an unplaceable job must not wait for ever
-    keep_files = ["result.json"]
+    keep_files = ["result.json", launch_record.FILE]
 
     build = fixture(Build, scope="environment")
     layout = parameter(list(LAYOUTS), loggable=True)
@@ -300,29 +298,22 @@ class Launch(rfm.RunOnlyRegressionTest):
     # On a simulated partition: whether the kernel charges what it computes there, and options.
     simulates = variable(bool, value=True)
     simulated_options = variable(typ.List[str], value=[])
-    exit_code = variable(int, type(None), value=None, loggable=True)
-    geometry = variable(str, value="", loggable=True)
-    built_with = variable(str, value="", loggable=True)  # what was built, with which libraries
-    lock = variable(str, value="", loggable=True)
-    software = variable(str, value="", loggable=True)
-    wrong = variable(typ.List[str], value=[], loggable=True)  # methods that gave a wrong answer
-    preempted = variable(float, value=0.0, loggable=True)  # fraction of samples
     # Reasons, as JSON: why it failed, what a person should know, why there is nothing to measure.
     reason = variable(str, value="", loggable=True)
     remark = variable(str, value="", loggable=True)
     not_applicable = variable(str, value="", loggable=True)
-    # For the store: what the launch ran on and with, and the control's samples, compute alone.
-    facts = variable(typ.Dict[str, str], value={}, loggable=True)
-    hosts = variable(typ.List[str], value=[], loggable=True)
-    controls = variable(typ.Dict[str, float], value={}, loggable=True)
-    slowest = variable(str, value="", loggable=True)  # the host that the clock is of
-    # Reasons, as JSON: the hosts whose adapters are faulty.
-    host_faults = variable(typ.List[str], value=[], loggable=True)
 
     @run_after("init")
     def describe(self) -> None:
         """Says what it is in ReFrame's lists."""
         self.descr = described(self)
+        self.record = LaunchRecord(self.kernel)
+
+    @loggable
+    @property
+    def launch_record(self) -> dict[str, Any]:
+        """The record of the launch, for ReFrame's report."""
+        return self.record.as_json()
 
     @run_after("setup")
     def lay_out(self) -> None:
@@ -355,7 +346,8 @@ class Launch(rfm.RunOnlyRegressionTest):
     def place(self, shape: Geometry, ranks: int) -> None:
         """Asks for ranks and threads of a geometry, whose last node may have fewer ranks."""
         self.time_limit = within_queue(self.time_limit, self.current_partition)
-        self.shape, self.geometry = shape, str(shape)
+        self.shape = shape
+        self._note(geometry=str(shape), work=self.work.get(self.case, ""))
         self.num_tasks = ranks
         self.num_tasks_per_node = shape.ranks_per_node
         self.num_cpus_per_task = shape.threads
@@ -383,17 +375,17 @@ class Launch(rfm.RunOnlyRegressionTest):
             options = queue.deadline_options(self.time_limit)
             options += rotation.nodelist(self.current_partition.fullname, self.unique_name)
             self.job.options += ["--no-requeue", *options]
-        self.lock, self.software = self.build.lock, self.build.software
-        self.facts = dict(self.build.facts)  # also of a launch that does not start
+        facts = self.build.facts
+        self._note(facts=facts)  # also of a launch that does not start
         labels = {
             "system": self.current_system.name,
             "partition": self.current_partition.name,
             "environ": self.current_environ.name,
             "layout": self.layout,
-            "lock": self.lock,
-            "software": self.software,
-            "spack": self.facts.get("Spack"),
-            "spack_packages": self.facts.get("Spack packages"),
+            "lock": facts.get("lock"),
+            "software": facts.get("software"),
+            "spack": facts.get("Spack"),
+            "spack_packages": facts.get("Spack packages"),
         }
         executable = os.path.join(self.build.prefix_dir, "bin", f"bisection-{self.kernel}")
         self.executable = shlex.quote(executable)
@@ -423,24 +415,25 @@ class Launch(rfm.RunOnlyRegressionTest):
         """Fails if the launch was stopped, or the kernel ended otherwise than with an answer."""
         if self.is_dry_run():
             return
-        self.facts |= recorded(self.stagedir)
         try:
-            self.exit_code = int(Path(self.stagedir, "exit_code").read_text())
+            exit_code = int(Path(self.stagedir, "exit_code").read_text())
         except (OSError, ValueError):
-            self.exit_code = None
-        self.exit_code, fault = causes.of_launch(
+            exit_code = None
+        exit_code, fault = causes.of_launch(
             self.job,
             Ended(
                 kernel=self.kernel,
                 folder=self.stagedir,
                 scheduler=self._scheduler,
                 launcher=self.current_partition.launcher_type.registered_name,
-                exit_code=self.exit_code,
+                exit_code=exit_code,
                 errors=self._read(self.job.stderr),
                 output=self._read(self.job.stdout),
                 hosts=(self.job.nodelist or []) if self.is_local() else [],
             ),
         )
+        facts = {**self.record.facts, **recorded(self.stagedir)}
+        self._note(exit_code=exit_code, facts=facts)
         if fault and fault.code == Code.BLOCKED:
             fail(self, queue.late() or fault)
         queue.advance()
@@ -453,7 +446,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     def _fail_for_placement(self, fault: Reason) -> None:
         """Fails if ranks were misplaced, which explains a launch that did not end as it should."""
         seats = rank_faults.seats(self.stagedir)
-        self.hosts = sorted({seat["host"] for seat in seats})
+        self._note(hosts=tuple(sorted({seat["host"] for seat in seats})))
         if not seats or fault.code in {Code.NODE_FAIL, *OUTER_FAULTS}:
             return
         if wrong := self._misplaced({"per_rank": seats}):
@@ -467,29 +460,17 @@ class Launch(rfm.RunOnlyRegressionTest):
             self.result = result = results.load(path, self.kernel, self.case)
         except ResultError as error:
             fail(self, self._full_disk() or error.reason)
-        build = result["build"]
-        self.built_with = "; ".join(
-            [build["compiler"], build["mpi"]]
-            + [f"{name} {version}" for name, version in build["libraries"].items()]
-        )
-        self.preempted = results.preempted(result)
         if reason := results.stopped(result) or results.late(result):
             self.remark = reason.dumps()
-            if reason.code == Code.STOPPED:
-                self.preempted = 1.0
-        self.facts |= results.facts(result)
-        self.hosts = results.hosts(result)
-        self.controls = results.controls(result)
-        self.slowest = results.slowest_host(result)
         claimed = self.current_partition.extras.get("network", [])
-        self.host_faults = [reason.dumps() for reason in adapters.faults(result, claimed)]
-        self.wrong = results.wrong_methods(result)
-        wrong_exit = self.exit_code == KernelExit.WRONG_ANSWER
-        if wrong_exit != bool(self.wrong) or result["verified"] is bool(self.wrong):
-            ended_with = {"exit_code": self.exit_code, "verified": result["verified"]}
+        record = self.record = self.record.measured(result, claimed)
+        record.write(self.stagedir)
+        wrong_exit = record.exit_code == KernelExit.WRONG_ANSWER
+        if wrong_exit != bool(record.wrong) or result["verified"] is bool(record.wrong):
+            ended_with = {"exit_code": record.exit_code, "verified": result["verified"]}
             reason = Reason.of(Code.EXIT_CONTRADICTS, kernel=self.kernel, **ended_with)
-            fail(self, Reason(reason.code, {**reason.values, "wrong": self.wrong}))
-        for name in self.wrong:
+            fail(self, Reason(reason.code, {**reason.values, "wrong": record.wrong}))
+        for name in record.wrong:
             if name in results.baselines(result):
                 fail(self, Reason.of(Code.BASELINE_WRONG, method=name))
         if seats := self._misplaced(result["layout"]):
@@ -497,6 +478,9 @@ class Launch(rfm.RunOnlyRegressionTest):
         if unused := adapters.unused(result, claimed):
             fail(self, unused)
         return True
+
+    def _note(self, **facts: Any) -> None:
+        self.record = replace(self.record, **facts)
 
     def _sampling(self) -> list[str]:
         """How often steps are sampled: once where the clock is exact."""

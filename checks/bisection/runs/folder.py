@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
+from bisection.kernels import launch_record
 from bisection.rfm.switches import TOPOLOGY
 from bisection.runs import reframe_log
 from bisection.runs.model import RunVerdict
@@ -18,6 +19,7 @@ from bisection.runs.model import RunVerdict
 # ReFrame's files of a launch or a build, as patterns -> what they are kept as.
 KEPT = {
     "result.json": "json",
+    launch_record.FILE: "launch.json",
     "*.pairs": "pairs",
     TOPOLOGY: "topology",
     "rfm_job.sh": "sh",
@@ -79,7 +81,7 @@ def named(verdict: RunVerdict, folder: Path) -> RunVerdict:
     """The verdict, whose tests refer to the files that keep() leaves in `folder`."""
     cases = []
     for case in verdict.cases:
-        words = [case.kernel, case.case, case.layout] if case.kernel else ["build"]
+        words = [case.record.kernel, case.case, case.layout] if case.record.kernel else ["build"]
         name = "-".join([*words, case.partition, case.environ])
         name += f"-run{case.run}" if case.run else ""
         cases.append(replace(case, files=f"{paths.from_root(folder / 'kernels' / name)}.*"))

@@ -1,13 +1,14 @@
 """A run judged: its tests, their metrics, and what follows from both."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from bisection.core.identity import TestId
 from bisection.core.reasons import DISTURBED, Code, Reason
 from bisection.core.verdicts import Exit, Grade, Verdict
+from bisection.kernels.launch_record import LaunchRecord
 
 
 def _as_tuples(record: Any) -> None:
@@ -64,28 +65,18 @@ class TestResult(TestId):
 
     name: str = ""  # as ReFrame displays it
     hash: str = ""  # for -n /hash
-    kernel: str = ""
-    geometry: str = ""
-    built_with: str = ""
     run: int = 0
     fixture: bool = False
     verdict: Verdict = Verdict.NOT_MEASURED
     reason: Reason | None = None
     remark: Reason | None = None  # what a person should know though nothing is wrong
-    work: str | None = None  # options that say what the launch computes; None: not known
-    preempted: float = 0.0  # fraction of the launch's samples in which others took a core
     folders: tuple[str, ...] = ()  # where ReFrame left its files
     files: str = ""  # where they are kept: a pattern
     ran: bool = True  # False: the run stopped before it
     seconds: float = 0.0  # of its job, with what it waited for in a queue
-    hosts: tuple[str, ...] = ()
     metrics: tuple[JudgedMetric, ...] = ()
-    # Of a launch: what it ran on and with, and what measured its cores alone.
-    facts: Mapping[str, str] = field(default_factory=dict)
-    controls: Mapping[str, float] = field(default_factory=dict)
-    slowest: str = ""  # the host that the clock among the controls is of
-    host_faults: tuple[Reason, ...] = ()
-    wrong: tuple[str, ...] = ()  # methods with a wrong answer
+    record: LaunchRecord = field(default_factory=LaunchRecord)  # of its launch; of a build, its own
+    slow_hosts: tuple[Reason, ...] = ()  # that the result of the launch shows
 
     def __post_init__(self) -> None:
         _as_tuples(self)
@@ -96,10 +87,20 @@ class TestResult(TestId):
         super().__setattr__(name, value)
 
     @property
+    def host_faults(self) -> tuple[Reason, ...]:
+        """Slow hosts and faulty adapters of a launch."""
+        return (*self.slow_hosts, *self.record.adapter_faults)
+
+    @property
+    def is_launch(self) -> bool:
+        """True of a launch; False of a build and of a test."""
+        return self.fixture and bool(self.record.kernel)
+
+    @property
     def launch(self) -> tuple[str | int, ...]:
         """What the tests of one launch have in common."""
         place = (self.system, self.partition, self.environ)
-        return (self.kernel, self.case, self.layout, *place, self.run)
+        return (self.record.kernel, self.case, self.layout, *place, self.run)
 
     @property
     def lost_to_others(self) -> bool:
@@ -125,8 +126,13 @@ class TestResult(TestId):
         return self.reason["test"] if self.reason and self.reason.code == Code.FOLLOWS else ""
 
     @classmethod
-    def from_dict(cls, case: Mapping[str, Any]) -> "TestResult":
-        """A test of verdict.json, of this version or an earlier one."""
+    def from_dict(cls, case: Mapping[str, Any], records: Sequence[LaunchRecord]) -> "TestResult":
+        """A test of verdict.json.
+
+        Args:
+            case: the test.
+            records: the launches of verdict.json.
+        """
 
         def text(name: str) -> str:
             return str(case.get(name) or "")
@@ -149,21 +155,16 @@ class TestResult(TestId):
             *(text("layout"), text("method")),
             name=text("test"),
             hash=text("hash"),
-            kernel=text("kernel"),
-            geometry=text("geometry"),
-            built_with=text("built_with"),
             run=case.get("run") or 0,
             fixture=bool(case.get("fixture")),
             verdict=_verdict(case.get("verdict")),
             reason=reason,
             remark=Reason.read(reasons.get("remark") or case.get("remark")),
-            preempted=case.get("preempted") or 0.0,
             files=text("files"),
             ran=bool(case.get("ran", True)),
             seconds=case.get("seconds") or 0.0,
-            hosts=[str(host) for host in case.get("hosts") or []],
             metrics=metrics,
-            facts=case.get("facts") or {},
+            record=records[case["launch"]],
         )
 
 
@@ -331,8 +332,9 @@ class RunVerdict:
         network = kept.get("interconnect")
         names = ("tier", "system", "environ", "arguments", "command", "site", "is_local")
         asked = {name: kept[name] for name in names if kept.get(name)}
+        records = [LaunchRecord.read(record) for record in kept["launches"]]
         return cls(
-            cases=[TestResult.from_dict(case) for case in kept.get("cases") or []],
+            cases=[TestResult.from_dict(case, records) for case in kept["cases"]],
             **ruled,
             interconnect=Interconnect.from_dict(network) if network else None,
             nights=kept.get("nights"),

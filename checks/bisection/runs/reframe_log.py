@@ -12,10 +12,12 @@ from typing import Any
 from bisection.core.commands import all_errors, last_error
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
 from bisection.core.verdicts import Verdict
+from bisection.kernels.launch_record import LaunchRecord
 from bisection.rfm.scheduler_faults import UNREACHABLE
 from bisection.runs.model import TestResult
 
 Entry = Mapping[str, Any]  # a test case in ReFrame's report
+Key = tuple[str, str, str]  # what a test case is called where another one depends on it
 
 # ---- the log ----
 
@@ -81,7 +83,7 @@ def jobs_left(entries: Iterable[Entry]) -> list[Reason]:
     left: dict[str, list[str]] = {}
     ended = ("pass", "fail", "xfail", "xpass", "skip", "fail_deps", "abort")
     for entry in entries:
-        launch = entry["fixture"] and entry.get("geometry")
+        launch = entry["fixture"] and entry.get("launch_record")
         if launch and entry["result"] not in ended and entry.get("jobid"):
             left.setdefault(entry["scheduler"], []).append(str(entry["jobid"]))
     return [
@@ -91,7 +93,7 @@ def jobs_left(entries: Iterable[Entry]) -> list[Reason]:
     ]
 
 
-def key_of(entry: Entry) -> tuple[str, str, str]:
+def key_of(entry: Entry) -> Key:
     """What a test case is called where another one depends on it."""
     return entry["unique_name"], f"{entry['system']}:{entry['partition']}", entry["environ"]
 
@@ -117,7 +119,7 @@ def _absent(
         *(system, partition, environ, check, *of_launch),
         name=name,
         hash=hashcode,
-        kernel=check,
+        record=LaunchRecord(check),
         verdict=Verdict.NOT_MEASURED,
         reason=reason,
         ran=False,

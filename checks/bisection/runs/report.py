@@ -6,17 +6,18 @@ load, when everything was skipped, when a retry passed, when the results were no
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
 from bisection.core.verdicts import Verdict
+from bisection.kernels.launch_record import LaunchRecord
 from bisection.kernels.results import KernelExit
 from bisection.rfm import causes
 from bisection.runs import reframe_log
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
-from bisection.runs.reframe_log import Entry, key_of
+from bisection.runs.reframe_log import Entry, Key, key_of
 
 # What ReFrame itself records of a session, and no tag may be called: a pattern.
 RECORDED = "data_version|hostname|uuid|cmdline|config_files|log_files|user|version|workdir"
@@ -53,7 +54,8 @@ def read(
     for run in report["runs"]:
         entries = {key_of(entry): entry for entry in run["testcases"]}
         skipped = reframe_log.skip_reasons(log or "")
-        cases += _with_launches([_case(e, entries, skipped, end) for e in run["testcases"]])
+        records = _records(entries)
+        cases += [_case(e, entries, records[key_of(e)], skipped, end) for e in run["testcases"]]
     first = report["runs"][0]["testcases"]
     announced = reframe_log.selected(log or "")
     absent = announced - len(first) if announced else 0
@@ -88,22 +90,29 @@ def _without_cancelled(reason: Reason | None, left: Sequence[str]) -> Reason | N
     return replace(reason, values={**reason.values, "jobs": jobs})
 
 
-def _with_launches(cases: Sequence[TestResult]) -> Iterator[TestResult]:
-    """Yields the tests with what their launch computed, and how often it was preempted."""
-    launches = {case.launch: case for case in cases if case.fixture and case.kernel}
-    for case in cases:
-        launch = launches.get(case.launch)
-        preempted = launch.preempted if launch else case.preempted
-        yield replace(case, work=launch and launch.work, preempted=preempted)
+def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
+    """The record of each launch and build; of a test that of the launch that it depends on."""
+    records = {key: _record(entry) for key, entry in entries.items() if entry["fixture"]}
+    for key, entry in entries.items():
+        needed = (records.get(tuple(other)) for other in entry["dependencies_actual"] or [])
+        launches = [record for record in needed if record and record.kernel]
+        records.setdefault(key, launches[0] if launches else LaunchRecord())
+    return records
+
+
+def _record(entry: Entry) -> LaunchRecord:
+    record = LaunchRecord.read(entry.get("launch_record") or {"facts": entry.get("facts") or {}})
+    return replace(record, hosts=record.hosts or tuple(entry.get("job_nodelist") or ()))
 
 
 def _case(
     entry: Entry,
-    entries: Mapping[tuple[str, str, str], Entry],
+    entries: Mapping[Key, Entry],
+    record: LaunchRecord,
     skipped: Mapping[str, str],
     end: Reason | None,
 ) -> TestResult:
-    verdict, reason = _classify(entry, entries, skipped, end)
+    verdict, reason = _classify(entry, entries, record, skipped, end)
     higher = entry.get("higher") or []
     metrics = [
         _metric(name, values, higher) for name, values in (entry["perfvalues"] or {}).items()
@@ -116,10 +125,6 @@ def _case(
     failed = [(m.name, m.value, m.unit, m.low, m.high) for m in metrics if m.failed]
     if failed:
         reason = Reason.of(Code.OUT_OF_BOUNDS, metrics=failed)
-    text = {n: entry.get(n) or "" for n in ("kernel", "geometry", "built_with")}
-    facts = dict(entry.get("facts") or {})
-    if entry["fixture"]:
-        facts |= {name: entry[name] for name in ("lock", "software") if entry.get(name)}
     return TestResult(
         *(entry["system"], entry["partition"], entry["environ"]),
         re.split(r"[ %]", entry["display_name"])[0],
@@ -131,24 +136,17 @@ def _case(
         verdict=verdict,
         reason=reason,
         remark=Reason.read(entry.get("remark")),
-        preempted=entry.get("preempted") or entry.get("disturbed") or 0.0,
-        hosts=entry.get("hosts") or (entry.get("job_nodelist") or [] if entry["fixture"] else []),
         folders=[entry[name] for name in ("outputdir", "stagedir") if entry.get(name)],
         metrics=metrics,
-        facts=facts,
-        controls=entry.get("controls") or {},
-        slowest=entry.get("slowest") or "",
-        wrong=entry.get("wrong") or (),
-        host_faults=[Reason.read(reason) for reason in entry.get("host_faults") or []],
+        record=record,
         seconds=entry.get("time_run") or 0.0,
-        work=entry["work"].get(entry["case"], "") if "work" in entry else None,
-        **text,
     )
 
 
 def _classify(
     entry: Entry,
-    entries: Mapping[tuple[str, str, str], Entry],
+    entries: Mapping[Key, Entry],
+    record: LaunchRecord,
     skipped: Mapping[str, str],
     end: Reason | None,
 ) -> tuple[Verdict, Reason | None]:
@@ -162,7 +160,7 @@ def _classify(
     if result == "fail":
         fault = reframe_log.failure(entry["fail_reason"] or "", entry.get("time_run"))
         reason = fault or _reason(entry)
-        return _failed(entry, reason), reason
+        return _failed(entry, record, reason), reason
     if result in ("skip", "fail_deps"):
         root = _root(entry, entries)
         if why := root.get("not_applicable"):
@@ -182,7 +180,7 @@ def _reason(entry: Entry) -> Reason:
     return reason or Reason.of(Code.TEXT)
 
 
-def _failed(entry: Entry, reason: Reason) -> Verdict:
+def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:
     """FAIL if the test was wrong or slow, NOT_MEASURED if it did not come to be measured.
 
     A fault says which: a machine on which a launch hangs or loses a node has failed it; one that
@@ -191,8 +189,8 @@ def _failed(entry: Entry, reason: Reason) -> Verdict:
     measured = entry["fail_phase"] in ("sanity", "performance", "cleanup")
     if reason.code in MACHINE_FAULTS | OUTER_FAULTS:
         measured = reason.code in MACHINE_FAULTS
-    build = entry["fixture"] and not entry.get("kernel")
-    refused = entry.get("exit_code") in (KernelExit.USAGE, KernelExit.RESOURCES)
+    build = entry["fixture"] and not record.kernel
+    refused = record.exit_code in (KernelExit.USAGE, KernelExit.RESOURCES)
     refused = refused and reason.code != Code.MISPLACED
     return Verdict.FAIL if measured and not build and not refused else Verdict.NOT_MEASURED
 
@@ -215,7 +213,7 @@ def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
     return reason
 
 
-def _root(entry: Entry, entries: Mapping[tuple[str, str, str], Entry]) -> Entry:
+def _root(entry: Entry, entries: Mapping[Key, Entry]) -> Entry:
     """The test case that kept this one from running: the last on the chain of what did not pass."""
     for key in map(tuple, entry["dependencies_actual"] or []):
         needed = entries.get(key)

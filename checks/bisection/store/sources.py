@@ -61,21 +61,22 @@ def of_verdict(verdict: RunVerdict) -> Contents:
 def _lines(case: TestResult) -> Iterator[Line]:
     if not case.fixture:
         metrics = {m.name: [finite_or_none(m.value), m.unit, m.better] for m in case.metrics}
-        yield {**_place(case), "hosts": [*case.hosts], "metrics": metrics}
+        yield {**_place(case), "hosts": [*case.record.hosts], "metrics": metrics}
     elif case.verdict == Verdict.PASS:
         # Of a launch that was placed wrongly no time counts, that of the cores alone neither.
         yield from _controls(case)
 
 
 def _controls(case: TestResult) -> Iterator[Line]:
-    for name, value in case.controls.items():
+    record = case.record
+    for name, value in record.controls.items():
         clock = name == "clock"
         metric = ["GHz", "higher"] if clock else ["s", "lower"]
         yield {
             **_place(case),
-            "check": case.kernel,
+            "check": record.kernel,
             "method": name,
-            "hosts": [case.slowest] if clock and case.slowest else [*case.hosts],
+            "hosts": [record.slowest] if clock and record.slowest else [*record.hosts],
             "control": True,
             "metrics": {"clock" if clock else "time": [finite_or_none(value), *metric]},
         }
@@ -90,11 +91,11 @@ def _place(case: TestResult) -> Line:
         "system": case.system,
         "partition": case.partition,
         "environ": case.environ,
-        "geometry": case.geometry,
+        "geometry": case.record.geometry,
         "run": case.run,
         "verdict": case.verdict,
         "reason": case.reason.as_dict() if case.reason else None,
-        "disturbed": case.preempted,
+        "disturbed": case.record.preempted,
         "again": f"/{case.hash}",
     }
 
@@ -103,9 +104,11 @@ def _work(verdict: RunVerdict) -> dict[str, dict[str, str]]:
     """What the session's tests computed: {check: {case: options}}."""
     work: dict[str, dict[str, str]] = {}
     for case in verdict.cases:
-        if case.work is not None:
-            check = case.kernel if case.fixture else case.check  # a kernel's for its controls
-            work.setdefault(check, {})[case.case] = case.work
+        if case.record.work is not None:
+            check = (
+                case.record.kernel if case.fixture else case.check
+            )  # a kernel's for its controls
+            work.setdefault(check, {})[case.case] = case.record.work
     return work
 
 
@@ -114,10 +117,10 @@ def _facts(verdict: RunVerdict) -> dict[str, str]:
     items: dict[str, set[str]] = {}
     clocks = []
     for case in verdict.cases:
-        for name, text in {**case.facts, "nodes": ", ".join(case.hosts)}.items():
+        for name, text in {**case.record.facts, "nodes": ", ".join(case.record.hosts)}.items():
             parts = text.split(", ") if name in LISTS else [text]
             items.setdefault(name, set()).update(filter(None, parts))
-        clocks += [clock] if (clock := finite_or_none(case.controls.get("clock"))) else []
+        clocks += [clock] if (clock := finite_or_none(case.record.controls.get("clock"))) else []
     if clocks:
         items["clock"] = {f"{statistics.median(clocks):.1f} GHz"}
     return {name: ", ".join(sorted(parts)) for name, parts in sorted(items.items()) if parts}

@@ -11,6 +11,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 from made_up_network import World
+from results_made import tested
 
 from bisection.advice.sources import LITERATURE
 from bisection.analysis.blame import judge
@@ -28,7 +29,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Verdict
 from bisection.report import page as pages
 from bisection.report.model import Report
-from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.runs.model import JudgedMetric, RunVerdict
 
 NIGHT = 86400.0
 
@@ -108,7 +109,7 @@ def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=
         fields["seconds"] = taken
     fields["metrics"] = [JudgedMetric(n, v, u, None, None, "pass") for n, (v, u) in metrics.items()]
     places = (system, partition, environ, check, name, layout, method)
-    return TestResult(*places, geometry=geometry, **fields)
+    return tested(*places, geometry=geometry, **fields)
 
 
 def said(text):

@@ -118,8 +118,8 @@ def measured(cases: Iterable[TestResult]) -> list[MeasuredCase]:
     runs: dict[tuple[str, ...], list[TestResult]] = {}
     for case in cases:
         usable = not case.fixture and case.verdict != Verdict.NOT_MEASURED
-        if usable and parsed(case.geometry):
-            runs.setdefault((*map(plain, case.identity), case.geometry), []).append(case)
+        if usable and parsed(case.record.geometry):
+            runs.setdefault((*map(plain, case.identity), case.record.geometry), []).append(case)
     results = []
     for key, members in runs.items():
         numbers: dict[str, list[float]] = {}
@@ -127,7 +127,7 @@ def measured(cases: Iterable[TestResult]) -> list[MeasuredCase]:
             if finite(metric.value):
                 numbers.setdefault(metric.name, []).append(metric.value)
         medians = {name: statistics.median(values) for name, values in numbers.items()}
-        share = statistics.median(case.preempted for case in members)
+        share = statistics.median(case.record.preempted for case in members)
         preempted = share > LIMITS.preempted_note
         results.append(MeasuredCase(*key, parsed(key[-1]), medians, preempted))
     return results

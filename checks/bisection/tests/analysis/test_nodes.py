@@ -1,10 +1,9 @@
 """Which nodes are blamed: simulated by schemes of allocation and noises, seeded, and printed."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from nights import NOISES, nights
+from results_made import changed, tested
 
 from bisection.analysis.nodes import Vote, slow_nodes, votes_needed
 from bisection.analysis.retest import TURNS
@@ -12,7 +11,7 @@ from bisection.analysis.rotation import sweep_of
 from bisection.core.verdicts import Verdict
 from bisection.judge import rule
 from bisection.judge.hosts import slow_hosts
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.model import RunVerdict
 
 NAMES = [f"n{number:02}" for number in range(64)]
 SLOWER = np.log(1.15)
@@ -165,8 +164,8 @@ def launch(rng, noise, slow=None):
     ]  # fmt: skip
     result = {"layout": {"per_rank": []}, "results": [], "details": {"noise": entries}}
     place = ("lab", "cpu", "system", "NoiseLaunch", "nodes", "mpi", "")
-    test = TestResult(*place, fixture=True, kernel="noise", verdict=Verdict.PASS)
-    return replace(test, hosts=NAMES[:32], controls={"clock": 3.0}, host_faults=slow_hosts(result))
+    test = tested(*place, fixture=True, kernel="noise", verdict=Verdict.PASS)
+    return changed(test, hosts=NAMES[:32], controls={"clock": 3.0}, slow_hosts=slow_hosts(result))
 
 
 @pytest.mark.parametrize(

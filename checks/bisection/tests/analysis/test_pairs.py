@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from made_up_network import World, write
+from results_made import tested
 
 from bisection.analysis.network import blames, reason
 from bisection.analysis.pairs import RECORD, read
@@ -15,7 +16,7 @@ from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import rule
 from bisection.judge.evidence import Evidence, of_network
 from bisection.kernels.results import ResultError
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.model import RunVerdict
 
 
 @pytest.fixture
@@ -124,8 +125,8 @@ def run_of(matrix, folder, verdict=Verdict.PASS, **head):
     write(matrix, folder, "pairs", **head)
     place = ("cluster", "cpu", "system", "pairs", "nodes", "mpi", "")
     of_launch = {"kernel": "pairs", "fixture": True, "files": f"{folder}/pairs.*"}
-    launch = TestResult(*place, **of_launch, verdict=verdict)
-    test = TestResult(*place[:-1], "thin", verdict=Verdict.PASS)
+    launch = tested(*place, **of_launch, verdict=verdict)
+    test = tested(*place[:-1], "thin", verdict=Verdict.PASS)
     return RunVerdict(cases=[launch, test])
 
 

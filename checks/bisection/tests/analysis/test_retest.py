@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from made_up import with_case
+from results_made import changed, tested
 
 from bisection.analysis.model import Row, Side
 from bisection.analysis.retest import plan, request
@@ -15,7 +16,7 @@ from bisection.report.clauses import clause
 from bisection.report.exports import nodecheck
 from bisection.report.model import Report, headline
 from bisection.report.run import counted
-from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
+from bisection.runs.model import JudgedMetric, Request, RunVerdict
 
 PLACE = ("lab", "cpu", "system")
 
@@ -32,9 +33,9 @@ def run(times, preempted=0.0, seconds=40.0, **more):
     for case, time in times.items():
         passed = {"kernel": "transpose", "verdict": Verdict.PASS, "preempted": preempted}
         took = {"fixture": True, "seconds": seconds, "controls": {"serial": time}}
-        launch = TestResult(*PLACE, "TransposeLaunch", case, "mpi", "", **passed, **took)
+        launch = tested(*PLACE, "TransposeLaunch", case, "mpi", "", **passed, **took)
         metric = JudgedMetric("time", time, "s", None, None, "pass")
-        test = TestResult(*PLACE, "transpose", case, "mpi", "p2p", **passed, metrics=[metric])
+        test = tested(*PLACE, "transpose", case, "mpi", "p2p", **passed, metrics=[metric])
         cases += [launch, test]
     return RunVerdict(cases=cases, **more)
 
@@ -92,7 +93,7 @@ def test_a_bound_beside_another_failure_is_not_measured_again(code):
 def turns(*values, hosts=(), **more):
     """A retest of outside(): p2p's ratio in each turn."""
     cases = [
-        replace(case, run=turn, hosts=hosts[turn] if hosts else ["n1"])
+        changed(case, run=turn, hosts=hosts[turn] if hosts else ["n1"])
         for turn, value in enumerate(values)
         for case in outside(value).cases
     ]
@@ -186,7 +187,7 @@ def test_what_reframe_is_asked_for():
 
 
 def test_a_control_is_measured_again_by_the_tests_of_its_launch():
-    cases = [replace(case, kernel="patterns") for case in run(TIMES).cases]
+    cases = [changed(case, kernel="patterns") for case in run(TIMES).cases]
     verdict = RunVerdict(cases)
     agenda = plan([row("a", 9e-3, "serial", "patterns")], verdict, 900)
     assert request(agenda, verdict).arguments[0] == "--name=^transpose%.*layout=mpi%launch.case=a$"
@@ -267,7 +268,7 @@ def noise(*faults, hosts=("n1", "n2")):
         replace(case, check=check, **shared)
         for case, check in zip(first_run.cases, ("NoiseLaunch", "network_noise"), strict=True)
     )
-    return RunVerdict(cases=[*first_run.cases, replace(launch, host_faults=faults), test])
+    return RunVerdict(cases=[*first_run.cases, replace(launch, slow_hosts=faults), test])
 
 
 @pytest.mark.parametrize(

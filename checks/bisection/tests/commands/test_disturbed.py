@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from made_up import with_case
+from results_made import tested
 
 from bisection.analysis.retest import disturbed, request_for
 from bisection.commands import run as command
@@ -13,7 +14,7 @@ from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import rule
 from bisection.report import run as run_report
 from bisection.report.clauses import clause
-from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
+from bisection.runs.model import JudgedMetric, Request, RunVerdict
 
 PLACE = ("lab", "cpu", "system")
 BUSY = Reason.of(Code.BUSY, used=1.5, cores=2, top=[["grep", 1.4]])
@@ -29,8 +30,8 @@ def run_of(preempted, verdict=Verdict.PASS, seconds=10.0, remarks=None, **more):
         metrics = [JudgedMetric("time", 1 + fraction, "s", None, None, "pass")]
         of_test = {"name": f"test {case}", "verdict": verdict, "metrics": metrics, **shared}
         cases += [
-            TestResult(*PLACE, "TransposeLaunch", case, "mpi", "", **of_launch),
-            TestResult(*PLACE, "transpose", case, "mpi", "p2p", **of_test),
+            tested(*PLACE, "TransposeLaunch", case, "mpi", "", **of_launch),
+            tested(*PLACE, "transpose", case, "mpi", "p2p", **of_test),
         ]
     return RunVerdict(cases, request=Request(is_local=True), **more)
 
@@ -98,7 +99,7 @@ def test_what_is_still_disturbed_is_tried_until_nothing_gets_better(again):
     night, turns = again(night, run_of({"a": 0.0, "b": 0.5}), run_of({"b": 0.9}))
     assert [len(names) for names in turns] == [2, 1]
     assert night.exit_code == Exit.NOT_MEASURED
-    kept = {case.case: case.preempted for case in night.judged}
+    kept = {case.case: case.record.preempted for case in night.judged}
     assert kept == {"a": 0.0, "b": 0.5}  # the better one
     assert night.remarks == (Reason.of(Code.MEASURED_AGAIN, launches=2, quiet=1),)
 

@@ -11,6 +11,7 @@ from made_up import with_case
 from made_up_network import World
 from reports import change_point, event, families, only
 from reports import row as compared
+from results_made import tested
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
 from bisection.analysis.impact import Impact, Ratio
@@ -26,7 +27,7 @@ from bisection.report import exports, sections
 from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
 from bisection.report.model import CODES, GOOD, STATES, UNCERTAIN, headline
-from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
+from bisection.runs.model import JudgedMetric, Request, RunVerdict
 
 PLACE = ("lab", "cpu", "system")
 NIGHTLY, TRIAGE = Request("nightly"), Request("triage")
@@ -42,8 +43,8 @@ def launched(check="transpose", kernel="transpose", case="a", time=1e-3, faults=
     metrics = [JudgedMetric("time", time, "s", None, None, "pass")]
     names = {"name": f"{check} {case}", "hash": "abc"}
     return (
-        TestResult(*PLACE, "Launch", case, "mpi", "", **shared, **of_launch, host_faults=faults),
-        TestResult(*PLACE, check, case, "mpi", "p2p", **shared, **names, metrics=metrics),
+        tested(*PLACE, "Launch", case, "mpi", "", **shared, **of_launch, slow_hosts=faults),
+        tested(*PLACE, check, case, "mpi", "p2p", **shared, **names, metrics=metrics),
     )
 
 

@@ -8,6 +8,7 @@ from made_up import with_case
 from made_up_network import World
 from made_up_traffic import launch
 from reports import only, page, row
+from results_made import tested
 
 from bisection.analysis.blame import judge
 from bisection.analysis.model import Comparison
@@ -17,7 +18,7 @@ from bisection.judge import network, pairs
 from bisection.judge.evidence import Evidence, of_network
 from bisection.report.interconnect import headline, text
 from bisection.report.run import counted
-from bisection.runs.model import Request, RunVerdict, TestResult
+from bisection.runs.model import Request, RunVerdict
 
 PLACE = ("vc", "net", "system")
 
@@ -33,7 +34,7 @@ def blame(*faults, **more):
 def run(tier="triage", checks=network.CHECKS):
     """A run in which every check passed."""
     cases = [
-        TestResult(*PLACE, check, "case", "mpi", "method", verdict=Verdict.PASS) for check in checks
+        tested(*PLACE, check, "case", "mpi", "method", verdict=Verdict.PASS) for check in checks
     ]
     return RunVerdict(cases, request=Request(tier=tier))
 
@@ -74,7 +75,7 @@ def test_pairs_that_cannot_be_judged_are_no_go_ahead():
 
 
 def test_what_was_not_measured_is_listed_with_its_reason():
-    noise = TestResult(
+    noise = tested(
         *(*PLACE, "network_noise", "nodes", "mpi", "quantum"),
         verdict=Verdict.NOT_APPLICABLE,
         reason=Reason.of(Code.NODES_NEEDED, needed=2, nodes=1),
@@ -141,7 +142,7 @@ def test_impacts_of_other_traffic(tmp_path, how, grade, says):
     files.write_text(json.dumps(launch(**how)))
     of_launch = {"kernel": "congestion", "fixture": True, "verdict": Verdict.PASS}
     of_launch["files"] = f"{files.with_suffix('')}.*"
-    congestion = TestResult(*PLACE, "CongestionLaunch", "apart", "mpi", "", **of_launch)
+    congestion = tested(*PLACE, "CongestionLaunch", "apart", "mpi", "", **of_launch)
     loaded = dataclasses.replace(run(), cases=[*run().cases, congestion])
     impacts = of_network(Evidence(), None, loaded).impacts
     loaded = ruled(loaded, blame(), impacts=impacts)

@@ -31,6 +31,7 @@ from reports import (
     said,
     series,
 )
+from results_made import changed
 
 from bisection.analysis.model import (
     Change,
@@ -278,14 +279,14 @@ def test_what_many_rows_have_is_listed_once():
 def test_a_column_without_content_is_left_out():
     """Nothing is in it, or the one host of a machine without a scheduler."""
     bad = [failure(reason=said(f"cause {n}"), name=f"c{n}") for n in range(3)]
-    nodes = [replace(bad[0], hosts=["n1"]), replace(bad[1], hosts=["n2"]), bad[2]]
+    nodes = [changed(bad[0], hosts=["n1"]), changed(bad[1], hosts=["n2"]), bad[2]]
 
     def heads(*cases):
         (section,) = (p for p in sections.sections(only(run=ran(*cases))) if p.id == "failures")
         return section.tables[0].head
 
     assert "nodes" not in heads(*bad)
-    assert "nodes" not in heads(*(replace(each, hosts=["vm"]) for each in bad))
+    assert "nodes" not in heads(*(changed(each, hosts=["vm"]) for each in bad))
     assert "nodes" in heads(*nodes)
 
 

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from made_up import with_case
+from results_made import tested
 
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.report import run as run_report
-from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.runs.model import JudgedMetric, RunVerdict
 
 BUILT = "GNU 12.2.0; Open MPI v4.1.4; fftw 3.3.10; cjson 1.7.15; hdf5 1.10.8; openblas 0.3.21"
 SUITE = {
@@ -33,7 +34,7 @@ def nightly():
                         JudgedMetric(ratio, slower, "ratio", 0.5, 1.5, "pass"),
                     ]
                     cases.append(
-                        TestResult(
+                        tested(
                             *(
                                 "lab",
                                 "cpu",

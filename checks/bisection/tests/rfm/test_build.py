@@ -196,8 +196,8 @@ def test_results_of_spack_have_lock_commits_and_modules(fake, spack, tmp_path, m
     def run():
         code, text = start(command, home)
         folder = (home / "results" / "latest").resolve()
-        cases = json.loads((folder / "verdict.json").read_text())["cases"]
-        return code, text, [case["facts"] for case in cases if case["fixture"]], folder
+        launches = json.loads((folder / "verdict.json").read_text())["launches"]
+        return code, text, [launch["facts"] for launch in launches], folder
 
     code, text, facts, folder = run()
     assert code == 0, text

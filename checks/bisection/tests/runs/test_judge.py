@@ -5,6 +5,7 @@ import pytest
 from bisection.core.reasons import Code, Reason
 from bisection.judge import rule
 from bisection.judge.hosts import faulty_hosts
+from bisection.kernels.launch_record import LaunchRecord
 from bisection.report.clauses import clause
 from bisection.runs.model import JudgedMetric, TestResult
 from bisection.runs.reframe_log import troubles
@@ -40,8 +41,9 @@ def judge(report):
     return rule(read(report))
 
 
-def launch(result, **more):
-    return entry("Launch", result, fixture=True, kernel="transpose", **more)
+def launch(result, record=None, **more):
+    record = {"kernel": "transpose", **(record or {})}
+    return entry("Launch", result, fixture=True, launch_record=record, **more)
 
 
 DEPENDS = {"dependencies_actual": [["Launch", "here:all", "system"]]}
@@ -64,7 +66,7 @@ DEPENDS = {"dependencies_actual": [["Launch", "here:all", "system"]]}
         ([launch("skip", not_applicable="x"), entry(result="skip", **DEPENDS)], 3),
         ([launch("fail", fail_phase="run"), entry(result="fail_deps", **DEPENDS)], 3),
         ([launch("fail", fail_phase="sanity"), entry(result="fail_deps", **DEPENDS)], 1),
-        ([launch("pass", wrong=["shm"]), entry(**DEPENDS)], 1),
+        ([launch("pass", {"wrong": ["shm"]}), entry(**DEPENDS)], 1),
         ([launch("pass")], 3),
         ([], 3),
     ],
@@ -76,9 +78,9 @@ def test_exit_code(entries, code):
 @pytest.mark.parametrize(("share", "code"), [(0.0, 1), (0.2, 1), (0.6, 3)])
 def test_slow_is_not_judged_where_others_had_the_cores(share, code):
     slow = {"here:all:ratio_serial": [2.0, 1.0, -0.5, 0.5, "ratio", "fail"]}
-    failed = entry(result="fail", fail_phase="performance", kernel="transpose")
+    failed = entry(result="fail", fail_phase="performance", **DEPENDS)
     failed["perfvalues"] = slow
-    verdict = judge(report(launch("pass", disturbed=share), failed))
+    verdict = judge(report(launch("pass", {"preempted": share}), failed))
     assert verdict.exit_code == code
     preempted = Reason.of(Code.PREEMPTED, fraction=share)
     assert (verdict.bad[0].reason == preempted) is (code == 3)
@@ -86,15 +88,14 @@ def test_slow_is_not_judged_where_others_had_the_cores(share, code):
 
 @pytest.mark.parametrize(("share", "code"), [(0.0, 0), (0.3, 0), (0.31, 3), (1.0, 3)])
 def test_what_passed_is_not_measured_where_others_had_the_cores(share, code):
-    passed = entry(kernel="transpose")
-    verdict = judge(report(launch("pass", disturbed=share), passed))
+    verdict = judge(report(launch("pass", {"preempted": share}), entry(**DEPENDS)))
     assert verdict.exit_code == code
     assert len(verdict.lost_to_others) == (code == 3)
 
 
 def test_wrong_is_wrong_whoever_had_the_cores():
-    failed = entry(result="fail", fail_phase="sanity", kernel="transpose")
-    assert judge(report(launch("pass", disturbed=0.9), failed)).exit_code == 1
+    failed = entry(result="fail", fail_phase="sanity", **DEPENDS)
+    assert judge(report(launch("pass", {"preempted": 0.9}), failed)).exit_code == 1
 
 
 def test_troubles_in_the_log_are_found():
@@ -143,11 +144,11 @@ def test_losses_of_a_host_are_a_fault_if_half_of_the_launches_that_show_them_do(
 ):
     def launch(*hosts, kernel="transpose", faults=()):
         place = ("lab", "all", "system", kernel, "sic", "mpi", "")
-        measured = {"controls": {"clock": 3.0}, "host_faults": faults}
-        return TestResult(*place, kernel=kernel, fixture=True, hosts=hosts, **measured)
+        record = LaunchRecord(kernel, hosts=hosts, controls={"clock": 3.0}, adapter_faults=faults)
+        return TestResult(*place, fixture=True, record=record)
 
     values = {"fraction": 0.02, "adapter": "hsn0", "errors": [["crc", 3]]}
-    faulty = [Reason.of(code, host="n1", **values)]
+    faulty = (Reason.of(code, host="n1", **values),)
     wide = [launch("n1", "n2", "n3", faults=faulty * (n < launches)) for n in range(4)]
     others = [launch("n1", "n2") for _ in range(6)] + [launch("n1", "n2", "n3", kernel="noise")]
     named = faulty_hosts([*wide, *others])

@@ -1,0 +1,72 @@
+"""launch.json: what a launch was, ran on and measured beside its methods.
+
+The launch writes it (rfm/launch.py), and hands it to ReFrame for its report. The judge, the store
+and verdict.json have it from there. A new fact is a field of LaunchRecord, set in `measured`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from bisection.core.reasons import Reason
+from bisection.kernels import adapters, results
+
+FILE = "launch.json"  # in the folder of the launch
+
+
+@dataclass(frozen=True)
+class LaunchRecord:
+    """The facts of one launch; what is not known has the default."""
+
+    kernel: str = ""  # "" of a build
+    geometry: str = ""  # 2x8x1: nodes, ranks per node, threads per rank
+    work: str | None = None  # options that state what is computed; None: not recorded
+    built_with: str = ""  # compiler, MPI library and libraries
+    exit_code: int | None = None  # of the kernel
+    hosts: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)  # what may explain a change of its times
+    preempted: float = 0.0  # fraction of samples in which other processes took a core
+    controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)
+    slowest: str = ""  # the host that the clock is of
+    wrong: tuple[str, ...] = ()  # methods that gave a wrong answer
+    adapter_faults: tuple[Reason, ...] = ()
+
+    def measured(self, result: results.Result, claimed: Sequence[str]) -> "LaunchRecord":
+        """Returns the record with what the kernel recorded.
+
+        Args:
+            result: the kernel's result file.
+            claimed: network devices that the site file names for the partition.
+        """
+        build = result["build"]
+        libraries = [f"{name} {version}" for name, version in build["libraries"].items()]
+        return replace(
+            self,
+            built_with="; ".join([build["compiler"], build["mpi"], *libraries]),
+            hosts=tuple(results.hosts(result)),
+            facts={**self.facts, **results.facts(result)},
+            preempted=1.0 if results.stopped(result) else results.preempted(result),
+            controls=results.controls(result),
+            slowest=results.slowest_host(result),
+            wrong=tuple(results.wrong_methods(result)),
+            adapter_faults=tuple(adapters.faults(result, claimed)),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the record as JSON has it."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {**values, "adapter_faults": [reason.as_dict() for reason in self.adapter_faults]}
+
+    def write(self, folder: Path | str) -> None:
+        """Writes launch.json into the folder of the launch."""
+        Path(folder, FILE).write_text(json.dumps(self.as_json(), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> "LaunchRecord":
+        """Returns the record that was stored as JSON, without unknown fields."""
+        values = {item.name: stored[item.name] for item in fields(cls) if item.name in stored}
+        faults = map(Reason.read, values.pop("adapter_faults", ()))
+        values = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+        return cls(**values, adapter_faults=tuple(faults))
