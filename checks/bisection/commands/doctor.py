@@ -31,7 +31,7 @@ from bisection.sites.site import (
     site_file,
     site_names,
 )
-from bisection.sites.stored import lock_findings, read_database
+from bisection.sites.stored import lock_findings, recorded_units
 from bisection.store.database import Store
 from bisection.store.sync import opened, store_defects
 
@@ -65,10 +65,10 @@ def examine(names: Sequence[str], system: str | None) -> Exit:
         system: the one site that they are, None if they are all there are.
     """
     home = paths.home()
-    stored, recorded = read_database(paths.results_db(home))
+    recorded = recorded_units(paths.results_db(home))
     sites = load(names)
     store_faults = store_defects(home)
-    findings = [*stored, *store_faults]
+    findings = [*store_faults]
     for site in sites.values():
         findings += [*site.defects, *site_defects(site), *lock_findings(site)]
     findings += check_defects(sites.values(), everywhere=system is None)

@@ -395,9 +395,6 @@ class Code(str, Enum):
     LOCK_NOT_COMPARED = "LOCK_NOT_COMPARED"  # file, error
     LOCK_OLD = "LOCK_OLD"  # lock, old, new
     DATABASE_DAMAGED = "DATABASE_DAMAGED"  # error
-    DATABASE_UNREADABLE = "DATABASE_UNREADABLE"  # error
-    DATABASE_LACKS = "DATABASE_LACKS"  # table, columns
-    SESSION_NO_REPORT = "SESSION_NO_REPORT"  # session, error
     STORE_UNUSABLE = "STORE_UNUSABLE"  # error
 
 

@@ -65,12 +65,6 @@ def _drifted(v: Values) -> str:
     return f"{v['test']}: {last}, allowed is {low}..{high}"
 
 
-def _database_lacks(v: Values) -> str:
-    if v["columns"]:
-        return f"has no column {', '.join(v['columns'])} in table {v['table']}"
-    return f"has no table {v['table']}, which ReFrame stores results in"
-
-
 DEFECTS: dict[Code, str | Callable[[Values], str]] = {
     # a site file, a check file
     Code.NOT_LOADING: _not_loading,
@@ -171,8 +165,5 @@ DEFECTS: dict[Code, str | Callable[[Values], str]] = {
     ),
     # what is stored
     Code.DATABASE_DAMAGED: "is damaged: {error}",
-    Code.DATABASE_UNREADABLE: "SQLite cannot read it: {error}",
-    Code.DATABASE_LACKS: _database_lacks,
-    Code.SESSION_NO_REPORT: "session {session} is not a report of ReFrame ({error})",
     Code.STORE_UNUSABLE: "{error}; `bisection import` makes it again",
 }

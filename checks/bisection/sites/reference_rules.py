@@ -27,7 +27,7 @@ from bisection.rfm.references import (
 from bisection.sites.reference_file import Entry, ReferenceFile
 from bisection.sites.rules import claims
 from bisection.sites.site import Defect, Site, line_of, load, reference_files, site_names
-from bisection.sites.stored import Units, read_database
+from bisection.sites.stored import Units, recorded_units
 
 PROVENANCE = ("date", "sessions", "lock")
 # Units by the names that kernels give their metrics; a session that recorded one knows better.
@@ -62,7 +62,7 @@ def examine_references(system: str | None = None) -> list[Defect]:
     """
     names = [name for name in site_names() if system in (None, name)]
     sites = load(names)
-    _, recorded = read_database(paths.results_db(paths.home()))
+    recorded = recorded_units(paths.results_db(paths.home()))
     defects = [defect for site in sites.values() for defect in claims(site)]
     defects += [defect for site in sites.values() for defect in site.defects if not site.checks]
     for file in reference_files(system):

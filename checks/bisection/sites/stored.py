@@ -1,10 +1,10 @@
-"""What is wrong with Spack locks and with ReFrame's database."""
+"""What is wrong with Spack locks, and the units that ReFrame's database has of metrics."""
 
 import contextlib
 import json
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -101,61 +101,28 @@ def lock_defects(file: Path, lock: Path) -> list[Defect]:
     return [Defect.of(file, line, Code.LOCK_OLD, lock=paths.shown(lock), **lines)]
 
 
-TABLES = {
-    "sessions": {"uuid", "session_start_unix", "session_end_unix", "json_blob", "report_file"},
-    "testcases": {"name", "system", "partition", "environ", "session_uuid", "uuid"},
-}
+# What is raised for a session that is no report of ReFrame's.
+BAD_REPORT = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 LATEST = 10  # sessions that are asked for the names of metrics
 
 
-def read_database(path: Path) -> tuple[list[Defect], Units]:
-    """Examines ReFrame's database; one that is not there has no defect.
-
-    Returns:
-        Its defects, and the metrics that its latest sessions have recorded, as
-        check -> metric -> unit.
-    """
-    if not path.exists():
-        return [], {}
-    try:
-        with contextlib.closing(
+def recorded_units(path: Path) -> Units:
+    """The metrics that the latest sessions in ReFrame's database have recorded, with their units;
+    none where it cannot be read."""
+    recorded: Units = {}
+    query = "SELECT json_blob FROM sessions ORDER BY session_start_unix DESC LIMIT ?"
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
-        ) as base:
-            answers = [row[0] for row in base.execute("PRAGMA quick_check(3)")]
-            if answers != ["ok"]:
-                error = one_line("; ".join(answers))
-                return [Defect.of(path, 1, Code.DATABASE_DAMAGED, error=error)], {}
-            missing = list(missing_columns(base, path))
-            return (missing, {}) if missing else read_sessions(base, path)
-    except sqlite3.Error as error:
-        return [Defect.of(path, 1, Code.DATABASE_UNREADABLE, error=str(error))], {}
-
-
-def missing_columns(base: sqlite3.Connection, path: Path) -> Iterator[Defect]:
-    """Tables and columns that ReFrame reads, and are not there."""
-    for table, needed in TABLES.items():
-        there = {row[1] for row in base.execute(f"PRAGMA table_info({table})")}
-        if absent := sorted(needed - there):
-            columns = absent if there else []
-            yield Defect.of(path, 1, Code.DATABASE_LACKS, table=table, columns=columns)
-
-
-def read_sessions(base: sqlite3.Connection, path: Path) -> tuple[list[Defect], Units]:
-    """(defects, {check: {metric: unit}}) of the sessions in ReFrame's database."""
-    defects, recorded = [], {}
-    query = "SELECT uuid, json_blob FROM sessions ORDER BY session_start_unix DESC"
-    for number, (uuid, text) in enumerate(base.execute(query)):
-        try:
-            session = json.loads(text)
-            runs = [entry for run in session["runs"] for entry in run["testcases"]]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            why = f"{type(error).__name__}: {one_line(error, 100)}"
-            broken = {"session": uuid, "error": why}
-            defects.append(Defect.of(path, 1, Code.SESSION_NO_REPORT, **broken))
-            continue
-        for entry in runs if number < LATEST else ():
-            with contextlib.suppress(AttributeError, KeyError, TypeError, IndexError):
-                name = re.split(r"[ %]", entry["display_name"])[0]
-                for metric, values in (entry["perfvalues"] or {}).items():
-                    recorded.setdefault(name, {})[metric.rpartition(":")[2]] = values[4]
-    return defects, recorded
+        ) as base,
+    ):
+        for (text,) in base.execute(query, (LATEST,)).fetchall():
+            with contextlib.suppress(*BAD_REPORT):
+                for entry in (
+                    case for run in json.loads(text)["runs"] for case in run["testcases"]
+                ):
+                    name = re.split(r"[ %]", entry["display_name"])[0]
+                    for metric, values in (entry["perfvalues"] or {}).items():
+                        recorded.setdefault(name, {})[metric.rpartition(":")[2]] = values[4]
+    return recorded

@@ -25,6 +25,7 @@ from bisection.store.marks import Mark, marks_file, read_marks, write_marks
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
 DATABASE_VERSION = 2
+IMPORT_AGAIN = "; `bisection import` makes it again"  # of results folders and sample files
 DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
 TABLES = """
@@ -246,8 +247,7 @@ class Store:
         if version not in (0, DATABASE_VERSION):
             raise StoreError(
                 f"{self.path} has version {version}, of another Bisection, and only "
-                f"{DATABASE_VERSION} can be read: rename it, and `bisection import` makes a store "
-                "from the results folders"
+                f"{DATABASE_VERSION} can be read: rename it{IMPORT_AGAIN}"
             )
         if not version:
             with self.writing():

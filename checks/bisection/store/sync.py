@@ -16,7 +16,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.runs.model import RunVerdict
 from bisection.runs.report import read
 from bisection.sites.site import Defect
-from bisection.store.database import TIMEOUT, Store, Unreadable
+from bisection.store.database import IMPORT_AGAIN, TIMEOUT, Store, Unreadable
 from bisection.store.sample_file import (
     SPOOLED,
     Contents,
@@ -170,18 +170,21 @@ def damage(path: Path | str) -> str:
 
 
 def store_defects(home: Path | str) -> list[Defect]:
-    """What is wrong with the store, as a list of Defect; a store that is not there is none."""
-    path = paths.store_db(home)
-    if not path.exists():
-        return []
+    """What is wrong with ReFrame's database and with the store, as a list of Defect; one that is
+    not there is none."""
+    path, results = paths.store_db(home), paths.results_db(home)
+    defects = [
+        Defect.of(results, 1, Code.DATABASE_DAMAGED, error=fault)
+        for fault in filter(None, [damage(results)])
+    ]
     fault = damage(path)
-    if not fault:
+    if path.exists() and not fault:
         try:
             with Store(path) as store:
                 store.forgotten()  # reads the file of marks
         except StoreError as error:
-            fault = str(error).removeprefix(f"{path}: ")
-    return [Defect.of(path, 1, Code.STORE_UNUSABLE, error=fault)] if fault else []
+            fault = str(error).removeprefix(f"{path} ").removesuffix(IMPORT_AGAIN)
+    return [*defects, *([Defect.of(path, 1, Code.STORE_UNUSABLE, error=fault)] if fault else [])]
 
 
 # ---- what a run keeps ----

@@ -110,10 +110,6 @@ def database(path, *texts):
             "CREATE TABLE sessions(uuid TEXT, session_start_unix REAL, session_end_unix REAL, "
             "json_blob TEXT, report_file TEXT)"
         )
-        base.execute(
-            "CREATE TABLE testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, "
-            "job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT)"
-        )
         rows = [(f"u{n}", n, n, text, "") for n, text in enumerate(texts)]
         base.executemany("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", rows)
     base.close()
@@ -121,46 +117,32 @@ def database(path, *texts):
 
 
 class TestDatabase:
-    def test_good_one(self, tmp_path):
-        rows = stored.read_database(database(tmp_path / "results.db", REPORT, REPORT))
-        assert rows == ([], {"network": {"time_8B": "s"}})
+    @pytest.mark.parametrize("text", [REPORT, "{", "[]", "{}", None, '{"runs": [1]}'])
+    def test_units(self, tmp_path, text):
+        path = database(tmp_path / "results.db", REPORT, text)
+        assert stored.recorded_units(path) == {"network": {"time_8B": "s"}}
 
     def test_none(self, tmp_path):
-        assert stored.read_database(tmp_path / "results.db") == ([], {})
-
-    @pytest.mark.parametrize("text", ["{", "[]", "{}", None, '{"runs": [1]}'])
-    def test_session_that_does_not_parse(self, tmp_path, text):
-        (row,), _ = stored.read_database(database(tmp_path / "results.db", REPORT, text))
-        where = f"{tmp_path}/results.db:1: "
-        assert defect_line(row).startswith(f"{where}session u1 is not a report of ReFrame (")
+        assert stored.recorded_units(tmp_path / "results.db") == {}
+        assert not (tmp_path / "results.db").exists()
 
     @pytest.mark.parametrize("content", [b"garbage" * 100, b"SQLite format 3\0" + b"x" * 5000])
     def test_not_sqlite(self, tmp_path, content):
-        path = tmp_path / "results.db"
+        path = paths.results_db(tmp_path)
+        path.parent.mkdir()
         path.write_bytes(content)
-        (row,), _ = stored.read_database(path)
-        assert defect_line(row).startswith(f"{path}:1: SQLite cannot read it: ")
+        assert stored.recorded_units(path) == {}
+        (defect,) = sync.store_defects(tmp_path)
+        assert defect_line(defect).startswith(f"{path}:1: is damaged: ")
 
     def test_damaged(self, tmp_path):
-        path = database(tmp_path / "results.db", *[REPORT * 100] * 20)
+        paths.results_db(tmp_path).parent.mkdir()
+        path = database(paths.results_db(tmp_path), *[REPORT * 100] * 20)
         content = bytearray(path.read_bytes())
         content[4096:12288] = b"\x55" * 8192
         path.write_bytes(content)
-        rows, _ = stored.read_database(path)
-        assert rows
-        assert "is damaged" in told(rows) or "SQLite cannot read it" in told(rows)
-
-    def test_empty(self, tmp_path):
-        (tmp_path / "results.db").touch()
-        rows, _ = stored.read_database(tmp_path / "results.db")
-        assert "has no table sessions" in told(rows)
-
-    def test_other_columns(self, tmp_path):
-        path = database(tmp_path / "results.db")
-        with sqlite3.connect(path) as base:
-            base.execute("ALTER TABLE sessions RENAME COLUMN json_blob TO blob")
-        rows, _ = stored.read_database(path)
-        assert "has no column json_blob in table sessions" in told(rows)
+        assert stored.recorded_units(path) == {}
+        assert "is damaged: " in told(sync.store_defects(tmp_path))
 
 
 class TestStore:
