@@ -11,7 +11,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 from made_up_network import World
-from results_made import tested
+from results_made import result_of
 
 from bisection.advice.sources import LITERATURE
 from bisection.analysis.blame import judge
@@ -109,7 +109,7 @@ def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=
         fields["seconds"] = taken
     fields["metrics"] = [JudgedMetric(n, v, u, None, None, "pass") for n, (v, u) in metrics.items()]
     places = (system, partition, environ, check, name, layout, method)
-    return tested(*places, geometry=geometry, **fields)
+    return result_of(*places, geometry=geometry, **fields)
 
 
 def said(text):

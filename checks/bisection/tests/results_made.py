@@ -13,7 +13,7 @@ def _split(facts):
     return {name: tuple(v) if isinstance(v, list) else v for name, v in record.items()}
 
 
-def tested(*place, **facts):
+def result_of(*place, **facts):
     """A TestResult; facts of its launch go into the record."""
     record = LaunchRecord(**_split(facts))
     return TestResult(*place, **facts, record=record)

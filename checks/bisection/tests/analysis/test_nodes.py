@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from nights import NOISES, nights
-from results_made import changed, tested
+from results_made import changed, result_of
 
 from bisection.analysis.nodes import Vote, slow_nodes, votes_needed
 from bisection.analysis.retest import TURNS
@@ -164,7 +164,7 @@ def launch(rng, noise, slow=None):
     ]  # fmt: skip
     result = {"layout": {"per_rank": []}, "results": [], "details": {"noise": entries}}
     place = ("lab", "cpu", "system", "NoiseLaunch", "nodes", "mpi", "")
-    test = tested(*place, fixture=True, kernel="noise", verdict=Verdict.PASS)
+    test = result_of(*place, fixture=True, kernel="noise", verdict=Verdict.PASS)
     return changed(test, hosts=NAMES[:32], controls={"clock": 3.0}, slow_hosts=slow_hosts(result))
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from made_up_network import World, write
-from results_made import tested
+from results_made import result_of
 
 from bisection.analysis.network import blames, reason
 from bisection.analysis.pairs import RECORD, read
@@ -125,8 +125,8 @@ def run_of(matrix, folder, verdict=Verdict.PASS, **head):
     write(matrix, folder, "pairs", **head)
     place = ("cluster", "cpu", "system", "pairs", "nodes", "mpi", "")
     of_launch = {"kernel": "pairs", "fixture": True, "files": f"{folder}/pairs.*"}
-    launch = tested(*place, **of_launch, verdict=verdict)
-    test = tested(*place[:-1], "thin", verdict=Verdict.PASS)
+    launch = result_of(*place, **of_launch, verdict=verdict)
+    test = result_of(*place[:-1], "thin", verdict=Verdict.PASS)
     return RunVerdict(cases=[launch, test])
 
 

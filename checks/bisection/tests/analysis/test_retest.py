@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from made_up import with_case
-from results_made import changed, tested
+from results_made import changed, result_of
 
 from bisection.analysis.model import Row, Side
 from bisection.analysis.retest import plan, request
@@ -33,9 +33,9 @@ def run(times, preempted=0.0, seconds=40.0, **more):
     for case, time in times.items():
         passed = {"kernel": "transpose", "verdict": Verdict.PASS, "preempted": preempted}
         took = {"fixture": True, "seconds": seconds, "controls": {"serial": time}}
-        launch = tested(*PLACE, "TransposeLaunch", case, "mpi", "", **passed, **took)
+        launch = result_of(*PLACE, "TransposeLaunch", case, "mpi", "", **passed, **took)
         metric = JudgedMetric("time", time, "s", None, None, "pass")
-        test = tested(*PLACE, "transpose", case, "mpi", "p2p", **passed, metrics=[metric])
+        test = result_of(*PLACE, "transpose", case, "mpi", "p2p", **passed, metrics=[metric])
         cases += [launch, test]
     return RunVerdict(cases=cases, **more)
 

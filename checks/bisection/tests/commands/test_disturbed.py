@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from made_up import with_case
-from results_made import tested
+from results_made import result_of
 
 from bisection.analysis.retest import disturbed, request_for
 from bisection.commands import run as command
@@ -30,8 +30,8 @@ def run_of(preempted, verdict=Verdict.PASS, seconds=10.0, remarks=None, **more):
         metrics = [JudgedMetric("time", 1 + fraction, "s", None, None, "pass")]
         of_test = {"name": f"test {case}", "verdict": verdict, "metrics": metrics, **shared}
         cases += [
-            tested(*PLACE, "TransposeLaunch", case, "mpi", "", **of_launch),
-            tested(*PLACE, "transpose", case, "mpi", "p2p", **of_test),
+            result_of(*PLACE, "TransposeLaunch", case, "mpi", "", **of_launch),
+            result_of(*PLACE, "transpose", case, "mpi", "p2p", **of_test),
         ]
     return RunVerdict(cases, request=Request(is_local=True), **more)
 

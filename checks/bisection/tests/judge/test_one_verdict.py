@@ -11,7 +11,7 @@ from made_up import with_case
 from made_up_network import World
 from reports import change_point, event, families, only
 from reports import row as compared
-from results_made import tested
+from results_made import result_of
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
 from bisection.analysis.impact import Impact, Ratio
@@ -43,8 +43,8 @@ def launched(check="transpose", kernel="transpose", case="a", time=1e-3, faults=
     metrics = [JudgedMetric("time", time, "s", None, None, "pass")]
     names = {"name": f"{check} {case}", "hash": "abc"}
     return (
-        tested(*PLACE, "Launch", case, "mpi", "", **shared, **of_launch, slow_hosts=faults),
-        tested(*PLACE, check, case, "mpi", "p2p", **shared, **names, metrics=metrics),
+        result_of(*PLACE, "Launch", case, "mpi", "", **shared, **of_launch, slow_hosts=faults),
+        result_of(*PLACE, check, case, "mpi", "p2p", **shared, **names, metrics=metrics),
     )
 
 

@@ -8,7 +8,7 @@ from made_up import with_case
 from made_up_network import World
 from made_up_traffic import launch
 from reports import only, page, row
-from results_made import tested
+from results_made import result_of
 
 from bisection.analysis.blame import judge
 from bisection.analysis.model import Comparison
@@ -34,7 +34,7 @@ def blame(*faults, **more):
 def run(tier="triage", checks=network.CHECKS):
     """A run in which every check passed."""
     cases = [
-        tested(*PLACE, check, "case", "mpi", "method", verdict=Verdict.PASS) for check in checks
+        result_of(*PLACE, check, "case", "mpi", "method", verdict=Verdict.PASS) for check in checks
     ]
     return RunVerdict(cases, request=Request(tier=tier))
 
@@ -75,7 +75,7 @@ def test_pairs_that_cannot_be_judged_are_no_go_ahead():
 
 
 def test_what_was_not_measured_is_listed_with_its_reason():
-    noise = tested(
+    noise = result_of(
         *(*PLACE, "network_noise", "nodes", "mpi", "quantum"),
         verdict=Verdict.NOT_APPLICABLE,
         reason=Reason.of(Code.NODES_NEEDED, needed=2, nodes=1),
@@ -142,7 +142,7 @@ def test_impacts_of_other_traffic(tmp_path, how, grade, says):
     files.write_text(json.dumps(launch(**how)))
     of_launch = {"kernel": "congestion", "fixture": True, "verdict": Verdict.PASS}
     of_launch["files"] = f"{files.with_suffix('')}.*"
-    congestion = tested(*PLACE, "CongestionLaunch", "apart", "mpi", "", **of_launch)
+    congestion = result_of(*PLACE, "CongestionLaunch", "apart", "mpi", "", **of_launch)
     loaded = dataclasses.replace(run(), cases=[*run().cases, congestion])
     impacts = of_network(Evidence(), None, loaded).impacts
     loaded = ruled(loaded, blame(), impacts=impacts)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from made_up import with_case
-from results_made import tested
+from results_made import result_of
 
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
@@ -34,7 +34,7 @@ def nightly():
                         JudgedMetric(ratio, slower, "ratio", 0.5, 1.5, "pass"),
                     ]
                     cases.append(
-                        tested(
+                        result_of(
                             *(
                                 "lab",
                                 "cpu",
