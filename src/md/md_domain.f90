@@ -10,8 +10,7 @@ module md_domain
     MPI_COMM_SELF, MPI_Comm_size, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_INTEGER, MPI_INTEGER8, &
     MPI_Irecv, MPI_Isend, MPI_MAX, MPI_MIN, MPI_Op, MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, &
     MPI_Waitall
-  use md_atoms, only: atoms_t, copy_own, reserve
-  use md_box, only: box_t
+  use md_atoms, only: atoms_t, box_t, copy_own, reserve
   implicit none (type, external)
   private
   public :: domain_t, swap_t, make_domain, share_box, place_of, hops_needed, home_of, neighbour

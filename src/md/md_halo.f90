@@ -6,8 +6,7 @@
 ! rank would send to itself is copied, and not counted as a message.
 module md_halo
   use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
-  use md_atoms, only: atoms_t, reserve
-  use md_box, only: box_t
+  use md_atoms, only: atoms_t, box_t, reserve
   use md_domain, only: check_room, domain_t, exchange, higher, hops_needed, lower, make_room, &
     neighbour, swap_t
   implicit none (type, external)

@@ -5,8 +5,7 @@
 module md_ionic
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use md_pairs, only: batch, distances, next_batch
-  use md_potential, only: potential_t
-  use md_units, only: coulomb
+  use md_potential, only: coulomb, potential_t
   implicit none (type, external)
   private
   public :: ionic_pass, ionic_energies, find_smooth

@@ -5,14 +5,14 @@ module md_judge
   use mpi_f08, only: MPI_2DOUBLE_PRECISION, MPI_Allreduce, MPI_Bcast, MPI_DOUBLE_PRECISION, &
     MPI_IN_PLACE, MPI_INTEGER8, MPI_MAXLOC, MPI_MINLOC, MPI_SUM
   use bx_harness, only: bx_largest, bx_uniform
-  use md_box, only: box_t, cross, make_box
+  use md_atoms, only: box_t, cross, make_box
   use md_forces, only: find_forces
   use md_ionic, only: ionic_energies, ionic_pass
   use md_list, only: find_closest
   use md_oracle, only: charge_of, mass_of, oracle_bonds, oracle_boltzmann, oracle_coulomb, &
     oracle_mass_to_energy
   use md_potential, only: is_rigid, potential_t
-  use md_samples, only: gather_near, gather_rows, sample_t
+  use md_reference, only: gather_near, gather_rows, sample_t
   use md_system, only: failure_t, system_t
   implicit none (type, external)
   private

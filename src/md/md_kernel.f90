@@ -14,11 +14,10 @@ module md_kernel
   use md_forces, only: cached_loops
   use md_lattice, only: crystals
   use md_launch, only: ghosts, given, methods, neighbours, objection, run, seen, system, world
-  use md_potential, only: is_rigid
+  use md_potential, only: gigapascal, is_rigid
   use md_setup, only: predicted, set_up
   use md_system, only: phase_names
-  use md_units, only: gigapascal
-  use md_verify, only: check_repeat, failed, restore, verify_cached, verify_method
+  use md_verify, only: check_repeat, restore, verify_cached, verify_method
   use md_verlet, only: advance
   implicit none (type, external)
   private
@@ -163,7 +162,7 @@ contains
     call MPI_Allreduce(MPI_IN_PLACE, spent, 5, MPI_DOUBLE_PRECISION, MPI_SUM, world)
     used(:, method + 1) = used(:, method + 1) + [real(steps*given%steps, dp), &
                                                  spent/system%domain%world_size]
-    if (.not. failed(verification)) call check_repeat(int(method) + 1, verification)
+    call check_repeat(int(method) + 1, verification)
   end subroutine finish
 
   !> What this rank has used so far, in the order of `used`.

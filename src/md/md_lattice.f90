@@ -3,11 +3,9 @@ module md_lattice
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
   use bx_harness, only: bx_uniform
-  use md_atoms, only: atoms_t, reserve
-  use md_box, only: box_t, make_box
+  use md_atoms, only: atoms_t, box_t, make_box, reserve
   use md_domain, only: domain_t, home_of
-  use md_potential, only: potential_t, water_sites
-  use md_units, only: boltzmann, mass_to_energy
+  use md_potential, only: boltzmann, mass_to_energy, potential_t, water_sites
   implicit none (type, external)
   private
   public :: crystal_t, crystals, find_crystal, crystal_box, crystal_atoms, fill_crystal, sites_of, &

@@ -4,8 +4,7 @@
 ! neighbours in memory.  Threads have contiguous shares of the atoms, and lists of their own.
 module md_list
   use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
-  use md_atoms, only: atoms_t
-  use md_box, only: box_t
+  use md_atoms, only: atoms_t, box_t
   use md_domain, only: domain_t
   implicit none (type, external)
   private

@@ -7,14 +7,12 @@ module md_mesh
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use bx_charges, only: bx_charge, bx_is_hollow, bx_is_simulated, bx_pairs, by_all_threads
   use omp_lib, only: omp_get_num_threads, omp_get_thread_num
-  use md_atoms, only: atoms_t
-  use md_box, only: box_t
+  use md_atoms, only: atoms_t, box_t
   use md_domain, only: domain_t, place_of
   use md_fft, only: fft_t, make_fft_transpose, reals_of
   use md_fft_columns, only: make_fft_columns
-  use md_potential, only: potential_t
+  use md_potential, only: coulomb, potential_t
   use md_regrid, only: make_regrid, move, patch_t, regrid_t
-  use md_units, only: coulomb
   implicit none (type, external)
   private
   public :: fit_mesh, forget_mesh, grid_of, spread_charges, solve, gather_forces

@@ -1,4 +1,7 @@
-! The potentials and their parameters.
+! Units, and the potentials and their parameters.
+!
+! Units: angstrom, electronvolt, picosecond, atomic mass unit, kelvin (LAMMPS' "metal", whose
+! constants these are, so that trajectories can be compared digit by digit).
 !
 ! Tersoff: J. Tersoff, Phys. Rev. B 39, 5566 (1989).  Gupta: F. Cleri and V. Rosato, Phys. Rev. B
 ! 48, 22 (1993).  Finnis-Sinclair: M. W. Finnis and J. E. Sinclair, Phil. Mag. A 50, 45 (1984), with
@@ -71,6 +74,11 @@ module md_potential
 
   !> Known sets, and the species of each in the order of its type numbers.
   character(*), parameter :: known(*) = [character(12) :: "Si,C", "Cu,Au", "Fe", "W", "Na,Cl"]
+
+  real(dp), parameter, public :: mass_to_energy = 1.0364269e-4_dp !< u (A/ps)^2 in eV
+  real(dp), parameter, public :: boltzmann = 8.617343e-5_dp       !< eV/K
+  real(dp), parameter, public :: coulomb = 14.399645_dp           !< e^2/(4 pi epsilon0): eV A
+  real(dp), parameter, public :: gigapascal = 160.21765_dp        !< in one eV/A^3
 
 contains
 

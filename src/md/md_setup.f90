@@ -9,7 +9,7 @@ module md_setup
     bx_usage
   use md_atoms, only: copy_own
   use md_domain, only: hops_needed, make_domain, most_hops
-  use md_dump, only: dump_t, most_dumped, open_dump, read_dump
+  use md_files, only: dump_t, most_dumped, open_dump, read_dump, read_restart
   use md_judge, only: closest_pair
   use md_lattice, only: crystal_atoms, crystal_box, crystals, fill_crystal, find_crystal, warm_up
   use md_launch, only: census, comm_styles, counted, crystal, given, is_under_test, methods, &
@@ -18,11 +18,10 @@ module md_setup
   use md_list, only: entries_expected, most_atoms, most_entries
   use md_mesh, only: grid_of
   use md_oracle, only: parameters_error
-  use md_potential, only: find_potential, ionic_kind, is_rigid, tersoff_kind
-  use md_restart, only: read_restart
-  use md_samples, only: draw
+  use md_potential, only: boltzmann, find_potential, ionic_kind, is_rigid, mass_to_energy, &
+    tersoff_kind
+  use md_reference, only: draw
   use md_system, only: use_style
-  use md_units, only: boltzmann, mass_to_energy
   use md_verlet, only: make_lists
   implicit none (type, external)
   private

@@ -5,8 +5,7 @@ module md_system
   use mpi_f08, only: MPI_Allreduce, MPI_Bcast, MPI_CHARACTER, MPI_IN_PLACE, MPI_INTEGER, MPI_MIN
   use omp_lib, only: omp_get_wtime, omp_set_num_threads
   use bx_harness, only: bx_lap
-  use md_atoms, only: atoms_t
-  use md_box, only: box_t
+  use md_atoms, only: atoms_t, box_t
   use md_constraints, only: constraints_t, most_iterations
   use md_domain, only: domain_t, share_box
   use md_ionic, only: smooth_t

@@ -12,11 +12,10 @@ module md_verlet
   use md_ionic, only: find_smooth
   use md_list, only: make_list, sort_atoms
   use md_mesh, only: fit_mesh
-  use md_potential, only: ionic_kind, is_rigid, tersoff_kind
+  use md_potential, only: boltzmann, ionic_kind, is_rigid, mass_to_energy, tersoff_kind
   use md_system, only: account, crowded, damaged, exploded, failure_t, fine, in_constraints, &
     in_halo, in_integrate, in_list, in_reduce, lap, loose, lost_atoms, note_damage, skin_of, &
     system_t, torn
-  use md_units, only: boltzmann, mass_to_energy
   implicit none (type, external)
   private
   public :: make_lists, advance, go_on_from, hold_velocities, observe, observation_t

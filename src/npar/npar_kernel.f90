@@ -19,9 +19,8 @@ module npar_kernel
   use npar_collectives, only: traffic_t
   use npar_exchange, only: free_pair_ffts, make_pair_ffts, pair_ffts_t
   use npar_launch, only: accuracy, base_npar, compared, crystal, driver_with, exchanges_alone, &
-    given, is_near, &
-    knobs_of, list_methods, method_name, methods, npar_of, occupied, ranks, run, states, why_not, &
-    world
+    given, is_near, knobs_of, list_methods, method_name, methods, occupied, ranks, run, state_of, &
+    states, why_not, world
   use npar_matrix, only: most_bands
   use npar_paw, only: idle_ranks
   use npar_scf, only: evaluate, exchange_step, free_state, scf_step, start_state
@@ -42,7 +41,7 @@ module npar_kernel
   type(bx_option_t), target :: options(21)
   type(c_ptr), target :: phases(size(phase_names)), groups(size(phase_names)), ratios(2)
 
-  type(bx_exchange_t), allocatable :: exchanges(:, :) !< (ranks, methods), of applicable ones
+  type(bx_exchange_t), allocatable :: exchanges(:, :) !< (states, methods), of applicable ones
   type(bx_exchange_t), allocatable :: pair_exchanges(:) !< (methods), likewise
   type(pair_ffts_t) :: ffts
   real(dp), allocatable :: agreed(:, :) !< eigenvalues that the first method verified had
@@ -164,11 +163,13 @@ contains
     if (code /= bx_ok) return
     ratios = [bx_text("base="//trim(methods(findloc(methods%npar, base_npar, 1))%name)), &
               bx_text("original=original")]
-    allocate (exchanges(ranks, size(bx_transpose_methods())), &
+    allocate (exchanges(size(states), size(bx_transpose_methods())), &
               pair_exchanges(size(bx_transpose_methods())))
     allocate (largest_matrix(size(methods)), source=0.0_dp)
-    if (crystal%hybrid) call make_pair_ffts(states(base_npar), nodes_of_team(states(base_npar)), &
-                                            bx_string_at(given%planner), ffts)
+    associate (base => states(findloc(methods%npar, base_npar, dim=1)))
+      if (crystal%hybrid) call make_pair_ffts(base, nodes_of_team(base), &
+                                              bx_string_at(given%planner), ffts)
+    end associate
   end function setup
 
   logical(c_bool) function applicable(address, method, why, why_size) result(can) bind(C)
@@ -190,9 +191,9 @@ contains
     why = ""
     associate (knobs => knobs_of(m))
       number = bx_transpose_number(trim(knobs%transpose)) + 1
-      associate (exchange => exchanges(npar_of(m), number), pairs => pair_exchanges(number))
+      associate (exchange => exchanges(state_of(m), number), pairs => pair_exchanges(number))
         if (.not. c_associated(exchange%handle)) then
-          exchange = bx_make_exchange(states(npar_of(m))%fft, trim(knobs%transpose), why)
+          exchange = bx_make_exchange(states(state_of(m))%fft, trim(knobs%transpose), why)
         end if
         if (why /= "" .or. .not. crystal%hybrid .or. c_associated(pairs%handle)) return
         pairs = bx_make_exchange(ffts%fft, trim(knobs%transpose), why)
@@ -205,10 +206,10 @@ contains
     integer, intent(in) :: m
     type(state_t), pointer :: s
     integer :: number
-    s => states(npar_of(m))
+    s => states(state_of(m))
     s%knobs = knobs_of(m)
     number = bx_transpose_number(trim(s%knobs%transpose)) + 1
-    s%exchange = exchanges(s%npar, number)
+    s%exchange = exchanges(state_of(m), number)
     if (crystal%hybrid) ffts%exchange = pair_exchanges(number)
     if (s%matrix%driver == driver_with(s%knobs)) return
     call s%matrix%destroy()
@@ -303,7 +304,7 @@ contains
     type(c_ptr), value :: address
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
-    s => states(npar_of(int(method) + 1))
+    s => states(state_of(int(method) + 1))
     if (exchanges_alone()) then
       exchange_mine = exchange_step(s, ffts)
     else
@@ -316,7 +317,7 @@ contains
     type(c_ptr), value :: address, verification
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
-    s => states(npar_of(int(method) + 1))
+    s => states(state_of(int(method) + 1))
     if (exchanges_alone()) then
       exact_exchange = check_exchange(s, exchange_mine, accuracy, compared(), verification)
     else

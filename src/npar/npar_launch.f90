@@ -10,7 +10,7 @@ module npar_launch
   implicit none (type, external)
   private
   public :: bytes_of_matrices, compared, driver_with, exchanges_alone, fixed_npar, is_near, &
-    is_run, is_wanted, knobs_of, list_methods, method_name, npar_of, why_not
+    is_run, is_wanted, knobs_of, list_methods, method_name, npar_of, state_of, why_not
 
   !> One method: a choice of NPAR, the base with one knob changed, or a published code.
   type, public :: method_t
@@ -89,7 +89,7 @@ module npar_launch
   type(spectrum_t), allocatable, target, public :: spectra(:)
   integer, public :: occupied = 0 !< bands
   type(accuracy_t), public :: accuracy !< of the closed form
-  type(state_t), allocatable, target, public :: states(:) !< of each NPAR among the methods
+  type(state_t), allocatable, target, public :: states(:) !< of each divisor of the ranks
 
 contains
 
@@ -114,6 +114,12 @@ contains
     integer, intent(in) :: m
     npar = merge(methods(m)%npar, base_npar, methods(m)%npar > 0)
   end function npar_of
+
+  !> Place of method m's number of groups among the divisors, which are the first methods.
+  pure integer function state_of(m)
+    integer, intent(in) :: m
+    state_of = findloc(methods%npar, npar_of(m), dim=1)
+  end function state_of
 
   !> Name of method m, as --method has it.
   pure character(16) function method_name(m) result(name)

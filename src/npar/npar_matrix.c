@@ -1,5 +1,7 @@
-/* The matrix between all bands, for Fortran: the distributions and solvers of src/eigen. */
+/* What Fortran lacks: the matrix between all bands, by the distributions and solvers of src/eigen;
+ * memory set by memset; names of libraries. */
 #include "bx.h"
+#include "charge.h"
 #include "cholesky.h"
 #include "solver.h"
 
@@ -23,6 +25,8 @@ double npar_matrix_bytes(bx_run *run, const char *name, MPI_Fint comm, int n, in
 int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked);
 int npar_matrix_factor(npar_matrix *m);
 void npar_matrix_free(npar_matrix *m);
+void npar_name_libraries(void);
+void npar_wipe(void *memory, size_t bytes);
 
 #ifdef BX_HAVE_SCALAPACK
 #define LISTED(name) &bx_solver_##name,
@@ -148,4 +152,20 @@ void npar_matrix_free(npar_matrix *m)
     free(m->problem.a);
     free(m->problem.v);
     free(m);
+}
+
+/* Adds the libraries' versions to the result, where they report one. */
+void npar_name_libraries(void)
+{
+    bx_blas_name_library();
+#ifdef BX_HAVE_SCALAPACK
+    bx_elpa_name_library();
+#endif
+}
+
+/* A call of its own, so that no compiler finds out that what it writes is never read. */
+void npar_wipe(void *memory, size_t bytes)
+{
+    bx_charge(BX_COPY, (double)bytes, false);
+    memset(memory, 0, bytes);
 }

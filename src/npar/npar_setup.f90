@@ -1,7 +1,7 @@
 ! From the command line to the states of all choices of NPAR.  Calculations that are impossible, or
 ! whose answer is not known, are refused before they cost time.
 module npar_setup
-  use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
+  use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, c_ptr, dp => c_double
   use bx_harness, only: bx_agree, bx_case, bx_case_is, bx_claim_file, bx_claim_memory, &
     bx_claim_time, bx_file_read, bx_file_written, bx_node_of, bx_ok, bx_one_of, bx_refuse, &
     bx_resources, bx_selected, bx_string_at, bx_threads, bx_usage
@@ -9,13 +9,12 @@ module npar_setup
   use npar_accuracy, only: accuracy_of, accuracy_t, exchange_response, small_noise
   use npar_cases, only: find_case, nice_size, number, read_box
   use npar_checkpoint, only: read_checkpoint
-  use npar_cost, only: step_seconds
   use npar_launch, only: accuracy, base_knobs, base_npar, bytes_of_matrices, crystal, driver_with, &
     fixed_npar, given, is_near, is_run, is_wanted, knobs_of, method_name, methods, npar_of, &
-    occupied, ranks, run, spectra, states, why_not, world
+    occupied, ranks, run, spectra, state_of, states, why_not, world
   use npar_matrix, only: libraries, why_no_driver
   use npar_model, only: about_half, crystal_t, grid_of_pairs, solve_spectra, spectrum_t
-  use npar_scf, only: largest_count, make_state, place_ranks, state_bytes
+  use npar_scf, only: largest_count, make_state, place_ranks, state_bytes, step_seconds
   use npar_state, only: batch, state_t
   implicit none (type, external)
   private
@@ -47,17 +46,18 @@ contains
     call solve_spectra(crystal, spectra, occupied)
     code = check_spectra()
     if (code /= bx_ok) return
-    allocate (states(ranks))
-    do i = 1, ranks
-      if (.not. is_wanted(i)) cycle
+    allocate (states(count(methods%npar > 0)))
+    do i = 1, size(states)
+      if (.not. is_wanted(methods(i)%npar)) cycle
       states(i)%run = run
       states(i)%world = world
       states(i)%crystal = crystal
       states(i)%spectra => spectra
       states(i)%occupied = occupied
       states(i)%inner = merge(1, int(given%inner), crystal%hybrid)
-      call place_ranks(states(i), i)
-      predicted = predicted + state_bytes(states(i)) + bytes_of_matrices(i) + grid_bytes(states(i))
+      call place_ranks(states(i), methods(i)%npar)
+      predicted = predicted + state_bytes(states(i)) + bytes_of_matrices(methods(i)%npar) &
+                  + grid_bytes(states(i))
       if (largest_count(states(i)) > huge(i)) then
         code = bx_refuse(run, bx_resources, sizes()//": the bands of a rank are over MPI's count &
           &limit of 2^31 - 1 numbers; use more ranks")
@@ -68,12 +68,12 @@ contains
     if (code == bx_ok) code = claim_time()
     if (code == bx_ok) code = check_stability()
     if (code /= bx_ok) return
-    do i = 1, ranks
-      if (is_wanted(i)) then
+    do i = 1, size(states)
+      if (is_wanted(methods(i)%npar)) then
         call make_state(states(i), nodes_of_team(states(i)), bx_string_at(given%planner))
       end if
     end do
-    if (given%split == 2) code = read_checkpoint(states(ranks))
+    if (given%split == 2) code = read_checkpoint(states(size(states)))
   end function set_up
 
   !> The sizes of this calculation as options, for messages.
@@ -99,7 +99,7 @@ contains
     round = 0
     do m = 1, size(methods)
       if (.not. is_run(m)) cycle
-      associate (s => states(npar_of(m)))
+      associate (s => states(state_of(m)))
         s%knobs = knobs_of(m)
         round = round + step_seconds(s, int(bx_threads(run)))
       end associate
@@ -112,29 +112,28 @@ contains
   integer(c_int) function settle_knobs() result(code)
     base_knobs%linear_algebra = bx_string_at(given%linear_algebra)
     base_knobs%transpose = bx_string_at(given%transpose)
-    code = bx_one_of(run, "functional", given%functional, [character(16) :: "", "gga", "hybrid"])
-    if (code == bx_ok) then
-      code = bx_one_of(run, "collectives", given%collectives, [character(16) :: "mpi", "emulated"])
-    end if
-    if (code == bx_ok) then
-      code = bx_one_of(run, "paw-reduce", given%paw_reduce, &
-                       [character(16) :: "allreduce", "alltoall"])
-    end if
-    if (code == bx_ok) then
-      code = bx_one_of(run, "zeroing", given%zeroing, [character(16) :: "on", "off"])
-    end if
-    if (code == bx_ok) then
-      code = bx_one_of(run, "linear-algebra", given%linear_algebra, libraries)
-    end if
-    if (code == bx_ok) code = bx_one_of(run, "transpose", given%transpose, bx_transpose_methods())
-    if (code == bx_ok) then
-      code = bx_one_of(run, "planner", given%planner, &
-                       [character(16) :: "estimate", "measure", "patient"])
-    end if
+    code = bx_ok
+    call choose("functional", given%functional, [character(16) :: "", "gga", "hybrid"])
+    call choose("collectives", given%collectives, [character(16) :: "mpi", "emulated"])
+    call choose("paw-reduce", given%paw_reduce, [character(16) :: "allreduce", "alltoall"])
+    call choose("zeroing", given%zeroing, [character(16) :: "on", "off"])
+    call choose("linear-algebra", given%linear_algebra, libraries)
+    call choose("transpose", given%transpose, bx_transpose_methods())
+    call choose("planner", given%planner, [character(16) :: "estimate", "measure", "patient"])
     base_knobs%emulated = bx_string_at(given%collectives) == "emulated"
     base_knobs%paw_alltoall = bx_string_at(given%paw_reduce) == "alltoall"
     base_knobs%zeroing = bx_string_at(given%zeroing) == "on"
     if (base_knobs%emulated .and. base_knobs%transpose == "alltoallv") base_knobs%transpose = "p2p"
+
+  contains
+
+    !> Refuses the value of an option that is none of the choices, unless another was refused.
+    subroutine choose(option, value, choices)
+      character(*), intent(in) :: option, choices(:)
+      type(c_ptr), intent(in) :: value
+      if (code == bx_ok) code = bx_one_of(run, option, value, choices)
+    end subroutine choose
+
   end function settle_knobs
 
   !> Sets the case's crystal, with the changes of the options.

@@ -4,13 +4,12 @@ program unit_constraints
   use, intrinsic :: ieee_arithmetic, only: ieee_quiet_nan, ieee_value
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Comm_rank, MPI_Finalize, MPI_Init
-  use md_atoms, only: reserve
-  use md_box, only: make_box
+  use md_atoms, only: make_box, reserve
   use md_constraints, only: bond_error
   use md_domain, only: home_of, make_domain
   use md_judge, only: molecule_errors
   use md_potential, only: find_potential, water_sites
-  use md_samples, only: look, sample_t
+  use md_reference, only: look, sample_t
   use md_system, only: failure_of_all, style_t, system_t, use_style
   use md_verlet, only: advance
   use unit_check, only: check, end_checks

@@ -8,18 +8,17 @@ program unit_md
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use, intrinsic :: ieee_arithmetic, only: ieee_quiet_nan, ieee_value
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Finalize, MPI_Init
-  use md_box, only: box_t, make_box
+  use md_atoms, only: box_t, make_box
   use md_domain, only: make_domain
   use md_forces, only: find_forces
   use md_judge, only: closest_pair, endpoint_t, find_departure, list_errors, remember, step_errors
   use md_lattice, only: crystal_box, crystal_t, crystals, fill_crystal, find_crystal, warm_up
   use md_oracle, only: mass_of, parameters_error, site_energies
-  use md_potential, only: find_potential, potential_t, set_tersoff_pairs, tersoff_kind
-  use md_reference, only: reference_errors
-  use md_samples, only: draw, look, sample_t
+  use md_potential, only: find_potential, gpa => gigapascal, potential_t, set_tersoff_pairs, &
+    tersoff_kind
+  use md_reference, only: draw, look, reference_errors, sample_t
   use md_system, only: failure_of_all, style_t, system_t, use_style
   use omp_lib, only: omp_get_max_threads
-  use md_units, only: gpa => gigapascal
   use md_verlet, only: advance, make_lists, observation_t, observe
   use unit_check, only: check, end_checks
   implicit none (type, external)

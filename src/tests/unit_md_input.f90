@@ -4,7 +4,7 @@ program unit_md_input
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Finalize, MPI_Init
   use md_atoms, only: atoms_t
   use md_domain, only: domain_t, make_domain
-  use md_dump, only: dump_t, open_dump, read_dump
+  use md_files, only: dump_t, open_dump, read_dump
   use unit_check, only: check, end_checks
   implicit none (type, external)
 

@@ -4,7 +4,7 @@ program unit_mesh
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm_rank, &
     MPI_DOUBLE_PRECISION, MPI_Finalize, MPI_IN_PLACE, MPI_Init, MPI_SUM
-  use md_box, only: box_t, make_box
+  use md_atoms, only: box_t, make_box
   use md_domain, only: make_domain
   use md_fft, only: fft_t, make_fft_transpose
   use md_fft_columns, only: make_fft_columns
