@@ -371,16 +371,12 @@ contains
     type(worker_t), intent(in) :: work
     integer, intent(in) :: n
     real(dp), intent(inout) :: sums(n, *), mine(n, *)
-    integer :: part, k
+    integer :: part
     do part = 1, size(work%alone)
-      do k = work%alone(part)%from, work%alone(part)%to
-        sums(:, k) = 0
-      end do
+      sums(:, work%alone(part)%from:work%alone(part)%to) = 0
     end do
     do part = 1, size(work%beside)
-      do k = work%beside(part)%from, work%beside(part)%to
-        mine(:, k) = 0
-      end do
+      mine(:, work%beside(part)%from:work%beside(part)%to) = 0
     end do
   end subroutine clear
 
@@ -424,11 +420,9 @@ contains
     type(list_t), intent(in) :: list
     integer, intent(in) :: n, from, to
     real(dp), intent(inout) :: sums(n, *)
-    integer :: part, k
+    integer :: part
     do part = 1, size(list%untouched)
-      do k = max(from, list%untouched(part)%from), min(to, list%untouched(part)%to)
-        sums(:, k) = 0
-      end do
+      sums(:, max(from, list%untouched(part)%from):min(to, list%untouched(part)%to)) = 0
     end do
   end subroutine clear_untouched
 

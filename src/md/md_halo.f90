@@ -184,9 +184,15 @@ contains
     type(swap_t), intent(in) :: swap
     real(dp), intent(in) :: shift(3)
     integer :: i
-    do i = 1, swap%count
-      values(:n, swap%first + i) = values(:n, swap%index(i)) + shift(:n)
-    end do
+    if (n == 1) then
+      do i = 1, swap%count
+        values(1, swap%first + i) = values(1, swap%index(i))
+      end do
+    else
+      do i = 1, swap%count
+        values(1:3, swap%first + i) = values(1:3, swap%index(i)) + shift
+      end do
+    end if
   end subroutine copy_to_ghosts
 
   !> Writes the values that a shift sends to a buffer, (n, atoms).
@@ -196,11 +202,19 @@ contains
     type(swap_t), intent(in) :: swap
     real(dp), intent(inout) :: buffer(n, *)
     integer :: i
-    !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
-    do i = 1, size(swap%index)
-      buffer(:, i) = values(:n, swap%index(i)) + shift(:n)
-    end do
-    !$omp end parallel do
+    if (n == 1) then
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        buffer(1, i) = values(1, swap%index(i))
+      end do
+      !$omp end parallel do
+    else
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        buffer(1:3, i) = values(1:3, swap%index(i)) + shift
+      end do
+      !$omp end parallel do
+    end if
   end subroutine gather
 
   !> Writes the values that a shift has brought, (n, ghosts), to the ghosts.
@@ -272,11 +286,19 @@ contains
     type(swap_t), intent(in) :: swap
     real(dp), intent(in) :: added(step, *)
     integer :: i
-    !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
-    do i = 1, size(swap%index)
-      values(:n, swap%index(i)) = values(:n, swap%index(i)) + added(:n, i)
-    end do
-    !$omp end parallel do
+    if (n == 1) then
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        values(1, swap%index(i)) = values(1, swap%index(i)) + added(1, i)
+      end do
+      !$omp end parallel do
+    else
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        values(1:3, swap%index(i)) = values(1:3, swap%index(i)) + added(1:3, i)
+      end do
+      !$omp end parallel do
+    end if
   end subroutine add_to_owners
 
 end module md_halo

@@ -487,10 +487,10 @@ contains
     neighbours = sums(2)/real(system%total, dp)
   end subroutine describe
 
-  !> Checks that a timed block has not failed, and has ended at the places of the verified one, whose
-  !> steps it repeats.
-  !> The same instructions give the same bits.  A compiler's code may add in another order from call
-  !> to call; such rounding grows by at most exp(25 t/ps) (measured: exp(21 t/ps), SiC at 1500 K).
+  !> Checks that a timed block has not failed, and has ended where the verified one has, whose steps
+  !> it repeats.  The same instructions give the same bits.  A compiler's code may add in another
+  !> order from call to call; such rounding grows by at most exp(25 t/ps) (measured: exp(21 t/ps),
+  !> SiC at 1500 K).
   subroutine check_repeat(m, verification)
     integer, intent(in) :: m
     type(c_ptr), intent(in) :: verification

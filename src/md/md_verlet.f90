@@ -91,7 +91,7 @@ contains
     do n = 1, steps
       system%step = system%step + 1
       if (rigid) system%constraints%before = system%atoms%x(1:3, :system%atoms%all)
-      call kick(system, moved)
+      call kick_and_drift(system, moved)
       call lap(system, in_integrate)
       if (rigid) call hold_positions(system, moved)
       call agree(system, moved)
@@ -111,7 +111,7 @@ contains
   end subroutine advance
 
   !> Puts the atoms of molecules at their distances after a step; `moved` (A) is as of
-  !> kick.  Collective.
+  !> kick_and_drift.  Collective.
   subroutine hold_positions(system, moved)
     type(system_t), intent(inout) :: system
     real(dp), intent(out) :: moved
@@ -152,15 +152,13 @@ contains
     call find_forces(system)
   end subroutine go_on_from
 
-  !> Advances velocities by half a step and, with `moved`, positions by a step.
-  subroutine kick(system, moved)
+  !> Advances velocities by half a step and positions by a step.
+  subroutine kick_and_drift(system, moved)
     type(system_t), intent(inout) :: system
-    real(dp), intent(out), optional :: moved !< A: the furthest of own atoms from its list's place
+    real(dp), intent(out) :: moved !< A: the furthest of own atoms since the list was made
     real(dp) :: half(size(system%potential%mass)), furthest, d(3), limit, squared
     real(dp) :: start, busy, began
     integer :: k, bad
-    logical :: drift
-    drift = present(moved)
     half = half_kick(system)
     limit = system%potential%cutoff**2
     furthest = 0
@@ -173,7 +171,6 @@ contains
     do k = 1, system%atoms%own
       system%atoms%v(:, k) = system%atoms%v(:, k) &
                              + half(system%atoms%species(k))*system%atoms%f(1:3, k)
-      if (.not. drift) cycle
       system%atoms%x(1:3, k) = system%atoms%x(1:3, k) + system%timestep*system%atoms%v(:, k)
       d = system%atoms%x(1:3, k) - system%atoms%listed(:, k)
       squared = d(1)*d(1) + d(2)*d(2) + d(3)*d(3)
@@ -184,9 +181,30 @@ contains
     busy = omp_get_wtime() - began
     !$omp end parallel
     if (.not. system%style%dlpoly3) call account(system, start, busy)
-    if (drift) moved = sqrt(furthest)
+    moved = sqrt(furthest)
     ! the first failure counts; all ranks go on, and agree on it
     if (bad > 0 .and. system%failure%kind == fine) call find_exploded(system, sqrt(limit))
+  end subroutine kick_and_drift
+
+  !> Advances velocities by half a step.
+  subroutine kick(system)
+    type(system_t), intent(inout) :: system
+    real(dp) :: half(size(system%potential%mass)), start, busy, began
+    integer :: k
+    half = half_kick(system)
+    busy = 0
+    start = omp_get_wtime()
+    !$omp parallel private(began) reduction(max:busy)
+    began = omp_get_wtime()
+    !$omp do schedule(static)
+    do k = 1, system%atoms%own
+      system%atoms%v(:, k) = system%atoms%v(:, k) &
+                             + half(system%atoms%species(k))*system%atoms%f(1:3, k)
+    end do
+    !$omp end do nowait
+    busy = omp_get_wtime() - began
+    !$omp end parallel
+    if (.not. system%style%dlpoly3) call account(system, start, busy)
   end subroutine kick
 
   !> Velocity per force that half a step gives, by species: A/ps / (eV/A).
