@@ -370,13 +370,13 @@ contains
   subroutine clear(work, n, sums, mine)
     type(worker_t), intent(in) :: work
     integer, intent(in) :: n
-    real(dp), intent(inout) :: sums(n, *), mine(n, *)
+    real(dp), intent(inout) :: sums(*), mine(*)
     integer :: part
     do part = 1, size(work%alone)
-      sums(:, work%alone(part)%from:work%alone(part)%to) = 0
+      sums(n*(work%alone(part)%from - 1) + 1:n*work%alone(part)%to) = 0
     end do
     do part = 1, size(work%beside)
-      mine(:, work%beside(part)%from:work%beside(part)%to) = 0
+      mine(n*(work%beside(part)%from - 1) + 1:n*work%beside(part)%to) = 0
     end do
   end subroutine clear
 
@@ -419,10 +419,12 @@ contains
   subroutine clear_untouched(list, n, from, to, sums)
     type(list_t), intent(in) :: list
     integer, intent(in) :: n, from, to
-    real(dp), intent(inout) :: sums(n, *)
+    real(dp), intent(inout) :: sums(*)
     integer :: part
     do part = 1, size(list%untouched)
-      sums(:, max(from, list%untouched(part)%from):min(to, list%untouched(part)%to)) = 0
+      associate (range => list%untouched(part))
+        sums(n*(max(from, range%from) - 1) + 1:n*min(to, range%to)) = 0
+      end associate
     end do
   end subroutine clear_untouched
 
