@@ -5,35 +5,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    double *work, *rwork;
-    int *iwork;
-    int lwork, lrwork, liwork;
-} workspace;
+bx_lapack bx_lapack_create(const bx_problem *p, int n)
+{
+    bx_lapack s = {.parts = p->parts,
+                   .lwork = p->parts == 2 ? 2 * n + n * n : 1 + 6 * n + 2 * n * n,
+                   .lrwork = p->parts == 2 ? 1 + 5 * n + 2 * n * n : 0,
+                   .liwork = 3 + 5 * n};
+    s.work = bx_solver_workspace(p, (size_t)s.lwork * (size_t)s.parts);
+    s.rwork = bx_solver_workspace(p, (size_t)s.lrwork);
+    s.iwork = bx_memory_alloc((size_t)s.liwork, sizeof *s.iwork);
+    return s;
+}
+
+int bx_lapack_solve(const bx_lapack *s, int n, double *a, int leading, double *w)
+{
+    int info = 0;
+    if (s->parts == 2)
+        zheevd_("V", "U", &n, a, &leading, w, s->work, &s->lwork, s->rwork, &s->lrwork, s->iwork,
+                &s->liwork, &info, 1, 1);
+    else
+        dsyevd_("V", "U", &n, a, &leading, w, s->work, &s->lwork, s->iwork, &s->liwork, &info, 1,
+                1);
+    return info;
+}
+
+void bx_lapack_free(bx_lapack *s) { BX_FREE(s->work, s->rwork, s->iwork); }
 
 static void *create(const bx_problem *p)
 {
-    workspace *s = bx_memory_alloc(1, sizeof *s);
-    int n = p->distribution->n, parts = p->parts;
-    s->lwork = parts == 2 ? 2 * n + n * n : 1 + 6 * n + 2 * n * n;
-    s->lrwork = parts == 2 ? 1 + 5 * n + 2 * n * n : 0;
-    s->liwork = 3 + 5 * n;
-    s->work = bx_solver_workspace(p, (size_t)s->lwork * (size_t)parts);
-    s->rwork = bx_solver_workspace(p, (size_t)s->lrwork);
-    s->iwork = bx_memory_alloc((size_t)s->liwork, sizeof *s->iwork);
+    bx_lapack *s = bx_memory_alloc(1, sizeof *s);
+    *s = bx_lapack_create(p, p->distribution->n);
     return s;
 }
 
 static int solve(void *self, bx_problem *p)
 {
-    workspace *s = self;
-    int n = p->distribution->n, info = 0;
-    if (p->parts == 2)
-        zheevd_("V", "U", &n, p->a, &n, p->w, s->work, &s->lwork, s->rwork, &s->lrwork, s->iwork,
-                &s->liwork, &info, 1, 1);
-    else
-        dsyevd_("V", "U", &n, p->a, &n, p->w, s->work, &s->lwork, s->iwork, &s->liwork, &info, 1,
-                1);
+    int n = p->distribution->n, info = bx_lapack_solve(self, n, p->a, n, p->w);
     double *vectors = p->a; /* they take the matrix's place */
     p->a = p->v;
     p->v = vectors;
@@ -50,8 +57,8 @@ static int solve_on_one_core(void *self, bx_problem *p)
 
 static void destroy(void *self)
 {
-    workspace *s = self;
-    BX_FREE(s->work, s->rwork, s->iwork, s);
+    bx_lapack_free(self);
+    free(self);
 }
 
 const bx_solver bx_solver_dsyevd = {

@@ -53,8 +53,8 @@ typedef struct {
     int *top, *bottom;     /* [pairs] places of the blocks of each pair */
     double *small;         /* [2 width][2 width] parts */
     double *rotated;       /* [2 width][ROWS] parts */
-    double *values, *work, *rwork, *panel;
-    int *iwork, lwork, lrwork, liwork;
+    double *values, *panel;
+    bx_lapack lapack;  /* of the small matrix */
     double limit;      /* what is zero */
     int64_t rotations; /* of pairs, in this sweep */
 } jacobi;
@@ -148,12 +148,7 @@ static int diagonalise_pair(jacobi *s, int one, int two)
     multiply(s, "T", widths[0], widths[1], s->n, s->v + (size_t)one * s->stride, s->n,
              s->w + (size_t)two * s->stride, s->n, 0, small_at(s, 0, widths[0]), leading);
     if (off_diagonal(s, size) > s->limit) {
-        if (s->parts == 2)
-            zheevd_("V", "U", &size, s->small, &leading, s->values, s->work, &s->lwork, s->rwork,
-                    &s->lrwork, s->iwork, &s->liwork, &info, 1, 1);
-        else
-            dsyevd_("V", "U", &size, s->small, &leading, s->values, s->work, &s->lwork, s->iwork,
-                    &s->liwork, &info, 1, 1);
+        info = bx_lapack_solve(&s->lapack, size, s->small, leading, s->values);
         rotate(s, s->v, one, two);
         rotate(s, s->w, one, two);
         s->rotations++;
@@ -342,18 +337,13 @@ static void *create(const bx_problem *p)
     int size = 2 * s->width;
     size_t parts = (size_t)s->parts, places = 2 * (size_t)s->pairs;
     bool guessed = p->guess_error >= 0;
-    s->lwork = parts == 2 ? 2 * size + size * size : 1 + 6 * size + 2 * size * size;
-    s->lrwork = parts == 2 ? 1 + 5 * size + 2 * size * size : 0;
-    s->liwork = 3 + 5 * size;
     size_t counts[] = {guessed ? places * s->stride : 0, guessed ? s->stride : 0,
                        places * ((size_t)s->width + 2),  (size_t)size * (size_t)size * parts,
-                       (size_t)size * ROWS * parts,      (size_t)size,
-                       (size_t)s->lwork * parts,         (size_t)s->lrwork};
-    double **fields[] = {&s->own_w,   &s->panel,  &s->records, &s->small,
-                         &s->rotated, &s->values, &s->work,    &s->rwork};
+                       (size_t)size * ROWS * parts,      (size_t)size};
+    double **fields[] = {&s->own_w, &s->panel, &s->records, &s->small, &s->rotated, &s->values};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         *fields[i] = counts[i] > 0 ? bx_solver_workspace(p, counts[i]) : NULL;
-    s->iwork = bx_memory_alloc((size_t)s->liwork, sizeof *s->iwork);
+    s->lapack = bx_lapack_create(p, size);
     s->top = bx_memory_alloc((size_t)s->pairs, sizeof *s->top);
     s->bottom = bx_memory_alloc((size_t)s->pairs, sizeof *s->bottom);
     return s;
@@ -362,10 +352,8 @@ static void *create(const bx_problem *p)
 static void destroy(void *self)
 {
     jacobi *s = self;
-    double *fields[] = {s->own_w,   s->panel,  s->records, s->small,
-                        s->rotated, s->values, s->work,    s->rwork};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) free(fields[i]);
-    BX_FREE(s->iwork, s->top, s->bottom, s);
+    bx_lapack_free(&s->lapack);
+    BX_FREE(s->own_w, s->panel, s->records, s->small, s->rotated, s->values, s->top, s->bottom, s);
 }
 
 const bx_solver bx_solver_jacobi = {

@@ -66,5 +66,16 @@ extern const int bx_solver_count;
 /* Counts `count` doubles of workspace and returns them, NULL where they are only counted; the
  * caller frees them.  Local. */
 double *bx_solver_workspace(const bx_problem *p, size_t count);
+/* LAPACK's dsyevd and zheevd for matrices of one size, in place (baseline_dsyevd.c).  All local. */
+typedef struct {
+    double *work, *rwork;
+    int *iwork;
+    int parts, lwork, lrwork, liwork;
+} bx_lapack;
+
+bx_lapack bx_lapack_create(const bx_problem *p, int n);
+/* Solves n rows at most of a matrix with `leading` rows in memory; returns INFO. */
+int bx_lapack_solve(const bx_lapack *s, int n, double *a, int leading, double *w);
+void bx_lapack_free(bx_lapack *s);
 /* Adds ELPA's version to the result, if the kernel is built with it. */
 void bx_elpa_name_library(void);
