@@ -36,9 +36,10 @@ def tree(tmp_path_factory):
     text = text.replace("bx_method_p2p", "bx_method_example").replace('"p2p"', '"example"')
     (folder / "method_example.c").write_text(text)
     # ... and one line; a case is a line too.
-    with (folder / "transpose.def").open("a") as file:
-        file.write("BX_METHOD(example)\n")
-        file.write('BX_CASE(small, "a small grid", 16, 12, 10, 25, 1, 1)\n')
+    cases, methods, rest = (folder / "transpose.def").read_text().split("/* end */\n")
+    cases += 'BX_CASE(small, "a small grid", 16, 12, 10, 25, 1, 1) \\\n'
+    methods += "BX_METHOD(example) \\\n"
+    (folder / "transpose.def").write_text(f"{cases}/* end */\n{methods}/* end */\n{rest}")
     return root
 
 
