@@ -1,4 +1,4 @@
-/* Whether a solution is right.  Nothing here calls an eigensolver library's parallel code: blocks
+/* Verification of a solution.  Nothing here calls an eigensolver library's parallel code: blocks
  * are gathered by MPI, products are local. */
 #pragma once
 

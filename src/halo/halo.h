@@ -7,7 +7,7 @@
 #include "region.h"
 #include "window.h"
 
-/* What goes to, or comes from, one rank, in each field. */
+/* The cells that go to, or come from, one rank, in each field. */
 typedef struct {
     int rank;
     int64_t count;

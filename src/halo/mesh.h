@@ -5,7 +5,7 @@
 #include "tree.h"
 #include "wave.h"
 
-/* What the user can change in a case. */
+/* Options of a case. */
 typedef struct {
     const char *order, *land;
     int64_t grid[3];

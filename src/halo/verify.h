@@ -1,4 +1,4 @@
-/* What a halo and its fields must be, by means that share nothing with the methods. */
+/* Verification of a halo and its fields, by means that share nothing with the methods. */
 #pragma once
 
 #include "halo.h"

@@ -18,7 +18,7 @@ static inline int bx_noise_thread(void)
 #endif
 }
 
-/* What the quanta of one core took. */
+/* Durations of the quanta of one core. */
 typedef struct {
     double least, most, sum; /* s */
     double count, wrong;     /* quanta; those whose work came out wrong */

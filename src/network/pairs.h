@@ -58,7 +58,7 @@ void bx_pairs_switches_free(bx_pairs_switches *switches);
 
 /* ---- one meeting ---- */
 
-/* What two nodes measure.  Bytes/s are of all ranks that talk. */
+/* Values of a pair of nodes.  Bytes/s are of all ranks that talk. */
 typedef struct {
     float latency;         /* s, half a round trip of 8 bytes between the nodes' first ranks */
     float out, back, both; /* B/s from a to b; from b to a; both ways at once, their sum */
@@ -93,7 +93,7 @@ typedef struct {
 
 enum { BX_PAIRS_SUSPECTS = 16, BX_PAIRS_PATHS = 64, BX_PAIRS_PARTNERS = 4 };
 
-/* What a tournament looks like, by medians. */
+/* Summary of a tournament, by medians. */
 typedef struct {
     double latency, bandwidth, both;       /* s, B/s, B/s: median pair, both ways of all pairs */
     double worst_latency, worst_bandwidth; /* ratio to what is usual: of the worst node */

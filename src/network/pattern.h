@@ -67,7 +67,7 @@ typedef struct bx_pattern {
     double (*inspect)(bx_patterns *s);
 } bx_pattern;
 
-/* What one-sided patterns between the two halves have in common. */
+/* Members that one-sided patterns between the two halves share. */
 #define BX_PATTERN_ONE_SIDED                                                                       \
     .slots = true, .one_sided = true, .applicable = bx_pattern_needs_two_ranks,                    \
     .route = bx_pattern_route_across, .messages = bx_pattern_messages_across,                      \

@@ -95,7 +95,7 @@ void bx_objects_start(bx_objects *o, int64_t steps);
 /* Runs pairs that can run: one, or several for each of several threads.  Returns whether there were
  * any.  Local. */
 bool bx_objects_run(bx_objects *o);
-/* Whether no pair can run.  Local. */
+/* True if no pair can run.  Local. */
 bool bx_objects_idle(const bx_objects *o);
 /* Computes the forces of all pairs from the positions that are here, and nothing else.  Local. */
 void bx_objects_compute(bx_objects *o);

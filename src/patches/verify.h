@@ -1,4 +1,4 @@
-/* What the atoms of a block do, computed without objects and messages, and what physics says. */
+/* The atoms of a block, computed without objects and messages, and checks by laws of physics. */
 #pragma once
 
 #include "objects.h"

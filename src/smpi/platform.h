@@ -1,4 +1,4 @@
-/* What a rank can ask of its simulated host (local), and what takes the place of this machine's. */
+/* Properties of a rank's simulated host (local), and replacements of this machine's functions. */
 #pragma once
 
 #include <sched.h>

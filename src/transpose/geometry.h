@@ -100,7 +100,7 @@ static inline size_t bx_geometry_points(const bx_geometry *g)
 {
     return (size_t)g->nx * (size_t)g->ny * (size_t)g->nz;
 }
-/* Whether MPI's ints can count the elements of a node, of a node with padded blocks, of all padded
+/* True if MPI's ints can count the elements of a node, of a node with padded blocks, of all padded
  * blocks of a rank; if not, the reason is in `why` (at most why_size bytes). */
 bool bx_geometry_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
 bool bx_geometry_padded_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
@@ -109,7 +109,7 @@ bool bx_geometry_padded_fit(const bx_geometry *g, char *why, size_t why_size);
 int bx_geometry_largest_node(const bx_geometry *g);
 int bx_geometry_smallest_node(const bx_geometry *g);
 
-/* What one exchange (one direction, one band) sends, summed over the ranks. */
+/* Traffic of one exchange (one direction, one band), summed over the ranks. */
 typedef struct {
     double messages, off_node_messages;
     double bytes, off_node_bytes; /* handed to MPI, padding included */

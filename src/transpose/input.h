@@ -30,7 +30,7 @@ typedef struct {
     bx_complex *expected;  /* planes of the last plan: the transform of band 0; NULL until needed */
 } bx_transpose_state;
 
-/* Whether an index into bx_kernel.methods is a method's; else it is a baseline's. */
+/* True if an index into bx_kernel.methods is a method's; else it is a baseline's. */
 static inline bool bx_transpose_is_method(size_t index) { return index < (size_t)bx_method_count; }
 
 /* Returns the seed of a band's input. */
