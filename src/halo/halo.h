@@ -66,9 +66,9 @@ typedef struct {
 /* The messages of one exchange; both sides have those of a pair of ranks in the same order. */
 typedef struct {
     const bx_halo *halo;
-    bx_halo_message *sends, *receives; /* [counts] by rank, then field */
-    int send_count, receive_count;
-    double *sent, *received; /* packed */
+    bx_halo_message *sends, *receives;    /* [counts] by rank, then field */
+    int send_count, receive_count, count; /* count: of both */
+    double *sent, *received;              /* packed */
 } bx_halo_messages;
 
 /* A message per peer and field, or with `aggregated` per peer; `between_nodes`: none to ranks of

@@ -34,6 +34,7 @@ bx_halo_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool 
                     &m->sent);
     m->receives = list(halo, halo->receives, halo->receive_count, aggregated, between_nodes,
                        &m->receive_count, &m->received);
+    m->count = m->send_count + m->receive_count;
     return m;
 }
 

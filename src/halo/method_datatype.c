@@ -20,11 +20,11 @@ static const bx_halo_message *nth(const bx_halo_messages *m, int i)
 static void *create(const bx_halo_messages *messages)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
-    int count = messages->receive_count + messages->send_count;
     self->messages = messages;
-    self->requests = bx_memory_alloc((size_t)count, sizeof *self->requests);
-    self->types = bx_memory_alloc((size_t)count, sizeof *self->types);
-    for (int i = 0; i < count; i++) self->types[i] = bx_region_type(nth(messages, i)->region);
+    self->requests = bx_memory_alloc((size_t)messages->count, sizeof *self->requests);
+    self->types = bx_memory_alloc((size_t)messages->count, sizeof *self->types);
+    for (int i = 0; i < messages->count; i++)
+        self->types[i] = bx_region_type(nth(messages, i)->region);
     return self;
 }
 
@@ -33,7 +33,7 @@ static void start(void *me, int copy)
     state *self = me;
     const bx_halo_messages *messages = self->messages;
     const bx_halo *halo = messages->halo;
-    for (int i = 0; i < messages->receive_count + messages->send_count; i++) {
+    for (int i = 0; i < messages->count; i++) {
         const bx_halo_message *m = nth(messages, i);
         double *field = &halo->fields[copy][m->field * halo->mesh->stride];
         if (i < messages->receive_count)
@@ -47,15 +47,13 @@ static void start(void *me, int copy)
 static void finish(void *me, int copy)
 {
     state *self = me;
-    MPI_Waitall(self->messages->receive_count + self->messages->send_count, self->requests,
-                MPI_STATUSES_IGNORE);
+    MPI_Waitall(self->messages->count, self->requests, MPI_STATUSES_IGNORE);
 }
 
 static void destroy(void *me)
 {
     state *self = me;
-    for (int i = 0; i < self->messages->receive_count + self->messages->send_count; i++)
-        MPI_Type_free(&self->types[i]);
+    for (int i = 0; i < self->messages->count; i++) MPI_Type_free(&self->types[i]);
     BX_FREE(self->types, self->requests, self);
 }
 

@@ -12,8 +12,7 @@ void *bx_packed_create(const bx_halo_messages *messages)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
     self->messages = messages;
-    self->requests = bx_memory_alloc((size_t)(messages->receive_count + messages->send_count),
-                                     sizeof *self->requests);
+    self->requests = bx_memory_alloc((size_t)messages->count, sizeof *self->requests);
     return self;
 }
 
@@ -27,8 +26,7 @@ void bx_packed_start(void *me, int copy)
 void bx_packed_finish(void *me, int copy)
 {
     state *self = me;
-    MPI_Waitall(self->messages->receive_count + self->messages->send_count, self->requests,
-                MPI_STATUSES_IGNORE);
+    MPI_Waitall(self->messages->count, self->requests, MPI_STATUSES_IGNORE);
     bx_messages_unpack(self->messages, copy);
 }
 

@@ -44,11 +44,12 @@ static void start(void *me, int copy)
 {
     state *self = me;
     const bx_halo_messages *m = self->messages;
-    int in = m->receive_count;
     bx_messages_pack(m, copy);
 #ifndef BX_SIMULATED
-    MPI_Ineighbor_alltoallv(m->sent, self->counts + in, self->offsets + in, MPI_DOUBLE, m->received,
-                            self->counts, self->offsets, MPI_DOUBLE, self->graph, &self->request);
+    const int *counts = self->counts, *offsets = self->offsets;
+    MPI_Ineighbor_alltoallv(m->sent, counts + m->receive_count, offsets + m->receive_count,
+                            MPI_DOUBLE, m->received, counts, offsets, MPI_DOUBLE, self->graph,
+                            &self->request);
 #endif
 }
 

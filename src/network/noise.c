@@ -32,7 +32,7 @@ typedef struct {
 
 static int64_t quanta_per_step = 500, bytes_per_core = 32 << 20;
 
-static bx_choice methods[METHODS] = {
+static const bx_choice methods[METHODS] = {
 #define CHOICE(name, summary, wins) {#name, summary, wins, false, NULL},
     BX_METHODS(CHOICE)};
 
@@ -285,8 +285,7 @@ const bx_kernel *bx_kernel_get(void)
         .name = "noise",
         .summary = "what a node does alone: interruptions of its cores, copies of its memory",
         .cases = BX_COUNTED(cases),
-        .methods = methods,
-        .method_count = METHODS,
+        .methods = BX_COUNTED(methods),
         .options = BX_COUNTED(options),
         .setup = setup,
         .verify = verify,
@@ -299,8 +298,5 @@ const bx_kernel *bx_kernel_get(void)
         .metrics = metrics,
         .teardown = teardown,
     };
-    static bool named;
-    for (int m = 0; m < METHODS && !named; m++) methods[m].name = bx_choice_name(methods[m].name);
-    named = true;
     return &kernel;
 }

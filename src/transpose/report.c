@@ -100,7 +100,8 @@ static void report_distribution(const bx_transpose_state *t, bx_run *run, cJSON 
 /* Layouts whose message counts Bethune 2010 states (sections 4.1 and 5.1.2). */
 static const struct {
     int ranks, per_node;
-} PUBLISHED[] = {{64, 4}, {288, 24}};
+    const char *name;
+} PUBLISHED[] = {{64, 4, "64 ranks, 4 per node"}, {288, 24, "288 ranks, 24 per node"}};
 enum { PUBLISHED_COUNT = sizeof PUBLISHED / sizeof *PUBLISHED };
 
 static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *details)
@@ -114,10 +115,7 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *detai
                                           (int)t->options->exchanges, PUBLISHED[i].ranks, NULL,
                                           PUBLISHED[i].per_node);
         size_t used = strlen(head);
-        char column[48];
-        snprintf(column, sizeof column, "%d ranks, %d per node", PUBLISHED[i].ranks,
-                 PUBLISHED[i].per_node);
-        snprintf(head + used, sizeof head - used, " %24s", column);
+        snprintf(head + used, sizeof head - used, " %24s", PUBLISHED[i].name);
     }
     bx_run_note(run, "%s   bytes (padding)", head);
     cJSON *json = details ? cJSON_AddObjectToObject(details, "counts") : NULL;
@@ -135,10 +133,7 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *detai
             size_t used = strlen(line);
             snprintf(cell, sizeof cell, "%.0f (%.0f)", there.messages, there.off_node_messages);
             snprintf(line + used, sizeof line - used, " %24s", cell);
-            char name[48];
-            snprintf(name, sizeof name, "%d ranks, %d per node", PUBLISHED[i].ranks,
-                     PUBLISHED[i].per_node);
-            if (entry) add_counts(entry, name, there);
+            if (entry) add_counts(entry, PUBLISHED[i].name, there);
         }
         bx_run_note(run, "%s   %.0f (%.0f)", line, here.bytes, here.padding_bytes);
     }
