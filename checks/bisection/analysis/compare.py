@@ -10,7 +10,7 @@ from bisection.analysis.explain import explain_rows
 from bisection.analysis.judging import CHANGED, Judged, judge_rows, set_against
 from bisection.analysis.model import Comparison, Row, Suspect, changes
 from bisection.analysis.observations import Observations, rows_of
-from bisection.analysis.outlying import mark_suspects, slower
+from bisection.analysis.outlying import mark_outliers, slower
 from bisection.analysis.power import STEPS, Power
 from bisection.analysis.shifts import worth
 from bisection.core.reasons import Code, Reason
@@ -24,15 +24,15 @@ from bisection.store.selection import SLOWER, left_out
 # Facts that differ from night to night.
 VARYING = {"nodes", "clock"}
 # What --fail-on may name -> the exit code.
-SUSPECTS, SLOW_NODES = "suspect", "node"
+OUTLIERS, SLOW_NODES = "outlier", "node"
 EXITS = {
-    **dict.fromkeys((*COMPARED, SUSPECTS), Exit.NOT_MEASURED),
+    **dict.fromkeys((*COMPARED, OUTLIERS), Exit.NOT_MEASURED),
     SLOW_NODES: Exit.SLOWER,
     Verdict.REGRESSED: Exit.FAILED,
     Against.BELOW: Exit.FAILED,
 }
 FAIL_ON = (
-    *(Verdict.REGRESSED, Against.BELOW, Verdict.MISSING, Verdict.NOT_MEASURED, SUSPECTS),
+    *(Verdict.REGRESSED, Against.BELOW, Verdict.MISSING, Verdict.NOT_MEASURED, OUTLIERS),
     SLOW_NODES,
 )
 
@@ -67,7 +67,7 @@ def compare(
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
     judged = judge_rows(rows, samples, (before, after))
     since_last = {change.what for change in changes(before[-1:], after)}
-    mark_suspects(rows, samples, sides[1].lost, bool(since_last - VARYING))
+    mark_outliers(rows, samples, sides[1].lost, bool(since_last - VARYING))
     context = Context(*controls.aa_noise(store, before, aa, name))
     if expected is None:
         context.moved, context.watched = controls.controls_moved(rows, control)
@@ -101,7 +101,7 @@ def compare(
 
 def _order(row: Row) -> tuple[Any, ...]:
     size = -controls.size(row) if row.ratio else 0
-    return (COMPARED.index(row.verdict), not row.suspect, size, row.test, row.metric)
+    return (COMPARED.index(row.verdict), not row.outlier, size, row.test, row.metric)
 
 
 def _facts(session: Session) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _unsafe(rows: Sequence[Row], context: Context) -> list[Reason]:
 
 def _rerun(result: Comparison) -> str:
     """The command that measures again what got worse or was not measured; "" if nothing was."""
-    bad = [row for row in result.rows if row.verdict in FAIL_ON or row.suspect]
+    bad = [row for row in result.rows if row.verdict in FAIL_ON or row.outlier]
     bad = [row for row in bad if row.system and not row.control]  # what was run here
     if not bad:
         return ""
@@ -156,8 +156,8 @@ def _advice(result: Comparison, context: Context) -> list[Reason]:
     ]
     if tiers[0] != tiers[1]:
         notes.append(Reason.of(Code.TIERS_DIFFER, before=tiers[0], after=tiers[1]))
-    if suspect := sum(row.suspect for row in result.rows):
-        notes.append(Reason.of(Code.REPEAT_SUSPECTS, metrics=suspect))
+    if outliers := sum(row.outlier for row in result.rows):
+        notes.append(Reason.of(Code.REPEAT_SUSPECTS, metrics=outliers))
     if context.noise:
         notes.append(Reason.of(Code.AA_LEFT_OUT, metrics=len(context.noise)))
     return notes
@@ -198,9 +198,9 @@ def _exit_code(result: Comparison, fail_on: Collection[str]) -> Exit:
     failing = [EXITS[name] for name in fail_on if result.count(name)]
     if Against.BELOW in fail_on and any(row.against == Against.BELOW for row in result.rows):
         failing.append(EXITS[Against.BELOW])
-    if SUSPECTS in fail_on and slower(result.rows):
+    if OUTLIERS in fail_on and slower(result.rows):
         retested = all(s["tags"].get(SLOWER) == "confirmed" for s in result.after)
-        failing.append(Exit.SLOWER if retested else EXITS[SUSPECTS])
+        failing.append(Exit.SLOWER if retested else EXITS[OUTLIERS])
     if SLOW_NODES in fail_on and result.suspects:
         failing.append(EXITS[SLOW_NODES])
     judged = any(

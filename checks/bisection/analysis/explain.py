@@ -193,14 +193,14 @@ def explain_rows(rows: Sequence[Row], before: Observations) -> None:
         row = by_key.get(key)
         if row is None or row.ratio is None:
             return None
-        if row.suspect and row.excess:
+        if row.outlier and row.excess:
             return row.excess, row.excess, row.excess
         if row.verdict not in (Verdict.REGRESSED, Verdict.IMPROVED):
             return 1.0, 1.0, 1.0
         return row.slowdown, *row.slowdown_interval
 
     for row in slower_codes(rows):
-        worse = row.excess if row.suspect else row.slowdown
+        worse = row.excess if row.outlier else row.slowdown
         row.cause = explain(row.identity, worse, before, changed)
 
 

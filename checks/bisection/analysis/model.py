@@ -47,7 +47,7 @@ class Row(MetricId):
     low: float | None = None
     high: float | None = None
     p: float | None = None  # p-value of such a difference, adjusted for the table
-    suspect: bool = False  # one session outside of what the earlier ones showed
+    outlier: bool = False  # one session outside of what the earlier ones showed
     limit: float | None = None  # beyond it, a session is slower than all earlier ones
     seen: float | None = None  # what was set beside it, though others may have had the cores
     shared: int = 0  # the times of its launch, where it is beyond what they share
@@ -71,9 +71,9 @@ class Row(MetricId):
     @property
     def is_worse(self) -> bool:
         """Whether it got worse, or one session is outside of what the earlier ones showed."""
-        if not self.suspect and self.verdict != Verdict.REGRESSED:
+        if not self.outlier and self.verdict != Verdict.REGRESSED:
             return False
-        return ((self.excess if self.suspect else self.slowdown) or 0) > 1
+        return ((self.excess if self.outlier else self.slowdown) or 0) > 1
 
     @property
     def slowdown(self) -> float | None:

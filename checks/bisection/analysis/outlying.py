@@ -31,7 +31,7 @@ HUGE = 700  # a logarithm whose exponential is still a number
 TINY = 1e-9  # standard deviation of the logarithm where all earlier values are the same
 
 
-def mark_suspects(
+def mark_outliers(
     rows: Sequence[Row],
     samples: Sequence[tuple[Jobs, Jobs]],
     lost: Mapping[Key, Sequence[float]],
@@ -77,7 +77,7 @@ def mark_suspects(
             row.shared = int(size[line])
             row.shared_limit = _value(sign[line] * (level[line] + together[line]))
             row.limit = row.limit if slower[line] else row.shared_limit
-        row.suspect = bool(slower[line] or row.shared or faster[line])
+        row.outlier = bool(slower[line] or row.shared or faster[line])
     _leave_baselines(open_rows, new - level)
 
 
@@ -149,11 +149,11 @@ def _leave_baselines(rows: Sequence[Row], moved: np.ndarray) -> None:
     """
     times = {row.key: cost for row, cost in zip(rows, moved, strict=True) if row.absolute}
     for row, ratio in zip(rows, moved, strict=True):
-        if row.suspect and row.unit == "ratio":
+        if row.outlier and row.unit == "ratio":
             point = POINT.search(row.metric)
             own = times.get((*row.identity, f"time{point[0] if point else ''}"))
             if own is not None and own / ratio < LIMITS.baseline_part:
-                row.suspect, row.baseline_moved = False, True
+                row.outlier, row.baseline_moved = False, True
 
 
 def _is_open(row: Row) -> bool:
@@ -244,11 +244,11 @@ def _spread(squares: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 def slower(rows: Sequence[Row]) -> list[Row]:
     """The rows that are slower than in all earlier sessions, the worst first."""
-    rows = [row for row in rows if row.suspect and row.excess > 1]
+    rows = [row for row in rows if row.outlier and row.excess > 1]
     return sorted(rows, key=lambda row: -row.excess)
 
 
 def faster(rows: Sequence[Row]) -> list[Row]:
     """The rows that are faster than in all earlier sessions, the fastest first."""
-    rows = [row for row in rows if row.suspect and row.excess < 1]
+    rows = [row for row in rows if row.outlier and row.excess < 1]
     return sorted(rows, key=lambda row: row.excess)

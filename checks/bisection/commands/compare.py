@@ -1,7 +1,7 @@
 """Compares stored sessions, a group before and a group after a change.
 
 Exit code: 0 nothing that --fail-on names; 1 something regressed, or is below the expected ratio;
-2 usage; 3 something is missing, was not measured, is slower than in all earlier sessions (suspect)
+2 usage; 3 something is missing, was not measured, is slower than in all earlier sessions (outlier)
 or whatever else --fail-on names, or no metric could be judged, or the cores themselves changed;
 4 nothing of that, but a node is slow, or a retest confirmed a session to be slower.
 With --plan: 0 computed, 3 too few nights.

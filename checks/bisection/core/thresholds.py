@@ -118,7 +118,7 @@ class Thresholds:
     slower_chance: float = _limit(
         0.01,
         "",
-        "that a night without a change is suspected of being slower than all earlier ones; also "
+        "that a night without a change has outliers, slower than all earlier ones; also "
         "the false part of the metrics that are named (Benjamini and Hochberg 1995)",
     )
     changed_chance: float = _limit(

@@ -131,8 +131,7 @@ def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[
     if outcome == Exit.FAILED:
         return BAD, ["The run failed"]
     if outcome == Exit.NOT_MEASURED and report.run.outliers:
-        metrics = plural(len(report.run.outliers), "metric")
-        return UNMEASURED, [f"{metrics} suspected of being slower than before"]
+        return UNMEASURED, [f"{plural(len(report.run.outliers), 'outlier')} not confirmed"]
     if outcome == Exit.NOT_MEASURED:
         return UNMEASURED, ["Not everything was measured"]
     kinds = (Verdict.IMPROVED, Verdict.INCONCLUSIVE)

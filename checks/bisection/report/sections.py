@@ -110,7 +110,7 @@ def _worse(report: Report) -> Section:
         row
         for row in words.alone(report.comparison.rows if report.comparison else [])
         if row.verdict in (Verdict.REGRESSED, Verdict.MISSING)
-        or row.suspect
+        or row.outlier
         or row.against == Against.BELOW
     ]
     codes = words.beside_network(report.comparison.rows) if report.comparison else []

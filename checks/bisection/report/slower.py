@@ -1,4 +1,4 @@
-"""What a run says of times: slower than before, suspected of it, or not judged."""
+"""What a run says of times: slower than before, outliers, or not judged."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ MOST = 6  # launches that are listed
 
 
 def slower_lines(verdict: RunVerdict) -> list[str]:
-    """What is slower than before, a line per launch with its worst metric; what is suspected of it;
+    """What is slower than before, a line per launch with its worst metric; the outliers;
     what changed since, and the command that measures it again."""
     lines = []
     if verdict.slower:
@@ -26,7 +26,7 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
     for why in dict.fromkeys(reason["why"] for reason in verdict.outliers):
         group = [reason for reason in verdict.outliers if reason["why"] == why]
         sessions = plural(max(reason["sessions"] for reason in group), "earlier session")
-        lines.append(f"suspect, slower than in all of {sessions}; {_why(why, group)}:")
+        lines.append(f"outliers, slower than in all of {sessions}; {_why(why, group)}:")
         lines += _table(group)
     if lines:
         lines += [f"    rerun: {rerun(_tests(verdict), verdict.request, LIMITS.fewest - 1)}"]
@@ -53,7 +53,7 @@ def _table(reasons: Sequence[Reason]) -> list[str]:
 
 
 def _why(why: str, group: Sequence[Reason]) -> str:
-    """Why suspects were not measured again."""
+    """Why outliers were not measured again."""
     if why == "budget":
         longest = duration(max(reason["seconds"] for reason in group))
         budget = lasting(group[0]["budget"])
@@ -66,7 +66,7 @@ def _why(why: str, group: Sequence[Reason]) -> str:
 
 
 def _tests(verdict: RunVerdict) -> list[TestResult]:
-    """The tests that are slower, or suspected of it."""
+    """The tests that are slower, and those with outliers."""
     names = ("system", "partition", "environ", "case", "layout")
     places = {tuple(r[name] for name in names) for r in [*verdict.slower, *verdict.outliers]}
     checks = {reason["check"] for reason in [*verdict.slower, *verdict.outliers]}
@@ -83,8 +83,8 @@ def counts(verdict: RunVerdict) -> list[str]:
     texts = (
         [f"{plural(len(verdict.slower), 'metric')} slower than before"] if verdict.slower else []
     )
-    suspects = plural(len(verdict.outliers), "metric")
-    texts += [f"{suspects} suspected of being slower"] if verdict.outliers else []
+    outliers = plural(len(verdict.outliers), "outlier")
+    texts += [f"{outliers} not confirmed"] if verdict.outliers else []
     texts += [banner(verdict.alarms)] if verdict.alarms else []
     if verdict.network:
         texts.append(f"{plural(len(verdict.network), 'finding')} about the network")

@@ -41,9 +41,8 @@ def comparison_text(result: Comparison) -> list[str]:
         one_sided = verdict in (Verdict.MISSING, Verdict.NEW)
         if rows:
             lines += [*(_tests if one_sided else _table)(verdict, rows), ""]
-    suspect = [row for row in others if row.suspect]
-    if suspect:
-        lines += [*_table("unlike all earlier sessions", suspect), ""]
+    outliers = [row for row in others if row.outlier]
+    lines += [*_table("unlike all earlier sessions", outliers), ""] if outliers else []
     if result.expected is not None:
         lines += [*_upgrade(result), ""]
     lines += [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
@@ -73,7 +72,7 @@ def _of_one(result: Comparison) -> str:
         counts.append(f"slower and faster ones are named from {LIMITS.fewest} sessions on")
     else:
         worse = len(slower(result.rows))
-        better = sum(row.suspect for row in result.rows) - worse
+        better = sum(row.outlier for row in result.rows) - worse
         counts.append(f"{worse} slower and {better} faster than all of them")
     return f"{', '.join(counts)} (of {plural(len(result.rows), 'metric')})"
 

@@ -33,7 +33,7 @@ def why(row: Row) -> str:
     text = clause(row.reason)
     if row.reason and row.reason.code in AFTER_CHANGE:
         text = f"{change(row)}, {text}"
-    if row.suspect:
+    if row.outlier:
         text += f"; but outside of what {row.before.sessions} earlier ones showed"
     return "; ".join(filter(None, (text, clause(row.cause))))
 
@@ -103,7 +103,7 @@ def sentence(comparison: Comparison) -> str:
     """The verdict in one line: counts, and what they mean together."""
     rows = comparison.rows
     counts = [f"{comparison.count(v)} {v}" for v in COMPARED if comparison.count(v)]
-    strange = sum(row.suspect for row in rows)
+    strange = sum(row.outlier for row in rows)
     counts += [f"{strange} unlike all earlier sessions"] if strange else []
     text = f"{', '.join(counts) or 'nothing to compare'} (of {plural(len(rows), 'metric')})"
     parts = [*map(clause, comparison.findings), *_by_kind(rows)]

@@ -19,7 +19,7 @@ LOUD = "NOT MEASURED: 99 of 113 checks passed, 14 preempted, in 9 min 5 s"
         ([PYTEST, "PASS: 11 of 11 checks passed, in 25 s"], "41 passed, 0 failed, 2 skipped", 0),
         ([LOUD, STOPPED.format("test-quick", 3)], "99 passed, 0 failed, 14 skipped", 0),
         ([TWICE, GROUP, STOPPED.format("test-quick", 1)], "8 passed, 2 failed, 1 skipped", 2),
-        ([LOUD, "suspect, slower than in all", STOPPED.format("test-quick", 3)], "99 pas", 2),
+        ([LOUD, "outliers, slower than in all", STOPPED.format("test-quick", 3)], "99 pas", 2),
         ([LOUD, "FAIL: in the retest, x", STOPPED.format("test-quick", 3)], "99 pas", 2),
         (["FAIL: 8 of 9 checks passed, 1 failed, in 9 s", STOPPED.format("test-quick", 1)], "8", 2),
         ([LOUD, "trouble: x", STOPPED.format("test-quick", 3)], "99 passed, 0 failed", 2),

@@ -161,7 +161,7 @@ def test_the_session_is_the_sampling_unit(rng, tmp_path):
 def test_a_night_unlike_all_earlier_ones_is_a_suspect(rng, compared):
     result = compared(nights({"p2p": times(rng)}), nights({"p2p": [1.5e-3]}, first=100))
     assert row(result).verdict == Verdict.INCONCLUSIVE
-    assert row(result).suspect
+    assert row(result).outlier
     assert "outside of what 20 earlier ones showed" in why(row(result))
     assert any("unlike all earlier sessions" in line for line in map(clause, result.advice))
 

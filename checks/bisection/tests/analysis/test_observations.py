@@ -208,7 +208,7 @@ def test_samples_that_are_often_the_same_are_no_constant(compared):
 
 def test_one_night_beside_constant_ones_is_a_suspect(compared):
     result = compared(nights({"p2p": [1.0] * 20}), nights({"p2p": [3.0]}, first=50))
-    assert row(result).suspect
+    assert row(result).outlier
     assert "1 unlike all earlier sessions" in sentence(result)
 
 

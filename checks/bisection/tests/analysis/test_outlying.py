@@ -8,7 +8,7 @@ from nights import nights as clean_nights
 from scipy.stats import binom
 
 from bisection.analysis.model import Row, Side
-from bisection.analysis.outlying import faster, mark_suspects, outside, slower
+from bisection.analysis.outlying import faster, mark_outliers, outside, slower
 from bisection.core.verdicts import Verdict
 
 SETS = 60  # nights that are simulated, each with its earlier ones
@@ -127,7 +127,7 @@ def test_what_others_slowed_down_is_suspect_too(compared):
         after = [(session(number), [case(metrics={"time": value}, disturbed=0.5)])]
         (row,) = compared(before, after).rows
         assert row.verdict == Verdict.NOT_MEASURED
-        assert (row.suspect, row.seen) == (suspect, value)
+        assert (row.outlier, row.seen) == (suspect, value)
 
 
 # ---- what the times of a launch share ----
@@ -173,7 +173,7 @@ def test_a_ratio_whose_baseline_changed_is_not_faster(compared):
     comparison = compared(before, launches(6))
     assert not faster(comparison.rows)
     moved = row(comparison, "shm", "ratio_alltoallv")
-    assert (moved.baseline_moved, moved.suspect) == (True, False)
+    assert (moved.baseline_moved, moved.outlier) == (True, False)
 
 
 def tabled(logs, per_launch):
@@ -199,7 +199,7 @@ def test_clean_nights_are_seldom_retested(noise_of_nights, earlier, told):
     retested = shared = 0
     for _ in range(SETS):
         rows, samples = tabled(clean_nights(rng, noise_of_nights, 200, earlier + 1), 10)
-        mark_suspects(rows, samples, {})
+        mark_outliers(rows, samples, {})
         retested += bool(slower(rows))
         shared += any(r.shared for r in rows)
     told.append(
@@ -214,7 +214,7 @@ def test_a_changed_environment_lowers_the_bar():
     limits = []
     for changed in (False, True):
         rows, samples = tabled(np.hstack([nights_before, np.full((50, 1), 0.5)]), 10)
-        mark_suspects(rows, samples, {}, changed)
+        mark_outliers(rows, samples, {}, changed)
         limits.append([r.limit for r in rows])
     assert all(np.less(limits[1], limits[0]))
 
@@ -228,7 +228,7 @@ def test_what_a_launch_shares_is_found(earlier, ratio, least, told):
         logs = rng.normal(0, rng.uniform(0.03, 0.06, (200, 1)), (200, earlier + 1))
         logs[10:18, -1] += np.log(ratio)
         rows, samples = tabled(logs, 10)
-        mark_suspects(rows, samples, {})
+        mark_outliers(rows, samples, {})
         detected += sum(r.case == "case1" for r in slower(rows)) >= 5
     told.append(f"a launch x{ratio}, {earlier} earlier: suspect in {detected / SETS:.0%}")
     assert detected >= least * SETS

@@ -24,7 +24,7 @@ PLACE = ("lab", "cpu", "system")
 def row(case, after, method="p2p", check="transpose", better="lower", limit=1.2e-3):
     names = (*PLACE, check, case, "mpi", method, "time", "s", better)
     sides = {"before": Side(sessions=8, median=1e-3), "after": Side(sessions=1, median=after)}
-    return Row(*names, False, **sides, ratio=after / 1e-3, suspect=True, limit=limit, seen=after)
+    return Row(*names, False, **sides, ratio=after / 1e-3, outlier=True, limit=limit, seen=after)
 
 
 def run(times, preempted=0.0, seconds=40.0, **more):

@@ -123,8 +123,8 @@ def test_a_suspect_that_is_not_measured_again_is_no_pass(night, tmp_path):
     run = night(faults={"p2p": "slow-then-preempted"})
     assert run.code == 3, run.text
     assert "NOT MEASURED: 1 of 1 checks passed, in" in run.said
-    assert "\n    1 metric suspected of being slower\n" in run.text
-    assert "suspect, slower than in all of 6 earlier sessions; the retest did not" in run.said
+    assert "\n    1 outlier not confirmed\n" in run.text
+    assert "outliers, slower than in all of 6 earlier sessions; the retest did not" in run.said
     assert stored(tmp_path)[-1] == "suspected"
 
 

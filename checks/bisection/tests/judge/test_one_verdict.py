@@ -104,7 +104,7 @@ def row(check="transpose", after=9e-3):
     """A time that is slower than in eight sessions."""
     names = (*PLACE, check, "a", "mpi", "p2p", "time", "s", "lower")
     sides = {"before": Side(sessions=8, median=1e-3), "after": Side(sessions=1, median=after)}
-    seen = {"ratio": after / 1e-3, "suspect": True, "limit": 1.2e-3, "seen": after}
+    seen = {"ratio": after / 1e-3, "outlier": True, "limit": 1.2e-3, "seen": after}
     return Row(*names, False, **sides, **seen)
 
 

@@ -2,26 +2,21 @@
 
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from made_up import case as stored
 from made_up import session, store
-from made_up_network import World
 from reports import case, failure, said
 
-from bisection.analysis.blame import BadComponent, Blame, Symptom
 from bisection.analysis.compare import compare
-from bisection.analysis.impact import Impact, Ratio
-from bisection.analysis.suspicions import Part
 from bisection.commands import run as command
 from bisection.core.verdicts import Exit, Verdict
-from bisection.judge import alarms, evidence, network, rule
+from bisection.judge import alarms, evidence, rule
 from bisection.judge.evidence import Evidence
 from bisection.report import exports, gather, model
 from bisection.report import run as run_report
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs.model import RunVerdict
 from bisection.store.selection import SLOWER, select
 
 NIGHTS, METRICS = 20, 30
@@ -134,42 +129,6 @@ def test_a_run_whose_history_has_an_alarm_is_slower_in_every_form(tmp_path):
     assert second.startswith("    " + words)
     kept = RunVerdict.from_dict(run_report.as_json(run))
     assert (kept.exit_code, kept.alarms) == (Exit.SLOWER, run.alarms)
-
-
-def impact(mean):
-    """What alltoallv suffers under incast."""
-    ratio = Ratio(mean, mean - 0.1, mean + 0.1)
-    return Impact("apart", "alltoallv", "incast", 10, ratio, ratio, 0.9, None)
-
-
-@pytest.mark.parametrize(("mean", "code"), [(2.5, Exit.FAILED), (1.5, Exit.NOT_MEASURED)])
-def test_a_network_that_is_not_go_is_no_exit_0(tmp_path, mean, code):
-    run = RunVerdict(cases=[case()], request=Request(tier="triage"))
-    run = rule(run, Evidence(impacts=(impact(mean),)))
-    assert run.exit_code == code
-    assert check_one_truth(report_on(tmp_path, nights(), run, of_run=True)) == code
-    assert Exit(run_report.as_json(run)["exit_code"]) == code
-    assert run_report.counted(run).startswith(run_report.NAMES[code])
-
-
-@pytest.mark.parametrize(
-    ("part", "code"),
-    [
-        ("bad", Exit.FAILED),
-        ("worse", Exit.SLOWER),
-        ("suspects", Exit.NOT_MEASURED),
-    ],
-)
-def test_a_slow_link_is_no_exit_0(tmp_path, part, code):
-    """Confirmed, worse than in all earlier nights in two, or not measured again."""
-    slow = BadComponent(Part.NODE, ["n5"], [Symptom("latency", "", 1.3, 9.0)])
-    known = Evidence(blames=(Blame(World(8, 8, 1).matrix(), **{part: [slow]}),))
-    run = rule(RunVerdict(cases=[case()], request=Request(tier="nightly")), known)
-    assert run.exit_code == code
-    assert check_one_truth(report_on(tmp_path, nights(), run, of_run=True)) == code
-    # The tier whose verdict on the network adds nothing to that:
-    triage = network.rule(replace(run, request=Request(tier="triage")), known)
-    assert triage.exit_code == code
 
 
 def test_pairs_of_a_run_that_is_not_stored_are_judged_too(tmp_path):

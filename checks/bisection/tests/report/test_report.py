@@ -141,7 +141,7 @@ def test_every_figure_has_a_table_and_words_for_those_who_do_not_see_it():
         (
             only(
                 comparison=comparison(
-                    [replace(r, suspect=True, seen=0.03) for r in rows_of(inconclusive=2)]
+                    [replace(r, outlier=True, seen=0.03) for r in rows_of(inconclusive=2)]
                     + rows_of(unchanged=1)
                 )
             ),
