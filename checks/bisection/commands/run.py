@@ -560,7 +560,9 @@ def retest(
 ) -> None:
     """Measures again what is outside its bounds or slower than in all earlier sessions, the second
     time on other nodes, where there are; within the budget (s)."""
-    comparison, verdict = night.evidence.comparison, night.verdict
+    comparison = night.evidence.comparison
+    # The network is judged after the retest: what speaks against it is no reason for none.
+    verdict = rule(night.run, replace(night.evidence, comparison=None, impacts=()))
     agenda = plan(slower(comparison.rows) if comparison else [], verdict, budget)
     night.evidence = replace(night.evidence, retest=Retest(agenda))
     if not agenda.chosen:

@@ -19,6 +19,7 @@ from bisection.analysis.model import Comparison, Row, Side, Suspect
 from bisection.analysis.pairs import KINDS
 from bisection.analysis.retest import plan
 from bisection.analysis.suspicions import Part
+from bisection.commands import run as command
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import rule
@@ -345,6 +346,15 @@ def test_a_suspect_link_is_as_a_suspect_node(tier):
     link = rule(run(request=tier), blamed(LINK, suspects=True))
     states = [headline(report_of(verdict, Evidence()))[0] for verdict in (node, link)]
     assert (node.exit_code, states[0]) == (link.exit_code, states[1])
+
+
+def test_what_is_slower_is_measured_again_on_a_network_that_is_no_go(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "measure_again", lambda *_: rule(SLOW))
+    known = replace(traffic(2.5), comparison=Comparison([], [], [row(), WORSE]))
+    night = command.Night(triage(SLOW), tmp_path, tmp_path, known)
+    assert night.verdict.exit_code == FAIL
+    command.retest(night, 900.0, [], None)
+    assert (len(night.verdict.slower), night.verdict.exit_code) == (1, FAIL)
 
 
 def test_a_verdict_is_frozen():
