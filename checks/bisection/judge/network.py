@@ -40,15 +40,16 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     findings += [Finding(i.grade, i.reason) for i in impacts if i.reason and not i.withheld]
     # A stored run has noted some already.
     findings = [*{f.reason.dumps(): f for f in reversed(findings)}.values()][::-1]
-    findings.sort(key=lambda finding: finding.grade != Grade.NO_GO)
-    unmeasured = (*_unmeasured(verdict), *_not_judged(() if lost else impacts))
-    verdict = replace(verdict, interconnect=Interconnect(tuple(findings), unmeasured))
-    known = [*verdict.failures, *verdict.network]
-    new = [f for f in findings if f.reason.code not in RULED and f.reason not in known]
-    return verdict.noting(
-        failures=[f.reason for f in new if f.grade == Grade.NO_GO],
-        network=[f.reason for f in new if f.grade != Grade.NO_GO],
+    no_go, look = (
+        tuple(f.reason for f in findings if f.grade == grade) for grade in (Grade.NO_GO, Grade.LOOK)
     )
+    unmeasured = (*_unmeasured(verdict), *_not_judged(() if lost else impacts))
+    known = [*verdict.failures, *verdict.network]
+    new_no_go, new_look = (
+        [r for r in reasons if r.code not in RULED and r not in known] for reasons in (no_go, look)
+    )
+    verdict = replace(verdict, interconnect=Interconnect(no_go, look, unmeasured))
+    return verdict.noting(failures=new_no_go, network=new_look)
 
 
 def _of_pairs(blames: Sequence[Blame]) -> Iterator[Finding]:

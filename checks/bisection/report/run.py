@@ -449,6 +449,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
         "session": verdict.session,
         "seconds": verdict.seconds,
         "nights": verdict.nights,
+        "grade": verdict.interconnect and verdict.interconnect.grade,
         "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
         **{name: list(map(clause, reasons)) for name, reasons in kinds.items()},
         "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},

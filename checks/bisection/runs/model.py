@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from bisection.core.identity import TestId
 from bisection.core.reasons import DISTURBED, Code, Reason
@@ -196,8 +196,7 @@ class Request:
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What speaks against a network."""
 
     grade: Grade
@@ -208,8 +207,15 @@ class Finding:
 class Interconnect:
     """The verdict of a run on its network."""
 
-    findings: tuple[Finding, ...] = ()  # the worst first
+    no_go: tuple[Reason, ...] = ()
+    look: tuple[Reason, ...] = ()
     unmeasured: tuple[Reason, ...] = ()
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What speaks against the network, the worst first."""
+        grades = ((Grade.NO_GO, self.no_go), (Grade.LOOK, self.look))
+        return [Finding(grade, reason) for grade, reasons in grades for reason in reasons]
 
     @property
     def grade(self) -> Grade:
@@ -218,17 +224,7 @@ class Interconnect:
 
     def as_dict(self) -> dict[str, Any]:
         """The verdict for verdict.json."""
-        return {
-            "grade": self.grade,
-            "findings": [[part.grade, part.reason.as_dict()] for part in self.findings],
-            "unmeasured": [reason.as_dict() for reason in self.unmeasured],
-        }
-
-    @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> "Interconnect":
-        """The verdict of verdict.json."""
-        findings = (Finding(Grade(grade), Reason.read(why)) for grade, why in kept["findings"])
-        return cls(tuple(findings), tuple(map(Reason.read, kept["unmeasured"])))
+        return {name: [r.as_dict() for r in reasons] for name, reasons in vars(self).items()}
 
 
 @dataclass(frozen=True)
@@ -329,14 +325,15 @@ class RunVerdict:
             name: [Reason.read(reason) for reason in reasons.get(name) or [] if reason]
             for name in cls.REASONS
         }
-        network = kept.get("interconnect")
+        network = (kept.get("interconnect") or {}).items()
+        network = {name: tuple(map(Reason.read, reasons)) for name, reasons in network}
         names = ("tier", "system", "environ", "arguments", "command", "site", "is_local")
         asked = {name: kept[name] for name in names if kept.get(name)}
         records = [LaunchRecord.read(record) for record in kept["launches"]]
         return cls(
             cases=[TestResult.from_dict(case, records) for case in kept["cases"]],
             **ruled,
-            interconnect=Interconnect.from_dict(network) if network else None,
+            interconnect=Interconnect(**network) if network else None,
             nights=kept.get("nights"),
             seconds=kept.get("seconds") or 0.0,
             session=kept.get("session") or "",

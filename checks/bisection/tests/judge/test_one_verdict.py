@@ -307,7 +307,8 @@ def test_every_form_says_the_same(name):
     assert run_report.text(verdict)[0].startswith(word)
 
     kept = json.loads(json.dumps(run_report.as_json(verdict)))
-    assert (kept["exit_code"], kept["verdict"].startswith(word)) == (case.code, True)
+    assert (kept["exit_code"], kept["grade"]) == (case.code, case.grade)
+    assert kept["verdict"].startswith(word)
     again = RunVerdict.from_dict(kept)
     assert (again.exit_code, again.interconnect) == (case.code, verdict.interconnect)
     assert run_report.text(again)[0] == run_report.text(verdict)[0]

@@ -51,7 +51,7 @@ def verdict(*blames, comparison=None, **more):
 
 def test_a_clean_network_is_go():
     clean = verdict(blame())
-    assert (clean.grade, clean.findings, clean.unmeasured) == (Grade.GO, (), ())
+    assert (clean.grade, clean.findings, clean.unmeasured) == (Grade.GO, [], ())
     assert text(clean) == ["Network: go"]
 
 
