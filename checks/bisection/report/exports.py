@@ -345,7 +345,7 @@ def _place_gauges(gauges: Gauges, comparison: Comparison, place: dict[str, str])
 def _slower_gauges(gauges: Gauges, run: RunVerdict, place: dict[str, str]) -> None:
     """How many metrics of a run were slower than in all earlier sessions."""
     text = "Metrics slower than in all earlier sessions: in the retest, too, or outliers"
-    for state, reasons in (("confirmed", run.slower), ("suspected", run.outliers)):
+    for state, reasons in (("confirmed", run.slower), ("outlier", run.outliers)):
         here = [r for r in reasons if (r["system"], r["partition"]) == (*place.values(),)]
         gauges.set("slower_metrics", text, len(here), **place, state=state)
 

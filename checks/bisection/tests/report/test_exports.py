@@ -199,7 +199,7 @@ def test_alarms_and_what_is_slower_have_gauges():
     ]
     assert samples["bisection_alarm_start_timestamp_seconds"] == [(about, MADE - 3 * NIGHT)]
     counts = {labels["state"]: value for labels, value in samples["bisection_slower_metrics"]}
-    assert counts == {"confirmed": 2.0, "suspected": 1.0}
+    assert counts == {"confirmed": 2.0, "outlier": 1.0}
     accepted = only(run=ran(case()), history=[event(*points, accepted="new disks")], of_run=True)
     samples = families(exports.prometheus(accepted))
     assert "bisection_alarm_metrics" not in samples
