@@ -34,9 +34,9 @@ from bisection.analysis.propose import (
 from bisection.core import paths
 from bisection.core.format import at_least, plural, printable, some
 from bisection.core.identity import COUNTED
+from bisection.core.reasons.launches import span
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.report.clauses import span
 from bisection.report.words import defect_line, group
 from bisection.rfm import references
 from bisection.rfm.references import span_of

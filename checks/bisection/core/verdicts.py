@@ -118,3 +118,13 @@ class BisectionError(Exception):
     """Ends a command with one line, its text, on standard error and with `exit_code`."""
 
     exit_code = Exit.USAGE
+
+
+class KernelExit(IntEnum):
+    """Exit codes of a kernel (src/common/bx.h)."""
+
+    VERIFIED = 0
+    WRONG_ANSWER = 1
+    USAGE = 2
+    RESOURCES = 3
+    HANG = 4

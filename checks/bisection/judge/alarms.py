@@ -2,18 +2,17 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from bisection.analysis.model import ChangePoint, Event
 from bisection.core.format import finite
 from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.performance import whole_checks
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Evidence
 from bisection.runs.model import RunVerdict
-
-WHOLE = 0.8  # of a check's metrics: the check is named instead
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
@@ -51,14 +50,9 @@ def counts(event: Event) -> dict[str, tuple[int, int]]:
     return {check: (count, event.metrics[check][1]) for check, count in changed.most_common()}
 
 
-def whole(metrics: Mapping[str, Sequence[int]]) -> set[str]:
-    """The checks of which most metrics changed."""
-    return {name for name, (part, of) in metrics.items() if of > 1 and part >= WHOLE * of}
-
-
 def most(event: Event) -> list[str]:
     """The metrics that changed most, of checks that are not named whole."""
-    named = whole(counts(event))
+    named = whole_checks(counts(event))
     points = worst_first(event.worse or event.points)
     return [f"{p.test} {p.metric}" for p in points if p.check not in named][:3]
 

@@ -59,19 +59,19 @@ def _of_pairs(blames: Sequence[Blame]) -> Iterator[Finding]:
             yield Finding(Grade.LOOK, network.reason(part, drift=True))
         yield from (Finding(Grade.LOOK, network.suspected(part)) for part in blame.suspects)
         if all(kind.withheld for kind in blame.kinds if kind.kind.unit == "B/s"):
-            yield Finding(Grade.LOOK, Reason.of(Code.NOTHING_BLAMED, place=blame.place))
+            yield Finding(Grade.LOOK, Code.NOTHING_BLAMED(place=blame.place))
 
 
 def _of_run(run: RunVerdict) -> Iterator[Finding]:
     """What failed or is missing, and faulty hosts."""
-    launches: dict[Reason, list[str]] = {}
+    launches: dict[tuple[bool, Reason | None], list[str]] = {}
     for case in run.bad:
         if not case.follows:
-            key = Reason.of(Code.LAUNCH_BAD, failed=case.verdict == Verdict.FAIL, why=case.reason)
+            key = case.verdict == Verdict.FAIL, case.reason
             launches.setdefault(key, []).append(case.group)
-    for key, groups in launches.items():
-        grade = Grade.NO_GO if key["failed"] else Grade.LOOK
-        yield Finding(grade, Reason.of(Code.LAUNCH_BAD, launch=groups[0], reason=key["why"]))
+    for (failed, why), groups in launches.items():
+        grade = Grade.NO_GO if failed else Grade.LOOK
+        yield Finding(grade, Code.LAUNCH_BAD(launch=groups[0], reason=why))
     for failure in run.failures:
         if failure.code != Code.BAD_COMPONENT:
             yield Finding(Grade.NO_GO, failure)
@@ -91,7 +91,7 @@ def _of_levels(rows: Sequence[Row], run: RunVerdict) -> Iterator[Finding]:
                 yield Finding(grade, reason)
     for row in rows:
         if row.verdict == Verdict.REGRESSED and tuple(getattr(row, n) for n in names) not in seen:
-            yield Finding(Grade.NO_GO, Reason.of(Code.LEVEL_WORSE, **row.change))
+            yield Finding(Grade.NO_GO, Code.LEVEL_WORSE(**row.change))
 
 
 def _of_rates(blames: Sequence[Blame]) -> Iterator[Finding]:
@@ -101,7 +101,7 @@ def _of_rates(blames: Sequence[Blame]) -> Iterator[Finding]:
         levels = [kind.levels[0].value for kind in blame.kinds if kind.kind.name == "bandwidth"]
         if rate and levels and levels[0] < LIMITS.adapter_share * rate:
             values = {"bandwidth": levels[0], "rate": rate, "share": levels[0] / rate}
-            yield Finding(Grade.LOOK, Reason.of(Code.BELOW_ADAPTER, **values))
+            yield Finding(Grade.LOOK, Code.BELOW_ADAPTER(**values))
 
 
 def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
@@ -112,8 +112,8 @@ def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
             continue
         if any(case.lost_to_others for case in cases):
             continue  # a finding already
-        why = next((case.reason for case in cases if case.reason), None)
-        yield Reason.of(Code.PART_UNMEASURED, check=check, why=why)
+        why = next((case.reason for case in cases if case.reason), Code.PART_NOT_RUN())
+        yield Code.PART_UNMEASURED(check=check, why=why)
 
 
 def _not_judged(impacts: Sequence[Impact]) -> Iterator[Reason]:
@@ -124,4 +124,4 @@ def _not_judged(impacts: Sequence[Impact]) -> Iterator[Reason]:
     for part in impacts:
         if part.withheld:
             why = part.withheld if len(whys) == 1 else part.reason
-            yield Reason.of(Code.PART_UNMEASURED, check=impact.KERNEL, why=why)
+            yield Code.PART_UNMEASURED(check=impact.KERNEL, why=why)

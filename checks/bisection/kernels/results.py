@@ -13,6 +13,7 @@ from bisection.core.format import some
 from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import KernelExit as KernelExit
 from bisection.kernels import adapters, fits
 
 SUSPECTED = ("nodes", "pairs")  # that the kernel `pairs` measured again
@@ -23,16 +24,6 @@ SCHEMA, VERSION = "bisection-result", 3
 Result = dict[str, Any]  # a result file
 Entry = dict[str, Any]  # a method at one point: an element of its "results"
 Metric = dict[str, Any]  # "value", "unit", "better", and for times "low", "high"
-
-
-class KernelExit(IntEnum):
-    """Exit codes of a kernel (src/common/bx.h)."""
-
-    VERIFIED = 0
-    WRONG_ANSWER = 1
-    USAGE = 2
-    RESOURCES = 3
-    HANG = 4
 
 
 class ResultError(Exception):
@@ -59,9 +50,9 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
         with open(path, encoding="utf-8") as file:
             result = json.load(file)
     except FileNotFoundError:
-        raise ResultError(Reason.of(Code.NO_RESULT, kernel=kernel)) from None
+        raise ResultError(Code.NO_RESULT(kernel=kernel)) from None
     except (OSError, ValueError) as error:
-        reason = Reason.of(Code.RESULT_UNREADABLE, path=str(path), error=str(error))
+        reason = Code.RESULT_UNREADABLE(path=str(path), error=str(error))
         raise ResultError(reason) from None
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
         raise ResultError(Reason.of(Code.RESULT_FOREIGN, path=str(path), schema=SCHEMA))
@@ -71,13 +62,11 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
     for key, wanted in (("kernel", kernel), ("case", case)):
         if wanted is not None and result.get(key) != wanted:
             other = {"path": str(path), "key": key, "value": repr(result.get(key))}
-            raise ResultError(Reason.of(Code.RESULT_OTHER, wanted=repr(wanted), **other))
+            raise ResultError(Code.RESULT_OTHER(wanted=repr(wanted), **other))
     if result.get("status") != "complete":
         measured = len([entry for entry in result.get("results", []) if entry.get("samples")])
         status = repr(result.get("status"))
-        raise ResultError(
-            Reason.of(Code.RESULT_INCOMPLETE, kernel=kernel, status=status, methods=measured)
-        )
+        raise ResultError(Code.RESULT_INCOMPLETE(kernel=kernel, status=status, methods=measured))
     return result
 
 
@@ -96,7 +85,7 @@ def of_method(result: Result, method: str) -> list[Entry]:
     """
     entries = [entry for entry in result["results"] if entry["method"] == method]
     if not entries:
-        raise ResultError(Reason.of(Code.METHOD_MISSING, method=method))
+        raise ResultError(Code.METHOD_MISSING(method=method))
     return entries
 
 
@@ -104,16 +93,14 @@ def failed_checks(entry: Entry) -> list[Reason]:
     """What verification found wrong with one entry; empty if it passed."""
     verification = entry.get("verification") or {}
     wrong = [
-        Reason.of(
-            Code.CHECK_FAILED, **{n: check[n] for n in ("name", "error", "unit", "tolerance")}
-        )
+        Code.CHECK_FAILED(**{n: check[n] for n in ("name", "error", "unit", "tolerance")})
         for check in verification.get("checks", [])
         if check.get("passed") is not True
     ]
     if not wrong and not verification.get("checks"):
-        return [Reason.of(Code.NO_CHECK)]
+        return [Code.NO_CHECK()]
     if not wrong and verification.get("passed") is not True:
-        return [Reason.of(Code.NOT_VERIFIED)]
+        return [Code.NOT_VERIFIED()]
     return wrong
 
 
@@ -215,7 +202,7 @@ def stopped(result: Result) -> Reason | None:
     took = sum(map(sum, filter(None, samples)))
     factor = took / medians if medians else 1.0
     stopped = factor >= LIMITS.stopped and ran < LIMITS.stopped_ran
-    return Reason.of(Code.STOPPED, factor=factor, ran=ran) if stopped else None
+    return Code.STOPPED(factor=factor, ran=ran) if stopped else None
 
 
 def late(result: Result) -> Reason | None:
@@ -226,7 +213,7 @@ def late(result: Result) -> Reason | None:
         return None
     if seconds < max(LIMITS.late * claimed, claimed + LIMITS.late_least):
         return None
-    return Reason.of(Code.LAUNCH_LATE, seconds=seconds, claimed=claimed)
+    return Code.LAUNCH_LATE(seconds=seconds, claimed=claimed)
 
 
 def point_label(point: dict[str, float] | None) -> str:
@@ -311,14 +298,14 @@ def unusable(metric: Metric) -> Reason | None:
     """Why a metric's value cannot be judged; None if it can."""
     value, unit = metric.get("value"), metric.get("unit")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return Reason.of(Code.NOT_A_NUMBER, value=json.dumps(value))
+        return Code.NOT_A_NUMBER(value=json.dumps(value))
     if not math.isfinite(value):
-        return Reason.of(Code.NOT_FINITE, value=value)
+        return Code.NOT_FINITE(value=value)
     if unit == "share":
-        return None if 0 <= value <= 1 else Reason.of(Code.NO_FRACTION, value=value)
+        return None if 0 <= value <= 1 else Code.NO_FRACTION(value=value)
     if unit in (*COUNTED, *SENT, *SUSPECTED):  # there may be none
-        return None if value >= 0 else Reason.of(Code.BELOW_ZERO, value=value)
-    return None if value > 0 else Reason.of(Code.NOT_ABOVE_ZERO, value=value)
+        return None if value >= 0 else Code.BELOW_ZERO(value=value)
+    return None if value > 0 else Code.NOT_ABOVE_ZERO(value=value)
 
 
 def _bytes(value: float) -> str:

@@ -13,17 +13,16 @@ from bisection.analysis.outlying import slower
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, Code, Reason
+from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, Code, Reason, clause
+from bisection.core.reasons.network import slowness
+from bisection.core.reasons.performance import longer
 from bisection.core.topology import expanded
 from bisection.core.verdicts import COMPARED, Exit, Verdict
 from bisection.judge.alarms import counts
 from bisection.report import words
-from bisection.report.clauses import clause
 from bisection.report.model import STATES, Report, exit_code, headline, worst_first
-from bisection.report.pairs_clauses import slowness
 from bisection.report.run import counted
 from bisection.report.sections import PURPOSE, opening, sections
-from bisection.report.slower_clauses import longer
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
 
@@ -422,14 +421,14 @@ def nodecheck(report: Report) -> str:
 def _suspected(report: Report) -> Iterator[tuple[str, str]]:
     """(node, why), of nodes that results accuse by name."""
     run, suspects = report.run, report.comparison.suspects if report.comparison else []
-    slow = [Reason.of(Code.SLOW_NODE, **asdict(suspect)) for suspect in suspects]
+    slow = [Code.SLOW_NODE(**asdict(suspect)) for suspect in suspects]
     slow += run.slow_nodes if run else []
     others = [r for r in run.remarks if r.code in FAULTS_OF_HOSTS - SLOW_HOSTS] if run else []
     for reason in [*slow, *others]:
         if reason.code != Code.SLOW_NODE:
             yield reason["host"], clause(reason)
         elif len(reason["nodes"]) == 1:
-            yield reason["nodes"][0], f"{longer(reason.values)}, in {reason['where']}"
+            yield reason["nodes"][0], f"{longer(**reason.values)}, in {reason['where']}"
     for component in (component for blame in report.pairs for component in blame.bad):
         if component.part == Part.NODE:  # of all else, no single node is accused
             yield component.names[0], slowness(asdict(component))

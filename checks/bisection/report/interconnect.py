@@ -1,12 +1,10 @@
 """The verdict on a network in words, for the page and for the terminal."""
 
 from bisection.core.format import plural, short, some, times
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons.network import component, factor
 from bisection.core.verdicts import Grade
-from bisection.report.clauses import clause
-from bisection.report.congestion_clauses import factor
 from bisection.report.model import Report
-from bisection.report.pairs_clauses import component
 from bisection.report.tables import Table, listing, rows_table
 from bisection.runs.model import Interconnect
 
@@ -61,8 +59,7 @@ def text(network: Interconnect) -> list[str]:
     lines += [f"  {plural(left, 'more finding')} in the report"] if left else []
     missing: dict[str, list[str]] = {}
     for reason in network.unmeasured:
-        why = clause(reason).partition(": ")[2]
-        missing.setdefault(why, []).append(reason["check"])
+        missing.setdefault(clause(reason["why"]), []).append(reason["check"])
     whole = "; ".join(f"{', '.join(checks)} ({why})" for why, checks in missing.items())
     lines += [f"  not measured: {short(whole, 400)}"] if whole else []
     return [headline(network), *lines]

@@ -6,9 +6,9 @@ from typing import Any
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level
 from bisection.analysis.network import reason
-from bisection.core.format import amount, finite, number, plural, short, some
-from bisection.report.clauses import clause
-from bisection.report.pairs_clauses import component, look, message, retests, symptom
+from bisection.core.format import amount, finite, number, plural, short, size_of, some
+from bisection.core.reasons import clause
+from bisection.core.reasons.network import component, look, retests, symptom
 from bisection.report.tables import Table, listing
 
 COMPONENTS = 40  # of a table
@@ -55,9 +55,10 @@ def _levels(blame: Blame) -> Table:
     matrix = blame.matrix
     rounds = plural(matrix.rounds, "round") if matrix.rounds else "all rounds"
     table.title = "Levels" if rows else ""
+    size = f", messages of {size_of(matrix.bytes)} per rank" if matrix.bytes > 0 else ""
     table.note = (
         f"{plural(len(matrix.nodes), 'node')}, {matrix.mode}, {rounds}"
-        f"{message(matrix.bytes)}. Noise is what a pair differs by without a cause."
+        f"{size}. Noise is what a pair differs by without a cause."
     )
     return table
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from bisection.core import paths
 from bisection.core.format import duration, finite, number, plain, plural, short, utc
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons.launches import span
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
 from bisection.kernels import tables
-from bisection.report.clauses import clause, span
 from bisection.report.events import MOST
 from bisection.report.slower import counts as slower_counts
 from bisection.report.slower import slower_lines, times_judged

@@ -8,8 +8,7 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.core.format import amount, duration, lasting, one_line, plural, some
-from bisection.core.reasons import Reason
-from bisection.report.clauses import clause
+from bisection.core.reasons import Reason, clause
 from bisection.sites.cluster.facts import Moved
 from bisection.sites.cluster.jobs import AT_ONCE
 from bisection.sites.cluster.new import Draft, Part
@@ -222,7 +221,7 @@ def decisions(site: Draft) -> list[str]:
     lines = []
     for reason, names in partitions.items():
         where = {"partition": some(names)} if names[0] else {}
-        lines.append(f"decide: {clause(Reason(reason.code, {**reason.values, **where}))}")
+        lines.append(f"decide: {clause(reason.with_values(**where))}")
     return lines
 
 

@@ -7,14 +7,13 @@ from bisection.analysis.history import History
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import slower
 from bisection.core.format import plural, utc
-from bisection.core.reasons import Code, Reason
+from bisection.core.ratios import change
+from bisection.core.reasons import Code, Reason, clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.judge import alarms
 from bisection.report import events as happened
 from bisection.report import words
-from bisection.report.clauses import clause
-from bisection.report.ratios import change
 from bisection.report.tables import columns
 from bisection.runs.command import rerun
 from bisection.runs.model import Request
@@ -106,7 +105,7 @@ def _line(rows: Sequence[Row], where: bool) -> list[str]:
         first.metric + (f" of {points}" if points > 1 else ""),
         words.value(first.before.median, first.unit),
         words.value(first.after.median, first.unit),
-        change(first),
+        change(first.change),
         "; ".join(filter(None, notes)),
     ]
 

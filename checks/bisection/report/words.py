@@ -10,11 +10,10 @@ import numpy as np
 from bisection.analysis.explain import slower_codes
 from bisection.analysis.model import Comparison, Row, Suspect
 from bisection.core.format import duration, number, plural, utc
-from bisection.core.reasons import DISTURBED, Code, Reason
+from bisection.core.ratios import change, ratio_words
+from bisection.core.reasons import AFTER_CHANGE, DISTURBED, Code, Reason, clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Scope, Verdict
-from bisection.report.clauses import AFTER_CHANGE, clause
-from bisection.report.ratios import change, ratio_words
 from bisection.runs.model import RunVerdict
 from bisection.sites.site import Defect
 
@@ -32,7 +31,7 @@ def why(row: Row) -> str:
     """Why a row has its verdict, in one clause; "" where the numbers say it."""
     text = clause(row.reason)
     if row.reason and row.reason.code in AFTER_CHANGE:
-        text = f"{change(row)}, {text}"
+        text = f"{change(row.change)}, {text}"
     if row.outlier:
         text += f"; but outside of what {row.before.sessions} earlier ones showed"
     return "; ".join(filter(None, (text, clause(row.cause))))
@@ -69,7 +68,7 @@ def by_network(rows: Sequence[Row]) -> str:
 
 def explained(row: Row) -> str:
     """Whether a network explains a row's speed-up."""
-    growth = {True: "; it rises with the ranks", False: "; it does not with ranks"}
+    growth = {True: "; speed-up grows with rank count", False: "; independent of rank count"}
     return clause(row.explained) + growth.get(row.rises, "")
 
 
@@ -78,7 +77,7 @@ def explained(row: Row) -> str:
 
 def suspected(suspect: Suspect) -> str:
     """What is wrong with a node, or with one of several, in one clause."""
-    return clause(Reason.of(Code.SLOW_NODE, **asdict(suspect)))
+    return clause(Code.SLOW_NODE(**asdict(suspect)))
 
 
 def slow_nodes(comparison: Comparison | None, verdict: RunVerdict | None) -> list[str]:

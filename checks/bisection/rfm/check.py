@@ -5,7 +5,7 @@ import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.exceptions import PerformanceError
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.kernels import results
 from bisection.kernels.results import ResultError
 from bisection.rfm import references
@@ -65,14 +65,14 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
             fail(self, error.reason)
         refused = "; ".join(sorted({entry["why"] for entry in entries if not entry["applicable"]}))
         if refused and self.layout in self.inapplicable.get(self.method, []):
-            leave_out(self, Reason.of(Code.METHOD_INAPPLICABLE, why=refused))
+            leave_out(self, Code.METHOD_INAPPLICABLE(why=refused))
         if refused:
-            fail(self, Reason.of(Code.METHOD_REFUSED, method=self.method, why=refused))
+            fail(self, Code.METHOD_REFUSED(method=self.method, why=refused))
         for entry in entries:
             if checks := results.failed_checks(entry):
                 point = results.point_label(entry.get("point"))
                 wrong = {"method": self.method, "point": point, "checks": checks}
-                fail(self, Reason.of(Code.WRONG_ANSWER, **wrong))
+                fail(self, Code.WRONG_ANSWER(**wrong))
         self.measured = results.metrics(entries)
         self._complete()
         return True
@@ -81,11 +81,11 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         wanted = self._at_points(self.metrics) + self._at_points(self._judged())
         missing = [name for name in dict.fromkeys(wanted) if name not in self.measured]
         if missing:
-            fail(self, Reason.of(Code.METRICS_MISSING, method=self.method, metrics=missing))
+            fail(self, Code.METRICS_MISSING(method=self.method, metrics=missing))
         bad = [(name, results.unusable(metric)) for name, metric in self.measured.items()]
         bad = [(name, reason) for name, reason in bad if reason]
         if bad:
-            fail(self, Reason.of(Code.METRICS_UNUSABLE, method=self.method, metrics=bad))
+            fail(self, Code.METRICS_UNUSABLE(method=self.method, metrics=bad))
 
     def _judged(self) -> list[str]:
         """What is asserted of this method; its ratio to itself could not fail."""
@@ -101,7 +101,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         if self.is_dry_run():
             return
         if not self.strict_check:
-            fail(self, Reason.of(Code.STRICT_OFF))
+            fail(self, Code.STRICT_OFF())
         self.perf_variables = {
             name: sn.make_performance_function(sn.defer(metric["value"]), metric["unit"])
             for name, metric in self.measured.items()
@@ -124,7 +124,6 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         judged = self._at_points(self._judged())
         missing = references.require(self, units, judged, claimed)
         if missing and missing.code == Code.NO_REFERENCE and references.is_of_new_method(self):
-            reason = Reason(Code.METHOD_NOT_JUDGED, {"method": self.method, **missing.values})
-            self.remark = reason.dumps()
+            self.remark = Code.METHOD_NOT_JUDGED(method=self.method, **missing.values).dumps()
         elif missing:
             fail(self, missing, PerformanceError)

@@ -29,7 +29,7 @@ from bisection.core.reasons import OUTER_FAULTS, Code, Reason
 from bisection.kernels import adapters, launch_record, layouts, results, sources
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
-from bisection.kernels.results import KernelExit, ResultError
+from bisection.kernels.results import ResultError
 from bisection.rfm import causes, internals, queue, rank_faults, rotation, scheduler_faults
 from bisection.rfm.causes import Ended
 from bisection.rfm.scheduler_faults import SLURM
@@ -231,7 +231,7 @@ class Build(rfm.RegressionTest):
         if installation := self._installation():
             self.prefix_dir = installation["prefix"]
             if installation.get("kept"):
-                self.remark = Reason.of(Code.KERNELS_KEPT, built=installation["built"]).dumps()
+                self.remark = Code.KERNELS_KEPT(built=installation["built"]).dumps()
             # the machine's own mpirun is on PATH; another MPI library's is its own
             if installation.get("mpi_prefix", "") not in ("", "/usr"):
                 self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
@@ -240,7 +240,7 @@ class Build(rfm.RegressionTest):
             fault = scheduler_faults.of_job(self.build_job, scheduler, errors="", ended=False)
             if fault and fault.code == Code.BLOCKED:
                 fault = queue.late() or fault
-            fail(self, fault or Reason.of(Code.NO_KERNEL, folder=f"{self.prefix_dir}/bin"))
+            fail(self, fault or Code.NO_KERNEL(folder=f"{self.prefix_dir}/bin"))
         if not self.is_dry_run():
             self._compare_sources()
         self.executable_opts = [shlex.quote(os.path.join(self.prefix_dir, "bin"))]
@@ -253,10 +253,10 @@ class Build(rfm.RegressionTest):
             if built == wanted:
                 continue
             hashes = {"built": built[:12], "checkout": wanted[:12]}
-            reason = Reason.of(Code.KERNELS_STALE, kernel=str(kernel), **hashes)
+            reason = Code.KERNELS_STALE(kernel=str(kernel), **hashes)
             if not self.stale:
                 fail(self, reason)
-            self.remark = Reason.of(Code.KERNELS_STALE, **reason.values, accepted=True).dumps()
+            self.remark = Code.KERNELS_STALE(**reason.values, accepted=True).dumps()
             return
 
     @sanity_function
@@ -321,9 +321,9 @@ class Launch(rfm.RunOnlyRegressionTest):
         processor = self.current_partition.processor
         extras = self.current_partition.extras
         if not processor.num_cores:
-            fail(self, Reason.of(Code.NO_CORES, partition=self.current_partition.fullname))
+            fail(self, Code.NO_CORES(partition=self.current_partition.fullname))
         if self._is_simulated and not self.simulates:
-            leave_out(self, Reason.of(Code.NOT_SIMULATED, kernel=self.kernel))
+            leave_out(self, Code.NOT_SIMULATED(kernel=self.kernel))
         try:
             shape = layouts.geometry(
                 self.layout,
@@ -334,13 +334,11 @@ class Launch(rfm.RunOnlyRegressionTest):
         except DoesNotFit as error:
             leave_out(self, error.reason)
         if shape.nodes < self.least_nodes:
-            leave_out(
-                self, Reason.of(Code.NODES_NEEDED, needed=self.least_nodes, nodes=shape.nodes)
-            )
+            leave_out(self, Code.NODES_NEEDED(needed=self.least_nodes, nodes=shape.nodes))
         if (ranks := shape.ranks_per_node) < self.least_ranks:
-            leave_out(self, Reason.of(Code.RANKS_NEEDED, needed=self.least_ranks, ranks=ranks))
+            leave_out(self, Code.RANKS_NEEDED(needed=self.least_ranks, ranks=ranks))
         if shape.cores < (needed := self.cores_needed.get(self.case, 1)):
-            leave_out(self, Reason.of(Code.CORES_NEEDED, needed=needed, cores=shape.cores))
+            leave_out(self, Code.CORES_NEEDED(needed=needed, cores=shape.cores))
         self.place(shape, shape.ranks)
 
     def place(self, shape: Geometry, ranks: int) -> None:
@@ -450,7 +448,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         if not seats or fault.code in {Code.NODE_FAIL, *OUTER_FAULTS}:
             return
         if wrong := self._misplaced({"per_rank": seats}):
-            fail(self, Reason.of(Code.MISPLACED, seats=wrong, fault=fault))
+            fail(self, Code.MISPLACED(seats=wrong, fault=fault))
 
     @sanity_function
     def ran_as_asked(self) -> bool:
@@ -472,9 +470,9 @@ class Launch(rfm.RunOnlyRegressionTest):
             fail(self, Reason(reason.code, {**reason.values, "wrong": record.wrong}))
         for name in record.wrong:
             if name in results.baselines(result):
-                fail(self, Reason.of(Code.BASELINE_WRONG, method=name))
+                fail(self, Code.BASELINE_WRONG(method=name))
         if seats := self._misplaced(result["layout"]):
-            fail(self, Reason.of(Code.MISPLACED, seats=seats))
+            fail(self, Code.MISPLACED(seats=seats))
         if unused := adapters.unused(result, claimed):
             fail(self, unused)
         return True
@@ -495,7 +493,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     def _full_disk(self) -> Reason | None:
         """The fault if nothing can be written to the stage folder, else None."""
         said = paths.unwritable(self.stagedir)
-        return Reason.of(Code.INFRASTRUCTURE, said=said) if said else None
+        return Code.INFRASTRUCTURE(said=said) if said else None
 
     @property
     def _is_simulated(self) -> bool:

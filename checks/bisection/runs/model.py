@@ -140,9 +140,6 @@ class TestResult(TestId):
         system, _, partition = text("partition").partition(":")
         reasons = case.get("reasons") or {}
         reason = Reason.read(reasons.get("cause") or case.get("cause"))
-        if reason and reason.code == Code.OUT_OF_BOUNDS and "preempted" in reason.values:
-            # of an earlier version
-            reason = Reason.of(Code.PREEMPTED, fraction=reason["preempted"])
         metrics = []
         for metric in case.get("metrics") or []:
             names = ("name", "value", "unit", "low", "high", "verdict")

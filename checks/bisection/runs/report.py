@@ -7,7 +7,6 @@ load, when everything was skipped, when a retry passed, when the results were no
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
@@ -45,7 +44,7 @@ def read(
     troubles = reframe_log.troubles(log) if log is not None else []
     if report is None and log and reframe_log.began(log):
         report = {"session_info": {"time_elapsed": 0.0, "uuid": ""}, "runs": [{"testcases": []}]}
-        troubles.append(Reason.of(Code.NO_REPORT))
+        troubles.append(Code.NO_REPORT())
     if report is None:
         # Nothing ran, so nothing could be stored.
         troubles = [trouble for trouble in troubles if trouble.code != Code.NOT_RECORDED]
@@ -60,9 +59,9 @@ def read(
     announced = reframe_log.selected(log or "")
     absent = announced - len(first) if announced else 0
     if absent:
-        troubles.append(Reason.of(Code.TESTS_ABSENT, absent=absent, selected=announced))
+        troubles.append(Code.TESTS_ABSENT(absent=absent, selected=announced))
     if listing and (absent or not announced):
-        reason = end or Reason.of(Code.RUN_ENDED)
+        reason = end or Code.RUN_ENDED()
         cases += reframe_log.absent_cases(first, listing(), reason)
     if left is None:
         troubles += reframe_log.jobs_left(first)
@@ -70,7 +69,7 @@ def read(
         troubles += [Reason.of(Code.JOBS_LEFT, scheduler="slurm", jobs=left)] if left else []
         cases = [replace(c, reason=_without_cancelled(c.reason, left)) for c in cases]
     if not any(not case.fixture for case in cases):
-        troubles.append(Reason.of(Code.NO_TEST))
+        troubles.append(Code.NO_TEST())
     session = report["session_info"]
     return RunVerdict(
         cases=cases,
@@ -87,7 +86,7 @@ def _without_cancelled(reason: Reason | None, left: Sequence[str]) -> Reason | N
     if reason is None or not reason["jobs"]:
         return reason
     jobs = [job for job in reason["jobs"] if job in left]
-    return replace(reason, values={**reason.values, "jobs": jobs})
+    return reason.with_values(jobs=jobs)
 
 
 def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
@@ -119,7 +118,7 @@ def _case(
     ]
     metrics = [metric for metric in metrics if metric.value is not None]
     if verdict == Verdict.PASS and not entry["fixture"] and not metrics:
-        verdict, reason = Verdict.NOT_MEASURED, Reason.of(Code.NOTHING_MEASURED)
+        verdict, reason = Verdict.NOT_MEASURED, Code.NOTHING_MEASURED()
     if verdict != Verdict.PASS and entry["fail_phase"] in ("compile", "compile_wait"):
         reason = _build_error(entry, reason)
     failed = [(m.name, m.value, m.unit, m.low, m.high) for m in metrics if m.failed]
@@ -156,7 +155,7 @@ def _classify(
     if result == "xfail":
         return Verdict.KNOWN, _reason(entry)
     if result == "xpass":
-        return Verdict.FAIL, Reason.of(Code.UNEXPECTED_PASS)
+        return Verdict.FAIL, Code.UNEXPECTED_PASS()
     if result == "fail":
         fault = reframe_log.failure(entry["fail_reason"] or "", entry.get("time_run"))
         reason = fault or _reason(entry)
@@ -166,10 +165,10 @@ def _classify(
         if why := root.get("not_applicable"):
             return Verdict.NOT_APPLICABLE, Reason.read(why)
         if root is not entry:
-            return Verdict.NOT_MEASURED, Reason.of(Code.FOLLOWS, test=root["display_name"])
+            return Verdict.NOT_MEASURED, Code.FOLLOWS(test=root["display_name"])
         why = skipped.get(entry["hashcode"])
-        return Verdict.NOT_MEASURED, Reason.of(Code.SKIPPED, why=why)
-    return Verdict.NOT_MEASURED, end or Reason.of(Code.NOT_RUN, result=result or None)
+        return Verdict.NOT_MEASURED, Code.SKIPPED(why=why)
+    return Verdict.NOT_MEASURED, end or Code.NOT_RUN(result=result or None)
 
 
 def _reason(entry: Entry) -> Reason:
@@ -177,7 +176,7 @@ def _reason(entry: Entry) -> Reason:
     reason = Reason.read(entry.get("reason")) or Reason.read(
         reframe_log.plain(entry["fail_reason"])
     )
-    return reason or Reason.of(Code.TEXT)
+    return reason or Code.TEXT()
 
 
 def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:
@@ -208,8 +207,8 @@ def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
         for index, line in enumerate(lines):
             if re.search(pattern, line):
                 error = " ".join(lines[index : index + 2])
-                reason = reason or Reason.of(Code.TEXT)
-                return replace(reason, values={**reason.values, "build": error})
+                reason = reason or Code.TEXT()
+                return reason.with_values(build=error)
     return reason
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from bisection.core import paths, topology
 from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.files import EXTRAS
 from bisection.core.verdicts import TIERS
 from bisection.rfm import references, switches
 from bisection.rfm.references import KIND_OF_UNIT, of_family
 from bisection.sites.site import Defect, Site, line_of
 
-EXTRAS = ("nodes", "binding", "march", "max_time", "references", "network", "topology")
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
 
 Facts = Mapping[str, Any]  # of a partition, a check or a test, as the probe reports them
@@ -33,7 +33,7 @@ def site_defects(site: Site) -> list[Defect]:
         wrong = [*partition_faults(partition), *claim_faults(site, partition)]
         if site.checks and partition["fullname"] not in used:
             idle = {"partition": partition["fullname"], "environs": partition["environs"]}
-            wrong.append(("environs", Reason.of(Code.PARTITION_IDLE, **idle)))
+            wrong.append(("environs", Code.PARTITION_IDLE(**idle)))
         defects += in_site_file(site, partition, wrong)
     return defects
 
@@ -66,22 +66,22 @@ def partition_faults(partition: Facts) -> Placed:
     """Everything in a partition by which no launch could be built for it, or placed."""
     extras, name = partition["extras"], partition["fullname"]
     if not partition["cores"] and not partition["detected"]:
-        yield "processor", Reason.of(Code.CORES_UNKNOWN, partition=name)
+        yield "processor", Code.CORES_UNKNOWN(partition=name)
     if not is_count(nodes := extras.get("nodes", 1)):
         wrong = {"name": "nodes", "value": repr(nodes)}
-        yield "nodes", Reason.of(Code.EXTRA_VALUE, partition=name, **wrong)
+        yield "nodes", Code.EXTRA_VALUE(partition=name, **wrong)
     march = extras.get("march", "x86-64")
     # "native" is the processor of the host that builds, which is another one.
     if not isinstance(march, str) or not re.fullmatch(r"[\w.+-]+", march) or march == "native":
         wrong = {"name": "march", "value": repr(march)}
-        yield "march", Reason.of(Code.EXTRA_VALUE, partition=name, **wrong)
+        yield "march", Code.EXTRA_VALUE(partition=name, **wrong)
     if not is_count(limit := extras.get("max_time", 1)):
         wrong = {"name": "max_time", "value": repr(limit)}
-        yield "max_time", Reason.of(Code.EXTRA_VALUE, partition=name, **wrong)
+        yield "max_time", Code.EXTRA_VALUE(partition=name, **wrong)
     network = extras.get("network", [])
     if not isinstance(network, list) or not all(isinstance(part, str) for part in network):
         wrong = {"name": "network", "value": repr(network)}
-        yield "network", Reason.of(Code.EXTRA_VALUE, partition=name, **wrong)
+        yield "network", Code.EXTRA_VALUE(partition=name, **wrong)
     if reason := topology_fault(name, extras.get("topology")):
         yield "topology", reason
     for reason in binding_faults(name, extras.get("binding", [])):
@@ -89,7 +89,7 @@ def partition_faults(partition: Facts) -> Placed:
     for extra in extras:
         near = difflib.get_close_matches(extra, EXTRAS, n=1, cutoff=0.8)
         if extra not in EXTRAS and near:
-            yield extra, Reason.of(Code.EXTRA_UNKNOWN, partition=name, name=extra, near=near[0])
+            yield extra, Code.EXTRA_UNKNOWN(partition=name, name=extra, near=near[0])
 
 
 def topology_fault(partition: str, file: Any) -> Reason | None:
@@ -98,12 +98,12 @@ def topology_fault(partition: str, file: Any) -> Reason | None:
         return None
     if not isinstance(file, str) or not file:
         wrong = {"name": "topology", "value": repr(file)}
-        return Reason.of(Code.EXTRA_VALUE, partition=partition, **wrong)
+        return Code.EXTRA_VALUE(partition=partition, **wrong)
     try:
         topology.parse(switches.file_of(file).read_text())
     except (OSError, UnicodeDecodeError, topology.TopologyError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        return Reason.of(Code.TOPOLOGY_FILE, partition=partition, file=file, error=why)
+        return Code.TOPOLOGY_FILE(partition=partition, file=file, error=why)
     return None
 
 
@@ -111,18 +111,18 @@ def binding_faults(partition: str, templates: Any) -> Iterator[Reason]:
     """What layouts.bindings would refuse of a partition's launcher options."""
     if not isinstance(templates, list):
         wrong = {"name": "binding", "value": repr(templates)}
-        yield Reason.of(Code.EXTRA_VALUE, partition=partition, **wrong)
+        yield Code.EXTRA_VALUE(partition=partition, **wrong)
         return
     for template in templates:
         at = {"partition": partition, "template": repr(template)}
         try:
             fields = [field for _, field, _, _ in string.Formatter().parse(template)]
         except (TypeError, ValueError) as error:
-            yield Reason.of(Code.BINDING_FORMAT, **at, error=str(error))
+            yield Code.BINDING_FORMAT(**at, error=str(error))
             continue
         for field in dict.fromkeys(fields):
             if field is not None and field not in FIELDS:
-                yield Reason.of(Code.BINDING_FIELD, **at, field=field, fields=FIELDS)
+                yield Code.BINDING_FIELD(**at, field=field, fields=FIELDS)
 
 
 def claim_faults(site: Site, partition: Facts) -> Placed:
@@ -132,12 +132,12 @@ def claim_faults(site: Site, partition: Facts) -> Placed:
     at = {"partition": partition["fullname"]}
     if not isinstance(claimed, list):
         wrong = {"name": "references", "value": repr(claimed)}
-        yield "references", Reason.of(Code.EXTRA_VALUE, **at, **wrong)
+        yield "references", Code.EXTRA_VALUE(**at, **wrong)
     elif unknown := [repr(kind) for kind in claimed if kind not in kinds]:
-        yield "references", Reason.of(Code.CLAIM_UNKNOWN, **at, kinds=unknown, allowed=kinds)
+        yield "references", Code.CLAIM_UNKNOWN(**at, kinds=unknown, allowed=kinds)
     elif claimed and not file.exists():
         where = {"file": paths.shown(file), "kinds": claimed}
-        yield "references", Reason.of(Code.NO_REFERENCE_FILE, **at, **where)
+        yield "references", Code.NO_REFERENCE_FILE(**at, **where)
 
 
 def check_defects(sites: Iterable[Site], everywhere: bool) -> list[Defect]:
@@ -161,7 +161,7 @@ def check_defects(sites: Iterable[Site], everywhere: bool) -> list[Defect]:
         defects += [Defect(check["path"], check["line"], reason) for reason in wrong]
     for file in {file for site in sites for file in site.files} if everywhere else ():
         if not any(site.files.get(file) for site in sites):
-            defects.append(Defect(file, 1, Reason.of(Code.FILE_WITHOUT_TEST)))
+            defects.append(Defect(file, 1, Code.FILE_WITHOUT_TEST()))
     return defects
 
 
@@ -169,19 +169,19 @@ def unreachable(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Rea
     """A check, or values of what it is sorted by, that can run nowhere."""
     if not any(test["places"] for test in tests):
         systems, environs = check["valid_systems"], check["valid_prog_environs"]
-        yield Reason.of(Code.CHECK_NOWHERE, check=name, systems=systems, environs=environs)
+        yield Code.CHECK_NOWHERE(check=name, systems=systems, environs=environs)
         return
     for key in ("case", "layout", "method"):
         for value in dict.fromkeys(test[key] for test in tests):
             if not any(test["places"] for test in tests if test[key] == value):
-                yield Reason.of(Code.VALUE_NOWHERE, check=name, key=key, value=value)
+                yield Code.VALUE_NOWHERE(check=name, key=key, value=value)
 
 
 def unselected(tests: Sequence[Facts]) -> Iterator[Reason]:
     """Each case and layout that no tier selects."""
     left_out = [test for test in tests if test["places"] and not set(TIERS) & set(test["tags"])]
     for words in dict.fromkeys((test["check"], test["case"], test["layout"]) for test in left_out):
-        yield Reason.of(Code.NO_TIER, test=" ".join(filter(None, words)), tiers=list(TIERS))
+        yield Code.NO_TIER(test=" ".join(filter(None, words)), tiers=list(TIERS))
 
 
 def misnamed(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Reason]:
@@ -196,4 +196,4 @@ def misnamed(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Reason
         known = list(TIERS if key == "tier" else dict.fromkeys(test[key] for test in tests))
         if value not in known and not of_family(value, known):
             where = {"check": name, "variable": variable, "key": key}
-            yield Reason.of(Code.NAME_UNKNOWN, **where, value=value, known=known)
+            yield Code.NAME_UNKNOWN(**where, value=value, known=known)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Kind
 from bisection.core.verdicts import Exit
 from workshop.testbed.blueprint import HEAD
 from workshop.testbed.hosts import TestbedError
@@ -24,7 +24,7 @@ class Fault:
     """A fault, and the wanted outcome."""
 
     make: Make
-    code: Code | None = None  # of a reason that the verdict has; None: the run passes
+    code: Kind | None = None  # of a reason that the verdict has; None: the run passes
     names: tuple[str, ...] = ()  # what that reason names: nodes, ranks, signals
     exit_code: Exit = Exit.FAILED
     within: float = 120.0  # s, from the fault to the run's end, on a machine with loud neighbours
@@ -109,10 +109,10 @@ def judge(outcome: Outcome, ran: Ran) -> None:
     pairs = [
         (reason, text)
         for reason, text in zip(ran.reasons, ran.causes, strict=False)
-        if fault.code.value in reason.dumps()
+        if fault.code in reason.dumps()
     ]
     if not pairs:
-        codes = sorted({reason.code.value for reason in ran.reasons}) or ["nothing"]
+        codes = sorted({reason.code for reason in ran.reasons}) or ["nothing"]
         outcome.wrong.append(f"{', '.join(codes)}, not {fault.code}")
         return
     outcome.cause = pairs[0][1]

@@ -21,7 +21,7 @@ def wanted(fault: Fault) -> str:
     """The wanted outcome of a fault."""
     if fault.code is None:
         return "survived" if fault.exit_code == Exit.OK else f"exit {fault.exit_code:d}"
-    code = WORDS.get(fault.code, fault.code.value)
+    code = WORDS.get(fault.code, fault.code)
     return " ".join([code, *(word for word in fault.names if len(word) > 1)])
 
 

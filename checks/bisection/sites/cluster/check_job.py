@@ -246,10 +246,8 @@ def one_world(subject: Subject) -> Finding:
 
 def _of_layout(outcome: Outcome, layout: str) -> Reason:
     """The fault of a layout; two ranks say enough of where all are."""
-    values = {**outcome.fault.values, "layout": layout}
-    if "seats" in values:
-        values["seats"] = values["seats"][:2]
-    return Reason(outcome.fault.code, values)
+    fault = outcome.fault.with_values(layout=layout)
+    return fault.with_values(seats=fault["seats"][:2]) if fault["seats"] else fault
 
 
 def cores_of_their_own(subject: Subject) -> Finding:

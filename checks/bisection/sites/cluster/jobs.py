@@ -298,7 +298,7 @@ def run(
     try:
         finished.job = _submit(scheduler, path, patience)
     except Refused as error:
-        finished.fault = Reason.of(Code.BLOCKED, refused=str(error))
+        finished.fault = Code.BLOCKED(refused=str(error))
         return finished
     state = State("", alive=False)
     try:
@@ -343,12 +343,12 @@ def _wait(scheduler: Scheduler, finished: Finished, patience: float, minutes: in
         pause = min(1.1 * pause, RARELY)
     job = {"job": finished.job}
     if state.error:
-        finished.fault = Reason.of(Code.INFRASTRUCTURE, said=state.error)
+        finished.fault = Code.INFRASTRUCTURE(said=state.error)
     elif state.word == "RUNNING":
         limit = min(60 * minutes, patience)
-        finished.fault = Reason.of(Code.TIMEOUT, **job, limit=limit, nodes=state.hosts or None)
+        finished.fault = Code.TIMEOUT(**job, limit=limit, nodes=state.hosts or None)
     else:
-        finished.fault = Reason.of(Code.BLOCKED, **job, waited=waited, reason=state.reason)
+        finished.fault = Code.BLOCKED(**job, waited=waited, reason=state.reason)
     return state
 
 
@@ -368,11 +368,10 @@ def _fault(
     """Why a job that is over has not run to its end."""
     nodes = state.hosts or None
     code = SLURM_STATES.get(state.word)
-    limit = 60.0 * minutes if code == Code.TIMEOUT else None
     if code:  # also of a job that never ran, and so has no output
-        values = {"job": finished.job, "nodes": nodes, "limit": limit}
-        return Reason.of(code, **values, state=state.word)
+        more = {Code.TIMEOUT: {"limit": 60.0 * minutes}, Code.CANCELLED: {"state": state.word}}
+        return code(job=finished.job, nodes=nodes, **more.get(code, {}))
     if text is None:
-        return Reason.of(Code.OUTPUT_UNSEEN, job=finished.job, path=str(output), nodes=nodes)
+        return Code.OUTPUT_UNSEEN(job=finished.job, path=str(output), nodes=nodes)
     lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] != "@"]
     return Reason.of(Code.NOT_ENDED, last=(lines or [""])[-1] or None)

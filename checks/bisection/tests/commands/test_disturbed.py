@@ -9,7 +9,7 @@ from results_made import result_of
 
 from bisection.analysis.retest import disturbed, request_for
 from bisection.commands import run as command
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, Reason, clause
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import rule
 from bisection.report import run as run_report
@@ -17,7 +17,7 @@ from bisection.report.clauses import clause
 from bisection.runs.model import JudgedMetric, Request, RunVerdict
 
 PLACE = ("lab", "cpu", "system")
-BUSY = Reason.of(Code.BUSY, used=1.5, cores=2, top=[["grep", 1.4]])
+BUSY = Code.BUSY(used=1.5, cores=2, top=[["grep", 1.4]])
 
 
 def run_of(preempted, verdict=Verdict.PASS, seconds=10.0, remarks=None, **more):

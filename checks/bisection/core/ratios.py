@@ -4,35 +4,27 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bisection.analysis.model import Row
+from bisection.core.identity import MetricId
 
 
-def change(row: Row | Mapping[str, Any]) -> str:
+def change(row: Mapping[str, Any]) -> str:
     """A ratio with its confidence interval: 14% [11%, 17%] slower; 3.1 [2.9, 3.3] times as fast.
 
     Args:
-        row: a row, or the `change` of one.
+        row: the `change` of a row.
     """
-    if not isinstance(row, Row):
-        row = _row_of(row)
-    if row.ratio is None:
+    values = [None if row.get(n) is None else float(row[n]) for n in ("ratio", "low", "high")]
+    if values[0] is None:
         return ""
-    bounds = (row.low, row.high) if row.low is not None and math.isfinite(row.high) else ()
-    if not row.absolute and row.unit != "GHz":
-        return ratio_words((row.ratio, *bounds), "more", "less", "times as much")
-    if row.slowdown < 1:
-        values = row.speedup if bounds else row.speedup[:1]
-        return ratio_words(values, "faster", "slower", "times as fast")
-    values = (row.slowdown, *(row.slowdown_interval if bounds else ()))
-    return ratio_words(values, "slower", "faster", "times slower")
-
-
-def _row_of(values: Mapping[str, Any]) -> Row:
-    numbers = {
-        n: None if values.get(n) is None else float(values[n]) for n in ("ratio", "low", "high")
-    }
-    names = (values["metric"], values["unit"], values["better"])
-    return Row(*[""] * 7, *names, False, None, None, **numbers)
+    values = values[: 3 if values[1] is not None and math.isfinite(values[2]) else 1]
+    metric = MetricId(*[""] * 7, row["metric"], row["unit"], row["better"])
+    if not metric.absolute and metric.unit != "GHz":
+        return ratio_words(values, "more", "less", "times as much")
+    inverse = [1 / value if value else math.inf for value in (values[0], *values[:0:-1])]
+    cost, speed = (values, inverse) if metric.better == "lower" else (inverse, values)
+    if cost[0] < 1:
+        return ratio_words(speed, "faster", "slower", "times as fast")
+    return ratio_words(cost, "slower", "faster", "times slower")
 
 
 def ratio_words(values: Sequence[float], more: str, less: str, times: str) -> str:

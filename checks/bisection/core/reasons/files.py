@@ -1,0 +1,149 @@
+"""What the doctor finds in files, and in what is stored; file and line stand before the words."""
+
+from bisection.core.format import number, plural, some
+from bisection.core.reasons.kinds import Topic
+from bisection.core.reasons.launches import Launches
+
+# The extras of a partition, and what each may be.
+EXTRAS = {
+    "nodes": "a whole number above 0 is allowed",
+    "max_time": "a whole number of seconds above 0 is allowed",
+    "march": "a processor is allowed, as the compilers' option -march names it, but not native, "
+    "which is the processor of the host that builds",
+    "binding": "a list of launcher options is allowed",
+    "references": "a list is allowed, of ratio, time",
+    "network": "a list is allowed, of adapters such as mlx5_0",
+    "topology": "the path of a file is allowed",
+}
+SPACK_AGAIN = "`bisection run -p spack` makes it again"
+
+
+class Files(Topic):
+    """What is wrong with a site file, a check, a reference file, a lock of Spack, a database."""
+
+    # ---- a site file, a check file ----
+
+    REFRAME_REJECTS = "ReFrame rejects {where}: {error}"
+    CORES_UNKNOWN = (
+        "{partition}: its cores are unknown: processor needs num_cpus and num_cpus_per_core"
+    )
+    PARTITION_IDLE = (
+        "{partition}: no check can run in any of its environments ({environs}): kernels ask for "
+        "the feature kernels"
+    )
+    EXTRA_UNKNOWN = "{partition}: extras.{name} is not known, and would not be read: is it {near}?"
+    TOPOLOGY_FILE = "{partition}: extras.topology, {file}: {error}"
+    BINDING_FORMAT = "{partition}: extras.binding has {template}: {error}"
+    CLAIM_UNKNOWN = "{partition}: extras.references has {kinds}: allowed are {allowed}"
+    CHECK_NOWHERE = (
+        "no partition and environment of any site can run {check}: valid_systems of its first test "
+        "is [{systems}], valid_prog_environs [{environs}]"
+    )
+    VALUE_NOWHERE = "no partition and environment of any site can run {key} {value} of {check}"
+    NO_TIER = "no tier ({tiers}) selects {test}"
+    NAME_UNKNOWN = "{variable} of {check} names {key} {value}: there are {known}"
+    FILE_WITHOUT_TEST = "ReFrame finds no test in it"
+
+    def NOT_LOADING(error: str, test: str = "") -> str:
+        return (f"test '{test}' " if test else "") + f"does not load: {error}"
+
+    def LOAD_DIED(exit_code: int | str = "no exit code") -> str:
+        return f"does not load: the process that tried ended with {exit_code}"
+
+    def EXTRA_VALUE(partition: str, name: str, value: str) -> str:
+        return f"{partition}: extras.{name} is {value}: {EXTRAS[name]}"
+
+    def BINDING_FIELD(partition: str, template: str, field: str, fields: list) -> str:
+        allowed = ", ".join(f"{{{name}}}" for name in fields)
+        where = f"{partition}: extras.binding has {{{field}}} in {template}"
+        return f"{where}: allowed are {allowed}"
+
+    # ---- a reference file ----
+
+    NO_SITE_FILE = "there is no site-configs/{system}.py: site-configs/ has {known}"
+    FILE_UNREADABLE = "cannot be read: {error}"
+    NOT_YAML = "is not YAML: {error}"
+    KEY_TWICE = "key {key} is there twice, first in line {first}: only the last would count"
+    KEY_NUMBER = "YAML reads the key {key} as a number, not a string: quote it"
+    KEY_NO_REGEX = "{key} is no regular expression: {error}"
+    KEY_UNKNOWN = "{key} is no {name} of {branch}: there are {known}"
+    KEY_NO_GEOMETRY = "{key} is no geometry: those are [nodes x]ranks x threads, as in 2x1"
+    KEY_UNREACHED = "{key} is never reached: {first} in line {line} comes first"
+    NO_PROVENANCE = "there is no provenance, a mapping of {parts}"
+    PROVENANCE_LACKS = "provenance has no {part}"
+    PROVENANCE_NO_LIST = "provenance: sessions is {value}, not a list"
+    PROVENANCE_NO_DAY = "provenance.date {value} is not a day, YYYY-MM-DD"
+    CHECK_UNKNOWN = "there is no check {check}: there are {known}"
+    NO_INDEX = (
+        "{check} has no $index, a list of attributes: without it none of its references is found"
+    )
+    INDEX_NO_PROCESSOR = "$index of {check} has {name}: a processor has no {key}"
+    INDEX_NO_SPECIAL = (
+        "$index of {check} has {name}: ReFrame knows $system, $partition, $environ, $processor.NAME"
+    )
+    INDEX_NO_ATTRIBUTE = (
+        "$index of {check} has {name}: the check has no such attribute; it has {known}"
+    )
+    BRANCH_EMPTY = "there is no reference of {branch}"
+    METRIC_NO_REFERENCE = "{metric}: this is not [reference, lower bound, upper bound]"
+    METRIC_REFERENCE = "{metric}: {fault}"
+    METRIC_UNIT = (
+        "{metric}: the unit is {unit}, but is measured in {measured}, and ReFrame does not convert"
+    )
+    CHECK_NOT_COVERED = "{partition}: it claims references, and {file} has none of {check}"
+    REFERENCES_OLD = "from {day}, {age} days old; {allowed} days are allowed"
+    REFERENCES_OF_OTHER = "made with {name} {value}; the last session has {last}"
+
+    def NOT_A_MAPPING(name: str = "", of: str = "") -> str:
+        return (f"{name} " if name else "") + "is not a mapping" + (f" of {of}" if of else "")
+
+    def KEY_KIND(key: str, kind: str) -> str:
+        return f"key {key or 'without a name'} is {kind} in YAML: quote it"
+
+    def KEY_TAKES_MORE(key: str, more: list) -> str:
+        why = "as ReFrame puts ^ and $ around the whole of it"
+        return f"{key} also matches {some(more, 2)}, {why}: write ({key})"
+
+    def BRANCH_NO_MAPPING(branch: str, key: str, of: list) -> str:
+        return f"{branch}: under {key} must be a mapping of {' of '.join(of)}"
+
+    def METRIC_UNKNOWN(check: str, metric: str, near: list) -> str:
+        return f"{metric} is no metric of {check}: such are {some(near, 6)}"
+
+    def METRIC_PART(metric: str, kind: str, value: str = "") -> str:
+        part = f"{value} is {kind} in YAML" if value else f"a YAML {kind}"
+        return f"{metric}: {part}, in place of a number"
+
+    def CASES_NOT_COVERED(partition: str, check: str, metrics: list, case: str, others: int) -> str:
+        others = f", nor for {plural(others, 'other test case')}" if others else ""
+        lacks = f"there is none of {check} for {some(metrics, 3)} of {case}{others}"
+        return f"{partition} claims references, and {lacks}"
+
+    def REFERENCE_DRIFTED(test: str, sessions: int, value: float, low: float, high: float) -> str:
+        value, low, high = (number(float(part)) for part in (value, low, high))
+        return f"{test}: the last {sessions} sessions have {value}, allowed is {low}..{high}"
+
+    # ---- Spack ----
+
+    SPACK_ENV_UNKNOWN = "environment {environ}: spack_env is {value}: allowed are {known}"
+    SPACK_NOT_BUILT = (
+        "environment {environ}: nothing is built yet for spack_env {value}: there is no "
+        "{folder}/*/spack.lock"
+    )
+    SPACK_TARGET_OPEN = (
+        "{partition}, environment {environ}: Spack builds for the processor of this host, as "
+        "{files} requires no target"
+    )
+    LOCK_UNREADABLE = "is no lock of Spack ({error}); " + SPACK_AGAIN
+    LOCK_CHANGED = "was changed since the kernels were built from it; " + SPACK_AGAIN
+    LOCK_NOT_COMPARED = "cannot be compared with {file}: {error}"
+    LOCK_OLD = "{lock} was made from {old!r}, which is now {new!r}; " + SPACK_AGAIN
+
+    # ---- what is stored ----
+
+    DATABASE_DAMAGED = "is damaged: {error}"
+    STORE_UNUSABLE = "{error}; `bisection import` makes it again"
+
+
+# What the doctor finds and is no defect.
+NOTES = frozenset({Launches.METHOD_NOT_JUDGED, Files.SPACK_NOT_BUILT, Files.SPACK_TARGET_OPEN})

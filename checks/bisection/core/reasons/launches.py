@@ -1,0 +1,415 @@
+"""Launches, their results and references, tests and a run as a whole."""
+
+import re
+import signal
+from typing import Any
+
+from bisection.core.format import duration, lasting, number, plural, some, utc
+from bisection.core.reasons.kinds import Topic, clause
+from bisection.core.verdicts import KernelExit, Verdict
+
+# How to cancel a job, by ReFrame's name for the scheduler.
+CANCEL = {
+    **dict.fromkeys(("pbs", "sge", "torque"), "qdel"),
+    **dict.fromkeys(("slurm", "squeue"), "scancel"),
+    "flux": "flux cancel",
+    "lsf": "bkill",
+    "oar": "oardel",
+}
+MEANINGS = {
+    KernelExit.VERIFIED: "verified",
+    KernelExit.WRONG_ANSWER: "wrong answer",
+    KernelExit.USAGE: "usage",
+    KernelExit.RESOURCES: "it cannot run here",
+    KernelExit.HANG: "hang",
+}
+# What a scheduler's refusal has that an option of `site new` and a word of the site file mend.
+OPTIONS = {
+    "account": r"\baccounts?\b|\bprojects?\b|(?<!\S)-A\b",
+    "qos": r"\bqos specification|--qos\b",
+}
+
+
+def _on(nodes: str | None) -> str:
+    return f" on {nodes}" if nodes else ""
+
+
+def _last(line: str | None) -> str:
+    return f": {line}" if line else ""
+
+
+def _down(nodes: list) -> str:
+    return some((f"{name} ({text})" for name, text in nodes), 4)
+
+
+def _option_hint(refused: str) -> str:
+    words = [name for name, pattern in OPTIONS.items() if re.search(pattern, refused, re.I)]
+    if not words:
+        return ""
+    options = " ".join(f"--{word} {word[0].upper()}" for word in words)
+    keys = " and ".join(f"{word}=..." for word in words)
+    return f" ({keys} in the site file, or `site new {options}`)"
+
+
+def _left(jobs: list, scheduler: str) -> str:
+    cancel = CANCEL.get(scheduler)
+    mend = f"; cancel with {cancel} {' '.join(jobs)}" if cancel else ""
+    return f"left in the queue: {', '.join(jobs)}{mend}"
+
+
+def _ranks(ranks: str) -> str:
+    return f"{'rank' if ranks.isdecimal() else 'ranks'} {ranks}"
+
+
+def _exit(code: int) -> str:
+    if code in MEANINGS:
+        return f"exited with {code} ({MEANINGS[code]})"
+    try:
+        return f"was killed by {signal.Signals(code - 128).name}"
+    except ValueError:
+        return f"exited with {code}"
+
+
+def _seat(rank: int, host: str, thread: int | None) -> str:
+    return f"rank {rank} on {host}" + ("" if thread is None else f" thread {thread}")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) and not value.is_integer() else str(value)
+
+
+def span(low: float | None, high: float | None) -> str:
+    """Words limits.
+
+    Args:
+        low: the lower limit, None if it is open.
+        high: the upper limit, None if it is open.
+
+    Returns:
+        Both, such as 0.61..1.79.
+    """
+    return "..".join("open" if end is None else number(end) for end in (low, high))
+
+
+class Launches(Topic):
+    """Why a launch or a test did not pass, and what a run remarks on it."""
+
+    # ---- what stopped a launch; the machine failed it, or it was not given to run ----
+
+    def TIMEOUT(job: str = "", limit: float = 0, nodes: str = "") -> str:
+        job, limit = f"job {job}" if job else "it", f" of {lasting(limit)}" if limit else ""
+        return f"TIMEOUT: {job} ran to its time limit{limit}{_on(nodes)}"
+
+    def NODE_FAIL(job: str, nodes: str = "", down: list = ()) -> str:
+        nodes = f", it ran on {nodes}" if nodes else ""
+        return f"NODE_FAIL: job {job} lost {_down(down) if down else 'a node'}{nodes}"
+
+    def OUT_OF_MEMORY(job: str, nodes: str = "") -> str:
+        return f"OUT_OF_MEMORY: job {job} used more memory than it may{_on(nodes)}"
+
+    def MPI_ABORT(rank: int, exit_code: int, host: str = "", last: str = "") -> str:
+        return f"MPI_ABORT: rank {rank}{_on(host)} aborted with code {exit_code}{_last(last)}"
+
+    # silent: [[ranks, host]], waiting: [[ranks, hosts, where]], stack: [ranks, routines]
+    def HANG(limit: float = 0, silent: list = (), waiting: list = (), stack: list = ()) -> str:
+        parts = ["nothing finished" + (f" for {lasting(limit)}" if limit else "")]
+        parts += [f"no answer from {_ranks(ranks)} on {host}" for ranks, host in silent]
+        parts += [f"{_ranks(ranks)} on {some(hosts, 3)} {where}" for ranks, hosts, where in waiting]
+        if stack:
+            ranks, routines = stack
+            first = _ranks(re.match("[0-9]+", ranks)[0])
+            parts.append(f"stack of {first}: {' < '.join(routines)}")
+        return f"HANG: {'; '.join(parts)}"
+
+    def BLOCKED(
+        job: str = "",
+        waited: float = 0,
+        reason: str = "None",
+        refused: str = "",
+        down: list = (),
+        deadline: float = 0,
+    ) -> str:
+        if deadline:
+            return f"BLOCKED: not started before the deadline of {lasting(deadline)}"
+        if refused:
+            nodes = f"; down or drained: {_down(down)}" if down else ""
+            hint = _option_hint(refused)
+            return f"BLOCKED: the scheduler refused the job: {refused}{nodes}{hint}"
+        reason = reason.replace("_", " ")
+        why = "no reason is known" if reason == "None" else f"the scheduler's reason: {reason}"
+        waited = f" in {lasting(waited)}" if waited else ""
+        return f"BLOCKED: job {job} was not started{waited}; {why}"
+
+    def CANCELLED(job: str, state: str, nodes: str = "") -> str:
+        return f"CANCELLED: job {job} was {state.lower()}{_on(nodes)}, not by this run"
+
+    def INFRASTRUCTURE(
+        said: str = "",
+        host: str = "",
+        unseen: str = "",
+        command: str = "",
+        job: str = "",
+        state: str = "",
+        scheduler: str = "",
+        jobs: list = (),
+    ) -> str:
+        if unseen:
+            text = f"{host} does not see {unseen}, which all nodes must share"
+        elif said:
+            text = said
+        elif state:
+            text = f"the scheduler did not list job {job or jobs[0]}, which is {state}"
+        else:
+            text = f"{command} did not answer in time" if command else "no cause is known"
+        left = f"; {_left(jobs, scheduler)}" if jobs else ""
+        return f"INFRASTRUCTURE: {text}{left}"
+
+    # ---- a launch ----
+
+    NO_KERNEL = "no bisection-* in {folder}"
+    NO_CORES = "the site file does not give the cores of {partition}"
+    NODES_NEEDED = "needs {needed} nodes, a launch here has {nodes}"
+    CORES_NEEDED = "needs {needed} cores, a launch here has {cores}"
+    RANKS_NEEDED = "needs {needed} ranks per node, a launch here has {ranks}"
+    NOT_SIMULATED = "bisection-{kernel} is not simulated"
+    LAYOUT_IS_TWIN = "layout {layout} is the same as {other} here ({geometry})"
+    LAYOUT_TOO_LARGE = "layout {layout} needs {ranks_per_node} cores per node, there are {cores}"
+    BASELINE_WRONG = "the baseline {method} gave a wrong answer"
+    RANKS_ON_HOST = "{ranks} ranks ran on host {host}, not {asked}"
+    THREADS_RAN = "rank {rank} on {host} ran {threads} threads, not {asked}"
+
+    def NO_SPACE(
+        place: str = "", free: float = 0, needed: float = 0, error: str = "", build: str = ""
+    ) -> str:
+        free, needed = f"{free / 1e6:.0f} MB", f"{needed / 1e6:.0f} MB"
+        return error or f"no space left on {place} ({free} free, a build takes {needed})"
+
+    def KERNELS_KEPT(built: float) -> str:
+        return f"as built {utc(built)}"
+
+    def KERNELS_STALE(kernel: str, checkout: str, built: str = "", accepted: bool = False) -> str:
+        option = "accepted by --stale" if accepted else "--stale accepts it"
+        sources = f"({built or 'of no known hash'}) than this checkout's ({checkout})"
+        return f"{kernel} was built from other sources {sources}; {option}"
+
+    def NOT_ENDED(last: str = "") -> str:
+        return f"the job did not run to its end{_last(last)}"
+
+    # rank and host: of the first rank that died; complete: its result was written before
+    def KERNEL_EXIT(
+        kernel: str,
+        exit_code: int,
+        last: str = "",
+        rank: int | None = None,
+        host: str = "",
+        complete: bool = False,
+    ) -> str:
+        rank = "" if rank is None else f", rank {rank}"
+        built = "; it was built for another processor" if exit_code == 128 + signal.SIGILL else ""
+        late = "; its result was complete: MPI had only to end" if complete else ""
+        return f"{kernel} {_exit(exit_code)}{rank}{_on(host)}{built}{late}{_last(last)}"
+
+    def EXIT_CONTRADICTS(
+        kernel: str, exit_code: int, wrong: list, verified: bool | None = None
+    ) -> str:
+        result = f"its result has verified: {verified}, wrong: {', '.join(wrong) or 'none'}"
+        return f"{kernel} {_exit(exit_code)}, but {result}"
+
+    # seats: reasons; fault: of a launch that did not end well
+    def MISPLACED(seats: list, fault: dict | None = None, layout: str = "") -> str:
+        layout = f" (layout {layout})" if layout else ""
+        fault = f"; {clause(fault)}" if fault else ""
+        return f"INVALID placement{layout}: {'; '.join(map(clause, seats))}{fault}"
+
+    def RANKS_RAN(ranks: int, asked: int) -> str:
+        return f"{plural(ranks, 'rank')} ran, not {asked}"
+
+    def HOSTS_RAN(hosts: list, asked: int) -> str:
+        return f"ranks ran on {len(hosts)} hosts ({', '.join(hosts)}), not on {asked}"
+
+    def CORE_SHARED(rank: int, host: str, cpus: str, other: list, thread: int | None = None) -> str:
+        mine, theirs = f"{_seat(rank, host, thread)} (cpus {cpus})", _seat(other[0], host, other[1])
+        return f"{mine} shares a core with {theirs} (cpus {other[2]})"
+
+    def CORE_UNBOUND(rank: int, host: str, cpus: str, thread: int | None = None) -> str:
+        return f"{_seat(rank, host, thread)} is not bound to one core: it may use cpus {cpus}"
+
+    # ---- a result file ----
+
+    NO_RESULT = "{kernel} wrote no result file"
+    RESULT_UNREADABLE = "cannot read {path}: {error}"
+    RESULT_FOREIGN = "{path} is not a {schema} file"
+    RESULT_VERSION = (
+        "{path} has version {version}, and only {last} can be read: measure again"
+    )
+    RESULT_OTHER = "{path} is of {key} {value}, not {wanted}"
+    RESULT_INCOMPLETE = (
+        "status is {status}, not 'complete': {kernel} stopped early, with samples of {methods} "
+        "methods"
+    )
+    METHOD_MISSING = "method {method} is missing from the results"
+    METHOD_REFUSED = "{method} did not run: {why}"
+    METHOD_INAPPLICABLE = "{why}"
+    NO_CHECK = "not verified: no check was made"
+    NOT_VERIFIED = "verification did not pass"
+    METRICS_MISSING = "metric missing from {method}: {metrics}"
+    NOT_A_NUMBER = "is {value}, not a number"
+    NOT_FINITE = "is {value}, not finite"
+    NO_FRACTION = "is {value}, a share is between 0 and 1"
+    BELOW_ZERO = "is {value}, below zero"
+    NOT_ABOVE_ZERO = "is {value}, not above zero"
+    NO_BEST_NPAR = "no choice of NPAR was measured"
+
+    def WRONG_ANSWER(method: str, checks: list, point: str = "") -> str:
+        point = f" at {point}" if point else ""
+        return f"wrong answer of {method}{point}: {'; '.join(map(clause, checks))}"
+
+    def CHECK_FAILED(name: str, error: float, unit: str, tolerance: float) -> str:
+        return f"{name}: error {_short(error)} {unit}, tolerance {_short(tolerance)}"
+
+    def METRICS_UNUSABLE(method: str, metrics: list) -> str:
+        return f"metric of {method}: " + "; ".join(f"{n} {clause(fault)}" for n, fault in metrics)
+
+    # counts: [[ranks, sent, ranks, sent, unit, each: of them]]
+    def COUNTS_CONTRADICT(counts: list) -> str:
+        together = "each of {} ranks sends {:.6g} {unit} a step, each of {} {:.6g}"
+        alone = "{} ranks send {:.6g} {unit} a step, {} send {:.6g}"
+        return "; ".join(
+            (together if each else alone).format(*sent, unit=unit) for *sent, unit, each in counts
+        )
+
+    # ---- references ----
+
+    STRICT_OFF = "strict_check is off: a slow method would pass"
+    REFERENCES_UNREADABLE = "cannot read references in {file}: {error}"
+    NO_REFERENCE_FILE = (
+        "partition {partition} claims references of kind {kinds}, and there is no {file}"
+    )
+    NO_REFERENCE = "no reference on {partition} in {file} for {metrics}"
+    METHOD_NOT_JUDGED = (
+        "{method} is measured and verified, but not judged: {file} has no reference of it on "
+        "{partition} for {metrics}"
+    )
+    REFERENCE_OF_NO_METRIC = "is no metric of this check"
+    REFERENCE_SHAPE = "reference [{reference}] is not [value, lower, upper]"
+    REFERENCE_OPEN = "the {part} is open"
+    REFERENCE_TEXT = "the {part} {value!r} is text, not a number (YAML wants 9.0e+6, not 9e6)"
+    REFERENCE_NOT_FINITE = "the {part} {value} is not a finite number"
+    REFERENCE_NOT_ABOVE_ZERO = "the reference {value} is not above zero"
+    LOWER_BOUND_RANGE = "the lower bound {value} is not a fraction between -1 and 0"
+    UPPER_BOUND_RANGE = "the upper bound {value} is below zero"
+
+    def REFERENCES_UNUSABLE(partition: str, file: str, faults: list) -> str:
+        where = f"on {partition} in {file}"
+        return "; ".join(
+            f"{metric} has a reference {where}, but is no metric of this check"
+            if fault["code"] == "REFERENCE_OF_NO_METRIC"
+            else f"{metric}: {clause(fault)} {where}"
+            for metric, fault in faults
+        )
+
+    # ---- a test of a run ----
+
+    UNEXPECTED_PASS = "passes, though the reference says that it is known to fail"
+    NOTHING_MEASURED = "it passed without measuring anything"
+    UNMEASURED = "not measured"
+    FOLLOWS = "{test} did not pass"
+    RUN_ENDED = "the run ended before it"
+    PREEMPTED = "other processes had the cores in {fraction:.0%} of the samples"
+    STOPPED = (
+        "the processes ran for {ran:.0%} of the time, and the samples took {factor:.0f} times what "
+        "their medians add up to: something stops them, as a limit of their processor time"
+    )
+    LAYOUT_FASTER = "{layout} is {gain:.0%} faster than one rank per core on {cores} cores"
+    UNJUDGED_WRONG_ANSWER = "wrong answer of {method} in {place}, and no selected check judges it"
+
+    # metrics: [[name, value, unit, low, high]]; of the retest: its verdict or preempted, again:
+    # name -> value, nodes: to which it is bound
+    def OUT_OF_BOUNDS(
+        metrics: list, retest: str = "", again: dict | None = None, nodes: list = ()
+    ) -> str:
+        preempted, parts = retest == "preempted", []
+        again = {} if preempted else again or {}
+        for name, value, unit, low, high in metrics:
+            text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
+            second = f", in the retest {number(again[name])}" if name in again else ""
+            parts.append(f"{text}, allowed is {span(low, high)}{second}")
+        parts += ["other processes had the cores of the retest"] if preempted else []
+        parts += ["it did not repeat"] if retest == Verdict.PASS else []
+        parts += [f"on {some(nodes, 3)}, and not on others"] if nodes else []
+        return "; ".join(parts)
+
+    def SKIPPED(why: str = "no reason is known") -> str:
+        return f"skipped: {why}"
+
+    def NOT_RUN(result: str = "none") -> str:
+        return f"ReFrame's result is {result}"
+
+    # of a check, of ReFrame, of a build, of another tool
+    def TEXT(text: str = "no reason is given", build: str = "") -> str:
+        return text
+
+    def MEASURED_AGAIN(launches: int, quiet: int) -> str:
+        launches = plural(launches, "launch", "launches")
+        again = f"measured again, {quiet or 'none'} undisturbed"
+        return f"other processes had the cores of {launches}; {again}"
+
+    def LAUNCH_LATE(seconds: float, claimed: float) -> str:
+        times = f"{seconds / claimed:.0f} times"
+        return f"took {duration(seconds)}, {times} its estimate of {duration(claimed)}"
+
+    def BEST_MOVED(best: int, was: int, loss: float = 0) -> str:
+        cost = f"; that is {loss - 1:.0%} slower" if loss else ""
+        return f"the best NPAR is {best}, it was {was}{cost}"
+
+    # ---- a run as a whole ----
+
+    NOT_LOADED = "{kind} does not load: {text}"
+    REFRAME_EXIT = "ReFrame exited with {exit_code}, see {log}"
+    NOT_RECORDED = "the results were not stored in ReFrame's database (storage: enable)"
+    NO_REPORT = "ReFrame ended without a report"
+    NONE_SELECTED = "no check was selected: ReFrame found none for this tier, name and partition"
+    NO_TEST = "no check was selected"
+    TESTS_ABSENT = "{absent} of {selected} selected test cases did not run"
+    NOT_KEPT = "{error}"
+    NOT_STORED = "not stored: {error}; `bisection import` stores it later"
+    LAUNCHES_PREEMPTED = (
+        "other processes had the cores of the first {launches} launches; what they slow down is "
+        "not measured. Ctrl-C ends the run; --wait 30m waits for a quiet machine first"
+    )
+
+    # ended: it ended the run
+    def REFRAME_TEXT(text: str, ended: bool = False) -> str:
+        return text
+
+    def JOB_WAITS(job: str, queue: str, reason: str, start: float = 0) -> str:
+        start = f"; expected start {utc(start)}" if start else ""
+        return f"waiting: job {job} in queue {queue}; Slurm's reason: {reason}{start}"
+
+    def NODES_TAKEN(nodes: list, jobs: list) -> str:
+        are = "is" if len(nodes) == 1 else "are"
+        return f"{some(nodes, 3)} {are} busy: node request dropped for {plural(len(jobs), 'job')}"
+
+    def JOBS_LEFT(scheduler: str, jobs: list) -> str:
+        return _left(jobs, scheduler)
+
+    def TESTS_GONE(tests: list) -> str:
+        return f"{len(tests)} tests of the last session are gone: {some(tests, 3)}"
+
+    def WAS_DAMAGED(path: str, fault: str, now: str = "", error: str = "") -> str:
+        return f"{path} was damaged ({fault}) and {error or f'is now {now}'}"
+
+    def BUSY(used: float, cores: int, top: list) -> str:
+        names = f" ({', '.join(f'{name} {part:.1f}' for name, part in top)})" if top else ""
+        return f"other processes use {used:.1f} of {cores} cores{names}"
+
+
+# Something else had the cores of a launch that ended well, so that its times say nothing.
+DISTURBED = frozenset({Launches.PREEMPTED, Launches.STOPPED})
+# Whose fault a stopped launch is: the machine's, which has failed it ...
+MACHINE_FAULTS = frozenset(
+    getattr(Launches, code)
+    for code in ("TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "MPI_ABORT", "HANG")
+)
+# ... or that of what is around it, which leaves the launch unmeasured.
+OUTER_FAULTS = frozenset({Launches.BLOCKED, Launches.CANCELLED, Launches.INFRASTRUCTURE})

@@ -1,0 +1,323 @@
+"""What a run or a comparison finds beside earlier sessions, and findings of papers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bisection.core.format import amount, finite, number, plural, some, utc
+from bisection.core.ratios import change as shift
+from bisection.core.reasons.kinds import Topic
+
+WHOLE = 0.8  # of a check's metrics: the check is named instead
+PARTS = 2  # of a finding that are named
+
+
+def nights(first: float, at: float, last: float) -> str:
+    """The night of an event, and those in which it may have been."""
+    first, day, last = (utc(time)[:10] for time in (first, at, last))
+    return day if first == last else f"{day} ({first} to {last})"
+
+
+def whole_checks(metrics: Mapping[str, Sequence[int]]) -> set[str]:
+    """The checks of which nearly all metrics changed.
+
+    Args:
+        metrics: check -> (metrics that changed, all).
+    """
+    return {name for name, (part, of) in metrics.items() if of > 1 and part >= WHOLE * of}
+
+
+def what_changed(metrics: Mapping[str, Sequence[int]], most: Sequence[str]) -> str:
+    """Checks, where most of their metrics changed, else the metrics that changed most.
+
+    Args:
+        metrics: check -> (metrics that changed, all).
+        most: the metrics that changed most, of checks that are not named.
+    """
+    whole = whole_checks(metrics)
+    if len(whole) > 3:
+        count = sum(part for part, _ in metrics.values())
+        return f"{plural(count, 'metric')} of {plural(len(metrics), 'check')}"
+    texts = [
+        f"{name} ({metrics[name][0]:,} of {metrics[name][1]:,} metrics)" for name in sorted(whole)
+    ]
+    others = sum(part for name, (part, _) in metrics.items() if name not in whole)
+    if others > 3:
+        texts.append(f"{plural(others, 'metric')}, most {most[0]}")
+    elif others:
+        texts.append(some(most, 3) if most else plural(others, "metric"))
+    return "; ".join(texts) or "metrics"
+
+
+def by_how_much(low: float, middle: float, high: float) -> str:
+    """The least, the median and the largest change of cost."""
+    if high >= 2:
+        values, word = [f"{factor:.3g}" for factor in (low, middle, high)], "times worse"
+    else:
+        values = [f"{abs(factor - 1):.0%}" for factor in (low, middle, high)]
+        word = "worse" if high >= 1 else "better"
+    low, middle, high = values
+    return f"{middle} {word}" + (f" ({low} to {high})" if low != high else "")
+
+
+def fact(change: Mapping[str, str]) -> str:
+    """A fact that changed."""
+    return f"{change['what']}: {change['before']} -> {change['after']}"
+
+
+def changed_then(
+    changes: Sequence[Mapping[str, Any]], candidates: Sequence[Mapping[str, Any]]
+) -> str:
+    """What of the environment changed with an event, or may have, with its odds."""
+    if changes:
+        return f"changed then: {'; '.join(map(fact, changes))}"
+    if candidates:
+        return "perhaps " + " or ".join(f"{fact(c)} ({c['odds']:.0%})" for c in candidates)
+    return "nothing recorded changed then"
+
+
+def longer(jobs: int, ratio: float | None = None, those: str = "it", **_: Any) -> str:
+    """How much longer jobs on a slow node took, or on several that are not told apart."""
+    more = f"{ratio - 1:.0%} longer" if finite(ratio) else "longer"
+    return f"{plural(jobs, 'job')} on {those} took {more} than the others"
+
+
+def _sides(v: Mapping[str, Any]) -> str:
+    words = (v["check"], v["case"], v["layout"], v["method"], v["metric"])
+    before, after = (amount(v.get(side), v["unit"]) for side in ("before", "after"))
+    return f"{' '.join(filter(None, words))}: {before} -> {after}"
+
+
+def _control(control: Mapping[str, Any]) -> str:
+    return f"{'the clock' if control['metric'] == 'clock' else 'the control'} {shift(control)}"
+
+
+def _sessions(sessions: list, kind: str) -> str:
+    return f"{plural(len(sessions), kind)} left out: {some(sessions, 4)}"
+
+
+class Performance(Topic):
+    """What is slower or faster than before, and what a comparison lacks."""
+
+    # ---- a run beside earlier sessions; of one metric: a test's identity, metric, unit, before,
+    # after, factor, sessions ----
+
+    # again: in the retest; nodes: to which it is bound
+    def SLOWER(
+        factor: float, sessions: int, again: float | None = None, nodes: list = (), **v: Any
+    ) -> str:
+        again = f", {amount(again, v['unit'])} in the retest" if again else ""
+        nodes = f", on {some(nodes, 3)} and not on others" if nodes else ""
+        earlier = plural(sessions, "earlier session")
+        return f"{_sides(v)}{again}; {number(factor)} times slower than in all of {earlier}{nodes}"
+
+    # why: failed, off, budget or unmeasured; seconds: of its launch
+    SUSPECT = SLOWER
+
+    def FASTER(metrics: int, **v: Any) -> str:
+        metrics = plural(metrics, "metric")
+        return f"{metrics} faster than in all earlier sessions, such as {_sides(v)}"
+
+    def BASELINES_MOVED(metrics: int, **v: Any) -> str:
+        ratios = plural(metrics, "ratio")
+        return f"{ratios} changed because the baseline did, such as {_sides(v)}"
+
+    # control: a launch
+    RETEST_SLOWER = (
+        "the control {control} was {factor:.2f}x slower during the retest; retest times are "
+        "divided by {factor:.2f}"
+    )
+    RETEST_FAILED = "in the retest, {test}: {cause}"
+
+    def DID_NOT_REPEAT(launches: list, metrics: int, factor: float) -> str:
+        metrics = f"{plural(metrics, 'metric')}, up to {number(factor)} times slower"
+        who = f"retested {some(launches, 3)}: {metrics} than in all earlier sessions"
+        return f"{who}, did not repeat"
+
+    # at: Unix time; first, last: when it may have begun; worse: how many; metrics: check ->
+    # changed, all; most: the worst tests and metrics; factors: new cost over old
+    def WORSE_SINCE(
+        session: str,
+        at: float,
+        first: float,
+        last: float,
+        worse: int,
+        metrics: dict,
+        most: list,
+        factors: list,
+        changes: list,
+        candidates: list,
+    ) -> str:
+        who = f"{what_changed(metrics, most)}, {by_how_much(*factors)}"
+        since = f"{nights(first, at, last)}, session {session[:8]}"
+        return f"worse since {since}: {who}; {changed_then(changes, candidates)}"
+
+    # where: system:partition; always: they ran together
+    def SLOW_NODE(
+        nodes: list, jobs: int, ratio: float | None = None, where: str = "", always: bool = True
+    ) -> str:
+        where = f" ({where})" if where else ""
+        if not nodes[1:]:
+            return f"node {nodes[0]}{where}: {longer(jobs, ratio)}"
+        apart = "always ran together" if always else "ran together too often to tell"
+        who = f"one of {some(nodes, 16)}{where}, which {apart}"
+        return f"{who}: {longer(jobs, ratio, 'them')}"
+
+    def CHANGED(what: str, before: str, after: str, since: float) -> str:
+        return f"{what}: {before} -> {after}"
+
+    # ---- a metric of a comparison ----
+
+    ABSENT = "in none of the sessions after ({sessions})"
+    VANISHED = "not in the last {sessions} sessions after"
+    NO_NUMBER = "no number above zero in any session after"
+    NOT_BEFORE = "not measured before"
+    CONSTANT = "all samples are the same number: nothing to judge by"
+    COUNT_VARIES = "a count that differs from run to run"
+    COUNT_CHANGED = "{before:.15g} is now {after:.15g}"
+    ONE_JOB = "one job per side does not represent the machine"
+    FEW_JOBS = "{before} and {after} jobs; {needed} are needed"
+    FEW_SESSIONS = "{before} and {after} sessions; {needed} are needed"
+    NIGHTS_UNKNOWN = "not surely beyond the {margin:.0%} by which so few nights may differ"
+    # gap: a ratio; before, after: fractions of nights in the slower one
+    TWO_STATES = (
+        "two states, 1.0 and {gap:.2f}: in the slower one {before:.0%} of nights before, "
+        "{after:.0%} after"
+    )
+    INTERVAL_WIDE = "interval includes 0 and the threshold: inconclusive"
+    NOT_SIGNIFICANT = "not significant among so many metrics"
+    UNDER_MARGIN = "a change, but under the {margin:.0%} that counts"
+    TAIL_PREEMPTED = "but other processes took the cores in {fraction:.0%} of the samples"
+    TAIL_OF_ONE_SESSION = "but the slowest percent is judged between sessions only"
+    MOVES_BY_ITSELF = "but it moves by itself: the A/A run"
+    JOBS_FAILED = "{count} of {of} jobs after failed: {cause}"
+    JOBS_UNUSABLE = "{count} of {of} jobs after could not be used: {cause}"
+
+    # what: unit, geometry, direction or work
+    def UNLIKE(what: str, values: list) -> str:
+        return f"not to be compared: its {what} is {' and '.join(values)}"
+
+    # kernel: all, if there is none; controls: moved or still
+    def SHARED(
+        place: str, change: dict, metrics: int, of: int, kernel: str = "", controls: str = ""
+    ) -> str:
+        count = f"all {of}" if metrics == of else f"{metrics} of {of}"
+        ends = {"moved": ", and so are the cores alone", "still": "; the cores alone are as before"}
+        who = f"{count} metrics{f' of {kernel}' if kernel else ''} on {place}"
+        return f"{who} are together {shift(change)}{ends.get(controls, '')}"
+
+    def CORES_MOVED_ONLY(control: dict) -> str:
+        return f"unchanged, but the CPU-only control shifted: {_control(control)}"
+
+    def CORES_MOVED_TOO(control: dict) -> str:
+        return f"but the CPU-only control shifted too: {_control(control)}"
+
+    # own: the change of the time itself
+    def BASELINE_MOVED(own: dict) -> str:
+        return f"by what it is compared with: the time itself is {shift(own)}"
+
+    # ---- a comparison as a whole ----
+
+    AA_DIFFERS = "the A/A run: {metrics} metrics differ, though nothing was changed"
+    SESSIONS_ONLY = (
+        "too few sessions: these verdicts ignore night-to-night variation. For the machine, "
+        "compare {needed} sessions per side or more"
+    )
+    SIDES_SWAPPED = "AFTER is older than BEFORE"
+    NO_AA = (
+        "no A/A comparison: run the same again with nothing changed, and name it by --aa, to see "
+        "what the machine does by itself"
+    )
+    NO_CONTROL = (
+        "no control: nothing on both sides measures the cores alone, so a slower clock cannot be "
+        "told from a slower network (--control names one)"
+    )
+    TIERS_DIFFER = "the sides are of other tiers ({before}; {after}), with other tests"
+    REPEAT_SUSPECTS = "{metrics} metrics are unlike all earlier sessions: repeat them"
+    # rho: correlation of nights; nights: per side; worth: independent ones
+    NIGHTS_ALIKE = (
+        "nights are not independent: each resembles the one before (correlation {rho:.1f}), "
+        "{nights} nights count as {worth:.0f}"
+    )
+    STATES_SEEN = "{metrics} metrics have two states, for example {test}: {states}"
+    AA_LEFT_OUT = "{metrics} metrics moved by themselves, and are not judged: the A/A run"
+
+    # hosts: with the slowest clocks
+    def CORES_DRIFTED(place: str, control: dict, hosts: list = ()) -> str:
+        by = f"({control['test']}), which does not communicate, is {shift(control)}"
+        control = "the clock" if control["metric"] == "clock" else "the control"
+        slowest = f"; the slowest is {some(hosts, 3)}" if hosts else ""
+        return f"CPU speed of {place} changed: {control} {by}{slowest}"
+
+    def NO_MACHINE_VERDICT(before: int, after: int, needed: int) -> str:
+        lacks = f"no verdict on the machine, which needs {needed} per side"
+        option = f"bisection run --reruns={needed - 1} gives one on two sessions"
+        return f"{before} against {after} sessions give {lacks}; {option}"
+
+    def EXCLUDED(sessions: list) -> str:
+        return _sessions(sessions, "excluded session")
+
+    def OF_OTHER_KINDS(sessions: list) -> str:
+        others = plural(len(sessions), "session")
+        return f"{others} of another tier or selection, or tagged, left out: {some(sessions, 4)}"
+
+    # sessions: two
+    def SAME_NIGHT(sessions: list) -> str:
+        return f"session {sessions[1]} has the values of {sessions[0]}, and does not count"
+
+    def AHEAD(sessions: list) -> str:
+        left_out = f"{plural(len(sessions), 'session')} left out, of the future"
+        return f"{left_out}: {some(sessions, 4)}; the clock was ahead"
+
+    # change: of unit or geometry
+    def HISTORY_ENDS(at: float, metrics: int, example: str, change: str = "") -> str:
+        which = f"{example}{' and others' if metrics > 1 else ''}{f': {change}' if change else ''}"
+        return f"{plural(metrics, 'metric')} not measured since {utc(at)[:10]}, {which}"
+
+    # nights: per side; needed: nights for the finer effect
+    def POWER(nights: list, effect: float, finer: float, needed: int | None = None) -> str:
+        sides = f"with {nights[0]} and {nights[1]} nights"
+        more = f"; {needed} nights per side see {finer:.0%}" if needed else ""
+        return f"{sides}, a change of one metric is seen from {effect:.0%} on{more}"
+
+    # ---- whether a network explains a speed-up ----
+
+    FRACTION_UNKNOWN = "no communication fraction is known"
+    NOT_THE_NETWORK = "not by the network: only {fraction:.1%} of the time was communication"
+    NETWORK_FASTER = "fits a network {factor:.3g} times as fast, with {fraction:.0%} communication"
+    NETWORK_SLOWER = "fits a network {factor:.3g} times slower, with {fraction:.0%} communication"
+
+    def NOT_THE_NETWORK_ALONE(fraction: float, most: float) -> str:
+        most = f"no network gives more than {float(most):.2f}"
+        return f"not by the network alone: with {fraction:.0%} communication {most}"
+
+    # ---- a finding of a paper ----
+
+    FINDING_MISSING = "needs {what}"
+
+    # parts: [[expression, value, published]]
+    def FINDING_OFF(parts: list) -> str:
+        texts = [f"{name} is {number(value)}, not {wanted}" for name, value, wanted in parts]
+        more = f"; and {len(parts) - PARTS} more" if len(parts) > PARTS else ""
+        return "; ".join(texts[:PARTS]) + more
+
+    def FINDING_UNMEASURED(
+        parts: int, of: int, machine: str, kernel: str, case: str, cores: int, what: str
+    ) -> str:
+        where = f"{kernel} {case} on {plural(cores, 'core')} of {machine}"
+        return f"{parts} of {of} not measured, the first by {where}, {what}"
+
+    # change: that makes it true, "" if none does, None where none is known to show it
+    def FINDING_LACKS(mechanism: str, change: str | None = None) -> str:
+        if change is None:
+            return mechanism
+        return f"{f'true with {change}' if change else 'not explained; perhaps'}: {mechanism}"
+
+    def FINDING_SHOWN(mechanism: str, change: str | None = None) -> str:
+        return f"shown, though {mechanism}: mend findings.csv"
+
+
+# Reasons that continue a sentence that begins with the change itself.
+AFTER_CHANGE = frozenset(
+    getattr(Performance, code)
+    for code in ("CORES_MOVED_TOO", "TAIL_PREEMPTED", "TAIL_OF_ONE_SESSION", "BASELINE_MOVED")
+) | {Performance.MOVES_BY_ITSELF}
