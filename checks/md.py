@@ -4,7 +4,7 @@ from typing import Any
 
 import reframe as rfm
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import layouts, results, tables
 from bisection.kernels.results import Metric, Result
@@ -103,7 +103,7 @@ class md_layout(KernelCheck):
         needed = ["time", "bytes", "bytes_per_rank", "messages", *LOOPS]
         missing = [name for name in needed if name not in mine or name not in theirs]
         if missing:
-            fail(self, Reason.of(Code.METRICS_MISSING, method=self.method, metrics=missing))
+            fail(self, Code.METRICS_MISSING(method=self.method, metrics=missing))
         ratio = mine["time"]["value"] / theirs["time"]["value"]
         ratios = {"ratio_mpi": ratio, "ratio_loops": ratio * loops(mine) / loops(theirs)}
         self.measured = {
@@ -111,10 +111,10 @@ class md_layout(KernelCheck):
             for name, value in ratios.items()
         }
         if counts := contradictions(hybrid, pure, mine, theirs):
-            fail(self, Reason.of(Code.COUNTS_CONTRADICT, counts=counts))
+            fail(self, Code.COUNTS_CONTRADICT(counts=counts))
         if ratio < 1 - LIMITS.layout_gain:
             gain = {"layout": self.layout, "gain": 1 / ratio - 1, "cores": self.launch.shape.cores}
-            self.remark = Reason.of(Code.LAYOUT_FASTER, **gain).dumps()
+            self.remark = Code.LAYOUT_FASTER(**gain).dumps()
         return True
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import reframe as rfm
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.kernels import layouts, tables
 from bisection.rfm import KernelCheck, Launch, fail, references
 
@@ -117,7 +117,7 @@ class npar_best(NparCheck):
         result = self.launch.result
         best = result.get("best", {}).get("npar")
         if best is None:
-            fail(self, Reason.of(Code.NO_BEST_NPAR))
+            fail(self, Code.NO_BEST_NPAR())
         value = int(best.removeprefix("npar-"))
         self.measured = {"groups": {"value": value, "unit": "groups", "better": "higher"}}
         self.losses = {
@@ -135,4 +135,4 @@ class npar_best(NparCheck):
         if expected and round(expected[0]) != best:
             was = round(expected[0])
             loss = self.losses.get(f"npar-{was}")
-            self.remark = Reason.of(Code.BEST_MOVED, best=best, was=was, loss=loss).dumps()
+            self.remark = Code.BEST_MOVED(best=best, was=was, loss=loss).dumps()

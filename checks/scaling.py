@@ -99,7 +99,7 @@ class ScalingCheck(KernelCheck):
             except Unmeasured as error:
                 missing.append(f"{name} ({error})")
         if missing:
-            fail(self, Reason.of(Code.METRICS_MISSING, method=self.method, metrics=missing))
+            fail(self, Code.METRICS_MISSING(method=self.method, metrics=missing))
         return True
 
     def _judged(self) -> list[str]:

@@ -116,9 +116,9 @@ def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
     paths = {frozenset(s.who) for _, s in untried if s.part == Part.PATH}
     cleared = sum(s.tried and not s.confirmed for _, s in guilty)
     for code, count in ((Code.PAIRS_CLEARED, cleared), (Code.PAIRS_PATHS_LEFT, len(paths))):
-        blame.notes += [Reason.of(code, suspects=count)] if count else []
+        blame.notes += [code(suspects=count)] if count else []
     if blame.suspects and not len(matrix.stage(RETEST)):
-        blame.notes.append(Reason.of(Code.PAIRS_NOT_RETESTED, suspects=len(blame.suspects)))
+        blame.notes.append(Code.PAIRS_NOT_RETESTED(suspects=len(blame.suspects)))
     return blame
 
 
@@ -138,9 +138,9 @@ def _placed(matrix: Matrix) -> tuple[Matrix, list[Reason]]:
         numbers = by_latency(values.s, values.r, -fit(values).rest, values.nodes)
         if numbers is not None:
             count = int(numbers.max()) + 1
-            note = Reason.of(Code.PAIRS_CLUSTERED, switches=count, **missing)
+            note = Code.PAIRS_CLUSTERED(switches=count, **missing)
             return replace(matrix, switches=numbers[None]), [note]
-    return matrix, [Reason.of(Code.PAIRS_NO_SWITCHES, **missing)]
+    return matrix, [Code.PAIRS_NO_SWITCHES(**missing)]
 
 
 def _judged(kind: Kind, matrix: Matrix, values: Observations, court: Court) -> Judged:
@@ -154,13 +154,13 @@ def _judged(kind: Kind, matrix: Matrix, values: Observations, court: Court) -> J
     judged = Judged(kind, court.fit.sigma, levels)
     seen = len(np.unique(np.concatenate((values.s, values.r))))
     if matrix.mode == "concurrent":
-        judged.withheld = Reason.of(Code.PAIRS_CONCURRENT)
+        judged.withheld = Code.PAIRS_CONCURRENT()
     elif seen < LIMITS.pair_nodes:
-        judged.withheld = Reason.of(Code.PAIRS_FEW_NODES, nodes=seen, needed=LIMITS.pair_nodes)
+        judged.withheld = Code.PAIRS_FEW_NODES(nodes=seen, needed=LIMITS.pair_nodes)
     elif judged.noise > LIMITS.pair_noise:
         noise = {"noise": judged.noise, "limit": LIMITS.pair_noise}
         noise["factor"] = math.exp(LIMITS.pair_noisy * judged.noise)
-        judged.withheld = Reason.of(Code.PAIRS_NOISE, **noise)
+        judged.withheld = Code.PAIRS_NOISE(**noise)
     return judged
 
 

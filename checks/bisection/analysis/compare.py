@@ -111,8 +111,7 @@ def _facts(session: Session) -> dict[str, Any]:
 def _unsafe(rows: Sequence[Row], context: Context) -> list[Reason]:
     """Why the verdicts cannot be trusted."""
     drifts = [
-        Reason.of(
-            Code.CORES_DRIFTED,
+        Code.CORES_DRIFTED(
             place=place,
             control=control.change,
             hosts=control.after.hosts if control.metric == "clock" else None,
@@ -121,7 +120,7 @@ def _unsafe(rows: Sequence[Row], context: Context) -> list[Reason]:
     ]
     moving = len(context.noise)
     if moving > LIMITS.false_discoveries * len(rows):
-        drifts.append(Reason.of(Code.AA_DIFFERS, metrics=moving))
+        drifts.append(Code.AA_DIFFERS(metrics=moving))
     return drifts
 
 
@@ -142,24 +141,24 @@ def _advice(result: Comparison, context: Context) -> list[Reason]:
     sides = {"before": len(result.before), "after": len(result.after)}
     notes = []
     if any(row.scope == Scope.SESSIONS for row in result.rows):
-        notes.append(Reason.of(Code.SESSIONS_ONLY, needed=LIMITS.fewest))
+        notes.append(Code.SESSIONS_ONLY(needed=LIMITS.fewest))
     elif min(sides.values()) < LIMITS.fewest:
-        notes.append(Reason.of(Code.NO_MACHINE_VERDICT, **sides, needed=LIMITS.fewest))
+        notes.append(Code.NO_MACHINE_VERDICT(**sides, needed=LIMITS.fewest))
     if min(s["start"] for s in result.before) > max(s["start"] for s in result.after):
-        notes.append(Reason.of(Code.SIDES_SWAPPED))
+        notes.append(Code.SIDES_SWAPPED())
     if not context.tested and sides["before"] < 2 * LIMITS.fewest:
-        notes.append(Reason.of(Code.NO_AA))
+        notes.append(Code.NO_AA())
     if not any(row.control and row.ratio for row in result.rows):
-        notes.append(Reason.of(Code.NO_CONTROL))
+        notes.append(Code.NO_CONTROL())
     tiers = [
         sorted({str(s["tags"].get("tier")) for s in side}) for side in (result.before, result.after)
     ]
     if tiers[0] != tiers[1]:
-        notes.append(Reason.of(Code.TIERS_DIFFER, before=tiers[0], after=tiers[1]))
+        notes.append(Code.TIERS_DIFFER(before=tiers[0], after=tiers[1]))
     if outliers := sum(row.outlier for row in result.rows):
-        notes.append(Reason.of(Code.REPEAT_SUSPECTS, metrics=outliers))
+        notes.append(Code.REPEAT_SUSPECTS(metrics=outliers))
     if context.noise:
-        notes.append(Reason.of(Code.AA_LEFT_OUT, metrics=len(context.noise)))
+        notes.append(Code.AA_LEFT_OUT(metrics=len(context.noise)))
     return notes
 
 
@@ -171,7 +170,7 @@ def _with_controls(finding: Reason, rows: Sequence[Row], context: Context) -> Re
         if row.control and row.low is not None and row.place.startswith(finding["place"])
     ]
     controls = "moved" if finding["place"] in context.drifted else "still" if seen else None
-    return Reason.of(Code.SHARED, **finding.values, controls=controls)
+    return Code.SHARED(**finding.values, controls=controls)
 
 
 def _of_nights(rows: Sequence[Row], judged: Judged) -> list[Reason]:
@@ -180,18 +179,18 @@ def _of_nights(rows: Sequence[Row], judged: Judged) -> list[Reason]:
     if split := [row for row in rows if row.states]:
         first = max(split, key=lambda row: float(row.states["gap"]))
         named = {"test": first.label, "states": first.states}
-        notes.append(Reason.of(Code.STATES_SEEN, metrics=len(split), **named))
+        notes.append(Code.STATES_SEEN(metrics=len(split), **named))
     if not judged.rows:
         return notes
     nights = min(judged.nights)
     if judged.rho > LIMITS.persistence:
         alike = {"rho": judged.rho, "nights": nights, "worth": worth(nights, judged.rho)}
-        notes.append(Reason.of(Code.NIGHTS_ALIKE, **alike))
+        notes.append(Code.NIGHTS_ALIKE(**alike))
     power = Power(judged.noise, judged.rho, judged.rows)
     effect = power.visible(*judged.nights)
     finer = next((step for step in STEPS if step < 0.7 * effect), STEPS[-1])
     needed = {"finer": finer, "needed": power.needed(finer)}
-    return [*notes, Reason.of(Code.POWER, nights=list(judged.nights), effect=effect, **needed)]
+    return [*notes, Code.POWER(nights=list(judged.nights), effect=effect, **needed)]
 
 
 def _exit_code(result: Comparison, fail_on: Collection[str]) -> Exit:

@@ -114,8 +114,8 @@ def noisy_tail(row: Row, _: Context | None = None) -> Reason | None:
         return None
     preempted = max(row.before.preempted, row.after.preempted)
     if preempted > LIMITS.preempted_tail:
-        return Reason.of(Code.TAIL_PREEMPTED, fraction=preempted)
-    return Reason.of(Code.TAIL_OF_ONE_SESSION) if row.scope == Scope.SESSIONS else None
+        return Code.TAIL_PREEMPTED(fraction=preempted)
+    return Code.TAIL_OF_ONE_SESSION() if row.scope == Scope.SESSIONS else None
 
 
 def moves_by_itself(row: Row, context: Context) -> Reason | None:
@@ -125,7 +125,7 @@ def moves_by_itself(row: Row, context: Context) -> Reason | None:
         return None
     low, high = row.slowdown_interval or (1, 1)
     within = low <= most if row.verdict == Verdict.REGRESSED else high >= 1 / most
-    return Reason.of(Code.MOVES_BY_ITSELF) if within else None
+    return Code.MOVES_BY_ITSELF() if within else None
 
 
 def core_drift(row: Row, context: Context) -> Reason | None:
@@ -143,9 +143,9 @@ def core_drift(row: Row, context: Context) -> Reason | None:
     (low, high), (least, most) = row.slowdown_interval, control.slowdown_interval
     if row.verdict == Verdict.UNCHANGED:
         much = size(control) >= math.log1p(LIMITS.margin)
-        return Reason.of(Code.CORES_MOVED_ONLY, control=control.change) if much else None
+        return Code.CORES_MOVED_ONLY(control=control.change) if much else None
     beyond = low > most if row.verdict == Verdict.REGRESSED else high < least
-    return None if beyond else Reason.of(Code.CORES_MOVED_TOO, control=control.change)
+    return None if beyond else Code.CORES_MOVED_TOO(control=control.change)
 
 
 def baseline_moved(row: Row, context: Context) -> Reason | None:
@@ -162,7 +162,7 @@ def baseline_moved(row: Row, context: Context) -> Reason | None:
     apart = high < least if row.verdict == Verdict.REGRESSED else low > most
     part = math.log(own.slowdown) / math.log(row.slowdown) if apart else 1
     moved = apart and part < LIMITS.baseline_part
-    return Reason.of(Code.BASELINE_MOVED, own=own.change) if moved else None
+    return Code.BASELINE_MOVED(own=own.change) if moved else None
 
 
 Doubt = Callable[[Row, Context], Reason | None]
@@ -194,4 +194,4 @@ def lost_jobs(row: Row, after: Observations) -> None:
         bad, code = (failed, Code.JOBS_FAILED) if failed else (lost, Code.JOBS_UNUSABLE)
         cause = bad[-1].reason or bad[-1].unusable
         counts = {"count": len(bad), "of": len(outcomes)}
-        row.rule(Verdict.NOT_MEASURED, Reason.of(code, **counts, cause=cause))
+        row.rule(Verdict.NOT_MEASURED, code(**counts, cause=cause))

@@ -114,7 +114,7 @@ def _table(
         first = nights.setdefault(values.tobytes() if many else int(night), int(night))
         if first != night:
             names = [sessions[first].uuid[:8], sessions[night].uuid[:8]]
-            twins.append(Reason.of(Code.SAME_NIGHT, sessions=names))
+            twins.append(Code.SAME_NIGHT(sessions=names))
     kept = sorted(nights.values())
     checks, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
     costs, there = costs[:, kept], [sessions[night] for night in kept]
@@ -373,8 +373,7 @@ def _ended(table: _Table) -> list[Reason]:
             how = f"geometry {test.geometry} -> {now[0].geometry}"
         ends.setdefault((int(end), how), []).append(f"{test.test} {metric.name}")
     return [
-        Reason.of(
-            Code.HISTORY_ENDS, at=table.sessions[end + 1].start, change=how, metrics=len(names),
+        Code.HISTORY_ENDS(at=table.sessions[end + 1].start, change=how, metrics=len(names),
             example=names[0],
         )
         for (end, how), names in itertools.islice(sorted(ends.items(), reverse=True), 5)

@@ -105,15 +105,13 @@ def explain(test: Key, cost: float, before: Observations, changed: Changed) -> R
     most = max(parts, key=lambda part: part["points"][0])
     if points[0] < LIMITS.explained_least * excess:
         names = [[part["method"], part["size"]] for part in parts]
-        return Reason.of(
-            Code.NETWORK_EXPLAINS_NOTHING,
+        return Code.NETWORK_EXPLAINS_NOTHING(
             patterns=names,
             fraction=sum(part["fraction"] for part in parts),
             points=points[0],
             of=excess,
         )
-    return Reason.of(
-        Code.NETWORK_EXPLAINS,
+    return Code.NETWORK_EXPLAINS(
         **{name: most[name] for name in ("cause", "change", "method", "size")},
         points=min(points[0], excess),
         low=min(points[1], excess),

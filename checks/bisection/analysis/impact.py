@@ -64,12 +64,12 @@ class Impact:
         """What speaks against the network; None of one that is good."""
         at = {"place": self.place, "victim": self.victim, "aggressor": self.aggressor}
         if self.withheld:
-            return Reason.of(Code.IMPACT_WITHHELD, **at, why=self.withheld)
+            return Code.IMPACT_WITHHELD(**at, why=self.withheld)
         if self.grade == Grade.GO:
             return None
         ratios = {"mean": self.mean, "p99": self.p99}
         values = {name: [r.value, r.low, r.high] for name, r in ratios.items()}
-        return Reason.of(Code.CONGESTED, **at, **values)
+        return Code.CONGESTED(**at, **values)
 
 
 def judge(result: Mapping[str, Any]) -> list[Impact]:
@@ -90,7 +90,7 @@ def judge(result: Mapping[str, Any]) -> list[Impact]:
     alone = victims.pop(ALONE, {})
     # Nodes that share cores disturb each other without a network.
     taken, most = preempted(result), LIMITS.preempted_launch
-    withheld = Reason.of(Code.PREEMPTED, fraction=taken) if taken > most else None
+    withheld = Code.PREEMPTED(fraction=taken) if taken > most else None
     return [
         _impact(details["place"], victim, aggressor, windows, alone, withheld)
         for victim, windows in victims.items()
@@ -120,11 +120,11 @@ def _impact(
 def _why_not(cycles: int, again: float, load: float | None) -> Reason | None:
     """Why an impact is not judged, None if it is."""
     if cycles < LIMITS.impact_cycles:
-        return Reason.of(Code.FEW_CYCLES, cycles=cycles, needed=LIMITS.impact_cycles)
+        return Code.FEW_CYCLES(cycles=cycles, needed=LIMITS.impact_cycles)
     if not 1 - LIMITS.impact_quiet <= again <= 1 + LIMITS.impact_quiet:
-        return Reason.of(Code.NOT_QUIET, ratio=again)
+        return Code.NOT_QUIET(ratio=again)
     if load is None or load < LIMITS.impact_load:
-        return Reason.of(Code.NOT_LOADED_ENOUGH, load=load)
+        return Code.NOT_LOADED_ENOUGH(load=load)
     return None
 
 

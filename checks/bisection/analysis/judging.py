@@ -110,8 +110,7 @@ class _Table:
         bounds = (0, -shared.half_width, shared.half_width)
         values = [_exp(shared.estimate + part) for part in bounds]
         change = dict(zip(("ratio", "low", "high"), values, strict=True))
-        return Reason.of(
-            Code.SHARED,
+        return Code.SHARED(
             place=":".join((self.rows[0].system, self.rows[0].partition)),
             kernel=None if every else self.kernels[shared.kernel],
             change={"metric": "time", "unit": "s", "better": "lower", **change},
@@ -138,14 +137,14 @@ class _Table:
             if seen.states.two[i]:
                 shares = seen.states.share[:, i].tolist()
                 gap = math.exp(seen.states.gap[i])
-                row.states = Reason.of(Code.TWO_STATES, gap=gap, before=shares[0], after=shares[1])
+                row.states = Code.TWO_STATES(gap=gap, before=shares[0], after=shares[1])
             if verdicts[i] in CHANGED and max(cost[1], -cost[2]) < least:
                 verdicts[i] = Verdict.INCONCLUSIVE
-                reason = Reason.of(Code.NIGHTS_UNKNOWN, margin=math.expm1(least))
+                reason = Code.NIGHTS_UNKNOWN(margin=math.expm1(least))
             elif verdicts[i] == Verdict.INCONCLUSIVE:
                 reason = row.states or _undecided(cost, row.p, float(margin[i]))
             elif verdicts[i] == Verdict.UNCHANGED and constant[i]:
-                verdicts[i], reason = Verdict.INCONCLUSIVE, Reason.of(Code.CONSTANT)
+                verdicts[i], reason = Verdict.INCONCLUSIVE, Code.CONSTANT()
             elif verdicts[i] in CHANGED:
                 reason = row.states
             row.rule(verdicts[i], reason)
@@ -270,7 +269,7 @@ def _count(row: Row, was: Jobs, now: Jobs) -> None:
     """Counts are the same in every run: compared without statistics."""
     left, right = ({v for values in jobs.values() for v in values} for jobs in (was, now))
     if len(left) > 1 or len(right) > 1:
-        row.rule(Verdict.INCONCLUSIVE, Reason.of(Code.COUNT_VARIES))
+        row.rule(Verdict.INCONCLUSIVE, Code.COUNT_VARIES())
         return
     (old,), (new,) = left, right
     row.scope, row.ratio = Scope.MACHINE, new / old if old and new else None
@@ -279,7 +278,7 @@ def _count(row: Row, was: Jobs, now: Jobs) -> None:
         row.rule(Verdict.UNCHANGED)
         return
     worse = new > old if row.better == "lower" else new < old
-    changed = Reason.of(Code.COUNT_CHANGED, before=old, after=new)
+    changed = Code.COUNT_CHANGED(before=old, after=new)
     row.rule(Verdict.REGRESSED if worse else Verdict.IMPROVED, changed)
 
 
@@ -288,17 +287,17 @@ def _too_few(row: Row) -> Reason:
     jobs = (row.before.jobs, row.after.jobs)
     for code, (before, after) in ((Code.FEW_SESSIONS, sessions), (Code.FEW_JOBS, jobs)):
         if max(before, after) > 1:
-            return Reason.of(code, before=before, after=after, needed=LIMITS.fewest)
-    return Reason.of(Code.ONE_JOB)
+            return code(before=before, after=after, needed=LIMITS.fewest)
+    return Code.ONE_JOB()
 
 
 def _undecided(cost: tuple[float, float, float], p: float, margin: float) -> Reason:
     _, low, high = cost
     if low <= 0 <= high:
-        return Reason.of(Code.INTERVAL_WIDE)
+        return Code.INTERVAL_WIDE()
     if p > LIMITS.false_discoveries:
-        return Reason.of(Code.NOT_SIGNIFICANT)
-    return Reason.of(Code.UNDER_MARGIN, margin=math.expm1(margin))
+        return Code.NOT_SIGNIFICANT()
+    return Code.UNDER_MARGIN(margin=math.expm1(margin))
 
 
 # ---- an upgrade against what was expected of it (HPCx report, 2004, section 8) ----
@@ -338,17 +337,17 @@ def explain(row: Row, speed: float, expected: float) -> Reason | None:
     if row.against not in (Against.ABOVE, Against.BELOW):
         return None
     if f is None:
-        return Reason.of(Code.FRACTION_UNKNOWN)
+        return Code.FRACTION_UNKNOWN()
     left = 1 / speed - (1 - f) / expected
     if f < LIMITS.no_network:
-        return Reason.of(Code.NOT_THE_NETWORK, fraction=f)
+        return Code.NOT_THE_NETWORK(fraction=f)
     if left <= 0:
         most = expected / (1 - f) if f < 1 else math.inf
-        return Reason.of(Code.NOT_THE_NETWORK_ALONE, fraction=f, most=most)
+        return Code.NOT_THE_NETWORK_ALONE(fraction=f, most=most)
     network = f / left
     if row.against == Against.ABOVE or network >= 1:
-        return Reason.of(Code.NETWORK_FASTER, fraction=f, factor=network)
-    return Reason.of(Code.NETWORK_SLOWER, fraction=f, factor=1 / network)
+        return Code.NETWORK_FASTER(fraction=f, factor=network)
+    return Code.NETWORK_SLOWER(fraction=f, factor=1 / network)
 
 
 def _by_ranks(rows: Sequence[Row]) -> dict[tuple[object, ...], list[tuple[int, Row]]]:

@@ -86,9 +86,9 @@ def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Bl
 
 def reason(component: BadComponent, drift: bool = False) -> Reason:
     """A bad component as a reason; `drift`: it is worse than it was, and named for that alone."""
-    return Reason.of(Code.BAD_COMPONENT, **asdict(component), drift=drift or None)
+    return Code.BAD_COMPONENT(**asdict(component), drift=drift or None)
 
 
 def suspected(component: BadComponent) -> Reason:
     """A component that looks slow and was not measured again."""
-    return Reason.of(Code.COMPONENT_SUSPECTED, component=reason(component))
+    return Code.COMPONENT_SUSPECTED(component=reason(component))

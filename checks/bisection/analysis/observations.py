@@ -194,23 +194,23 @@ def _without_numbers(
     """The ruling where numbers need not be looked at; None where they must."""
     here, there = after.outcomes.get(row.identity), before.outcomes.get(row.identity)
     if not here:
-        return Verdict.MISSING, Reason.of(Code.ABSENT, sessions=len(after.sessions))
+        return Verdict.MISSING, Code.ABSENT(sessions=len(after.sessions))
     if since := after.vanished(row.identity):
-        return Verdict.MISSING, Reason.of(Code.VANISHED, sessions=since)
+        return Verdict.MISSING, Code.VANISHED(sessions=since)
     if row.after.median is not None and (since := after.dropped(row.key)):
-        return Verdict.MISSING, Reason.of(Code.VANISHED, sessions=since)
+        return Verdict.MISSING, Code.VANISHED(sessions=since)
     if row.after.median is None:
         causes = [cause for o in here if (cause := o.unusable or o.reason)]
-        return Verdict.NOT_MEASURED, causes[-1] if causes else Reason.of(Code.NO_NUMBER)
+        return Verdict.NOT_MEASURED, causes[-1] if causes else Code.NO_NUMBER()
     if there and row.before.median is None and before.side(row.key)[1]:
         works = [work or "default" for work in (before.work(row.key), after.work(row.key))]
-        return Verdict.NOT_MEASURED, Reason.of(Code.UNLIKE, what="work", values=works)
+        return Verdict.NOT_MEASURED, Code.UNLIKE(what="work", values=works)
     if not there or row.before.median is None:
-        return Verdict.NEW, Reason.of(Code.NOT_BEFORE) if there else None
+        return Verdict.NEW, Code.NOT_BEFORE() if there else None
     for index, name in ((1, "unit"), (0, "geometry"), (2, "direction")):
         values = {str(kind[index]) for kind in kinds}
         if len(values) > 1:
-            return Verdict.NOT_MEASURED, Reason.of(Code.UNLIKE, what=name, values=sorted(values))
+            return Verdict.NOT_MEASURED, Code.UNLIKE(what=name, values=sorted(values))
     return None
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.topology import Switches, levels
 from bisection.kernels import adapters, results
 from bisection.kernels.results import ResultError
@@ -109,26 +109,26 @@ def read(path: Path | str, sidecar: Path | str | None = None) -> Matrix:
     result = results.load(path, KERNEL)
     head = (result.get("details") or {}).get("pairs")
     if not isinstance(head, dict) or not _names(head.get("nodes")):
-        raise ResultError(Reason.of(Code.PAIRS_FOREIGN, path=str(path), key="details.pairs"))
+        raise ResultError(Code.PAIRS_FOREIGN(path=str(path), key="details.pairs"))
     nodes = head["nodes"]
     file = Path(sidecar or Path(path).parent / Path(str(head.get("file"))).name)
     records = _records(file, len(nodes))
     wanted = head.get("records", len(records))
     if wanted != len(records):
         size = {"path": str(file), "size": records.nbytes, "record": RECORD.itemsize}
-        raise ResultError(Reason.of(Code.PAIRS_TRUNCATED, **size, wanted=wanted))
+        raise ResultError(Code.PAIRS_TRUNCATED(**size, wanted=wanted))
     switches = head.get("switches")
     if switches is not None:
         switches = np.atleast_2d(np.asarray(switches))
         if switches.dtype.kind != "i" or switches.shape[1:] != (len(nodes),):
-            wrong = Reason.of(Code.PAIRS_FOREIGN, path=str(path), key="details.pairs.switches")
+            wrong = Code.PAIRS_FOREIGN(path=str(path), key="details.pairs.switches")
             raise ResultError(wrong)
     names = head.get("switch_names")
     if switches is not None and names is not None:
         names = [names] if all(isinstance(name, str) for name in names) else names
         wanted = [int(level.max()) for level in switches]
         if switches.min() < 0 or any(len(n) <= most for n, most in zip(names, wanted, strict=True)):
-            wrong = Reason.of(Code.PAIRS_FOREIGN, path=str(path), key="details.pairs.switch_names")
+            wrong = Code.PAIRS_FOREIGN(path=str(path), key="details.pairs.switch_names")
             raise ResultError(wrong)
     return Matrix(
         *(nodes, records, str(head.get("mode")), int(head.get("rounds") or 0), switches, names),
@@ -158,12 +158,12 @@ def _records(file: Path, nodes: int) -> np.ndarray:
     try:
         data = file.read_bytes()
     except OSError as error:
-        reason = Reason.of(Code.RESULT_UNREADABLE, path=str(file), error=str(error.strerror))
+        reason = Code.RESULT_UNREADABLE(path=str(file), error=str(error.strerror))
         raise ResultError(reason) from None
     whole, rest = divmod(len(data), RECORD.itemsize)
     if rest or not whole:
         size = {"path": str(file), "size": len(data), "record": RECORD.itemsize}
-        raise ResultError(Reason.of(Code.PAIRS_TRUNCATED, **size))
+        raise ResultError(Code.PAIRS_TRUNCATED(**size))
     records = np.frombuffer(data, RECORD)
     ends = np.stack((records["a"], records["b"]))
     values = np.stack([records[name] for name in VALUES])
@@ -173,5 +173,5 @@ def _records(file: Path, nodes: int) -> np.ndarray:
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
         evidence = {"record": first, "of": whole, "content": str(records[first]), "nodes": nodes}
-        raise ResultError(Reason.of(Code.PAIRS_CORRUPT, path=str(file), **evidence))
+        raise ResultError(Code.PAIRS_CORRUPT(path=str(file), **evidence))
     return records

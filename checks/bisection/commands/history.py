@@ -87,7 +87,7 @@ def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:
     sessions = regular([session for session in chosen if session not in ahead])
     others = [s for s in chosen if s not in sessions and s not in ahead]
     notes = [
-        Reason.of(code, sessions=[session.uuid[:8] for session in group])
+        code(sessions=[session.uuid[:8] for session in group])
         for code, group in ((Code.AHEAD, ahead), (Code.OF_OTHER_KINDS, others))
         if group
     ]

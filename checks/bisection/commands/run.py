@@ -32,7 +32,7 @@ from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
 from bisection.core.format import duration, lasting, plural, seconds_of, some
 from bisection.core.lock import Busy, measure_alone
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, Reason, clause
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.judge import evidence as judged_by
 from bisection.judge import hosts, rule
@@ -40,7 +40,6 @@ from bisection.judge.disturbed import replaced
 from bisection.judge.evidence import Evidence, Retest, Turn
 from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
-from bisection.report.clauses import clause
 from bisection.report.model import Report
 from bisection.report.text import beside
 from bisection.report.words import defect_line
@@ -254,7 +253,7 @@ class Night:
                 said = f"cannot write {where}: {error.strerror}"
             else:
                 raise
-            self.trouble(Reason.of(Code.NOT_KEPT, error=said))
+            self.trouble(Code.NOT_KEPT(error=said))
 
 
 def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Partitions]:
@@ -402,13 +401,13 @@ def measure(
     report = folder.read_report(results)
     run = reframe_report.read(report, log, lambda: command.listing(request.command), left)
     run = hosts.seen(run)
-    if not run.cases and run.troubles == (Reason.of(Code.NONE_SELECTED),):
+    if not run.cases and run.troubles == (Code.NONE_SELECTED(),):
         folder.discard(results)
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
     run = replace(run, request=request, seconds=time.monotonic() - began)
     if code != 0 and rule(run).exit_code == Exit.OK:
         log_file = str(results / "reframe.log")
-        run = run.noting(troubles=[Reason.of(Code.REFRAME_EXIT, exit_code=code, log=log_file)])
+        run = run.noting(troubles=[Code.REFRAME_EXIT(exit_code=code, log=log_file)])
     return run, report
 
 
@@ -448,7 +447,7 @@ def open_store(night: Night, stack: contextlib.ExitStack) -> Store | None:
     try:
         return stack.enter_context(Store(paths.store_db(paths.home())))
     except StoreError as error:
-        night.trouble(Reason.of(Code.NOT_STORED, error=str(error)))
+        night.trouble(Code.NOT_STORED(error=str(error)))
         return None
 
 
@@ -482,7 +481,7 @@ def compare(night: Night, store: Store, against: str | None) -> None:
     except SelectionError:  # the run is not stored, which is a trouble already
         pass
     except StoreError as error:
-        night.trouble(Reason.of(Code.NOT_STORED, error=str(error)))
+        night.trouble(Code.NOT_STORED(error=str(error)))
 
 
 def measure_disturbed(night: Night, until: float) -> None:
@@ -525,7 +524,7 @@ def wait_again(night: Night, seconds: float) -> Reason | None:
         return quiet.wait(max(seconds, 0.0), say_waiting)
     except KeyboardInterrupt:
         text = "run session stopped: interrupted while it waited for a quiet machine"
-        night.trouble(Reason.of(Code.REFRAME_TEXT, text=text, ended=True))
+        night.trouble(Code.REFRAME_TEXT(text=text, ended=True))
         return None
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -593,7 +592,7 @@ def report_on(night: Night, store: Store) -> Report | None:
             night.add(judged_by.of_history, store, now, run)
             return gather.gather(store, now, night.verdict, night.evidence, of_run=True)
         except StoreError as error:
-            night.trouble(Reason.of(Code.STORE_UNUSABLE, error=str(error)))
+            night.trouble(Code.STORE_UNUSABLE(error=str(error)))
     return None
 
 

@@ -18,12 +18,11 @@ from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.format import duration, positive
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels.spack.externals import SpackError
 from bisection.kernels.spack.site_environment import environment_for
 from bisection.report import site_new as words
-from bisection.report.clauses import clause
 from bisection.sites.cluster import facts, new
 from bisection.sites.cluster.new import Draft, Part
 from bisection.sites.cluster.survey import SchedulerError
@@ -94,7 +93,7 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
     )
     if options.dry_run:
         if site.parts:
-            site.decisions.append(Reason.of(Code.NOT_TRIED))
+            site.decisions.append(Code.NOT_TRIED())
         print(words.site_file(site), end="")
         return ended(site)
     try_out(site)

@@ -51,6 +51,6 @@ def rule(run: RunVerdict, evidence: Evidence | None = None) -> RunVerdict:
         except Exception as error:  # a defect must not lose the night's verdict
             traceback.print_exc()
             lost = f"{ruling.__module__.rpartition('.')[2]} not judged: {error!r}"
-            return verdict.noting(troubles=[Reason.of(Code.NOT_KEPT, error=lost)])
+            return verdict.noting(troubles=[Code.NOT_KEPT(error=lost)])
 
     return reduce(ruled, RULINGS, run)

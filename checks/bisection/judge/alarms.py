@@ -30,7 +30,7 @@ def alarms_of(events: Sequence[Event]) -> list[Reason]:
         who = {"worse": len(event.worse), "metrics": counts(event), "most": most(event)}
         changes, candidates = causes(event)
         why = {"factors": factors(event), "changes": changes, "candidates": candidates}
-        alarms.append(Reason.of(Code.WORSE_SINCE, session=event.session, **times, **who, **why))
+        alarms.append(Code.WORSE_SINCE(session=event.session, **times, **who, **why))
     return alarms
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
 from bisection.judge.again import Again, Key, drift, measured
 from bisection.judge.evidence import Evidence
@@ -28,7 +28,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         for case in verdict.cases
     ]
     wrong = [
-        Reason.of(Code.RETEST_FAILED, test=case.group, cause=case.reason)
+        Code.RETEST_FAILED(test=case.group, cause=case.reason)
         for case in retest.again.cases
         if case.verdict == Verdict.FAIL and not case.by_bounds
     ]

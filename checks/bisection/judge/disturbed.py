@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Evidence, Turn
@@ -19,7 +19,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         measured.update(launch.launch for launch in turn.launches)
         quiet += better
     counts = {"launches": len(measured), "quiet": quiet}
-    return verdict.noting(remarks=[Reason.of(Code.MEASURED_AGAIN, **counts)])
+    return verdict.noting(remarks=[Code.MEASURED_AGAIN(**counts)])
 
 
 def replaced(verdict: RunVerdict, turn: Turn) -> tuple[RunVerdict, int]:

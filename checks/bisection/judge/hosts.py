@@ -23,7 +23,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     nothing is compared.
     """
     retest = evidence.retest and evidence.retest.again
-    named = [Reason.of(Code.SLOW_NODE, **asdict(suspect)) for suspect in evidence.nodes]
+    named = [Code.SLOW_NODE(**asdict(suspect)) for suspect in evidence.nodes]
     faults = faulty_hosts([*verdict.cases, *(retest.cases if retest else ())])
     several = len({host for case in verdict.cases for host in case.record.hosts}) > 1
     slow = [reason for reason in faults if several and reason.code in SLOW_HOSTS]
@@ -118,14 +118,14 @@ def slow_hosts(result: results.Result) -> list[Reason]:
     speeds = {n["host"]: 1 / n["quantum"] for n in nodes if n["quantum"]}
     for host, speed, median in _slow_nodes(speeds):
         values = {"seconds": 1 / speed, "median": 1 / median}
-        reasons.append(Reason.of(Code.SLOW_CORES, host=host, **values))
+        reasons.append(Code.SLOW_CORES(host=host, **values))
     if results.preempted(result) > LIMITS.preempted_launch:
         return reasons
     for name, at_once in (("copy_core", 1), ("copy_node", cores[0] if cores else 0)):
         rates = {node["host"]: node[name] for node in nodes if node[name]}
         for host, rate, median in _slow_nodes(rates):
             values = {"rate": rate, "median": median, "cores": at_once}
-            reasons.append(Reason.of(Code.SLOW_MEMORY, host=host, **values))
+            reasons.append(Code.SLOW_MEMORY(host=host, **values))
     return reasons
 
 
@@ -135,7 +135,7 @@ def _busy(nodes: Sequence[Mapping[str, Any]]) -> list[Reason]:
     if not lost or (median := statistics.median_low(lost.values())) > LIMITS.lost_usual:
         return []
     return [
-        Reason.of(Code.BUSY_CORES, host=host, lost=share, median=median)
+        Code.BUSY_CORES(host=host, lost=share, median=median)
         for host, share in lost.items()
         if share > LIMITS.lost_most
     ]
@@ -187,5 +187,5 @@ def slow_clocks(result: results.Result) -> list[Reason]:
     slow: dict[str, Reason] = {}
     for number, ghz, median in _slow(clocks):
         at = {name: ranks[number][name] for name in ("host", "rank", "cpus")}
-        slow.setdefault(at["host"], Reason.of(Code.SLOW_CLOCK, **at, ghz=ghz, median=median))
+        slow.setdefault(at["host"], Code.SLOW_CLOCK(**at, ghz=ghz, median=median))
     return [*slow.values()]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Evidence
@@ -16,7 +16,7 @@ def rule(verdict: RunVerdict, _: Evidence) -> RunVerdict:
     cases = [_without_preempted(case, launches.get(case.launch)) for case in verdict.cases]
     answered = {(*case.launch, case.method) for case in cases if case.verdict == Verdict.FAIL}
     wrong = [
-        Reason.of(Code.UNJUDGED_WRONG_ANSWER, method=method, place=case.group)
+        Code.UNJUDGED_WRONG_ANSWER(method=method, place=case.group)
         for case in cases
         if case.verdict == Verdict.PASS
         for method in case.record.wrong
@@ -31,7 +31,7 @@ def _without_preempted(case: TestResult, launch: TestResult | None) -> TestResul
     slow = case.verdict == Verdict.FAIL and any(metric.failed for metric in case.metrics)
     if not slow and case.verdict != Verdict.PASS:
         return case
-    reason = Reason.of(Code.PREEMPTED, fraction=round(case.record.preempted, 4))
+    reason = Code.PREEMPTED(fraction=round(case.record.preempted, 4))
     if launch.remark and launch.remark.code == Code.STOPPED:
         reason = launch.remark
     return replace(case, verdict=Verdict.NOT_MEASURED, reason=reason, remark=None)

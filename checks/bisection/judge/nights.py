@@ -7,7 +7,7 @@ from typing import Any
 from bisection.analysis.model import Row
 from bisection.analysis.outlying import faster
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, Kind, Reason
 from bisection.judge.evidence import Evidence
 from bisection.runs.model import RunVerdict
 
@@ -17,7 +17,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     verdict = replace(verdict, nights=evidence.nights)
     rows = evidence.comparison.rows if evidence.comparison else []
     changes = evidence.changes
-    remarks = [Reason.of(Code.CHANGED, **asdict(c), since=evidence.since) for c in changes]
+    remarks = [Code.CHANGED(**asdict(c), since=evidence.since) for c in changes]
     if better := faster(rows):
         remarks.append(reason_of(Code.FASTER, better[0], metrics=len(better)))
     if moved := [row for row in rows if row.baseline_moved]:
@@ -25,9 +25,9 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     return verdict.noting(remarks=remarks)
 
 
-def reason_of(code: Code, row: Row, **more: Any) -> Reason:
+def reason_of(code: Kind, row: Row, **more: Any) -> Reason:
     """The Reason of this code on a metric: its test, both sides, how many times slower it is."""
     names = (*IDENTITY, "metric", "unit")
     values: Mapping[str, Any] = {name: getattr(row, name) for name in names}
     sides = {"before": row.before.median, "after": row.seen, "factor": row.excess}
-    return Reason.of(code, **values, **sides, sessions=row.before.sessions, **more)
+    return code(**values, **sides, sessions=row.before.sessions, **more)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bisection.analysis.model import Row
 from bisection.analysis.retest import Launch
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.judge.again import drift, measured
 from bisection.judge.evidence import Evidence
@@ -50,10 +50,10 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         worst = max(row.excess for rows in refuted.values() for row in rows)
         counts = {"metrics": sum(map(len, refuted.values())), "factor": worst}
         launches = [" ".join((rows[0].check, *launch[1:3])) for launch, rows in refuted.items()]
-        remarks.append(Reason.of(Code.DID_NOT_REPEAT, launches=launches, **counts))
+        remarks.append(Code.DID_NOT_REPEAT(launches=launches, **counts))
     if longer > 1 + LIMITS.margin:
         control = " ".join(filter(None, plan.control[:3]))
-        remarks.append(Reason.of(Code.RETEST_SLOWER, control=control, factor=longer))
+        remarks.append(Code.RETEST_SLOWER(control=control, factor=longer))
     if slower or outliers:
         tags = {**verdict.tags, SLOWER: "confirmed" if slower else "suspected"}
         verdict = replace(verdict, tags=tags)

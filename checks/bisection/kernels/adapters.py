@@ -64,7 +64,7 @@ def unused(result: Mapping[str, Any], claimed: Sequence[str]) -> Reason | None:
     fast -= sum(_sent(hosts, STACKED).values())
     claims_tcp = set(claimed) & _sent(hosts, IP).keys()
     if fast < LIMITS.carried * payload <= by_tcp and not claims_tcp:
-        return Reason.of(Code.NETWORK_BYPASSED, carried=carriers(result), expected=expected)
+        return Code.NETWORK_BYPASSED(carried=carriers(result), expected=expected)
     if len(claimed) < 2 or result["layout"]["ranks_per_node"] < len(claimed):
         return None
     idle: dict[str, list[str]] = {}
@@ -72,7 +72,7 @@ def unused(result: Mapping[str, Any], claimed: Sequence[str]) -> Reason | None:
         for name in _idle(host, claimed):
             idle.setdefault(name, []).append(host["host"])
     rails = [[name, names] for name, names in idle.items()]
-    return Reason.of(Code.RAILS_IDLE, idle=rails, expected=expected) if rails else None
+    return Code.RAILS_IDLE(idle=rails, expected=expected) if rails else None
 
 
 def _idle(host: Host, claimed: Sequence[str]) -> list[str]:
@@ -144,7 +144,7 @@ def _errors(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
             if count > _usual([other.get(error, 0.0) for other in others])
         ]
         if grown:
-            yield Reason.of(Code.ADAPTER_ERRORS, host=host, adapter=name, errors=grown)
+            yield Code.ADAPTER_ERRORS(host=host, adapter=name, errors=grown)
 
 
 def _usual(others: Sequence[float]) -> float:
@@ -166,7 +166,7 @@ def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:
     for host, part in parts.items() if len(parts) > 2 else ():
         usual = statistics.median(parts[other] for other in parts if other != host)
         if part > max(LIMITS.retransmitted, factor * usual):
-            yield Reason.of(Code.TCP_LOSSES, host=host, fraction=part)
+            yield Code.TCP_LOSSES(host=host, fraction=part)
 
 
 def _odd(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
@@ -181,7 +181,7 @@ def _odd(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
         for host, value in values.items():
             if usual is not None and value != usual:
                 differs = {"fact": fact, "value": value, "usual": usual}
-                yield Reason.of(Code.ADAPTER_DIFFERS, host=host, adapter=name, **differs)
+                yield Code.ADAPTER_DIFFERS(host=host, adapter=name, **differs)
 
 
 def _of_most(fact: str, values: Sequence[Any]) -> Any:

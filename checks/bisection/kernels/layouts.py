@@ -61,12 +61,12 @@ def geometry(
     ranks_per_node = shares[layout]
     if ranks_per_node > cores:
         asked = {"layout": layout, "ranks_per_node": ranks_per_node}
-        raise DoesNotFit(Reason.of(Code.LAYOUT_TOO_LARGE, **asked, cores=cores))
+        raise DoesNotFit(Code.LAYOUT_TOO_LARGE(**asked, cores=cores))
     shape = Geometry(nodes, ranks_per_node, cores // ranks_per_node)
     other = next(name for name, ranks in shares.items() if ranks == ranks_per_node)
     if other != layout:
         twin = {"layout": layout, "other": other, "geometry": str(shape)}
-        raise DoesNotFit(Reason.of(Code.LAYOUT_IS_TWIN, **twin))
+        raise DoesNotFit(Code.LAYOUT_IS_TWIN(**twin))
     return shape
 
 
@@ -125,17 +125,17 @@ def misplaced(
     """
     per_rank = reported["per_rank"]
     if len(per_rank) != asked.ranks:
-        return [Reason.of(Code.RANKS_RAN, ranks=len(per_rank), asked=asked.ranks)]
+        return [Code.RANKS_RAN(ranks=len(per_rank), asked=asked.ranks)]
     hosts: dict[str, list[dict[str, Any]]] = {}
     for rank in per_rank:
         hosts.setdefault(rank["host"], []).append(rank)
     wrong = []
     if len(hosts) != asked.nodes:
-        wrong.append(Reason.of(Code.HOSTS_RAN, hosts=sorted(hosts), asked=asked.nodes))
+        wrong.append(Code.HOSTS_RAN(hosts=sorted(hosts), asked=asked.nodes))
     for host, ranks in sorted(hosts.items()):
         if len(hosts) == asked.nodes and len(ranks) != asked.ranks_per_node:
             counts = {"ranks": len(ranks), "asked": asked.ranks_per_node}
-            wrong.append(Reason.of(Code.RANKS_ON_HOST, host=host, **counts))
+            wrong.append(Code.RANKS_ON_HOST(host=host, **counts))
         wrong += _misplaced_on(host, ranks, asked.threads, core_of(masks))
     return wrong
 
@@ -151,7 +151,7 @@ def _misplaced_on(
         number = rank["rank"]
         if len(rank["threads"]) != threads:
             counts = {"threads": len(rank["threads"]), "asked": threads}
-            wrong.append(Reason.of(Code.THREADS_RAN, rank=number, host=host, **counts))
+            wrong.append(Code.THREADS_RAN(rank=number, host=host, **counts))
             continue
         seats = [(None, rank["cpus"])] if threads == 1 else list(enumerate(rank["threads"]))
         for thread, cpus in seats:
@@ -159,9 +159,9 @@ def _misplaced_on(
             mine = cores_in(cpus)
             if shared := mine & owners.keys():
                 other = owners[next(iter(shared))]
-                wrong.append(Reason.of(Code.CORE_SHARED, **seat, other=other))
+                wrong.append(Code.CORE_SHARED(**seat, other=other))
             elif cores and len(mine) > 1:
                 # Without the site's topology, CPUs of one core are not known to be one place.
-                wrong.append(Reason.of(Code.CORE_UNBOUND, **seat))
+                wrong.append(Code.CORE_UNBOUND(**seat))
             owners |= dict.fromkeys(mine - owners.keys(), (number, thread, cpus))
     return wrong

@@ -5,7 +5,6 @@ import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from bisection.core.format import some
 from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import KernelExit as KernelExit
 from bisection.kernels import adapters, fits
 
 SUSPECTED = ("nodes", "pairs")  # that the kernel `pairs` measured again
@@ -55,10 +53,10 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
         reason = Code.RESULT_UNREADABLE(path=str(path), error=str(error))
         raise ResultError(reason) from None
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
-        raise ResultError(Reason.of(Code.RESULT_FOREIGN, path=str(path), schema=SCHEMA))
+        raise ResultError(Code.RESULT_FOREIGN(path=str(path), schema=SCHEMA))
     if result.get("version") != VERSION:
         other = {"path": str(path), "version": repr(result.get("version"))}
-        raise ResultError(Reason.of(Code.RESULT_VERSION, last=VERSION, **other))
+        raise ResultError(Code.RESULT_VERSION(last=VERSION, **other))
     for key, wanted in (("kernel", kernel), ("case", case)):
         if wanted is not None and result.get(key) != wanted:
             other = {"path": str(path), "key": key, "value": repr(result.get(key))}

@@ -10,7 +10,6 @@ from bisection.core.format import finite, short
 from bisection.core.reasons import Reason
 from bisection.judge import alarms
 from bisection.report import events, pairs, words
-from bisection.report.clauses import clause
 from bisection.report.model import Report, worst_first
 from bisection.report.run import sentence
 from bisection.runs.model import TestResult

@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 from bisection.core import paths
 from bisection.core.format import plural, short
+from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import interconnect, pairs, words
-from bisection.report.clauses import clause
 from bisection.report.events import MOST
 from bisection.report.model import Report, headline
 from bisection.report.run import (

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import TextIO
 
-from bisection.core.reasons import Code, Reason
-from bisection.report.clauses import clause
+from bisection.core.reasons import Code, Reason, clause
 from bisection.sites.cluster.check import Result
 from bisection.sites.cluster.check_model import State
 

@@ -21,11 +21,11 @@ from bisection.core.format import (
     times,
     utc,
 )
+from bisection.core.reasons import clause
 from bisection.core.verdicts import COMPARED
 from bisection.judge import alarms
 from bisection.report import events as happened
 from bisection.report import words
-from bisection.report.clauses import clause
 from bisection.report.model import worst_first
 from bisection.runs.model import TestResult
 

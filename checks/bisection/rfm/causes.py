@@ -9,8 +9,8 @@ from typing import Any
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import KernelExit
 from bisection.kernels import results
-from bisection.kernels.results import KernelExit
 from bisection.rfm import rank_faults, scheduler_faults
 
 REFUSALS = (KernelExit.USAGE, KernelExit.RESOURCES)
@@ -62,13 +62,13 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         return exit_code, None
     last = rank_faults.last_line(errors, ended.kernel, any_line=not death)
     if not came_to_its_end and not crashed:
-        return None, Reason.of(Code.NOT_ENDED, last=last)
+        return None, Code.NOT_ENDED(last=last)
     ended_with = {"exit_code": death.exit_code if death else exit_code, "last": last}
     if death and exit_code not in REFUSALS:  # these are of all ranks
         ended_with |= {"rank": death.rank, "host": death.host}
     if crashed and _has_complete_result(ended):
         ended_with["complete"] = True
-    return exit_code, Reason.of(Code.KERNEL_EXIT, kernel=ended.kernel, **ended_with)
+    return exit_code, Code.KERNEL_EXIT(kernel=ended.kernel, **ended_with)
 
 
 def _has_complete_result(ended: Ended) -> bool:
@@ -91,7 +91,7 @@ def of_full_disk(folder: Path | str, output: Iterable[str]) -> Reason | None:
     free, needed = paths.free_space(folder), LIMITS.build_space * 1e6
     if free is not None and free < needed:
         place = str(paths.file_system(folder))
-        return Reason.of(Code.NO_SPACE, place=place, free=free, needed=needed)
+        return Code.NO_SPACE(place=place, free=free, needed=needed)
     error = paths.unwritable(folder) if free is not None else ""
     error = error or next(filter(NO_SPACE.search, output), "").strip()
-    return Reason.of(Code.NO_SPACE, error=error) if error else None
+    return Code.NO_SPACE(error=error) if error else None

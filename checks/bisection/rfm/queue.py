@@ -48,7 +48,7 @@ def require_place(job: Any) -> None:
         place, refused = _asked(job)
     if refused:
         down = missing(place) or None
-        raise ReframeError(Reason.of(Code.BLOCKED, refused=refused, down=down).dumps())
+        raise ReframeError(Code.BLOCKED(refused=refused, down=down).dumps())
 
 
 def _asked(job: Any) -> tuple[tuple[str, ...], str]:
@@ -148,7 +148,7 @@ def late() -> Reason | None:
     """Why nothing is started any more, once the deadline of the run has passed."""
     if time.time() < deadline():
         return None
-    return Reason.of(Code.BLOCKED, deadline=float(os.environ[DEADLINE].split()[1]))
+    return Code.BLOCKED(deadline=float(os.environ[DEADLINE].split()[1]))
 
 
 def until_deadline(patience: float | None) -> float | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core.reasons import Code, Reason
-from bisection.kernels.results import KernelExit
+from bisection.core.verdicts import KernelExit
 
 # ---- where ranks ran ----
 
@@ -100,7 +100,7 @@ def of_abort(errors: str, folder: str, hosts: Sequence[str] | None = ()) -> Reas
     host = _host(folder, rank) or _host_of_task(errors, rank)
     host = host or (hosts[0] if len(hosts or ()) == 1 else None)
     last = last_line(errors[: abort.start()])
-    return Reason.of(Code.MPI_ABORT, rank=rank, host=host, exit_code=code, last=last)
+    return Code.MPI_ABORT(rank=rank, host=host, exit_code=code, last=last)
 
 
 def _host_of_task(errors: str, rank: int) -> str | None:
@@ -200,7 +200,7 @@ def of_unseen(errors: str) -> Reason | None:
     for pattern in UNSEEN:
         match = re.search(pattern, errors, re.M)
         if match and os.path.exists(match["path"]):
-            return Reason.of(Code.INFRASTRUCTURE, host=match["host"], unseen=match["path"])
+            return Code.INFRASTRUCTURE(host=match["host"], unseen=match["path"])
     return None
 
 
@@ -220,11 +220,11 @@ def of_worlds(errors: str) -> Reason | None:
     if worlds := re.findall(WORLD, errors, re.M):
         asked, ranks = map(int, worlds[0])
         if len(worlds) == 1:
-            seat = Reason.of(Code.RANKS_RAN, ranks=ranks, asked=asked)
+            seat = Code.RANKS_RAN(ranks=ranks, asked=asked)
         else:
-            seat = Reason.of(Code.WORLDS, worlds=len(worlds), size=ranks, asked=asked)
-        return Reason.of(Code.MISPLACED, seats=[seat])
+            seat = Code.WORLDS(worlds=len(worlds), size=ranks, asked=asked)
+        return Code.MISPLACED(seats=[seat])
     if not re.search(NO_WORLD, errors, re.M):
         return None
     page = re.search(r"^-{60,}\n(.*?)(?:\n\n|\.\s|\n-{60,}$)", errors, re.M | re.S)
-    return Reason.of(Code.NO_WORLD, last=" ".join(page[1].split()) if page else None)
+    return Code.NO_WORLD(last=" ".join(page[1].split()) if page else None)

@@ -44,7 +44,7 @@ def attach(test: Any) -> Reason | None:
     try:
         test.reference = {"$ref": str(file)}
     except (ReferenceParseError, OSError, TypeError, ValueError, AttributeError) as error:
-        return Reason.of(Code.REFERENCES_UNREADABLE, file=str(file), error=str(error))
+        return Code.REFERENCES_UNREADABLE(file=str(file), error=str(error))
     return None
 
 
@@ -68,13 +68,13 @@ def check(test: Any, measured: Collection[str]) -> Reason | None:
     wrong = []
     for name, reference in of(test).items():
         if name not in measured:
-            wrong.append((name, Reason.of(Code.REFERENCE_OF_NO_METRIC)))
+            wrong.append((name, Code.REFERENCE_OF_NO_METRIC()))
         else:
             wrong += [(name, fault) for fault in faults(reference)]
     if wrong:
         where = {"partition": test.current_partition.fullname}
         where["file"] = str(path(test.current_system.name))
-        return Reason.of(Code.REFERENCES_UNUSABLE, **where, faults=wrong)
+        return Code.REFERENCES_UNUSABLE(**where, faults=wrong)
     return None
 
 
@@ -92,10 +92,10 @@ def require(
     file, references = path(test.current_system.name), of(test)
     where = {"partition": test.current_partition.fullname, "file": str(file)}
     if claimed and not file.exists():
-        return Reason.of(Code.NO_REFERENCE_FILE, **where, kinds=claimed)
+        return Code.NO_REFERENCE_FILE(**where, kinds=claimed)
     wanted = [name for name in asserted if KIND_OF_UNIT.get(units[name]) in claimed]
     missing = [name for name in wanted if name not in references]
-    return Reason.of(Code.NO_REFERENCE, **where, metrics=missing) if missing else None
+    return Code.NO_REFERENCE(**where, metrics=missing) if missing else None
 
 
 def is_of_new_method(test: Any) -> bool:
@@ -158,25 +158,25 @@ def _attribute(test: Any, name: str) -> Any:
 def faults(reference: Sequence[Any]) -> list[Reason]:
     """What is wrong with one reference (value, lower fraction, upper fraction[, unit])."""
     if len(reference) not in (3, 4):
-        return [Reason.of(Code.REFERENCE_SHAPE, reference=[str(part) for part in reference])]
+        return [Code.REFERENCE_SHAPE(reference=[str(part) for part in reference])]
     wrong = []
     parts = ("reference", "lower bound", "upper bound")
     for part, number in zip(parts, reference[:3], strict=True):
         if number is None:
-            wrong.append(Reason.of(Code.REFERENCE_OPEN, part=part))
+            wrong.append(Code.REFERENCE_OPEN(part=part))
         elif isinstance(number, str):
-            wrong.append(Reason.of(Code.REFERENCE_TEXT, part=part, value=number))
+            wrong.append(Code.REFERENCE_TEXT(part=part, value=number))
         elif isinstance(number, bool) or not math.isfinite(number):
-            wrong.append(Reason.of(Code.REFERENCE_NOT_FINITE, part=part, value=str(number)))
+            wrong.append(Code.REFERENCE_NOT_FINITE(part=part, value=str(number)))
     if wrong:
         return wrong
     value, lower, upper = reference[:3]
     if value <= 0:
-        return [Reason.of(Code.REFERENCE_NOT_ABOVE_ZERO, value=value)]
+        return [Code.REFERENCE_NOT_ABOVE_ZERO(value=value)]
     if not -1 < lower <= 0:
-        return [Reason.of(Code.LOWER_BOUND_RANGE, value=lower)]
+        return [Code.LOWER_BOUND_RANGE(value=lower)]
     if upper < 0:
-        return [Reason.of(Code.UPPER_BOUND_RANGE, value=upper)]
+        return [Code.UPPER_BOUND_RANGE(value=upper)]
     return []
 
 

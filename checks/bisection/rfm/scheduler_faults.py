@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from bisection.core.commands import ask
-from bisection.core.reasons import Code, Reason
-from bisection.kernels.results import KernelExit
+from bisection.core.reasons import Code, Kind, Reason
+from bisection.core.verdicts import KernelExit
 from bisection.rfm.rank_faults import seats
 
 SLURM = ("slurm", "squeue")  # both of ReFrame's back-ends; the second needs no accounting database
@@ -63,32 +63,32 @@ def of_job(job: Any, scheduler: str, errors: str, ended: bool) -> Reason | None:
         return _stopped(SLURM_STATES[state], state, job, record)
     if record.get("ExitCode") == NOT_LAUNCHED:
         seen = {"host": record.get("BatchHost"), "unseen": record.get("WorkDir")}
-        return Reason.of(Code.INFRASTRUCTURE, **seen)
+        return Code.INFRASTRUCTURE(**seen)
     left = {"scheduler": scheduler, "jobs": [str(job.jobid)]}
     if UNREACHABLE.search(error):
-        return Reason.of(Code.INFRASTRUCTURE, said=error, **left)
+        return Code.INFRASTRUCTURE(said=error, **left)
     if state in ALIVE:
-        return Reason.of(Code.INFRASTRUCTURE, job=str(job.jobid), state=state, **left)
+        return Code.INFRASTRUCTURE(job=str(job.jobid), state=state, **left)
     return None
 
 
-def _stopped(code: Code, state: str, job: Any, record: dict[str, str]) -> Reason:
+def _stopped(code: Kind, state: str, job: Any, record: dict[str, str]) -> Reason:
     """The reason of a job that Slurm stopped, in the end state `state`."""
     nodes = record.get("NodeList", "")
     job_on = {"job": str(job.jobid), "nodes": nodes or None}
     if state == "DEADLINE" and not nodes:
         why = record.get("Reason", "DeadLine")
-        return Reason.of(Code.BLOCKED, job=str(job.jobid), waited=_waited(job, record), reason=why)
+        return Code.BLOCKED(job=str(job.jobid), waited=_waited(job, record), reason=why)
     if code == Code.TIMEOUT:
-        return Reason.of(code, **job_on, limit=job.time_limit or None)
+        return code(**job_on, limit=job.time_limit or None)
     if code == Code.NODE_FAIL:
-        return Reason.of(code, **job_on, down=_down(nodes))
+        return code(**job_on, down=_down(nodes))
     if code == Code.CANCELLED and job.is_cancelling:  # by ReFrame, at max_pending_time
         why = record.get("Reason")
-        return Reason.of(Code.BLOCKED, job=str(job.jobid), waited=_waited(job, record), reason=why)
+        return Code.BLOCKED(job=str(job.jobid), waited=_waited(job, record), reason=why)
     if code == Code.CANCELLED:
-        return Reason.of(code, **job_on, state=state)
-    return Reason.of(code, **job_on)
+        return code(**job_on, state=state)
+    return code(**job_on)
 
 
 def _waited(job: Any, record: dict[str, str]) -> float | None:
@@ -187,7 +187,7 @@ def of_hang(errors: str, exit_code: int | None, folder: str) -> Reason | None:
     if ended_well or (limit is None and exit_code != KernelExit.HANG):
         return None
     if limit is None:
-        return Reason.of(Code.HANG)
+        return Code.HANG()
     reported = {h for listed in hosts.values() for h in listed} | {h for _, h in silent}
     unheard: dict[str, list[str]] = {}
     for seat in seats(folder):
@@ -196,4 +196,4 @@ def of_hang(errors: str, exit_code: int | None, folder: str) -> Reason | None:
     silent += [(",".join(numbers), name) for name, numbers in unheard.items()]
     waiting = [(",".join(at[where]), hosts[where], where) for where in at]
     stack = next(((ranks, names[:ROUTINES]) for ranks, names in stacks.items()), None)
-    return Reason.of(Code.HANG, limit=limit, silent=silent, waiting=waiting, stack=stack)
+    return Code.HANG(limit=limit, silent=silent, waiting=waiting, stack=stack)

@@ -438,7 +438,7 @@ class Progress:
                     self.launches[path] = fraction > LIMITS.preempted_launch
                     row = list(self.launches.values())
                     if len(row) == LIMITS.busy_launches and all(row):
-                        self.say(Reason.of(Code.LAUNCHES_PREEMPTED, launches=len(row)))
+                        self.say(Code.LAUNCHES_PREEMPTED(launches=len(row)))
 
     def say(self, reason: Reason) -> None:
         """Has a person told of a reason, above the line."""

@@ -134,9 +134,9 @@ class Watch:
             self.said.add((job.id, job.reason))
             start = float(job.start) if job.start.isdecimal() else None
             where = {"job": job.id, "queue": job.queue}
-            self.say(Reason.of(Code.JOB_WAITS, **where, reason=job.reason, start=start))
+            self.say(Code.JOB_WAITS(**where, reason=job.reason, start=start))
         if waited >= LIMITS.nodes_taken and frozenset(expanded(job.nodes)) in self.chosen:
             same = [other.id for other in jobs if other.nodes == job.nodes]
             freed = [number for number in same if rotation.free(number)]
             if job.id in freed:
-                self.say(Reason.of(Code.NODES_TAKEN, nodes=expanded(job.nodes), jobs=freed))
+                self.say(Code.NODES_TAKEN(nodes=expanded(job.nodes), jobs=freed))

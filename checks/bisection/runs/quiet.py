@@ -37,7 +37,7 @@ def busy(seconds: float = SAMPLE) -> Reason | None:
     for key in after.keys() & before.keys() - set(cpus):
         names[key.partition(" ")[2]] += (after[key] - before[key]) / ticks
     top = [[name, part] for name, part in names.most_common(3) if part >= LIMITS.busy_cores / 2]
-    return Reason.of(Code.BUSY, used=used, cores=len(cpus), top=top)
+    return Code.BUSY(used=used, cores=len(cpus), top=top)
 
 
 def _used() -> dict[str, int]:

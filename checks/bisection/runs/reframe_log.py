@@ -44,7 +44,7 @@ def troubles(log: str) -> list[Reason]:
     reasons = []
     for line in log.splitlines():
         if match := re.match(r"WARNING: skipping (test file|test|incompatible test) (.*)", line):
-            trouble = Reason.of(Code.NOT_LOADED, kind=match[1], text=match[2])
+            trouble = Code.NOT_LOADED(kind=match[1], text=match[2])
             if trouble not in reasons:
                 reasons.append(trouble)
         elif line.startswith(("ERROR: ", "WARNING: failed to ", "WARNING: run session stopped")):
@@ -52,7 +52,7 @@ def troubles(log: str) -> list[Reason]:
             fault = failure(log[log.index(line) :]) if stopped else None
             text = line.split(": ", 1)[1]
             ends = text.startswith("run session stopped") or None
-            reasons.append(fault or Reason.of(Code.REFRAME_TEXT, text=text, ended=ends))
+            reasons.append(fault or Code.REFRAME_TEXT(text=text, ended=ends))
     ran = re.search(r"^\[==========\] Finished", log, re.M)
     stored = re.search(r"^Current session stored with UUID: ", log, re.M)
     if (
@@ -60,7 +60,7 @@ def troubles(log: str) -> list[Reason]:
         and not stored
         and not re.search("^(ERROR|WARNING): .*results in the database", log, re.M)
     ):
-        reasons.append(Reason.of(Code.NOT_RECORDED))
+        reasons.append(Code.NOT_RECORDED())
     return reasons
 
 
@@ -87,9 +87,7 @@ def jobs_left(entries: Iterable[Entry]) -> list[Reason]:
         if launch and entry["result"] not in ended and entry.get("jobid"):
             left.setdefault(entry["scheduler"], []).append(str(entry["jobid"]))
     return [
-        Reason.of(Code.JOBS_LEFT, scheduler=name, jobs=jobs)
-        for name, jobs in left.items()
-        if name != "local"
+        Code.JOBS_LEFT(scheduler=name, jobs=jobs) for name, jobs in left.items() if name != "local"
     ]
 
 
@@ -152,23 +150,23 @@ def failure(text: str, seconds: float | None = None) -> Reason | None:
             return _of_command(command[1], spawned)
     if match := re.search(r"job blocked error: \[jobid=(\S+)\] .*? due to reason: (.*)", text):
         why = match[2].strip()
-        return Reason.of(Code.BLOCKED, job=match[1], waited=seconds, reason=why)
+        return Code.BLOCKED(job=match[1], waited=seconds, reason=why)
     if match := re.search(r"job error: \[jobid=(\S+)\] maximum pending time exceeded", text):
-        return Reason.of(Code.BLOCKED, job=match[1], waited=seconds)
+        return Code.BLOCKED(job=match[1], waited=seconds)
     if match := re.search(r"job error: \[jobid=\S+\] job timed out \(.*s > (\S+)s\)", text):
-        return Reason.of(Code.TIMEOUT, limit=float(match[1]))
+        return Code.TIMEOUT(limit=float(match[1]))
     if match := re.search(r"job scheduler error: (.*)", text):
-        return Reason.of(Code.INFRASTRUCTURE, said=match[1])
+        return Code.INFRASTRUCTURE(said=match[1])
     return None
 
 
 def _of_command(command: str, spawned: re.Match[str]) -> Reason:
     error = last_error(command, spawned["stderr"])
     if spawned["how"] == "timed out":
-        return Reason.of(Code.INFRASTRUCTURE, command=command)
+        return Code.INFRASTRUCTURE(command=command)
     if command in SUBMIT and error and not UNREACHABLE.search(error):
-        return Reason.of(Code.BLOCKED, refused=all_errors(command, spawned["stderr"]))
-    return Reason.of(Code.INFRASTRUCTURE, said=error or None, command=command)
+        return Code.BLOCKED(refused=all_errors(command, spawned["stderr"]))
+    return Code.INFRASTRUCTURE(said=error or None, command=command)
 
 
 def plain(text: str | None) -> str:

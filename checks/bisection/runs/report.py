@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
-from bisection.core.verdicts import Verdict
+from bisection.core.verdicts import KernelExit, Verdict
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.kernels.results import KernelExit
 from bisection.rfm import causes
 from bisection.runs import reframe_log
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
@@ -48,7 +47,7 @@ def read(
     if report is None:
         # Nothing ran, so nothing could be stored.
         troubles = [trouble for trouble in troubles if trouble.code != Code.NOT_RECORDED]
-        return RunVerdict(troubles=troubles or [Reason.of(Code.NONE_SELECTED)])
+        return RunVerdict(troubles=troubles or [Code.NONE_SELECTED()])
     cases, end = [], reframe_log.end_of_run(troubles)
     for run in report["runs"]:
         entries = {key_of(entry): entry for entry in run["testcases"]}
@@ -66,7 +65,7 @@ def read(
     if left is None:
         troubles += reframe_log.jobs_left(first)
     else:
-        troubles += [Reason.of(Code.JOBS_LEFT, scheduler="slurm", jobs=left)] if left else []
+        troubles += [Code.JOBS_LEFT(scheduler="slurm", jobs=left)] if left else []
         cases = [replace(c, reason=_without_cancelled(c.reason, left)) for c in cases]
     if not any(not case.fixture for case in cases):
         troubles.append(Code.NO_TEST())
@@ -123,7 +122,7 @@ def _case(
         reason = _build_error(entry, reason)
     failed = [(m.name, m.value, m.unit, m.low, m.high) for m in metrics if m.failed]
     if failed:
-        reason = Reason.of(Code.OUT_OF_BOUNDS, metrics=failed)
+        reason = Code.OUT_OF_BOUNDS(metrics=failed)
     return TestResult(
         *(entry["system"], entry["partition"], entry["environ"]),
         re.split(r"[ %]", entry["display_name"])[0],

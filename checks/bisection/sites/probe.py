@@ -22,7 +22,7 @@ from reframe.frontend import filters
 from reframe.frontend.loader import RegressionCheckLoader
 
 from bisection.core.format import one_line
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.kernels import layouts
 from bisection.kernels.layouts import DoesNotFit
 from bisection.rfm import internals
@@ -80,7 +80,7 @@ def located(error: BaseException, file: Path) -> Located:
     if isinstance(error.__cause__, ValidationError):
         return rejected(error.__cause__, file)
     if type(error).__name__ == "SiteError":  # of site-configs/common_cluster.py
-        reason = Reason.of(Code.NOT_LOADING, error=error.text)
+        reason = Code.NOT_LOADING(error=error.text)
         return str(error.path), error.line, reason.as_dict()
     path, line = file, None
     for frame in traceback.extract_tb(error.__traceback__):
@@ -88,7 +88,7 @@ def located(error: BaseException, file: Path) -> Located:
         if folder == file.parent or folder.name in ("site-configs", "checks"):
             path, line = frame.filename, frame.lineno
     if isinstance(error, SyntaxError):
-        reason = Reason.of(Code.NOT_LOADING, error=error.msg)
+        reason = Code.NOT_LOADING(error=error.msg)
         return str(error.filename or path), error.lineno or 1, reason.as_dict()
     text = f"{type(error).__name__}: {error}"
     if error.__cause__ is not None and str(error.__cause__) not in text:
@@ -96,7 +96,7 @@ def located(error: BaseException, file: Path) -> Located:
     if line is None:  # what ReFrame says has names in quotes: the last that the file has, too
         words = [word.rpartition(":")[2] for word in re.findall(r"'([^']+)'", text)]
         line = max((line_of(file, word) for word in words), default=1)
-    return str(path), line, Reason.of(Code.NOT_LOADING, error=one_line(text)).as_dict()
+    return str(path), line, Code.NOT_LOADING(error=one_line(text)).as_dict()
 
 
 def rejected(error: ValidationError, file: Path) -> Located:
@@ -107,7 +107,7 @@ def rejected(error: ValidationError, file: Path) -> Located:
     inner = error.message if isinstance(error.instance, dict) else f"'{error.instance}'"
     names = [word for word in at if not word.isdigit()] + re.findall(r"'([^']+)'", inner)
     where = "/".join(at) or "the configuration"
-    reason = Reason.of(Code.REFRAME_REJECTS, where=where, error=one_line(error.message))
+    reason = Code.REFRAME_REJECTS(where=where, error=one_line(error.message))
     return str(file), line_of(file, *names), reason.as_dict()
 
 
@@ -213,9 +213,9 @@ def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> list[Located]:
         text = one_line(re.sub(r" \(rerun with '-v' for a backtrace\)", "", text))
         if match := re.match(r"skipping test (file )?'([^']*)': (.*)", text):
             test = None if match[1] else match[2]
-            reason = Reason.of(Code.NOT_LOADING, error=match[3], test=test)
+            reason = Code.NOT_LOADING(error=match[3], test=test)
         else:
-            reason = Reason.of(Code.REFRAME_TEXT, text=text)
+            reason = Code.REFRAME_TEXT(text=text)
         located.append((str(file), int(numbers[-1]) if numbers else 1, reason.as_dict()))
     return located
 

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from bisection.core.format import one_line
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Kind
 from bisection.sites.site import Defect
 
 Entry = tuple[Any, yaml.Node, yaml.Node]  # key, its node, the node of its value
@@ -39,7 +39,7 @@ class ReferenceFile:
         except (OSError, ValueError, TypeError, RecursionError) as error:
             self.defects.append(self.defect(1, Code.FILE_UNREADABLE, error=one_line(error)))
 
-    def defect(self, node: yaml.Node | int, code: Code, /, **values: Any) -> Defect:
+    def defect(self, node: yaml.Node | int, code: Kind, /, **values: Any) -> Defect:
         """What is wrong at a node, or in a line."""
         line = node if isinstance(node, int) else node.start_mark.line + 1
         return Defect.of(self.path, line, code, **values)

@@ -286,16 +286,16 @@ def _unreached(
     more = [value for value in matched if value != key and not re.fullmatch(key, str(value))]
     if not matched and name != "geometry":
         known = list(dict.fromkeys(map(family_name, values)))
-        return Reason.of(Code.KEY_UNKNOWN, key=key, name=name, branch=branch.whose, known=known)
+        return Code.KEY_UNKNOWN(key=key, name=name, branch=branch.whose, known=known)
     if not matched:  # a geometry of another machine, or a pattern without letters
         odd = re.fullmatch(r"\w*", key) or re.search(r"(?<!\\)[A-Za-wyz]", key)
         another = re.fullmatch(r"(\d+x){1,2}\d+", key)
-        return Reason.of(Code.KEY_NO_GEOMETRY, key=key) if odd and not another else None
+        return Code.KEY_NO_GEOMETRY(key=key) if odd and not another else None
     if more:
-        return Reason.of(Code.KEY_TAKES_MORE, key=key, more=more)
+        return Code.KEY_TAKES_MORE(key=key, more=more)
     if not chosen and name != "geometry":  # else it may be for other machines
         first = next(other for other in lines if other != key and matches(other, matched[0]))
-        return Reason.of(Code.KEY_UNREACHED, key=key, first=str(first), line=lines[first])
+        return Code.KEY_UNREACHED(key=key, first=str(first), line=lines[first])
     return None
 
 
@@ -352,15 +352,15 @@ def index_fault(name: str, branch: Branch) -> Reason | None:
     check = branch.check
     owner, _, key = name.rpartition(".")
     if owner == "$processor" and not hasattr(ProcessorInfo({}), key):
-        return Reason.of(Code.INDEX_NO_PROCESSOR, check=branch.name, name=name, key=key)
+        return Code.INDEX_NO_PROCESSOR(check=branch.name, name=name, key=key)
     if name in ("$system", "$partition", "$environ") or owner in ("$processor", "$dev"):
         return None
     if name.startswith("$"):
-        return Reason.of(Code.INDEX_NO_SPECIAL, check=branch.name, name=name)
+        return Code.INDEX_NO_SPECIAL(check=branch.name, name=name)
     if check is None or name in check["attributes"]:
         return None
     known = [*check["settled"], "geometry"]
-    return Reason.of(Code.INDEX_NO_ATTRIBUTE, check=branch.name, name=name, known=known)
+    return Code.INDEX_NO_ATTRIBUTE(check=branch.name, name=name, known=known)
 
 
 def key_fault(key: Any, values: Sequence[Any] | None) -> Reason | None:
@@ -369,13 +369,13 @@ def key_fault(key: Any, values: Sequence[Any] | None) -> Reason | None:
         try:
             re.compile(f"^{key}$")
         except re.error as error:
-            return Reason.of(Code.KEY_NO_REGEX, key=key, error=str(error))
+            return Code.KEY_NO_REGEX(key=key, error=str(error))
         return None
     # Such a key is reported where the file is read.
     if key is None or isinstance(key, bool) or values is None:
         return None
     if all(isinstance(value, str) for value in values):
-        return Reason.of(Code.KEY_NUMBER, key=key)
+        return Code.KEY_NUMBER(key=key)
     return None
 
 

@@ -17,7 +17,7 @@ import yaml
 
 from bisection.core import paths
 from bisection.core.format import lasting
-from bisection.core.reasons import NOTES, Code, Reason
+from bisection.core.reasons import NOTES, Code, Kind, Reason
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.rfm import references
 
@@ -47,9 +47,9 @@ class Defect:
     reason: Reason
 
     @classmethod
-    def of(cls, path: Path | str, line: int, code: Code, /, **values: Any) -> "Defect":
+    def of(cls, path: Path | str, line: int, code: Kind, /, **values: Any) -> "Defect":
         """The defect of a file, whose path is shown as one types it in the repository's root."""
-        return cls(paths.shown(path), line, Reason.of(code, **values))
+        return cls(paths.shown(path), line, code(**values))
 
     def __lt__(self, other: "Defect") -> bool:
         return self._key < other._key
@@ -183,7 +183,7 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
         except subprocess.TimeoutExpired:
             raise timed_out(path) from None
         except (OSError, ValueError):
-            facts = {"defects": [(path, 1, Reason.of(Code.LOAD_DIED, exit_code=code))]}
+            facts = {"defects": [(path, 1, Code.LOAD_DIED(exit_code=code))]}
     site.defects = [
         Defect(paths.shown(path), line, Reason.read(reason))
         for path, line, reason in facts.pop("defects")

@@ -146,9 +146,9 @@ class Outcome(NamedTuple):
     def unusable(self) -> Reason | None:
         """Why the job's numbers are not to be used; None if they are."""
         if self.verdict == Verdict.NOT_MEASURED:
-            return self.reason or Reason.of(Code.UNMEASURED)
+            return self.reason or Code.UNMEASURED()
         if self.preempted > LIMITS.preempted_launch:
-            return Reason.of(Code.PREEMPTED, fraction=self.preempted)
+            return Code.PREEMPTED(fraction=self.preempted)
         return None
 
 

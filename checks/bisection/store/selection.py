@@ -46,7 +46,7 @@ def left_out(*sides: Sequence[Session]) -> Reason | None:
     """The Reason that names the excluded sessions of Selections; None if there are none."""
     excluded = _in_order(session for side in sides for session in getattr(side, "excluded", ()))
     names = [session.uuid[:8] for session in excluded]
-    return Reason.of(Code.EXCLUDED, sessions=names) if names else None
+    return Code.EXCLUDED(sessions=names) if names else None
 
 
 def _in_order(sessions: Iterable[Session]) -> list[Session]:

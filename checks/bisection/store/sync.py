@@ -205,9 +205,9 @@ def prepare(home: Path | str) -> list[Reason]:
             damaged = {"path": str(path), "fault": fault}
             try:
                 now = set_aside(path).name
-                troubles.append(Reason.of(Code.WAS_DAMAGED, **damaged, now=now))
+                troubles.append(Code.WAS_DAMAGED(**damaged, now=now))
             except StoreError as error:
-                troubles.append(Reason.of(Code.WAS_DAMAGED, **damaged, error=str(error)))
+                troubles.append(Code.WAS_DAMAGED(**damaged, error=str(error)))
     return troubles
 
 
@@ -227,19 +227,19 @@ def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str
     try:
         session, cases = of_verdict(verdict)
     except StoreError as error:
-        return [Reason.of(Code.NOT_STORED, error=str(error))]
+        return [Code.NOT_STORED(error=str(error))]
     troubles = []
     try:
         write_samples(Path(folder) / SPOOLED, session, cases)
     except StoreError as error:
-        troubles.append(Reason.of(Code.NOT_KEPT, error=str(error)))
+        troubles.append(Code.NOT_KEPT(error=str(error)))
     try:
         new = not store.count()
         store.add([(session, cases)])
         if new:
             synchronise(store, home)
     except StoreError as error:
-        troubles.append(Reason.of(Code.NOT_STORED, error=str(error)))
+        troubles.append(Code.NOT_STORED(error=str(error)))
     return troubles
 
 
@@ -251,7 +251,7 @@ def revise(store: Store, verdict: RunVerdict, folder: Path | str) -> list[Reason
         store.replace(session, cases)
         write_samples(Path(folder) / SPOOLED, session, cases)
     except StoreError as error:
-        return [Reason.of(Code.NOT_STORED, error=str(error))]
+        return [Code.NOT_STORED(error=str(error))]
     return []
 
 
@@ -277,4 +277,4 @@ def tests_gone(store: Store, verdict: RunVerdict) -> list[Reason]:
     stored = ([tests[o.test] for o in store.outcomes(side)] for side in (last, now))
     before, after = ({test.key for test in side if not test.control} for side in stored)
     gone = sorted(" ".join(filter(None, key[3:])) for key in before - after)
-    return [Reason.of(Code.TESTS_GONE, tests=gone)] if gone else []
+    return [Code.TESTS_GONE(tests=gone)] if gone else []

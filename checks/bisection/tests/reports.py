@@ -25,7 +25,7 @@ from bisection.analysis.model import (
     Side,
     Suspect,
 )
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Verdict
 from bisection.report import page as pages
 from bisection.report.model import Report
@@ -114,10 +114,10 @@ def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=
 
 def said(text):
     """Text as reason."""
-    return Reason.of(Code.TEXT, text=text)
+    return Code.TEXT(text=text)
 
 
-ABORT = Reason.of(Code.MPI_ABORT, rank=3, host="cn017", exit_code=1)
+ABORT = Code.MPI_ABORT(rank=3, host="cn017", exit_code=1)
 
 
 def failure(verdict=Verdict.FAIL, reason=ABORT, **more):
@@ -182,7 +182,7 @@ def hpcx():
             against=against,
             system="hpcx",
             partition=f"p{processors}",
-            explained=Reason.of(Code.FRACTION_UNKNOWN) if against == "above" else None,
+            explained=Code.FRACTION_UNKNOWN() if against == "above" else None,
         )
         for _, code, data, processors, speedup, state, against in HPCX
     ]
@@ -200,7 +200,7 @@ def cluster():
             method="p2p",
             verdict=Verdict.MISSING,
             ratio=None,
-            reason=Reason.of(Code.ABSENT, sessions=1),
+            reason=Code.ABSENT(sessions=1),
         ),
         row(
             case="silicon",
@@ -246,7 +246,7 @@ def cluster():
         event(change_point(0.8, check="npar", verdict=Verdict.IMPROVED)),
     ]
     unmeasured = Verdict.NOT_MEASURED
-    follows = Reason.of(Code.FOLLOWS, test="TransposeLaunch")
+    follows = Code.FOLLOWS(test="TransposeLaunch")
     run = ran(
         *published(),
         failure(hosts=["cn016", "cn017"]),

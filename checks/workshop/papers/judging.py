@@ -62,23 +62,23 @@ def judged(finding: Finding, lookup: Lookup) -> Judged:
     reasons = []
     if wrong:
         off = [[p.observable.expression, p.value, p.observable.published] for p in wrong]
-        reasons.append(Reason.of(Code.FINDING_OFF, parts=off))
+        reasons.append(Code.FINDING_OFF(parts=off))
     if missing:
         point = missing[0].point
         first = {name: getattr(point, name) for name in ("machine", "kernel", "case", "cores")}
         metric = f"{point.method} {missing[0].metric}"
         counts = {"parts": len(missing), "of": len(parts)}
-        reasons.append(Reason.of(Code.FINDING_UNMEASURED, **counts, **first, what=metric))
+        reasons.append(Code.FINDING_UNMEASURED(**counts, **first, what=metric))
     if finding.by in PLAIN:
         verdict = PLAIN[finding.by]
     else:
         verdict = Shown.FALSE if wrong else Shown.NOT_RUN if missing else Shown.TRUE
     if finding.by == "missing":
-        reasons.append(Reason.of(Code.FINDING_MISSING, what=finding.where))
+        reasons.append(Code.FINDING_MISSING(what=finding.where))
     if finding.lacking:
         code = Code.FINDING_SHOWN if verdict == Shown.TRUE else Code.FINDING_LACKS
         tested = finding.change if finding.by not in PLAIN else None  # None: nothing to be tested
-        reasons.append(Reason.of(code, mechanism=finding.lacking, change=tested))
+        reasons.append(code(mechanism=finding.lacking, change=tested))
     return Judged(finding, parts, verdict, reasons, fitted(finding.id))
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from bisection.core.format import number, plural, some
+from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Shown
 from bisection.kernels.simulation import Cost
-from bisection.report.clauses import clause
 from bisection.report.run import wrapped
 from bisection.report.tables import indented
 from workshop.papers.judging import Judged, Part, numbers

@@ -283,7 +283,7 @@ def _read_output(ran: Ran) -> None:
     ran.verdict = first[0] if first else ""
     for code in MACHINE_FAULTS | OUTER_FAULTS:
         if cause := re.search(rf"\b{code}: .*(\n {{8}}.*)*", ran.output):
-            ran.reasons.append(Reason.of(code))
+            ran.reasons.append(code())
             ran.causes.append(" ".join(cause[0].split()))
 
 

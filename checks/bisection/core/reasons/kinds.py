@@ -90,11 +90,6 @@ class Reason:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, code: Kind, **values: Any) -> "Reason":
-        """The Reason of this kind."""
-        return code(**values)
-
-    @classmethod
     def read(cls, stored: Any) -> "Reason | None":
         """The Reason that was stored as dictionary or as text; None for what says nothing.
 

@@ -34,7 +34,7 @@ def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
     hosts = sorted({host for partition in partitions for host in partition.get("boot", {})})
     for event, since in (("boot", last_boot(hosts)), ("configuration", last_change())):
         if since > written:
-            return Reason.of(Code.FACTS_OLD, system=site.stem, what=event, since=since)
+            return Code.FACTS_OLD(system=site.stem, what=event, since=since)
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from bisection.core.commands import option_value
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Kind, Reason
 from bisection.core.verdicts import Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import LAYOUTS, TOPOLOGY_LAYOUTS, DoesNotFit
@@ -38,19 +38,19 @@ class Finding:
     reason: Reason
 
 
-def ok(code: Code, **values: Any) -> Finding:
+def ok(code: Kind, **values: Any) -> Finding:
     """All is as it should be."""
-    return Finding(State.OK, Reason.of(code, **values))
+    return Finding(State.OK, code(**values))
 
 
-def wrong(code: Code, **values: Any) -> Finding:
+def wrong(code: Kind, **values: Any) -> Finding:
     """Something is not as it should be."""
-    return Finding(State.WRONG, Reason.of(code, **values))
+    return Finding(State.WRONG, code(**values))
 
 
-def not_tried(code: Code, **values: Any) -> Finding:
+def not_tried(code: Kind, **values: Any) -> Finding:
     """There is nothing to judge by."""
-    return Finding(State.NOT_TRIED, Reason.of(code, **values))
+    return Finding(State.NOT_TRIED, code(**values))
 
 
 @dataclass

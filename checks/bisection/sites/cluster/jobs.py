@@ -374,4 +374,4 @@ def _fault(
     if text is None:
         return Code.OUTPUT_UNSEEN(job=finished.job, path=str(output), nodes=nodes)
     lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] != "@"]
-    return Reason.of(Code.NOT_ENDED, last=(lines or [""])[-1] or None)
+    return Code.NOT_ENDED(last=(lines or [""])[-1] or None)

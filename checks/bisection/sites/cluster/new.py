@@ -142,9 +142,9 @@ def survey(account: str = "") -> Survey:
             return scheduler.survey(account)
     for reframe, kind, command in UNREAD:
         if shutil.which(command):
-            decisions = [Reason.of(Code.SCHEDULER_UNREAD, scheduler=kind)]
+            decisions = [Code.SCHEDULER_UNREAD(scheduler=kind)]
             if reframe == "flux":
-                decisions.append(Reason.of(Code.FLUX_OF_REFRAME))
+                decisions.append(Code.FLUX_OF_REFRAME())
             return Survey(kind=kind, reframe=reframe, decisions=decisions)
     return Local.survey(account)
 
@@ -180,9 +180,9 @@ def draft(
     if known.kind and not known.queues:
         site.unread.append("default")
     if known.kind and not there.compiler:
-        site.decisions.append(Reason.of(Code.NO_COMPILER))
+        site.decisions.append(Code.NO_COMPILER())
     if known.kind and there.missing:
-        site.decisions.append(Reason.of(Code.LIBRARIES_UNSEEN, names=there.missing))
+        site.decisions.append(Code.LIBRARIES_UNSEEN(names=there.missing))
     for queue in known.queues:
         if queues and queue.name not in queues:
             continue
@@ -191,7 +191,7 @@ def draft(
             continue
         site.parts += _parts(site, queue, most or USUAL_NODES, most is not None)
     if known.kind and not site.parts and not site.unread:
-        site.decisions.append(Reason.of(Code.NO_QUEUE))
+        site.decisions.append(Code.NO_QUEUE())
     return site
 
 
@@ -200,16 +200,16 @@ def _parts(site: Draft, queue: QueueInfo, most: int, asked: bool) -> Iterator[Pa
     for group in queue.groups:
         cores = {"queue": queue.name, "nodes": len(group.nodes), "cores": group.known.cores}
         if not group.alone and not group.constraint:
-            site.decisions.append(Reason.of(Code.NODES_UNLIKE, **cores, gres=group.known.gres))
+            site.decisions.append(Code.NODES_UNLIKE(**cores, gres=group.known.gres))
             continue
         name = reframe_name(queue.name if group.alone else f"{queue.name}-{group.constraint}")
         limits = [most, len(group.nodes), queue.max_nodes or most]
         part = Part(name, queue, group, sizes(min(limits), asked), ways(site)[0])
         if group.up < part.largest:
             wanted = {"up": group.up, "wanted": part.largest, "down": _down(site, part)}
-            part.decisions.append(Reason.of(Code.NODES_DOWN, partition=name, **wanted))
+            part.decisions.append(Code.NODES_DOWN(partition=name, **wanted))
         if queue.shared:
-            part.decisions.append(Reason.of(Code.QUEUE_SHARED, partition=name))
+            part.decisions.append(Code.QUEUE_SHARED(partition=name))
         yield part
 
 
@@ -350,16 +350,16 @@ def settle(site: Draft, part: Part) -> None:
     part.others = [(way, _named(way, outcome.fault, site.survey)) for way, outcome in others]
     at = {"partition": part.name}
     if fault := trial.fault or trial.build:
-        part.decisions.append(Reason.of(Code.TRIAL_FAILED, **at, fault=fault))
+        part.decisions.append(Code.TRIAL_FAILED(**at, fault=fault))
     elif not right:
         faults = [fault for _, fault in part.others]
-        part.decisions.append(Reason.of(Code.NO_LAUNCHER, **at, faults=faults))
+        part.decisions.append(Code.NO_LAUNCHER(**at, faults=faults))
     kinds = {device["name"]: device["kind"] for device in part.devices}
     fast = next((name for name, kind in kinds.items() if kind in FAST), None)
     carried = part.outcome.carried if part.outcome else {}
     main = max(carried, key=carried.__getitem__, default="")
     if fast and main and kinds.get(main) not in FAST:
-        part.decisions.append(Reason.of(Code.NETWORK_UNUSED, **at, device=main, fast=fast))
+        part.decisions.append(Code.NETWORK_UNUSED(**at, device=main, fast=fast))
 
 
 def again(site_file: Path, known: Survey) -> Draft:
@@ -404,5 +404,5 @@ def _named(way: Way, fault: Reason | None, known: Survey) -> Reason | None:
         return None
     fault = known.explained(way.launcher, fault)
     if fault["launcher"]:
-        return Reason(fault.code, {**fault.values, "launcher": str(way)})
-    return Reason.of(Code.LAUNCHER_WRONG, launcher=str(way), fault=fault)
+        return fault.with_values(launcher=str(way))
+    return Code.LAUNCHER_WRONG(launcher=str(way), fault=fault)

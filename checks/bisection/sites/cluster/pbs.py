@@ -111,14 +111,14 @@ def _node(name: str, fields: Mapping[str, Any]) -> Node:
 def _closed(name: str, fields: Mapping[str, Any], nodes: bool) -> Reason | None:
     for word in ("enabled", "started"):
         if fields.get(word) == "False":
-            return Reason.of(Code.QUEUE_STATE, queue=name, state=f"{word} = False")
+            return Code.QUEUE_STATE(queue=name, state=f"{word} = False")
     if fields.get("from_route_only") == "True":
-        return Reason.of(Code.QUEUE_STATE, queue=name, state="from_route_only = True")
+        return Code.QUEUE_STATE(queue=name, state="from_route_only = True")
     for kind, mine in (("user", {getpass.getuser()}), ("group", groups_of_user())):
         allowed = {part.partition("@")[0] for part in fields.get(f"acl_{kind}s", "").split(",")}
         if fields.get(f"acl_{kind}_enable") == "True" and not mine & {*allowed}:
-            return Reason.of(Code.QUEUE_GROUPS, queue=name, groups=sorted(allowed - {""}))
-    return None if nodes else Reason.of(Code.QUEUE_EMPTY, queue=name)
+            return Code.QUEUE_GROUPS(queue=name, groups=sorted(allowed - {""}))
+    return None if nodes else Code.QUEUE_EMPTY(queue=name)
 
 
 class Pbs(Scheduler):

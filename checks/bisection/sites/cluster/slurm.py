@@ -59,7 +59,7 @@ def read(account: str = "") -> Survey:
     needed = "associations" in known.get("AccountingStorageEnforce", "")
     decisions = []
     if needed and not account and not default:
-        decisions = [Reason.of(Code.ACCOUNT_OPEN, user=user, accounts=accounts)]
+        decisions = [Code.ACCOUNT_OPEN(user=user, accounts=accounts)]
     accounting = bool(ask("sacct", "--noheader", "--allocations", "--starttime=now-1minutes"))
     return Survey(
         kind="Slurm",
@@ -172,23 +172,23 @@ def _closed(
     """Why this user cannot use a queue; None if nothing is known that forbids it."""
     name, root = fields["PartitionName"], os.geteuid() == 0
     if (state := fields.get("State", "UP")) != "UP":
-        return Reason.of(Code.QUEUE_STATE, queue=name, state=state)
+        return Code.QUEUE_STATE(queue=name, state=state)
     if fields.get("RootOnly") == "YES" and not root:
-        return Reason.of(Code.QUEUE_ROOT_ONLY, queue=name)
+        return Code.QUEUE_ROOT_ONLY(queue=name)
     if fields.get("DisableRootJobs") == "YES" and root:
-        return Reason.of(Code.QUEUE_NOT_ROOT, queue=name)
+        return Code.QUEUE_NOT_ROOT(queue=name)
     allowed = fields.get("AllowGroups", "ALL")
     if allowed != "ALL" and not root and not groups & set(allowed.split(",")):
-        return Reason.of(Code.QUEUE_GROUPS, queue=name, groups=allowed.split(","))
+        return Code.QUEUE_GROUPS(queue=name, groups=allowed.split(","))
     allowed = fields.get("AllowAccounts", "ALL").split(",")
     denied = fields.get("DenyAccounts", "").split(",")
     known = accounts or [other for other in allowed if other != "ALL"]
     takes = [a for a in [account, *known] if (a in allowed or "ALL" in allowed) and a not in denied]
     if account and account not in takes:
-        return Reason.of(Code.QUEUE_ACCOUNTS, queue=name, account=account, others=takes or None)
+        return Code.QUEUE_ACCOUNTS(queue=name, account=account, others=takes or None)
     if fields.get("ReqResv") == "YES":
-        return Reason.of(Code.QUEUE_RESERVED, queue=name)
-    return None if nodes else Reason.of(Code.QUEUE_EMPTY, queue=name)
+        return Code.QUEUE_RESERVED(queue=name)
+    return None if nodes else Code.QUEUE_EMPTY(queue=name)
 
 
 def _accounts(user: str, cluster: str) -> tuple[list[str], str]:

@@ -81,7 +81,7 @@ class Survey:
         binds = "task/affinity" in self.task_plugin or not self.task_plugin
         codes = {seat["code"] for seat in fault["seats"] or ()}
         if launcher == "srun" and codes & {Code.CORE_SHARED, Code.CORE_UNBOUND} and not binds:
-            return Reason.of(Code.SRUN_UNBOUND, plugin=self.task_plugin)
+            return Code.SRUN_UNBOUND(plugin=self.task_plugin)
         return fault
 
 
@@ -90,7 +90,7 @@ class SchedulerError(Exception):
 
     def __init__(self, scheduler: str, error: str) -> None:
         super().__init__(f"{scheduler}: {error}")
-        self.reason = Reason.of(Code.SCHEDULER_SILENT, scheduler=scheduler, error=error)
+        self.reason = Code.SCHEDULER_SILENT(scheduler=scheduler, error=error)
 
 
 def grouped(nodes: Iterable[Node]) -> list[Group]:

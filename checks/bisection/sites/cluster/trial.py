@@ -168,7 +168,7 @@ def try_queue(
     trial.steps = {**here, **finished.steps}
     trial.modules = _unloaded(finished, modules)
     if (build := trial.steps.get("build")) and build.code:
-        trial.build = Reason.of(Code.PROBE_NOT_BUILT, last=telling(build.text) or None)
+        trial.build = Code.PROBE_NOT_BUILT(last=telling(build.text) or None)
     _read_facts(trial, facts)
     for number, (launcher, shape) in enumerate(launches):
         if ended := finished.steps.get(f"launch/{number}"):
@@ -249,7 +249,7 @@ def _outcome(
     if not worlds:
         limit = Step.limit if ended.code == STOPPED else None
         values = {"exit_code": ended.code, "last": telling(ended.text) or None, "limit": limit}
-        outcome.fault = Reason.of(Code.NO_WORLD, launcher=launcher.name, **values)
+        outcome.fault = Code.NO_WORLD(launcher=launcher.name, **values)
         return outcome
     outcome.worlds = len(worlds)
     world = worlds[0]
@@ -257,7 +257,7 @@ def _outcome(
     outcome.library = world["library"]
     if outcome.worlds > 1 or world["size"] != shape.ranks:
         values = {"worlds": outcome.worlds, "size": world["size"], "asked": shape.ranks}
-        outcome.fault = Reason.of(Code.WORLDS, launcher=launcher.name, **values)
+        outcome.fault = Code.WORLDS(launcher=launcher.name, **values)
         return outcome
     outcome.links = [tuple(link) for link in world.get("links", [])]
     if outcome.links:
@@ -268,9 +268,9 @@ def _outcome(
             parts[name] = parts.get(name, 0.0) + count / world["messages"]
         outcome.carried = {name: min(part, 1.0) for name, part in parts.items() if part >= 0.02}
     if seats := misplaced(outcome.ranks, shape, nodes):
-        outcome.fault = Reason.of(Code.MISPLACED, seats=seats)
+        outcome.fault = Code.MISPLACED(seats=seats)
     elif ended.code:
-        outcome.fault = Reason.of(Code.NOT_ENDED, last=telling(ended.text) or None)
+        outcome.fault = Code.NOT_ENDED(last=telling(ended.text) or None)
     return outcome
 
 

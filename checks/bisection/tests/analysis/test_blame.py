@@ -16,8 +16,7 @@ from bisection.analysis.blame import judge
 from bisection.analysis.effects import fit, observations
 from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT
 from bisection.analysis.suspicions import Court, Part
-from bisection.core.reasons import Code
-from bisection.report.clauses import clause
+from bisection.core.reasons import Code, clause
 
 SETS = 100  # in full
 # nodes, per switch, per pod (three levels; 0: two), rounds, sets

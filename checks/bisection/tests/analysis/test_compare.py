@@ -7,10 +7,9 @@ from nights import walk
 
 from bisection.analysis import model
 from bisection.analysis.compare import compare
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Scope, Verdict
-from bisection.report.clauses import clause
 from bisection.report.text import comparison_text
 from bisection.report.words import sentence, why
 
@@ -263,7 +262,7 @@ def test_what_metrics_share_is_told_once(rng, compared, slow, about, metrics):
 def test_all_of_a_kernel_is_all_of_its_metrics(changed, count):
     ratio = {"metric": "time", "unit": "s", "better": "lower", "ratio": 1.11}
     values = {"place": "lab:cpu", "kernel": "transpose", "metrics": changed, "of": 16}
-    text = clause(Reason.of(Code.SHARED, **values, change=ratio, controls="still"))
+    text = clause(Code.SHARED(**values, change=ratio, controls="still"))
     assert text.startswith(count)
     assert ("all" in text.split("alone")[0]) == (changed == 16)
 

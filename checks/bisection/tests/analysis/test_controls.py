@@ -5,8 +5,8 @@ import re
 import numpy as np
 from made_up import case, nights, row, sessions, times
 
+from bisection.core.reasons import clause
 from bisection.core.verdicts import Verdict
-from bisection.report.clauses import clause
 from bisection.report.words import unsafe, why
 
 

@@ -8,9 +8,8 @@ import pytest
 from made_up import case, sessions
 from test_blame_simulated import FOLDER, simulated
 
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, clause
 from bisection.kernels import results
-from bisection.report.clauses import clause
 
 missing = simulated.missing(FOLDER, "patterns", "transpose")
 pytestmark = pytest.mark.skipif(bool(missing), reason=str(missing))

@@ -9,12 +9,11 @@ from made_up import DAY, case, nights, noise, session, sessions, store
 from bisection.analysis.events import events_of
 from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Change
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import Verdict
 from bisection.judge import alarms
 from bisection.judge.alarms import alarms_of
 from bisection.report import events as happened
-from bisection.report.clauses import clause
 from bisection.report.events import banner
 from bisection.report.text import history_text, next_steps
 from bisection.store.database import Session

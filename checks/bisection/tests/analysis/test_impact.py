@@ -7,9 +7,8 @@ import pytest
 from made_up_traffic import launch
 
 from bisection.analysis import impact
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import Grade
-from bisection.report.clauses import clause
 
 
 def judged(**how):

@@ -8,11 +8,10 @@ from results_made import changed, result_of
 
 from bisection.analysis.model import Row, Side
 from bisection.analysis.retest import plan, request
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import rule
 from bisection.judge.evidence import Evidence, Retest
-from bisection.report.clauses import clause
 from bisection.report.exports import nodecheck
 from bisection.report.model import Report, headline
 from bisection.report.run import counted
@@ -60,16 +59,16 @@ def test_the_worst_launches_come_first(budget, chosen):
 
 
 def test_a_failed_or_stopped_run_is_not_retested():
-    failed = run(TIMES, failures=[Reason.of(Code.TEXT, text="wrong")])
+    failed = run(TIMES, failures=[Code.TEXT(text="wrong")])
     assert plan(ROWS, failed, 900).chosen == []
-    stopped = run(TIMES, troubles=[Reason.of(Code.REFRAME_TEXT, text="", ended=True)])
+    stopped = run(TIMES, troubles=[Code.REFRAME_TEXT(text="", ended=True)])
     assert plan(ROWS, stopped, 900).chosen == []
 
 
 def outside(value=1.3, code=Code.OUT_OF_BOUNDS, **more):
     """A run of two launches, of which p2p failed in the first."""
     metric = ["ratio", value, "ratio", 0.5, 1.2]
-    failed = {"verdict": Verdict.FAIL, "reason": Reason.of(code, metrics=[metric])}
+    failed = {"verdict": Verdict.FAIL, "reason": code(metrics=[metric])}
     failed["metrics"] = [JudgedMetric(*metric, "fail")]
     verdict = run({"a": 1e-3, "b": 1e-3}, **more)
     return with_case(verdict, 1, name="transpose %p2p", hash="abc", **failed)
@@ -86,7 +85,7 @@ def test_what_is_outside_its_bounds_is_measured_again_first():
 
 @pytest.mark.parametrize("code", [Code.NOT_VERIFIED, Code.TIMEOUT])
 def test_a_bound_beside_another_failure_is_not_measured_again(code):
-    verdict = with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason.of(code))
+    verdict = with_case(outside(), 3, verdict=Verdict.FAIL, reason=code())
     assert plan([], verdict, 900).chosen == []
 
 
@@ -244,20 +243,20 @@ def test_what_does_not_fit_the_budget_stays_suspect_beside_what_is_sure():
 
 
 def test_failed_and_not_measured_take_precedence():
-    slower = [Reason.of(Code.SLOWER)]
+    slower = [Code.SLOWER()]
     assert run(TIMES, slower=slower).exit_code == Exit.SLOWER
-    trouble = [Reason.of(Code.TEXT, text="x")]
+    trouble = [Code.TEXT(text="x")]
     assert run(TIMES, slower=slower, troubles=trouble).exit_code == Exit.NOT_MEASURED
     assert run(TIMES, slower=slower, failures=trouble).exit_code == Exit.FAILED
 
 
 def test_a_wrong_answer_of_the_retest_fails():
-    wrong = {"verdict": Verdict.FAIL, "reason": Reason.of(Code.NOT_VERIFIED)}
+    wrong = {"verdict": Verdict.FAIL, "reason": Code.NOT_VERIFIED()}
     verdict, again = run(TIMES), with_case(run({"a": 9e-3}), 1, **wrong)
     assert after(verdict, plan(ROWS, verdict, 900), again).exit_code == Exit.FAILED
 
 
-SLOW = Reason.of(Code.SLOW_MEMORY, host="n2", rate=9e9, median=12e9, cores=1)
+SLOW = Code.SLOW_MEMORY(host="n2", rate=9e9, median=12e9, cores=1)
 
 
 def noise(*faults, hosts=("n1", "n2")):

@@ -8,8 +8,8 @@ from scipy.stats import norm
 
 from bisection.analysis import model
 from bisection.analysis.judging import explain
+from bisection.core.reasons import clause
 from bisection.core.verdicts import Against
-from bisection.report.clauses import clause
 from bisection.report.text import comparison_text
 from bisection.report.words import explained
 

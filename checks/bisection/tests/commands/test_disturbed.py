@@ -13,7 +13,6 @@ from bisection.core.reasons import Code, Reason, clause
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import rule
 from bisection.report import run as run_report
-from bisection.report.clauses import clause
 from bisection.runs.model import JudgedMetric, Request, RunVerdict
 
 PLACE = ("lab", "cpu", "system")
@@ -90,7 +89,7 @@ def test_what_had_the_cores_for_itself_the_second_time_counts(again):
     ]
     assert night.exit_code == Exit.OK
     assert [case.metrics[0].value for case in night.judged] == [1.1, 1.0, 1.0]
-    assert night.remarks == (Reason.of(Code.MEASURED_AGAIN, launches=2, quiet=2),)
+    assert night.remarks == (Code.MEASURED_AGAIN(launches=2, quiet=2),)
     assert run_report.next_step(night) == []
 
 
@@ -101,7 +100,7 @@ def test_what_is_still_disturbed_is_tried_until_nothing_gets_better(again):
     assert night.exit_code == Exit.NOT_MEASURED
     kept = {case.case: case.record.preempted for case in night.judged}
     assert kept == {"a": 0.0, "b": 0.5}  # the better one
-    assert night.remarks == (Reason.of(Code.MEASURED_AGAIN, launches=2, quiet=1),)
+    assert night.remarks == (Code.MEASURED_AGAIN(launches=2, quiet=1),)
 
 
 def test_what_other_partitions_measured_stays(again):
@@ -126,7 +125,7 @@ def test_an_interrupt_while_it_waits_keeps_the_verdict(again):
 
 def test_an_interrupt_while_it_measures_again_ends_the_run(again):
     night = run_of({"a": 0.7, "b": 0.6})
-    ended = Reason.of(Code.REFRAME_TEXT, text="run session stopped", ended=True)
+    ended = Code.REFRAME_TEXT(text="run session stopped", ended=True)
     night, turns = again(night, run_of({"a": 0.0}, troubles=[ended]))
     assert (len(turns), night.troubles) == (1, (ended,))
 
@@ -147,7 +146,7 @@ def test_the_worst_are_measured_again_within_the_budget(again):
 
 
 def test_a_wrong_answer_of_the_second_time_fails(again):
-    reason = Reason.of(Code.WRONG_ANSWER, method="p2p")
+    reason = Code.WRONG_ANSWER(method="p2p")
     wrong = with_case(run_of({"a": 0.7}, Verdict.FAIL), 1, reason=reason)
     night, _ = again(run_of({"a": 0.7}), wrong)
     assert night.exit_code == Exit.FAILED
@@ -167,14 +166,14 @@ def test_a_sweep_over_nodes_is_not_repeated():
 
 
 def test_a_late_launch_is_named():
-    late = Reason.of(Code.LAUNCH_LATE, seconds=576.0, claimed=3.9)
+    late = Code.LAUNCH_LATE(seconds=576.0, claimed=3.9)
     (note,) = run_report.notes(run_of({"a": 0.0}, remarks={"a": late}))
     assert "transpose a mpi" in note
     assert "148 times" in note
 
 
 def test_a_launch_whose_processes_were_stopped_is_not_measured(again):
-    stopped = Reason.of(Code.STOPPED, factor=50.0, ran=0.12)
+    stopped = Code.STOPPED(factor=50.0, ran=0.12)
     run = run_of({"a": 1.0, "b": 0.4}, remarks={"a": stopped})
     night = rule(run)
     assert night.exit_code == Exit.NOT_MEASURED

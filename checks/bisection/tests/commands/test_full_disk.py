@@ -9,7 +9,7 @@ import pytest
 from running import CHECKS, ONE, start
 
 from bisection.core import paths
-from bisection.report.clauses import clause
+from bisection.core.reasons import clause
 from bisection.rfm import causes
 
 # A small disk of its own, in a mount namespace that ends with the run.

@@ -2,9 +2,9 @@
 
 import pytest
 
+from bisection.core.reasons import clause
 from bisection.judge.hosts import slow_clocks, slow_hosts
 from bisection.kernels import results
-from bisection.report.clauses import clause
 
 
 def on_hosts(**clocks):

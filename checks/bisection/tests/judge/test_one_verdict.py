@@ -20,7 +20,7 @@ from bisection.analysis.pairs import KINDS
 from bisection.analysis.retest import plan
 from bisection.analysis.suspicions import Part
 from bisection.commands import run as command
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import rule
 from bisection.judge.evidence import Evidence, Retest, Turn
@@ -57,7 +57,7 @@ def run(*pairs, request=NIGHTLY, **more):
 
 def became(verdict, code=None, index=-1, reason=None, **more):
     """A run of two launches, whose last test has another verdict."""
-    reason = reason or (Reason.of(code) if code else None)
+    reason = reason or (code() if code else None)
     return with_case(run(launched(**more)), index, verdict=verdict, reason=reason)
 
 
@@ -67,7 +67,7 @@ RATIO = ["ratio", 2.5, "ratio", 0.5, 1.5]
 def outside(value=2.5):
     """A run with a test outside its bounds."""
     ratio = [*RATIO[:1], value, *RATIO[2:]]
-    failed = became(Verdict.FAIL, reason=Reason.of(Code.OUT_OF_BOUNDS, metrics=[ratio]))
+    failed = became(Verdict.FAIL, reason=Code.OUT_OF_BOUNDS(metrics=[ratio]))
     return with_case(failed, -1, metrics=[JudgedMetric(*ratio, "fail")])
 
 
@@ -76,9 +76,9 @@ def within():
     return with_case(run(launched()), -1, metrics=[JudgedMetric("ratio", 1.0, *RATIO[2:], "pass")])
 
 
-SLOW_MEMORY = Reason.of(Code.SLOW_MEMORY, host="n2", rate=9e9, median=12e9, cores=1)
-SLOW_CLOCK = Reason.of(Code.SLOW_CLOCK, host="n2", rank=1, cpus="0", ghz=1.0, median=3.0)
-ERRORS = Reason.of(Code.ADAPTER_ERRORS, host="n1", adapter="mlx5_0", errors=[["crc", 9]])
+SLOW_MEMORY = Code.SLOW_MEMORY(host="n2", rate=9e9, median=12e9, cores=1)
+SLOW_CLOCK = Code.SLOW_CLOCK(host="n2", rank=1, cpus="0", ghz=1.0, median=3.0)
+ERRORS = Code.ADAPTER_ERRORS(host="n1", adapter="mlx5_0", errors=[["crc", 9]])
 
 
 def noise(*faults, **more):
@@ -127,7 +127,7 @@ def blamed(part=COMPONENT, rate=0.0, **more):
     kinds = [Judged(kind, 0.01, [Level(0, 2e10, 28)]) for kind in KINDS]
     parts = {name: [part] for name, there in more.items() if there is True}
     if more.get("withheld"):
-        why = Reason.of(Code.PAIRS_CONCURRENT)
+        why = Code.PAIRS_CONCURRENT()
         kinds, parts = [replace(kind, withheld=why) for kind in kinds], {}
     return Evidence(blames=(Blame(replace(MATRIX, rate=rate), "lab:cpu", kinds, **parts),))
 
@@ -138,7 +138,7 @@ def traffic(mean, withheld=None):
     return Evidence(impacts=(Impact("apart", "halo", "incast", 10, ratio, ratio, 0.9, withheld),))
 
 
-WITHHELD = traffic(2.5, Reason.of(Code.FEW_CYCLES, cycles=1, needed=5))
+WITHHELD = traffic(2.5, Code.FEW_CYCLES(cycles=1, needed=5))
 VOTED = Evidence(nodes=(Suspect(["n2"], 1.4, 12, "lab:cpu"),))
 ALARM = Evidence(
     events=(event(change_point(1.3, verdict=Verdict.REGRESSED), system="lab", partition="cpu"),)
@@ -164,7 +164,7 @@ def triage(verdict):
 LOST, SUSPECT = run(launched(preempted=0.5)), noise(SLOW_MEMORY)
 FAILED = became(Verdict.FAIL, Code.NOT_VERIFIED)
 UNMEASURED = became(Verdict.NOT_MEASURED, Code.BLOCKED)
-FOLLOWS = Reason.of(Code.FOLLOWS, test="L")
+FOLLOWS = Code.FOLLOWS(test="L")
 
 
 def turn(second):
@@ -193,12 +193,12 @@ RUNS = {
     "a wrong answer": Case(FAILED, FAIL),
     "a blocked job": Case(UNMEASURED, MISSING),
     "a known failure": Case(became(Verdict.KNOWN, Code.TEXT), OK),
-    "nothing ran": Case(RunVerdict(troubles=[Reason.of(Code.NO_TEST)]), MISSING),
+    "nothing ran": Case(RunVerdict(troubles=[Code.NO_TEST()]), MISSING),
     "nothing applies": Case(
         RunVerdict([launched(verdict=Verdict.NOT_APPLICABLE)[1]], request=NIGHTLY), MISSING
     ),
     "a job that is left": Case(
-        run(troubles=[Reason.of(Code.JOBS_LEFT, scheduler="slurm", jobs=["7"])]), MISSING
+        run(troubles=[Code.JOBS_LEFT(scheduler="slurm", jobs=["7"])]), MISSING
     ),
     "a launch that hung": Case(
         with_case(
@@ -234,7 +234,7 @@ RUNS = {
     "a bad link": Case(run(), FAIL, blamed(LINK, bad=True)),
     "a suspect link": Case(run(), MISSING, blamed(LINK, suspects=True)),
     "a matrix that cannot be read": Case(
-        run(), MISSING, Evidence(unreadable=(Reason.of(Code.RESULT_UNREADABLE, path="x"),))
+        run(), MISSING, Evidence(unreadable=(Code.RESULT_UNREADABLE(path="x"),))
     ),
     "a bad link of a new network": Case(triage(run()), FAIL, blamed(LINK, bad=True), NO_GO),
     "a worse link of a new network": Case(triage(run()), WORSE_NOW, blamed(LINK, worse=True), LOOK),

@@ -2,9 +2,8 @@
 
 import pytest
 
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, clause
 from bisection.kernels import adapters
-from bisection.report.clauses import clause
 
 PAYLOAD = 1e9  # B of a host
 

@@ -13,9 +13,8 @@ import threading
 import pytest
 
 from bisection.core import paths
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, clause
 from bisection.kernels import adapters, results
-from bisection.report.clauses import clause
 
 KERNEL = paths.ROOT / ".bisection/build/network/bisection-patterns"
 HOSTS = ("nodea", "nodeb")

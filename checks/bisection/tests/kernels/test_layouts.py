@@ -1,7 +1,7 @@
 import pytest
 
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, clause
 from bisection.kernels.layouts import (
     LAYOUTS,
     TOPOLOGY_LAYOUTS,
@@ -13,7 +13,6 @@ from bisection.kernels.layouts import (
     geometry,
     misplaced,
 )
-from bisection.report.clauses import clause
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,7 @@ def test_equal_geometries_are_measured_once(layout, cores, other, shape):
     with pytest.raises(DoesNotFit) as error:
         geometry(layout, cores, nodes=3)
     twin = {"layout": layout, "other": other, "geometry": shape}
-    assert error.value.reason == Reason.of(Code.LAYOUT_IS_TWIN, **twin)
+    assert error.value.reason == Code.LAYOUT_IS_TWIN(**twin)
 
 
 @pytest.mark.parametrize("cores", range(1, 9))

@@ -6,10 +6,10 @@ import pytest
 
 from bisection.core.identity import CONTEXT
 from bisection.core.paths import ROOT
+from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
 from bisection.judge import hosts
 from bisection.kernels import results
-from bisection.report.clauses import clause
 
 BUILD = ("compiler", "flags", "mpi", "version", "commit", "build_type")
 

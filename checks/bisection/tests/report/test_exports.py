@@ -24,7 +24,7 @@ from reports import (
 from bisection.analysis.blame import BadComponent, Symptom
 from bisection.analysis.model import Suspect
 from bisection.analysis.suspicions import Part
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import exports, model
 from bisection.report import run as run_report
@@ -80,10 +80,10 @@ def test_junit_shares_the_time_of_a_launch_out_among_its_tests():
 
 def crashed(tests=10):
     """A run whose one launch was killed, with the tests that follow it."""
-    killed = Reason.of(Code.KERNEL_EXIT, kernel="transpose", exit_code=139)
+    killed = Code.KERNEL_EXIT(kernel="transpose", exit_code=139)
     launch = case(method="", fixture=True, verdict=Verdict.FAIL, reason=killed, kernel="transpose")
     launch = replace(launch, name="TransposeLaunch %case=cnt40", metrics=[])
-    follows = Reason.of(Code.FOLLOWS, test=launch.name)
+    follows = Code.FOLLOWS(test=launch.name)
     tests = [failure(Verdict.NOT_MEASURED, follows, method=f"m{n}") for n in range(tests)]
     return ran(launch, *(replace(test, metrics=[]) for test in tests), seconds=3.0)
 
@@ -188,8 +188,8 @@ def test_alarms_and_what_is_slower_have_gauges():
     for point in points:
         point.verdict = Verdict.REGRESSED if point.ratio > 1 else Verdict.IMPROVED
     place = {"system": "localhost", "partition": "default"}
-    slower = [Reason.of(Code.SLOWER, **place, check="transpose")] * 2
-    run = ran(case(), slower=slower, outliers=[Reason.of(Code.SUSPECT, **place, check="md")])
+    slower = [Code.SLOWER(**place, check="transpose")] * 2
+    run = ran(case(), slower=slower, outliers=[Code.SUSPECT(**place, check="md")])
     report = only(run=run, history=[event(*points)], of_run=True)
     samples = families(exports.prometheus(report))
     about = {**place, "environ": "system", "session": "feedbeef"}
@@ -234,7 +234,7 @@ def test_nodes_for_a_health_check():
 
 def test_nodes_that_blocked_a_job_are_listed_with_the_reason_of_slurm():
     words = "sbatch: allocation failure: Requested nodes are not available"
-    reason = Reason.of(Code.BLOCKED, refused=words, down=[["cn7", "bad DIMM"], ["cn8", "none"]])
+    reason = Code.BLOCKED(refused=words, down=[["cn7", "bad DIMM"], ["cn8", "none"]])
     report = only(run=ran(failure(Verdict.NOT_MEASURED, reason, fixture=True, hosts=[])))
     assert exports.nodecheck(report) == (
         "cn7 bisection: down or drained, so that a job was not started: bad DIMM\n"
@@ -253,7 +253,7 @@ def test_nodes_that_blocked_a_job_are_listed_with_the_reason_of_slurm():
 )
 def test_nodes_that_slurm_names_of_a_launch_that_failed(code, values, named):
     """Also those that wrote no result."""
-    lost = failure(Verdict.FAIL, Reason.of(code, job="7", **values), hosts=["cn1.lab.org"])
+    lost = failure(Verdict.FAIL, code(job="7", **values), hosts=["cn1.lab.org"])
     lines = exports.nodecheck(only(run=ran(lost))).splitlines()
     assert [line.split()[0] for line in lines] == named
 

@@ -12,7 +12,7 @@ from results_made import result_of
 
 from bisection.analysis.blame import judge
 from bisection.analysis.model import Comparison
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import network, pairs
 from bisection.judge.evidence import Evidence, of_network
@@ -67,7 +67,7 @@ def test_a_slow_node_is_no_go_by_its_name():
 def test_pairs_that_cannot_be_judged_are_no_go_ahead():
     noisy = blame()
     noisy.kinds = [
-        dataclasses.replace(kind, withheld=Reason.of(Code.PAIRS_CONCURRENT)) for kind in noisy.kinds
+        dataclasses.replace(kind, withheld=Code.PAIRS_CONCURRENT()) for kind in noisy.kinds
     ]
     judged = verdict(noisy)
     assert judged.grade == Grade.LOOK
@@ -78,7 +78,7 @@ def test_what_was_not_measured_is_listed_with_its_reason():
     noise = result_of(
         *(*PLACE, "network_noise", "nodes", "mpi", "quantum"),
         verdict=Verdict.NOT_APPLICABLE,
-        reason=Reason.of(Code.NODES_NEEDED, needed=2, nodes=1),
+        reason=Code.NODES_NEEDED(needed=2, nodes=1),
     )
     partial = run(checks=["pairs", "transpose"])
     partial = ruled(dataclasses.replace(partial, cases=[*partial.cases, noise]), blame())
@@ -94,7 +94,7 @@ def test_what_was_not_measured_is_listed_with_its_reason():
 
 def test_a_failed_launch_is_no_go_and_a_missing_one_is_looked_at():
     for kind, grade in ((Verdict.FAIL, Grade.NO_GO), (Verdict.NOT_MEASURED, Grade.LOOK)):
-        bad = with_case(run(), 0, verdict=kind, reason=Reason.of(Code.NETWORK_BYPASSED))
+        bad = with_case(run(), 0, verdict=kind, reason=Code.NETWORK_BYPASSED())
         assert ruled(bad).interconnect.grade == grade
 
 
@@ -107,9 +107,7 @@ def test_a_level_below_the_old_network_is_no_go():
 
 
 def test_errors_of_an_adapter_are_looked_at():
-    remark = Reason.of(
-        Code.ADAPTER_ERRORS, host="n1", adapter="mlx5_0", errors=[["crc", 9]], launches=1, of=2
-    )
+    remark = Code.ADAPTER_ERRORS(host="n1", adapter="mlx5_0", errors=[["crc", 9]], launches=1, of=2)
     noted = ruled(run().noting(remarks=[remark]))
     assert headline(noted.interconnect) == "Network: look (1 finding)"
 

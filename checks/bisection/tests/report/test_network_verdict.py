@@ -8,10 +8,9 @@ from made_up_network import World
 from reports import only, page, pairs
 
 from bisection.analysis.blame import judge
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, clause
 from bisection.report import exports
 from bisection.report import page as pages
-from bisection.report.clauses import clause
 
 
 def judged(nodes=64, leaf=16, rounds=0, faults=(), **more):
@@ -80,7 +79,7 @@ def test_the_data_of_a_page_has_the_components_and_not_the_matrix():
     ],
 )
 def test_a_truncated_matrix_in_words(values, words):
-    assert clause(Reason.of(Code.PAIRS_TRUNCATED, path="x", **values)) == f"x is truncated: {words}"
+    assert clause(Code.PAIRS_TRUNCATED(path="x", **values)) == f"x is truncated: {words}"
 
 
 def test_4096_nodes_stay_within_a_page():

@@ -40,7 +40,7 @@ from bisection.analysis.model import (
 )
 from bisection.core import paths
 from bisection.core.identity import parsed
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.verdicts import COMPARED, Against, Verdict
 from bisection.report import exports, gather, model, sections, tables
 from bisection.report import page as pages
@@ -208,7 +208,7 @@ def test_unsafe_verdicts_advice_and_changes_are_told():
 def test_failures_are_grouped_as_in_the_terminal_and_followers_counted():
     alike = said("the network is gone")
     bad = [failure(reason=alike, method=m, layout=x) for x in ("mpi", "node") for m in ("a", "b")]
-    follower = failure(reason=Reason.of(Code.FOLLOWS, test="Launch"), method="c")
+    follower = failure(reason=Code.FOLLOWS(test="Launch"), method="c")
     report = only(run=ran(*bad, failure(reason=said("slow"), method="c"), follower))
     (section,) = (part for part in sections.sections(report) if part.id == "failures")
     rows = [dict(zip(section.tables[0].head, row, strict=True)) for row in section.tables[0].rows]

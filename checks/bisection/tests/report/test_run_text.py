@@ -5,7 +5,7 @@ from dataclasses import replace
 from made_up import with_case
 from results_made import result_of
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
 from bisection.report import run as run_report
 from bisection.runs.model import JudgedMetric, RunVerdict
@@ -60,7 +60,7 @@ def slow(verdict, index):
     """The run with a test outside its bounds."""
     failed = ["ratio_alltoallv", 2.5, "ratio", 0.5, 1.5]
     metrics = [verdict.cases[index].metrics[0], JudgedMetric(*failed, "fail")]
-    reason = Reason.of(Code.OUT_OF_BOUNDS, metrics=[failed])
+    reason = Code.OUT_OF_BOUNDS(metrics=[failed])
     fields = {"metrics": metrics, "reason": reason, "files": "results/kernels/x*"}
     return with_case(verdict, index, verdict=Verdict.FAIL, **fields)
 
@@ -93,7 +93,7 @@ def test_failures_come_first_with_cause_and_rerun_command():
 
 def test_failures_come_before_what_was_not_measured():
     preempted = {"metrics": [["ratio_serial", 9.0, "ratio", 0.5, 1.5]], "preempted": 0.5}
-    reason = Reason.of(Code.OUT_OF_BOUNDS, **preempted)
+    reason = Code.OUT_OF_BOUNDS(**preempted)
     verdict = with_case(slow(nightly(), -1), 0, verdict=Verdict.NOT_MEASURED, reason=reason)
     lines = run_report.text(verdict)
     assert lines[1] == "FAIL: network sweep node2 (system)"

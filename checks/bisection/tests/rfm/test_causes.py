@@ -5,7 +5,7 @@ import types
 import pytest
 from test_rank_faults import OPEN_MPI_5, OTHERS, SRUN
 
-from bisection.report.clauses import clause
+from bisection.core.reasons import clause
 from bisection.rfm import causes, scheduler_faults
 
 WRONG = f"srun: error: node2: task 1: Exited with exit code 1\n{OTHERS}"

@@ -15,7 +15,7 @@ from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as P
 from running import CHECKS
 from test_scheduler_faults import COMMANDS, HERE, SITE, on_slurm
 
-from bisection.report.clauses import clause
+from bisection.core.reasons import clause
 from bisection.rfm import internals, queue, scheduler_faults
 
 MPI_AND_NODE = "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case="

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from bisection.core.reasons import Code, Reason
-from bisection.report.clauses import clause
+from bisection.core.reasons import Code, clause
 from bisection.rfm import rank_faults
 
 OPEN_MPI = """[node7:14669] [[21939,0],0] ORTE_ERROR_LOG: Out of resource in file show_help.c at 507
@@ -191,7 +190,7 @@ def test_remarks_of_srun_are_not_the_last_word_of_an_abort(tmp_path):
     ],
 )
 def test_crash_is_worded_with_rank_and_node(exit_code, where, says):
-    assert clause(Reason.of(Code.KERNEL_EXIT, kernel="md", exit_code=exit_code, **where)) == says
+    assert clause(Code.KERNEL_EXIT(kernel="md", exit_code=exit_code, **where)) == says
 
 
 # ---- ranks that did not start ----

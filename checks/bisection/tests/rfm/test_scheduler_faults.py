@@ -13,8 +13,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from running import HERE, run_in
 
-from bisection.core.reasons import Code, Reason
-from bisection.report.clauses import clause
+from bisection.core.reasons import Code, Reason, clause
 from bisection.rfm import scheduler_faults
 from bisection.rfm.scheduler_faults import record_of
 from bisection.runs import reframe_log

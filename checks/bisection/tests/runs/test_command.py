@@ -14,8 +14,8 @@ import pytest
 from running import CHECKS
 
 from bisection.commands.run import measure
+from bisection.core.reasons import clause
 from bisection.core.verdicts import Exit
-from bisection.report.clauses import clause
 from bisection.runs import command
 from bisection.runs.command import Progress, rerun
 from bisection.runs.model import Request

@@ -2,11 +2,10 @@
 
 import pytest
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, clause
 from bisection.judge import rule
 from bisection.judge.hosts import faulty_hosts
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.report.clauses import clause
 from bisection.runs.model import JudgedMetric, TestResult
 from bisection.runs.reframe_log import troubles
 from bisection.runs.report import read
@@ -82,7 +81,7 @@ def test_slow_is_not_judged_where_others_had_the_cores(share, code):
     failed["perfvalues"] = slow
     verdict = judge(report(launch("pass", {"preempted": share}), failed))
     assert verdict.exit_code == code
-    preempted = Reason.of(Code.PREEMPTED, fraction=share)
+    preempted = Code.PREEMPTED(fraction=share)
     assert (verdict.bad[0].reason == preempted) is (code == 3)
 
 
@@ -148,7 +147,7 @@ def test_losses_of_a_host_are_a_fault_if_half_of_the_launches_that_show_them_do(
         return TestResult(*place, fixture=True, record=record)
 
     values = {"fraction": 0.02, "adapter": "hsn0", "errors": [["crc", 3]]}
-    faulty = (Reason.of(code, host="n1", **values),)
+    faulty = (code(host="n1", **values),)
     wide = [launch("n1", "n2", "n3", faults=faulty * (n < launches)) for n in range(4)]
     others = [launch("n1", "n2") for _ in range(6)] + [launch("n1", "n2", "n3", kernel="noise")]
     named = faulty_hosts([*wide, *others])

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.runs import quiet
 
-BUSY = Reason.of(Code.BUSY, used=1.5, cores=2, top=[])
+BUSY = Code.BUSY(used=1.5, cores=2, top=[])
 
 
 @pytest.fixture

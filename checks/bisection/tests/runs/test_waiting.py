@@ -3,8 +3,8 @@
 import pytest
 
 from bisection.core.commands import Answer
+from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
-from bisection.report.clauses import clause
 from bisection.rfm import rotation
 from bisection.runs import queue
 

@@ -6,7 +6,7 @@ checked_site.py SITE.py     prints [partition, probe, state, clause] of each res
 import json
 import sys
 
-from bisection.report.clauses import clause
+from bisection.core.reasons import clause
 from bisection.sites.cluster import check
 from bisection.sites.cluster.check_job import _kernel_key
 from bisection.sites.site import load_site

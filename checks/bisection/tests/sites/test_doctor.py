@@ -9,7 +9,7 @@ from houses import CHECK, make_house, told
 from running import start
 
 from bisection import cli
-from bisection.report.clauses import clause
+from bisection.core.reasons import clause
 from bisection.sites import reference_rules, rules
 from bisection.sites import site as sites
 from bisection.sites.site import load, load_site

@@ -8,7 +8,7 @@ import pytest
 
 from bisection.commands import run
 from bisection.core.commands import Answer
-from bisection.report.clauses import clause
+from bisection.core.reasons import clause
 from bisection.runs.model import Request
 from bisection.sites.cluster import age
 

@@ -8,7 +8,7 @@ import pytest
 from made_cluster import GIB, PARTITION, Machine, counting
 
 from bisection.commands import site_check
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.report.site import REMEDIES, TITLES, remedy, result_lines
 from bisection.sites.cluster import check, check_job
 from bisection.sites.cluster.check_model import Finding, State, ok
@@ -89,7 +89,7 @@ def spoil_outcome(machine, index=0, **values):
         setattr(machine.trial.outcomes[index], name, value)
 
 
-SHARED = Reason.of(Code.CORE_SHARED, rank=1, host="n1", thread=None, cpus="0", other=[0, None, "0"])
+SHARED = Code.CORE_SHARED(rank=1, host="n1", thread=None, cpus="0", other=[0, None, "0"])
 WRONG = {
     # name: (what spoils it, the probe, words of its line, words of what to do)
     "a defect of the site file": (
@@ -107,7 +107,7 @@ WRONG = {
     "no account": (
         lambda m: (
             m.partition.update(access=["-p", "standard"]),
-            m.survey_is(decisions=[Reason.of(Code.ACCOUNT_OPEN, user="me", accounts=["a"])]),
+            m.survey_is(decisions=[Code.ACCOUNT_OPEN(user="me", accounts=["a"])]),
         ),
         ("account", "account", "account=..."),
     ),
@@ -120,7 +120,7 @@ WRONG = {
         ("account", "queue standard does not exist; there are express", "sinfo"),
     ),
     "a closed queue": (
-        lambda m: m.queue_is(closed=Reason.of(Code.QUEUE_GROUPS, queue="standard", groups=["g"])),
+        lambda m: m.queue_is(closed=Code.QUEUE_GROUPS(queue="standard", groups=["g"])),
         ("account", "only members of g", "ask for access"),
     ),
     "a drained node": (
@@ -140,45 +140,39 @@ WRONG = {
         ("placement", "mpi, 2x4x1: sbatch: Requested node", "of standard in the site file"),
     ),
     "a job that waits": (
-        lambda m: setattr(
-            m.trial, "fault", Reason.of(Code.BLOCKED, job="7", waited=300.0, reason="Priority")
-        ),
+        lambda m: setattr(m.trial, "fault", Code.BLOCKED(job="7", waited=300.0, reason="Priority")),
         ("job", "the scheduler's reason: Priority", "--patience"),
     ),
     "a job that is refused": (
-        lambda m: setattr(
-            m.trial, "fault", Reason.of(Code.BLOCKED, refused="sbatch: name it by -A; x")
-        ),
+        lambda m: setattr(m.trial, "fault", Code.BLOCKED(refused="sbatch: name it by -A; x")),
         ("job", "sbatch: name it by -A; x (account=... in", "account, qos and nodes of"),
     ),
     "a job that hangs": (
-        lambda m: setattr(m.trial, "fault", Reason.of(Code.TIMEOUT, job="7", limit=300.0)),
+        lambda m: setattr(m.trial, "fault", Code.TIMEOUT(job="7", limit=300.0)),
         ("job", "ran to its time limit", "last step"),
     ),
     "no output": (
-        lambda m: setattr(
-            m.trial, "fault", Reason.of(Code.OUTPUT_UNSEEN, job="7", path="/tmp/x", nodes="n1")
-        ),
+        lambda m: setattr(m.trial, "fault", Code.OUTPUT_UNSEEN(job="7", path="/tmp/x", nodes="n1")),
         ("job", "left no output in /tmp/x", "BISECTION_HOME"),
     ),
     "a lost node": (
-        lambda m: setattr(m.trial, "fault", Reason.of(Code.NODE_FAIL, job="7", nodes="n1")),
+        lambda m: setattr(m.trial, "fault", Code.NODE_FAIL(job="7", nodes="n1")),
         ("job", "lost a node", "drain"),
     ),
     "too little memory for the job": (
-        lambda m: setattr(m.trial, "fault", Reason.of(Code.OUT_OF_MEMORY, job="7")),
+        lambda m: setattr(m.trial, "fault", Code.OUT_OF_MEMORY(job="7")),
         ("job", "more memory", "--mem=0"),
     ),
     "a cancelled job": (
-        lambda m: setattr(m.trial, "fault", Reason.of(Code.CANCELLED, job="7", state="CANCELLED")),
+        lambda m: setattr(m.trial, "fault", Code.CANCELLED(job="7", state="CANCELLED")),
         ("job", "was cancelled", "again"),
     ),
     "a controller that went away": (
-        lambda m: setattr(m.trial, "fault", Reason.of(Code.INFRASTRUCTURE, said="no contact")),
+        lambda m: setattr(m.trial, "fault", Code.INFRASTRUCTURE(said="no contact")),
         ("job", "no contact", "scontrol ping"),
     ),
     "a job that stops": (
-        lambda m: setattr(m.trial, "fault", Reason.of(Code.NOT_ENDED, last="bash: killed")),
+        lambda m: setattr(m.trial, "fault", Code.NOT_ENDED(last="bash: killed")),
         ("job", "bash: killed", "output"),
     ),
     "a module that is gone": (
@@ -186,7 +180,7 @@ WRONG = {
         ("modules", "openmpi: unknown module", "module avail"),
     ),
     "no mpicc": (
-        lambda m: setattr(m.trial, "build", Reason.of(Code.PROBE_NOT_BUILT, last="no mpicc")),
+        lambda m: setattr(m.trial, "build", Code.PROBE_NOT_BUILT(last="no mpicc")),
         ("program", "no mpicc", "modules=[...]"),
     ),
     "no FFTW": (
@@ -242,23 +236,19 @@ WRONG = {
         ("facts", "mlx5_0 200 Gb/s -> 100 Gb/s on n1, n2", "--refresh"),
     ),
     "a launcher that starts nothing": (
-        lambda m: spoil_outcome(
-            m, fault=Reason.of(Code.NO_WORLD, launcher="srun", last="PMI2 not built")
-        ),
+        lambda m: spoil_outcome(m, fault=Code.NO_WORLD(launcher="srun", last="PMI2 not built")),
         ("world", "srun started no MPI world (layout mpi): PMI2 not built", "srun --mpi=list"),
     ),
     "a world per rank": (
-        lambda m: spoil_outcome(
-            m, fault=Reason.of(Code.WORLDS, launcher="srun", worlds=8, size=1, asked=8)
-        ),
+        lambda m: spoil_outcome(m, fault=Code.WORLDS(launcher="srun", worlds=8, size=1, asked=8)),
         ("world", "8 MPI worlds of 1 rank instead of one of 8", "--mpi=pmi2"),
     ),
     "a program that dies at its end": (
-        lambda m: spoil_outcome(m, 1, fault=Reason.of(Code.NOT_ENDED, last="corrupted heap")),
+        lambda m: spoil_outcome(m, 1, fault=Code.NOT_ENDED(last="corrupted heap")),
         ("world", "corrupted heap", "output"),
     ),
     "two ranks on a core": (
-        lambda m: spoil_outcome(m, 2, fault=Reason.of(Code.MISPLACED, seats=[SHARED])),
+        lambda m: spoil_outcome(m, 2, fault=Code.MISPLACED(seats=[SHARED])),
         ("cores", "INVALID placement (layout node2): rank 1 on n1 (cpus 0) shares", "`binding`"),
     ),
     "TCP beside InfiniBand": (
@@ -287,7 +277,7 @@ WRONG = {
     "a Slurm that binds nothing": (
         lambda m: (
             m.survey_is(task_plugin="task/none"),
-            spoil_outcome(m, 1, fault=Reason.of(Code.MISPLACED, seats=[SHARED])),
+            spoil_outcome(m, 1, fault=Code.MISPLACED(seats=[SHARED])),
         ),
         ("cores", "slurm.conf has TaskPlugin=task/none", "TaskPlugin=task/affinity"),
     ),
@@ -480,14 +470,14 @@ def test_a_queue_is_found_however_it_is_written(machine, checked, access):
 
 def test_every_remedy_is_of_a_code_that_can_come():
     for code in REMEDIES:
-        text = remedy(Reason.of(code, environ="spack"), "lab", "standard")
+        text = remedy(code(environ="spack"), "lab", "standard")
         assert text.endswith(".")
         assert "{" not in text
 
 
 def test_lines_are_aligned():
     fine = check.Result("file", "", ok(Code.SITE_LOADS, partitions=1))
-    bad = check.Result("exit", "p", Finding(State.WRONG, Reason.of(Code.RANK_EXIT_HANGS)))
+    bad = check.Result("exit", "p", Finding(State.WRONG, Code.RANK_EXIT_HANGS()))
     columns = {line.index(word) for result, word in ((fine, "1 part"), (bad, "its launch did"))
                for line in result_lines(result, "lab")[:1]}  # fmt: skip
     assert len(columns) == 1

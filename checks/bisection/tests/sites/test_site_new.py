@@ -12,7 +12,7 @@ from made_cluster import counting
 from bisection import cli
 from bisection.commands import site_new
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.sites import rules, site
 from bisection.sites.cluster import choices, facts, new, software
 from bisection.sites.cluster.trial import Outcome, Trial
@@ -231,7 +231,7 @@ def test_wrong_arguments(new_site, capsys, arguments, name, words):
 
 
 def test_the_first_launcher_that_is_right(new_site, machine):
-    worlds = Reason.of(Code.WORLDS, launcher="srun", worlds=2, size=1, asked=2)
+    worlds = Code.WORLDS(launcher="srun", worlds=2, size=1, asked=2)
     machine.wrong = {"srun": worlds}
     code, _, text = new_site("--queue", "duo")
     assert code == 0
@@ -242,7 +242,7 @@ def test_the_first_launcher_that_is_right(new_site, machine):
     code, _, text = new_site("--queue", "duo", name="vd")
     assert code == 0
     assert 'common.partition("duo", nodes=2, launcher="mpirun", exclusive=True),' in text
-    machine.wrong["mpirun"] = Reason.of(Code.NO_WORLD, launcher="mpirun", last="not built")
+    machine.wrong["mpirun"] = Code.NO_WORLD(launcher="mpirun", last="not built")
     code, said, text = new_site("--queue", "duo", name="ve")
     assert code == 1
     assert "# DECIDE: duo: no launcher is right. srun started 2 MPI worlds of" in text
@@ -253,8 +253,8 @@ def test_the_first_launcher_that_is_right(new_site, machine):
 
 @pytest.mark.parametrize("plugin", ["task/none", "(null)"])
 def test_a_slurm_that_binds_nothing(new_site, machine, plugin):
-    shared = Reason.of(Code.CORE_SHARED, rank=1, host="n", thread=None, cpus="0", other=[0, 0, "0"])
-    fault = Reason.of(Code.MISPLACED, seats=[shared])
+    shared = Code.CORE_SHARED(rank=1, host="n", thread=None, cpus="0", other=[0, 0, "0"])
+    fault = Code.MISPLACED(seats=[shared])
     machine.wrong = {"srun": fault, "srun --mpi=pmi2": fault}
     machine.cluster(CLUSTER, plugin=plugin)
     code, _, text = new_site("--queue", "duo")
@@ -265,7 +265,7 @@ def test_a_slurm_that_binds_nothing(new_site, machine, plugin):
 
 
 def test_a_job_that_did_not_run(new_site, machine, house):
-    machine.fault = Reason.of(Code.BLOCKED, job="1", waited=600.0, reason="Priority")
+    machine.fault = Code.BLOCKED(job="1", waited=600.0, reason="Priority")
     code, _, text = new_site("--queue", "duo")
     assert code == 1
     words = " ".join(text.replace("#", "").split())
@@ -277,7 +277,7 @@ def test_a_job_that_did_not_run(new_site, machine, house):
 
 def test_what_several_queues_are_refused_for_is_printed_once(new_site, machine):
     policy = "sbatch: site policy: name your project with -A ACCOUNT; Unspecified error"
-    machine.fault = Reason.of(Code.BLOCKED, refused=policy)
+    machine.fault = Code.BLOCKED(refused=policy)
     code, said, text = new_site()
     assert code == 1
     assert said.count(policy) == 1
@@ -297,7 +297,7 @@ def test_what_several_queues_are_refused_for_is_printed_once(new_site, machine):
 
 def test_a_launcher_that_fails_alike_in_several_queues_is_explained_once(new_site, machine):
     last = "OPAL ERROR: Unreachable"
-    machine.wrong = {"srun": Reason.of(Code.NO_WORLD, launcher="srun", last=last)}
+    machine.wrong = {"srun": Code.NO_WORLD(launcher="srun", last=last)}
     code, _, text = new_site()
     assert code == 0
     assert text.count(last) == 1
@@ -452,7 +452,7 @@ def test_refresh_does_not_record_a_bad_moment(new_site, machine, house, trials, 
 def test_refresh_tries_again_what_failed(new_site, machine, house):
     new_site("--queue", "duo")
     before = facts.read(house / "site-configs" / "vc.json")["partitions"]
-    machine.fault = Reason.of(Code.BLOCKED, job="1", waited=600.0, reason="Priority")
+    machine.fault = Code.BLOCKED(job="1", waited=600.0, reason="Priority")
     try_queue = machine.try_queue
 
     def recover(*arguments, **more):

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from bisection.core.commands import Answer
-from bisection.core.reasons import Code
-from bisection.report.clauses import clause
+from bisection.core.reasons import Code, clause
 from bisection.rfm.scheduler_faults import record_of
 from bisection.sites.cluster import pbs, slurm, survey
 from bisection.sites.cluster.jobs import Queue

@@ -12,9 +12,8 @@ import pytest
 from running import TWO_CORES
 
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, clause
 from bisection.core.topology import expanded
-from bisection.report.clauses import clause
 from bisection.sites.cluster import node_facts
 from bisection.sites.cluster.jobs import (
     Ended,

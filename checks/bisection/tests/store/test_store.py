@@ -14,7 +14,7 @@ from running import CHECKS
 
 from bisection import cli
 from bisection.core import paths
-from bisection.report.clauses import clause
+from bisection.core.reasons import clause
 from bisection.runs.command import TAG
 from bisection.runs.report import read
 from bisection.store import sample_file, sources, sync

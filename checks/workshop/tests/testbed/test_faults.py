@@ -9,7 +9,7 @@ import pytest
 from running import CHECKS
 
 from bisection.core import paths
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit
 from workshop.testbed import Cluster, unavailable
 from workshop.testbed.faults import FAULTS, Fault, Outcome, UnknownFault, faults_of, judge
@@ -24,7 +24,7 @@ def fan(scene):
 
 
 FAN = Fault(fan, Code.BLOCKED, ("node2",), Exit.NOT_MEASURED, within=10)
-REASON = Reason.of(Code.BLOCKED, reason="down: node2")
+REASON = Code.BLOCKED(reason="down: node2")
 RAN = Ran(3, 5.0, "", [REASON], ["BLOCKED: node2 is down"], verdict="NOT MEASURED")
 
 
@@ -48,7 +48,7 @@ def test_a_fault_reported_as_wanted_is_ok():
         ({"verdict": ""}, "no verdict"),
         ({"output": "Traceback (most recent call last):"}, "a traceback"),
         ({"reasons": [], "causes": []}, "nothing, not BLOCKED"),
-        ({"reasons": [Reason.of(Code.TIMEOUT)]}, "TIMEOUT, not BLOCKED"),
+        ({"reasons": [Code.TIMEOUT()]}, "TIMEOUT, not BLOCKED"),
         ({"causes": ["BLOCKED: node21 is down"]}, "node2 is not named"),
     ],
 )
@@ -58,7 +58,7 @@ def test_what_differs_from_what_is_wanted_is_wrong(changed, text):
 
 def test_a_node_that_a_passing_run_names_must_be_in_nodecheck():
     slow = dataclasses.replace(FAN, code=Code.SLOW_NODE, exit_code=Exit.OK)
-    passed = {"exit_code": 0, "reasons": [Reason.of(Code.SLOW_NODE)]}
+    passed = {"exit_code": 0, "reasons": [Code.SLOW_NODE()]}
     assert wrong(slow, **passed, named="node2 bisection: slow\n") == []
     assert wrong(slow, **passed, named="") == ["node2 is not in nodecheck.txt"]
 

@@ -1,3 +1,0 @@
-"""Words of reasons."""
-
-from bisection.core.reasons import clause as clause
