@@ -70,7 +70,7 @@ def test_speed_up_that_rises_with_ranks_is_told(rng, compared):
         )
 
     result = compared(sized((1, 1), 0), sized((1.6, 2.2), 100), expected=1.31)
-    assert all("it rises with the ranks" in explained(r) for r in result.rows)
+    assert all("speed-up grows with rank count" in explained(r) for r in result.rows)
 
 
 def test_speed_ups_of_other_partitions_or_threads_are_no_growth(rng, compared):

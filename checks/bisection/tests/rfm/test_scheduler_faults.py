@@ -333,13 +333,6 @@ def test_hang_is_read_where_a_launcher_mixes_the_lines_of_hosts():
     assert [row[:2] for row in reason["waiting"]] == [["4-5", ["n1"]], ["0-1,3", ["n2"]]]
 
 
-def test_hang_of_an_earlier_version_is_read():
-    values = {"limit": 90, "hosts": ["n1"], "places": [["ranks 0, 1", "MPI_Waitall, measuring"]]}
-    says = "HANG: nothing finished for 90 s on n1; ranks 0, 1: MPI_Waitall, measuring"
-    assert clause(Reason.read({"code": "STALLED", **values})) == says
-    assert clause(Reason.read("STALLED: nothing finished")) == "HANG: nothing finished"
-
-
 def test_only_a_hang_is_reported_as_one():
     assert clause(scheduler_faults.of_hang("", 4, "")) == "HANG: nothing finished"
     assert scheduler_faults.of_hang("killed", 137, "") is None
