@@ -8,7 +8,7 @@ from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons import Code, Reason, clause
 from bisection.core.verdicts import Verdict
 from bisection.kernels import fits
 from bisection.report.model import Report
@@ -175,7 +175,7 @@ def test_codes_stand_above_the_network_that_explains_them(rng, compared):
     result = compared(*pair(rng, Network(latency=2e-6 * 2.8)))
     for each in result.rows:
         if each.check == "transpose":  # as those of a kernel that is slower as a whole
-            each.reason = Code.SHARED(place="lab:cpu", kernel="transpose")
+            each.reason = Reason(Code.SHARED, {"place": "lab:cpu", "kernel": "transpose"})
     text = comparison_text(result)
     codes = text.index("slower codes, and what of it the network explains on lab:cpu system:")
     network = text.index("regressed on lab:cpu system:")

@@ -8,7 +8,7 @@ from results_made import changed, result_of
 
 from bisection.analysis.model import Row, Side
 from bisection.analysis.retest import plan, request
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons import Code, Reason, clause
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import rule
 from bisection.judge.evidence import Evidence, Retest
@@ -68,7 +68,7 @@ def test_a_failed_or_stopped_run_is_not_retested():
 def outside(value=1.3, code=Code.OUT_OF_BOUNDS, **more):
     """A run of two launches, of which p2p failed in the first."""
     metric = ["ratio", value, "ratio", 0.5, 1.2]
-    failed = {"verdict": Verdict.FAIL, "reason": code(metrics=[metric])}
+    failed = {"verdict": Verdict.FAIL, "reason": Reason(code, {"metrics": [metric]})}
     failed["metrics"] = [JudgedMetric(*metric, "fail")]
     verdict = run({"a": 1e-3, "b": 1e-3}, **more)
     return with_case(verdict, 1, name="transpose %p2p", hash="abc", **failed)
@@ -85,7 +85,7 @@ def test_what_is_outside_its_bounds_is_measured_again_first():
 
 @pytest.mark.parametrize("code", [Code.NOT_VERIFIED, Code.TIMEOUT])
 def test_a_bound_beside_another_failure_is_not_measured_again(code):
-    verdict = with_case(outside(), 3, verdict=Verdict.FAIL, reason=code())
+    verdict = with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason(code))
     assert plan([], verdict, 900).chosen == []
 
 
@@ -242,7 +242,7 @@ def test_what_does_not_fit_the_budget_stays_suspect_beside_what_is_sure():
 
 
 def test_failed_and_not_measured_take_precedence():
-    slower = [Code.SLOWER()]
+    slower = [Reason(Code.SLOWER)]
     assert run(TIMES, slower=slower).exit_code == Exit.SLOWER
     trouble = [Code.TEXT(text="x")]
     assert run(TIMES, slower=slower, troubles=trouble).exit_code == Exit.NOT_MEASURED

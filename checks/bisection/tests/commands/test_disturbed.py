@@ -146,7 +146,7 @@ def test_the_worst_are_measured_again_within_the_budget(again):
 
 
 def test_a_wrong_answer_of_the_second_time_fails(again):
-    reason = Code.WRONG_ANSWER(method="p2p")
+    reason = Code.WRONG_ANSWER(method="p2p", checks=[Code.NOT_VERIFIED()])
     wrong = with_case(run_of({"a": 0.7}, Verdict.FAIL), 1, reason=reason)
     night, _ = again(run_of({"a": 0.7}), wrong)
     assert night.exit_code == Exit.FAILED

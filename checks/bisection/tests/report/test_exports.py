@@ -24,7 +24,7 @@ from reports import (
 from bisection.analysis.blame import BadComponent, Symptom
 from bisection.analysis.model import Suspect
 from bisection.analysis.suspicions import Part
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import exports, model
 from bisection.report import run as run_report
@@ -188,8 +188,8 @@ def test_alarms_and_what_is_slower_have_gauges():
     for point in points:
         point.verdict = Verdict.REGRESSED if point.ratio > 1 else Verdict.IMPROVED
     place = {"system": "localhost", "partition": "default"}
-    slower = [Code.SLOWER(**place, check="transpose")] * 2
-    run = ran(case(), slower=slower, outliers=[Code.SUSPECT(**place, check="md")])
+    slower = [Reason(Code.SLOWER, {**place, "check": "transpose"})] * 2
+    run = ran(case(), slower=slower, outliers=[Reason(Code.SUSPECT, {**place, "check": "md"})])
     report = only(run=run, history=[event(*points)], of_run=True)
     samples = families(exports.prometheus(report))
     about = {**place, "environ": "system", "session": "feedbeef"}

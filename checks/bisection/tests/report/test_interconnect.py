@@ -12,7 +12,7 @@ from results_made import result_of
 
 from bisection.analysis.blame import judge
 from bisection.analysis.model import Comparison
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import network, pairs
 from bisection.judge.evidence import Evidence, of_network
@@ -94,7 +94,7 @@ def test_what_was_not_measured_is_listed_with_its_reason():
 
 def test_a_failed_launch_is_no_go_and_a_missing_one_is_looked_at():
     for kind, grade in ((Verdict.FAIL, Grade.NO_GO), (Verdict.NOT_MEASURED, Grade.LOOK)):
-        bad = with_case(run(), 0, verdict=kind, reason=Code.NETWORK_BYPASSED())
+        bad = with_case(run(), 0, verdict=kind, reason=Reason(Code.NETWORK_BYPASSED))
         assert ruled(bad).interconnect.grade == grade
 
 

@@ -92,8 +92,7 @@ def test_failures_come_first_with_cause_and_rerun_command():
 
 
 def test_failures_come_before_what_was_not_measured():
-    preempted = {"metrics": [["ratio_serial", 9.0, "ratio", 0.5, 1.5]], "preempted": 0.5}
-    reason = Code.OUT_OF_BOUNDS(**preempted)
+    reason = Code.OUT_OF_BOUNDS(metrics=[["ratio_serial", 9.0, "ratio", 0.5, 1.5]])
     verdict = with_case(slow(nightly(), -1), 0, verdict=Verdict.NOT_MEASURED, reason=reason)
     lines = run_report.text(verdict)
     assert lines[1] == "FAIL: network sweep node2 (system)"

@@ -8,7 +8,7 @@ import pytest
 from made_cluster import GIB, PARTITION, Machine, counting
 
 from bisection.commands import site_check
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Reason
 from bisection.report.site import REMEDIES, TITLES, remedy, result_lines
 from bisection.sites.cluster import check, check_job
 from bisection.sites.cluster.check_model import Finding, State, ok
@@ -470,7 +470,7 @@ def test_a_queue_is_found_however_it_is_written(machine, checked, access):
 
 def test_every_remedy_is_of_a_code_that_can_come():
     for code in REMEDIES:
-        text = remedy(code(environ="spack"), "lab", "standard")
+        text = remedy(Reason(code, {"environ": "spack"}), "lab", "standard")
         assert text.endswith(".")
         assert "{" not in text
 

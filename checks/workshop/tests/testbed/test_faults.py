@@ -9,7 +9,7 @@ import pytest
 from running import CHECKS
 
 from bisection.core import paths
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit
 from workshop.testbed import Cluster, unavailable
 from workshop.testbed.faults import FAULTS, Fault, Outcome, UnknownFault, faults_of, judge
@@ -58,7 +58,7 @@ def test_what_differs_from_what_is_wanted_is_wrong(changed, text):
 
 def test_a_node_that_a_passing_run_names_must_be_in_nodecheck():
     slow = dataclasses.replace(FAN, code=Code.SLOW_NODE, exit_code=Exit.OK)
-    passed = {"exit_code": 0, "reasons": [Code.SLOW_NODE()]}
+    passed = {"exit_code": 0, "reasons": [Reason(Code.SLOW_NODE)]}
     assert wrong(slow, **passed, named="node2 bisection: slow\n") == []
     assert wrong(slow, **passed, named="") == ["node2 is not in nodecheck.txt"]
 
