@@ -178,8 +178,7 @@ def _of_nights(rows: Sequence[Row], judged: Judged) -> list[Reason]:
     notes = []
     if split := [row for row in rows if row.states]:
         first = max(split, key=lambda row: float(row.states["gap"]))
-        named = {"test": first.label, "states": first.states}
-        notes.append(Code.STATES_SEEN(metrics=len(split), **named))
+        notes.append(Code.STATES_SEEN(metrics=len(split), test=first.label, states=first.states))
     if not judged.rows:
         return notes
     nights = min(judged.nights)

@@ -193,5 +193,4 @@ def lost_jobs(row: Row, after: Observations) -> None:
     if failed or len(lost) > len(outcomes) / 2:
         bad, code = (failed, Code.JOBS_FAILED) if failed else (lost, Code.JOBS_UNUSABLE)
         cause = bad[-1].reason or bad[-1].unusable
-        counts = {"count": len(bad), "of": len(outcomes)}
-        row.rule(Verdict.NOT_MEASURED, code(**counts, cause=cause))
+        row.rule(Verdict.NOT_MEASURED, code(count=len(bad), of=len(outcomes), cause=cause))

@@ -65,8 +65,7 @@ def geometry(
     shape = Geometry(nodes, ranks_per_node, cores // ranks_per_node)
     other = next(name for name, ranks in shares.items() if ranks == ranks_per_node)
     if other != layout:
-        twin = {"layout": layout, "other": other, "geometry": str(shape)}
-        raise DoesNotFit(Code.LAYOUT_IS_TWIN(**twin))
+        raise DoesNotFit(Code.LAYOUT_IS_TWIN(layout=layout, other=other, geometry=str(shape)))
     return shape
 
 

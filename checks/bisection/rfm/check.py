@@ -71,8 +71,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         for entry in entries:
             if checks := results.failed_checks(entry):
                 point = results.point_label(entry.get("point"))
-                wrong = {"method": self.method, "point": point, "checks": checks}
-                fail(self, Code.WRONG_ANSWER(**wrong))
+                fail(self, Code.WRONG_ANSWER(method=self.method, point=point, checks=checks))
         self.measured = results.metrics(entries)
         self._complete()
         return True

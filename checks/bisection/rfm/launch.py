@@ -252,11 +252,10 @@ class Build(rfm.RegressionTest):
             built = sources.built_into(kernel)
             if built == wanted:
                 continue
-            hashes = {"built": built[:12], "checkout": wanted[:12]}
-            reason = Code.KERNELS_STALE(kernel=str(kernel), **hashes)
+            reason = Code.KERNELS_STALE(kernel=str(kernel), built=built[:12], checkout=wanted[:12])
             if not self.stale:
                 fail(self, reason)
-            self.remark = Code.KERNELS_STALE(**reason.values, accepted=True).dumps()
+            self.remark = reason.with_values(accepted=True).dumps()
             return
 
     @sanity_function

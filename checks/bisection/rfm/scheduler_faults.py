@@ -62,8 +62,7 @@ def of_job(job: Any, scheduler: str, errors: str, ended: bool) -> Reason | None:
     if state in SLURM_STATES:
         return _stopped(SLURM_STATES[state], state, job, record)
     if record.get("ExitCode") == NOT_LAUNCHED:
-        seen = {"host": record.get("BatchHost"), "unseen": record.get("WorkDir")}
-        return Code.INFRASTRUCTURE(**seen)
+        return Code.INFRASTRUCTURE(host=record.get("BatchHost"), unseen=record.get("WorkDir"))
     left = {"scheduler": scheduler, "jobs": [str(job.jobid)]}
     if UNREACHABLE.search(error):
         return Code.INFRASTRUCTURE(said=error, **left)

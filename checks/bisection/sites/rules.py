@@ -68,20 +68,16 @@ def partition_faults(partition: Facts) -> Placed:
     if not partition["cores"] and not partition["detected"]:
         yield "processor", Code.CORES_UNKNOWN(partition=name)
     if not is_count(nodes := extras.get("nodes", 1)):
-        wrong = {"name": "nodes", "value": repr(nodes)}
-        yield "nodes", Code.EXTRA_VALUE(partition=name, **wrong)
+        yield "nodes", Code.EXTRA_VALUE(partition=name, name="nodes", value=repr(nodes))
     march = extras.get("march", "x86-64")
     # "native" is the processor of the host that builds, which is another one.
     if not isinstance(march, str) or not re.fullmatch(r"[\w.+-]+", march) or march == "native":
-        wrong = {"name": "march", "value": repr(march)}
-        yield "march", Code.EXTRA_VALUE(partition=name, **wrong)
+        yield "march", Code.EXTRA_VALUE(partition=name, name="march", value=repr(march))
     if not is_count(limit := extras.get("max_time", 1)):
-        wrong = {"name": "max_time", "value": repr(limit)}
-        yield "max_time", Code.EXTRA_VALUE(partition=name, **wrong)
+        yield "max_time", Code.EXTRA_VALUE(partition=name, name="max_time", value=repr(limit))
     network = extras.get("network", [])
     if not isinstance(network, list) or not all(isinstance(part, str) for part in network):
-        wrong = {"name": "network", "value": repr(network)}
-        yield "network", Code.EXTRA_VALUE(partition=name, **wrong)
+        yield "network", Code.EXTRA_VALUE(partition=name, name="network", value=repr(network))
     if reason := topology_fault(name, extras.get("topology")):
         yield "topology", reason
     for reason in binding_faults(name, extras.get("binding", [])):
@@ -97,8 +93,7 @@ def topology_fault(partition: str, file: Any) -> Reason | None:
     if file is None:
         return None
     if not isinstance(file, str) or not file:
-        wrong = {"name": "topology", "value": repr(file)}
-        return Code.EXTRA_VALUE(partition=partition, **wrong)
+        return Code.EXTRA_VALUE(partition=partition, name="topology", value=repr(file))
     try:
         topology.parse(switches.file_of(file).read_text())
     except (OSError, UnicodeDecodeError, topology.TopologyError) as error:
@@ -110,8 +105,7 @@ def topology_fault(partition: str, file: Any) -> Reason | None:
 def binding_faults(partition: str, templates: Any) -> Iterator[Reason]:
     """What layouts.bindings would refuse of a partition's launcher options."""
     if not isinstance(templates, list):
-        wrong = {"name": "binding", "value": repr(templates)}
-        yield Code.EXTRA_VALUE(partition=partition, **wrong)
+        yield Code.EXTRA_VALUE(partition=partition, name="binding", value=repr(templates))
         return
     for template in templates:
         at = {"partition": partition, "template": repr(template)}
@@ -131,13 +125,11 @@ def claim_faults(site: Site, partition: Facts) -> Placed:
     claimed, file = partition["extras"].get("references", []), references.path(site.name)
     at = {"partition": partition["fullname"]}
     if not isinstance(claimed, list):
-        wrong = {"name": "references", "value": repr(claimed)}
-        yield "references", Code.EXTRA_VALUE(**at, **wrong)
+        yield "references", Code.EXTRA_VALUE(**at, name="references", value=repr(claimed))
     elif unknown := [repr(kind) for kind in claimed if kind not in kinds]:
         yield "references", Code.CLAIM_UNKNOWN(**at, kinds=unknown, allowed=kinds)
     elif claimed and not file.exists():
-        where = {"file": paths.shown(file), "kinds": claimed}
-        yield "references", Code.NO_REFERENCE_FILE(**at, **where)
+        yield "references", Code.NO_REFERENCE_FILE(**at, file=paths.shown(file), kinds=claimed)
 
 
 def check_defects(sites: Iterable[Site], everywhere: bool) -> list[Defect]:
