@@ -25,11 +25,11 @@ class Files(Topic):
 
     REFRAME_REJECTS = "ReFrame rejects {where}: {error}"
     CORES_UNKNOWN = (
-        "{partition}: its cores are unknown: processor needs num_cpus and num_cpus_per_core"
+        "{partition}: its cores are unknown: processor needs num_cpus, num_cpus_per_core"
     )
     PARTITION_IDLE = (
-        "{partition}: no check can run in any of its environments ({environs}): kernels ask for "
-        "the feature kernels"
+        "{partition}: no check can run in any of its environments ({environs}): they lack the "
+        "feature kernels"
     )
     EXTRA_UNKNOWN = "{partition}: extras.{name} is not known, and would not be read: is it {near}?"
     TOPOLOGY_FILE = "{partition}: extras.topology, {file}: {error}"
@@ -74,22 +74,16 @@ class Files(Topic):
     PROVENANCE_NO_LIST = "provenance: sessions is {value}, not a list"
     PROVENANCE_NO_DAY = "provenance.date {value} is not a day, YYYY-MM-DD"
     CHECK_UNKNOWN = "there is no check {check}: there are {known}"
-    NO_INDEX = (
-        "{check} has no $index, a list of attributes: without it none of its references is found"
-    )
+    NO_INDEX = "{check} has no $index, so that none of its references is found"
     INDEX_NO_PROCESSOR = "$index of {check} has {name}: a processor has no {key}"
     INDEX_NO_SPECIAL = (
-        "$index of {check} has {name}: ReFrame knows $system, $partition, $environ, $processor.NAME"
+        "$index of {check} has {name}, not $system, $partition, $environ, $processor.NAME"
     )
-    INDEX_NO_ATTRIBUTE = (
-        "$index of {check} has {name}: the check has no such attribute; it has {known}"
-    )
+    INDEX_NO_ATTRIBUTE = "$index of {check} has {name}, which is no attribute; there are {known}"
     BRANCH_EMPTY = "there is no reference of {branch}"
     METRIC_NO_REFERENCE = "{metric}: this is not [reference, lower bound, upper bound]"
     METRIC_REFERENCE = "{metric}: {fault}"
-    METRIC_UNIT = (
-        "{metric}: the unit is {unit}, but is measured in {measured}, and ReFrame does not convert"
-    )
+    METRIC_UNIT = "{metric}: the unit is {unit}, but is measured in {measured}"
     CHECK_NOT_COVERED = "{partition}: it claims references, and {file} has none of {check}"
     REFERENCES_OLD = "from {day}, {age} days old; {allowed} days are allowed"
     REFERENCES_OF_OTHER = "made with {name} {value}; the last session has {last}"
@@ -127,8 +121,7 @@ class Files(Topic):
 
     SPACK_ENV_UNKNOWN = "environment {environ}: spack_env is {value}: allowed are {known}"
     SPACK_NOT_BUILT = (
-        "environment {environ}: nothing is built yet for spack_env {value}: there is no "
-        "{folder}/*/spack.lock"
+        "environment {environ}: nothing is built yet for spack_env {value} in {folder}"
     )
     SPACK_TARGET_OPEN = (
         "{partition}, environment {environ}: Spack builds for the processor of this host, as "

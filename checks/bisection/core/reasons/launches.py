@@ -243,10 +243,7 @@ class Launches(Topic):
         "{path} has version {version}, and only {last} can be read: measure again"
     )
     RESULT_OTHER = "{path} is of {key} {value}, not {wanted}"
-    RESULT_INCOMPLETE = (
-        "status is {status}, not 'complete': {kernel} stopped early, with samples of {methods} "
-        "methods"
-    )
+    RESULT_INCOMPLETE = "status is {status}, not 'complete': {kernel} measured {methods} methods"
     METHOD_MISSING = "method {method} is missing from the results"
     METHOD_REFUSED = "{method} did not run: {why}"
     METHOD_INAPPLICABLE = "{why}"
@@ -282,9 +279,7 @@ class Launches(Topic):
 
     STRICT_OFF = "strict_check is off: a slow method would pass"
     REFERENCES_UNREADABLE = "cannot read references in {file}: {error}"
-    NO_REFERENCE_FILE = (
-        "partition {partition} claims references of kind {kinds}, and there is no {file}"
-    )
+    NO_REFERENCE_FILE = "{partition} claims references of kind {kinds}, and there is no {file}"
     NO_REFERENCE = "no reference on {partition} in {file} for {metrics}"
     METHOD_NOT_JUDGED = (
         "{method} is measured and verified, but not judged: {file} has no reference of it on "

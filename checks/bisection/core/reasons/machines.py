@@ -302,10 +302,7 @@ class Machines(Topic):
     # ---- a new site ----
 
     SCHEDULER_SILENT = "{scheduler} is installed and does not answer. {error}"
-    SCHEDULER_UNREAD = (
-        "{scheduler} is not read yet: fill in queue, nodes, launcher and processor of each "
-        "partition"
-    )
+    SCHEDULER_UNREAD = "{scheduler} is not read yet: fill in queue, nodes, launcher, processor"
     FLUX_OF_REFRAME = (
         "the flux back-end of ReFrame 4.10.4 asks for one task and for no queue: it cannot launch "
         "over several nodes"
@@ -325,10 +322,7 @@ class Machines(Topic):
     QUEUE_GROUPS = "queue {queue}: only members of {groups} can use it"
     QUEUE_RESERVED = "queue {queue}: it takes only jobs of a reservation"
     QUEUE_EMPTY = "queue {queue}: it has no nodes"
-    QUEUE_SHARED = (
-        "{partition}: the queue puts several jobs on one core whatever they ask for, and times "
-        "measured there are worth little"
-    )
+    QUEUE_SHARED = "{partition}: the queue puts several jobs on one core: times there mean little"
     TRIAL_FAILED = "{partition}: no launcher is proven. {fault}"
     NO_LAUNCHER = "{partition}: no launcher is right. {faults}"
     LAUNCHER_WRONG = "{launcher}: {fault}"

@@ -87,9 +87,7 @@ class Network(Topic):
 
     PAIRS_FOREIGN = "{path} is no result of pairs: {key} is missing or wrong"
     PAIRS_CORRUPT = "{path} is damaged: record {record} of {of}, {nodes} nodes: {content}"
-    PAIRS_CONCURRENT = (
-        "pairs were measured at the same time: they slow each other down, and nothing is blamed"
-    )
+    PAIRS_CONCURRENT = "pairs measured at the same time slow each other down: nothing is reported"
     PAIRS_FEW_NODES = "{nodes} nodes do not tell a bad node from noise: {needed} do"
 
     # size, record: B; wanted: records

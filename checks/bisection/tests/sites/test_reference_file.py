@@ -89,7 +89,7 @@ REFERENCE_DEFECTS = [
     ("[0.7, -0.5, 0.5]", "[0.7, -0.5]", "[0.7", "is not [value, lower, upper]"),
     ("[0.7, -0.5, 0.5]", "0.7", "0.7", "ratio_serial: this is not [reference, lower bound, upper"),
     ("[0.7, -0.5, 0.5]", "[$xfail, why]", "[$xfail", "ratio_serial: this is not [reference"),
-    ("0.5, ratio]", "0.5, s]", "0.5, s]", "the unit is s, but is measured in ratio, and ReFrame"),
+    ("0.5, ratio]", "0.5, s]", "0.5, s]", "the unit is s, but is measured in ratio"),
     ("0.5, s]", "0.5, ms]", "0.5, ms]", "time_8B: the unit is ms, but is measured in s"),
     ("{ratio_serial: [0.7, -0.5, 0.5]}", "[1]", "[1]", "(p2p|shm) must be a mapping of metrics"),
     ("      .*: *all\n", "      .*: 1\n", ".*: 1", "must be a mapping of method of metrics"),
