@@ -47,8 +47,8 @@ class Files(Topic):
     def NOT_LOADING(error: str, test: str = "") -> str:
         return (f"test '{test}' " if test else "") + f"does not load: {error}"
 
-    def LOAD_DIED(exit_code: int | str = "no exit code") -> str:
-        return f"does not load: the process that tried ended with {exit_code}"
+    def LOAD_DIED(exit_code: int = 0) -> str:
+        return f"does not load: the process that tried ended with {exit_code or 'no exit code'}"
 
     def EXTRA_VALUE(partition: str, name: str, value: str) -> str:
         return f"{partition}: extras.{name} is {value}: {EXTRAS[name]}"

@@ -1,5 +1,6 @@
 """Launches, their results and references, tests and a run as a whole."""
 
+import math
 import re
 import signal
 from typing import Any
@@ -124,7 +125,7 @@ class Launches(Topic):
     def BLOCKED(
         job: str = "",
         waited: float = 0,
-        reason: str = "None",
+        reason: str = "",
         refused: str = "",
         down: list = (),
         deadline: float = 0,
@@ -135,8 +136,8 @@ class Launches(Topic):
             nodes = f"; down or drained: {_down(down)}" if down else ""
             hint = _option_hint(refused)
             return f"BLOCKED: the scheduler refused the job: {refused}{nodes}{hint}"
-        reason = reason.replace("_", " ")
-        why = "no reason is known" if reason == "None" else f"the scheduler's reason: {reason}"
+        why = f"the scheduler's reason: {reason.replace('_', ' ')}"
+        why = "no reason is known" if reason in ("", "None") else why
         waited = f" in {lasting(waited)}" if waited else ""
         return f"BLOCKED: job {job} was not started{waited}; {why}"
 
@@ -261,7 +262,7 @@ class Launches(Topic):
         point = f" at {point}" if point else ""
         return f"wrong answer of {method}{point}: {'; '.join(map(clause, checks))}"
 
-    def CHECK_FAILED(name: str, error: float, unit: str, tolerance: float) -> str:
+    def CHECK_FAILED(name: str, unit: str, tolerance: float, error: float = math.nan) -> str:
         return f"{name}: error {_short(error)} {unit}, tolerance {_short(tolerance)}"
 
     def METRICS_UNUSABLE(method: str, metrics: list) -> str:
@@ -334,15 +335,15 @@ class Launches(Topic):
         parts += [f"on {some(nodes, 3)}, and not on others"] if nodes else []
         return "; ".join(parts)
 
-    def SKIPPED(why: str = "no reason is known") -> str:
-        return f"skipped: {why}"
+    def SKIPPED(why: str = "") -> str:
+        return f"skipped: {why or 'no reason is known'}"
 
-    def NOT_RUN(result: str = "none") -> str:
-        return f"ReFrame's result is {result}"
+    def NOT_RUN(result: str = "") -> str:
+        return f"ReFrame's result is {result or 'none'}"
 
     # of a check, of ReFrame, of a build, of another tool
-    def TEXT(text: str = "no reason is given", build: str = "") -> str:
-        return text
+    def TEXT(text: str = "", build: str = "") -> str:
+        return text or "no reason is given"
 
     def MEASURED_AGAIN(launches: int, quiet: int) -> str:
         launches = plural(launches, "launch", "launches")
