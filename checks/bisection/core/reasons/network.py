@@ -14,7 +14,7 @@ LOOK = {
     "node": "its adapter and firmware, PCIe slot (width and speed), cable and transceiver; error "
     "counters of its port",
     "latency": "its adapter and firmware, clock and power settings, other processes",
-    "way": "not the node, which is fine on its own switch: the uplink that its traffic takes",
+    "way": "the uplink that its traffic takes: the node is fine on its own switch",
     "cable": "one uplink of the switch: its cable, transceivers and error counters at both ends",
     "path": "the route between the two nodes: error counters of every link on it",
 }
