@@ -35,10 +35,6 @@ class Files(Topic):
     TOPOLOGY_FILE = "{partition}: extras.topology, {file}: {error}"
     BINDING_FORMAT = "{partition}: extras.binding has {template}: {error}"
     CLAIM_UNKNOWN = "{partition}: extras.references has {kinds}: allowed are {allowed}"
-    CHECK_NOWHERE = (
-        "no partition and environment of any site can run {check}: valid_systems of its first test "
-        "is [{systems}], valid_prog_environs [{environs}]"
-    )
     VALUE_NOWHERE = "no partition and environment of any site can run {key} {value} of {check}"
     NO_TIER = "no tier ({tiers}) selects {test}"
     NAME_UNKNOWN = "{variable} of {check} names {key} {value}: there are {known}"
@@ -49,6 +45,10 @@ class Files(Topic):
 
     def LOAD_DIED(exit_code: int = 0) -> str:
         return f"does not load: the process that tried ended with {exit_code or 'no exit code'}"
+
+    def CHECK_NOWHERE(check: str, systems: list, environs: list) -> str:
+        asks = f"valid_systems of its first test is {systems}, valid_prog_environs {environs}"
+        return f"no partition and environment of any site can run {check}: {asks}"
 
     def EXTRA_VALUE(partition: str, name: str, value: str) -> str:
         return f"{partition}: extras.{name} is {value}: {EXTRAS[name]}"
