@@ -1,7 +1,6 @@
 """Events in histories in words: what changed, since when, how sure, and what changed with it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from bisection.analysis.model import Event
 from bisection.core.format import plural, utc
@@ -14,7 +13,7 @@ from bisection.core.reasons.performance import (
     what_changed,
 )
 from bisection.core.verdicts import Verdict
-from bisection.judge.alarms import causes, counts, factors, most, whole
+from bisection.judge.alarms import causes, counts, factors, most
 
 MOST = 10  # events that are listed
 SHOWN = 20  # metrics of an event in the data of a page
