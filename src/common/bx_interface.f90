@@ -66,54 +66,51 @@ module bx_interface
     type(c_funptr) :: report = c_null_funptr, teardown = c_null_funptr
   end type bx_kernel_t
 
-  ! What functions of the run alone return.
-  abstract interface
-    function int_of(run) result(fact) bind(C)
+  interface
+    !> Fortran handle of the kernel's communicator, for MPI_Comm%MPI_VAL.
+    function bx_comm(run) result(comm) bind(C, name="bx_run_comm_f")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
-      integer(c_int) :: fact
-    end function int_of
+      integer(c_int) :: comm
+    end function bx_comm
 
-    function long_of(run) result(fact) bind(C)
-      import :: c_int64_t, c_ptr
+    !> Fortran handle of the communicator of this rank's node.  Local.
+    function bx_node_comm(run) result(comm) bind(C, name="bx_run_node_comm_f")
+      import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
-      integer(c_int64_t) :: fact
-    end function long_of
+      integer(c_int) :: comm
+    end function bx_node_comm
 
-    function address_of(run) result(fact) bind(C)
+    function c_node_of(run) result(nodes) bind(C, name="bx_run_node_of")
       import :: c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
-      type(c_ptr) :: fact
-    end function address_of
-  end interface
+      type(c_ptr) :: nodes
+    end function c_node_of
 
-  !> Fortran handle of the kernel's communicator, for MPI_Comm%MPI_VAL.
-  procedure(int_of), bind(C, name="bx_run_comm_f") :: bx_comm
-  !> Fortran handle of the communicator of this rank's node.  Local.
-  procedure(int_of), bind(C, name="bx_run_node_comm_f") :: bx_node_comm
-  !> Number of nodes.  Local.
-  procedure(int_of), bind(C, name="bx_run_node_count") :: bx_node_count
-  !> Threads per rank.  Local.
-  procedure(int_of), bind(C, name="bx_run_threads") :: bx_threads
-  !> The largest code of any rank's refusal, or bx_ok.  Collective.
-  procedure(int_of), bind(C, name="bx_run_agree") :: bx_agree
-  !> Steps of a block, warm-up included.  Local.
-  procedure(long_of), bind(C, name="bx_run_block_steps") :: bx_block_steps
-  !> Value of --seed.  Local.
-  procedure(long_of), bind(C, name="bx_run_seed") :: bx_seed
-  procedure(address_of), bind(C, name="bx_run_node_of") :: c_node_of
-  procedure(address_of), bind(C, name="bx_run_case") :: c_case
+    function c_case(run) result(name) bind(C, name="bx_run_case")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      type(c_ptr) :: name
+    end function c_case
 
-  interface
     function c_case_given(run) result(given) bind(C, name="bx_run_case_is_given")
       import :: c_bool, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       logical(c_bool) :: given
     end function c_case_given
+
+    !> Steps of a block, warm-up included.  Local.
+    function bx_block_steps(run) result(steps) bind(C, name="bx_run_block_steps")
+      import :: c_int64_t, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int64_t) :: steps
+    end function bx_block_steps
 
     subroutine c_case_is(run, name) bind(C, name="bx_run_set_case")
       import :: c_ptr
@@ -185,6 +182,38 @@ module bx_interface
       character(kind=c_char), intent(in) :: name(*)
       type(bx_traffic_t), intent(out) :: traffic(*)
     end subroutine c_region_read
+
+    !> Number of nodes.  Local.
+    function bx_node_count(run) result(count) bind(C, name="bx_run_node_count")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int) :: count
+    end function bx_node_count
+
+    !> Threads per rank.  Local.
+    function bx_threads(run) result(threads) bind(C, name="bx_run_threads")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int) :: threads
+    end function bx_threads
+
+    !> Value of --seed.  Local.
+    function bx_seed(run) result(seed) bind(C, name="bx_run_seed")
+      import :: c_int64_t, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int64_t) :: seed
+    end function bx_seed
+
+    !> The largest code of any rank's refusal, or bx_ok.  Collective.
+    function bx_agree(run) result(code) bind(C, name="bx_run_agree")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int) :: code
+    end function bx_agree
 
     !> Inside `step`: the time since the last lap, or since the step's start, belongs to `phase`
     !> (from 0, as in bx.h).  Local.
