@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from functools import reduce
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.judge import (
     alarms,
     bounds,

@@ -7,7 +7,7 @@ from typing import Any
 
 from bisection.analysis.model import Comparison, Event, Row, Series
 from bisection.core.format import finite, short
-from bisection.core.reasons import Reason
+from bisection.core.reasons import Reason, clause
 from bisection.judge import alarms
 from bisection.report import events, pairs, words
 from bisection.report.model import Report, worst_first

@@ -26,6 +26,7 @@ from reframe.core.runtime import runtime
 from bisection.core import paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons import OUTER_FAULTS, Code, Reason
+from bisection.core.verdicts import KernelExit
 from bisection.kernels import adapters, launch_record, layouts, results, sources
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit

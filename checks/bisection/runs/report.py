@@ -7,6 +7,7 @@ load, when everything was skipped, when a retry passed, when the results were no
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
