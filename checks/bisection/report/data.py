@@ -105,9 +105,10 @@ def _within(items: Iterable[Any], budget: int) -> tuple[list[str], int]:
 
 def _measured(case: TestResult) -> dict[str, Any]:
     """A test without what is only of use to the run."""
-    names = "system partition environ check case layout geometry method verdict hosts".split()
+    names = "system partition environ check case layout method verdict".split()
     names += ["files", "name"] if case.reason else []
     kept = {name: value for name in names if (value := getattr(case, name))}
+    kept |= {"geometry": case.record.geometry, "hosts": [*case.record.hosts]}
     kept |= {"cause": clause(case.reason), "reason": _reason(case.reason)}
     metrics = {m.name: [_digits(m.value), m.unit] for m in case.metrics}
     return {name: value for name, value in kept.items() if value} | {"metrics": metrics}
