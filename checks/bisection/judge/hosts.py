@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bisection.core.reasons import SLOW_HOSTS, Code, Reason
+from bisection.core.reasons import SLOW_HOSTS, Code, Kind, Reason
 from bisection.core.thresholds import LIMITS, MAD
 from bisection.judge.evidence import Evidence
 from bisection.kernels import results
@@ -41,7 +41,7 @@ def _share(reason: Reason) -> float:
 
 
 # How bad a fault of a host is, to name the worst of several launches; else the last is named.
-SEVERITY: dict[Code, Callable[[Reason], float]] = {
+SEVERITY: dict[Kind, Callable[[Reason], float]] = {
     Code.SLOW_CLOCK: lambda reason: reason["median"] / reason["ghz"],
     Code.SLOW_CORES: lambda reason: reason["seconds"] / reason["median"],
     Code.SLOW_MEMORY: lambda reason: reason["median"] / reason["rate"],
@@ -69,7 +69,7 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
         known.setdefault(name, []).append(reason)
     remarks = []
     for (host, code, *_), reasons in sorted(known.items()):
-        worst = max(reversed(reasons), key=SEVERITY.get(Code(code), lambda _: 0.0))
+        worst = max(reversed(reasons), key=SEVERITY.get(code, lambda _: 0.0))
         kernels = {"noise"} if code in SLOW_HOSTS - {Code.SLOW_CLOCK} else None  # all show others
         shown = [case for case in launches if not kernels or case.record.kernel in kernels]
         if code == Code.TCP_LOSSES:  # of two hosts neither is named; of noise there is no traffic
@@ -82,7 +82,7 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
         # A lossy link loses in every launch that uses it; a queue that overflowed once is no fault.
         if code == Code.TCP_LOSSES and 2 * len(reasons) < of:
             continue
-        remarks.append(Reason(worst.code, {**worst.values, "launches": len(reasons), "of": of}))
+        remarks.append(worst.with_values(launches=len(reasons), of=of))
     return remarks
 
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from results_made import changed
 
 from bisection.store.database import Store
 from bisection.store.sample_file import SCHEMA, VERSION
@@ -97,5 +98,5 @@ def jobs(rng, count, per_session, between, within, ratio=1.0, first=0, **more):
 def with_case(run, index, **fields):
     """The run with other fields of one test."""
     cases = [*run.cases]
-    cases[index] = replace(cases[index], **fields)
+    cases[index] = changed(cases[index], **fields)
     return replace(run, cases=cases)

@@ -263,7 +263,7 @@ def noise(*faults, hosts=("n1", "n2")):
     first_run = run({"a": 1e-3})
     shared = {"case": "nodes", "kernel": "noise", "controls": {"clock": 3.0}, "hosts": hosts}
     launch, test = (
-        replace(case, check=check, **shared)
+        changed(case, check=check, **shared)
         for case, check in zip(first_run.cases, ("NoiseLaunch", "network_noise"), strict=True)
     )
     return RunVerdict(cases=[*first_run.cases, replace(launch, slow_hosts=faults), test])

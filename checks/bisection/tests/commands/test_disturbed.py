@@ -154,7 +154,7 @@ def test_a_wrong_answer_of_the_second_time_fails(again):
 
 @pytest.mark.parametrize("failed", [Code.WRONG_ANSWER, Code.HANG])
 def test_a_failure_beside_is_no_reason_to_leave_the_others(again, failed):
-    wrong = {"verdict": Verdict.FAIL, "reason": Reason.of(failed)}
+    wrong = {"verdict": Verdict.FAIL, "reason": Reason(failed)}
     night, _ = again(with_case(run_of({"a": 0.7, "b": 0.0}), 3, **wrong), run_of({"a": 0.0}))
     assert (night.exit_code, len(night.lost_to_others)) == (Exit.FAILED, 0)
 

@@ -234,7 +234,7 @@ RUNS = {
     "a bad link": Case(run(), FAIL, blamed(LINK, bad=True)),
     "a suspect link": Case(run(), MISSING, blamed(LINK, suspects=True)),
     "a matrix that cannot be read": Case(
-        run(), MISSING, Evidence(unreadable=(Code.RESULT_UNREADABLE(path="x"),))
+        run(), MISSING, Evidence(unreadable=(Code.RESULT_UNREADABLE(path="x", error="y"),))
     ),
     "a bad link of a new network": Case(triage(run()), FAIL, blamed(LINK, bad=True), NO_GO),
     "a worse link of a new network": Case(triage(run()), WORSE_NOW, blamed(LINK, worse=True), LOOK),

@@ -120,7 +120,7 @@ def test_verbose_has_every_test():
 
 def test_a_collapsed_row_shows_the_range_of_what_it_stands_for():
     night = nightly()
-    launch = [c for c in night.cases if (c.kernel, c.case, c.layout) == ("md", "sic", "mpi")]
+    launch = [c for c in night.cases if (c.record.kernel, c.case, c.layout) == ("md", "sic", "mpi")]
     run = RunVerdict(launch)
     for index, case in enumerate(launch):
         value = 2.5 + 2 * index

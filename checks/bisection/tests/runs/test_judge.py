@@ -2,7 +2,7 @@
 
 import pytest
 
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons import Code, Reason, clause
 from bisection.judge import rule
 from bisection.judge.hosts import faulty_hosts
 from bisection.kernels.launch_record import LaunchRecord
@@ -147,7 +147,7 @@ def test_losses_of_a_host_are_a_fault_if_half_of_the_launches_that_show_them_do(
         return TestResult(*place, fixture=True, record=record)
 
     values = {"fraction": 0.02, "adapter": "hsn0", "errors": [["crc", 3]]}
-    faulty = (code(host="n1", **values),)
+    faulty = (Reason(code, {"host": "n1", **values}),)
     wide = [launch("n1", "n2", "n3", faults=faulty * (n < launches)) for n in range(4)]
     others = [launch("n1", "n2") for _ in range(6)] + [launch("n1", "n2", "n3", kernel="noise")]
     named = faulty_hosts([*wide, *others])
