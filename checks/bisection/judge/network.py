@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from bisection.analysis import impact, network
+from bisection.analysis import impact
 from bisection.analysis.blame import Blame
 from bisection.analysis.impact import Impact
 from bisection.analysis.model import Row
@@ -35,7 +35,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     rows = [row for row in rows if row.check in CHECKS]
     impacts = evidence.impacts
     lost = any(case.record.kernel == impact.KERNEL for case in verdict.lost_to_others)
-    findings = [*_of_pairs(evidence.blames), *_of_run(verdict), *_of_rates(evidence.blames)]
+    findings = [*_of_run(verdict), *_of_pairs(evidence.blames), *_of_rates(evidence.blames)]
     findings += _of_levels(rows, verdict)
     findings += [Finding(i.grade, i.reason) for i in impacts if i.reason and not i.withheld]
     # A stored run has noted some already.
@@ -53,17 +53,16 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 
 
 def _of_pairs(blames: Sequence[Blame]) -> Iterator[Finding]:
+    """Pairs by which nothing could be judged; their components are among the run's failures."""
     for blame in blames:
-        yield from (Finding(Grade.NO_GO, network.reason(part)) for part in blame.bad)
-        for part in blame.worse:
-            yield Finding(Grade.LOOK, network.reason(part, drift=True))
-        yield from (Finding(Grade.LOOK, network.suspected(part)) for part in blame.suspects)
         if all(kind.withheld for kind in blame.kinds if kind.kind.unit == "B/s"):
             yield Finding(Grade.LOOK, Code.NOTHING_BLAMED(place=blame.place))
 
 
 def _of_run(run: RunVerdict) -> Iterator[Finding]:
-    """What failed or is missing, and faulty hosts."""
+    """What failed, is suspect or is missing, and faulty hosts."""
+    yield from (Finding(Grade.NO_GO, failure) for failure in run.failures)
+    yield from (Finding(Grade.LOOK, reason) for reason in run.network)
     launches: dict[tuple[bool, Reason | None], list[str]] = {}
     for case in run.bad:
         if not case.follows:
@@ -72,9 +71,6 @@ def _of_run(run: RunVerdict) -> Iterator[Finding]:
     for (failed, why), groups in launches.items():
         grade = Grade.NO_GO if failed else Grade.LOOK
         yield Finding(grade, Code.LAUNCH_BAD(launch=groups[0], reason=why))
-    for failure in run.failures:
-        if failure.code != Code.BAD_COMPONENT:
-            yield Finding(Grade.NO_GO, failure)
     hosts = [remark for remark in run.remarks if remark.code in FAULTS_OF_HOSTS - SLOW_HOSTS]
     for remark in [*run.slow_nodes, *run.suspect_nodes, *hosts]:
         yield Finding(Grade.LOOK, remark)

@@ -22,7 +22,7 @@ from bisection.analysis.suspicions import Part
 from bisection.commands import run as command
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, Verdict
-from bisection.judge import rule
+from bisection.judge import network, rule
 from bisection.judge.evidence import Evidence, Retest, Turn
 from bisection.report import exports, sections
 from bisection.report import run as run_report
@@ -311,6 +311,10 @@ def test_every_form_says_the_same(name):
     assert kept["verdict"].startswith(word)
     again = RunVerdict.from_dict(kept)
     assert (again.exit_code, again.interconnect) == (case.code, verdict.interconnect)
+    stored = network.rule(again, Evidence(impacts=case.evidence.impacts))  # without its pairs
+    assert (stored.exit_code, stored.interconnect and stored.interconnect.grade) == (
+        *(case.code, case.grade),
+    )
     assert run_report.text(again)[0] == run_report.text(verdict)[0]
 
     report = report_of(verdict, case.evidence)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from made_up import with_case
-from results_made import result_of
+from results_made import changed, result_of
 
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
@@ -104,7 +104,7 @@ def test_failures_come_before_what_was_not_measured():
 def test_tests_that_did_not_run_are_counted_with_their_kernel():
     absent = {"kernel": "", "verdict": Verdict.NOT_APPLICABLE, "metrics": []}
     cases = [
-        replace(case, **absent) if case.layout == "node2" else case for case in nightly().cases
+        changed(case, **absent) if case.layout == "node2" else case for case in nightly().cases
     ]
     lines = run_report.text(RunVerdict(cases))
     assert sum(line.startswith("  transpose ") for line in lines) == 5
