@@ -74,7 +74,7 @@ class Files(Topic):
     PROVENANCE_NO_LIST = "provenance: sessions is {value}, not a list"
     PROVENANCE_NO_DAY = "provenance.date {value} is not a day, YYYY-MM-DD"
     CHECK_UNKNOWN = "there is no check {check}: there are {known}"
-    NO_INDEX = "{check} has no $index, so that none of its references is found"
+    NO_INDEX = "{check} has no $index, a list of attributes: no reference of it is found"
     INDEX_NO_PROCESSOR = "$index of {check} has {name}: a processor has no {key}"
     INDEX_NO_SPECIAL = (
         "$index of {check} has {name}, not $system, $partition, $environ, $processor.NAME"
