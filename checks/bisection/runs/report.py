@@ -93,7 +93,7 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
     """The record of each launch and build; of a test that of the launch that it depends on."""
     records = {key: _record(entry) for key, entry in entries.items() if entry["fixture"]}
     for key, entry in entries.items():
-        needed = (records.get(tuple(other)) for other in entry["dependencies_actual"] or [])
+        needed = (records.get(tuple(other)) for other in entry.get("dependencies_actual") or [])
         launches = [record for record in needed if record and record.kernel]
         records.setdefault(key, launches[0] if launches else LaunchRecord())
     return records

@@ -19,7 +19,7 @@ def result_of(*place, **facts):
     return TestResult(*place, **facts, record=record)
 
 
-def changed(case, **facts):
+def changed(test, /, **facts):
     """The TestResult with other values, also of the record."""
-    record = dataclasses.replace(case.record, **_split(facts))
-    return dataclasses.replace(case, **facts, record=record)
+    record = dataclasses.replace(test.record, **_split(facts))
+    return dataclasses.replace(test, **facts, record=record)

@@ -183,12 +183,14 @@ def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
 # ---- ReFrame's record ----
 
 
-def report(uuid="11112222", value=1e-3, **more):
+def report(uuid="11112222", value=1e-3, facts=None, **more):
+    """A report of one test; `facts` are of the record of a launch."""
     entry = {
         "unique_name": "transpose_0", "display_name": "transpose %method=p2p", "hashcode": "1a2b",
         "system": "lab", "partition": "cpu", "environ": "system", "run_index": 0, "fixture": False,
-        "result": "pass", "fail_phase": None, "fail_reason": None, "kernel": "transpose",
-        "case": "cnt40", "layout": "mpi", "geometry": "2x1", "method": "p2p", "hosts": ["n1"],
+        "result": "pass", "fail_phase": None, "fail_reason": None,
+        "case": "cnt40", "layout": "mpi", "method": "p2p",
+        "launch_record": {"kernel": "transpose", "geometry": "2x1", "hosts": ["n1"], **(facts or {})},
         "perfvalues": {"lab:cpu:time": [value, 0, None, None, "s", "pass"]}, "higher": [], **more,
     }  # fmt: skip
     info = {"uuid": uuid, "time_start_unix": 1e9, "time_elapsed": 1.0, "tier": "nightly",
@@ -220,8 +222,9 @@ def test_reframes_sessions_are_taken_over(tmp_path):
 
 
 def test_controls_and_facts_of_a_launch(tmp_path):
-    launch = report(fixture=True, controls={"serial": 2e-4, "clock": 2.9}, perfvalues=None,
-                    facts={"MPI": "x"}, lock="aa", method="", slowest="n7")  # fmt: skip
+    record = {"controls": {"serial": 2e-4, "clock": 2.9}, "slowest": "n7"}
+    record["facts"] = {"MPI": "x", "lock": "aa"}
+    launch = report(fixture=True, facts=record, perfvalues=None, method="")
     about, cases = sources.of_verdict(read(launch))
     assert about["facts"] == {"MPI": "x", "clock": "2.9 GHz", "lock": "aa", "nodes": "n1"}
     assert {(c["method"], *c["metrics"]) for c in cases} == {("serial", "time"), ("clock", "clock")}
@@ -230,7 +233,7 @@ def test_controls_and_facts_of_a_launch(tmp_path):
 
 
 def test_controls_of_a_launch_that_was_placed_wrongly_do_not_count():
-    launch = report(fixture=True, controls={"clock": 2.9}, perfvalues=None, method="",
+    launch = report(fixture=True, facts={"controls": {"clock": 2.9}}, perfvalues=None, method="",
                     result="fail", fail_phase="sanity", fail_reason="INVALID")  # fmt: skip
     assert sources.of_verdict(read(launch))[1] == []
 

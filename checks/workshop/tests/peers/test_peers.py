@@ -2,9 +2,9 @@
 
 import pytest
 
-from bisection.cli import main
-from bisection.commands import bench
 from bisection.core.verdicts import Exit
+from workshop.cli import main
+from workshop.commands import bench
 from workshop.peers import eigen, npar, store_scale, transpose
 from workshop.peers import text as peers
 

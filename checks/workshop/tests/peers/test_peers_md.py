@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bisection.cli import main
-from bisection.commands import bench
 from bisection.kernels.local import BenchError, Estimate, quartiles
+from workshop.cli import main
+from workshop.commands import bench
 from workshop.peers import AT_LEAST, WITHIN, Limit, NotMeasured, lammps, md, meshes, potentials
 from workshop.peers import text as peers
 from workshop.peers.lammps import ONE, PAIR, THREADS
