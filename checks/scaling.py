@@ -75,6 +75,11 @@ class ScalingCheck(KernelCheck):
         texts = {finding.id: finding.finding for finding in observables.findings()}
         self.descr = texts.get(self.method, "Times over numbers of cores")
 
+    @property
+    def geometry(self) -> str:
+        """None: the launches have many."""
+        return ""
+
     @sanity_function
     def verified(self) -> bool:
         """Whether all launches are verified; keeps times, or a finding's numbers, in `measured`."""

@@ -56,6 +56,11 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
                 self.tags |= {tier}
         self.descr = described(self)
 
+    @property
+    def geometry(self) -> str:
+        """The geometry of the launch, by which references are chosen."""
+        return self.launch.record.geometry
+
     @sanity_function
     def verified(self) -> bool:
         """Whether the method ran and is right; keeps its metrics, {name: metric}, in `measured`."""

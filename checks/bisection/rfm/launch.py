@@ -466,8 +466,8 @@ class Launch(rfm.RunOnlyRegressionTest):
         wrong_exit = record.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(record.wrong) or result["verified"] is bool(record.wrong):
             ended_with = {"exit_code": record.exit_code, "verified": result["verified"]}
-            reason = Code.EXIT_CONTRADICTS(kernel=self.kernel, **ended_with)
-            fail(self, reason.with_values(wrong=record.wrong))
+            ended_with |= {"kernel": self.kernel, "wrong": record.wrong}
+            fail(self, Code.EXIT_CONTRADICTS(**ended_with))
         for name in record.wrong:
             if name in results.baselines(result):
                 fail(self, Code.BASELINE_WRONG(method=name))

@@ -8,7 +8,6 @@ from bisection.core.identity import CONTEXT
 from bisection.core.paths import ROOT
 from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
-from bisection.judge import hosts
 from bisection.kernels import results
 
 BUILD = ("compiler", "flags", "mpi", "version", "commit", "build_type")
@@ -90,29 +89,6 @@ def test_processes_that_were_stopped_show_in_few_samples(samples, ran, factor):
 def test_kernels_mark_samples_by_the_limit_that_reports_print():
     source = (ROOT / "src" / "common" / "measure.c").read_text()
     assert f"WAITED_MOST = {LIMITS.preempted_sample};" in source
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_result_of_an_earlier_version(tmp_path, version):
-    path = tmp_path / "result.json"
-    older = {"schema": "bisection-result", "version": version, "kernel": "npar", "case": "mini1",
-             "status": "complete", "results": [], "build": dict.fromkeys(BUILD, "x"),
-             "host": {"cpu": "EPYC", "kernel": "6.1", "architecture": "x86_64",
-                      "clock": {"before": {"chain_ghz": 3.0}, "after": {"chain_ghz": 2.9}}},
-             "layout": {"per_rank": [{"rank": 0, "host": "n1"},
-                                     {"rank": 1, "host": "n2"}]}}  # fmt: skip
-    older["build"]["libraries"] = {}
-    if version == 2:
-        older["layout"]["firmware"] = {"n1": "BIOS 1", "n2": "BIOS 2"}
-    path.write_text(json.dumps(older))
-    result = results.load(path, "npar", "mini1")
-    assert result["version"] == results.VERSION
-    assert results.controls(result) == {"clock": 2.9}
-    assert results.slowest_host(result) == "n1"
-    assert hosts.slow_clocks(result) == []
-    facts = results.facts(result)
-    assert facts["CPU"] == "EPYC"
-    assert facts.get("firmware") == {1: None, 2: "BIOS 1 | BIOS 2 (n2)"}[version]
 
 
 def test_facts_that_differ_between_hosts_are_listed_with_hosts():

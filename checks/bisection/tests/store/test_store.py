@@ -183,14 +183,14 @@ def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
 # ---- ReFrame's record ----
 
 
-def report(uuid="11112222", value=1e-3, facts=None, **more):
+def report(uuid="11112222", value=1e-3, facts={}, **more):  # noqa: B006
     """A report of one test; `facts` are of the record of a launch."""
     entry = {
         "unique_name": "transpose_0", "display_name": "transpose %method=p2p", "hashcode": "1a2b",
         "system": "lab", "partition": "cpu", "environ": "system", "run_index": 0, "fixture": False,
         "result": "pass", "fail_phase": None, "fail_reason": None,
         "case": "cnt40", "layout": "mpi", "method": "p2p",
-        "launch_record": {"kernel": "transpose", "geometry": "2x1", "hosts": ["n1"], **(facts or {})},
+        "launch_record": {"kernel": "transpose", "geometry": "2x1", "hosts": ["n1"], **facts},
         "perfvalues": {"lab:cpu:time": [value, 0, None, None, "s", "pass"]}, "higher": [], **more,
     }  # fmt: skip
     info = {"uuid": uuid, "time_start_unix": 1e9, "time_elapsed": 1.0, "tier": "nightly",

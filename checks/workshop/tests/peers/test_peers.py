@@ -25,7 +25,7 @@ def entry(method, seconds, **metrics):
 def kernels(monkeypatch, tmp_path):
     """No kernel is built; kernels(module, launch) puts a launch in its place."""
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
-    monkeypatch.setattr(bench, "build", lambda kernel: f"bisection-{kernel}")
+    monkeypatch.setattr(bench, "build", lambda kernel, *_: f"bisection-{kernel}")
     return lambda module, launch: monkeypatch.setattr(module, "launch", launch)
 
 

@@ -339,7 +339,7 @@ def stubs(tmp_path, monkeypatch):
         script.chmod(0o755)
         peer = build(*packages, mpirun=str(script)) if packages is not None else None
         monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
-        monkeypatch.setattr(bench, "build", lambda kernel: "bisection-md")
+        monkeypatch.setattr(bench, "build", lambda kernel, *_: "bisection-md")
         monkeypatch.setattr(md, "launch", launch)
         monkeypatch.setattr(lammps, "lammps_on_path", lambda: peer)
 
