@@ -17,9 +17,9 @@ from bisection.analysis.history import histories
 from bisection.analysis.model import changes
 from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code
+from bisection.core.references import KIND_OF_UNIT, Case, faults, lookup, span_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict, Word
-from bisection.rfm.references import KIND_OF_UNIT, Case, faults, lookup, span_of
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.reference_edit import Path_ as Place
 from bisection.sites.site import Defect, Site

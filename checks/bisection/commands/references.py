@@ -31,15 +31,14 @@ from bisection.analysis.propose import (
     propose,
     usable,
 )
-from bisection.core import paths
+from bisection.core import paths, references
 from bisection.core.format import at_least, plural, printable, some
 from bisection.core.identity import COUNTED
 from bisection.core.reasons.launches import span
+from bisection.core.references import span_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.words import defect_line, group
-from bisection.rfm import references
-from bisection.rfm.references import span_of
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.site import Site, load, site_names
 from bisection.store.database import Session, Store

@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from bisection.core import references
 from bisection.core.format import some
 from bisection.core.verdicts import TIERS, BisectionError
-from bisection.rfm import references
 from bisection.sites.reference_file import ReferenceFile
 from bisection.sites.rules import in_site_file, partition_faults
 from bisection.sites.site import Defect, Site, content

@@ -14,8 +14,7 @@ from typing import Any
 
 import reframe
 
-from bisection.core import paths
-from bisection.rfm import references
+from bisection.core import paths, references
 
 Facts = dict[str, Any]
 

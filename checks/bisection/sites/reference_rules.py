@@ -11,10 +11,9 @@ from typing import Any
 import yaml
 from reframe.core.systems import ProcessorInfo
 
-from bisection.core import paths
+from bisection.core import paths, references
 from bisection.core.reasons import Code, Reason
-from bisection.rfm import references
-from bisection.rfm.references import (
+from bisection.core.references import (
     KIND_OF_UNIT,
     choose,
     family,

@@ -9,9 +9,9 @@ from typing import Any
 from bisection.core import paths, topology
 from bisection.core.reasons import Code, Reason
 from bisection.core.reasons.files import EXTRAS
+from bisection.core.references import KIND_OF_UNIT, of_family
 from bisection.core.verdicts import TIERS
 from bisection.rfm import references, switches
-from bisection.rfm.references import KIND_OF_UNIT, of_family
 from bisection.sites.site import Defect, Site, line_of
 
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")

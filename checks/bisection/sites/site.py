@@ -15,11 +15,10 @@ from typing import Any
 
 import yaml
 
-from bisection.core import paths
+from bisection.core import paths, references
 from bisection.core.format import lasting
 from bisection.core.reasons import NOTES, Code, Kind, Reason
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.rfm import references
 
 PATIENCE = 600.0  # seconds for a site file and all checks to load: a few, on an idle host
 

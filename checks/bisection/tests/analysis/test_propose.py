@@ -15,9 +15,9 @@ from made_up import case, noise, session
 
 from bisection.analysis import propose as proposals
 from bisection.commands import references
+from bisection.core.references import path as references_path
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
-from bisection.rfm.references import path as references_path
 from bisection.sites.reference_edit import EditableReferences
 from bisection.store import sync
 from bisection.store.marks import Mark

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bisection.core import paths
+from bisection.core import paths, references
 from bisection.kernels import observables
 from bisection.kernels.observables import Kind, Observable, Point, Unmeasured
-from bisection.rfm import references
 
 TIMES = {4: 5.0, 8: 3.0, 16: 2.0, 32: 4.0}  # of every method but these
 OTHERS = {"node": 2.0, "npar-4": 0.5, "alltoall": 0.25}

@@ -7,7 +7,7 @@ import yaml
 from reframe.core.pipeline import RegressionTestDict, RegressionTestPlugin, _KeyMatchingDict
 
 from bisection.core import paths
-from bisection.rfm.references import choose, lookup
+from bisection.core.references import choose, lookup
 
 
 @pytest.mark.parametrize("value", ["1x1", "1x16", "2x1", "shm", "", "a\n", "1x2"])
