@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from bisection.analysis.judging import CHANGED, judge_rows
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Key, Observations, rows_of
-from bisection.core.identity import COUNTED, POINT
+from bisection.core.identity import POINT
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import COUNTED
 from bisection.core.verdicts import Scope, Verdict
 from bisection.store.database import Session, Store
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from bisection.analysis.model import Series
-from bisection.core.identity import CONTEXT, COUNTED
+from bisection.core.units import CONTEXT, COUNTED
 from bisection.store.database import Metric, Session, Store, StoredTest, works_of
 from bisection.store.selection import SLOWER
 

@@ -15,9 +15,10 @@ from bisection.analysis.nights import nights_of
 from bisection.analysis.observations import Jobs
 from bisection.analysis.shifts import Times
 from bisection.analysis.statistics import adjust_fdr, scale
-from bisection.core.identity import COUNTED, parsed
+from bisection.core.identity import parsed
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import COUNTED
 from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.store.database import Session
 

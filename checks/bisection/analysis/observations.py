@@ -8,9 +8,10 @@ from statistics import median  # of few values much faster than NumPy's
 import numpy as np
 
 from bisection.analysis.model import Row, Side
-from bisection.core.identity import CONTEXT, COUNTED, POINT
+from bisection.core.identity import POINT
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import CONTEXT, COUNTED
 from bisection.core.verdicts import Verdict
 from bisection.store.database import Outcome, Session, Store, works_of
 

@@ -22,9 +22,10 @@ import scipy  # its parts load when they are used
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs, Key
 from bisection.analysis.statistics import adjust_fdr, medians
-from bisection.core.identity import COUNTED, POINT
+from bisection.core.identity import POINT
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import COUNTED
 
 FEW_SAMPLES = ("time_min", "time_p99")  # metrics of few samples of a launch
 HUGE = 700  # a logarithm whose exponential is still a number

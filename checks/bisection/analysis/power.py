@@ -14,6 +14,7 @@ from bisection.analysis.history import histories
 from bisection.analysis.nights import nights_of
 from bisection.analysis.shifts import MOST, worth
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import is_absolute
 from bisection.store.database import Session, Store
 
 STEPS = (0.5, 0.2, 0.1, 0.05, 0.02)  # changes that are of interest
@@ -82,8 +83,9 @@ def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | No
         row = np.full(len(times), np.nan)
         row[[at[i] for i in indices]] = np.log(values)
         if min(np.isfinite(part).sum() for part in (row[:half], row[half:])) >= LIMITS.fewest:
-            absolute = metric.unit == "s" or metric.unit.endswith("/s")
-            places[f"{test.system}:{test.partition}"].append((test.check, not absolute, row))
+            places[f"{test.system}:{test.partition}"].append(
+                (test.check, not is_absolute(metric.unit), row)
+            )
     groups = []
     for place, members in places.items():
         checks, ratios, rows = (np.array(part) for part in zip(*members, strict=True))

@@ -15,10 +15,10 @@ import numpy as np
 from bisection.analysis.bounds import bounds
 from bisection.analysis.history import histories
 from bisection.analysis.model import changes
-from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code
-from bisection.core.references import KIND_OF_UNIT, Case, faults, lookup, span_of
+from bisection.core.references import Case, faults, lookup, span_of
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import COUNTED, KIND_OF_UNIT
 from bisection.core.verdicts import Verdict, Word
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.reference_edit import Path_ as Place

@@ -33,10 +33,10 @@ from bisection.analysis.propose import (
 )
 from bisection.core import paths, references
 from bisection.core.format import at_least, plural, printable, some
-from bisection.core.identity import COUNTED
 from bisection.core.reasons.launches import span
 from bisection.core.references import span_of
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import COUNTED, KINDS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.words import defect_line, group
 from bisection.sites.reference_edit import EditableReferences
@@ -94,9 +94,8 @@ def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     target = Path(options.output) if options.output else references.path(options.system)
     kinds = options.kinds.split(",") if options.kinds else None
-    allowed = list(dict.fromkeys(references.KIND_OF_UNIT.values()))
-    if kinds and set(kinds) - set(allowed):
-        raise BisectionError(f"--kinds {options.kinds}: {', '.join(allowed)} are allowed")
+    if kinds and set(kinds) - set(KINDS):
+        raise BisectionError(f"--kinds {options.kinds}: {', '.join(KINDS)} are allowed")
     header = HEADER.format(system=options.system, made_by=MADE_BY, margin=LIMITS.margin)
     try:
         file = EditableReferences(target, header)

@@ -3,9 +3,7 @@
 import re
 from dataclasses import dataclass, fields
 
-COUNTED = ("B", "messages", "sweeps")  # units of what is the same in every run: any change counts
-# Units of what explains a time, and is not better or worse itself.
-CONTEXT = ("share", "fraction", "groups", "calls", "B/message", "messages/call")
+from bisection.core.units import is_absolute
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,8 @@ class MetricId(TestId):
 
     @property
     def absolute(self) -> bool:
-        """Whether it is a time or a rate: what a slower clock changes by itself."""
-        return self.unit in ("s", "ms", "us", "ns") or self.unit.endswith("/s")
+        """True for a time or a rate: what a slower clock changes by itself."""
+        return is_absolute(self.unit)
 
     @property
     def label(self) -> str:

@@ -15,17 +15,6 @@ from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 
 Case = Mapping[str, Any]  # the values by which references of a test on a partition are found
-# The kind of reference that a metric of this unit needs; partitions claim kinds.
-KIND_OF_UNIT = {
-    "ratio": "ratio",
-    "share": "ratio",
-    "sweeps": "ratio",  # an exact count
-    "s": "time",
-    "atom-steps/s": "time",
-    "points/s": "time",
-    "messages/s": "time",
-    "B/s": "time",
-}
 
 
 def path(system: str) -> Path:

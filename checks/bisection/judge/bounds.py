@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from bisection.core.reasons import Code
-from bisection.core.references import KIND_OF_UNIT
+from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Verdict
 from bisection.judge.again import Again, Key, drift, measured
 from bisection.judge.evidence import Evidence

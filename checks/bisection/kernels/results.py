@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core.format import some
-from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import UNITS
 from bisection.kernels import adapters, fits
 
-SUSPECTED = ("nodes", "pairs")  # that the kernel `pairs` measured again
-# Units of what explains a time and may be zero; no references are proposed for them.
-SENT = ("fraction", "calls", "B/message", "messages/call")
 SCHEMA, VERSION = "bisection-result", 3
 
 Result = dict[str, Any]  # a result file
@@ -227,7 +224,7 @@ def point_label(point: dict[str, float] | None) -> str:
 def metrics(entries: Iterable[Entry]) -> dict[str, Metric]:
     """All metrics of one method's entries, by name; those of a sweep carry their point: time_8B.
 
-    What explains the times is among them, in units that are not judged (core/identity.py, CONTEXT):
+    What explains the times is among them, in units that are not judged (core/units.py, CONTEXT):
     shares of the time inside MPI, and what is sent by the classes of calls. A sweep of sizes also
     has its fit.
     """
@@ -301,7 +298,7 @@ def unusable(metric: Metric) -> Reason | None:
         return Code.NOT_FINITE(value=value)
     if unit == "share":
         return None if 0 <= value <= 1 else Code.NO_FRACTION(value=value)
-    if unit in (*COUNTED, *SENT, *SUSPECTED):  # there may be none
+    if unit in UNITS and UNITS[unit].may_be_zero:
         return None if value >= 0 else Code.BELOW_ZERO(value=value)
     return None if value > 0 else Code.NOT_ABOVE_ZERO(value=value)
 

@@ -17,6 +17,7 @@ from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, 
 from bisection.core.reasons.network import slowness
 from bisection.core.reasons.performance import longer
 from bisection.core.topology import expanded
+from bisection.core.units import UNITS, Unit
 from bisection.core.verdicts import COMPARED, Exit, Verdict
 from bisection.judge.alarms import counts
 from bisection.report import words
@@ -230,18 +231,6 @@ def _row_message(row: Row) -> str:
 # ---- Prometheus ----
 
 LABELS = (*IDENTITY, "metric")
-# Our unit -> the name of Prometheus's base unit, and its size in ours.
-UNITS = {
-    "s": ("seconds", 1.0),
-    "ms": ("seconds", 1e-3),
-    "us": ("seconds", 1e-6),
-    "ns": ("seconds", 1e-9),
-    "GHz": ("hertz", 1e9),
-    "B": ("bytes", 1.0),
-    "B/s": ("bytes_per_second", 1.0),
-    "ratio": ("ratio", 1.0),
-    "share": ("ratio", 1.0),
-}
 
 
 class Gauges:
@@ -269,8 +258,9 @@ class Gauges:
             return
         if unit:
             spelt = re.sub(r"[^a-z0-9]+", "_", unit.lower().replace("/s", "_per_second"))
-            base, size = UNITS.get(unit, (spelt.strip("_") or "units", 1.0))
-            name, value = f"{name}_{base}", value * size
+            known = UNITS.get(unit, Unit())
+            base = known.base or spelt.strip("_") or "units"
+            name, value = f"{name}_{base}", value * known.size
         if name not in self._gauges:
             self._gauges[name] = Gauge(f"bisection_{name}", text, labels, registry=self.registry)
         self._gauges[name].labels(*map(plain, labels.values())).set(value)

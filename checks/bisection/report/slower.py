@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from bisection.core.format import amount, duration, lasting, number, plural, some
 from bisection.core.reasons import Reason
-from bisection.core.references import KIND_OF_UNIT
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import KIND_OF_UNIT
 from bisection.report.events import banner
 from bisection.report.tables import columns
 from bisection.report.words import slow_nodes

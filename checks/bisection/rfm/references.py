@@ -9,7 +9,8 @@ from typing import Any
 from reframe.core.exceptions import ReferenceParseError
 
 from bisection.core.reasons import Code, Reason
-from bisection.core.references import KIND_OF_UNIT, faults, is_new_method, path
+from bisection.core.references import faults, is_new_method, path
+from bisection.core.units import KIND_OF_UNIT
 
 
 def attach(test: Any) -> Reason | None:

@@ -14,7 +14,6 @@ from reframe.core.systems import ProcessorInfo
 from bisection.core import paths, references
 from bisection.core.reasons import Code, Reason
 from bisection.core.references import (
-    KIND_OF_UNIT,
     choose,
     family,
     family_name,
@@ -23,30 +22,13 @@ from bisection.core.references import (
     lookup,
     matches,
 )
+from bisection.core.units import KIND_OF_UNIT, UNITS
 from bisection.sites.reference_file import Entry, ReferenceFile
 from bisection.sites.rules import claims
 from bisection.sites.site import Defect, Site, line_of, load, reference_files, site_names
 from bisection.sites.stored import Units, recorded_units
 
 PROVENANCE = ("date", "sessions", "lock")
-# Units by the names that kernels give their metrics; a session that recorded one knows better.
-UNITS = (
-    (r"ratio_.*", "ratio"),
-    (r".*_share(_.*)?", "share"),
-    (r"time(_.*)?", "s"),
-    (r"(fit_)?bandwidth(_.*)?", "B/s"),
-    (r"fit_latency", "s"),
-    (r"of_adapter(_.*)?", "ratio"),
-    (r"atom_steps", "atom-steps/s"),
-    (r"points", "points/s"),
-    (r"bytes(_.*)?", "B"),
-    (r"messages(_per_patch)?", "messages"),
-    (r"message_rate", "messages/s"),
-    (r"message_size", "B"),
-    (r"sweeps", "sweeps"),
-    (r"iterations", "iterations"),
-    (r"groups", "groups"),
-)
 Defects = Iterator[Defect]
 
 
@@ -343,7 +325,7 @@ def unit_of(metric: str, recorded: Mapping[str, str] | None = None) -> str | Non
     """The unit of a metric, as it was recorded or by its name; None if neither is known."""
     if recorded and metric in recorded:
         return recorded[metric]
-    return next((unit for name, unit in UNITS if re.fullmatch(name, metric)), None)
+    return next((name for name, unit in UNITS.items() if re.fullmatch(unit.names, metric)), None)
 
 
 def index_fault(name: str, branch: Branch) -> Reason | None:

@@ -9,7 +9,8 @@ from typing import Any
 from bisection.core import paths, topology
 from bisection.core.reasons import Code, Reason
 from bisection.core.reasons.files import EXTRAS
-from bisection.core.references import KIND_OF_UNIT, of_family
+from bisection.core.references import of_family
+from bisection.core.units import KINDS
 from bisection.core.verdicts import TIERS
 from bisection.rfm import references, switches
 from bisection.sites.site import Defect, Site, line_of
@@ -121,13 +122,12 @@ def binding_faults(partition: str, templates: Any) -> Iterator[Reason]:
 
 def claim_faults(site: Site, partition: Facts) -> Placed:
     """What is wrong with a partition's extras.references."""
-    kinds = list(dict.fromkeys(KIND_OF_UNIT.values()))
     claimed, file = partition["extras"].get("references", []), references.path(site.name)
     at = {"partition": partition["fullname"]}
     if not isinstance(claimed, list):
         yield "references", Code.EXTRA_VALUE(**at, name="references", value=repr(claimed))
-    elif unknown := [repr(kind) for kind in claimed if kind not in kinds]:
-        yield "references", Code.CLAIM_UNKNOWN(**at, kinds=unknown, allowed=kinds)
+    elif unknown := [repr(kind) for kind in claimed if kind not in KINDS]:
+        yield "references", Code.CLAIM_UNKNOWN(**at, kinds=unknown, allowed=KINDS)
     elif claimed and not file.exists():
         yield "references", Code.NO_REFERENCE_FILE(**at, file=paths.shown(file), kinds=claimed)
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from bisection.core.identity import CONTEXT
 from bisection.core.paths import ROOT
 from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import CONTEXT
 from bisection.kernels import results
 
 BUILD = ("compiler", "flags", "mpi", "version", "commit", "build_type")
