@@ -3,7 +3,8 @@
 import reframe as rfm
 
 from bisection.kernels import layouts, tables
-from bisection.rfm import KernelCheck, Launch
+from bisection.rfm.check import KernelCheck
+from bisection.rfm.launch import Launch
 
 SMALL = ["fock-256", "fock-512", "aimpro-mini", "crystal-mini"]
 # Of large matrices, the fastest solvers alone: the others take minutes a solution.

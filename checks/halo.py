@@ -4,7 +4,8 @@ import reframe as rfm
 
 from bisection.kernels import tables
 from bisection.kernels.layouts import LAYOUTS
-from bisection.rfm import KernelCheck, Launch
+from bisection.rfm.check import KernelCheck
+from bisection.rfm.launch import Launch
 
 CASES = tables.cases("halo")
 SMALL = [case for case in CASES if case.endswith(("-24", "-48"))]

@@ -8,7 +8,8 @@ from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import layouts, results, tables
 from bisection.kernels.results import Metric, Result
-from bisection.rfm import KernelCheck, Launch, fail
+from bisection.rfm.check import KernelCheck
+from bisection.rfm.launch import Launch, fail
 
 SMALL = ["sic", "cu3au", "fe", "nacl-mini", "gramicidin-mini"]
 CASES = [*SMALL, "test10", "test20", "test30", "nacl", "gramicidin"]

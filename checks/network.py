@@ -8,7 +8,9 @@ import reframe as rfm
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import results, tables
 from bisection.kernels.layouts import LAYOUTS
-from bisection.rfm import KernelCheck, Launch, switches
+from bisection.rfm import switches
+from bisection.rfm.check import KernelCheck
+from bisection.rfm.launch import Launch
 
 
 class NoiseLaunch(Launch):

@@ -7,7 +7,9 @@ from reframe.core.runtime import runtime, valid_sysenv_comb
 
 from bisection.core.reasons import Code
 from bisection.kernels import layouts, tables
-from bisection.rfm import KernelCheck, Launch, fail, references
+from bisection.rfm import references
+from bisection.rfm.check import KernelCheck
+from bisection.rfm.launch import Launch, fail
 
 # Ranks and bands are few, and so are the cases: a launch is done in seconds on a few cores.
 HYBRID = ["mini2"]  # NPAR is the number of ranks

@@ -18,7 +18,8 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels import observables
 from bisection.kernels.observables import Kind, Observable, Point, Unmeasured
 from bisection.kernels.simulation import HOLLOW, ONCE, placed, work
-from bisection.rfm import KernelCheck, Launch, fail
+from bisection.rfm.check import KernelCheck
+from bisection.rfm.launch import Launch, fail
 
 TIMES = "times"  # in the place of a finding: the times of all launches
 QUICK = ("cnt40", "test20", "al2o3-g", "bench1")  # of each machine the first of these that it has

@@ -3,7 +3,8 @@
 import reframe as rfm
 
 from bisection.kernels import tables
-from bisection.rfm import KernelCheck, Launch
+from bisection.rfm.check import KernelCheck
+from bisection.rfm.launch import Launch
 
 CASES = tables.cases("transpose")
 SMALL = ["cnt40", "cpmd-mini"]

@@ -15,8 +15,8 @@ import numpy as np
 
 from bisection.analysis.nodes import votes_needed
 from bisection.core.commands import option_value
+from bisection.core.slurm import SLURM, node_rows
 from bisection.core.thresholds import LIMITS
-from bisection.rfm.scheduler_faults import SLURM, node_rows
 from bisection.store.database import Store
 
 NodeSet = tuple[str, ...]

@@ -33,6 +33,7 @@ from bisection.core import paths
 from bisection.core.format import duration, lasting, plural, seconds_of, some
 from bisection.core.lock import Busy, measure_alone
 from bisection.core.reasons import Code, Reason, clause
+from bisection.core.slurm import SLURM
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.judge import evidence as judged_by
 from bisection.judge import hosts, rule
@@ -43,7 +44,6 @@ from bisection.report import run as run_report
 from bisection.report.model import Report
 from bisection.report.text import beside
 from bisection.report.words import defect_line
-from bisection.rfm.scheduler_faults import SLURM
 from bisection.runs import command, folder, queue, quiet, reframe_log
 from bisection.runs import report as reframe_report
 from bisection.runs.model import Request, RunVerdict

@@ -13,7 +13,7 @@ from functools import partial
 from types import FrameType, ModuleType, NoneType, SimpleNamespace
 from typing import Any
 
-from bisection.rfm.scheduler_faults import SLURM
+from bisection.core.slurm import SLURM
 
 WRITTEN_FOR = "4.10.4"
 TEMPORARY = "BISECTION_TMPDIR"  # in ReFrame's environment: what TMPDIR was, "" without any

@@ -26,6 +26,7 @@ from reframe.core.runtime import runtime
 from bisection.core import paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons import OUTER_FAULTS, Code, Reason
+from bisection.core.slurm import SLURM
 from bisection.core.verdicts import KernelExit
 from bisection.kernels import adapters, launch_record, layouts, results, sources
 from bisection.kernels.launch_record import LaunchRecord
@@ -33,7 +34,6 @@ from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import ResultError
 from bisection.rfm import causes, internals, queue, rank_faults, rotation, scheduler_faults
 from bisection.rfm.causes import Ended
-from bisection.rfm.scheduler_faults import SLURM
 
 internals.give_back_temporary_folder()
 internals.start_scripts_below_blanks()

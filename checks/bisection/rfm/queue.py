@@ -12,14 +12,8 @@ from reframe.core.exceptions import ReframeError, SpawnedProcessError
 
 from bisection.core.commands import all_errors, last_error, option_value
 from bisection.core.reasons import Code, Reason
+from bisection.core.slurm import DEADLINE, NO_PLACE, QUEUE_FULL, node_rows, unavailable
 from bisection.rfm import rotation
-from bisection.rfm.scheduler_faults import (
-    DEADLINE,
-    NO_PLACE,
-    QUEUE_FULL,
-    node_rows,
-    reasons_of_nodes,
-)
 
 # ---- a place ----
 
@@ -27,8 +21,6 @@ from bisection.rfm.scheduler_faults import (
 NAMES = re.compile(r"--(job-name|output|error)\b")
 QUEUE_FULL_PAUSE = 5  # s
 _allowed = [math.inf]  # jobs that the user may have in the queue, as far as it is known
-# States of nodes that take no jobs, as sinfo begins their words.
-UNAVAILABLE = ("down", "drain", "fail", "error", "inval", "maint", "reboot", "unknown")
 refusals: dict[tuple[str, ...], str] = {}  # a job's options -> Slurm's words, "" if it has a place
 
 
@@ -70,16 +62,6 @@ def _refusal(job: Any, access: Sequence[str]) -> str:
         if NO_PLACE in last_error("sbatch", error.stderr or ""):
             return all_errors("sbatch", error.stderr)
     return ""
-
-
-def unavailable(options: Sequence[str]) -> list[tuple[str, str]]:
-    """The nodes of a job's partition that are down or drained, each with Slurm's reason.
-
-    Args:
-        options: the job's, for sbatch.
-    """
-    names = option_value(options, "-w", "--nodelist")
-    return reasons_of_nodes(UNAVAILABLE, option_value(options, "-p", "--partition"), names)
 
 
 def missing(options: Sequence[str]) -> list[tuple[str, str]]:

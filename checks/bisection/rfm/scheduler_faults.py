@@ -6,26 +6,13 @@ Those words are all there is: a job that Slurm ended leaves no other trace.
 import re
 from typing import Any
 
-from bisection.core.commands import ask
+from bisection.core import slurm
 from bisection.core.reasons import Code, Kind, Reason
 from bisection.core.verdicts import KernelExit
 from bisection.rfm.rank_faults import seats
 
-SLURM = ("slurm", "squeue")  # both of ReFrame's back-ends; the second needs no accounting database
-SLURM_STATES = {
-    "TIMEOUT": Code.TIMEOUT,
-    "DEADLINE": Code.TIMEOUT,
-    "NODE_FAIL": Code.NODE_FAIL,
-    "BOOT_FAIL": Code.NODE_FAIL,
-    "OUT_OF_MEMORY": Code.OUT_OF_MEMORY,
-    "CANCELLED": Code.CANCELLED,
-    "PREEMPTED": Code.CANCELLED,
-}
-# In the environment: when the deadline of a run is (Unix time), and how long after its start (s).
-DEADLINE = "BISECTION_DEADLINE"
 # Of a job whose folder or output files the node could not open: it ends without a word.
 NOT_LAUNCHED = "0:53"
-ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
 # What a job's error output says of its state, where the scheduler has forgotten it.
 SLURM_WORDS = (
     (r"CANCELLED AT \S+ DUE TO TIME LIMIT", "TIMEOUT"),
@@ -33,14 +20,6 @@ SLURM_WORDS = (
     (r"CANCELLED AT \S+ DUE TO PREEMPTION", "PREEMPTED"),
     (r"slurmstepd\S*: error: Detected \d+ oom.kill event", "OUT_OF_MEMORY"),
     (r"slurmstepd\S*: error: \*\*\* JOB \S+ ON \S+ CANCELLED AT", "CANCELLED"),
-)
-# Slurm's words for what it cannot place, now or ever; sbatch takes it, and it waits.
-NO_PLACE = "not available"
-# Slurm's words where the user has as many jobs in the queue as are allowed.
-QUEUE_FULL = re.compile(r"SubmitJobs?(Per\w+)?Limit")
-# A scheduler's command that did not reach the scheduler.
-UNREACHABLE = re.compile(
-    r"unable to contact|connect|timed? ?out|temporarily unable|communication|no such file", re.I
 )
 
 
@@ -53,20 +32,20 @@ def of_job(job: Any, scheduler: str, errors: str, ended: bool) -> Reason | None:
         errors: the job's error output.
         ended: whether the job's script came to its last line.
     """
-    if scheduler not in SLURM or (ended and job.state not in SLURM_STATES):
+    if scheduler not in slurm.SLURM or (ended and job.state not in slurm.STATES):
         return None
-    record, error = slurm_record(job.jobid)
+    record, error = slurm.job_record(job.jobid)
     state = record.get("JobState") or job.state
-    if state not in SLURM_STATES:
+    if state not in slurm.STATES:
         state = next((s for pattern, s in SLURM_WORDS if re.search(pattern, errors)), state)
-    if state in SLURM_STATES:
-        return _stopped(SLURM_STATES[state], state, job, record)
+    if state in slurm.STATES:
+        return _stopped(slurm.STATES[state], state, job, record)
     if record.get("ExitCode") == NOT_LAUNCHED:
         return Code.INFRASTRUCTURE(host=record.get("BatchHost"), unseen=record.get("WorkDir"))
     left = {"scheduler": scheduler, "jobs": [str(job.jobid)]}
-    if UNREACHABLE.search(error):
+    if slurm.UNREACHABLE.search(error):
         return Code.INFRASTRUCTURE(said=error, **left)
-    if state in ALIVE:
+    if state in slurm.ALIVE:
         return Code.INFRASTRUCTURE(job=str(job.jobid), state=state, **left)
     return None
 
@@ -100,48 +79,7 @@ def _waited(job: Any, record: dict[str, str]) -> float | None:
 
 def _down(nodes: str) -> list[tuple[str, str]]:
     """Those of a job's nodes that are down, each with the reason that Slurm gives."""
-    return reasons_of_nodes(("down", "fail", "error"), names=nodes) if nodes else []
-
-
-def reasons_of_nodes(
-    states: tuple[str, ...], partition: str = "", names: str = ""
-) -> list[tuple[str, str]]:
-    """The nodes whose state begins with one of `states`, each once, with the reason that Slurm has.
-
-    Args:
-        states: sinfo's words, in lower case.
-        partition: Slurm's; "" for all.
-        names: of the nodes, in Slurm's compressed form; "" for all.
-    """
-    rows = node_rows("%N|%T|%E", partition, names)
-    return list({name: why for name, state, why in rows if state.startswith(states)}.items())
-
-
-def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[str]]:
-    """What Slurm has of nodes: a row per node and partition.
-
-    Args:
-        fields: sinfo's, with bars between them; the last one may contain bars.
-        partition: Slurm's; "" for all, hidden ones too.
-        names: of the nodes, in Slurm's compressed form; "" for all.
-    """
-    where = ["-p", partition] if partition else ["--all"]  # sinfo does not take both
-    where += ["-n", names] if names else []
-    lines = ask("sinfo", "-h", "-N", *where, "-o", fields).text.splitlines()
-    bars = fields.count("|")
-    return [line.split("|", bars) for line in lines if line.count("|") >= bars]
-
-
-def slurm_record(jobid: str) -> tuple[dict[str, str], str]:
-    """What Slurm's controller knows of a job, by key; and its error if it does not answer."""
-    answer = ask("scontrol", "show", "job", "-o", str(jobid))
-    return record_of(answer.text), answer.error
-
-
-def record_of(line: str) -> dict[str, str]:
-    """A line of `scontrol show ... -o`; values may contain blanks, as WorkDir and Reason do."""
-    words = re.findall(r"(?:^|\s)([A-Z][\w/:]*)=(.*?)(?=\s+[A-Z][\w/:]*=|\s*$)", line)
-    return {name: "" if value in ("(null)", "N/A") else value for name, value in words}
+    return slurm.reasons_of_nodes(("down", "fail", "error"), names=nodes) if nodes else []
 
 
 # ---- the kernels' watchdog ----

@@ -3,14 +3,13 @@
 They stand in the file that `extras.topology` of the partition names, else Slurm knows them.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bisection.core import paths, topology
 from bisection.core.commands import ask, option_value
+from bisection.core.slurm import SLURM, node_rows
 from bisection.core.topology import TopologyError
-from bisection.rfm.scheduler_faults import SLURM
 
 TOPOLOGY = "topology.txt"  # in the folder of a launch: all levels
 LEAVES = "switches.txt"  # likewise, for the kernel: lines SWITCH HOST HOST ...
@@ -38,7 +37,9 @@ def options(partition: Any, folder: str) -> list[str]:
         return []
     Path(folder, TOPOLOGY).write_text(text)
     leaves: dict[str, dict[str, None]] = {}
-    for node, host in _hosts(partition) if slurm else zip(switches, switches, strict=True):
+    queue = option_value(partition.access, "-p", "--partition")
+    hosts = node_rows("%N|%n", queue) if slurm else zip(switches, switches, strict=True)
+    for node, host in hosts:
         if node not in switches:
             return []
         leaves.setdefault(switches[node][0], {})[host] = None
@@ -50,12 +51,3 @@ def options(partition: Any, folder: str) -> list[str]:
 def file_of(name: str) -> Path:
     """The file of a topology; a relative path is below the checkout."""
     return Path(paths.ROOT, name)
-
-
-def _hosts(partition: Any) -> Iterator[tuple[str, str]]:
-    """Node and host name of all nodes of a queue of Slurm's; some of them several times."""
-    queue = option_value(partition.access, "-p", "--partition")
-    of_queue = ["-p", queue] if queue else []
-    for line in ask("sinfo", "-h", "-N", *of_queue, "-o", "%N %n").text.splitlines():
-        node, host = line.split()
-        yield node, host

@@ -24,12 +24,12 @@ from typing import TextIO
 from bisection.core import paths
 from bisection.core.identity import TestId
 from bisection.core.reasons import Code, Reason
+from bisection.core.slurm import DEADLINE
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
 from bisection.kernels.results import preempted
 from bisection.rfm import internals
 from bisection.rfm.rotation import NODES
-from bisection.rfm.scheduler_faults import DEADLINE
 from bisection.runs import queue
 from bisection.runs.model import Request, RunVerdict, TestResult
 from bisection.runs.report import RECORDED

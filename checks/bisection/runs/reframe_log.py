@@ -11,9 +11,9 @@ from typing import Any
 
 from bisection.core.commands import all_errors, last_error
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
+from bisection.core.slurm import UNREACHABLE
 from bisection.core.verdicts import Verdict
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.rfm.scheduler_faults import UNREACHABLE
 from bisection.runs.model import TestResult
 
 Entry = Mapping[str, Any]  # a test case in ReFrame's report

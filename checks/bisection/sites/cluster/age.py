@@ -1,14 +1,13 @@
 """Whether the facts of a site are older than what they are of."""
 
-import re
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 
 from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
+from bisection.core.slurm import SLURM, configuration, record_of
 from bisection.core.verdicts import BisectionError
-from bisection.rfm.scheduler_faults import SLURM, record_of
 from bisection.sites.cluster import facts
 
 
@@ -51,9 +50,8 @@ def last_boot(hosts: Collection[str]) -> float:
 
 def last_change() -> float:
     """When Slurm's configuration was changed, Unix time; 0 if its file cannot be seen."""
-    config = ask("scontrol", "show", "config").text
-    file = re.search(r"^SLURM_CONF\s*= (\S+)", config, re.M)
+    file = configuration(ask("scontrol", "show", "config").text).get("SLURM_CONF")
     try:
-        return Path(file[1]).stat().st_mtime if file else 0.0
+        return Path(file).stat().st_mtime if file else 0.0
     except OSError:
         return 0.0

@@ -8,9 +8,9 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
+from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
 from bisection.rfm import causes
-from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP
 from bisection.sites.cluster.jobs import STOPPED, Ended, Step

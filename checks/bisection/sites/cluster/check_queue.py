@@ -3,8 +3,8 @@
 import math
 
 from bisection.core.reasons import Code
+from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
-from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster import jobs
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.schedulers import SCHEDULERS

@@ -22,8 +22,8 @@ from pathlib import Path
 from bisection.core.commands import all_errors, ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
+from bisection.core.slurm import QUEUE_FULL, STATES
 from bisection.core.topology import expanded
-from bisection.rfm.scheduler_faults import QUEUE_FULL, SLURM_STATES
 from bisection.sites.cluster.survey import Survey
 
 AT_ONCE = 4  # jobs: more would be in the way of other users
@@ -367,7 +367,7 @@ def _fault(
 ) -> Reason:
     """Why a job that is over has not run to its end."""
     nodes = state.hosts or None
-    code = SLURM_STATES.get(state.word)
+    code = STATES.get(state.word)
     if code:  # also of a job that never ran, and so has no output
         more = {Code.TIMEOUT: {"limit": 60.0 * minutes}, Code.CANCELLED: {"state": state.word}}
         return code(job=finished.job, nodes=nodes, **more.get(code, {}))

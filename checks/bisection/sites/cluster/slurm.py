@@ -11,11 +11,10 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from bisection.core import slurm
 from bisection.core.commands import Answer, ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.rfm.queue import unavailable
-from bisection.rfm.scheduler_faults import ALIVE, NO_PLACE, record_of, slurm_record
 from bisection.sites.cluster.jobs import Queue, Refused, Scheduler, State, submitted
 from bisection.sites.cluster.survey import (
     Node,
@@ -27,13 +26,6 @@ from bisection.sites.cluster.survey import (
     seconds_of,
 )
 
-# Of a node's state: the words in which it takes jobs, and those in which it does not.
-TAKES_JOBS = {"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED"}
-TAKES_NONE = {
-    *("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVAL"),
-    *("INVALID_REG", "MAINT", "NO_RESPOND", "NOT_RESPONDING", "PERFCTRS", "REBOOT_ISSUED"),
-    *("REBOOT_REQUESTED", "UNKNOWN", "BLOCKED", "UNDRAIN"),
-}
 NO_CONFIGURATION = "Could not establish a configuration source"
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
 
@@ -53,7 +45,7 @@ def read(account: str = "") -> Survey:
     for answer in (config, partitions, nodes):
         if not answer:
             raise SchedulerError("Slurm", answer.error)
-    known = configuration(config.text)
+    known = slurm.configuration(config.text)
     user = pwd.getpwuid(os.geteuid()).pw_name
     accounts, default = _accounts(user, known.get("ClusterName", ""))
     needed = "associations" in known.get("AccountingStorageEnforce", "")
@@ -77,11 +69,6 @@ def read(account: str = "") -> Survey:
     )
 
 
-def configuration(text: str) -> dict[str, str]:
-    """`scontrol show config` as a dictionary."""
-    return dict(re.findall(r"^(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
-
-
 def node(fields: Mapping[str, str]) -> Node:
     """A node, of its record."""
     sockets = _number(fields.get("Sockets"), 1)
@@ -100,14 +87,8 @@ def node(fields: Mapping[str, str]) -> Node:
         sockets=sockets,
         gres=re.sub(r"\(S:[^)]*\)", "", fields.get("Gres", "")),
         features=frozenset(filter(None, features.split(","))),
-        up=takes_jobs(fields.get("State", "")),
+        up=slurm.takes_jobs(fields.get("State", "")),
     )
-
-
-def takes_jobs(state: str) -> bool:
-    """Whether a node in this state takes jobs now, or once its jobs have ended."""
-    words = set(re.findall(r"[A-Z_]+", state))
-    return "*" not in state and bool(words & TAKES_JOBS) and not words & TAKES_NONE
 
 
 def queues(
@@ -128,12 +109,12 @@ def queues(
     """
     members: dict[str, list[Node]] = {}
     for line in nodes.splitlines():
-        fields = record_of(line)
+        fields = slurm.record_of(line)
         if "NodeName" in fields:
             for name in filter(None, fields.get("Partitions", "").split(",")):
                 members.setdefault(name, []).append(node(fields))
     read = []
-    for fields in map(record_of, partitions.splitlines()):
+    for fields in map(slurm.record_of, partitions.splitlines()):
         if name := fields.get("PartitionName"):
             sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
             info = QueueInfo(
@@ -236,7 +217,7 @@ class Slurm(Scheduler):
 
     def unavailable(self, access: Sequence[str]) -> list[tuple[str, str]]:
         """The nodes that are down or drained, each with Slurm's reason."""
-        return unavailable(access)
+        return slurm.unavailable(access)
 
     def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
@@ -292,18 +273,18 @@ class Slurm(Scheduler):
         try:
             submitted("sbatch", "--test-only", str(script))
         except Refused as error:
-            return str(error) if NO_PLACE in error.last else ""
+            return str(error) if slurm.NO_PLACE in error.last else ""
         return ""
 
     def state(self, job: str) -> State:
         """Where a job is; it is over if Slurm has forgotten it."""
-        record, error = slurm_record(job)
+        record, error = slurm.job_record(job)
         if re.search(r"invalid job id\b", error, re.I):
             return State("", alive=False)
         if not record:
             return State("", alive=True, error=error)
         word = record.get("JobState", "")
-        alive = word in ALIVE or word == "COMPLETING"
+        alive = word in slurm.ALIVE or word == "COMPLETING"
         reason, hosts = record.get("Reason", ""), record.get("NodeList", "")
         return State(word, alive, reason, hosts, allocated_memory(record))
 

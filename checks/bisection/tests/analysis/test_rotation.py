@@ -10,9 +10,9 @@ from running import SITES
 
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.rotation import Largest, choose, largest, next_set, sweep_of, usage
+from bisection.core import slurm as core_slurm
 from bisection.core.commands import Answer
 from bisection.core.thresholds import LIMITS
-from bisection.rfm import scheduler_faults
 from bisection.rfm.rotation import nodelist
 from bisection.runs import command
 from bisection.runs.model import Request
@@ -39,7 +39,7 @@ def slurm(monkeypatch):
                 return Answer("sinfo", 1, "", "sinfo: error: Conflicting options, -a and -p")
             return Answer("sinfo", 0, "\n".join(lines), "")
 
-        monkeypatch.setattr(scheduler_faults, "ask", ask)
+        monkeypatch.setattr(core_slurm, "ask", ask)
         return asked
 
     print_nodes(*(f"{node}|idle|quad|fast,ib" for node in FOUR))

@@ -5,8 +5,9 @@ import types
 import pytest
 from test_rank_faults import OPEN_MPI_5, OTHERS, SRUN
 
+from bisection.core import slurm as core_slurm
 from bisection.core.reasons import clause
-from bisection.rfm import causes, scheduler_faults
+from bisection.rfm import causes
 
 WRONG = f"srun: error: node2: task 1: Exited with exit code 1\n{OTHERS}"
 
@@ -39,7 +40,7 @@ WRONG = f"srun: error: node2: task 1: Exited with exit code 1\n{OTHERS}"
     ],
 )
 def test_cause_of_a_launch(monkeypatch, tmp_path, exit_code, state, words, says, accepted):
-    monkeypatch.setattr(scheduler_faults, "slurm_record", lambda jobid: ({}, "scontrol: gone"))
+    monkeypatch.setattr(core_slurm, "job_record", lambda jobid: ({}, "scontrol: gone"))
     job = types.SimpleNamespace(jobid="7", state=state, is_cancelling=False, time_limit=900)
     ended = causes.Ended("md", str(tmp_path), "squeue", "srun", exit_code, words, "")
     code, reason = causes.of_launch(job, ended)

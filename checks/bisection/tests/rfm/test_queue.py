@@ -15,8 +15,9 @@ from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as P
 from running import CHECKS
 from test_scheduler_faults import COMMANDS, HERE, SITE, on_slurm
 
+from bisection.core import slurm as core_slurm
 from bisection.core.reasons import clause
-from bisection.rfm import internals, queue, scheduler_faults
+from bisection.rfm import internals, queue
 
 MPI_AND_NODE = "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case="
 BOTH = ("-n", MPI_AND_NODE + "cnt40$")
@@ -78,7 +79,7 @@ class TestPlace:
             others = [] if partition or "%P" not in fields else [("n9", "all*")]
             return rows[fields] + others
 
-        for module in (queue, scheduler_faults):
+        for module in (queue, core_slurm):
             monkeypatch.setattr(module, "node_rows", node_rows)
         options = [access, f"--ntasks={ranks}", "--ntasks-per-node=2"]
         assert queue.missing(options) == ([("n3", "dimm"), ("n4", "fan")] if named else [])

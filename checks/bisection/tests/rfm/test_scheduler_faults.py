@@ -13,9 +13,10 @@ import xml.etree.ElementTree as ET
 import pytest
 from running import HERE, run_in
 
+from bisection.core import slurm as core_slurm
 from bisection.core.reasons import Code, Reason, clause
+from bisection.core.slurm import record_of
 from bisection.rfm import scheduler_faults
-from bisection.rfm.scheduler_faults import record_of
 from bisection.runs import reframe_log
 from bisection.runs.report import read
 from bisection.store import sample_file
@@ -290,7 +291,7 @@ NOT_KNOWN = ({}, "scontrol: slurm_load_jobs error: Invalid job id specified")
     ],
 )
 def test_faults_are_found_in_the_record_of_a_job(monkeypatch, end, record, words, ended, says):
-    monkeypatch.setattr(scheduler_faults, "slurm_record", lambda jobid: record)
+    monkeypatch.setattr(core_slurm, "job_record", lambda jobid: record)
     assert clause(scheduler_faults.of_job(end, "squeue", words, ended)) == says
     assert scheduler_faults.of_job(end, "local", words, ended) is None
 

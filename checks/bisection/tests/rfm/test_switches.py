@@ -37,13 +37,13 @@ def slurm(tmp_path, monkeypatch):
 
 
 def test_the_leaves_are_a_file_of_hosts_for_the_kernel(slurm, tmp_path):
-    nodes = "cn1 cn1.lab\ncn2 cn2.lab\ncn3 cn3.lab\ncn3 cn3.lab\n"
+    nodes = "cn1|cn1.lab\ncn2|cn2.lab\ncn3|cn3.lab\ncn3|cn3.lab\n"
     assert slurm(TOPOLOGY, nodes) == ["--switches switches.txt"]
     assert (tmp_path / "switches.txt").read_text() == "leaf1 cn1.lab cn2.lab\nleaf2 cn3.lab\n"
     assert (tmp_path / "topology.txt").read_text() == TOPOLOGY
 
 
-@pytest.mark.parametrize(("topology", "nodes"), [("", "cn1 cn1\n"), (TOPOLOGY, "cn9 cn9\n")])
+@pytest.mark.parametrize(("topology", "nodes"), [("", "cn1|cn1\n"), (TOPOLOGY, "cn9|cn9\n")])
 def test_without_the_switches_of_all_nodes_there_is_no_file(slurm, tmp_path, topology, nodes):
     assert slurm(topology, nodes) == []
     assert not (tmp_path / "switches.txt").exists()
@@ -57,7 +57,7 @@ def test_other_schedulers_know_no_switches(tmp_path):
 def test_a_file_of_the_site_comes_before_slurm(slurm, tmp_path):
     file = tmp_path / "own.conf"
     file.write_text(TOPOLOGY.replace("leaf", "own"))
-    slurm(TOPOLOGY, "cn1 cn1.lab\ncn3 cn3.lab\n", topology=str(file))
+    slurm(TOPOLOGY, "cn1|cn1.lab\ncn3|cn3.lab\n", topology=str(file))
     assert (tmp_path / "switches.txt").read_text() == "own1 cn1.lab\nown2 cn3.lab\n"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from bisection.core.commands import Answer
 from bisection.core.reasons import Code, clause
-from bisection.rfm.scheduler_faults import record_of
+from bisection.core.slurm import record_of, takes_jobs
 from bisection.sites.cluster import pbs, slurm, survey
 from bisection.sites.cluster.jobs import Queue
 
@@ -112,7 +112,7 @@ def test_values_with_blanks_and_equals_signs():
     ],
 )
 def test_states(state, takes):
-    assert slurm.takes_jobs(state) is takes
+    assert takes_jobs(state) is takes
 
 
 # Recorded: 22.05.8 of Debian. Composed after srun(1): 20.11, which prints on standard error.

@@ -1,0 +1,106 @@
+"""Slurm's states and words, its nodes, and the records that its commands print."""
+
+import re
+from collections.abc import Sequence
+
+from bisection.core.commands import ask, option_value
+from bisection.core.reasons import Code
+
+SLURM = ("slurm", "squeue")  # both of ReFrame's back-ends; the second needs no accounting database
+STATES = {  # in which it stopped a job
+    "TIMEOUT": Code.TIMEOUT,
+    "DEADLINE": Code.TIMEOUT,
+    "NODE_FAIL": Code.NODE_FAIL,
+    "BOOT_FAIL": Code.NODE_FAIL,
+    "OUT_OF_MEMORY": Code.OUT_OF_MEMORY,
+    "CANCELLED": Code.CANCELLED,
+    "PREEMPTED": Code.CANCELLED,
+}
+ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
+# Slurm's words for what it cannot place, now or ever; sbatch takes it, and it waits.
+NO_PLACE = "not available"
+# Slurm's words where the user has as many jobs in the queue as are allowed.
+QUEUE_FULL = re.compile(r"SubmitJobs?(Per\w+)?Limit")
+# A scheduler's command that did not reach the scheduler.
+UNREACHABLE = re.compile(
+    r"unable to contact|connect|timed? ?out|temporarily unable|communication|no such file", re.I
+)
+# In the environment: when the deadline of a run is (Unix time), and how long after its start (s).
+DEADLINE = "BISECTION_DEADLINE"
+
+# ---- nodes ----
+
+# Of a node's state: the words in which it takes jobs, and those in which it does not.
+TAKES_JOBS = {"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED"}
+TAKES_NONE = {
+    *("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVAL"),
+    *("INVALID_REG", "MAINT", "NO_RESPOND", "NOT_RESPONDING", "PERFCTRS", "REBOOT_ISSUED"),
+    *("REBOOT_REQUESTED", "UNKNOWN", "BLOCKED", "UNDRAIN"),
+}
+# States of nodes that take no jobs, as sinfo begins their words.
+UNAVAILABLE = ("down", "drain", "fail", "error", "inval", "maint", "reboot", "unknown")
+
+
+def takes_jobs(state: str) -> bool:
+    """Whether a node in this state takes jobs now, or once its jobs have ended."""
+    words = set(re.findall(r"[A-Z_]+", state))
+    return "*" not in state and bool(words & TAKES_JOBS) and not words & TAKES_NONE
+
+
+def unavailable(options: Sequence[str]) -> list[tuple[str, str]]:
+    """The nodes of a job's partition that are down or drained, each with Slurm's reason.
+
+    Args:
+        options: the job's, for sbatch.
+    """
+    names = option_value(options, "-w", "--nodelist")
+    return reasons_of_nodes(UNAVAILABLE, option_value(options, "-p", "--partition"), names)
+
+
+def reasons_of_nodes(
+    states: tuple[str, ...], partition: str = "", names: str = ""
+) -> list[tuple[str, str]]:
+    """The nodes whose state begins with one of `states`, each once, with the reason that Slurm has.
+
+    Args:
+        states: sinfo's words, in lower case.
+        partition: Slurm's; "" for all.
+        names: of the nodes, in Slurm's compressed form; "" for all.
+    """
+    rows = node_rows("%N|%T|%E", partition, names)
+    return list({name: why for name, state, why in rows if state.startswith(states)}.items())
+
+
+def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[str]]:
+    """What Slurm has of nodes: a row per node and partition.
+
+    Args:
+        fields: sinfo's, with bars between them; the last one may contain bars.
+        partition: Slurm's; "" for all, hidden ones too.
+        names: of the nodes, in Slurm's compressed form; "" for all.
+    """
+    where = ["-p", partition] if partition else ["--all"]  # sinfo does not take both
+    where += ["-n", names] if names else []
+    lines = ask("sinfo", "-h", "-N", *where, "-o", fields).text.splitlines()
+    bars = fields.count("|")
+    return [line.split("|", bars) for line in lines if line.count("|") >= bars]
+
+
+# ---- records ----
+
+
+def job_record(jobid: str) -> tuple[dict[str, str], str]:
+    """What Slurm's controller knows of a job, by key; and its error if it does not answer."""
+    answer = ask("scontrol", "show", "job", "-o", str(jobid))
+    return record_of(answer.text), answer.error
+
+
+def record_of(line: str) -> dict[str, str]:
+    """A line of `scontrol show ... -o`; values may contain blanks, as WorkDir and Reason do."""
+    words = re.findall(r"(?:^|\s)([A-Z][\w/:]*)=(.*?)(?=\s+[A-Z][\w/:]*=|\s*$)", line)
+    return {name: "" if value in ("(null)", "N/A") else value for name, value in words}
+
+
+def configuration(text: str) -> dict[str, str]:
+    """`scontrol show config` as a dictionary."""
+    return dict(re.findall(r"^(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
