@@ -35,9 +35,9 @@ MADE_BY = "bisection references propose"
 HEADER = """\
 References of the system `{system}`, made by `{made_by}` from stored sessions.
 An entry is [reference, lower, upper]: what passes is reference * (1 + lower) to
-reference * (1 + upper). The reference is the median of the sessions. Bounds are as far as a night
-without fault goes: at most one such night in 100 has a metric outside, in its retest too.
-Each entry says of how many sessions it is, and up to which day; provenance is of the last change.
+reference * (1 + upper). The reference is the median of the sessions. Limits: at most 1 of 100
+healthy nights has any metric outside them twice, in the run and in its retest.
+Each entry has the number of its sessions and their last day; provenance is of the last change.
 """
 
 # A proposal mixes neither these nor versions of the kernels unless it may.

@@ -117,7 +117,7 @@ def planned(options: argparse.Namespace) -> Exit:
     if not entries:
         print(f"too few: {2 * LIMITS.fewest} nights or more are needed that measured the same")
         return Exit.NOT_MEASURED
-    head = ["kernel", "where", "metrics", "nights", "noise", "like the night before"]
+    head = ["kernel", "where", "metrics", "nights", "noise", "night-to-night correlation"]
     head += [f"nights per side for {options.plan:.1%} of one metric", "of all of the kernel"]
     print(printable(columns([head, *(_line(entry, options.plan) for entry in entries)])))
     print(f"{LIMITS.seen:.0%} of such comparisons find a change of that size.")

@@ -1,4 +1,4 @@
-"""Every number that a judgement turns on, with its unit and why it is what it is.
+"""All thresholds of verdicts, each with its unit and reason.
 
 The report prints this table whole, under "How it was judged".
 """
@@ -27,7 +27,7 @@ class Thresholds:
         0.3, "of samples", "a launch preempted more often is not judged by its times"
     )
     preempted_note: float = _limit(
-        0.2, "of samples", "a launch preempted more often is mentioned with the verdict"
+        0.2, "of samples", "a launch preempted more often is noted with the verdict"
     )
     late: float = _limit(
         5.0, "times its estimate", "a launch that takes longer is named, with both"
@@ -41,7 +41,9 @@ class Thresholds:
     slow_clock: float = _limit(
         0.9, "of the launch's median", "a host whose clock, work or memory is below is named"
     )
-    slow_gross: float = _limit(1.5, "", "a node slower by this is named, however many others are")
+    slow_gross: float = _limit(
+        1.5, "", "a node slower by this is named, even if others are slow too"
+    )
     slow_launches: int = _limit(
         2, "launches", "in which a host is slow, the retest's among them, make it a slow node"
     )
@@ -101,18 +103,22 @@ class Thresholds:
         24, "hours", "sessions of one such time are compared without how nights differ"
     )
     unknown_nights: float = _limit(
-        0.5, "of the value", "few nights differ by less themselves: jobs of theirs show no change"
+        0.5,
+        "of the value",
+        "few nights may differ by this without a change: their jobs show none below it",
     )
     seen: float = _limit(0.95, "", "of changes of some size that a comparison must find to see it")
     gone: int = _limit(3, "sessions", "a test absent from so many newest sessions is missing")
     preempted_tail: float = _limit(
-        0.01, "of samples", "preempted more often than this, p99 is the neighbours' doing"
+        0.01, "of samples", "if preempted more often, p99 shows other processes, not the code"
     )
     drift: float = _limit(
-        0.025, "of the value", "half the margin: a control that moved more explains times"
+        0.025, "of the value", "half the margin: if a control moved by more, it explains the times"
     )
     baseline_part: float = _limit(
-        0.5, "of the ratio's change", "the time must have changed by it, else the baseline did"
+        0.5,
+        "of the ratio's change",
+        "the time must have changed by this, otherwise the baseline changed",
     )
     # ---- one session beside the earlier ones ----
     slower_chance: float = _limit(
@@ -128,15 +134,15 @@ class Thresholds:
         3, "times", "of a launch, a kernel or a partition, at least, are tested as one, too"
     )
     slower_margin: float = _limit(
-        0.1, "of the value", "one night that is slower by less gives no alarm: history finds it"
+        0.1,
+        "of the value",
+        "a single night slower by less raises no alarm; history finds such changes",
     )
     # ---- a busy machine ----
     busy_cores: float = _limit(
         0.1, "cores", "in use by others before the run: launches will be preempted"
     )
-    busy_launches: int = _limit(
-        3, "launches", "preempted one after the other: a line says so during the run"
-    )
+    busy_launches: int = _limit(3, "launches", "preempted in a row: the run prints a warning")
     # ---- a queue ----
     controller_silent: float = _limit(
         60.0, "s", "that a run waits for Slurm's controller to answer"
@@ -146,23 +152,25 @@ class Thresholds:
     )
     # ---- communication ----
     network_bound: float = _limit(0.3, "of time", "communicating: a check bound by the network")
-    mixed: float = _limit(0.05, "of time", "communicating: less is a check bound by the cores")
+    mixed: float = _limit(0.05, "of time", "communicating: below it, a check is bound by the cores")
     no_network: float = _limit(
         0.005, "of time", "communicating: less cannot be explained by a network"
     )
     explained_least: float = _limit(
-        0.25, "of a slow-down", "the network explains less: nothing of it is named"
+        0.25, "of a slow-down", "below it, the network is not named as the cause"
     )
-    explained_low: float = _limit(0.7, "of the prediction", "a pattern below takes fewer messages")
+    explained_low: float = _limit(
+        0.7, "of the prediction", "below it, a pattern takes fewer messages"
+    )
     explained_high: float = _limit(
-        1.5, "of the prediction", "a pattern above: contention, or another algorithm"
+        1.5, "of the prediction", "above it: contention, or another algorithm"
     )
     # ---- nodes ----
     idle_nodes: float = _limit(
-        0.5, "of a partition", "idle: a run asks for nodes by name, of fewer Slurm chooses"
+        0.5, "of a partition", "idle: a run asks for nodes by name; below, Slurm chooses"
     )
     sweep_sets: int = _limit(
-        100, "sets of nodes", "of one run with --sweep-nodes; of more nodes, the least used"
+        100, "sets of nodes", "of one run with --sweep-nodes; of more, the least used nodes"
     )
     node_sessions: int = _limit(20, "sessions", "of one kind, by which a run blames nodes")
     node_chance: float = _limit(
@@ -179,16 +187,16 @@ class Thresholds:
     )
     node_odds: float = _limit(100.0, "", "against other nodes, for naming one alone")
     # ---- other traffic ----
-    impact: float = _limit(1.2, "of the quiet mean", "under other traffic: more, and look")
-    impact_p99: float = _limit(1.5, "of the quiet p99", "under other traffic: more, and look")
-    impact_look: float = _limit(2.0, "of the quiet value", "more is no-go")
+    impact: float = _limit(1.2, "of the quiet mean", "under other traffic: above it, look")
+    impact_p99: float = _limit(1.5, "of the quiet p99", "under other traffic: above it, look")
+    impact_look: float = _limit(2.0, "of the quiet value", "under other traffic: above it, no-go")
     impact_quiet: float = _limit(
-        0.1, "of the quiet mean", "a second quiet window may differ; more, and nothing is judged"
+        0.1, "of the quiet mean", "difference of two quiet windows: above it, no verdict"
     )
     impact_load: float = _limit(
-        0.5, "of its bytes alone", "an aggressor that moved less beside a victim proves nothing"
+        0.5, "of its bytes alone", "an aggressor that moved less during a victim does not count"
     )
-    impact_cycles: int = _limit(5, "cycles", "with fewer deals of nodes nothing is judged")
+    impact_cycles: int = _limit(5, "cycles", "with fewer sets of nodes, no verdict")
     # ---- pairs of nodes ----
     pair_chance: float = _limit(
         0.001, "", "that noise looks like a bad component, over all of a kind (Bonferroni)"
@@ -196,16 +204,18 @@ class Thresholds:
     pair_effect: float = _limit(
         0.05, "of the value", "an effect must exceed; that of a path, twice"
     )
-    pair_share: float = _limit(0.75, "of its pairs", "must be slow: a few slow pairs are no node")
+    pair_share: float = _limit(
+        0.75, "of its pairs", "must be slow: few slow pairs make no slow node"
+    )
     pair_retests: int = _limit(3, "pairs", "measured again confirm a node, a switch or a route")
     pair_noise: float = _limit(
-        0.25, "of the value", "between pairs: more, and only what is far outside of it is blamed"
+        0.25, "of the value", "between pairs: above it, only effects far outside count"
     )
     pair_noisy: float = _limit(
         4.0, "times that noise, of the logarithm", "that an effect must exceed then"
     )
     pair_resolution: float = _limit(0.01, "of the value", "no pair is measured more precisely")
-    pair_nodes: int = _limit(6, "nodes", "fewer do not tell a node from noise")
+    pair_nodes: int = _limit(6, "nodes", "with fewer, a slow node looks like noise")
     pair_far: float = _limit(
         1.2, "of the latency", "between switches that latency tells apart; exact, by simulation"
     )
@@ -232,41 +242,43 @@ class Thresholds:
     cause_nights: int = _limit(
         7, "sessions", "before and after, in which what is named must have been the same"
     )
-    kernel_metrics: int = _limit(8, "metrics", "of fewer no factor of a kernel is estimated")
-    table: int = _limit(30, "metrics", "of fewer none learns from the others how nights vary")
+    kernel_metrics: int = _limit(8, "metrics", "with fewer, no factor of a kernel is estimated")
+    table: int = _limit(30, "metrics", "with fewer, noise is not pooled over metrics")
     # ---- references ----
     reference_sessions: int = _limit(10, "sessions", "that a proposed reference is made from")
     reference_chance: float = _limit(
-        3e-5, "", "that a launch without fault is beyond one proposed bound by its own noise"
+        3e-5, "", "that a healthy launch is beyond one proposed limit by its own noise"
     )
     reference_tail: float = _limit(
-        1e-3, "of values", "of the table beyond the others of their metric, beyond a bound, too"
+        1e-3, "of values", "of the table, beyond the others of their metric, may be beyond a limit"
     )
     lasting_chance: float = _limit(
-        1e-6, "", "in place of both, where noise lasts a night: a retest has the same"
+        1e-6, "", "replaces both where noise lasts a night, as the retest then has the same noise"
     )
     factor_chance: float = _limit(
         2.5e-4,
         "",
-        "that what metrics of a night have in common is beyond what bounds allow: 0.1% of nights, "
-        "for all metrics and kernels, both sides; ten times as often if nights resemble each other",
+        "that the common factor of a night is beyond its limits: 0.1% of nights, "
+        "for all metrics and kernels, both sides; ten times as often if nights are correlated",
     )
     beside_factor: float = _limit(
-        0.02, "", "that a launch's own noise is beyond what bounds allow beside such a factor"
+        0.02, "", "that a launch's own noise is beyond its limits in addition to such a factor"
     )
     persistence: float = _limit(
-        0.2, "correlation", "of noise from night to night: more, and it lasts the night"
+        0.2, "correlation", "of noise from night to night: above it, noise lasts a night"
     )
-    two_states: float = _limit(0.05, "of metrics", "with two states: more, and a state may last")
-    reference_widest: float = _limit(1.0, "of the value", "a wider reference would say nothing")
+    two_states: float = _limit(0.05, "of metrics", "with two states: above it, states may last")
+    reference_widest: float = _limit(
+        1.0, "of the value", "a wider reference would not detect anything"
+    )
     measured_part: float = _limit(
         0.5, "of jobs", "a session that measured fewer makes no reference"
     )
     published: float = _limit(
-        0.25, "of the value", "a simulated ratio that is further from a published one is not it"
+        0.25, "of the value", "a simulated ratio further from the published one disagrees"
     )
     drift_sessions: int = _limit(5, "sessions", "that show where a metric is now")
-    stale: int = _limit(180, "days", "after which a reference is to be looked at")
+    stale: int = _limit(180, "days", "after which a reference should be reviewed")
 
 
 LIMITS = Thresholds()

@@ -226,7 +226,7 @@ def summary(verdict: RunVerdict) -> list[str]:
     return lines
 
 
-USED = "a metric at 0% is on the better of its bounds, at 100% on the worse one"
+USED = "0% = at the better limit, 100% = at the failing limit"
 
 
 def summary_blocks(verdict: RunVerdict) -> dict[str, list[list[str]]]:

@@ -1,4 +1,4 @@
-"""What a run says of times: slower than before, outliers, or not judged."""
+"""Lines on times of a run: slower than before, outliers, or not checked yet."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
     lines = []
     if verdict.slower:
         sessions = plural(max(reason["sessions"] for reason in verdict.slower), "earlier session")
-        lines.append(f"slower than in all of {sessions}, and again in a retest:")
+        lines.append(f"slower than in all of {sessions}, confirmed by a retest:")
         lines += _table(verdict.slower)
     for why in dict.fromkeys(reason["why"] for reason in verdict.outliers):
         group = [reason for reason in verdict.outliers if reason["why"] == why]
@@ -59,8 +59,8 @@ def _why(why: str, group: Sequence[Reason]) -> str:
         budget = lasting(group[0]["budget"])
         return f"not retested: a launch takes {longest}, the budget is {budget} (--retest)"
     return {
-        "failed": "not retested, as the run failed",
-        "off": "not retested, as --retest is 0",
+        "failed": "not retested: the run failed",
+        "off": "not retested (--retest 0)",
         "unmeasured": "the retest did not measure it",
     }[why]
 
@@ -118,8 +118,8 @@ def times_judged(verdict: RunVerdict) -> str:
         return ""
     earlier, needed = verdict.nights - 1, LIMITS.reference_sessions
     if earlier < LIMITS.fewest:
-        why = f"no references of this machine yet ({verdict.nights} of {needed} nights)"
-        return f"Times are not judged: {why}"
+        why = f"reference values need {needed} nights, {verdict.nights} recorded"
+        return f"Run times not checked yet: {why}"
     why = f"no references yet ({verdict.nights} of {needed} nights)"
     if verdict.nights >= needed:
         why = "`references propose` makes references"

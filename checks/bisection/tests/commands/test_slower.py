@@ -27,7 +27,7 @@ def six_nights(fake, tmp_path_factory):
     """A home with six equal nights."""
     home = tmp_path_factory.mktemp("six")
     first = run_in(home, fake)
-    assert "Times are not judged: no references of this machine yet (1 of 10 nights)" in first.said
+    assert "Run times not checked yet: reference values need 10 nights, 1 recorded" in first.said
     session, cases = next(sample_file.read_samples(first.folder / sample_file.SPOOLED))
     with sync.opened(home) as store:
         store.add(
@@ -64,7 +64,7 @@ def test_a_slower_night_is_retested_and_has_its_own_exit_code(night, tmp_path):
     assert run.code == 4, run.text
     took = duration(run.verdict["seconds"])
     assert f"SLOWER THAN BEFORE: 1 of 1 checks passed, in {took}\n    1 metric " in run.text
-    assert "slower than in all of 6 earlier sessions, and again in a retest:" in run.said
+    assert "slower than in all of 6 earlier sessions, confirmed by a retest:" in run.said
     assert "transpose cnt40 mpi p2p time 1 ms -> 8 ms 8.00 x" in run.said
     assert "Times are judged by 6 earlier nights: no references yet (7 of 10 nights)" in run.said
     assert (run.verdict["exit_code"], len(run.verdict["slower"])) == (4, 1)
