@@ -1,6 +1,6 @@
 """How often histories of clean nights raise an alarm, and what is found after how many nights.
 
-The tables are those of the README. `--full` simulates 100 sets of each noise.
+The tables are those of METHODS.md. `--full` simulates 100 sets of each noise.
 """
 
 import numpy as np
