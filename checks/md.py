@@ -96,7 +96,7 @@ class md_layout(KernelCheck):
 
     @sanity_function
     def compared(self) -> bool:
-        """Whether both launches did the same work; keeps the ratios of times in `measured`."""
+        """True if both launches did the same work; keeps the ratios of times in `measured`."""
         hybrid, pure = self.launch.result, self.pure.result
         mine, theirs = (
             results.metrics(results.of_method(result, self.method)) for result in (hybrid, pure)
@@ -127,7 +127,7 @@ def loops(metrics: dict[str, Metric]) -> float:
 def contradictions(
     hybrid: Result, pure: Result, mine: dict[str, Metric], theirs: dict[str, Metric]
 ) -> list[list[Any]]:
-    """What contradicts finding D05 of the 2010 study; empty if nothing.
+    """Returns what contradicts finding D05 of the 2010 study; empty if nothing.
 
     Fewer ranks send less together, in fewer messages. Each rank sends more, where ranks have
     neighbours in all three directions: a rank that is its own neighbour sends nothing that way.

@@ -56,7 +56,7 @@ class NparPublished(NparLaunch):
 
 
 class NparCheck(KernelCheck):
-    """What the checks of NPAR have in common."""
+    """Base of the checks of NPAR."""
 
     launch = fixture(NparLaunch, scope="environment")
     tiers = {
@@ -115,7 +115,7 @@ class npar_best(NparCheck):
 
     @sanity_function
     def verified(self) -> bool:
-        """Whether there is a fastest choice; keeps its number of groups in `measured`."""
+        """True if there is a fastest choice; keeps its number of groups in `measured`."""
         result = self.launch.result
         best = result.get("best", {}).get("npar")
         if best is None:

@@ -63,7 +63,7 @@ class ScalingLaunch(Launch):
 
 
 class ScalingCheck(KernelCheck):
-    """What a paper found over the launches of a case, beside what it prints."""
+    """Base: a finding of a paper over the launches of a case, compared with its printed numbers."""
 
     metrics = []
     tiers = {"nightly": {}}
@@ -83,7 +83,7 @@ class ScalingCheck(KernelCheck):
 
     @sanity_function
     def verified(self) -> bool:
-        """Whether all launches are verified; keeps times, or a finding's numbers, in `measured`."""
+        """True if all launches are verified; keeps times, or a finding's numbers, in `measured`."""
         lookup = observables.lookup_in([launch.result for launch in self.launches], machine())
         if self.method == TIMES:
             unit, wanted = (
@@ -123,7 +123,7 @@ def split(layout: str) -> tuple[str, int]:
 
 
 def own(part: Observable, kernel: str, case: str) -> bool:
-    """Whether the launches of a case on this machine are enough for an observable."""
+    """True if the launches of a case on this machine are enough for an observable."""
     place = (machine(), kernel, case)
     return all((point.machine, point.kernel, point.case) == place for point in part.points)
 
@@ -136,7 +136,7 @@ def parts_of(kernel: str, case: str, finding: str) -> dict[str, Observable]:
 
 
 def points_of(kernel: str, case: str) -> list[Point]:
-    """What the launches of a case measure."""
+    """Returns the metrics of the launches of a case."""
     launches = observables.points(machine())
     return [
         Point(machine(), *launch, method)

@@ -1,4 +1,4 @@
-"""What every site shares: where results go, what is logged, the environments, a machine's cores.
+"""The common part of every site: folders of results, logging, environments, a machine's cores.
 
 A site file imports this one and hands ReFrame one dictionary. For a cluster, with the facts of
 NAME.json beside it (`bisection site new` writes both files):
@@ -203,7 +203,8 @@ def cpulist(text: str) -> set[int]:
 
 
 def cpu_quota() -> float | None:
-    """How many CPUs' worth of time the control group grants (v2, then v1); None without a limit."""
+    """Returns how many CPUs' worth of time the control group grants (v2, then v1); None without a
+    limit."""
     candidates = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -209,7 +209,7 @@ def _taken(given: Facts, words: Iterable[str]) -> Facts:
 
 
 def site_facts(file: Path) -> Facts:
-    """What NAME.json beside a site file says; SiteError if it cannot be used."""
+    """Returns what NAME.json beside a site file says; SiteError if it cannot be used."""
     path = file.with_suffix(".json")
     try:
         facts = json.loads(path.read_text())

@@ -49,7 +49,7 @@ SILENCE = (
 
 
 class Refused(Exception):
-    """What cannot be simulated; the message names the value and what is allowed."""
+    """An option that cannot be simulated; the message names the value and what is allowed."""
 
 
 def machines() -> dict[str, dict[str, str]]:

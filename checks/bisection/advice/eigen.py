@@ -29,7 +29,7 @@ class Solved(Launched):
 
     @property
     def pays(self) -> bool:
-        """Whether the best solver is faster than one core, the upper quartile too."""
+        """True if the best solver is faster than one core, the upper quartile too."""
         return self.ratios[self.best].high < 1
 
 

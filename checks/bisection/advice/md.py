@@ -77,7 +77,8 @@ def best_alike(runs: Sequence[LayoutRun], run: LayoutRun) -> LayoutRun:
 
 
 def layout_times(runs: Sequence[LayoutRun]) -> dict[tuple[str, str], dict[int, dict[str, float]]]:
-    """What can be compared: several layouts on as many cores, one of them with one rank per core.
+    """Returns what can be compared: several layouts on as many cores, one of them with one rank per
+    core.
 
     Returns:
         (case, place) -> cores -> layout -> seconds, as `sources.crossover` takes it.

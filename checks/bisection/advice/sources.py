@@ -1,4 +1,4 @@
-"""What advice is made from: launches, stored or made now, and what was published."""
+"""Sources of advice: launches, stored or made now, and what was published."""
 
 import csv
 import os
@@ -37,12 +37,12 @@ class Launched:
 
     @property
     def oversubscribed(self) -> bool:
-        """Whether threads are known to have shared cores."""
+        """True if threads are known to have shared cores."""
         return self.cores_here is not None and self.cores > self.cores_here
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What launches of one kind have in common: case, cores, hosts, threads, place."""
+        """Returns what launches of one kind have in common: case, cores, hosts, threads, place."""
         return self.case, self.cores, self.hosts, self.threads, self.where
 
 

@@ -42,7 +42,7 @@ class Shift:
 
 @dataclass
 class Findings:
-    """What one series shows."""
+    """The findings in one series."""
 
     shifts: list[Shift] = field(default_factory=list)
     drift: float | None = None  # logarithm per night, where a line explains more than levels
@@ -161,8 +161,8 @@ def _normal(series: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _correlation(scores: np.ndarray, table: bool) -> np.ndarray:
-    """What each series keeps from night to night: 0 to 0.95. The mean squares of differences over
-    two nights and over one show it, which levels and drift hardly touch."""
+    """Returns what each series keeps from night to night: 0 to 0.95. The mean squares of
+    differences over two nights and over one show it, which levels and drift hardly touch."""
 
     def squares(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         two_nights = _mean(_ordinary(part[:, 2:] - part[:, :-2]) ** 2)

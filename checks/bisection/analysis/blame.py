@@ -1,4 +1,4 @@
-"""Who is to blame in a matrix of pairs of nodes: components, by all kinds of values together."""
+"""Finds bad components in a matrix of pairs of nodes, by all kinds of values together."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from bisection.core.thresholds import LIMITS
 
 @dataclass
 class Symptom:
-    """What shows that a component is bad."""
+    """Evidence that a component is bad."""
 
     kind: str  # of KINDS
     way: str  # sends | receives, as the component does; "" for both
@@ -65,7 +65,7 @@ class Judged:
 
 @dataclass
 class Blame:
-    """What a matrix says of the components of its network."""
+    """Verdict on the components of a network, from a matrix of pairs."""
 
     matrix: Matrix  # with the switches that were used
     place: str = ""  # where it was measured, for people
@@ -288,8 +288,8 @@ def _symptom(kind: Kind, suspicion: Suspicion, way: str) -> Symptom:
 
 
 def _drift(matrix: Matrix, before: Sequence[Matrix], kind: Kind) -> Iterator[Suspicion]:
-    """What is worse than in the earlier matrices: the same rule, on what their effects leave. The
-    last of them is the second stage: a drift shows in two nights."""
+    """Yields what is worse than in the earlier matrices: the same rule, on what their effects
+    leave. The last of them is the second stage: a drift shows in two nights."""
     earlier = [_renumbered(part, matrix) for part in before[:-1]]
     usual = _usual(earlier, kind)
     values, again = (

@@ -109,7 +109,7 @@ def _facts(session: Session) -> dict[str, Any]:
 
 
 def _unsafe(rows: Sequence[Row], context: Context) -> list[Reason]:
-    """Why the verdicts cannot be trusted."""
+    """Returns why the verdicts cannot be trusted."""
     drifts = [
         Code.CORES_DRIFTED(
             place=place,
@@ -137,7 +137,7 @@ def _rerun(result: Comparison) -> str:
 
 
 def _advice(result: Comparison, context: Context) -> list[Reason]:
-    """What the verdicts lack."""
+    """Returns the limitations of the verdicts."""
     sides = {"before": len(result.before), "after": len(result.after)}
     notes = []
     if any(row.scope == Scope.SESSIONS for row in result.rows):

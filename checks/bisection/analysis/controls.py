@@ -1,4 +1,5 @@
-"""What takes a verdict back: preempted tails, the A/A test, the controls, the baseline, lost jobs.
+"""Rules that withdraw a verdict: preempted tails, the A/A test, the controls, the baseline, lost
+jobs.
 
 Each doubt looks at a row and its context and gives the reason to call the row inconclusive, or
 None. The first that gives one counts; DOUBTS is their order.
@@ -24,7 +25,7 @@ Place = tuple[str, ...]  # system and partition, and for one launch the rest of 
 
 @dataclass
 class Context:
-    """What the doubts on a table go by."""
+    """Evidence for doubts about a table."""
 
     # The A/A test: whether there is one, and key -> by how much a metric moved by itself at most.
     tested: bool = False
@@ -49,7 +50,7 @@ def aa_noise(
     aa: Sequence[Session],
     name: re.Pattern[str] | None = None,
 ) -> tuple[bool, dict[Key, float]]:
-    """What an A/A test calls changed.
+    """Returns what an A/A test calls changed.
 
     Args:
         store: the store.

@@ -40,7 +40,7 @@ class Observations:
 
     @property
     def effects(self) -> int:
-        """How many effects there are."""
+        """Returns how many effects there are."""
         return self.nodes * (1 + self.directed)
 
     @property
@@ -52,7 +52,8 @@ class Observations:
 
 
 def observations(matrix: Matrix, kind: Kind, stage: int) -> Observations:
-    """What a stage measured of one kind; of pairs that were measured repeatedly the medians."""
+    """Returns what a stage measured of one kind; of pairs that were measured repeatedly the
+    medians."""
     records = matrix.stage(stage)
     ends = [(records["a"], records["b"]), (records["b"], records["a"])]
     parts = [(*end, records[name]) for end, name in zip(ends, kind.fields, strict=False)]
@@ -113,7 +114,7 @@ class Fit:
     spread: np.ndarray  # [effects] what a healthy node's effect may be off by
 
     def short(self, values: Observations, end: int) -> np.ndarray:
-        """What values fall short of, without what the other end explains.
+        """Returns what values fall short of, without what the other end explains.
 
         Args:
             values: of the same nodes and classes.
@@ -123,7 +124,7 @@ class Fit:
         return values.y - self.levels[values.hops] - np.minimum(self.effects[other], 0)
 
     def left(self, values: Observations) -> np.ndarray:
-        """What the effects of both ends leave of values."""
+        """Returns what the effects of both ends leave of values."""
         ends = self.effects[values.s] + self.effects[values.q]
         return values.y - self.levels[values.hops] - ends
 

@@ -214,7 +214,7 @@ def _event(
     high: int,
     starts: dict[int, list[int]],
 ) -> Event:
-    """What began in a night; notes the night of each metric in `starts`."""
+    """Returns what began in a night; notes the night of each metric in `starts`."""
     night = int(np.searchsorted(np.cumsum(chances), 0.5))
     points: dict[int, ChangePoint] = {}
     for trace in sorted(traces, key=lambda t: t.shared):
@@ -334,8 +334,8 @@ def _environment(event: Event, table: _Table, chances: np.ndarray, low: int, hig
 
 
 def _lasting_changes(sessions: Sequence[Session], night: int) -> list[Change]:
-    """What changed in a night and was the same in the nights before, and in those since: the nodes
-    of a job that the scheduler chooses each night are not among it."""
+    """Returns what changed in a night and was the same in the nights before, and in those since:
+    the nodes of a job that the scheduler chooses each night are not among it."""
     before = sessions[max(0, night - LIMITS.cause_nights) : night]
     after = sessions[night : night + LIMITS.cause_nights]
 

@@ -1,4 +1,4 @@
-"""What a table of nights before and after shows: of each metric, and of what metrics share.
+"""Judges a table of nights before and after: each metric, and the changes that metrics share.
 
     log cost = level of the metric + session + kernel + own noise
 
@@ -106,7 +106,7 @@ def evidence(
 
 
 def _findings(common: Shifts, owners: list[int | None]) -> tuple[np.ndarray, np.ndarray]:
-    """Which shared shifts are findings, by their numbers, and which are sure, [series].
+    """Returns which shared shifts are findings, by their numbers, and which are sure, [series].
 
     All kernels are slower if most are, and by what most are at least. A kernel is, if it is by more
     than that.

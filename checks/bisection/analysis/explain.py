@@ -1,4 +1,4 @@
-"""What of the network explains that a code got slower.
+"""Explains a slower code by the network.
 
 A code spends a fraction of its time in the calls that a pattern of the check `network` stands for,
 with messages of a size that its kernel has counted. If that pattern, at that size, now takes r
@@ -85,7 +85,7 @@ def sizes_of(side: Observations, test: Key) -> dict[float, str]:
 
 
 def explain(test: Key, cost: float, before: Observations, changed: Changed) -> Reason | None:
-    """What of the network explains that a code got slower.
+    """Returns what of the network explains that a code got slower.
 
     Args:
         test: the code's identity, seven words.
@@ -123,7 +123,8 @@ def explain(test: Key, cost: float, before: Observations, changed: Changed) -> R
 def _part(
     test: Key, pattern: Pattern, before: Observations, changed: Changed
 ) -> dict[str, Any] | None:
-    """What a pattern adds to a code's time, as a fraction of it, and why the pattern changed."""
+    """Returns what a pattern adds to a code's time, as a fraction of it, and why the pattern
+    changed."""
     key = _network(test, pattern.method)
     sizes = sizes_of(before, key)
     if not sizes:
@@ -150,9 +151,9 @@ def _part(
 def _cause(
     test: Key, method: str, size: float, slower: float, before: Observations, changed: Changed
 ) -> tuple[str, float]:
-    """Why a pattern is slower, and by how much that changed: "pattern", unless a single message of
-    the size got slower by half as much; "latency" or "bandwidth" where that adds half of what such
-    a message takes longer, else "message"."""
+    """Returns why a pattern is slower, and by how much that changed: "pattern", unless a single
+    message of the size got slower by half as much; "latency" or "bandwidth" where that adds half of
+    what such a message takes longer, else "message"."""
     pingpong = _network(test, "pingpong")
     sizes = sizes_of(before, pingpong)
     if not sizes:

@@ -1,4 +1,4 @@
-"""What the store holds of each metric, session after session."""
+"""The history of each metric in the store, session after session."""
 
 import re
 from collections import Counter

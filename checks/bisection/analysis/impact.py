@@ -1,4 +1,4 @@
-"""What other traffic costs users' codes: the impact that the kernel congestion measured.
+"""The cost of other traffic for users' codes: the impact that the kernel congestion measured.
 
 The impact is the time of an exchange under an aggressor over its time quiet. A cycle, with its own
 deal of nodes, is the sample: intervals come from a bootstrap over cycles. The measure is that of
@@ -36,7 +36,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Impact:
-    """What one victim suffers under one aggressor."""
+    """The impact of one aggressor on one victim."""
 
     place: str  # apart | beside
     victim: str
@@ -61,7 +61,7 @@ class Impact:
 
     @property
     def reason(self) -> Reason | None:
-        """What speaks against the network; None of one that is good."""
+        """Returns a finding against the network; None if it is good."""
         at = {"place": self.place, "victim": self.victim, "aggressor": self.aggressor}
         if self.withheld:
             return Code.IMPACT_WITHHELD(**at, why=self.withheld)
@@ -118,7 +118,7 @@ def _impact(
 
 
 def _why_not(cycles: int, again: float, load: float | None) -> Reason | None:
-    """Why an impact is not judged, None if it is."""
+    """Returns why an impact is not judged, None if it is."""
     if cycles < LIMITS.impact_cycles:
         return Code.FEW_CYCLES(cycles=cycles, needed=LIMITS.impact_cycles)
     if not 1 - LIMITS.impact_quiet <= again <= 1 + LIMITS.impact_quiet:

@@ -28,7 +28,7 @@ CHANGED = (Verdict.REGRESSED, Verdict.IMPROVED)
 
 @dataclass
 class Judged:
-    """What a table shows beside its rows."""
+    """Results of a table in addition to its rows."""
 
     findings: list[Reason] = field(default_factory=list)
     noise: float | None = None  # standard deviation between nights of the usual metric, logarithm
@@ -210,7 +210,7 @@ def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
 
 
 def _judged(tables: Sequence[_Table]) -> Judged:
-    """What tables by nights show as a whole."""
+    """Returns what tables by nights show as a whole."""
     if not tables:
         return Judged()
     sigma, rho, counts = (
@@ -326,8 +326,8 @@ def set_against(rows: Sequence[Row], expected: float) -> None:
 
 
 def explain(row: Row, speed: float, expected: float) -> Reason | None:
-    """Whether communication alone fits a speed-up: 1 / speed = (1 - f) / expected + f / network,
-    with the fraction f of communication before the upgrade.
+    """Returns the reason for a speed-up, by a fit of communication alone: 1 / speed = (1 - f) /
+    expected + f / network, with the fraction f of communication before the upgrade.
 
     Args:
         row: the row, with `against` and `communication`.

@@ -1,4 +1,4 @@
-"""What a comparison of stored sessions finds: the form that reports are made from."""
+"""The result of a comparison of stored sessions, from which reports are made."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -70,7 +70,7 @@ class Row(MetricId):
 
     @property
     def is_worse(self) -> bool:
-        """Whether it got worse, or one session is outside of what the earlier ones showed."""
+        """True if it got worse, or one session is outside of what the earlier ones showed."""
         if not self.outlier and self.verdict != Verdict.REGRESSED:
             return False
         return ((self.excess if self.outlier else self.slowdown) or 0) > 1
@@ -184,7 +184,7 @@ class Event:
 
     @property
     def alarm(self) -> bool:
-        """Whether metrics are worse since then, and nobody accepted it."""
+        """True if metrics are worse since then, and nobody accepted it."""
         return bool(self.worse) and not self.accepted
 
 
@@ -217,7 +217,7 @@ class Comparison:
     limits: Thresholds = LIMITS
 
     def count(self, verdict: Verdict) -> int:
-        """How many rows have this verdict."""
+        """Returns how many rows have this verdict."""
         return sum(row.verdict == verdict for row in self.rows)
 
     def as_dict(self) -> dict[str, Any]:

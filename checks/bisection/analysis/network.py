@@ -1,4 +1,4 @@
-"""What a run's launches of the kernel `pairs` say of its network."""
+"""Judges the network of a run by its launches of the kernel `pairs`."""
 
 import contextlib
 from collections import defaultdict
@@ -43,7 +43,7 @@ def place_of(case: TestResult) -> str:
 
 
 def matrix_of(case: TestResult) -> Matrix:
-    """What a launch measured, with the switches that Slurm knew then.
+    """Returns what a launch measured, with the switches that Slurm knew then.
 
     Raises:
         ResultError: a file of it is missing, truncated or of something else.

@@ -16,7 +16,7 @@ from bisection.store.database import Session
 
 
 def factors(residuals: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the metrics of a night share.
+    """Returns what the metrics of a night share.
 
     Args:
         residuals: logarithms of costs less a level per metric, [metrics, nights]; NaN: missing.

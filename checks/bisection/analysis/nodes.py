@@ -34,7 +34,7 @@ RESOLUTION = 0.01  # of a vote: the logarithm of no time is known better
 
 
 class Vote(NamedTuple):
-    """What a session found out about a set of nodes."""
+    """The result of a session for a set of nodes."""
 
     session: int  # its place in the order of time
     run: int  # of a session that repeats its launches
@@ -137,8 +137,8 @@ class _Design:
         return self.total * (1 - correlation**2) + self.floor
 
     def chance(self, correlation: float) -> float:
-        """How often reshuffled votes have a group that correlates so well; roughly, where it is far
-        from LIMITS.node_chance."""
+        """Returns how often reshuffled votes have a group that correlates so well; roughly, where
+        it is far from LIMITS.node_chance."""
         rng = np.random.default_rng(len(self.votes))  # the same data, the same verdict
         shuffles = as_well = 0
         while shuffles < SHUFFLES and (not shuffles or 0 < as_well < SURELY * shuffles):
@@ -242,7 +242,7 @@ def _clearest(design: _Design, where: str) -> tuple[Suspect | None, set[str]]:
 
 
 def _explains_nights(design: _Design, mine: np.ndarray, effect: float) -> bool:
-    """Whether nights with one set of nodes are slow with these nodes, and only then: slow ones
+    """True if nights with one set of nodes are slow with these nodes, and only then: slow ones
     without them show that nights have a slow state of their own."""
     nights = design.strata[0] if design.between else np.arange(0)
     slow, with_it = (design.cost[nights] - np.median(design.cost[~mine])) / effect, mine[nights]

@@ -79,14 +79,14 @@ class Observations:
         return len(passed) if len(passed) >= LIMITS.gone else 0
 
     def inapplicable(self, test: Key) -> bool:
-        """Whether the test has nothing to measure here any more."""
+        """True if the test has nothing to measure here any more."""
         outcomes = self.outcomes.get(test)
         if not outcomes:  # a control of a launch that is not made any more
             return _launch(test) in self.unfit
         return outcomes[-1].verdict == Verdict.NOT_APPLICABLE
 
     def work(self, key: Key) -> str | None:
-        """What the test of a metric computed in the newest session of which it is known."""
+        """Returns what the test of a metric computed in the newest session of which it is known."""
         works = list(self.works.get(key[3:5], {}).values())
         return works[-1] if works else None
 
@@ -114,7 +114,8 @@ class Observations:
 
 
 def _launch(test: Key) -> Key:
-    """What a test has in common with the controls of its launch: all but check and method."""
+    """Returns what a test has in common with the controls of its launch: all but check and
+    method."""
     return (*test[:3], *test[4:6])
 
 

@@ -1,4 +1,4 @@
-"""Whether one session is outside of what all earlier ones showed, and whether a retest confirms it.
+"""Finds outliers of one session among all earlier ones, and those that a retest confirms.
 
 The bound on a metric is the prediction of one more session from n earlier ones, on logarithms:
 mean + t(n - 1) * standard deviation * sqrt(1 + 1/n). The chance of a metric is the larger of the
@@ -128,8 +128,8 @@ def _together(
 
 
 def _in_common(apart: np.ndarray) -> np.ndarray:
-    """What metrics have in common, [sessions]: the lower of their median, which few outliers do not
-    move, and of their mean, which few metrics with two states do not move far.
+    """Returns what metrics have in common, [sessions]: the lower of their median, which few
+    outliers do not move, and of their mean, which few metrics with two states do not move far.
 
     Args:
         apart: from the metrics' levels, [metrics, sessions]; NaN where a session did not measure.
@@ -158,7 +158,7 @@ def _leave_baselines(rows: Sequence[Row], moved: np.ndarray) -> None:
 
 
 def _is_open(row: Row) -> bool:
-    """Whether a row has enough earlier sessions, and too few new ones to be compared otherwise.
+    """True if a row has enough earlier sessions, and too few new ones to be compared otherwise.
 
     The fastest sample and the slowest percent are of few samples: they jump from night to night.
     """
@@ -170,7 +170,7 @@ def _is_open(row: Row) -> bool:
 def outside(
     earlier: np.ndarray, new: np.ndarray, chance: float = LIMITS.slower_chance
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which metrics of a new session are higher than all earlier ones say.
+    """Returns which metrics of a new session are higher than all earlier ones say.
 
     Args:
         earlier: logarithms of costs, [metrics, sessions]; NaN where a session did not measure.

@@ -1,4 +1,5 @@
-"""What the kernel `pairs` measured between nodes: its matrix, from result.json and its sidecar."""
+"""Measurements of the kernel `pairs` between nodes: its matrix, from result.json and its
+sidecar."""
 
 import math
 from dataclasses import dataclass, replace
@@ -42,7 +43,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Matrix:
-    """What was measured between the nodes of one launch."""
+    """Measurements between the nodes of one launch."""
 
     nodes: list[str]
     records: np.ndarray  # [records] of RECORD
@@ -147,7 +148,7 @@ def _rate(result: results.Result) -> float:
 
 
 def _names(nodes: Any) -> bool:
-    """Whether it is a list of different names, of two nodes at least."""
+    """True if it is a list of different names, of two nodes at least."""
     if not isinstance(nodes, list) or not all(isinstance(node, str) and node for node in nodes):
         return False
     return len(set(nodes)) == len(nodes) > 1

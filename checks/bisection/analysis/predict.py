@@ -1,4 +1,4 @@
-"""What all-to-all, halo, allreduce and the transposes should take by the network's primitives.
+"""Predicts times of all-to-all, halo, allreduce and transposes from the network's primitives.
 
 Lower bounds of LogGP's kind (Alexandrov et al. 1995), for P ranks, p per node, blocks of m bytes:
 
@@ -39,7 +39,7 @@ ALLTOALL = ("alltoall", "alltoallv")
 
 
 class Finding(Word):
-    """What a measured time is, beside its prediction."""
+    """Classes of measured times, relative to the prediction."""
 
     EXPLAINED = "explained"
     CONTENTION = "contention"  # random pairs of nodes collide as much
@@ -68,7 +68,7 @@ class Prediction:
 
 
 class Bound(NamedTuple):
-    """What the primitives allow."""
+    """The time that the primitives allow."""
 
     seconds: float
     name: str  # latency, messages, message, node or bisection: what it turns on
@@ -81,7 +81,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Primitives:
-    """What a network does for its nodes, or for ranks where there is one node."""
+    """Performance of a network between its nodes, or for ranks where there is one node."""
 
     ranks: int
     per_unit: int  # ranks
@@ -149,9 +149,9 @@ class Primitives:
         return Bound(self.one.latency + largest, name, self.one.latency + most)
 
     def _collisions(self, size: float) -> float:
-        """What a message takes longer in random pairs at once than in one pair alone, s; NaN beyond
-        the longest that both sent. What the shortest one takes longer is latency, which many
-        messages in flight hide."""
+        """Returns what a message takes longer in random pairs at once than in one pair alone, s;
+        NaN beyond the longest that both sent. What the shortest one takes longer is latency, which
+        many messages in flight hide."""
         if size > min(max(times, default=0.0) for times in (self.random, self.alone)):
             return math.nan
         longer = [
@@ -232,7 +232,7 @@ def _by_session(side: Observations, key: Key) -> list[float]:
 
 
 def predictions(store: Store, sessions: Sequence[Session]) -> list[Prediction]:
-    """What the primitives say of the collectives, halos and transposes of some sessions.
+    """Returns what the primitives say of the collectives, halos and transposes of some sessions.
 
     Args:
         store: where the sessions are stored.

@@ -47,7 +47,7 @@ Nights = dict[Session, list[float]]
 
 
 class LeftOut(Word):
-    """Why a session is not used for references. The first that holds counts."""
+    """Reasons to leave a session out of references. The first that applies counts."""
 
     EXCLUDED = "excluded"
     TAGGED = "tagged"
@@ -102,7 +102,7 @@ def of_site(sessions: Iterable[Session], site: Site) -> list[Session]:
 
 
 def mixed(sessions: Sequence[Session]) -> dict[str, Counter[str]]:
-    """What of ALIKE is not the same in all sessions: {fact: {text: sessions}}.
+    """Returns what of ALIKE is not the same in all sessions: {fact: {text: sessions}}.
 
     A library that fewer kernels need is no difference; other versions and replacements are.
     """
@@ -146,7 +146,7 @@ class Entry:
 
 @dataclass
 class Proposal:
-    """What stored sessions say of the references of a system."""
+    """References of a system, proposed from stored sessions."""
 
     entries: list[Entry] = field(default_factory=list)
     wide: list[Entry] = field(default_factory=list)  # too wide for a reference
@@ -330,7 +330,7 @@ def _together(entries: Sequence[Entry]) -> Entry:
 
 
 def _is_wider(new: Sequence[Any], old: Sequence[Any]) -> bool:
-    """Whether anything passes by `new` that did not by `old`, beyond rounding."""
+    """True if anything passes by `new` that did not by `old`, beyond rounding."""
     (low, high), (least, most) = span_of(new), span_of(old)
     return low < least * (1 - 1e-3) or high > most * (1 + 1e-3)
 

@@ -1,5 +1,5 @@
-"""What a run measures again at once, because it was outside its bounds, or slower than in all
-earlier sessions. Only what is so again counts: bisection.judge.
+"""Plans the retest of launches outside their limits, or slower than in all earlier sessions. Only
+confirmed results count: bisection.judge.
 
 Launches are measured again in turns, with a control between them: a launch that did not look
 changed. Where the control takes longer than before, the machine changed meanwhile, and times are
@@ -22,7 +22,7 @@ Launch = tuple[str, ...]  # kernel, case, layout, system, partition, environment
 
 @dataclass
 class Plan:
-    """What is to be measured again. Launches are in the order of their worst metric."""
+    """The launches to retest, and why. They are in the order of their worst metric."""
 
     outliers: dict[Launch, list[Row]]  # launch -> its rows, the worst first
     budget: float  # s
@@ -36,7 +36,7 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """How long the retest takes, by what its launches took before."""
+        """Returns how long the retest takes, by what its launches took before."""
         launches = [*self.chosen, *([self.control] if self.control else [])]
         return START + TURNS * sum(self.cost[launch] for launch in launches)
 
@@ -119,7 +119,7 @@ def _outside_bounds(verdict: RunVerdict) -> list[TestResult]:
 def request(
     agenda: Plan, verdict: RunVerdict, others: Mapping[str, tuple[str, ...]] | None = None
 ) -> Request:
-    """What ReFrame is asked for, to run the chosen launches in turns.
+    """Returns what ReFrame is asked for, to run the chosen launches in turns.
 
     Args:
         agenda: the plan.
@@ -170,7 +170,7 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
 
 
 def request_for(verdict: RunVerdict, launches: Sequence[TestResult]) -> Request:
-    """What ReFrame is asked for, to run these launches again, once each."""
+    """Returns what ReFrame is asked for, to run these launches again, once each."""
     again = {launch.launch for launch in launches}
     tests = [case for case in verdict.judged if case.launch in again]
     names = dict.fromkeys(map(launch_pattern, tests))

@@ -1,4 +1,4 @@
-"""Which nodes a run asks for where its partition has more than a launch uses: others each time.
+"""Chooses other nodes for each run, where a partition has more nodes than a launch uses.
 
 A slow node is told from the others by jobs with it and jobs without it (bisection.analysis.nodes);
 Slurm gives an idle partition's first nodes to every job. Chosen are idle nodes: those that stored
@@ -31,7 +31,7 @@ class Node(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What the launches of a partition ask for."""
+    """The nodes that launches of a partition request."""
 
     sets: list[NodeSet]  # used in turn; one, but for a sweep
     idle: int  # nodes among which they were chosen
@@ -127,7 +127,7 @@ def _nodes(access: Sequence[str]) -> list[Node]:
 
 
 def usage(store: Store, partition: str, names: Mapping[str, str]) -> Counter[NodeSet]:
-    """How many of the newest sessions used each set of nodes.
+    """Returns how many of the newest sessions used each set of nodes.
 
     Args:
         store: has the hosts of sessions, with or without their domain.

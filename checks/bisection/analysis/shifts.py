@@ -126,8 +126,8 @@ def _half_width(posterior: np.ndarray, errors: np.ndarray, df: np.ndarray) -> np
 
 
 def worth(nights: int, rho: float) -> float:
-    """How many independent nights some are worth for their mean, by their correlation rho with the
-    night before."""
+    """Returns how many independent nights some are worth for their mean, by their correlation rho
+    with the night before."""
     return (nights - (nights - 2) * rho) / (1 + rho)
 
 

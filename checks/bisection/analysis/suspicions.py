@@ -1,4 +1,4 @@
-"""What explains slow pairs of nodes by one kind of value: a switch, a node, a way, a cable, a path.
+"""Finds suspect components by one kind of value: switches, nodes, uplinks, cables, paths.
 
 A component is suspected if its effect is surer than chance after Bonferroni, larger than the
 margin, and shared by most of its pairs. It is confirmed by the kernel's second stage, which
@@ -21,7 +21,7 @@ from bisection.core.thresholds import LIMITS
 
 
 class Part(str, Enum):
-    """What may be to blame, the largest explanation first."""
+    """Kinds of components, the largest explanation first."""
 
     SWITCH = "switch"  # most of its nodes are slow alike
     NODE = "node"
@@ -77,8 +77,8 @@ class Court:
         candidates: int = 1,
         beyond: np.ndarray | None = None,
     ) -> bool:
-        """Whether pairs that were measured again are slow once more: most of them, by more than
-        the margin and by more than chance.
+        """True if pairs that were measured again are slow once more: most of them, by more than the
+        margin and by more than chance.
 
         Args:
             short: what they fall short of.

@@ -153,7 +153,7 @@ def _used(store: Store, site: Site, options: argparse.Namespace) -> tuple[list[S
 
 
 def _counted(left_out: Mapping[LeftOut, Sequence[Session]]) -> str:
-    """How many sessions are left out, by reason; of tagged ones, the tags."""
+    """Returns how many sessions are left out, by reason; of tagged ones, the tags."""
     counts = []
     for reason, sessions in left_out.items():
         tags = {f"{name}={text}" for s in sessions for name, text in s.own_tags.items()}

@@ -257,7 +257,8 @@ class Night:
 
 
 def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Partitions]:
-    """What is asked for, the site file, and the partitions; BisectionError if it cannot be run."""
+    """Returns what is asked for, the site file, and the partitions; BisectionError if it cannot be
+    run."""
     site = require_site(options.system)
     system = site.stem + "".join(options.system.partition(":")[1:])
     arguments = [*options.rest, *(["-S", "Build.stale=yes"] if options.stale else [])]
@@ -432,7 +433,8 @@ def examine(options: argparse.Namespace) -> tuple[str, before_run.Partitions, se
 
 
 def refused(argument: str) -> str | None:
-    """Why an argument of ReFrame is not taken, None if it is; long ones may be abbreviated."""
+    """Returns why an argument of ReFrame is not taken, None if it is; long ones may be
+    abbreviated."""
     if JUDGING.search(argument):
         return "it changes what is judged"
     name = argument.partition("=")[0]

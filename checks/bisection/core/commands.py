@@ -13,7 +13,7 @@ PATIENCE = 60  # s for a command to answer
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command printed, and how it ended."""
+    """Output and end of a command."""
 
     command: str  # its first word
     code: int  # 124: no answer in time, 127: it is not installed
@@ -25,7 +25,7 @@ class Answer:
 
     @property
     def error(self) -> str:
-        """Why it failed, in one line that names it; "" if it did not."""
+        """Returns why it failed, in one line that names it; "" if it did not."""
         if self:
             return ""
         return last_error(self.command, self.stderr) or f"{self.command}: exit {self.code}"

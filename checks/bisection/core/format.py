@@ -12,7 +12,7 @@ NONE = "\N{EN DASH}"  # where there is no number
 
 
 def finite(value: Any) -> bool:
-    """Whether it is a number that can be drawn."""
+    """True if it is a number that can be drawn."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -1,4 +1,4 @@
-"""What identifies a test and a metric, and the geometry of a launch."""
+"""Identities of tests and metrics, and the geometry of a launch."""
 
 import re
 from dataclasses import dataclass, fields
@@ -55,7 +55,7 @@ class TestId:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What is equal for the same test: seven words."""
+        """Returns the identity of the test: seven words."""
         place = (self.system, self.partition, self.environ)
         return (*place, self.check, self.case, self.layout, self.method)
 
@@ -86,7 +86,7 @@ class MetricId(TestId):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What is equal for the same metric of the same test: eight words."""
+        """Returns the identity of the metric of a test: eight words."""
         return (*self.identity, self.metric)
 
     @property

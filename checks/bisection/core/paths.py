@@ -43,7 +43,7 @@ def shown(path: Path | str) -> str:
 
 
 def in_root() -> bool:
-    """Whether the current directory is the repository's root."""
+    """True if the current directory is the repository's root."""
     try:
         return Path.cwd() == ROOT
     except OSError:  # the directory was removed
@@ -51,7 +51,7 @@ def in_root() -> bool:
 
 
 def unwritable(folder: Path | str) -> str:
-    """Why a megabyte cannot be written to a folder, as on a full disk; "" if it can."""
+    """Returns why a megabyte cannot be written to a folder, as on a full disk; "" if it can."""
     path = Path(folder) / f".space-{os.getpid()}"
     try:
         path.write_bytes(os.urandom(1 << 20))
@@ -75,7 +75,7 @@ def free_space(folder: Path | str) -> float | None:
 
 
 def file_system(folder: Path | str) -> Path:
-    """Where the file system of a folder is mounted."""
+    """Returns where the file system of a folder is mounted."""
     path = Path(folder).resolve()
     return next(above for above in (path, *path.parents) if above.is_mount())
 

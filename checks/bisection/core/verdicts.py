@@ -38,7 +38,7 @@ class Word(str, Enum):
 
 
 class Grade(Word):
-    """Whether users may have a network."""
+    """Verdicts on a network: ready for users or not."""
 
     GO = "go"
     LOOK = "look"  # a person must look at something first
@@ -86,7 +86,7 @@ class Against(Word):
 
 
 class Shown(Word):
-    """Whether a finding of a paper is shown."""
+    """Verdicts on a finding of a paper."""
 
     TRUE = "true"
     FALSE = "false"
@@ -97,8 +97,8 @@ class Shown(Word):
 
 
 class Scope(Word):
-    """What a verdict holds for: the machine, where sessions were sampled; these sessions, where
-    only jobs within them were."""
+    """Validity of a verdict: the machine, where sessions were sampled; these sessions, where only
+    jobs within them were."""
 
     MACHINE = "machine"
     SESSIONS = "these sessions"

@@ -1,4 +1,4 @@
-"""What a retest measured, beside what the run did."""
+"""Results of a retest, compared with those of the run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,7 +42,7 @@ class Again:
 
 
 def measured(verdict: RunVerdict | None) -> dict[Key, Again]:
-    """What usable launches of a run measured, in their order."""
+    """Returns the results of usable launches of a run, in their order."""
     values: dict[Key, Again] = {}
     for case in sorted(verdict.cases if verdict else (), key=lambda case: case.run):
         unmeasured = case.verdict == Verdict.NOT_MEASURED
@@ -67,7 +67,8 @@ def _values(case: TestResult) -> Iterator[tuple[Key, float]]:
 
 
 def drift(verdict: RunVerdict, retest: Retest) -> float:
-    """How many times as long the control takes as before; 1 where it takes less, or is none."""
+    """Returns how many times as long the control takes as before; 1 where it takes less, or is
+    none."""
     control, before, now = retest.plan.control, measured(verdict), measured(retest.again)
     tests = {case.identity for case in verdict.judged if case.launch[:-1] == control}
     ratios = [

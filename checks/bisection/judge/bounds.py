@@ -1,4 +1,4 @@
-"""What was outside its bounds, after its retest."""
+"""Rules on metrics outside their limits, after the retest."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a run is judged by beside its own launches: read from disk once, before the rulings."""
+"""Evidence on a run besides its own launches, read from disk once, before the rulings."""
 
 import contextlib
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Retest:
-    """What was to be measured again, and what it gave."""
+    """The plan of a retest, and its results."""
 
     plan: Plan
     again: RunVerdict | None = None  # None: there was no retest (yet)
@@ -45,7 +45,7 @@ class Retest:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known beside a run."""
+    """Evidence besides the run itself."""
 
     turns: tuple[Turn, ...] = ()
     retest: Retest | None = None

@@ -142,8 +142,8 @@ def _busy(nodes: Sequence[Mapping[str, Any]]) -> list[Reason]:
 
 
 def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """What `_slow` gives, by the spread of the nodes where they are enough to show it: its bar is
-    for two launches, in both of which chance puts one of the nodes beyond it
+    """Returns what `_slow` gives, by the spread of the nodes where they are enough to show it: its
+    bar is for two launches, in both of which chance puts one of the nodes beyond it
     (LIMITS.pair_chance)."""
     if len(speeds) < LIMITS.pair_nodes:
         return _slow(speeds)
@@ -161,8 +161,8 @@ def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:
 
 
 def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
-    """What is far below the median, slowest first: name, speed, median. Of two equal halves the
-    faster is the median."""
+    """Returns what is far below the median, slowest first: name, speed, median. Of two equal halves
+    the faster is the median."""
     if not speeds:
         return []
     median = statistics.median_high(speeds.values())

@@ -77,7 +77,8 @@ def _of_run(run: RunVerdict) -> Iterator[Finding]:
 
 
 def _of_levels(rows: Sequence[Row], run: RunVerdict) -> Iterator[Finding]:
-    """What is worse than in the sessions before: the run's own ruling, then the comparison's."""
+    """Yields what is worse than in the sessions before: the run's own ruling, then the
+    comparison's."""
     names = (*IDENTITY, "metric")
     seen = set()
     for grade, reasons in ((Grade.NO_GO, run.slower), (Grade.LOOK, run.outliers)):
@@ -101,7 +102,7 @@ def _of_rates(blames: Sequence[Blame]) -> Iterator[Finding]:
 
 
 def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
-    """What of the network was not measured, and why."""
+    """Yields what of the network was not measured, and why."""
     for check in CHECKS:
         cases = [case for case in run.judged if case.check == check]
         if any(run.outcome(case) in (Verdict.PASS, Verdict.FAIL) for case in cases):
@@ -113,7 +114,8 @@ def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
 
 
 def _not_judged(impacts: Sequence[Impact]) -> Iterator[Reason]:
-    """What other traffic costs, where that is withheld: one reason of all, or each with its own."""
+    """Yields what other traffic costs, where that is withheld: one reason of all, or each with its
+    own."""
     whys = {part.withheld for part in impacts}
     if len(whys) == 1:
         impacts = impacts[:1]

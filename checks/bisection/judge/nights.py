@@ -1,4 +1,4 @@
-"""What is not as it was in the earlier sessions."""
+"""Rules on changes since the earlier sessions."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace

@@ -1,4 +1,4 @@
-"""What is slower than in all earlier sessions: sure by the retest, or an outlier."""
+"""Rules on metrics slower than in all earlier sessions: confirmed by the retest, or outliers."""
 
 import math
 from dataclasses import replace

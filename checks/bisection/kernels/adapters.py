@@ -1,4 +1,4 @@
-"""What the network adapters of a launch's hosts did: which carried the messages, which is faulty.
+"""Network adapters of a launch's hosts: those that carried the messages, and faulty ones.
 
 A result's "adapters" holds, of each host, the counters of its adapters over the measurement, and
 what its ranks handed to MPI for other hosts (src/common/carried.c): it shows the transport without
@@ -45,7 +45,7 @@ def carriers(result: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def unused(result: Mapping[str, Any], claimed: Sequence[str]) -> Reason | None:
-    """Whether the messages went another way than the partition claims.
+    """Returns a reason if the messages went another way than the partition claims.
 
     Args:
         result: of a launch.
@@ -148,7 +148,7 @@ def _errors(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
 
 
 def _usual(others: Sequence[float]) -> float:
-    """What a value may be beside those of the other hosts; 0 where these are too few."""
+    """Returns what a value may be beside those of the other hosts; 0 where these are too few."""
     return LIMITS.adapter_errors * statistics.median(others) if len(others) > 2 else 0.0
 
 

@@ -112,7 +112,7 @@ def core_of(masks: Iterable[str] | None) -> dict[int, int]:
 def misplaced(
     reported: Mapping[str, Any], asked: Geometry, masks: Iterable[str] | None = ()
 ) -> list[Reason]:
-    """What is wrong with the placement that the ranks saw; empty if nothing.
+    """Returns what is wrong with the placement that the ranks saw; empty if nothing.
 
     Ranks and threads must each have cores of their own, exactly as many as asked for: otherwise the
     machine is judged by a time that is not its own.

@@ -1,4 +1,4 @@
-"""What the four papers found, as expressions of the results of our kernels.
+"""Findings of the four papers, as expressions of the results of our kernels.
 
 reference/literature/findings.csv has a row per finding; observables.csv has the numbers, signs and
 orders that a finding consists of, each as an expression:
@@ -51,7 +51,7 @@ class Point:
 
     @property
     def launch(self) -> LaunchKey:
-        """What methods that run in one launch have in common."""
+        """Returns what methods that run in one launch have in common."""
         return self.machine, self.kernel, self.case, self.layout, self.cores
 
 
@@ -70,7 +70,7 @@ Lookup = Callable[[Point, str], float]  # a metric of a point; raises Unmeasured
 
 
 class Kind(str, Enum):
-    """How an observable is set beside what was published."""
+    """Ways to compare an observable with its published value."""
 
     RATIO = "ratio"  # within LIMITS.published of it
     NUMBER = "number"  # likewise, and counted; but the finding is of signs and orders
@@ -98,7 +98,7 @@ class Observable:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What a value must be between; of a sign it must not be the number itself."""
+        """Returns what a value must be between; of a sign it must not be the number itself."""
         if self.kind == Kind.SIGN:
             level = float(self.published[1:])
             return (0.0, level) if self.published[0] == "<" else (level, math.inf)
@@ -110,7 +110,7 @@ class Observable:
         return value * (1 - margin), value * (1 + margin)
 
     def holds(self, value: float) -> bool:
-        """Whether a value agrees with what was published."""
+        """True if a value agrees with what was published."""
         low, high = self.bounds
         if self.kind == Kind.SIGN:
             return value < high if self.published[0] == "<" else value > low
@@ -126,7 +126,7 @@ class Observable:
 
     @property
     def metrics(self) -> frozenset[tuple[Point, str]]:
-        """What must be measured: metrics of points."""
+        """Returns the metrics of points to measure."""
         needed = set()
 
         def note(point: Point, metric: str) -> float:
@@ -138,7 +138,7 @@ class Observable:
 
     @property
     def points(self) -> frozenset[Point]:
-        """What must be launched."""
+        """Returns the launches that are needed."""
         return frozenset(point for point, _ in self.metrics)
 
 
@@ -184,7 +184,7 @@ def findings() -> tuple[Finding, ...]:
 
 
 def fitted(finding: str) -> dict[str, list[str]]:
-    """Which values of simulated machines were fitted to a finding: quantity -> machines."""
+    """Returns which values of simulated machines were fitted to a finding: quantity -> machines."""
     quantities: dict[str, list[str]] = {}
     for row in simulation.rows():
         if row["origin"] == "fitted" and finding in row["basis"].partition(":")[0].split():
@@ -204,14 +204,14 @@ def machines() -> list[str]:
 
 
 def points(machine: str) -> dict[tuple[str, str, str, int], Wanted]:
-    """What a session launches on a machine, by (kernel, case, layout, cores)."""
+    """Returns what a session launches on a machine, by (kernel, case, layout, cores)."""
     return {
         launch[1:]: wanted for launch, wanted in needed(findings()).items() if launch[0] == machine
     }
 
 
 def needed(rows: Iterable[Finding]) -> dict[LaunchKey, Wanted]:
-    """What findings are made of, and what figures draw beside it, by launch: a session and
+    """Returns what findings are made of, and what figures draw beside it, by launch: a session and
     `workshop findings --simulate` launch the same. The first method of a launch begins on ranks
     that are in step, and takes up to 7% less: on any number of cores it is the same one."""
     launches: dict[LaunchKey, Wanted] = {}
@@ -402,5 +402,5 @@ def read(folders: Iterable[Path], changed: bool = False) -> list[Result]:
 
 
 def _is_changed(result: Result) -> bool:
-    """Whether it is of a changed machine, or of options that are not those of a finding."""
+    """True if it is of a changed machine, or of options that are not those of a finding."""
     return "changed" in result["simulated"] or simulation.CHANGED in result.get("labels", {})

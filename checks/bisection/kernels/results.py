@@ -85,7 +85,7 @@ def of_method(result: Result, method: str) -> list[Entry]:
 
 
 def failed_checks(entry: Entry) -> list[Reason]:
-    """What verification found wrong with one entry; empty if it passed."""
+    """Returns what verification found wrong with one entry; empty if it passed."""
     verification = entry.get("verification") or {}
     wrong = [
         Code.CHECK_FAILED(**{n: check[n] for n in ("name", "error", "unit", "tolerance")})
@@ -116,7 +116,7 @@ def hosts(result: Result) -> list[str]:
 
 
 def facts(result: Result) -> dict[str, str]:
-    """What a launch ran on and with, by name: what may explain a change of its times."""
+    """Returns what a launch ran on and with, by name: what may explain a change of its times."""
     build, simulated = result["build"], result.get("simulated")
     texts = {
         "simulated": _of_simulation(simulated) if simulated else "",
@@ -135,7 +135,7 @@ def facts(result: Result) -> dict[str, str]:
 
 
 def _of_simulation(simulated: Mapping[str, Any]) -> str:
-    """What simulated which machine."""
+    """Returns the simulator and the machine."""
     hollow = ", hollow" if simulated["hollow"] else ""
     return f"{simulated['machine']} by {simulated['by']}{hollow}"
 
@@ -164,9 +164,9 @@ def slowest_host(result: Result) -> str:
 
 
 def controls(result: Result) -> dict[str, float]:
-    """What measures the cores alone: under "clock" the GHz of a chain of dependent operations on
-    the slowest rank (the slower of before and after), and the seconds of each baseline, which does
-    not communicate."""
+    """Returns what measures the cores alone: under "clock" the GHz of a chain of dependent
+    operations on the slowest rank (the slower of before and after), and the seconds of each
+    baseline, which does not communicate."""
     rates = [ghz for ghz, _ in clocks(result)]
     values = {"clock": min(rates)} if rates else {}
     for entry in result["results"]:
@@ -184,10 +184,9 @@ def preempted(*results: Result) -> float:
 
 
 def stopped(result: Result) -> Reason | None:
-    """Whether processes were stopped in few samples: all took many times what their medians add up
-    to, and the processes ran for a part of the time, though no other had their cores. Where the
-    network stalls, they wait running.
-    """
+    """Returns a reason if processes were stopped in few samples: all took many times what their
+    medians add up to, and the processes ran for a part of the time, though no other had their
+    cores. Where the network stalls, they wait running."""
     harness = result.get("harness") or {}
     if not harness.get("launch_s") or preempted(result) > LIMITS.preempted_launch:
         return None
@@ -201,7 +200,8 @@ def stopped(result: Result) -> Reason | None:
 
 
 def late(result: Result) -> Reason | None:
-    """Whether a launch took many times its own estimate; None if it did not, or has none."""
+    """Returns a reason if a launch took many times its own estimate; None if it did not, or has
+    none."""
     harness = result.get("harness") or {}
     seconds, claimed = harness.get("launch_s"), harness.get("claimed_s")
     if not (seconds and claimed):
@@ -290,7 +290,7 @@ def _items(entry: Entry) -> float:
 
 
 def unusable(metric: Metric) -> Reason | None:
-    """Why a metric's value cannot be judged; None if it can."""
+    """Returns why a metric's value cannot be judged; None if it can."""
     value, unit = metric.get("value"), metric.get("unit")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return Code.NOT_A_NUMBER(value=json.dumps(value))

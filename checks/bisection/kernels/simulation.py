@@ -47,7 +47,7 @@ LaunchKey = tuple[str, str, str, str, int]  # machine, kernel, case, layout, cor
 
 @dataclass
 class Wanted:
-    """What is to be known of a launch."""
+    """The wanted results of a launch."""
 
     methods: set[str]
     metrics: set[str]
@@ -55,7 +55,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the simulation of a launch took on this host."""
+    """The cost of the simulation of a launch on this host."""
 
     launch: LaunchKey
     seconds: float  # of one core
@@ -184,7 +184,7 @@ def _plan(
 
 
 def is_kept(plan: Plan) -> bool:
-    """Whether the result is there already, of the machine as it is: the same sources, machine table
+    """True if the result is there already, of the machine as it is: the same sources, machine table
     included, give the same digits."""
     if plan.machine != plan.launch[0]:
         return False

@@ -1,4 +1,4 @@
-"""What kernels were built from: the hash of their sources, of the checkout and in executables."""
+"""The hash of the sources of kernels, of the checkout and in executables."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""What users of a partition should set, as tables of text."""
+"""Recommended settings for users of a partition, as tables of text."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -147,7 +147,7 @@ def eigen_advice(launches: Sequence[Solved]) -> Iterator[str]:
 
 
 def _profile(runs: Sequence[LayoutRun]) -> Iterator[str]:
-    """What figures 4 to 9 of the paper show, in their order; then the loops of 10 and 11."""
+    """Yields what figures 4 to 9 of the paper show, in their order; then the loops of 10 and 11."""
     yield "What a time step sends and where its time goes (figures 4 to 9 of the paper; two loops)"
     yield ""
     heads = ["case", "layout", "B per rank", "B in all", "messages", "communication", "share"]

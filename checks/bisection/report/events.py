@@ -21,7 +21,7 @@ CENTURY = 100  # years: nobody reads more of a chance
 
 
 def state(event: Event) -> str:
-    """What an event means, in a word."""
+    """Returns the meaning of an event, in a word."""
     if event.drift is not None:
         return "drift"
     if event.accepted:
@@ -32,7 +32,8 @@ def state(event: Event) -> str:
 
 
 def what(event: Event) -> str:
-    """What changed: checks where most of their metrics did, else the metrics that did most."""
+    """Returns what changed: checks where most of their metrics did, else the metrics that did
+    most."""
     return what_changed(counts(event), most(event))
 
 
@@ -64,7 +65,7 @@ def sure(event: Event) -> str:
 
 
 def why(event: Event) -> str:
-    """What of the environment changed with it, or may have."""
+    """Returns the changes of the environment with it, certain or possible."""
     if event.drift is not None:
         return "no night in which it began"
     return changed_then(*causes(event))

@@ -307,13 +307,13 @@ RUN_VERDICTS = [verdict for verdict in Verdict if verdict not in COMPARED] + [Ve
 
 
 def _every(verdicts: Iterable[Verdict], kinds: Iterable[Verdict]) -> Iterator[tuple[Verdict, int]]:
-    """How often each kind occurs, those that do not occur too."""
+    """Returns how often each kind occurs, those that do not occur too."""
     counts = Counter(verdicts)
     yield from ((kind, counts[kind]) for kind in kinds)
 
 
 def _place_gauges(gauges: Gauges, comparison: Comparison, place: dict[str, str]) -> None:
-    """What a comparison says of a partition."""
+    """Adds the gauges of a comparison for a partition."""
     for side, sessions in (("before", comparison.before), ("after", comparison.after)):
         starts = [s["start"] for s in sessions if finite(s.get("start"))]
         newest, text = max(starts, default=None), "Unix time of the newest session"
@@ -332,7 +332,7 @@ def _place_gauges(gauges: Gauges, comparison: Comparison, place: dict[str, str])
 
 
 def _slower_gauges(gauges: Gauges, run: RunVerdict, place: dict[str, str]) -> None:
-    """How many metrics of a run were slower than in all earlier sessions."""
+    """Adds the gauges of metrics that were slower than in all earlier sessions."""
     text = "Metrics slower than in all earlier sessions: in the retest, too, or outliers"
     for state, reasons in (("confirmed", run.slower), ("outlier", run.outliers)):
         here = [r for r in reasons if (r["system"], r["partition"]) == (*place.values(),)]
@@ -350,7 +350,8 @@ def _alarm_gauges(gauges: Gauges, event: Event) -> None:
 
 
 def _measured_gauges(gauges: Gauges, run: RunVerdict) -> None:
-    """What a run measured, of several runs of a test the median, and the bounds of what passes."""
+    """Adds the gauges of measured values, of several runs of a test the median, and of the
+    limits."""
     metrics: dict[tuple[str, ...], list[Any]] = {}
     for case in run.judged:
         for metric in case.metrics:

@@ -94,7 +94,7 @@ def _titled(title: str, table: Table) -> list[Table]:
 
 
 def notes(report: Report) -> list[str]:
-    """What carried the messages."""
+    """Returns the devices that carried the messages."""
     cases = [case for case in report.cases if case.record.facts.get("network")]
     carriers = {case.place: case.record.facts["network"] for case in cases}
     return [f"{place}: messages went through {names}." for place, names in carriers.items()]

@@ -161,7 +161,7 @@ def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[
 
 
 def exit_code(report: Report) -> Exit:
-    """What follows from the report: banner, JUnit and Prometheus have it too.
+    """Returns what follows from the report: banner, JUnit and Prometheus have it too.
 
     It is the run's exit code if the report is part of a run; else the worst one of the comparison,
     of the run that it is about, and of what its history says.

@@ -109,7 +109,7 @@ def tiles(report: Report) -> list[tuple[str, list[tuple[Verdict, int]]]]:
 
 
 def sections(report: Report) -> list[Section]:
-    """What the page shows, in order, its figures drawn as far as there is room."""
+    """Returns the content of the page, in order, its figures drawn as far as there is room."""
     parts, room = {section.id: section for section in contents(report)}, FIGURES
     for name, groups in figures(report).items():
         parts[name].groups, room = draw(groups, room)
@@ -162,7 +162,7 @@ def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
 
 
 def _spark(series: Series, verdict: Verdict | None) -> dict[str, Any]:
-    """What the template draws of a series."""
+    """Returns the values of a series for the template."""
     known = [value for value in series.values if finite(value)]
     low, high, last = (amount(v, series.unit) for v in (min(known), max(known), known[-1]))
     known_times = [when for when in series.times if finite(when)] or [None]

@@ -90,7 +90,7 @@ def _counts(verdict: RunVerdict) -> list[str]:
 
 
 def _more_counts(verdict: RunVerdict) -> list[str]:
-    """What else is wrong, or may be."""
+    """Returns further problems, and possible ones."""
     slow = sum(failure.code == Code.BAD_COMPONENT for failure in verdict.failures)
     parts = [f"{plural(slow, 'bad component')} of the network"] if slow else []
     return parts + slower_counts(verdict)
@@ -100,7 +100,7 @@ def _more_counts(verdict: RunVerdict) -> list[str]:
 
 
 def failures(verdict: RunVerdict) -> list[str]:
-    """What is wrong, where and why, with the command that repeats it."""
+    """Returns the failures: place, cause, and the command for a rerun."""
     lines = [f"trouble: {clause(trouble)}" for trouble in verdict.troubles]
     lines += [f"FAIL: {clause(failure)}" for failure in verdict.failures]
     lines += [f"network: {clause(finding)}" for finding in verdict.network]
@@ -125,8 +125,8 @@ class FailureGroup(NamedTuple):
 
 
 def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
-    """What failed and what was not measured, in groups of the same causes; failures first. Tests
-    that only follow another one's failure are left out."""
+    """Returns failed and unmeasured tests in groups of equal causes; failures first.
+    Tests that only follow another one's failure are left out."""
     groups = []
     bad = [case for case in verdict.bad if not case.lost_to_others]
     bad.sort(key=lambda case: case.verdict != Verdict.FAIL)
@@ -202,7 +202,7 @@ def alarms(verdict: RunVerdict) -> list[str]:
 
 
 def changed(verdict: RunVerdict) -> list[str]:
-    """What is not as it was in the session before."""
+    """Returns the changes since the session before."""
     changes = [remark for remark in verdict.remarks if remark.code == Code.CHANGED]
     lines = [f"changed since {utc(change['since'])}: {clause(change)}" for change in changes]
     return [part for line in lines for part in wrapped(line)]
@@ -266,7 +266,7 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
 
 
 def _is_time(name: str) -> bool:
-    """Whether a metric is the absolute time, of a sweep at one point."""
+    """True if a metric is the absolute time, of a sweep at one point."""
     return bool(re.match("time(?!_(min|p99))(_|$)", name))
 
 
@@ -417,7 +417,7 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
 
 
 def next_step(verdict: RunVerdict) -> list[str]:
-    """What to do next, where other processes kept launches from being measured."""
+    """Returns the next step, where other processes kept launches from being measured."""
     if not verdict.lost_to_others:
         return []
     stopped = any(case.reason.code == Code.STOPPED for case in verdict.lost_to_others)

@@ -1,4 +1,4 @@
-"""What a report shows, in the order in which it matters: for the page and for Markdown alike."""
+"""The sections of a report in order of importance, for both the page and Markdown."""
 
 import os
 from collections.abc import Callable
@@ -66,12 +66,12 @@ class Section:
 
     @property
     def shown(self) -> bool:
-        """Whether it has anything to show."""
+        """True if it has content."""
         return bool(self.groups or self.tables or self.sparks or self.notes)
 
 
 class Opening(NamedTuple):
-    """What stands above the sections."""
+    """The part above the sections."""
 
     state: str  # a key of STATES
     headline: str

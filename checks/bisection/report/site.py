@@ -1,4 +1,4 @@
-"""What `bisection site check` prints: a line per probe, and below a wrong one what to do."""
+"""The output of `bisection site check`: a line per probe, and advice below a wrong one."""
 
 from collections.abc import Iterable
 from typing import TextIO
@@ -99,7 +99,7 @@ OTHERWISE = "Write another queue in the site file, or ask for access to this one
 
 
 def remedy(reason: Reason, name: str, partition: str) -> str:
-    """What to do about what a probe came to; "" where that is said of another probe."""
+    """Returns what to do about what a probe came to; "" where that is said of another probe."""
     if reason.code == Code.RESTS_ON:
         return ""
     refused = reason.code == Code.BLOCKED and reason["refused"]

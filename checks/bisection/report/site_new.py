@@ -125,7 +125,7 @@ def _value(value: Any) -> str:
 
 
 def described(part: Part, named: set[str] | None = None) -> str:
-    """What a partition is, and what was found of its launchers.
+    """Returns what a partition is, and what was found of its launchers.
 
     Args:
         part: the partition.
@@ -173,7 +173,7 @@ def _worth_naming(part: Part) -> Sequence[tuple[Any, Reason | None]]:
 
 
 def about(site: Draft) -> list[str]:
-    """What was seen before any job ran."""
+    """Returns the facts known before any job ran."""
     survey, software = site.survey, site.software
     if not survey.kind:
         return ["no scheduler: one host"]
@@ -191,7 +191,7 @@ def about(site: Draft) -> list[str]:
 
 
 def waiting(site: Draft, patience: float) -> list[str]:
-    """What is waited for."""
+    """Returns the jobs that are waited for."""
     count = sum(part.group.up > 0 for part in site.parts)
     at_once = f", {AT_ONCE} at a time" if count > AT_ONCE else ""
     jobs = f"{plural(count, 'job')} of seconds{at_once}"
@@ -199,7 +199,7 @@ def waiting(site: Draft, patience: float) -> list[str]:
 
 
 def tried(part: Part) -> str:
-    """What the trial job of a partition showed."""
+    """Returns the results of the trial job of a partition."""
     job = f"job {part.trial.job}: " if part.trial and part.trial.job else ""
     if part.outcome is None:  # why, `decisions` says of all partitions together
         return f"{part.name}: {job}no launcher is proven"
@@ -213,7 +213,7 @@ def tried(part: Part) -> str:
 
 
 def decisions(site: Draft) -> list[str]:
-    """What is left for a person to decide; once, where it is so in several partitions."""
+    """Returns the decisions left to a person; once, where it is so in several partitions."""
     partitions: dict[Reason, list[str]] = {}
     for reason in site.all_decisions:
         values = {name: value for name, value in reason.values.items() if name != "partition"}

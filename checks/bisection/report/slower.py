@@ -16,7 +16,7 @@ MOST = 6  # launches that are listed
 
 
 def slower_lines(verdict: RunVerdict) -> list[str]:
-    """What is slower than before, a line per launch with its worst metric; the outliers;
+    """Returns the slower metrics, a line per launch with its worst metric; the outliers;
     what changed since, and the command that measures it again."""
     lines = []
     if verdict.slower:
@@ -53,7 +53,7 @@ def _table(reasons: Sequence[Reason]) -> list[str]:
 
 
 def _why(why: str, group: Sequence[Reason]) -> str:
-    """Why outliers were not measured again."""
+    """Returns why outliers were not retested."""
     if why == "budget":
         longest = duration(max(reason["seconds"] for reason in group))
         budget = lasting(group[0]["budget"])
@@ -79,7 +79,7 @@ def _tests(verdict: RunVerdict) -> list[TestResult]:
 
 
 def counts(verdict: RunVerdict) -> list[str]:
-    """How many metrics are slower, and how many may be, for the verdict's sentence."""
+    """Returns how many metrics are slower, and how many may be, for the verdict's sentence."""
     texts = (
         [f"{plural(len(verdict.slower), 'metric')} slower than before"] if verdict.slower else []
     )
@@ -102,7 +102,7 @@ def _bare(verdict: RunVerdict) -> list[str]:
 
 
 def times_judged(verdict: RunVerdict) -> str:
-    """Which times are not judged, and why, in a sentence; "" if all are by references."""
+    """Returns a sentence on times that are not checked; "" if all have references."""
     if verdict.nights is not None and verdict.nights <= LIMITS.fewest and (bare := _bare(verdict)):
         has = "has" if len(bare) == 1 else "have"
         nights = plural(verdict.nights, "night")

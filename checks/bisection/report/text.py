@@ -53,7 +53,7 @@ def comparison_text(result: Comparison) -> list[str]:
 
 
 def beside(result: Comparison) -> list[str]:
-    """What a comparison of one run with earlier sessions finds, as lines."""
+    """Returns the comparison of one run with earlier sessions, as lines."""
     count = len(result.before)
     earlier = f"{count} earlier sessions" if count > 1 else "the session before"
     lines = [f"beside {earlier}: {_of_one(result)}"]
@@ -116,7 +116,7 @@ def _secondary(row: Row) -> bool:
 
 
 def _tests(title: str, rows: Sequence[Row]) -> list[str]:
-    """What is on one side alone: tests, each with how many metrics."""
+    """Returns the tests of one side alone, each with how many metrics."""
     counts = Counter((_place(row), row.test) for row in rows)
     shown = list(counts.items())[:MOST]
     cells = [[where, test, plural(n, "metric")] for (where, test), n in shown]

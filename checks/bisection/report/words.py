@@ -1,4 +1,4 @@
-"""What a comparison says of rows, nodes and itself, in English."""
+"""English for rows and nodes of a comparison, and for the comparison itself."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ def defect_line(defect: Defect) -> str:
 
 
 def why(row: Row) -> str:
-    """Why a row has its verdict, in one clause; "" where the numbers say it."""
+    """Returns why a row has its verdict, in one clause; "" where the numbers say it."""
     text = clause(row.reason)
     if row.reason and row.reason.code in AFTER_CHANGE:
         text = f"{change(row.change)}, {text}"
@@ -52,14 +52,15 @@ CODES = "slower codes, and what of it the network explains"  # heading of rows w
 
 
 def beside_network(rows: Sequence[Row]) -> list[Row]:
-    """What got worse of the codes that were set against the network, their times first."""
+    """Returns what got worse of the codes that were set against the network, their times first."""
     codes = {row.identity for row in rows if row.cause}
     worse = [row for row in rows if row.identity in codes and row.is_worse]
     return sorted(worse, key=lambda row: row.cause is None)
 
 
 def by_network(rows: Sequence[Row]) -> str:
-    """How many of the codes that got slower the network explains; "" if none was looked at."""
+    """Returns how many of the codes that got slower the network explains; "" if none was looked
+    at."""
     causes = [row.cause for row in rows if row.cause]
     slower = len(slower_codes(rows))
     count = sum(cause.code == Code.NETWORK_EXPLAINS for cause in causes)
@@ -67,7 +68,7 @@ def by_network(rows: Sequence[Row]) -> str:
 
 
 def explained(row: Row) -> str:
-    """Whether a network explains a row's speed-up."""
+    """Returns words on whether a network explains a row's speed-up."""
     growth = {True: "; speed-up grows with rank count", False: "; independent of rank count"}
     return clause(row.explained) + growth.get(row.rises, "")
 
@@ -76,12 +77,12 @@ def explained(row: Row) -> str:
 
 
 def suspected(suspect: Suspect) -> str:
-    """What is wrong with a node, or with one of several, in one clause."""
+    """Returns the fault of a node, or of one of several, in one clause."""
     return clause(Code.SLOW_NODE(**asdict(suspect)))
 
 
 def slow_nodes(comparison: Comparison | None, verdict: RunVerdict | None) -> list[str]:
-    """How many nodes are slow, and how many may be, for headlines."""
+    """Returns how many nodes are slow, and how many may be, for headlines."""
     slow = [*comparison.suspects] if comparison else []
     hosts = {suspect.nodes[0] for suspect in slow}
     hosts |= {r["host"] or r["nodes"][0] for r in (verdict.slow_nodes if verdict else ())}
@@ -94,7 +95,7 @@ def slow_nodes(comparison: Comparison | None, verdict: RunVerdict | None) -> lis
 
 
 def unsafe(comparison: Comparison) -> str:
-    """Why verdicts cannot be trusted; "" if they can."""
+    """Returns why verdicts cannot be trusted; "" if they can."""
     return "; ".join(map(clause, comparison.unsafe))
 
 
@@ -114,7 +115,7 @@ def sentence(comparison: Comparison) -> str:
 
 
 def _preempted(reason: Reason | None) -> bool:
-    """Whether other processes are why numbers were not to be used."""
+    """True if numbers were unusable because of other processes."""
     if reason is None:
         return False
     if reason.code in DISTURBED:
@@ -187,7 +188,7 @@ def _changed(rows: Sequence[Row], verdict: Verdict, word: str) -> str:
 
 
 def scopes(rows: Sequence[Row]) -> list[Scope]:
-    """What the verdicts hold for: the machine, or the sessions alone."""
+    """Returns the scope of the verdicts: the machine, or the sessions alone."""
     return sorted({row.scope for row in rows if row.scope})
 
 

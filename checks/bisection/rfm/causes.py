@@ -1,4 +1,4 @@
-"""Why a launch did not end with an answer: the first cause of all that its job's output shows."""
+"""Finds the cause of a launch without an answer: the first that its job's output shows."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 
 @dataclass(frozen=True)
 class Ended:
-    """What a launch left behind."""
+    """Output and exit of a launch."""
 
     kernel: str
     folder: str  # where its result.json is, if it has written one
@@ -72,7 +72,7 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
 
 
 def _has_complete_result(ended: Ended) -> bool:
-    """Whether the kernel had written its result, and had nothing left to do but end MPI."""
+    """True if the kernel had written its result, and had nothing left to do but end MPI."""
     try:
         results.load(Path(ended.folder, "result.json"), ended.kernel)
     except results.ResultError:

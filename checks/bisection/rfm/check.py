@@ -63,7 +63,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def verified(self) -> bool:
-        """Whether the method ran and is right; keeps its metrics, {name: metric}, in `measured`."""
+        """True if the method ran and is right; keeps its metrics, {name: metric}, in `measured`."""
         try:
             entries = results.of_method(self.launch.result, self.method)
         except ResultError as error:
@@ -92,7 +92,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
             fail(self, Code.METRICS_UNUSABLE(method=self.method, metrics=bad))
 
     def _judged(self) -> list[str]:
-        """What is asserted of this method; its ratio to itself could not fail."""
+        """Returns what is asserted of this method; its ratio to itself could not fail."""
         return [name for name in self.asserted if name != f"ratio_{self.method}"]
 
     def _at_points(self, metrics: list[str]) -> list[str]:

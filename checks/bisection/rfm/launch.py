@@ -85,7 +85,8 @@ def leave_out(test: Any, reason: Reason) -> None:
 
 
 def recorded(folder: str) -> dict[str, str]:
-    """What RECORD left in the folder of a job, as facts; empty if the job did not come to it."""
+    """Returns what RECORD left in the folder of a job, as facts; empty if the job did not come to
+    it."""
     try:
         lines = Path(folder, "environment").read_text(errors="replace").splitlines()
     except OSError:
@@ -99,7 +100,8 @@ def recorded(folder: str) -> dict[str, str]:
 
 
 def environments() -> list[str]:
-    """What `valid_prog_environs` of all checks is: the environments with the feature `kernels`.
+    """Returns what `valid_prog_environs` of all checks is: the environments with the feature
+    `kernels`.
 
     Those that Spack provisions, which may take an hour, must be named by ReFrame's -p.
     """
@@ -227,7 +229,7 @@ class Build(rfm.RegressionTest):
 
     @run_before("run")
     def find_installed(self) -> None:
-        """Where the kernels are, and what they were built from."""
+        """Finds the kernels, and the sources that they were built from."""
         self.built_from = self._read_facts()
         if installation := self._installation():
             self.prefix_dir = installation["prefix"]
@@ -261,7 +263,7 @@ class Build(rfm.RegressionTest):
 
     @sanity_function
     def installed(self) -> Any:
-        """Whether there are kernels (deferred, as ReFrame wants it)."""
+        """Checks that there are kernels (deferred, as ReFrame wants it)."""
         return sn.assert_found(r"^bisection-", self.stdout)
 
 
@@ -452,7 +454,7 @@ class Launch(rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def ran_as_asked(self) -> bool:
-        """Whether the result is whole and the ranks ran where they should; keeps it in `result`."""
+        """True if the result is whole and the ranks ran where they should; keeps it in `result`."""
         try:
             path = os.path.join(self.stagedir, "result.json")
             self.result = result = results.load(path, self.kernel, self.case)
@@ -481,7 +483,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         self.record = replace(self.record, **facts)
 
     def _sampling(self) -> list[str]:
-        """How often steps are sampled: once where the clock is exact."""
+        """Returns how often steps are sampled: once where the clock is exact."""
         if self._is_simulated:
             return ["--repeats 1 --block 1 --warmup 0", *self.simulated_options]
         return [self.sampling.get(self.case, self.usual_sampling)]

@@ -85,7 +85,7 @@ def missing(options: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def allowed() -> float:
-    """How many jobs of the run may be in the queue."""
+    """Returns how many jobs of the run may be in the queue."""
     return _allowed[0]
 
 
@@ -127,14 +127,15 @@ def deadline() -> float:
 
 
 def late() -> Reason | None:
-    """Why nothing is started any more, once the deadline of the run has passed."""
+    """Returns why nothing is started any more, once the deadline of the run has passed."""
     if time.time() < deadline():
         return None
     return Code.BLOCKED(deadline=float(os.environ[DEADLINE].split()[1]))
 
 
 def until_deadline(patience: float | None) -> float | None:
-    """How long a job may wait in the queue, s; `patience` where no deadline comes before."""
+    """Returns how long a job may wait in the queue, s; `patience` where no deadline comes
+    before."""
     left = max(deadline() - time.time(), 0)
     return patience if left == math.inf else min(patience or math.inf, left)
 

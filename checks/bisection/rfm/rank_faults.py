@@ -1,4 +1,5 @@
-"""What ended the ranks of a launch, from the words of MPI libraries and of launchers.
+"""Finds the cause that ended the ranks of a launch, from the words of MPI libraries and of
+launchers.
 
 An exit code alone does not tell an abort from a crash, nor the rank that died from those that the
 launcher then ended.
@@ -20,7 +21,7 @@ from bisection.core.verdicts import KernelExit
 
 
 def seats(folder: str) -> list[dict[str, Any]]:
-    """Where each rank of a launch ran, also of one that did not end.
+    """Returns where each rank of a launch ran, also of one that did not end.
 
     Args:
         folder: where the launch's result.json is, if it has written one.
@@ -59,7 +60,7 @@ REMARKS = re.compile(
 
 
 def last_line(errors: str, kernel: str = "", *, any_line: bool = False) -> str | None:
-    """What a program printed last on standard error.
+    """Returns what a program printed last on standard error.
 
     Args:
         errors: the error output.

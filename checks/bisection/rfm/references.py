@@ -58,7 +58,7 @@ def check(test: Any, measured: Collection[str]) -> Reason | None:
 def require(
     test: Any, units: Mapping[str, str], asserted: Sequence[str], claimed: Sequence[str]
 ) -> Reason | None:
-    """What has no reference though the partition claims its kind; None if nothing.
+    """Returns what has no reference though the partition claims its kind; None if nothing.
 
     Args:
         test: the test, after its values were recorded.
@@ -76,7 +76,7 @@ def require(
 
 
 def is_of_new_method(test: Any) -> bool:
-    """Whether the test's place has references of other methods, and none of its own."""
+    """True if the test's place has references of other methods, and none of its own."""
     index = test.reference.index or ()
     others = [name for name in type(test).raw_params["method"].values if name != test.method]
     entry = {**test.reference.data, "$index": list(index)}

@@ -1,4 +1,4 @@
-"""What stopped a job, from the words of Slurm and of the kernels' watchdog.
+"""Finds the cause that stopped a job, from the words of Slurm and of the kernels' watchdog.
 
 Those words are all there is: a job that Slurm ended leaves no other trace.
 """
@@ -24,7 +24,7 @@ SLURM_WORDS = (
 
 
 def of_job(job: Any, scheduler: str, errors: str, ended: bool) -> Reason | None:
-    """What stopped a job once ReFrame takes it for finished; None if the scheduler did not.
+    """Returns what stopped a job once ReFrame takes it for finished; None if the scheduler did not.
 
     Args:
         job: ReFrame's job.

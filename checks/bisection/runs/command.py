@@ -129,7 +129,7 @@ def _names(tests: Sequence[TestId]) -> list[str]:
 
 
 def launch_pattern(test: TestId) -> str:
-    """What selects all tests of the test's launch; "" for a build."""
+    """Returns what selects all tests of the test's launch; "" for a build."""
     parts = [f"layout={test.layout}"] if test.layout else []
     parts += [f"launch.case={test.case}$"] if test.case else []
     if not getattr(test, "fixture", False):
@@ -289,7 +289,7 @@ def watch(
 
 
 def turns(line: Sequence[str]) -> int:
-    """How often ReFrame runs all tests, by its command line."""
+    """Returns how often ReFrame runs all tests, by its command line."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--reruns", type=int, default=0)
     return 1 + parser.parse_known_args(list(line))[0].reruns

@@ -71,7 +71,8 @@ def read_report(folder: Path) -> dict[str, Any] | None:
 
 
 def installed() -> list[str]:
-    """What set-up installed on this machine: time, `debian` or `python`, name and version."""
+    """Returns what set-up installed on this machine: time, `debian` or `python`, name and
+    version."""
     with contextlib.suppress(OSError):
         return (paths.home() / "installed.txt").read_text().splitlines()
     return []

@@ -33,12 +33,12 @@ class JudgedMetric:
 
     @property
     def asserted(self) -> bool:
-        """Whether it has bounds."""
+        """True if it has limits."""
         return self.low is not None or self.high is not None
 
     @property
     def failed(self) -> bool:
-        """Whether it is outside its bounds."""
+        """True if it is outside its limits."""
         return self.verdict == "fail"
 
     @property
@@ -98,19 +98,19 @@ class TestResult(TestId):
 
     @property
     def launch(self) -> tuple[str | int, ...]:
-        """What the tests of one launch have in common."""
+        """Returns the identity of the test's launch."""
         place = (self.system, self.partition, self.environ)
         return (self.record.kernel, self.case, self.layout, *place, self.run)
 
     @property
     def lost_to_others(self) -> bool:
-        """Whether it was not measured because other processes had the cores, and that alone."""
+        """True if it was not measured only because other processes used the cores."""
         disturbed = self.reason is not None and self.reason.code in DISTURBED
         return self.verdict == Verdict.NOT_MEASURED and disturbed
 
     @property
     def by_bounds(self) -> bool:
-        """Whether it failed by its bounds alone."""
+        """True if it failed only by its limits."""
         code = self.reason.code if self.reason else None
         return self.verdict == Verdict.FAIL and code == Code.OUT_OF_BOUNDS
 
@@ -174,7 +174,7 @@ def _verdict(word: Any) -> Verdict:
 
 @dataclass
 class Request:
-    """What a run was asked for."""
+    """The request for a run."""
 
     tier: str = "nightly"
     system: str = "localhost"  # ReFrame's --system
@@ -194,7 +194,7 @@ class Request:
 
 
 class Finding(NamedTuple):
-    """What speaks against a network."""
+    """A finding against a network."""
 
     grade: Grade
     reason: Reason
@@ -210,7 +210,7 @@ class Interconnect:
 
     @property
     def findings(self) -> list[Finding]:
-        """What speaks against the network, the worst first."""
+        """Returns the findings against the network, the worst first."""
         grades = ((Grade.NO_GO, self.no_go), (Grade.LOOK, self.look))
         return [Finding(grade, reason) for grade, reasons in grades for reason in reasons]
 
@@ -279,7 +279,7 @@ class RunVerdict:
 
     @property
     def applicable(self) -> int:
-        """How many tests the machine can have."""
+        """Returns how many tests the machine can have."""
         return len(self.judged) - self.count(Verdict.NOT_APPLICABLE)
 
     @property
@@ -294,7 +294,7 @@ class RunVerdict:
         return [case for case in late if case.remark.code == Code.LAUNCH_LATE]
 
     def count(self, verdict: Verdict) -> int:
-        """How many tests have this outcome, fixtures not among them."""
+        """Returns how many tests have this outcome, fixtures not among them."""
         return sum(self.outcome(case) == verdict for case in self.judged)
 
     @property
@@ -316,7 +316,7 @@ class RunVerdict:
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "RunVerdict":
-        """What verdict.json holds, of this version or an earlier one."""
+        """Returns the verdict stored in verdict.json."""
         reasons = kept.get("reasons") or kept
         ruled = {
             name: [Reason.read(reason) for reason in reasons.get(name) or [] if reason]

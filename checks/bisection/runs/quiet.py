@@ -1,4 +1,4 @@
-"""Whether other processes use this host's cores, before anything is timed on it."""
+"""Checks for other processes on this host's cores before anything is timed."""
 
 import contextlib
 import os
@@ -18,7 +18,8 @@ KERNEL_THREAD = 0x200000  # PF_KTHREAD of linux/sched.h
 
 
 def busy(seconds: float = SAMPLE) -> Reason | None:
-    """What others use of the cores that this process may use, None if that is next to nothing.
+    """Returns what others use of the cores that this process may use, None if that is next to
+    nothing.
 
     The caller's own processes must rest meanwhile.
 

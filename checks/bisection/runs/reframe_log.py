@@ -1,4 +1,4 @@
-"""What ReFrame prints and does not record: its log, its list of tests, its words for failures.
+"""Output of ReFrame that it does not record: its log, its list of tests, its words for failures.
 
 ReFrame's own words are matched here and nowhere else; what they mean is returned as a Reason.
 """
@@ -23,13 +23,13 @@ Key = tuple[str, str, str]  # what a test case is called where another one depen
 
 
 def selected(log: str) -> int | None:
-    """How many test cases ReFrame announced; None if it came to none."""
+    """Returns how many test cases ReFrame announced; None if it came to none."""
     match = re.search(r"^\[.*\] \(\s*\d+/(\d+)\)", log, re.M)
     return int(match[1]) if match else None
 
 
 def began(log: str) -> bool:
-    """Whether ReFrame had tests to run."""
+    """True if ReFrame had tests to run."""
     return bool(re.search(r"^\[=+\] Running [1-9]\d* check", log, re.M))
 
 
@@ -40,7 +40,7 @@ def usage_error(log: str) -> str | None:
 
 
 def troubles(log: str) -> list[Reason]:
-    """What did not load, was not recorded, stopped the run."""
+    """Returns failures to load or record, and those that stopped the run."""
     reasons = []
     for line in log.splitlines():
         if match := re.match(r"WARNING: skipping (test file|test|incompatible test) (.*)", line):
@@ -92,7 +92,7 @@ def jobs_left(entries: Iterable[Entry]) -> list[Reason]:
 
 
 def key_of(entry: Entry) -> Key:
-    """What a test case is called where another one depends on it."""
+    """Returns what a test case is called where another one depends on it."""
     return entry["unique_name"], f"{entry['system']}:{entry['partition']}", entry["environ"]
 
 

@@ -172,7 +172,7 @@ def _classify(
 
 
 def _reason(entry: Entry) -> Reason:
-    """Why a test failed: what it recorded itself, else ReFrame's words."""
+    """Returns why a test failed: what it recorded itself, else ReFrame's words."""
     reason = Reason.read(entry.get("reason")) or Reason.read(
         reframe_log.plain(entry["fail_reason"])
     )

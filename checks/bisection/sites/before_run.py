@@ -1,4 +1,4 @@
-"""What is asked of a run, held against its site before anything is built: seconds, offline."""
+"""Checks the request for a run against its site before anything is built: seconds, offline."""
 
 import argparse
 import re
@@ -53,7 +53,7 @@ def choose_partitions(site: Site, system: str) -> Partitions:
 
 
 def unusable(site: Site, partitions: Partitions) -> list[Defect]:
-    """Why no launch could be placed, or none be judged by its references.
+    """Returns why no launch could be placed, or none be judged by its references.
 
     Args:
         site: the site, loaded.

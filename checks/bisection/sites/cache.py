@@ -144,7 +144,8 @@ def watched() -> Iterator[set[str]]:
 
 
 def strangers(seen: Iterable[str], files: Iterable[str]) -> set[str]:
-    """What was read and is neither an input nor a part of Python, with the files of modules."""
+    """Returns what was read and is neither an input nor a part of Python, with the files of
+    modules."""
     modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     known = {os.path.realpath(file) for file in files}
     known |= {os.path.dirname(file) for file in known}

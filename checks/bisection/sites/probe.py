@@ -100,7 +100,7 @@ def located(error: BaseException, file: Path) -> Located:
 
 
 def rejected(error: ValidationError, file: Path) -> Located:
-    """What ReFrame's schema does not allow in a site file."""
+    """Returns what ReFrame's schema does not allow in a site file."""
     error = best_match([error])
     at = [str(word) for word in error.absolute_path]
     # An object is too large to be found; the schema names the key that it should not have.
@@ -112,7 +112,7 @@ def rejected(error: ValidationError, file: Path) -> Located:
 
 
 def site_facts(runtime: Any) -> Facts:
-    """What a runtime says of its partitions and their environments."""
+    """Returns what a runtime says of its partitions and their environments."""
     environs = {}
     for partition in runtime.system.partitions:
         for environ in partition.environs:
@@ -170,7 +170,8 @@ def selected(facts: Facts, names: Sequence[str] | None) -> Facts:
 def check_facts(
     runtime: Any, folder: Path, attributes: Sequence[str], defects: list[Located]
 ) -> Facts:
-    """What the checks are on this runtime's system; what does not load is added to `defects`."""
+    """Returns what the checks are on this runtime's system; what does not load is added to
+    `defects`."""
     warnings = internals.recorded_warnings()
     facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
     loader = RegressionCheckLoader([str(folder)])
@@ -221,7 +222,7 @@ def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> list[Located]:
 
 
 def class_facts(check: type, test: Any, file: Path) -> Facts:
-    """What is known of a check class, by any test of it."""
+    """Returns what is known of a check class, by any test of it."""
     names = {*check.raw_params, *check.var_space.vars, *check.fixture_space.fixtures}
     names |= {name for name in dir(check) if not name.startswith("_")}
     metrics = list(getattr(test, "metrics", []))

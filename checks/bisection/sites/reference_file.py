@@ -40,12 +40,12 @@ class ReferenceFile:
             self.defects.append(self.defect(1, Code.FILE_UNREADABLE, error=one_line(error)))
 
     def defect(self, node: yaml.Node | int, code: Kind, /, **values: Any) -> Defect:
-        """What is wrong at a node, or in a line."""
+        """Returns a defect at a node, or in a line."""
         line = node if isinstance(node, int) else node.start_mark.line + 1
         return Defect.of(self.path, line, code, **values)
 
     def value(self, node: yaml.Node) -> Any:
-        """What a node stands for."""
+        """Returns the value of a node."""
         return self.loader.construct_object(node, deep=True)
 
     def entries(self, node: yaml.MappingNode) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""What is wrong with the references of a file: each rule yields defects."""
+"""Finds defects of the references of a file: each rule yields defects."""
 
 import dataclasses
 import difflib
@@ -107,7 +107,7 @@ def checks(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
 
 
 def coverage(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
-    """What a partition claims to have references of, every test case must find.
+    """Returns what a partition claims to have references of, every test case must find.
 
     A method that was added since the file was made is noted, as a run notes it.
     """
@@ -262,7 +262,7 @@ def _unreached(
     values: Sequence[Any],
     lines: Mapping[Any, int],
 ) -> Reason | None:
-    """Why ReFrame takes a key for no value, or for too many; None if neither."""
+    """Returns why ReFrame takes a key for no value, or for too many; None if neither."""
     name = branch.index[0].removeprefix("$")
     more = [value for value in matched if value != key and not re.fullmatch(key, str(value))]
     if not matched and name != "geometry":
@@ -329,7 +329,7 @@ def unit_of(metric: str, recorded: Mapping[str, str] | None = None) -> str | Non
 
 
 def index_fault(name: str, branch: Branch) -> Reason | None:
-    """What is wrong with an attribute in the $index of a check; None if nothing is."""
+    """Returns what is wrong with an attribute in the $index of a check; None if nothing is."""
     check = branch.check
     owner, _, key = name.rpartition(".")
     if owner == "$processor" and not hasattr(ProcessorInfo({}), key):
@@ -345,7 +345,7 @@ def index_fault(name: str, branch: Branch) -> Reason | None:
 
 
 def key_fault(key: Any, values: Sequence[Any] | None) -> Reason | None:
-    """Why a key of a level can match nothing at all, None if it can."""
+    """Returns why a key of a level can match nothing at all, None if it can."""
     if isinstance(key, str):
         try:
             re.compile(f"^{key}$")
@@ -372,7 +372,7 @@ def takes(keys: Collection[Any], values: Sequence[Any]) -> dict[Any, tuple[list[
 
 
 def number_like(value: Any) -> bool:
-    """Whether references.faults can say what is wrong with a value."""
+    """True if references.faults can say what is wrong with a value."""
     if isinstance(value, int):
         return not isinstance(value, bool) and abs(value) < 10**300
     return value is None or isinstance(value, (str, float))

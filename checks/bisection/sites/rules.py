@@ -1,4 +1,4 @@
-"""What is wrong with the partitions of a site, and with checks."""
+"""Finds defects of the partitions of a site, and of checks."""
 
 import difflib
 import re
@@ -22,12 +22,12 @@ Placed = Iterator[tuple[str, Reason]]  # key of the partition in the site file, 
 
 
 def is_count(value: Any) -> bool:
-    """Whether it is a whole number above zero."""
+    """True if it is a whole number above zero."""
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def site_defects(site: Site) -> list[Defect]:
-    """What is wrong with a site's partitions, beyond ReFrame's own schema."""
+    """Returns what is wrong with a site's partitions, beyond ReFrame's own schema."""
     defects = []
     used = {case["$partition"] for case in site.cases}
     for partition in site.partitions:
@@ -40,7 +40,7 @@ def site_defects(site: Site) -> list[Defect]:
 
 
 def claims(site: Site) -> list[Defect]:
-    """What is wrong with the kinds of reference that partitions claim."""
+    """Returns what is wrong with the kinds of reference that partitions claim."""
     return [
         defect
         for partition in site.partitions
@@ -51,7 +51,7 @@ def claims(site: Site) -> list[Defect]:
 def in_site_file(
     site: Site, partition: Facts, wrong: Iterable[tuple[str, Reason]]
 ) -> Iterator[Defect]:
-    """What is wrong with a partition, with file and line.
+    """Yields what is wrong with a partition, with file and line.
 
     Args:
         site: the site.
@@ -90,7 +90,7 @@ def partition_faults(partition: Facts) -> Placed:
 
 
 def topology_fault(partition: str, file: Any) -> Reason | None:
-    """Why the file of a partition's switches cannot be used."""
+    """Returns why the file of a partition's switches cannot be used."""
     if file is None:
         return None
     if not isinstance(file, str) or not file:
@@ -104,7 +104,7 @@ def topology_fault(partition: str, file: Any) -> Reason | None:
 
 
 def binding_faults(partition: str, templates: Any) -> Iterator[Reason]:
-    """What layouts.bindings would refuse of a partition's launcher options."""
+    """Yields what layouts.bindings would refuse of a partition's launcher options."""
     if not isinstance(templates, list):
         yield Code.EXTRA_VALUE(partition=partition, name="binding", value=repr(templates))
         return
@@ -133,7 +133,7 @@ def claim_faults(site: Site, partition: Facts) -> Placed:
 
 
 def check_defects(sites: Iterable[Site], everywhere: bool) -> list[Defect]:
-    """What is wrong with checks.
+    """Returns what is wrong with checks.
 
     Args:
         sites: the sites that run them; those that do not load are passed over.

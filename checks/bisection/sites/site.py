@@ -39,7 +39,7 @@ def timed_out(file: Path) -> LoadTimeoutError:
 
 @dataclass(frozen=True)
 class Defect:
-    """What is wrong, and where; line 1 where it concerns a file as a whole."""
+    """A defect, with its place; line 1 where it concerns a file as a whole."""
 
     path: str
     line: int
@@ -59,7 +59,7 @@ class Defect:
 
     @property
     def is_note(self) -> bool:
-        """Whether a person should know it, though nothing is wrong."""
+        """True if it is a note for a person, not a defect."""
         return self.reason.code in NOTES
 
 
@@ -209,7 +209,7 @@ def indexed_attributes(file: Path) -> list[str]:
 
 
 def content(file: Path) -> dict[Any, Any] | None:
-    """What a reference file has; None if it is no mapping in YAML."""
+    """Returns what a reference file has; None if it is no mapping in YAML."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # by libyaml: ten times as fast
     with contextlib.suppress(OSError, ValueError, TypeError, yaml.YAMLError, RecursionError):
         if isinstance(mapping := yaml.load(file.read_text(), loader), dict):

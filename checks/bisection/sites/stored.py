@@ -1,4 +1,4 @@
-"""What is wrong with Spack locks, and the units that ReFrame's database has of metrics."""
+"""Finds defects of Spack locks, and of the units of metrics in ReFrame's database."""
 
 import contextlib
 import json
@@ -73,7 +73,7 @@ def target_notes(site: Site, environ: str, files: Sequence[Path]) -> list[Defect
 
 
 def lock_defects(file: Path, lock: Path) -> list[Defect]:
-    """What is wrong with a Spack lock.
+    """Returns what is wrong with a Spack lock.
 
     Args:
         file: the spack.yaml that the lock was made from.

@@ -73,12 +73,13 @@ class Session:
 
     @property
     def kind(self) -> tuple[str | None, ...]:
-        """What sessions of one kind have in common: tier, system, environment, arguments."""
+        """Returns what sessions of one kind have in common: tier, system, environment,
+        arguments."""
         return tuple(self.tags.get(name) for name in KIND)
 
     @property
     def ahead(self) -> bool:
-        """Whether it begins in the future, by a clock that was wrong."""
+        """True if it begins in the future, by a clock that was wrong."""
         return self.start > time.time() + DAY
 
     @property
@@ -88,7 +89,7 @@ class Session:
 
 
 def works_of(sessions: Iterable[Session]) -> dict[tuple[str, str], dict[int, str]]:
-    """What tests computed, as far as it is known.
+    """Returns what tests computed, as far as it is known.
 
     Returns:
         (check, case) -> {number of a session: options}, in the order of the sessions.
@@ -126,7 +127,7 @@ class Metric(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of one job of a test."""
+    """The outcome of one job of a test."""
 
     session: int
     test: int
@@ -139,12 +140,12 @@ class Outcome(NamedTuple):
 
     @property
     def reason(self) -> Reason | None:
-        """Why the outcome is what it is; None for one that passed."""
+        """Returns why the outcome is what it is; None for one that passed."""
         return _reason(self.cause)
 
     @property
     def unusable(self) -> Reason | None:
-        """Why the job's numbers are not to be used; None if they are."""
+        """Returns why the job's numbers are not to be used; None if they are."""
         if self.verdict == Verdict.NOT_MEASURED:
             return self.reason or Code.UNMEASURED()
         if self.preempted > LIMITS.preempted_launch:
@@ -161,7 +162,7 @@ class Tally:
 
     @property
     def jobs(self) -> int:
-        """How many jobs there are."""
+        """Returns how many jobs there are."""
         return sum(self.counts.values())
 
     @property
@@ -405,7 +406,7 @@ class Store:
             return self.connection.execute(query, values).fetchall()
 
     def count(self) -> int:
-        """How many sessions there are."""
+        """Returns how many sessions there are."""
         return self._rows("SELECT count(*) FROM sessions")[0][0]
 
     def unmeasured(self) -> set[tuple[int, int, int]]:
@@ -439,7 +440,7 @@ class Store:
         return {number: Metric(*row) for number, *row in self._rows("SELECT * FROM metrics")}
 
     def outcomes(self, sessions: Sequence[Session]) -> list[Outcome]:
-        """What became of all jobs of these sessions."""
+        """Returns the outcomes of all jobs of these sessions."""
         rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
         return [Outcome(*row[:6], tuple(row[6].split()), row[7]) for row in rows]
 

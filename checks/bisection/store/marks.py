@@ -1,4 +1,4 @@
-"""What people note about stored sessions: tags, sessions to leave out, sessions to forget.
+"""Notes of people about stored sessions: tags, sessions to leave out, sessions to forget.
 
 The notes are in sessions.json beside the store, because the store can be made again from results
 and the notes cannot:

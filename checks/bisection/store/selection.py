@@ -170,7 +170,7 @@ def _of_path(word: str, store: Store) -> list[Session]:
 
 
 def _known(sessions: Sequence[Session], excluded: Sequence[Session] = ()) -> str:
-    """What there is to select from."""
+    """Returns the sessions to select from."""
     if excluded:
         names = some([session.uuid[:8] for session in excluded], 3)
         return f"{plural(len(excluded), 'session')} excluded ({names})"

@@ -1,4 +1,4 @@
-"""Where sessions come from: judged runs, reports of ReFrame, files of other tools."""
+"""Sources of sessions: judged runs, reports of ReFrame, files of other tools."""
 
 import hashlib
 import re
@@ -101,7 +101,7 @@ def _place(case: TestResult) -> Line:
 
 
 def _work(verdict: RunVerdict) -> dict[str, dict[str, str]]:
-    """What the session's tests computed: {check: {case: options}}."""
+    """Returns what the session's tests computed: {check: {case: options}}."""
     work: dict[str, dict[str, str]] = {}
     for case in verdict.cases:
         if case.record.work is not None:
@@ -113,7 +113,7 @@ def _work(verdict: RunVerdict) -> dict[str, dict[str, str]]:
 
 
 def _facts(verdict: RunVerdict) -> dict[str, str]:
-    """What the session's launches ran on and with; where they differ, every answer."""
+    """Returns what the session's launches ran on and with; where they differ, every answer."""
     items: dict[str, set[str]] = {}
     clocks = []
     for case in verdict.cases:
@@ -154,7 +154,7 @@ def contents(path: Path | str) -> list[Contents]:
 
 
 def not_a_report(error: Exception) -> str:
-    """What to say of a file of which BAD_REPORT was raised."""
+    """Returns what to say of a file of which BAD_REPORT was raised."""
     text = f"no {error}" if isinstance(error, KeyError) else str(error)
     return f"not a report of ReFrame: {text}"
 

@@ -155,8 +155,8 @@ def set_aside(path: Path | str) -> Path:
 
 
 def damage(path: Path | str) -> str:
-    """What is wrong with an SQLite file, in a clause; "" if nothing, if there is none, or if it is
-    only out of reach: another process writes to it, or this one may not read it."""
+    """Returns what is wrong with an SQLite file, in a clause; "" if nothing, if there is none, or
+    if it is only out of reach: another process writes to it, or this one may not read it."""
     path = Path(path)
     if not path.exists():
         return ""
@@ -170,8 +170,8 @@ def damage(path: Path | str) -> str:
 
 
 def store_defects(home: Path | str) -> list[Defect]:
-    """What is wrong with ReFrame's database and with the store, as a list of Defect; one that is
-    not there is none."""
+    """Returns what is wrong with ReFrame's database and with the store, as a list of Defect; one
+    that is not there is none."""
     path, results = paths.store_db(home), paths.results_db(home)
     defects = [
         Defect.of(results, 1, Code.DATABASE_DAMAGED, error=fault)
@@ -256,7 +256,7 @@ def revise(store: Store, verdict: RunVerdict, folder: Path | str) -> list[Reason
 
 
 def tests_gone(store: Store, verdict: RunVerdict) -> list[Reason]:
-    """What tests of the last session of this kind are in this run no more.
+    """Returns what tests of the last session of this kind are in this run no more.
 
     Args:
         store: where both are stored.

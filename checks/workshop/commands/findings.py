@@ -76,7 +76,7 @@ def launches(options: argparse.Namespace) -> Lookup:
 
 
 def kept() -> Path:
-    """Where --simulate leaves results, beside those of sessions."""
+    """Returns where --simulate leaves results, beside those of sessions."""
     return paths.home() / "simulated"
 
 

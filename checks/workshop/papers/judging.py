@@ -25,7 +25,7 @@ class Part:
 
     @property
     def holds(self) -> bool:
-        """Whether the value agrees with what was published."""
+        """True if the value agrees with what was published."""
         return self.value is not None and self.observable.holds(self.value)
 
 
@@ -41,7 +41,7 @@ class Judged:
 
     @property
     def unexpected(self) -> bool:
-        """Whether it is false and no change is known that makes it true, or true though something
+        """True if it is false and no change is known that makes it true, or true though something
         is listed as lacking."""
         if self.verdict == Shown.TRUE:
             return bool(self.finding.lacking)

@@ -91,7 +91,7 @@ def page(lookup: Lookup, rows: Sequence[Judged]) -> str:
 
 
 class _Notes:
-    """What a paper states of a figure, and whether the simulation shows it."""
+    """Statements of a paper on a figure, with the verdict of the simulation."""
 
     def __init__(self, rows: Sequence[Judged]) -> None:
         self._rows = rows

@@ -129,7 +129,7 @@ def _fitted(row: Judged) -> str:
 
 
 def totals(rows: Sequence[Judged]) -> Iterator[str]:
-    """How many findings are shown by what, and how many published numbers are met."""
+    """Returns how many findings are shown by what, and how many published numbers are met."""
     counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in Shown}
     true = [row for row in rows if row.verdict == Shown.TRUE]
     ours = counts[Shown.TRUE] + counts[Shown.TEST]

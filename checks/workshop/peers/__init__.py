@@ -16,14 +16,14 @@ class NotMeasured(Exception):
 
 @dataclass(frozen=True)
 class Limit:
-    """What the project demands of a number."""
+    """The limit of a number."""
 
     number: float
     bound: str = AT_MOST
     unit: str = "ratio"  # or share
 
     def met(self, value: float) -> bool:
-        """Whether a value is within the limit."""
+        """True if a value is within the limit."""
         if self.bound == WITHIN:
             return abs(value - 1) <= self.number
         return value >= self.number if self.bound == AT_LEAST else value <= self.number

@@ -72,7 +72,7 @@ def jacobi(kernel: Path, folder: Path) -> Iterator[Judged]:
 
 
 def over_matrices(result: Result, method: str, ranks: int, limit: Limit | None) -> Judged:
-    """What a method takes per rank, as asked for, over 2 n^2/ranks numbers."""
+    """Returns the workspace of a method per rank, as queried, over 2 n^2/ranks numbers."""
     metrics, rows = entry(result, method)["metrics"], result["details"]["size"]
     taken = metrics["matrices"]["value"] + metrics["workspace_asked"]["value"]
     whole = 2 * rows**2 * 8 / ranks

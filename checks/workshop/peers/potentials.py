@@ -1,4 +1,4 @@
-"""What is simulated: potentials and crystals, as files that LAMMPS reads."""
+"""The simulated systems: potentials and crystals, as files that LAMMPS reads."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -85,7 +85,7 @@ IRON = FinnisSinclair(1.828905, 3.40, (1.2371147, -0.3592185, -0.0385607), 3.569
 
 @dataclass(frozen=True)
 class Metal:
-    """What a LAMMPS table of a second-moment potential holds; F(density) = -scale sqrt(density)."""
+    """Content of a LAMMPS table of a second-moment potential; F(density) = -scale sqrt(density)."""
 
     name: str
     elements: tuple  # (symbol, number, mass, lattice constant, lattice)

@@ -40,7 +40,7 @@ class Timed:
 
     @property
     def beyond(self) -> bool:
-        """Whether a command took more time or memory than LIMITS allow."""
+        """True if a command took more time or memory than LIMITS allow."""
         return any(
             statistics.median(self.seconds[command]) > most_s or self.peak_mib[command] > most_mib
             for command, (most_s, most_mib) in LIMITS.items()

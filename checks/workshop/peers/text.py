@@ -47,7 +47,7 @@ def limit_text(limit: Limit) -> str:
 
 
 def verdict(ratio: Estimate, limit: Limit) -> str:
-    """Whether a limit is met, by how much, and whether the quartiles include it."""
+    """Returns words on a limit: met or not, by how much, and whether the quartiles include it."""
     word = "met" if limit.met(ratio.value) else "MISSED"
     if limit.bound == WITHIN:
         return word
@@ -282,7 +282,7 @@ def large_test(test: Large) -> str:
 
 
 def filled_store(size: Timed) -> str:
-    """How long it took to fill a store, as a line."""
+    """Returns how long it took to fill a store, as a line."""
     return (
         f"{size.nights} nights x {size.metrics} metrics: stored in {size.stored_s:.1f} s, "
         f"{size.size_mib:.1f} MiB"

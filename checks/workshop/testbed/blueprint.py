@@ -1,4 +1,4 @@
-"""What a virtual cluster consists of, and Slurm's configuration of it."""
+"""The parts of a virtual cluster, and its configuration of Slurm."""
 
 import re
 from collections.abc import Sequence
@@ -76,7 +76,7 @@ class Blueprint:
         return [f"node{number}" for number in range(1, len(self.nodes) + 1)]
 
     def faults(self, cpus: int) -> list[str]:
-        """What of it cannot be built on a machine with so many CPUs; empty if nothing."""
+        """Returns what of it cannot be built on a machine with so many CPUs; empty if nothing."""
         names = [partition.name for partition in self.partitions]
         faults = [
             f"partition {partition.name}: node{partition.last} of {len(self.nodes)} nodes"

@@ -28,7 +28,7 @@ LONGEST = 80  # characters of the folder: sockets in it take 108
 
 
 def unavailable(accounting: bool = False) -> str | None:
-    """Why no cluster can be built on this machine; None if one can.
+    """Returns why no cluster can be built on this machine; None if one can.
 
     Args:
         accounting: whether it has an accounting database.
@@ -107,7 +107,7 @@ class Cluster:
 
     @property
     def running(self) -> bool:
-        """Whether it is up."""
+        """True if it is up."""
         return HEAD in self.hosts and self.hosts[HEAD].alive
 
     def wait_for_nodes(self, seconds: float = 30.0, states: Sequence[str] = ("idle",)) -> None:
@@ -292,7 +292,7 @@ class Cluster:
             self._await("wire", lambda: " master " not in _run(shown).stdout)
 
     def processes(self, name: str) -> list[Process]:
-        """What runs on a host now; empty if it is dead."""
+        """Returns the processes on a host now; empty if it is dead."""
         return hosts.processes(self.hosts[name]) if name in self.hosts else []
 
     # ---- the login node ----

@@ -38,7 +38,7 @@ class Fault:
 
     @property
     def text(self) -> str:
-        """What happens."""
+        """Returns the fault in words."""
         return (self.make.__doc__ or "").partition("\n")[0].rstrip(".")
 
 

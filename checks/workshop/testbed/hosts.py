@@ -47,7 +47,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """True if it still runs."""
         return Process.of(self.pid) == self
 
     def command(self) -> list[str]:
@@ -125,7 +125,7 @@ def entered(host: Process | None, spaces: Sequence[str] = SHARED) -> list[str]:
 
 
 def processes(host: Process) -> list[Process]:
-    """What runs on a host, its first process among them; empty if the host is dead."""
+    """Returns the processes on a host, its first process among them; empty if the host is dead."""
     space = _network(host.pid)
     pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()] if space else []
     running = (Process.of(pid) for pid in pids if _network(pid) == space)

@@ -39,7 +39,8 @@ def interrupted(pids: Iterable[int]) -> Iterator[None]:
 
 
 def _needed() -> int:
-    """How many events make this process slower: interrupts take 1 us, on virtual machines 8."""
+    """Returns how many events make this process slower: interrupts take 1 us, on virtual machines
+    8."""
     usual = _work()
     with contextlib.ExitStack() as stack:
         for count in range(1, MOST + 1):

@@ -1,4 +1,4 @@
-"""Why a verdict is what it is: reasons, each with its code, its values and its words in one place.
+"""Reasons of verdicts, each with its code, its values and its words in one place.
 
 A reason is made where something is found out, `Code.NO_KERNEL(folder=...)`, and is stored and
 compared as data; `clause` words it, and nothing reads the words back. A new reason is a name in a

@@ -1,4 +1,4 @@
-"""What the doctor finds in files, and in what is stored; file and line stand before the words."""
+"""Defects of files and of stored data, for the doctor; it prints file and line before the words."""
 
 from bisection.core.format import number, plural, some
 from bisection.core.reasons.kinds import Topic
@@ -19,7 +19,7 @@ SPACK_AGAIN = "`bisection run -p spack` makes it again"
 
 
 class Files(Topic):
-    """What is wrong with a site file, a check, a reference file, a lock of Spack, a database."""
+    """Defects of a site file, a check, a reference file, a lock of Spack, a database."""
 
     # ---- a site file, a check file ----
 

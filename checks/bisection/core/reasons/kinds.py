@@ -1,4 +1,4 @@
-"""What a reason is: a kind and its values, which JSON can hold, and the words for both."""
+"""Reasons: a kind and its values, which JSON can hold, and the words for both."""
 
 import inspect
 import json

@@ -93,7 +93,7 @@ def span(low: float | None, high: float | None) -> str:
 
 
 class Launches(Topic):
-    """Why a launch or a test did not pass, and what a run remarks on it."""
+    """Reasons for which launches and tests do not pass, and remarks of a run on them."""
 
     # ---- what stopped a launch; the machine failed it, or it was not given to run ----
 

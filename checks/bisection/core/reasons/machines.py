@@ -62,7 +62,7 @@ def _speed(latency: float, bandwidth: float) -> str:
 
 
 class Machines(Topic):
-    """What nodes, adapters and schedulers are, and what is wrong with them."""
+    """Facts and faults of nodes, adapters and schedulers."""
 
     # ---- a host in launches (launches, of: those that it was in); values are of the worst ----
 

@@ -38,12 +38,12 @@ def component(v: Values) -> str:
 
 
 def symptom(v: Values) -> str:
-    """What shows a component: bandwidth it sends x0.80."""
+    """Returns a symptom of a component: bandwidth it sends x0.80."""
     return f"{(v['kind'] + ' ' + v['way']).strip()} x{number(v['factor'])}"
 
 
 def look(v: Values) -> str:
-    """Where to look for what makes a component bad."""
+    """Returns where to look for what makes a component bad."""
     part = v["part"]
     if part == "switch" and v["beyond"]:
         part = "links"
@@ -53,7 +53,7 @@ def look(v: Values) -> str:
 
 
 def retests(v: Values) -> str:
-    """What the second stage measured of a component: x0.80 in 8 pairs."""
+    """Returns what the second stage measured of a component: x0.80 in 8 pairs."""
     tried = [part for part in v["symptoms"] if part["again"]]
     if not tried:
         return "not measured again"
@@ -81,7 +81,7 @@ def _unknown(missing: list) -> str:
 
 
 class Network(Topic):
-    """What is wrong with a network, or keeps it from being judged."""
+    """Faults of a network, and reasons for no verdict on it."""
 
     # ---- pairs of nodes ----
 

@@ -1,4 +1,4 @@
-"""What a run or a comparison finds beside earlier sessions, and findings of papers."""
+"""Results of comparisons with earlier sessions, and findings of papers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -67,7 +67,7 @@ def fact(change: Mapping[str, str]) -> str:
 def changed_then(
     changes: Sequence[Mapping[str, Any]], candidates: Sequence[Mapping[str, Any]]
 ) -> str:
-    """What of the environment changed with an event, or may have, with its odds."""
+    """Returns what of the environment changed with an event, or may have, with its odds."""
     if changes:
         return f"changed then: {'; '.join(map(fact, changes))}"
     if candidates:
@@ -96,7 +96,7 @@ def _sessions(sessions: list, kind: str) -> str:
 
 
 class Performance(Topic):
-    """What is slower or faster than before, and what a comparison lacks."""
+    """Slower and faster metrics, and limitations of a comparison."""
 
     # ---- a run beside earlier sessions; of one metric: a test's identity, metric, unit, before,
     # after, factor, sessions ----

@@ -15,7 +15,7 @@ AUTO = "auto"
 
 
 class SpackError(Exception):
-    """What went wrong, in one line; after a failed command, the end of its output too.
+    """An error in one line; after a failed command, the end of its output too.
 
     `facts` is what was known of the installation by then, under the names of Installation.
     """
@@ -107,7 +107,7 @@ CLEAN = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 
 
 def ask(command: list[str], env: Mapping[str, str] = CLEAN) -> str | None:
-    """What a program prints, None if it is not there or fails.
+    """Returns what a program prints, None if it is not there or fails.
 
     Args:
         command: the program and its arguments.

@@ -234,7 +234,8 @@ def prepare_build_trees(base: Path, clean: bool) -> None:
 
 
 def overwrite(spack: Spack, folder: Path) -> list[str]:
-    """What makes Spack build again; it goes by file times, and refuses this the first time."""
+    """Returns what makes Spack build again; it goes by file times, and refuses this the first
+    time."""
     return ["--overwrite", "--yes-to-all", KERNELS] if KERNELS in prefixes(spack, folder) else []
 
 

@@ -1,4 +1,4 @@
-"""What an installation by Spack depends on: environment, lock, host, sources; locks are kept."""
+"""Inputs of an installation by Spack: environment, lock, host, sources; locks are kept."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 
 def host(environment: str) -> str:
-    """What Spack finds out by itself: CPU, C library, system release, and compilers on PATH unless
-    the environment names them."""
+    """Returns what Spack finds out by itself: CPU, C library, system release, and compilers on PATH
+    unless the environment names them."""
     facts = [platform.machine(), *platform.libc_ver()]
     with contextlib.suppress(OSError):
         facts.append(Path("/etc/os-release").read_text())
@@ -122,7 +122,7 @@ def software_hash(specs: Any) -> str:
 
 @dataclass
 class State:
-    """What the last call left in the environment's folder."""
+    """The state that the last call left in the environment's folder."""
 
     wanted: str = ""  # digest of all that the lock follows from
     spack: str = ""  # Spack.identity
@@ -145,7 +145,7 @@ class State:
         paths.write_whole(path, json.dumps(dataclasses.asdict(self), indent=1))
 
     def concretised(self, wanted: str, lock: Path) -> bool:
-        """Whether `lock` is what this environment was concretised to."""
+        """True if `lock` is what this environment was concretised to."""
         known = self.installation.get("lock_hash")
         return (
             self.wanted == wanted
@@ -154,7 +154,7 @@ class State:
         )
 
     def complete(self, sources: Mapping[str, str], commit: str) -> bool:
-        """Whether these sources are installed."""
+        """True if these sources are installed."""
         prefix = self.installation.get("prefix", "")
         same = self.sources == sources and self.commit == commit
         return same and prefix != "" and executables(Path(prefix)) != []

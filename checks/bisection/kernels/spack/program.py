@@ -106,7 +106,7 @@ def commit_of(folder: Path) -> str:
 
 
 def unreachable(pin: Pin, timeout: float = 20) -> str | None:
-    """Why the release cannot be cloned, None if it can."""
+    """Returns why the release cannot be cloned, None if it can."""
     reference = f"refs/tags/{pin.release}"
     try:
         answer = git("ls-remote", "--exit-code", pin.url, reference, timeout=timeout)
@@ -166,7 +166,7 @@ def clone(pin: Pin, say: Say) -> Path:
 
 
 def imports_clingo(python: str) -> bool:
-    """Whether a Python has clingo, Spack's solver."""
+    """True if a Python has clingo, Spack's solver."""
     try:
         answer = subprocess.run([python, "-E", "-c", "import clingo"], capture_output=True)
     except OSError:
@@ -285,7 +285,7 @@ class Spack:
         self.configuration = write_configuration(self.scope, self.packages)
 
     def answer(self, *arguments: str) -> str:
-        """What a short command prints."""
+        """Returns the output of a short command."""
         answer = subprocess.run(
             [str(self.program), *arguments],
             capture_output=True,

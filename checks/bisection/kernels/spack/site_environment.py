@@ -199,7 +199,7 @@ def _library(name: str, library: Library, mpi: str, mpi_file: Path | None) -> Ex
 
 
 def _threads(file: Path) -> str:
-    """What an OpenBLAS says of its threads: 0 none, 1 its own, 2 OpenMP's."""
+    """Returns what an OpenBLAS says of its threads: 0 none, 1 its own, 2 OpenMP's."""
     ask_it = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).openblas_get_parallel())"
     return (ask([sys.executable, "-c", ask_it, str(file)], os.environ) or "").strip()
 

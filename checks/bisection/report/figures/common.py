@@ -1,4 +1,4 @@
-"""What figures have in common: panels and groups, cases that were measured."""
+"""Common parts of figures: panels and groups, cases that were measured."""
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,7 +44,7 @@ class Group:
 
     @property
     def beside(self) -> int:
-        """How many panels are beside each other where there is room."""
+        """Returns how many panels are beside each other where there is room."""
         count = len(self.panels)
         return count if count < 3 else 2 if count == 4 else 3
 
@@ -139,7 +139,7 @@ def timed(cases: Iterable[MeasuredCase]) -> list[MeasuredCase]:
 
 
 def legend_of_preempted(cases: Iterable[MeasuredCase]) -> Legend:
-    """What hollow marks mean, if a figure of these cases has any."""
+    """Returns the meaning of hollow marks, if a figure of these cases has any."""
     look = {"color": COLOURS[0], "marker": MARKERS[0], "markeredgecolor": COLOURS[0], **HOLLOW}
     text = "hollow: other processes ran on the cores"
     preempted = any(case.preempted for case in cases)

@@ -24,7 +24,7 @@ LABELS, BESIDE = 16, 13  # of a side, at most; pixels between two
 
 @dataclass
 class Map:
-    """What is drawn."""
+    """The content of a map."""
 
     values: np.ndarray  # speed over what is usual, a pixel each; NaN: not measured
     rows: list[str]

@@ -1,1 +1,1 @@
-"""What a cluster is and what works there: asked of its scheduler, and tried by a job of seconds."""
+"""Surveys a cluster by its scheduler, and tries what works by a job of a few seconds."""

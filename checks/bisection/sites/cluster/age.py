@@ -1,4 +1,4 @@
-"""Whether the facts of a site are older than what they are of."""
+"""Checks the age of a site's facts."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -12,8 +12,8 @@ from bisection.sites.cluster import facts
 
 
 def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
-    """Why the facts of a site may no longer hold: one of the nodes that they are of
-    booted, or Slurm's configuration changed.
+    """Returns why the facts of a site may no longer hold: one of the nodes that they are of booted,
+    or Slurm's configuration changed.
 
     Args:
         site: the site file.

@@ -1,4 +1,4 @@
-"""Whether a site file is true: probes, each with those that it rests on, in one table.
+"""Checks a site file by probes: one table, with the probes on which each depends.
 
 A probe looks at one partition, or at the site as a whole, and gives a Finding, or None where there
 is nothing to look at. What rests on a probe that is wrong or was not tried is not tried. One job
@@ -68,7 +68,7 @@ PROBES = (
 
 @dataclass(frozen=True)
 class Result:
-    """What a probe of a partition, or of the site, came to."""
+    """The result of a probe of a partition, or of the site."""
 
     probe: str
     partition: str  # "" for the site

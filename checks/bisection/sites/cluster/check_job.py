@@ -63,7 +63,7 @@ def job_runs(subject: Subject) -> Finding:
 
 
 def _kernel_key(subject: Subject) -> Any:
-    """What a build of the kernels depends on: nodes, modules, processor."""
+    """Returns what a build of the kernels depends on: nodes, modules, processor."""
     return subject.same_nodes, tuple(subject.modules), subject.partition["extras"].get("march")
 
 
@@ -207,7 +207,7 @@ def as_known(subject: Subject) -> Finding | None:
 
 
 def _changes(known: Mapping[str, Any], node: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """What of a node is not as it was known: (name, before, now)."""
+    """Returns what of a node is not as it was known: (name, before, now)."""
     changes = []
     was, now = known.get("processor", {}), node["processor"]
     for name in ("model", "num_cpus_per_core", "num_sockets"):

@@ -1,4 +1,4 @@
-"""What `site check` knows of a partition, and what one of its probes comes to."""
+"""Data of `site check`: a partition, and the result of a probe."""
 
 import contextlib
 import threading
@@ -23,7 +23,7 @@ Facts = Mapping[str, Any]
 
 
 class State(Word):
-    """What a probe came to."""
+    """The outcome of a probe."""
 
     OK = "ok"
     WRONG = "WRONG"
@@ -32,7 +32,7 @@ class State(Word):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a probe came to, and why or by which numbers."""
+    """The result of a probe, with reason or numbers."""
 
     state: State
     reason: Reason
@@ -103,22 +103,23 @@ class Subject:
 
     @property
     def same_nodes(self) -> tuple[str, ...]:
-        """What asks the scheduler for nodes: equal for partitions that differ in their number."""
+        """Returns what asks the scheduler for nodes: equal for partitions that differ in their
+        number."""
         return self.partition["scheduler"], *self.partition["access"]
 
     @property
     def by_spack(self) -> bool:
-        """Whether Spack builds its kernels."""
+        """True if Spack builds its kernels."""
         return "spack" in self.site.environs.get(self.environ, {}).get("features", ())
 
     @property
     def builds_here(self) -> bool:
-        """Whether its programs are built on this host, as launches have it (rfm.launch.Build)."""
+        """True if its programs are built on this host, as launches have it (rfm.launch.Build)."""
         return self.by_spack or "march" in self.partition["extras"]
 
     @property
     def apart(self) -> bool:
-        """Whether its job has whole nodes, and this host does not build for it."""
+        """True if its job has whole nodes, and this host does not build for it."""
         given = self.info.whole_nodes if self.info else False
         return (given or "--exclusive" in self.partition["access"]) and not self.builds_here
 
@@ -145,7 +146,7 @@ class Subject:
 
     @property
     def queue(self) -> Queue:
-        """What its job asks for."""
+        """Returns the request of its job."""
         info = self.info
         longest = (info and info.max_time) or self.partition["extras"].get("max_time")
         access, cores = self.partition["access"], self.partition["cores"]
@@ -169,6 +170,6 @@ class Subject:
         return partitions.get(self.name) or partitions.get(self.name.rpartition("-")[0])
 
     def outcomes(self) -> dict[str, Outcome]:
-        """What the launcher made of each layout."""
+        """Returns the result of the launcher for each layout."""
         outcomes = self.trial.outcomes if self.trial else []
         return dict(zip(self.shapes, outcomes, strict=False))

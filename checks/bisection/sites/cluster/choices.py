@@ -18,7 +18,7 @@ from bisection.sites.site import PATIENCE, python_path, timed_out
 
 @dataclass(frozen=True)
 class Choices:
-    """What a person chose for a cluster."""
+    """A person's choices for a cluster."""
 
     scheduler: str  # ReFrame's name
     partitions: Sequence[dict[str, Any]]  # as common.partition makes them

@@ -34,7 +34,7 @@ LATE = 20  # seconds that a shared file system may need to show a file of anothe
 
 @dataclass(frozen=True)
 class Queue:
-    """What a job asks a scheduler for."""
+    """The request of a job to a scheduler."""
 
     name: str
     access: Sequence[str]  # the scheduler's options: --partition=duo, --account=a, --exclusive
@@ -72,7 +72,7 @@ class Ended:
 
 @dataclass
 class Finished:
-    """What a job left behind."""
+    """The remains of a job that ended."""
 
     job: str = ""
     steps: dict[str, Ended] = field(default_factory=dict)  # those that ended, by name
@@ -117,12 +117,12 @@ class Scheduler(ABC):
 
     @classmethod
     def is_here(cls) -> bool:
-        """Whether this host has its commands."""
+        """True if this host has its commands."""
         return all(map(shutil.which, cls.commands))
 
     @staticmethod
     def survey(account: str) -> Survey:
-        """What it reports of itself.
+        """Returns its own report.
 
         Args:
             account: the one that jobs will use, "" for the user's own.
@@ -143,12 +143,13 @@ class Scheduler(ABC):
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
 
     def shaped(self, shape: Geometry) -> list[str]:
-        """What precedes a launcher so that it takes the job for one of another geometry."""
+        """Returns what precedes a launcher so that it takes the job for one of another geometry."""
         del shape
         return []
 
     def per_node(self, nodes: int) -> list[str]:
-        """What precedes a command so that it runs once per node, without MPI, on all cores."""
+        """Returns what precedes a command so that it runs once per node, without MPI, on all
+        cores."""
         del nodes
         return []
 
@@ -163,7 +164,7 @@ class Scheduler(ABC):
 
     @abstractmethod
     def state(self, job: str) -> State:
-        """Where a job is; it is over if the scheduler has forgotten it."""
+        """Returns where a job is; it is over if the scheduler has forgotten it."""
 
     @abstractmethod
     def cancel(self, job: str) -> None:
@@ -199,7 +200,7 @@ class Local(Scheduler):
         return str(process.pid)
 
     def state(self, job: str) -> State:
-        """Whether the script runs."""
+        """Returns whether the script runs."""
         alive = self.processes[job].poll() is None
         return State("RUNNING" if alive else "COMPLETED", alive)
 
@@ -210,7 +211,7 @@ class Local(Scheduler):
 
 
 def submitted(*command: str) -> str:
-    """What a command printed that submits a job; Refused if it fails.
+    """Returns what a command printed that submits a job; Refused if it fails.
 
     As ReFrame does, it leaves out the user's SBATCH_ variables.
     """
@@ -365,7 +366,7 @@ def _read(output: Path, patience: float) -> str | None:
 def _fault(
     finished: Finished, state: State, output: Path, text: str | None, minutes: int
 ) -> Reason:
-    """Why a job that is over has not run to its end."""
+    """Returns why a job that is over has not run to its end."""
     nodes = state.hosts or None
     code = STATES.get(state.word)
     if code:  # also of a job that never ran, and so has no output

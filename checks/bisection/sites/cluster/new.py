@@ -127,12 +127,12 @@ class Draft:
 
     @property
     def all_decisions(self) -> list[Reason]:
-        """What a person must decide, of the site and of its partitions."""
+        """Returns the decisions left to a person, of the site and of its partitions."""
         return [*self.decisions, *(reason for part in self.parts for reason in part.decisions)]
 
 
 def survey(account: str = "") -> Survey:
-    """What the scheduler of this host says; its `kind` is "" where there is none.
+    """Returns what the scheduler of this host says; its `kind` is "" where there is none.
 
     Raises:
         SchedulerError: a scheduler is installed and does not answer.
@@ -314,7 +314,7 @@ def tried(site: Draft, part: Part) -> list[Way]:
 
 
 def unlike(part: Part, before: facts.Facts) -> bool:
-    """Whether the trial of a partition measured other than the site's facts of before, or failed
+    """True if the trial of a partition measured other than the site's facts of before, or failed
     where an earlier one did not: once may be a bad moment."""
     old = before.get("partitions", {}).get(part.name, {})
     known = {name: old[name] for name in facts.MEASURED if name in old}

@@ -36,7 +36,7 @@ WHOLE = {"default_excl", "default_exclhost", "force_excl", "force_exclhost"}
 
 
 def read(_account: str = "") -> Survey:
-    """What the PBS of this host says; SchedulerError if its server does not answer."""
+    """Returns what the PBS of this host says; SchedulerError if its server does not answer."""
     queue, node = _json("qstat", "-Q", "-f", "-F", "json"), _json("pbsnodes", "-a", "-F", "json")
     return Survey(
         kind="PBS",
@@ -85,7 +85,7 @@ def _json(*command: str) -> dict[str, Any]:
 
 
 def _serves(node: Mapping[str, Any], queue: str, fields: Mapping[str, Any]) -> bool:
-    """Whether a node takes jobs of a queue: by its own queue, or by what the queue's chunks ask."""
+    """True if a node takes jobs of a queue: by its own queue, or by what the queue's chunks ask."""
     if "queue" in node:
         return node["queue"] == queue
     there = node.get("resources_available", {})
@@ -147,7 +147,7 @@ class Pbs(Scheduler):
         return [*(f"#PBS {option}" for option in options), f"cd {shlex.quote(str(output.parent))}"]
 
     def per_node(self, nodes: int) -> list[str]:
-        """What precedes a command so that it runs on each node."""
+        """Returns what precedes a command so that it runs on each node."""
         del nodes
         return ["pbsdsh", "--"]
 
@@ -156,7 +156,7 @@ class Pbs(Scheduler):
         return submitted("qsub", str(script)).strip()
 
     def state(self, job: str) -> State:
-        """Where a job is; it is over if PBS has forgotten it."""
+        """Returns where a job is; it is over if PBS has forgotten it."""
         answer = ask("qstat", "-x", "-f", "-F", "json", job)
         try:
             known = next(iter(json.loads(answer.text)["Jobs"].values()))

@@ -31,7 +31,7 @@ MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
 
 
 def read(account: str = "") -> Survey:
-    """What the Slurm of this host says.
+    """Returns what the Slurm of this host says.
 
     Args:
         account: the one that jobs will use, "" for the user's own.
@@ -150,7 +150,7 @@ def _closed(
     groups: set[str],
     accounts: Sequence[str],
 ) -> Reason | None:
-    """Why this user cannot use a queue; None if nothing is known that forbids it."""
+    """Returns why this user cannot use a queue; None if nothing is known that forbids it."""
     name, root = fields["PartitionName"], os.geteuid() == 0
     if (state := fields.get("State", "UP")) != "UP":
         return Code.QUEUE_STATE(queue=name, state=state)
@@ -211,7 +211,7 @@ class Slurm(Scheduler):
 
     @classmethod
     def is_here(cls) -> bool:
-        """Whether this host belongs to a Slurm; its commands may be there without any."""
+        """True if this host belongs to a Slurm; its commands may be there without any."""
         ping = ask("scontrol", "ping").stderr if super().is_here() else NO_CONFIGURATION
         return NO_CONFIGURATION not in ping
 
@@ -237,7 +237,7 @@ class Slurm(Scheduler):
         return [f"#SBATCH {option}" for option in options]
 
     def shaped(self, shape: Geometry) -> list[str]:
-        """What precedes a launcher so that it takes the job for one of another geometry."""
+        """Returns what precedes a launcher so that it takes the job for one of another geometry."""
         variables = {
             "SLURM_NTASKS": shape.ranks,
             "SLURM_NPROCS": shape.ranks,
@@ -248,7 +248,8 @@ class Slurm(Scheduler):
         return ["env", *(f"{name}={value}" for name, value in variables.items())]
 
     def per_node(self, nodes: int) -> list[str]:
-        """What precedes a command so that it runs once per node, without MPI, on all cores."""
+        """Returns what precedes a command so that it runs once per node, without MPI, on all
+        cores."""
         shape = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
         unset = "env -u SLURM_HINT -u SLURM_CPUS_PER_TASK -u SLURM_KILL_BAD_EXIT".split()
         return [*unset, "srun", "--mpi=none", "--cpu-bind=none", *shape]

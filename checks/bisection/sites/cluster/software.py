@@ -32,7 +32,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Software:
-    """What is on PATH, and what is loaded."""
+    """Programs on PATH, and loaded modules."""
 
     compiler: str  # of MPI programs, its path; "" for none
     launcher: str  # mpirun or mpiexec, by name; "" for none
@@ -55,7 +55,7 @@ class Software:
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Software:
-    """What is there now."""
+    """Returns the present state."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), "")
     launcher = next((name for name in LAUNCHERS if shutil.which(name)), "")
     about = ask(launcher, "--version") if launcher else None

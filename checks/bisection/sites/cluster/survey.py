@@ -1,4 +1,4 @@
-"""What any scheduler says of itself: queues, and groups of alike nodes in them."""
+"""Data that any scheduler gives: queues, and groups of alike nodes in them."""
 
 import grp
 import os
@@ -23,7 +23,7 @@ class Node:
 
     @property
     def kind(self) -> tuple[int, int, int, str]:
-        """What makes nodes alike."""
+        """Returns the properties that make nodes alike."""
         return self.cores, self.per_core, self.sockets, self.gres
 
 
@@ -42,7 +42,7 @@ class Group:
 
     @property
     def up(self) -> int:
-        """How many of them take jobs now, or once they are idle."""
+        """Returns how many of them take jobs now, or once they are idle."""
         return sum(node.up for node in self.nodes)
 
 

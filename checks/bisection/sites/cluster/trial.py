@@ -74,7 +74,7 @@ class Launcher:
 
 @dataclass
 class Outcome:
-    """What a launcher made of a geometry."""
+    """The result of a launcher for a geometry."""
 
     launcher: Launcher
     shape: Geometry
@@ -90,7 +90,7 @@ class Outcome:
 
 @dataclass
 class Trial:
-    """What the job of one queue showed."""
+    """The results of the job of one queue."""
 
     nodes: list[dict[str, Any]] = field(default_factory=list)  # facts of each (node_facts.py)
     outcomes: list[Outcome] = field(default_factory=list)  # in the order of the launches
@@ -243,7 +243,7 @@ def telling(text: str) -> str:
 def _outcome(
     launcher: Launcher, shape: Geometry, ended: Ended, nodes: Sequence[Mapping[str, Any]]
 ) -> Outcome:
-    """What a launch printed, and what is wrong with it."""
+    """Returns what a launch printed, and what is wrong with it."""
     outcome = Outcome(launcher, shape)
     worlds = [json.loads(line) for line in re.findall(r"PROBE (\{.*\})", ended.text)]
     if not worlds:
@@ -277,7 +277,7 @@ def _outcome(
 def misplaced(
     ranks: Sequence[tuple[str, str]], shape: Geometry, nodes: Sequence[Mapping[str, Any]]
 ) -> list[Reason]:
-    """What is wrong with where ranks are; empty if nothing.
+    """Returns what is wrong with where ranks are; empty if nothing.
 
     Args:
         ranks: host and CPUs of each rank.
