@@ -70,25 +70,9 @@ def pays_from(launches: Sequence[Solved]) -> int | None:
 def upgrade_ratios() -> list[tuple[str, int, float, float]]:
     """PDSYEVD in section 5.2 of HPCxTR0417 (2004): (matrix, processors, speed-up of the new system
     over the old at first, and after the software upgrade SP7)."""
-    return [
-        (row["data"], int(row["processors"]), *map(float, (row[BEFORE], row[AFTER])))
-        for row in _upgrade()
-        if row["code"] == "PDSYEVD"
-    ]
-
-
-BEFORE, AFTER = "phase2_over_phase1", "phase2_sp7_over_phase1"
-
-
-def published_upgrade() -> list[tuple[str, str, int, float]]:
-    """All ratios in the text of HPCxTR0417: (code, data, processors, speed-up of the new system,
-    after SP7 where that is known)."""
-    return [
-        (row["code"], row["data"], int(row["processors"]), float(row[AFTER] or row[BEFORE]))
-        for row in _upgrade()
-    ]
-
-
-def _upgrade() -> list[dict[str, str]]:
     with open(LITERATURE / "hpcx_ratios.csv", newline="") as file:
-        return list(csv.DictReader(file))
+        rows = [row for row in csv.DictReader(file) if row["code"] == "PDSYEVD"]
+    names = "phase2_over_phase1", "phase2_sp7_over_phase1"
+    return [
+        (row["data"], int(row["processors"]), *(float(row[name]) for name in names)) for row in rows
+    ]

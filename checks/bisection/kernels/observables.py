@@ -15,7 +15,6 @@ Words have _ where names of methods, cases and machines have -.
 """
 
 import ast
-import contextlib
 import csv
 import functools
 import math
@@ -23,7 +22,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.thresholds import LIMITS
@@ -181,15 +179,6 @@ def findings() -> tuple[Finding, ...]:
         if rest:
             raise ValueError(f"{file}: no finding {', '.join(rest)}")
     return tuple(listed)
-
-
-def fitted(finding: str) -> dict[str, list[str]]:
-    """Returns which values of simulated machines were fitted to a finding: quantity -> machines."""
-    quantities: dict[str, list[str]] = {}
-    for row in simulation.rows():
-        if row["origin"] == "fitted" and finding in row["basis"].partition(":")[0].split():
-            quantities.setdefault(row["quantity"], []).extend(row["machines"].split())
-    return quantities
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -386,21 +375,3 @@ def crossover(curves: list[_Curve], counts: list[int]) -> float:
         times = [curve.at(cores) for curve in curves]
         from_here = (from_here or cores) if min(times) < times[0] else 0
     return from_here
-
-
-def read(folders: Iterable[Path], changed: bool = False) -> list[Result]:
-    """The simulated launches among the results below folders; files of another kind are left out,
-    and launches on changed machines, unless these are wanted too."""
-    launches = []
-    for path in (path for folder in folders for path in sorted(folder.rglob("*.json"))):
-        text = path.read_text(encoding="utf-8", errors="replace")
-        kernel = re.search(r'"kernel":\s*"(\w+)"', text)
-        if kernel and '"simulated"' in text:
-            with contextlib.suppress(results.ResultError):
-                launches.append(results.load(path, kernel[1]))
-    return [launch for launch in launches if changed or not _is_changed(launch)]
-
-
-def _is_changed(result: Result) -> bool:
-    """True if it is of a changed machine, or of options that are not those of a finding."""
-    return "changed" in result["simulated"] or simulation.CHANGED in result.get("labels", {})

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit, Shown
-from bisection.kernels import observables, simulation
+from bisection.kernels import observables
 from bisection.kernels.observables import Finding, Lookup
 from bisection.kernels.results import Result
-from bisection.kernels.simulation import Cost
+from workshop.papers import simulation
 from workshop.papers.judging import exit_code, judged
+from workshop.papers.simulation import Cost
 from workshop.papers.text import costs, text, turned
 
 
@@ -67,7 +68,7 @@ def results_of(options: argparse.Namespace) -> list[Result]:
     for folder in folders:
         if not folder.is_dir():
             raise BisectionError(f"--from {folder}: no such folder")
-    return observables.read(folders or [paths.home() / "results", kept()])
+    return simulation.read(folders or [paths.home() / "results", kept()])
 
 
 def launches(options: argparse.Namespace) -> Lookup:
@@ -95,7 +96,7 @@ def act(options: argparse.Namespace) -> Exit:
     if options.simulate:
         folder = options.keep or kept()
         print("\n".join(costs(simulated(chosen, {}, folder))))
-        lookup = observables.lookup_in(observables.read([folder]))
+        lookup = observables.lookup_in(simulation.read([folder]))
     else:
         lookup = launches(options)
     rows = [judged(finding, lookup) for finding in chosen]
@@ -134,7 +135,7 @@ def changed_lookup(
     """Metrics with changed machines; those of the others are as they were."""
     simulated(chosen, changed, folder)
     others = [result for result in before if result["simulated"]["machine"] not in changed]
-    return observables.lookup_in([*others, *observables.read([folder], changed=True)])
+    return observables.lookup_in([*others, *simulation.read([folder], changed=True)])
 
 
 def compare(chosen: Sequence[Finding], options: argparse.Namespace) -> Exit:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Shown
-from bisection.kernels.observables import Finding, Kind, Lookup, Observable, Unmeasured, fitted
+from bisection.kernels import simulation
+from bisection.kernels.observables import Finding, Kind, Lookup, Observable, Unmeasured
 
 PLAIN = {"test": Shown.TEST, "typed": Shown.TYPED, "missing": Shown.MISSING}
 
@@ -80,6 +81,15 @@ def judged(finding: Finding, lookup: Lookup) -> Judged:
         tested = finding.change if finding.by not in PLAIN else None  # None: nothing to be tested
         reasons.append(code(mechanism=finding.lacking, change=tested))
     return Judged(finding, parts, verdict, reasons, fitted(finding.id))
+
+
+def fitted(finding: str) -> dict[str, list[str]]:
+    """Which values of simulated machines were fitted to a finding: quantity -> machines."""
+    quantities: dict[str, list[str]] = {}
+    for row in simulation.rows():
+        if row["origin"] == "fitted" and finding in row["basis"].partition(":")[0].split():
+            quantities.setdefault(row["quantity"], []).extend(row["machines"].split())
+    return quantities
 
 
 def numbers(rows: Sequence[Judged]) -> list[Part]:

@@ -4,12 +4,13 @@ Most figures have no printed values: they show the simulation alone, and the not
 paper states of them.
 """
 
+import csv
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from bisection.advice import eigen, sources
+from bisection.advice import sources
 from bisection.core.format import NONE, number, utc
 from bisection.kernels import observables, tables
 from bisection.kernels.observables import Lookup, Point, Unmeasured
@@ -296,11 +297,22 @@ def _speedups(curves: dict[str, Curve], published: dict[int, dict[str, float]]) 
 # ---- HPCx, figure 17 ----
 
 
+def _upgrade() -> list[tuple[str, str, int, float]]:
+    """All ratios in the text of HPCxTR0417: (code, data, processors, speed-up of the new system,
+    after SP7 where that is known)."""
+    after, before = "phase2_sp7_over_phase1", "phase2_over_phase1"
+    with open(sources.LITERATURE / "hpcx_ratios.csv", newline="") as file:
+        return [
+            (row["code"], row["data"], int(row["processors"]), float(row[after] or row[before]))
+            for row in csv.DictReader(file)
+        ]
+
+
 def _hpcx(lookup: Lookup, rows: Sequence[Judged]) -> list[Group]:
     bars = [
         Bar(f"{code} {data}".strip(), f"published, {cores} processors", "", ratio, None, None,
             GREY, "")
-        for code, data, cores, ratio in eigen.published_upgrade()
+        for code, data, cores, ratio in _upgrade()
     ]  # fmt: skip
     for row in rows:
         for part in row.parts:

@@ -6,10 +6,10 @@ from bisection.core.format import number, plural, some
 from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Shown
-from bisection.kernels.simulation import Cost
 from bisection.report.run import wrapped
 from bisection.report.tables import indented
 from workshop.papers.judging import Judged, Part, numbers
+from workshop.papers.simulation import Cost
 
 HEAD = ["ID", "published", "simulated", "ratio", "asserted by", "verdict"]
 PARTS = 3  # of a finding, in its row

@@ -1,0 +1,221 @@
+"""Launches on simulated machines, without ReFrame: what findings need, as it is or on a machine
+with other values.
+
+A change is words as BX_MACHINE has them, behind the machines that it is for:
+"hector-xt4 hector-xt6 gap=0"; without a machine it is for all. Words that begin with -- are options
+of the kernels: --ranks-per-node=1.
+"""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from bisection.core import paths
+from bisection.core.verdicts import BisectionError
+from bisection.kernels import results, sources
+from bisection.kernels.local import BenchError, make
+from bisection.kernels.results import Result
+from bisection.kernels.simulation import (
+    HOLLOW,
+    MACHINES,
+    ONCE,
+    LaunchKey,
+    Wanted,
+    names,
+    placed,
+    rows,
+    work,
+)
+
+LAUNCHER = MACHINES.with_name("launch.py")
+CHANGED = "changed"  # a label of results: options that are not those of a finding
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the simulation of a launch took on this host."""
+
+    launch: LaunchKey
+    seconds: float  # of one core
+    memory: int  # B, at most
+
+
+def cores_of(machine: str) -> int:
+    """Cores of a node."""
+    return next(
+        int(row["value"])
+        for row in rows()
+        if row["quantity"] == "cores" and machine in row["machines"].split()
+    )
+
+
+def changes(texts: Iterable[str]) -> dict[str, str]:
+    """Changes as words of BX_MACHINE, by machine.
+
+    Raises:
+        BisectionError: a change has no word of the form QUANTITY=VALUE.
+    """
+    parts: dict[str, list[str]] = {}
+    for text in texts:
+        words = text.split()
+        values = [word for word in words if "=" in word]
+        machines = [word for word in words if "=" not in word] or sorted(names())
+        unknown = [name for name in machines if name not in names()]
+        if unknown or not values:
+            wrong = unknown[0] if unknown else "no QUANTITY=VALUE"
+            raise BisectionError(f"'{text}': {wrong}; machines: {', '.join(sorted(names()))}")
+        for machine in machines:
+            parts.setdefault(machine, []).extend(values)
+    return {machine: " ".join(values) for machine, values in parts.items()}
+
+
+def build() -> Path:
+    """The folder of kernels that SimGrid's MPI runs.
+
+    Raises:
+        BenchError: CMake fails.
+    """
+    target = paths.home() / "build-simulated"
+    make(target, ["-DBX_SIMULATED=ON", "-DBX_TESTS=OFF"])
+    return target
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a launch is simulated."""
+
+    launch: LaunchKey
+    machine: str  # as BX_MACHINE
+    ranks: int
+    per_node: int
+    threads: int
+    hollow: bool
+    program: Path
+    output: Path
+    options: tuple[str, ...]
+
+
+def plans(
+    kernels: Path, wanted: Mapping[LaunchKey, Wanted], changed: Mapping[str, str], folder: Path
+) -> list[Plan]:
+    """How launches are simulated.
+
+    Args:
+        kernels: what `build` returns.
+        wanted: methods and metrics by launch.
+        changed: words of BX_MACHINE by machine.
+        folder: takes a result per launch; is created.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_plan(kernels, launch, wanted[launch], changed, folder) for launch in wanted]
+
+
+def _plan(
+    kernels: Path, launch: LaunchKey, wanted: Wanted, changed: Mapping[str, str], folder: Path
+) -> Plan:
+    machine, kernel, case, layout, cores = launch
+    words = changed.get(machine, "").split()
+    extra = [word for word in words if word.startswith("--")]
+    output = folder / f"{machine}-{kernel}-{case}-{layout}-{cores}.json"
+    options = ["--case", case, *extra]
+    options += ["--label", f"{CHANGED}={' '.join(extra)}"] if extra else []
+    options += ["--method", ",".join(sorted(wanted.methods)), *work(kernel, wanted), *ONCE.split()]
+    name = f"bisection-{kernel}"
+    return Plan(
+        launch,
+        " ".join([machine, *(word for word in words if word not in extra)]),
+        *placed(layout, cores, cores_of(machine)),
+        hollow=kernel in HOLLOW,
+        program=next(path for path in kernels.glob(f"*/{name}") if path.is_file()),
+        output=output,
+        options=(*options, "--output", str(output)),
+    )
+
+
+def is_kept(plan: Plan) -> bool:
+    """Whether the result is there already, of the machine as it is: the same sources, machine table
+    included, give the same digits."""
+    if plan.machine != plan.launch[0]:
+        return False
+    try:
+        result = json.loads(plan.output.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    layout = result["layout"]
+    return (
+        result["verified"]
+        and result["command"] == [str(plan.program), *plan.options]
+        and result["build"]["sources"] == sources.built_into(plan.program)
+        and result["simulated"]["hollow"] == plan.hollow
+        and "changed" not in result["simulated"]
+        and [layout["ranks"], layout["threads"]] == [plan.ranks, plan.threads]
+    )
+
+
+def simulate(plans: Iterable[Plan], note: Callable[[str], None]) -> list[Cost]:
+    """Runs launches, as many at once as there are cores, the largest first.
+
+    Args:
+        plans: what `plans` returns, or a part of it.
+        note: takes a line on each launch that fails.
+    """
+
+    def run(plan: Plan) -> Cost | None:
+        try:
+            return _run(plan)
+        except BenchError as error:
+            note(str(error))
+            return None
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        order = sorted(plans, key=lambda plan: -plan.launch[4])
+        return [cost for cost in pool.map(run, order) if cost]
+
+
+def _run(plan: Plan) -> Cost:
+    plan.output.unlink(missing_ok=True)
+    command = [sys.executable, str(LAUNCHER), "-n", str(plan.ranks)]
+    command += ["--per-node", str(plan.per_node), "--machine", plan.machine]
+    hollow = {"BX_HOLLOW": "1"} if plan.hollow else {}
+    with tempfile.TemporaryFile("w+", errors="replace") as stream:
+        process = subprocess.Popen(
+            [*command, str(plan.program), *plan.options],
+            env={**os.environ, **hollow, "OMP_NUM_THREADS": str(plan.threads)},
+            stdout=stream,
+            stderr=stream,
+        )
+        # subprocess's own wait would lose what the processes used
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        stream.seek(0)
+        text = stream.read().strip()
+    if process.returncode:
+        where = "-".join(map(str, plan.launch)) + plan.machine.removeprefix(plan.launch[0])
+        raise BenchError(f"{where}: exit code {process.returncode}: {text[-600:]}")
+    return Cost(plan.launch, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def read(folders: Iterable[Path], changed: bool = False) -> list[Result]:
+    """The simulated launches among the results below folders; files of another kind are left out,
+    and launches on changed machines, unless these are wanted too."""
+    launches = []
+    for path in (path for folder in folders for path in sorted(folder.rglob("*.json"))):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        kernel = re.search(r'"kernel":\s*"(\w+)"', text)
+        if kernel and '"simulated"' in text:
+            with contextlib.suppress(results.ResultError):
+                launches.append(results.load(path, kernel[1]))
+    return [launch for launch in launches if changed or not _is_changed(launch)]
+
+
+def _is_changed(result: Result) -> bool:
+    """Whether it is of a changed machine, or of options that are not those of a finding."""
+    return "changed" in result["simulated"] or CHANGED in result.get("labels", {})

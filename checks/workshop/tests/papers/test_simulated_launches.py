@@ -1,0 +1,73 @@
+"""Launches on simulated machines without ReFrame: which machines, and which are made again."""
+
+import pytest
+
+from bisection.core.verdicts import BisectionError
+from bisection.kernels import observables
+from bisection.kernels.simulation import Wanted, names
+from workshop.papers import simulation
+
+
+def test_changes_are_of_the_machines_before_them():
+    assert simulation.changes(["merlin stella gap=0 fork=1e-6", "merlin latency=1"]) == {
+        "merlin": "gap=0 fork=1e-6 latency=1",
+        "stella": "gap=0 fork=1e-6",
+    }
+    assert simulation.changes(["gap=0"]).keys() == names()
+
+
+@pytest.mark.parametrize("text", ["", "merlin", "cray gap=0"])
+def test_changes_of_nothing_are_rejected(text):
+    with pytest.raises(BisectionError, match="machines: hector-xt4"):
+        simulation.changes([text])
+
+
+def test_each_change_of_a_finding_is_of_known_machines():
+    for finding in observables.findings():
+        if finding.change:
+            machines = {launch[0] for launch in observables.needed([finding])}
+            assert simulation.changes([finding.change]).keys() & machines, finding
+            assert finding.lacking, finding
+
+
+IMITATION = """
+import json, sys
+words = sys.argv[1:]
+number = lambda name: int(words[words.index(name) + 1])
+at = words.index("--case") - 1
+result = {
+    "verified": True,
+    "command": words[at:],
+    "build": {"sources": open(words[at]).read().partition(":")[2]},
+    "simulated": {"hollow": True} | ({"changed": "gap=0"} if "merlin gap=0" in words else {}),
+    "layout": {"ranks": number("-n"), "threads": 1},
+}
+open(words[-1], "w").write(json.dumps(result))
+"""
+
+
+def test_results_of_the_same_kernels_are_kept(tmp_path, monkeypatch):
+    launcher, program = tmp_path / "launch.py", tmp_path / "md" / "bisection-md"
+    launcher.write_text(IMITATION)
+    program.parent.mkdir()
+    monkeypatch.setattr(simulation, "LAUNCHER", launcher)
+    places = [("merlin", "md", "test20", "mpi", cores) for cores in (8, 16)]
+    wanted = {place: Wanted({"dlpoly3"}, {"time"}) for place in places}
+
+    def run(changed=None):
+        plans = simulation.plans(tmp_path, wanted, changed or {}, tmp_path / "r")
+        due = [plan for plan in plans if not simulation.is_kept(plan)]
+        failures = []
+        return len(simulation.simulate(due, failures.append)), failures
+
+    program.write_text("bisection-sources:" + 64 * "a")
+    assert run() == (2, [])
+    assert run() == (0, [])
+    wanted[places[1]].methods.add("packed")
+    assert run() == (1, [])
+    (tmp_path / "r" / "merlin-md-test20-mpi-8.json").write_text("{")  # a run that was ended
+    assert run()[0] == 1
+    program.write_text("bisection-sources:" + 64 * "b")
+    assert run() == (2, [])
+    assert run({"merlin": "gap=0"}) == (2, [])
+    assert run() == (2, [])  # not those of the changed machine
