@@ -19,22 +19,22 @@ from bisection.core.verdicts import BisectionError, Exit
 COMMANDS = {
     "run": ("run", "run a tier of checks and judge this machine"),
     "verdict": ("verdict", "print the verdict of an earlier run"),
-    "compare": ("compare", "compare two groups of stored sessions, or plan how many it takes"),
-    "history": ("history", "find the session since when a metric is worse"),
+    "compare": ("compare", "compare two groups of stored sessions, or plan how many are needed"),
+    "history": ("history", "find the session since which a metric is worse"),
     "report": ("report", "write a report: HTML, Markdown, JUnit, Prometheus"),
     "sessions": ("sessions", "list stored sessions; tag, exclude or forget some"),
-    "import": ("import_", "store sample files and what runs could not store"),
+    "import": ("import_", "store sample files, and sessions that are not stored yet"),
     "references": ("references", "make references from stored sessions"),
     "site": ("site", "describe a cluster in a site file, and check that file"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
-    "advise": ("advise", "recommend what users of a partition should set"),
+    "advise": ("advise", "recommend settings for users of a partition"),
 }
 CODES = """exit codes:
-  0  everything asked for was done, and nothing is wrong
+  0  everything was done, and nothing is wrong
   1  something is wrong, slow, regressed or defective, or a file would change
   2  usage: the command line or an input file cannot be used
-  3  not everything could be measured, or there is too little to judge by
-  4  everything passed, and is slower than in all earlier sessions (run)
+  3  not everything could be measured, or there are too few data
+  4  everything passed, but metrics or nodes are confirmed to be slower (run)
 """
 
 

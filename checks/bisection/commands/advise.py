@@ -1,9 +1,9 @@
-"""Recommends what users of a partition should set, from what was measured.
+"""Recommends settings for users of a partition, from measurements.
 
-npar: the best NPAR of each launch of the npar checks, and what rules of thumb lose; all choices are
-measured in turn in one launch. md: ranks and threads for molecular dynamics, and what each split
-sends. eigen: from how many rows and ranks on a parallel eigensolver pays.
-Exit code: 0 a table was printed, 2 usage, 3 there is nothing to advise from.
+npar: the best NPAR of each launch of the npar checks, and the loss by rules of thumb; one launch
+measures all choices in turns. md: ranks and threads for molecular dynamics, and the messages of
+each split. eigen: the rows and ranks from which a parallel eigensolver is faster.
+Exit code: 0 a table was printed, 2 usage, 3 there are no measurements.
 """
 
 import argparse

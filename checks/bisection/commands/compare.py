@@ -1,9 +1,9 @@
 """Compares stored sessions, a group before and a group after a change.
 
-Exit code: 0 nothing that --fail-on names; 1 something regressed, or is below the expected ratio;
+Exit code: 0 no verdict of --fail-on; 1 something regressed, or is below the expected ratio;
 2 usage; 3 something is missing, was not measured, is slower than in all earlier sessions (outlier)
-or whatever else --fail-on names, or no metric could be judged, or the cores themselves changed;
-4 nothing of that, but a node is slow, or a retest confirmed a session to be slower.
+or has another verdict of --fail-on, or no metric could be judged, or the cores themselves changed;
+4 none of these, but a node is slow, or a retest confirmed that a session is slower.
 With --plan: 0 computed, 3 too few nights.
 """
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--plan",
         type=part,
         metavar="PART",
-        help="print instead how many nights per side it takes to see a change of this size, such "
+        help="only print how many nights per side it takes to see a change of this size, such "
         f"as 5%%, by the noise of BEFORE; default: the newest {NEWEST} sessions of one kind",
     )
     parser.add_argument("--json", metavar="FILE", help="write the whole comparison to a JSON file")
@@ -115,7 +115,7 @@ def planned(options: argparse.Namespace) -> Exit:
     span = f"{utc(sessions[0].start)} to {utc(sessions[-1].start)}"
     print(f"noise of {plural(len(sessions), 'session')}, {span}")
     if not entries:
-        print(f"too few: {2 * LIMITS.fewest} nights or more are needed that measured the same")
+        print(f"too few: at least {2 * LIMITS.fewest} nights with the same tests are needed")
         return Exit.NOT_MEASURED
     head = ["kernel", "where", "metrics", "nights", "noise", "night-to-night correlation"]
     head += [f"nights per side for {options.plan:.1%} of one metric", "of all of the kernel"]

@@ -1,10 +1,10 @@
 """Examines sites, checks, references, locks and stored results, offline; runs no check.
 
-Prints one line per defect, `path:line: what is wrong`. ReFrame reports most of them late, in a
-warning beside exit code 0, or not at all: a check file that does not load vanishes, a key of a
-reference file that matches nothing is passed over, of two equal keys the last counts.
-Lines that begin with `note: ` behind the line number are no defects: a method without references, a
-Spack environment that is not built yet.
+Prints one line per defect, `path:line: defect`. ReFrame reports most of them late, as a warning
+with exit code 0, or not at all: it skips a check file that does not load, ignores a reference key
+that matches nothing, and takes the last of two equal keys.
+Lines with `note: ` after the line number are not defects: a method without references, a Spack
+environment that is not built yet.
 Exit code: 0 no defects, 1 defects, 2 usage, 3 a site file does not load within ten minutes.
 """
 
@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--system",
         metavar="NAME",
-        help="only site-configs/NAME.py, or a site file elsewhere, DIR/NAME.py, and what belongs "
-        "to it",
+        help="only site-configs/NAME.py, or a site file elsewhere, DIR/NAME.py, with its checks "
+        "and references",
     )
 
 

@@ -1,8 +1,8 @@
-"""Finds what became slower or faster in the nights that are stored, and since when.
+"""Finds metrics that became slower or faster in the stored nights, and since when.
 
 Small changes are found over several nights. Metrics that changed together are one event: its night,
-the nights in which it may have begun, and what of the environment changed then. An event stays an
-alarm until the metrics recover or `--accept EVENT` takes its level for the normal one.
+the nights in which it may have begun, and the changes of the environment then. An event stays an
+alarm until the metrics recover or `--accept EVENT` accepts its level as normal.
 Exit code: 0 no alarm, 1 metrics are worse, 2 usage, 3 too few sessions.
 """
 
@@ -38,15 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_rate,
         default=LIMITS.false_alarms,
-        help="how many false alarms a year of nights may raise, all metrics together "
-        "(default: %(default)g); more find small changes earlier",
+        help="false alarms that a year of nights may raise, over all metrics "
+        "(default: %(default)g); a larger number finds small changes earlier",
     )
     parser.add_argument("--metrics", action="store_true", help="list the metrics of each event")
     marking = parser.add_mutually_exclusive_group()
     marking.add_argument(
-        "--accept", metavar="EVENT", help="take the level since this event for the normal one"
+        "--accept", metavar="EVENT", help="accept the level since this event as normal"
     )
-    marking.add_argument("--revoke", metavar="EVENT", help="take `--accept` back")
+    marking.add_argument("--revoke", metavar="EVENT", help="undo `--accept`")
     parser.add_argument(
         "-m", "--reason", metavar="TEXT", default="accepted", help="why it is accepted"
     )

@@ -1,10 +1,10 @@
-"""Stores sessions from files, and makes a damaged store again.
+"""Stores sessions from files, and rebuilds a damaged store.
 
 Files are sample files (JSON lines; checks/bisection/store/sample.schema.json), report files of
-ReFrame and results folders; a copy of each is kept. Without FILE, all sessions are imported that
-results folders, copies and ReFrame's database have and the store has not. Stored sessions stay as
-they are; forgotten ones (`bisection sessions forget`) stay forgotten. A damaged store is set aside
-and made again.
+ReFrame and results folders; a copy of each is kept. Without FILE, it imports all sessions of
+results folders, copies and ReFrame's database that are not in the store. Stored sessions do not
+change; forgotten ones (`bisection sessions forget`) stay forgotten. A damaged store is moved aside
+and rebuilt.
 Exit code: 0 stored, 2 a file cannot be read and nothing of it is stored, 3 something was damaged.
 """
 

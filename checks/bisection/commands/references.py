@@ -1,16 +1,16 @@
 """Makes references from stored sessions.
 
-`propose` makes references of what checks assert on the partitions of a system, shows how
-reference/systems/SYSTEM.yaml would change, and changes it with --write; comments stay. An entry
-that stands for several tests changes only if all of them were measured. Bounds do not become wider
-without --widen. An entry whose comment begins with `keep` stays as it is.
+`propose` makes references for the asserted metrics on the partitions of a system. It shows the
+changes of reference/systems/SYSTEM.yaml, and writes them with --write; comments stay. An entry
+for several tests changes only if all of them were measured. Limits become wider only with
+--widen. An entry whose comment begins with `keep` does not change.
 
 `propose` leaves out sessions that are excluded (`bisection sessions exclude`), tagged (by
 `bisection run --tag` or `bisection sessions tag`: an experiment), preempted, failed or half
-measured, and prints how many. --also uses them; so does a tag that --sessions names. Sessions with
-other hardware or software are not mixed without --mix.
-Exit code: 0 up to date or written; 1 would change (use --write), or would have bounds that are
-wider; 2 usage, or the sessions differ; 3 too few sessions.
+measured, and prints how many. --also includes them; so does a tag in --sessions. Sessions with
+other hardware or software are mixed only with --mix.
+Exit code: 0 up to date or written; 1 would change (use --write), or would have wider limits;
+2 usage, or the sessions differ; 3 too few sessions.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"sessions that a reference needs; default: {LIMITS.reference_sessions}",
     )
     proposing.add_argument(
-        "--kinds", metavar="KINDS", help="ratio,time; default: what the partitions claim"
+        "--kinds", metavar="KINDS", help="ratio,time; default: the kinds that the partitions enable"
     )
     proposing.add_argument(
         "--also",
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mix", action="store_true", help="mix sessions of different hardware or software"
     )
     proposing.add_argument(
-        "--widen", action="store_true", help="also change bounds that become wider"
+        "--widen", action="store_true", help="also change limits that become wider"
     )
     proposing.add_argument("--write", action="store_true", help="change the file")
     proposing.add_argument("-o", "--output", metavar="FILE", help="another file to change")

@@ -1,8 +1,8 @@
-"""Writes a report on the sessions AFTER, beside those BEFORE.
+"""Writes a report on the sessions AFTER, compared with the sessions BEFORE.
 
 The report is report.html (one file, no script), report.md, junit.xml, bisection.prom and
-nodecheck.txt. Exit code: the worst of `bisection compare`, of the run that it is about, and 1 if
-metrics are worse since a recent session; 3 if there is neither a comparison nor a run's verdict.
+nodecheck.txt. Exit code: the worst of `bisection compare`, of the reported run, and 1 if metrics
+are worse since a recent session; 3 if there is neither a comparison nor a run's verdict.
 """
 
 import argparse
@@ -35,9 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "after", metavar="AFTER", nargs="?", default="latest", help="likewise; default: latest"
     )
     add_options(parser)
-    parser.add_argument(
-        "-o", "--output", metavar="FOLDER", help="default: report/ beside the store, in .bisection/"
-    )
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="default: .bisection/report/")
 
 
 def act(options: argparse.Namespace) -> Exit:

@@ -1,14 +1,14 @@
 """Runs a tier of checks with ReFrame and ends with a verdict on this machine.
 
-Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
-Launches whose cores other processes had are measured again at the end of the run.
-What is outside its bounds, or slower than in all earlier sessions, is measured again at once, and
-so is a node that looks slow: what is not so again passes, with a note. A wrong answer fails, and is
-not measured again.
+Arguments that are not listed here are passed to ReFrame (-n NAME, -S VAR=VALUE, ...).
+Launches that other processes disturbed are rerun at the end of the run.
+A retest follows at once for metrics outside their limits or slower than in all earlier sessions,
+and for nodes that look slow. What it does not confirm passes, with a note. A wrong answer fails
+without a retest.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
-the site cannot be used, 3 not everything was measured, or the network is to be looked at, 4
-everything passed, and some of it is slower than before, or a node slower than the others, in the
-retest too, or metrics are worse since an earlier session.
+the site cannot be used, 3 not everything was measured, or the verdict on the network is `look`,
+4 everything passed, but the retest confirmed slower metrics or a slow node, or metrics are worse
+since an earlier session.
 """
 
 import argparse
@@ -112,28 +112,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds_of,
         default="10m",
         metavar="DURATION",
-        help="for measuring again what is outside its bounds, or slower than in all earlier "
-        "sessions, and, with half of it, what other processes disturbed; 0: never, and what is "
-        "outside its bounds fails; default: 10m",
+        help="time for the retest of metrics outside their limits or slower than in all earlier "
+        "sessions; half of it also for launches that other processes disturbed; 0: no retest, and "
+        "metrics outside their limits fail; default: 10m",
     )
     parser.add_argument(
         "--against",
         metavar="SESSIONS",
-        help="set the run beside these sessions, for example of the old network: --against "
-        f"network=old; {HELP}; default: the earlier ones of its kind",
+        help="compare the run with these sessions, for example of the old network: --against "
+        f"network=old; {HELP}; default: earlier sessions of its kind",
     )
     parser.add_argument(
         "--wait",
         type=seconds_of,
         metavar="DURATION",
-        help="wait so long for a quiet machine; if it stays busy, run nothing and exit with 3",
+        help="wait up to this time for a quiet machine; if it stays busy, run nothing, exit with 3",
     )
     parser.add_argument(
         "--deadline",
         type=seconds_of,
         metavar="DURATION",
-        help="start nothing later than so long after the run's start: --deadline 6h; what has not "
-        "started by then is reported as BLOCKED, and the run exits with 3",
+        help="start no launch later than this after the run's start: --deadline 6h; launches that "
+        "have not started are reported as BLOCKED, and the run exits with 3",
     )
     parser.add_argument(
         "--stale",
@@ -143,11 +143,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sweep-nodes",
         action="store_true",
-        help="repeat the launches on other idle nodes of their partition, until each node is in "
-        "enough launches and absent from enough; without it, each run asks for another set",
+        help="repeat the launches on other idle nodes of their partition, until one run can "
+        "identify a slow node; without it, each run uses another set of nodes",
     )
     parser.add_argument(
-        "--verbose", action="store_true", help="print every test with its metrics and bounds"
+        "--verbose", action="store_true", help="print every test with its metrics and limits"
     )
 
 
@@ -269,7 +269,7 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Part
         if why := refused(argument):
             if why == RUNS_NOTHING:
                 print(command.pasted([*command.command(request, site), argument]))
-            raise BisectionError(f"{argument} is refused: {why}")
+            raise BisectionError(f"{argument} is rejected: {why}")
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
@@ -346,7 +346,7 @@ def wait_for_quiet(budget: float | None) -> None:
     if reason and budget:
         raise Busy(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
     if reason:
-        tell(reason, "; times that they disturb are not judged; --wait 30m waits for quiet")
+        tell(reason, "; disturbed times are not checked; --wait 30m waits for a quiet machine")
 
 
 def say_waiting(reason: Reason, seconds: float) -> None:
@@ -504,7 +504,7 @@ def measure_disturbed(night: Night, until: float) -> None:
             if busy or reframe_log.end_of_run(night.run.troubles):
                 break
         words = plural(len(launches), "launch", "launches")
-        print(f"again: {words} that other processes disturbed, in about {duration(takes)}")
+        print(f"rerun: {words} that other processes disturbed, in about {duration(takes)}")
         request = request_for(night.verdict, launches)
         into = night.results / f"again-{len(night.evidence.turns) + 1}"
         second = measure_again(request, night.site, into, until - time.monotonic())
@@ -559,8 +559,8 @@ def measure_again(request: Request, site: Path, into: Path, limit: float) -> Run
 def retest(
     night: Night, budget: float, partitions: before_run.Partitions, store: Store | None
 ) -> None:
-    """Measures again what is outside its bounds or slower than in all earlier sessions, the second
-    time on other nodes, where there are; within the budget (s)."""
+    """Retests launches outside their limits or slower than in all earlier sessions, the second
+    time on other nodes, if there are any; within the budget (s)."""
     comparison = night.evidence.comparison
     # The network is judged after the retest: what speaks against it is no reason for none.
     verdict = rule(night.run, replace(night.evidence, comparison=None, impacts=()))
@@ -572,7 +572,7 @@ def retest(
     with night.keeps():
         write(night.verdict, night.results)  # what is on disk never passes while the retest runs
     launches = plural(len(agenda.chosen), "launch", "launches")
-    whys = ["outside its bounds"] if agenda.failed else []
+    whys = ["outside its limits"] if agenda.failed else []
     whys += ["with a node that looks slow"] if agenda.nodes else []
     whys += ["slower than in all earlier sessions"] if agenda.outliers else []
     takes = duration(agenda.seconds)

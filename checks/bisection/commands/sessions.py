@@ -1,13 +1,13 @@
-"""Lists stored sessions, and notes which are experiments, to be left out, or to be forgotten.
+"""Lists stored sessions; tags experiments, excludes or forgets sessions.
 
 `list` (the default) prints the sessions, the newest last. SESSIONS are named as for `bisection
-compare`; every word names excluded sessions, too. Under a session stand its tags, why it is
-excluded, and what of hardware and software differs from the listed session of its system before.
+compare`; here every word also selects excluded sessions. Below a session, the list has its tags,
+the reason of its exclusion, and the changes of hardware and software since the session before.
 
 `exclude` keeps sessions in the store, and leaves them out of comparisons (`earlier`, days, tags,
-`latest`), histories, references and advice. `include` takes that back. `tag` adds a tag, and
+`latest`), histories, references and advice. `include` undoes that. `tag` adds a tag, and
 NAME= removes it; tagged sessions make no references. `forget` removes sessions from the store, and
-`bisection import` does not bring them back; results folders stay. `restore` takes that back.
+`bisection import` does not restore them; results folders stay. `restore` undoes that.
 Exit code: 0 done, 2 usage.
 """
 
@@ -42,9 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tagging.add_argument("tag", metavar="NAME=VALUE", type=_tag, help="NAME= removes the tag")
     excluding = actions.add_parser("exclude", help="leave sessions out of all analyses")
     excluding.add_argument("-m", "--reason", metavar="TEXT", required=True, type=_text)
-    including = actions.add_parser("include", help="take `exclude` back")
+    including = actions.add_parser("include", help="undo `exclude`")
     forgetting = actions.add_parser("forget", help="remove sessions from the store for good")
-    restoring = actions.add_parser("restore", help="take `forget` back")
+    restoring = actions.add_parser("restore", help="undo `forget`")
     for action in (listing, tagging, excluding, including, forgetting, restoring):
         many = "*" if action is listing else "+"
         names = "identifiers that `list` prints" if action is restoring else HELP

@@ -1,7 +1,7 @@
 """Describes a machine in a site file, and checks the file.
 
-bisection site new NAME     looks at the machine and writes site-configs/NAME.py and NAME.json
-bisection site check NAME   checks whether the file is true, by one job per partition
+bisection site new NAME     surveys the machine and writes site-configs/NAME.py and NAME.json
+bisection site check NAME   checks the file against the machine, by one job per partition
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Checks whether a site file is true: one line per probe, by one job per partition.
+"""Checks a site file against the machine: one line per probe, by one job per partition.
 
-Each line is `ok`, `WRONG` with what to do, or `not tried` with why. What rests on a wrong probe is
-not tried.
+Each line is `ok`, `WRONG` with what to do, or `not tried` with the reason. A probe that depends on
+a wrong one is not tried.
 Exit code: 0 all ok, 1 something is wrong, 2 usage, 3 something was not tried.
 """
 

@@ -1,11 +1,11 @@
 """Writes the site file of this machine, site-configs/NAME.py, and its facts, NAME.json.
 
-It asks the scheduler for its queues, looks for MPI, modules and libraries, and runs one job of
-seconds in each queue: what the nodes are, which launcher starts one MPI world with a core per rank,
-what carries the messages. Load the modules first that your site builds and runs with: those that
-are loaded become the site's. What it cannot see, or a person must decide, is a line `# DECIDE:` in
-NAME.py. It never overwrites NAME.py; --refresh makes NAME.json anew for the partitions of NAME.py.
-Without a scheduler NAME.py describes this host.
+It queries the scheduler for its queues, looks for MPI, modules and libraries, and runs one short
+job in each queue. The job finds the kind of nodes, the launcher that starts one MPI world with a
+core per rank, and the device that carries the messages. First load the modules with which your site
+builds and runs: they become the site's. Each decision left to you is a line `# DECIDE:` in NAME.py.
+It never overwrites NAME.py; --refresh rewrites NAME.json for the partitions of NAME.py.
+Without a scheduler, NAME.py describes this host.
 For `-p spack` it writes spack-env/NAME/spack.yaml, with the machine's MPI, compilers and libraries.
 Exit code: 0 nothing is left to decide, 1 something is, 2 usage, 3 the scheduler does not answer.
 """
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="print the file; submit and write nothing"
     )
     parser.add_argument(
-        "--refresh", action="store_true", help="only write NAME.json anew, and print what changed"
+        "--refresh", action="store_true", help="only rewrite NAME.json, and print what changed"
     )
 
 
@@ -133,7 +133,7 @@ def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
         return Exit.OK
     try_out(site)
     if odd := [part.name for part in site.parts if new.unlike(part, before)]:
-        print(f"not as recorded, tried again: {', '.join(odd)}", flush=True)
+        print(f"not as recorded, tried a second time: {', '.join(odd)}", flush=True)
         second = new.again(file, known)
         second.parts = [part for part in second.parts if part.name in odd]
         new.try_out(second, folder_of(site), print_trial)

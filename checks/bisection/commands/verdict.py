@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a results folder, or a report file of ReFrame; default: the latest run",
     )
     parser.add_argument(
-        "--verbose", action="store_true", help="print every test with its metrics and bounds"
+        "--verbose", action="store_true", help="print every test with its metrics and limits"
     )
 
 

@@ -115,7 +115,7 @@ def find(script: Path) -> dict[str, Any] | None:
     changed = [name for name, state in then.items() if now[name] != state]
     if not record or changed:
         for name in changed[:1]:
-            print(f"kernels: built again, as {name} changed", file=sys.stderr)
+            print(f"kernels: rebuilt, as {name} changed", file=sys.stderr)
         shutil.rmtree(prefix, ignore_errors=True)
         return None
     os.utime(prefix)

@@ -191,5 +191,5 @@ def _cautions(launches: Sequence[Launched]) -> Iterator[str]:
     if busy:
         yield (
             f"Other processes were on the cores of {plural(len(busy), 'launch', 'launches')}: "
-            "measure again on a quiet host."
+            "rerun on a quiet host."
         )

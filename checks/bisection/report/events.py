@@ -28,7 +28,7 @@ def state(event: Event) -> str:
         return "accepted"
     if event.alarm:
         return "worse"
-    return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "over"
+    return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "ended"
 
 
 def what(event: Event) -> str:

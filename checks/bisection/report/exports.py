@@ -297,7 +297,7 @@ def prometheus(report: Report) -> str:
     for suspect in comparison.suspects if comparison else []:
         system, _, partition = suspect.where.partition(":")
         place = {"system": system, "partition": partition, "of": str(len(suspect.nodes))}
-        text = "Time on a node over elsewhere; `of`: nodes that are not told apart"
+        text = "Time on a node over elsewhere; `of`: nodes that cannot be distinguished"
         for node in suspect.nodes:
             gauges.set("suspect_node", text, suspect.ratio, "ratio", **place, node=node)
     return generate_latest(gauges.registry).decode()
@@ -363,8 +363,8 @@ def _measured_gauges(gauges: Gauges, run: RunVerdict) -> None:
         gauges.set("measured", MEASURED, middle, last.unit, **labels)
         for name, text, value in (
             ("reference", "Reference of the metric", last.reference),
-            ("lower_bound", "Lower bound of what passes", last.low),
-            ("upper_bound", "Upper bound of what passes", last.high),
+            ("lower_bound", "Lower limit of passing values", last.low),
+            ("upper_bound", "Upper limit of passing values", last.high),
         ):
             gauges.set(name, text, value, last.unit, **labels)
 

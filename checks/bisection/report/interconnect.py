@@ -32,7 +32,7 @@ IMPACTS = (
 MEANING = {
     Grade.GO: "Nothing that was measured speaks against this network.",
     Grade.LOOK: "Look at each finding before users get this network.",
-    Grade.NO_GO: "Repair what is listed, and run again, before users get this network.",
+    Grade.NO_GO: "Repair the components listed and rerun before users get this network.",
 }
 
 

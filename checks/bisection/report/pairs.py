@@ -19,7 +19,7 @@ def tables(blame: Blame) -> list[Table]:
     parts = [
         _components("Bad components", blame.bad),
         _components("Worse than in earlier sessions", blame.worse),
-        _components("Suspects that were not measured again", blame.suspects),
+        _components("Suspects without a rerun", blame.suspects),
     ]
     return [part for part in (*parts, _levels(blame)) if part.rows]
 
@@ -29,7 +29,7 @@ def _components(title: str, parts: Sequence[BadComponent]) -> Table:
         ("component", "text", lambda part: short(component(asdict(part)), 200)),
         ("slow", "lines", lambda part: "\n".join(map(symptom, map(asdict, part.symptoms)))),
         ("z", "lines", lambda part: "\n".join(f"{s.z:.0f}" for s in part.symptoms)),
-        ("measured again", "text", lambda part: retests(asdict(part))),
+        ("rerun", "text", lambda part: retests(asdict(part))),
         ("where to look", "text", lambda part: look(asdict(part))),
     )
     table = listing(parts, columns, COMPONENTS, "components")

@@ -300,7 +300,7 @@ def _block(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     names = dict.fromkeys(m.name for case in cases for m in case.metrics)
     asserted = [name for name in names if name in judged]
     wide = len(asserted) > 4  # a sweep: show the point closest to its bounds
-    head = ["case", "layout", "method", "time", *(["closest to a bound"] if wide else asserted)]
+    head = ["case", "layout", "method", "time", *(["closest to a limit"] if wide else asserted)]
     rows, last = [], None
     for group in folded(verdict, cases):
         case, methods = group[0], dict.fromkeys(case.method for case in group)
@@ -354,7 +354,7 @@ def _cell(metrics: Sequence[JudgedMetric] | None) -> str:
     if not any(metric.asserted for metric in metrics):
         return text
     mark = "!" if any(metric.failed for metric in metrics) else " "
-    return text + mark + (f"({span(*bounds.pop())})" if len(bounds) == 1 else "(several bounds)")
+    return text + mark + (f"({span(*bounds.pop())})" if len(bounds) == 1 else "(several limits)")
 
 
 def _range(metrics: Sequence[JudgedMetric], form: Callable[[float], str]) -> str:
@@ -421,8 +421,8 @@ def next_step(verdict: RunVerdict) -> list[str]:
     if not verdict.lost_to_others:
         return []
     stopped = any(case.reason.code == Code.STOPPED for case in verdict.lost_to_others)
-    when = "when nothing stops its processes" if stopped else "in a quieter hour"
-    return [f"next: measure again {when}: {_in_quiet(verdict)}"]
+    when = "when nothing stops its processes" if stopped else "at a quieter time"
+    return [f"next: rerun {when}: {_in_quiet(verdict)}"]
 
 
 def wrapped(line: str, indent: str = "") -> list[str]:

@@ -177,7 +177,7 @@ def _changes(report: Report) -> Section:
 def _nodes(report: Report) -> Section:
     suspects = report.comparison.suspects if report.comparison else []
     tables = [suspects_table(suspects)] if suspects else []
-    lead = "A node is suspected where jobs on it take longer than the others."
+    lead = "A node is suspect if jobs on it take longer than the others."
     return Section("nodes", "Nodes", lead, tables)
 
 
@@ -187,8 +187,8 @@ def _network(report: Report) -> Section:
         place = f"{short(blame.place, 80)}: " if len(report.pairs) > 1 else ""
         tables += pairs.tables(blame)
         notes += [place + note for note in pairs.notes(blame)]
-    lead = "What was measured between pairs of nodes. A component is named if it explains its "
-    lead += "pairs, beyond chance, and if it was slow again when they were measured alone."
+    lead = "Measurements between pairs of nodes. A component is reported if it explains its slow "
+    lead += "pairs, beyond chance, and if a rerun of these pairs alone confirms it."
     lead = lead if tables else ""
     if network := report.interconnect:
         lead = f"{interconnect.MEANING[network.grade]} {lead}"
@@ -198,7 +198,7 @@ def _network(report: Report) -> Section:
 
 
 def _predicted(report: Report) -> Section:
-    lead = "Collectives, halos and transposes beside what single messages, nodes and the bisection "
+    lead = "Collectives, halos and transposes, and the time that messages, nodes and the bisection "
     lead += (
         f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
     )

@@ -234,9 +234,9 @@ def events_table(events: Sequence[Event]) -> Table:
         ("is", "text", happened.state),
         ("since", "date", happened.since),
         ("metrics", "text", lambda event: short(happened.what(event), 300)),
-        ("by", "small", happened.size),
+        ("size", "small", happened.size),
         ("changed then", "small", lambda event: short(happened.why(event), 400)),
-        ("how sure", "small", happened.sure),
+        ("false alarm", "small", happened.sure),
     )
     return listing(events, columns, happened.MOST, "events")
 

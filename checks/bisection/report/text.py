@@ -56,7 +56,7 @@ def beside(result: Comparison) -> list[str]:
     """Returns the comparison of one run with earlier sessions, as lines."""
     count = len(result.before)
     earlier = f"{count} earlier sessions" if count > 1 else "the session before"
-    lines = [f"beside {earlier}: {_of_one(result)}"]
+    lines = [f"compared with {earlier}: {_of_one(result)}"]
     lines += [f"note: {clause(a)}" for a in result.advice if a.code == Code.EXCLUDED]
     return lines + ([f"unsafe: {words.unsafe(result)}"] if result.unsafe else [])
 
@@ -138,7 +138,7 @@ def _upgrade(result: Comparison) -> list[str]:
     """Speed-ups beside the expected one."""
     rows = [row for row in result.rows if row.against]
     if not rows:
-        return [f"expected ratio {result.expected:g}: no speed-up to set beside it"]
+        return [f"expected ratio {result.expected:g}: no speed-up to compare with it"]
     rows.sort(key=lambda row: -row.speedup[0])
     head = ["test", "metric", "speed-up", "", "ranks x threads", "nodes", "software", ""]
     cells = [
@@ -189,7 +189,7 @@ def history_text(
         ]
         for event in events[: happened.MOST]
     ]
-    head = ["event", "", "since", "what", "by", "changed", "sure"]
+    head = ["event", "", "since", "what", "size", "changed", "false alarm"]
     lines = columns([head, *cells]) if cells else []
     if len(events) > happened.MOST:
         lines.append(f"and {plural(len(events) - happened.MOST, 'more event')}")
@@ -227,7 +227,7 @@ def next_steps(events: Sequence[Event], sessions: Sequence[Session]) -> list[str
     return [
         "to list the metrics of each event: bisection history --metrics",
         f"to compare both levels: bisection compare earlier:20 {after}",
-        f"to measure again: {rerun(event.worse, request)}",
+        f"to rerun: {rerun(event.worse, request)}",
         f"to accept the new level: bisection history --accept {event.session[:8]} -m REASON",
     ]
 

@@ -88,7 +88,7 @@ def slow_nodes(comparison: Comparison | None, verdict: RunVerdict | None) -> lis
     hosts |= {r["host"] or r["nodes"][0] for r in (verdict.slow_nodes if verdict else ())}
     maybe = {r["host"] for r in (verdict.suspect_nodes if verdict else ())} - hosts
     texts = [plural(len(hosts), "slow node")] if hosts else []
-    return texts + ([f"{plural(len(maybe), 'node')} suspected of being slow"] if maybe else [])
+    return texts + ([f"{plural(len(maybe), 'node')} suspected to be slow"] if maybe else [])
 
 
 # ---- comparisons ----

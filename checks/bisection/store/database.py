@@ -25,7 +25,7 @@ from bisection.store.marks import Mark, marks_file, read_marks, write_marks
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
 DATABASE_VERSION = 2
-IMPORT_AGAIN = "; `bisection import` makes it again"  # of results folders and sample files
+IMPORT_AGAIN = "; `bisection import` rebuilds it"  # of results folders and sample files
 DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
 TABLES = """
@@ -240,7 +240,7 @@ class Store:
             )
             kind = BrokenStore if broken else StoreError
             text = " ".join(str(error).split())
-            mend = "; `bisection import` sets it aside and makes it again" if broken else ""
+            mend = "; `bisection import` moves it aside and rebuilds it" if broken else ""
             raise kind(f"{self.path}: {text}{mend}") from None
 
     def _prepare(self) -> None:

@@ -75,7 +75,7 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
                     if session:
                         yield session, cases
                     if line["session"] in seen:
-                        raise StoreError(f"{path}:{number}: session {line['session']} again")
+                        raise StoreError(f"{path}:{number}: session {line['session']} twice")
                     seen.add(line["session"])
                     session, cases = line, []
                 elif session is None:
@@ -139,7 +139,7 @@ def _parsed(text: str, where: str) -> Line:
     if "schema" in line and (line["schema"], line.get("version")) != (SCHEMA, VERSION):
         raise StoreError(
             f"{where}: schema {line['schema']!r} version {line.get('version')!r}; only {SCHEMA!r} "
-            f"version {VERSION} can be read: move the file away, or measure again"
+            f"version {VERSION} can be read: move the file away, or rerun"
         )
     check_line(line, where)
     if "\\ud" in text.lower():

@@ -15,7 +15,7 @@ EXTRAS = {
     "network": "a list is allowed, of adapters such as mlx5_0",
     "topology": "the path of a file is allowed",
 }
-SPACK_AGAIN = "`bisection run -p spack` makes it again"
+SPACK_AGAIN = "`bisection run -p spack` rebuilds it"
 
 
 class Files(Topic):
@@ -135,7 +135,7 @@ class Files(Topic):
     # ---- what is stored ----
 
     DATABASE_DAMAGED = "is damaged: {error}"
-    STORE_UNUSABLE = "{error}; `bisection import` makes it again"
+    STORE_UNUSABLE = "{error}; `bisection import` rebuilds it"
 
 
 # What the doctor finds and is no defect.

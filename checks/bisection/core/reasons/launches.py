@@ -240,7 +240,7 @@ class Launches(Topic):
     NO_RESULT = "{kernel} wrote no result file"
     RESULT_UNREADABLE = "cannot read {path}: {error}"
     RESULT_FOREIGN = "{path} is not a {schema} file"
-    RESULT_VERSION = "{path} has version {version}, and only {last} can be read: measure again"
+    RESULT_VERSION = "{path} has version {version}, and only {last} can be read: rerun"
     RESULT_OTHER = "{path} is of {key} {value}, not {wanted}"
     RESULT_INCOMPLETE = "status is {status}, not 'complete': {kernel} measured {methods} methods"
     METHOD_MISSING = "method {method} is missing from the results"

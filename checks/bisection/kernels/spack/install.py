@@ -214,7 +214,7 @@ def forget_if_moved(base: Path, say: Say) -> None:
     """Removes what was installed if the folder was moved since: Spack writes its path into all."""
     note = base / "path"
     if note.exists() and note.read_text() != str(base):
-        say(f"{base} was {note.read_text()}: building again")
+        say(f"{base} was {note.read_text()}: rebuilding")
         for name in ("opt", "stage", "environments"):
             shutil.rmtree(base / name, ignore_errors=True)
         for link in base.glob("build-*"):

@@ -170,7 +170,7 @@ def _by_spack(names: Sequence[str], folders: Sequence[str]) -> tuple[str, Extern
     for name, package in (content["spack"].get("packages") or {}).items():
         if package.get("externals"):
             return name, package["externals"][0]
-    raise SpackError(f"Spack knows nothing of what is in {where}; it was asked for {names}")
+    raise SpackError(f"Spack found no package in {where}; searched for {names}")
 
 
 def _library(name: str, library: Library, mpi: str, mpi_file: Path | None) -> External:

@@ -277,7 +277,7 @@ def noise(*faults, hosts=("n1", "n2")):
         ([noise(SLOW), noise(hosts=["n1", "n3"])], Exit.SLOWER, ", 1 slow node"),  # other nodes
         ([noise()], Exit.OK, ""),
         ([noise(SLOW), noise()], Exit.OK, ""),
-        ([], Exit.NOT_MEASURED, ", 1 node suspected of being slow"),
+        ([], Exit.NOT_MEASURED, ", 1 node suspected to be slow"),
     ],
 )
 def test_a_node_is_slow_if_it_is_so_again(again, code, says):

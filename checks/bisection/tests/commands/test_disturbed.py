@@ -75,7 +75,7 @@ def test_a_night_whose_times_were_all_disturbed_is_not_measured():
     assert len(group.cases) == 2
     assert group.rerun.endswith("--wait 30m")
     assert run_report.next_step(night) == [
-        f"next: measure again in a quieter hour: {group.rerun}",
+        f"next: rerun at a quieter time: {group.rerun}",
     ]
 
 

@@ -91,11 +91,14 @@ class TestUsage:
         [
             (["--tier", "quikc"], "invalid choice: 'quikc'"),
             (["--system", "genric"], "--system genric: unknown; site-configs/ has "),
-            (["--max-retries=1"], "--max-retries=1 is refused: a check that fails once has failed"),
-            (["--skip-performance-check"], "is refused: a slow method would pass"),
-            (["--skip-sanity-check"], "is refused: a wrong answer would pass"),
-            (["--dry-run"], "is refused: it runs nothing"),
-            (["-S", "transpose.asserted=time"], "is refused: it changes what is judged"),
+            (
+                ["--max-retries=1"],
+                "--max-retries=1 is rejected: a check that fails once has failed",
+            ),
+            (["--skip-performance-check"], "is rejected: a slow method would pass"),
+            (["--skip-sanity-check"], "is rejected: a wrong answer would pass"),
+            (["--dry-run"], "is rejected: it runs nothing"),
+            (["-S", "transpose.asserted=time"], "is rejected: it changes what is judged"),
         ],
     )
     def test_is_refused(self, command_line, tmp_path, monkeypatch, arguments, says):
@@ -224,7 +227,7 @@ class TestRecord:
         assert "report.html" in first.text
         again = bisection()
         assert again.code == 0, again.text
-        assert "beside the session before: " in again.text
+        assert "compared with the session before: " in again.text
         page = (again.folder / "report.html").read_text()
         assert first.verdict["session"][:8] in page
         assert "<script src" not in page

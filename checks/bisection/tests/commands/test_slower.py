@@ -97,7 +97,7 @@ def test_what_is_outside_its_bounds_once_passes_and_is_stored_so(bisection, tmp_
     """On the first night, too: references need no earlier one."""
     run = bisection("-n", SHM, faults={"p2p": "slow-ratio-at-first"})
     assert run.code == 0, run.text
-    assert "retest: 1 launch, outside its bounds, in about" in run.said
+    assert "retest: 1 launch, outside its limits, in about" in run.said
     remark = "ratio_alltoallv is 2.50, allowed is 0.61..1.79, in the retest 1.00; it did not repeat"
     assert remark in run.said
     assert (run.case("p2p")["cause"], run.case("p2p")["remark"]) == ("", remark)

@@ -135,7 +135,7 @@ def test_other_compiler_of_the_same_name(house, monkeypatch):
 def test_what_changed_is_printed(house, built, capfd):
     change(built / "opt" / "include" / "answer.h")
     assert look_up(house) is None
-    assert re.search(r"built again, as \S+/answer\.h changed", capfd.readouterr().err)
+    assert re.search(r"rebuilt, as \S+/answer\.h changed", capfd.readouterr().err)
 
 
 def test_build_that_cannot_be_installed_is_not_kept(house, built):

@@ -30,7 +30,7 @@ def test_point_label(point, label):
         *(
             (
                 {"schema": "bisection-result", "version": version},
-                f"{{path}} has version {version}, and only 3 can be read: measure again",
+                f"{{path}} has version {version}, and only 3 can be read: rerun",
             )
             for version in (2, 4)
         ),

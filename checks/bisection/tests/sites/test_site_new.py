@@ -443,7 +443,7 @@ def test_refresh_does_not_record_a_bad_moment(new_site, machine, house, trials, 
     machine.slow = trials
     code, said, _ = new_site("--refresh")
     assert code == 0
-    assert "not as recorded, tried again: duo\nduo: job 3: srun starts one world" in said
+    assert "not as recorded, tried a second time: duo\nduo: job 3: srun starts one world" in said
     known = facts.read(house / "site-configs" / "vc.json")["partitions"]["duo"]
     assert known["latency"] == latency
     assert ("0 facts changed" in said) == (trials == 1)

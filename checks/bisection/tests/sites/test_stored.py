@@ -150,7 +150,7 @@ class TestStore:
         paths.store_db(tmp_path).write_bytes(b"this is no database" * 400)
         (defect,) = sync.store_defects(tmp_path)
         assert (defect.path, defect.line) == (str(paths.store_db(tmp_path)), 1)
-        assert "`bisection import` makes it again" in defect_line(defect)
+        assert "`bisection import` rebuilds it" in defect_line(defect)
 
     def test_store_of_a_newer_version_is_a_defect(self, tmp_path):
         with sqlite3.connect(paths.store_db(tmp_path)) as base:

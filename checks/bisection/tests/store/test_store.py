@@ -157,7 +157,7 @@ def test_a_test_that_was_repeated_is_stored_each_time(tmp_path, file):
 
 def test_a_session_that_comes_again_in_a_file_is_told(tmp_path, file):
     file.write_text(file.read_text() * 2)
-    with pytest.raises(sample_file.StoreError, match=r"jsonl:4: session 00000001-made-up again"):
+    with pytest.raises(sample_file.StoreError, match=r"jsonl:4: session 00000001-made-up twice"):
         sources.contents(file)
 
 
