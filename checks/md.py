@@ -23,7 +23,7 @@ class MdLaunch(Launch):
 
     kernel = "md"
     case = parameter(CASES)
-    layout = parameter([*layouts.LAYOUTS, *layouts.TOPOLOGY_LAYOUTS], loggable=True)
+    layout = parameter(list(layouts.ALL_LAYOUTS), loggable=True)
     # Ten time steps a sample: long enough to have lists made anew, in seconds a launch for all.
     work = {
         **dict.fromkeys(SMALL, "--steps 10 --until 5"),

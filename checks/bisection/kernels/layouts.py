@@ -10,15 +10,11 @@ from typing import Any
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 
-LAYOUTS = {
-    "mpi": "one rank per core",
-    "node": "one rank per node, one thread per core",
-    "node2": "two ranks per node, the cores shared out as threads",
-}
-# For kernels whose threads share much memory.
-TOPOLOGY_LAYOUTS = {
-    "domain": "one rank per NUMA domain, or per L3 cache where a node is one domain",
-}
+# One rank per core; one per node, with a thread per core; two per node, which share its cores out.
+LAYOUTS = ("mpi", "node", "node2")
+# The last one is for kernels whose threads share much memory: one rank per NUMA domain, or per L3
+# cache where a node is one domain.
+ALL_LAYOUTS = (*LAYOUTS, "domain")
 
 
 class DoesNotFit(ValueError):
@@ -37,6 +33,11 @@ def domains(topology: Mapping[str, Any]) -> int:
     return memories if memories > 1 else max([len(c.get("cpusets") or []) for c in caches] + [1])
 
 
+def ranks_of_layouts(cores: int, topology: Mapping[str, Any] | None = None) -> dict[str, int]:
+    """The ranks per node of ALL_LAYOUTS, by `cores` and ReFrame's topology of a node."""
+    return {"mpi": cores, "node": 1, "node2": 2, "domain": domains(topology or {})}
+
+
 def geometry(
     layout: str, cores: int, nodes: int = 1, topology: Mapping[str, Any] | None = None
 ) -> Geometry:
@@ -48,7 +49,7 @@ def geometry(
     launch on every partition.
 
     Args:
-        layout: a name of LAYOUTS or TOPOLOGY_LAYOUTS.
+        layout: a name of ALL_LAYOUTS.
         cores: the cores of a node.
         nodes: how many nodes there are.
         topology: ReFrame's topology of a node.
@@ -57,7 +58,7 @@ def geometry(
         DoesNotFit: there are fewer cores than ranks, or the layout repeats an earlier one.
         KeyError: there is no such layout.
     """
-    shares = {"mpi": cores, "node": 1, "node2": 2, "domain": domains(topology or {})}
+    shares = ranks_of_layouts(cores, topology)
     ranks_per_node = shares[layout]
     if ranks_per_node > cores:
         asked = {"layout": layout, "ranks_per_node": ranks_per_node}

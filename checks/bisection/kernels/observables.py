@@ -249,7 +249,7 @@ def _point(result: Result, method: str, machine: str) -> Point | None:
     per_rank, threads = result["layout"]["per_rank"], result["layout"]["threads"]
     hosts = {rank["host"] for rank in per_rank}
     fullest = max(sum(rank["host"] == host for rank in per_rank) for host in hosts)
-    layout = "mpi" if threads == 1 else {1: "node", 2: "node2"}.get(fullest, f"node{fullest}")
+    layout = "mpi" if threads == 1 else {1: "node"}.get(fullest, f"node{fullest}")
     cores = len(per_rank) * threads
     return Point(machine, result["kernel"], result["case"], layout, cores, method)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from bisection.core import paths
+from bisection.kernels.layouts import ranks_of_layouts
 
 MACHINES = paths.ROOT / "src" / "smpi" / "machines.csv"
 # One step: a simulated clock is exact.
@@ -20,7 +21,6 @@ WORK = {
 }
 # Kernels whose arithmetic takes longer than their simulation: it is charged, and not computed.
 HOLLOW = ("halo", "md", "npar", "patches", "transpose")
-THREADS = {"mpi": lambda _: 1, "node": lambda cores: cores, "node2": lambda cores: cores // 2}
 
 UNITS = {"B": 1, "KiB": 1024}
 LaunchKey = tuple[str, str, str, str, int]  # machine, kernel, case, layout, cores
@@ -50,7 +50,7 @@ def names() -> frozenset[str]:
 def placed(layout: str, cores: int, node: int) -> tuple[int, int, int]:
     """Ranks, ranks per node and threads per rank of a layout on nodes of so many cores; nodes are
     as full as they can be, and the last one may have fewer ranks."""
-    threads = THREADS[layout](node)
+    threads = node // ranks_of_layouts(node)[layout]
     return cores // threads, min(node, cores) // threads, threads
 
 

@@ -19,7 +19,7 @@ from bisection.runs.model import RunVerdict
 # ReFrame's files of a launch or a build, as patterns -> what they are kept as.
 KEPT = {
     "result.json": "json",
-    launch_record.FILE: "launch.json",
+    launch_record.FILE: "launch",
     "*.pairs": "pairs",
     TOPOLOGY: "topology",
     "rfm_job.sh": "sh",

@@ -13,6 +13,7 @@ from pathlib import Path
 from bisection.advice import sources
 from bisection.core.format import NONE, number, utc
 from bisection.kernels import observables, tables
+from bisection.kernels.layouts import LAYOUTS
 from bisection.kernels.observables import Lookup, Point, Unmeasured
 from bisection.report.figures.common import Group, Panel, draw, ends_of
 from bisection.report.page import FIGURES, page_template
@@ -52,7 +53,6 @@ DLPOLY = {
     "11": ("metal_ld_compute per step", 30, BOTH, "metal_ld_compute_seconds", "s"),
 }
 STYLE = "dlpoly3"  # the method that communicates as DL_POLY does
-LAYOUTS = ("mpi", "node", "node2")
 UPGRADE = "/ hpcx_phase2_sp7."  # in expressions of what Phase2 gains over Phase1
 CLOCKS = 1.31  # of Phase2 over Phase1: 1.7 and 1.3 GHz (table 1)
 

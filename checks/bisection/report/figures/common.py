@@ -8,8 +8,9 @@ from bisection.core.format import finite, plain, plural, short, times
 from bisection.core.identity import Geometry, TestId, parsed
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
+from bisection.kernels.layouts import ALL_LAYOUTS
 from bisection.report.svg.plots import NARROW, Curve
-from bisection.report.svg.style import COLOURS, HOLLOW, LAYOUTS, MARKERS, Legend, symbol
+from bisection.report.svg.style import COLOURS, HOLLOW, MARKERS, Legend, symbol
 from bisection.report.tables import Table
 from bisection.runs.model import TestResult
 
@@ -194,4 +195,4 @@ def in_order(cases: Iterable[MeasuredCase]) -> list[MeasuredCase]:
 
 def layout_rank(layout: str) -> tuple[int, str]:
     """Sorts layouts: those of ours in their order, then others by name."""
-    return LAYOUTS.index(layout) if layout in LAYOUTS else len(LAYOUTS), layout
+    return [*ALL_LAYOUTS, layout].index(layout), layout

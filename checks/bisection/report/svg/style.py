@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bisection.core.format import finite
 from bisection.core.identity import TestId
-from bisection.kernels import layouts
+from bisection.kernels.layouts import ALL_LAYOUTS
 from bisection.report.svg.figure import BETTER, INK, MUTED, PAPER, STYLE, WORSE, drawn, plot
 
 if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
@@ -22,7 +22,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 DASHES = ("-", "--", ":")
 HATCHES = ("", "////", "\\\\\\\\", "----", "xxxx", "||||")  # dots would be ten times as long
 BLUE, GREY, RED, YELLOW = "#0072b2", "#8a94a3", "#d55e00", "#e69f00"
-LAYOUTS = (*layouts.LAYOUTS, *layouts.TOPOLOGY_LAYOUTS)
 # How matplotlib draws a level that is ideal, the best point, and what was preempted.
 IDEAL = {"color": MUTED, "linewidth": 1, "linestyle": (0, (1, 3))}
 RING = {"marker": "o", "markerfacecolor": "none", "markeredgecolor": INK, "markersize": 13,
@@ -60,7 +59,7 @@ class Styles:
         self._methods: dict[str, dict[str, int]] = {}
         for test in (*cases, *rows):
             self.method(test.check, test.method)
-        self._layouts = {name: index for index, name in enumerate(LAYOUTS)}
+        self._layouts = {name: index for index, name in enumerate(ALL_LAYOUTS)}
 
     def method(self, check: str, method: str) -> Style:
         """The style of a method, the same in all figures."""

@@ -12,7 +12,7 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Kind, Reason
 from bisection.core.verdicts import Word
 from bisection.kernels import layouts
-from bisection.kernels.layouts import LAYOUTS, TOPOLOGY_LAYOUTS, DoesNotFit
+from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit
 from bisection.sites.cluster.jobs import Local, Queue, Scheduler
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import QueueInfo, Survey
@@ -137,7 +137,7 @@ class Subject:
     def shapes(self) -> dict[str, Geometry]:
         """The geometry of each layout that fits."""
         shapes = {}
-        for layout in (*LAYOUTS, *TOPOLOGY_LAYOUTS):
+        for layout in ALL_LAYOUTS:
             with contextlib.suppress(DoesNotFit):
                 shapes[layout] = layouts.geometry(
                     layout, self.partition["cores"], self.nodes, self.partition["topology"]

@@ -69,7 +69,7 @@ class TestVerdict:
         assert run.code == 0, run.text
         assert "PASS: 1 of 1 checks passed, in" in run.said
         assert "not applicable" not in run.said  # what a machine cannot have is no news
-        assert "not applicable: 1 x layout node is mpi here: 1x1" in run.whole
+        assert "not applicable: 1 x layout node is the same as mpi here (1x1)" in run.whole
         assert "not applicable: 1 x layout node2 needs 2 cores per node, there are 1" in run.whole
 
     def test_equal_layouts_are_launched_once(self, bisection):

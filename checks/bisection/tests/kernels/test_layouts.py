@@ -3,8 +3,7 @@ import pytest
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, clause
 from bisection.kernels.layouts import (
-    LAYOUTS,
-    TOPOLOGY_LAYOUTS,
+    ALL_LAYOUTS,
     DoesNotFit,
     bindings,
     core_of,
@@ -57,7 +56,7 @@ def test_equal_geometries_are_measured_once(layout, cores, other, shape):
 def test_every_geometry_is_measured_and_mpi_keeps_its_own(cores):
     """Whatever the cores: what other layouts repeat is measured under an earlier name."""
     kept, repeated = {}, []
-    for layout in [*LAYOUTS, *TOPOLOGY_LAYOUTS]:
+    for layout in ALL_LAYOUTS:
         try:
             kept[layout] = str(geometry(layout, cores, topology=NUMA))
         except DoesNotFit as error:
