@@ -21,7 +21,7 @@ class TestChecks:
             assert ("md", layout, "fe", "column-wise") not in cases  # has no charges
         assert cases["md_layout", "node", "fe", "packed"] == "pass"
         assert cases["md_layout", "node2", "fe", "packed"] == "not applicable"
-        assert "layout node2 is mpi here: 2x1" in run.whole
+        assert "layout node2 is the same as mpi here (2x1)" in run.whole
         assert cases["md", "domain", "fe", "packed"] == "not applicable"
 
     def test_a_slow_or_wrong_style_fails(self, bisection):

@@ -31,7 +31,7 @@ class TestVerdict:
         assert run.verdict["troubles"] == []
         for name in ("verdict.txt", "report.json", "junit.xml", "reframe.log"):
             assert (run.folder / name).exists()
-        launches = [case for case in run.verdict["cases"] if case["fixture"] and case["kernel"]]
+        launches = [launch for launch in run.verdict["launches"] if launch["kernel"]]
         assert len(list((run.folder / "kernels").glob("*.json"))) == len(launches) > 0
         assert not (run.folder / "stage").exists()
         metric = run.metric("p2p", "ratio_alltoallv")
@@ -77,7 +77,7 @@ class TestVerdict:
         assert run.code == 0, run.text
         assert len(list((run.folder / "kernels").glob("*.json"))) == 2
         assert run.case("p2p", "node2")["verdict"] == "not applicable"
-        assert "not applicable: 1 x layout node2 is mpi here: 2x1" in run.whole
+        assert "not applicable: 1 x layout node2 is the same as mpi here (2x1)" in run.whole
 
     def test_only_layouts_that_do_not_fit_are_no_pass(self, bisection):
         run = bisection(selected=("-n", "method=p2p.*layout=node2"), cpus=ONE_CORE)
