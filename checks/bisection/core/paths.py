@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+TEMPORARY = "BISECTION_TMPDIR"  # in ReFrame's environment: what TMPDIR was, "" without any
 
 
 def home() -> Path:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bisection.core.identity import MetricId
+from bisection.core.units import is_absolute
 
 
 def change(row: Mapping[str, Any]) -> str:
@@ -17,11 +17,10 @@ def change(row: Mapping[str, Any]) -> str:
     if values[0] is None:
         return ""
     values = values[: 3 if values[1] is not None and math.isfinite(values[2]) else 1]
-    metric = MetricId(*[""] * 7, row["metric"], row["unit"], row["better"])
-    if not metric.absolute and metric.unit != "GHz":
+    if not is_absolute(row["unit"]) and row["unit"] != "GHz":
         return ratio_words(values, "more", "less", "times as much")
     inverse = [1 / value if value else math.inf for value in (values[0], *values[:0:-1])]
-    cost, speed = (values, inverse) if metric.better == "lower" else (inverse, values)
+    cost, speed = (values, inverse) if row["better"] == "lower" else (inverse, values)
     if cost[0] < 1:
         return ratio_words(speed, "faster", "slower", "times as fast")
     return ratio_words(cost, "slower", "faster", "times slower")

@@ -13,10 +13,21 @@ from functools import partial
 from types import FrameType, ModuleType, NoneType, SimpleNamespace
 from typing import Any
 
+from reframe.core import logging, warnings
+from reframe.core.runtime import runtime
+from reframe.core.schedulers import local
+from reframe.core.schedulers.pbs import PbsJobScheduler
+from reframe.core.schedulers.slurm import SlurmJobScheduler
+from reframe.core.systems import ProcessorInfo
+from reframe.core.variables import VarSpace
+from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
+from reframe.frontend.loader import RegressionCheckLoader
+from reframe.utility.osext import run_command_async
+
+from bisection.core.paths import TEMPORARY
 from bisection.core.slurm import SLURM
 
 WRITTEN_FOR = "4.10.4"
-TEMPORARY = "BISECTION_TMPDIR"  # in ReFrame's environment: what TMPDIR was, "" without any
 
 
 def accept_exit(job: Any) -> None:
@@ -41,10 +52,6 @@ def give_back_temporary_folder() -> None:
 def start_scripts_below_blanks() -> None:
     """Starts local job scripts by their whole path, which ReFrame would split at blanks; as would
     the shell the folder that scripts of PBS change to."""
-    from reframe.core.schedulers import local
-    from reframe.core.schedulers.pbs import PbsJobScheduler
-    from reframe.utility.osext import run_command_async
-
     preamble = PbsJobScheduler.emit_preamble
     PbsJobScheduler.emit_preamble = lambda self, job: [
         f"cd {shlex.quote(job.workdir)}" if line == f"cd {job.workdir}" else line
@@ -57,16 +64,12 @@ def start_scripts_below_blanks() -> None:
 
 def submit_by(submit: Callable[[Callable[[Any], None], Any], None]) -> None:
     """Submits jobs of Slurm by `submit`, which gets ReFrame's own way to do it, and the job."""
-    from reframe.core.schedulers.slurm import SlurmJobScheduler
-
     own = SlurmJobScheduler.submit
     SlurmJobScheduler.submit = lambda self, job: submit(partial(own, self), job)
 
 
 def forget_cancelled_jobs() -> None:
     """Does not wait for jobs that ReFrame itself has cancelled: it stops a second at each."""
-    from reframe.core.schedulers.slurm import SlurmJobScheduler
-
     wait = SlurmJobScheduler.wait
     SlurmJobScheduler.wait = lambda self, job: job.is_cancelling or wait(self, job)
 
@@ -78,8 +81,6 @@ def spare_blocked(spared: Callable[[Any, Any], list[Any]]) -> None:
         spared: those of the jobs in its first argument; the second one has Slurm's reasons by job
             number, None where ReFrame has yet to ask.
     """
-    from reframe.core.schedulers.slurm import SlurmJobScheduler
-
     own = SlurmJobScheduler._cancel_if_blocked
 
     def cancel(self: Any, jobs: Any, reasons: Any = None) -> None:
@@ -92,8 +93,6 @@ def spare_blocked(spared: Callable[[Any, Any], list[Any]]) -> None:
 def queue_at_once(jobs: int) -> None:
     """Lets ReFrame queue at least so many jobs of a Slurm partition at once, whatever its site
     file says."""
-    from reframe.core.runtime import runtime
-
     for partition in runtime().system.partitions:
         if partition.scheduler.registered_name in SLURM:
             partition._max_jobs = max(partition._max_jobs, jobs)
@@ -102,8 +101,6 @@ def queue_at_once(jobs: int) -> None:
 def submit_within(allowed: Callable[[], float]) -> None:
     """Has ReFrame go on with other tests while `allowed()` jobs are in queues, in place of
     submitting more."""
-    from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
-
     own = Policy._advance_ready_run
 
     def advance(self: Any, task: Any) -> int:
@@ -129,8 +126,6 @@ def build_on_node(test: Any, pending: Any) -> None:
 
 def set_processor(partition: Any, info: dict[str, Any]) -> None:
     """Gives a partition the processor information that ReFrame found on it earlier."""
-    from reframe.core.systems import ProcessorInfo
-
     partition._processor = ProcessorInfo(info)
 
 
@@ -139,7 +134,6 @@ def hasten_deprecations() -> None:
 
     ReFrame looks for that line also where it then warns of nothing, once per test and variable.
     """
-    from reframe.core import warnings
 
     def stack() -> Iterator[SimpleNamespace]:
         frame = sys._getframe(1)
@@ -159,9 +153,6 @@ def hasten_loading() -> None:
     ReFrame declares the variables of a class, converts their defaults and looks for attributes that
     cannot be copied again for every test. What differs between tests of one class are values.
     """
-    from reframe.core.variables import VarSpace
-    from reframe.frontend.loader import RegressionCheckLoader
-
     inject, validate = VarSpace._inject, RegressionCheckLoader._validate_check
     if getattr(inject, "once", False):
         return
@@ -195,8 +186,6 @@ def recorded_warnings() -> list[tuple[bool, str]]:
 
     What ReFrame leaves out it says in warnings only.
     """
-    from reframe.core import logging
-
     lines: list[tuple[bool, str]] = []
 
     class Recorder(logging.LoggerAdapter):

@@ -28,7 +28,6 @@ from bisection.core.slurm import DEADLINE
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
 from bisection.kernels.results import preempted
-from bisection.rfm import internals
 from bisection.rfm.rotation import NODES
 from bisection.runs import queue
 from bisection.runs.model import Request, RunVerdict, TestResult
@@ -218,7 +217,7 @@ def temporary(above: Path) -> Iterator[dict[str, str]]:
         folder = tempfile.mkdtemp(prefix=".reframe-", dir=above)
     before = os.environ.get("TMPDIR", "")
     try:
-        yield {"TMPDIR": folder, internals.TEMPORARY: before} if folder else {}
+        yield {"TMPDIR": folder, paths.TEMPORARY: before} if folder else {}
     finally:
         if folder:
             shutil.rmtree(folder, ignore_errors=True)

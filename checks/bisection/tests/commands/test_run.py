@@ -12,7 +12,7 @@ import pytest
 from running import CHECKS, ONE, first_cores, start
 
 from bisection.core import paths
-from bisection.rfm.internals import TEMPORARY
+from bisection.core.paths import TEMPORARY
 from bisection.sites import site
 from bisection.store import sample_file, sync
 from bisection.store.selection import select
