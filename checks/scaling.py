@@ -122,7 +122,7 @@ def split(layout: str) -> tuple[str, int]:
     return name, int(cores)
 
 
-def own(part: Observable, kernel: str, case: str) -> bool:
+def belongs_to(part: Observable, kernel: str, case: str) -> bool:
     """True if the launches of a case on this machine are enough for an observable."""
     place = (machine(), kernel, case)
     return all((point.machine, point.kernel, point.case) == place for point in part.points)
@@ -132,7 +132,7 @@ def parts_of(kernel: str, case: str, finding: str) -> dict[str, Observable]:
     """The observables of a finding that are of this case alone, by the names of their metrics."""
     item = next(item for item in observables.findings() if item.id == finding)
     listed = enumerate(item.observables, 1)
-    return {f"part_{n}": part for n, part in listed if own(part, kernel, case)}
+    return {f"part_{n}": part for n, part in listed if belongs_to(part, kernel, case)}
 
 
 def points_of(kernel: str, case: str) -> list[Point]:

@@ -65,7 +65,7 @@ def circumstances(result: Result) -> dict[str, Any]:
 Parsed = TypeVar("Parsed", bound=Launched)
 
 
-def measured(
+def launched_now(
     kernel: str,
     parse: Callable[[Result], Parsed | None],
     trials: Iterable[Trial],

@@ -8,7 +8,7 @@ import numpy as np
 
 from bisection.analysis.effects import Observations, fit, medians, observations
 from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT, Kind, Matrix
-from bisection.analysis.suspicions import Court, Part, Suspicion
+from bisection.analysis.suspicions import Part, SuspectSearch, Suspicion
 from bisection.analysis.switches import by_latency
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
@@ -96,15 +96,15 @@ def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
         if not len(values.y):
             continue
         again = observations(matrix, kind, RETEST)
-        court = Court(values, again, matrix.switches, _least(kind))
-        blame.kinds.append(_judged(kind, matrix, values, court))
-        withheld, noise = blame.kinds[-1].withheld, court.fit.sigma
+        search = SuspectSearch(values, again, matrix.switches, _least(kind))
+        blame.kinds.append(_judged(kind, matrix, values, search))
+        withheld, noise = blame.kinds[-1].withheld, search.fit.sigma
         if withheld and withheld.code != Code.PAIRS_NOISE:
             continue
         if withheld:
             least = max(_least(kind), LIMITS.pair_noisy * noise)
-            court = Court(values, again, matrix.switches, least)
-        guilty += [(kind, suspicion) for suspicion in court.suspicions()]
+            search = SuspectSearch(values, again, matrix.switches, least)
+        guilty += [(kind, suspicion) for suspicion in search.suspicions()]
         if len(before) > LIMITS.pair_nights:
             worse += [(kind, part) for part in _drift(matrix, before, kind) if part.confirmed]
     blame.bad = _named(matrix, ((k, s) for k, s in guilty if s.confirmed))
@@ -143,15 +143,15 @@ def _placed(matrix: Matrix) -> tuple[Matrix, list[Reason]]:
     return matrix, [Code.PAIRS_NO_SWITCHES(**missing)]
 
 
-def _judged(kind: Kind, matrix: Matrix, values: Observations, court: Court) -> Judged:
+def _judged(kind: Kind, matrix: Matrix, values: Observations, search: SuspectSearch) -> Judged:
     sign = 1 if kind.better == "higher" else -1
     counts = np.bincount(values.hops, minlength=values.classes)
     levels = [
         Level(hops, math.exp(sign * level), int(count))
-        for hops, (level, count) in enumerate(zip(court.fit.levels, counts, strict=True))
+        for hops, (level, count) in enumerate(zip(search.fit.levels, counts, strict=True))
         if count
     ]
-    judged = Judged(kind, court.fit.sigma, levels)
+    judged = Judged(kind, search.fit.sigma, levels)
     seen = len(np.unique(np.concatenate((values.s, values.r))))
     if matrix.mode == "concurrent":
         judged.withheld = Code.PAIRS_CONCURRENT()
@@ -299,7 +299,7 @@ def _drift(matrix: Matrix, before: Sequence[Matrix], kind: Kind) -> Iterator[Sus
     fitted = fit(values)
     if fitted.sigma <= LIMITS.pair_noise and len(again.y):
         again = replace(again, y=again.y - np.median(fitted.left(again)))  # that night's level
-        yield from Court(values, again, matrix.switches, _least(kind)).suspicions()
+        yield from SuspectSearch(values, again, matrix.switches, _least(kind)).suspicions()
 
 
 def _renumbered(earlier: Matrix, matrix: Matrix) -> Matrix:

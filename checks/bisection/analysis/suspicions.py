@@ -54,7 +54,7 @@ def _bar(candidates: int) -> float:
     return -float(scipy.special.ndtri(LIMITS.pair_chance / max(candidates, 1)))
 
 
-class Court:
+class SuspectSearch:
     """Judges the values of one kind."""
 
     def __init__(

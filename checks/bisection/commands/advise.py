@@ -75,7 +75,7 @@ def act(options: argparse.Namespace) -> Exit:
         if counts:
             wanted = (trial for count in counts for trial in trials(count))
             cases = options.case or defaults
-            launches = sources.measured(kernel, parse, wanted, cases, baselines)
+            launches = sources.launched_now(kernel, parse, wanted, cases, baselines)
         else:
             where = (options.folders, options.case, options.partition)
             launches, left_out = sources.stored(kernel, parse, *where, without=excluded)

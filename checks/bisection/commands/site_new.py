@@ -104,7 +104,7 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
     print("\n".join([*environment, *(words.decisions(site) or ["nothing is left to decide"])]))
     names = f"{paths.shown(file)}" + (f" and {file.stem}.json" if known.kind else "")
     wrote = f"wrote {names} in {duration(time.monotonic() - begin)}"
-    print("\n".join([wrote, *words.again(site, shlex.quote(paths.shown(file)))]))
+    print("\n".join([wrote, *words.retry_steps(site, shlex.quote(paths.shown(file)))]))
     return ended(site)
 
 
@@ -124,7 +124,7 @@ def write_environment(site: Draft) -> list[str]:
 
 def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
     """Writes NAME.json anew for the partitions of NAME.py."""
-    site = new.again(file, known)
+    site = new.refreshed(file, known)
     target = facts.file_of(file)
     before = facts.old(target)
     if options.dry_run:
@@ -134,7 +134,7 @@ def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
     try_out(site)
     if odd := [part.name for part in site.parts if new.unlike(part, before)]:
         print(f"not as recorded, tried a second time: {', '.join(odd)}", flush=True)
-        second = new.again(file, known)
+        second = new.refreshed(file, known)
         second.parts = [part for part in second.parts if part.name in odd]
         new.try_out(second, folder_of(site), print_trial)
         new.take_better(site, second)

@@ -41,7 +41,7 @@ class Again:
         return None if low <= self.value <= high else []
 
 
-def measured(verdict: RunVerdict | None) -> dict[Key, Again]:
+def metric_values(verdict: RunVerdict | None) -> dict[Key, Again]:
     """Returns the results of usable launches of a run, in their order."""
     values: dict[Key, Again] = {}
     for case in sorted(verdict.cases if verdict else (), key=lambda case: case.run):
@@ -69,7 +69,7 @@ def _values(case: TestResult) -> Iterator[tuple[Key, float]]:
 def drift(verdict: RunVerdict, retest: Retest) -> float:
     """Returns how many times as long the control takes as before; 1 where it takes less, or is
     none."""
-    control, before, now = retest.plan.control, measured(verdict), measured(retest.again)
+    control, before, now = retest.plan.control, metric_values(verdict), metric_values(retest.again)
     tests = {case.identity for case in verdict.judged if case.launch[:-1] == control}
     ratios = [
         now[key].value / before[key].value

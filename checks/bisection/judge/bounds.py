@@ -8,7 +8,7 @@ from typing import Any
 from bisection.core.reasons import Code
 from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Verdict
-from bisection.judge.again import Again, Key, drift, measured
+from bisection.judge.again import Again, Key, drift, metric_values
 from bisection.judge.evidence import Evidence
 from bisection.runs.model import RunVerdict, TestResult
 
@@ -19,7 +19,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     retest = evidence.retest
     if retest is None or retest.again is None:
         return verdict
-    values, slower = measured(retest.again), drift(verdict, retest)
+    values, slower = metric_values(retest.again), drift(verdict, retest)
     lost = {case.identity for case in retest.again.judged if case.lost_to_others}
     cases = [
         _ruled(case, values, slower, case.identity in lost)

@@ -7,7 +7,7 @@ from bisection.analysis.model import Row
 from bisection.analysis.retest import Launch
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
-from bisection.judge.again import drift, measured
+from bisection.judge.again import drift, metric_values
 from bisection.judge.evidence import Evidence
 from bisection.judge.nights import reason_of
 from bisection.runs.model import RunVerdict
@@ -19,7 +19,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     if evidence.retest is None:
         return verdict
     plan, again = evidence.retest.plan, evidence.retest.again
-    values, longer = measured(again), drift(verdict, evidence.retest)
+    values, longer = metric_values(again), drift(verdict, evidence.retest)
     slower, outliers, remarks = [], [], []
     refuted: dict[Launch, list[Row]] = {}
     for launch, rows in plan.outliers.items():

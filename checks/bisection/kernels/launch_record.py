@@ -1,7 +1,7 @@
 """launch.json: what a launch was, ran on and measured beside its methods.
 
 The launch writes it (rfm/launch.py), and hands it to ReFrame for its report. The judge, the store
-and verdict.json have it from there. A new fact is a field of LaunchRecord, set in `measured`.
+and verdict.json have it from there. A new fact is a field of LaunchRecord, set in `with_result`.
 """
 
 import json
@@ -33,7 +33,7 @@ class LaunchRecord:
     wrong: tuple[str, ...] = ()  # methods that gave a wrong answer
     adapter_faults: tuple[Reason, ...] = ()
 
-    def measured(self, result: results.Result, claimed: Sequence[str]) -> "LaunchRecord":
+    def with_result(self, result: results.Result, claimed: Sequence[str]) -> "LaunchRecord":
         """Returns the record with what the kernel recorded.
 
         Args:

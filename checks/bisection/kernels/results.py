@@ -231,10 +231,10 @@ def metrics(entries: Iterable[Entry]) -> dict[str, Metric]:
     flat, times = {}, {}
     for entry in entries:
         label = point_label(entry.get("point"))
-        own = entry.get("metrics") or {}
-        for name, metric in {**own, **_mpi_share(entry)}.items():
+        listed = entry.get("metrics") or {}
+        for name, metric in {**listed, **_mpi_share(entry)}.items():
             flat[f"{name}_{label}" if label else name] = metric
-        size, time = (entry.get("point") or {}).get("bytes"), own.get("time")
+        size, time = (entry.get("point") or {}).get("bytes"), listed.get("time")
         if not entry.get("point"):
             flat.update(_sent(entry))
         elif size and time and unusable(time) is None:

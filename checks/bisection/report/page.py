@@ -17,7 +17,7 @@ from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report.data import embedded
 from bisection.report.figures import comparison as comparisons
 from bisection.report.figures import hybrid, maps, sessions
-from bisection.report.figures.common import Group, draw, measured, timed
+from bisection.report.figures.common import Group, draw, measured_cases, timed
 from bisection.report.model import MARKS, STATES, Report
 from bisection.report.sections import PURPOSE, Section, opening
 from bisection.report.sections import sections as contents
@@ -126,7 +126,7 @@ def figures(report: Report) -> dict[str, list[Group]]:
     """Section -> figures, those first that must not be left out."""
     rows = report.comparison.rows if report.comparison else []
     expected = report.comparison.expected if report.comparison else None
-    styles, cases = Styles(report.cases, rows), measured(report.cases)
+    styles, cases = Styles(report.cases, rows), measured_cases(report.cases)
     with_time = timed(cases)
     return {
         "speedups": comparisons.speedups(rows, expected),

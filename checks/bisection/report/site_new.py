@@ -225,7 +225,7 @@ def decisions(site: Draft) -> list[str]:
     return lines
 
 
-def again(site: Draft, file: str) -> list[str]:
+def retry_steps(site: Draft, file: str) -> list[str]:
     """How to begin anew, where a queue has no launcher that is proven, or there is no queue.
 
     Args:

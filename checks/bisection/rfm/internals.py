@@ -85,7 +85,7 @@ def spare_blocked(spared: Callable[[Any, Any], list[Any]]) -> None:
 
     def cancel(self: Any, jobs: Any, reasons: Any = None) -> None:
         spare = spared(jobs, reasons)
-        own(self, [job for job in jobs if job not in spare], reasons)
+        original(self, [job for job in jobs if job not in spare], reasons)
 
     SlurmJobScheduler._cancel_if_blocked = cancel
 
@@ -106,7 +106,7 @@ def submit_within(allowed: Callable[[], float]) -> None:
     def advance(self: Any, task: Any) -> int:
         tasks = self._partition_tasks.items()
         queued = sum(len(those) for name, those in tasks if name != "_rfm_local")
-        return own(self, task) if task.check.local or queued < allowed() else 0
+        return original(self, task) if task.check.local or queued < allowed() else 0
 
     Policy._advance_ready_run = advance
 

@@ -463,7 +463,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         if reason := results.stopped(result) or results.late(result):
             self.remark = reason.dumps()
         claimed = self.current_partition.extras.get("network", [])
-        record = self.record = self.record.measured(result, claimed)
+        record = self.record = self.record.with_result(result, claimed)
         record.write(self.stagedir)
         wrong_exit = record.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(record.wrong) or result["verified"] is bool(record.wrong):

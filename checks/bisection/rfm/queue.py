@@ -89,13 +89,13 @@ def allowed() -> float:
     return _allowed[0]
 
 
-def submit(own: Callable[[Any], None], job: Any) -> None:
+def submit(original: Callable[[Any], None], job: Any) -> None:
     """Submits a job that Slurm can place, and puts it in line; where the user may not queue more
     jobs, once another one is gone. ReFrame watches no launch until then, and submits no more than
     this number of jobs from then on.
 
     Args:
-        own: ReFrame's own way to submit a job, to be called in the job's folder.
+        original: ReFrame's own way to submit a job, to be called in the job's folder.
         job: ReFrame's job.
 
     Raises:
@@ -106,7 +106,7 @@ def submit(own: Callable[[Any], None], job: Any) -> None:
     until = min(time.time() + patience, deadline())
     while job.jobid is None:
         try:
-            own(job)
+            original(job)
         except SpawnedProcessError as error:
             if not QUEUE_FULL.search(error.stderr or "") or time.time() > until:
                 raise

@@ -137,7 +137,7 @@ def act(options: argparse.Namespace) -> Exit:
         os.execvpe(line[0], line, cluster.environment())
     elif options.action == "exec":
         line = cluster.command(options.words or ["bash"], options.host)
-        cluster.join(options.host)
+        cluster.take_cpus(options.host)
         os.execvpe(line[0], line, cluster.environment())
     elif options.action == "shape":
         cluster.shape(options.node, None if options.rate == "none" else options.rate)

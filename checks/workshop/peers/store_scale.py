@@ -62,7 +62,7 @@ def timed(nights: int, metrics: int, repeats: int) -> Timed:
         size = paths.store_db(home).stat().st_size / 2**20
         result = Timed(nights, metrics, took, size, {}, {})
         for command, arguments in commands_of(home).items():
-            runs = [measured(home, [command, *arguments]) for _ in range(repeats)]
+            runs = [cost_of(home, [command, *arguments]) for _ in range(repeats)]
             result.seconds[command] = [seconds for seconds, _ in runs]
             result.peak_mib[command] = max(memory for _, memory in runs)
     return result
@@ -85,7 +85,7 @@ def commands_of(home: Path | str) -> dict[str, list[str]]:
     }
 
 
-def measured(home: Path | str, arguments: Sequence[str]) -> tuple[float, float]:
+def cost_of(home: Path | str, arguments: Sequence[str]) -> tuple[float, float]:
     """(seconds, MiB at most) of one command; RuntimeError if it fails."""
     began = time.monotonic()
     process = subprocess.Popen(

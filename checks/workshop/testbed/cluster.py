@@ -320,10 +320,10 @@ class Cluster:
         spaces = hosts.SHARED if host == HEAD else (*hosts.SHARED, "pid")
         return [*hosts.entered(self.hosts[host], spaces), f"--wd={os.getcwd()}", *words]
 
-    def join(self, host: str) -> None:
+    def take_cpus(self, host: str) -> None:
         """Gives this process, and what it starts, the CPUs of a node; the login node has all."""
         if host != HEAD:
-            hosts.join(hosts.cpuset_root() / f"{self.prefix}{host}")
+            hosts.enter_group(hosts.cpuset_root() / f"{self.prefix}{host}")
 
     def environment(self) -> dict[str, str]:
         """Environment variables of commands on it: Slurm's file, and Open MPI for root and for

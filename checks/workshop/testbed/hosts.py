@@ -102,7 +102,7 @@ def start(
     with open(folder / "log" / f"{name}.log", "ab") as log:
         outer = subprocess.Popen(
             line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-            start_new_session=True, preexec_fn=lambda: cpuset and join(cpuset),
+            start_new_session=True, preexec_fn=lambda: cpuset and enter_group(cpuset),
         )  # fmt: skip
     with outer.stdout, outer.stdin:
         if outer.stdout.readline() != b"ready\n":
@@ -221,7 +221,7 @@ def end_cpusets(prefix: str) -> None:
                     break
 
 
-def join(group: Path) -> None:
+def enter_group(group: Path) -> None:
     """Puts this process into a control group."""
     (group / "cgroup.procs").write_text("0")
 

@@ -199,12 +199,12 @@ class Scene:
     def beside(self, *words: str, host: str = HEAD) -> Iterator[None]:
         """Runs a program on a host meanwhile."""
 
-        def join() -> None:
-            self.cluster.join(host)
+        def take_cpus() -> None:
+            self.cluster.take_cpus(host)
 
         process = subprocess.Popen(
             self.cluster.command(words, host), env=self.cluster.environment(),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=join,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=take_cpus,
         )  # fmt: skip
         try:
             yield

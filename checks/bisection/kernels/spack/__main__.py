@@ -109,19 +109,19 @@ def pack(output: Path | None, spack: bool, sources: str | None) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; returns its exit code. A failed one prints as JSON what it knows by then."""
-    given = parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
-        if given.command == "externals":
-            return report_externals(given.system)
-        if given.command == "bundle":
-            pack(given.output, not given.no_spack, given.sources)
+        if options.command == "externals":
+            return report_externals(options.system)
+        if options.command == "bundle":
+            pack(options.output, not options.no_spack, options.sources)
         else:
-            show(install(given.system), given)
+            show(install(options.system), options)
     except (SpackError, OSError) as error:
-        if given.command == "install" and given.json and getattr(error, "facts", None):
+        if options.command == "install" and options.json and getattr(error, "facts", None):
             print(json.dumps(error.facts, indent=1))
         print(f"bisection.kernels.spack: {error}", file=sys.stderr)
-        return Exit.NOT_MEASURED if given.command == "bundle" else Exit.FAILED
+        return Exit.NOT_MEASURED if options.command == "bundle" else Exit.FAILED
     return 0
 
 

@@ -113,7 +113,7 @@ class MeasuredCase(TestId):
         return f"{self.layout} {self.geometry}"
 
 
-def measured(cases: Iterable[TestResult]) -> list[MeasuredCase]:
+def measured_cases(cases: Iterable[TestResult]) -> list[MeasuredCase]:
     """The tests that were measured and have a geometry; of those that ran several times the
     medians."""
     runs: dict[tuple[str, ...], list[TestResult]] = {}

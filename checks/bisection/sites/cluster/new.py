@@ -362,7 +362,7 @@ def settle(site: Draft, part: Part) -> None:
         part.decisions.append(Code.NETWORK_UNUSED(**at, device=main, fast=fast))
 
 
-def again(site_file: Path, known: Survey) -> Draft:
+def refreshed(site_file: Path, known: Survey) -> Draft:
     """The draft of a site that has a file: its partitions and launchers are those of the file.
 
     Args:

@@ -15,7 +15,7 @@ from made_up_network import World, tournament
 from bisection.analysis.blame import judge
 from bisection.analysis.effects import fit, observations
 from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT
-from bisection.analysis.suspicions import Court, Part
+from bisection.analysis.suspicions import Part, SuspectSearch
 from bisection.core.reasons import Code, clause
 
 SETS = 100  # in full
@@ -226,8 +226,8 @@ def test_routes_from_one_switch_are_no_slow_node():
     world.faults = [("cable", (3, 3), 0.5)]
     matrix, kind = world.matrix(16), KINDS[1]
     stages = [observations(matrix, kind, stage) for stage in (TOURNAMENT, RETEST)]
-    court = Court(*stages, matrix.switches, math.log(1 / 0.95))
-    ways = {s.who: s.confirmed for s in court.suspicions() if s.part in (Part.WAY, Part.NODE)}
+    search = SuspectSearch(*stages, matrix.switches, math.log(1 / 0.95))
+    ways = {s.who: s.confirmed for s in search.suspicions() if s.part in (Part.WAY, Part.NODE)}
     assert ways[35,] is False
 
 

@@ -55,7 +55,7 @@ def test_several_numbers_of_cores_give_curves_and_one_gives_dots():
 
 def test_cases_that_ran_several_times_count_as_their_median():
     runs = [case(method=m, seconds=s) for s in (0.010, 0.012, 0.5) for m in ("a", "b")]
-    (group,) = sessions.crossovers(common.timed(common.measured(runs)), style.Styles(runs))
+    (group,) = sessions.crossovers(common.timed(common.measured_cases(runs)), style.Styles(runs))
     assert group.table.rows == [["cnt40", "mpi 2x1", "2", "12 ms", "12 ms"]]
 
 
@@ -66,7 +66,7 @@ def test_message_sizes_of_repeated_runs_are_one_curve():
         )
         for k in (1e-6, 2e-6, 9e-6)
     ]
-    (group,) = sessions.sweeps(common.measured(runs), style.Styles(runs))
+    (group,) = sessions.sweeps(common.measured_cases(runs), style.Styles(runs))
     assert group.table.head == ["case", "method", "8 B", "1 KiB"]
     assert group.table.rows == [["network sweep mpi 2x1", "alltoall", "2 us", "18 us"]]
 
@@ -77,7 +77,7 @@ def test_partitions_with_as_many_cores_are_not_mixed():
         for p, s in (("old", 0.2), ("new", 0.1))
         for m in ("a", "b")
     ]
-    groups = sessions.crossovers(common.timed(common.measured(cases)), style.Styles(cases))
+    groups = sessions.crossovers(common.timed(common.measured_cases(cases)), style.Styles(cases))
     assert [group.title for group in groups] == [
         "transpose on a:old, environment system",
         "transpose on a:new, environment system",
@@ -113,7 +113,7 @@ def test_a_sweep_has_a_bar_of_the_size_that_changed_most():
 def test_figures_fill_their_cards():
     for count, width in ((1, 1036), (2, 507), (3, 330), (4, 507), (5, 330)):
         cases = [case(name=f"c{n}", method=m) for n in range(count) for m in ("a", "b")]
-        groups = sessions.crossovers(common.measured(cases), style.Styles(cases))
+        groups = sessions.crossovers(common.measured_cases(cases), style.Styles(cases))
         (group,), _ = common.draw(groups, 10**6)
         assert {re.search(r'viewBox="0 0 (\d+)', panel.svg)[1] for panel in group.panels} == {
             str(width)
@@ -131,7 +131,7 @@ def test_preempted_launches_are_drawn_hollow_and_only_then_explained():
     }
     assert "hollow: other processes" not in texts["quiet"]
     assert "hollow: other processes" in texts["loud"]
-    (group,) = sessions.crossovers(common.measured(quiet + loud), style.Styles())
+    (group,) = sessions.crossovers(common.measured_cases(quiet + loud), style.Styles())
     hollow = "fill:var(--paper)"
     svg = group.panels[0].draw(width=330).replace(" ", "")
     assert svg.count(hollow) == 2
@@ -144,9 +144,9 @@ def test_a_case_without_shares_is_not_drawn_as_free_of_communication():
     quiet = case(metrics=known | phases)
     loud = case(name="silicon", preempted=0.25, metrics=phases)
     alone = case(name="alone", geometry="1x1", metrics={"mpi_share": (0.0, "share")})
-    (group,) = hybrid.shares(common.measured([quiet, loud, alone]))
+    (group,) = hybrid.shares(common.measured_cases([quiet, loud, alone]))
     assert {row[0]: row[-1] for row in group.table.rows} == {"cnt40": "25%", "alone": "0%"}
-    (group,) = hybrid.shares(common.measured([loud]))
+    (group,) = hybrid.shares(common.measured_cases([loud]))
     assert [row[0] for row in group.table.rows] == ["silicon"]  # by its own phases
     assert "exchange" in group.table.head
 
