@@ -64,8 +64,8 @@ def start_scripts_below_blanks() -> None:
 
 def submit_by(submit: Callable[[Callable[[Any], None], Any], None]) -> None:
     """Submits jobs of Slurm by `submit`, which gets ReFrame's own way to do it, and the job."""
-    own = SlurmJobScheduler.submit
-    SlurmJobScheduler.submit = lambda self, job: submit(partial(own, self), job)
+    original = SlurmJobScheduler.submit
+    SlurmJobScheduler.submit = lambda self, job: submit(partial(original, self), job)
 
 
 def forget_cancelled_jobs() -> None:
@@ -81,7 +81,7 @@ def spare_blocked(spared: Callable[[Any, Any], list[Any]]) -> None:
         spared: those of the jobs in its first argument; the second one has Slurm's reasons by job
             number, None where ReFrame has yet to ask.
     """
-    own = SlurmJobScheduler._cancel_if_blocked
+    original = SlurmJobScheduler._cancel_if_blocked
 
     def cancel(self: Any, jobs: Any, reasons: Any = None) -> None:
         spare = spared(jobs, reasons)
@@ -101,7 +101,7 @@ def queue_at_once(jobs: int) -> None:
 def submit_within(allowed: Callable[[], float]) -> None:
     """Has ReFrame go on with other tests while `allowed()` jobs are in queues, in place of
     submitting more."""
-    own = Policy._advance_ready_run
+    original = Policy._advance_ready_run
 
     def advance(self: Any, task: Any) -> int:
         tasks = self._partition_tasks.items()
