@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Unit:
-    """What follows from a unit."""
+    """The properties of a unit."""
 
     kind: str = ""  # of reference that its metrics need, of KINDS; "": they need none
     counted: bool = False  # the same in every run: any change counts

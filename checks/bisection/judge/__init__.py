@@ -25,15 +25,15 @@ from bisection.runs.model import RunVerdict
 
 # In the order of checks/README, "Reading the verdict".
 RULINGS = (
-    launches.rule,  # other processes had the cores; a wrong answer that no selected test is about
-    disturbed.rule,  # launches that were measured again, as other processes had their cores
+    launches.rule,  # other processes used the cores; wrong answers without a selected test
+    disturbed.rule,  # launches that were rerun, as other processes disturbed them
     hosts.rule,  # slow nodes, faulty adapters
     pairs.rule,  # components of the network that are slow, suspect, or worse than before
-    bounds.rule,  # what was outside its bounds, after its retest
-    nights.rule,  # what changed, and what is faster, beside the earlier sessions
-    retest.rule,  # what is slower than in all earlier sessions, after its retest
-    alarms.rule,  # what is worse since an earlier session
-    network.rule,  # whether users may have this network: pairs, impacts, levels, and all above
+    bounds.rule,  # metrics outside their limits, after the retest
+    nights.rule,  # changes and faster metrics since the earlier sessions
+    retest.rule,  # metrics slower than in all earlier sessions, after the retest
+    alarms.rule,  # metrics worse since an earlier session
+    network.rule,  # the verdict on the network: pairs, impacts, levels, and all above
 )
 
 

@@ -60,7 +60,7 @@ def _of_pairs(blames: Sequence[Blame]) -> Iterator[Finding]:
 
 
 def _of_run(run: RunVerdict) -> Iterator[Finding]:
-    """What failed, is suspect or is missing, and faulty hosts."""
+    """Yields failures, suspects, missing launches, and faulty hosts."""
     yield from (Finding(Grade.NO_GO, failure) for failure in run.failures)
     yield from (Finding(Grade.LOOK, reason) for reason in run.network)
     launches: dict[tuple[bool, Reason | None], list[str]] = {}

@@ -1,1 +1,1 @@
-"""What runs inside ReFrame. Only `check` and `launch` need its runtime when they are imported."""
+"""Classes that run inside ReFrame. Only `check` and `launch` need its runtime on import."""

@@ -41,7 +41,7 @@ CHANGED = "changed"  # a label of results: options that are not those of a findi
 
 @dataclass(frozen=True)
 class Cost:
-    """What the simulation of a launch took on this host."""
+    """The cost of the simulation of a launch on this host."""
 
     launch: LaunchKey
     seconds: float  # of one core
