@@ -22,7 +22,7 @@ class Symptom:
     way: str  # sends | receives, as the component does; "" for both
     factor: float  # of the value that its pairs have otherwise
     z: float  # standard deviations
-    retests: int = 0  # pairs that were measured again; of a switch, nodes
+    retests: int = 0  # pairs of the rerun; of a switch, nodes
     again: float | None = None  # their factor
 
 
@@ -71,7 +71,7 @@ class Blame:
     place: str = ""  # where it was measured, for people
     kinds: list[Judged] = field(default_factory=list)
     bad: list[BadComponent] = field(default_factory=list)
-    suspects: list[BadComponent] = field(default_factory=list)  # not measured again; no paths
+    suspects: list[BadComponent] = field(default_factory=list)  # not rerun; no paths
     worse: list[BadComponent] = field(default_factory=list)  # worse than in earlier matrices
     notes: list[Reason] = field(default_factory=list)
 

@@ -16,7 +16,7 @@ from bisection.runs.model import Request, RunVerdict, TestResult
 from bisection.runs.reframe_log import end_of_run
 
 START = 10.0  # s that ReFrame needs beside the launches
-TURNS = 2  # how often each launch is measured again
+TURNS = 2  # launches of each in the retest
 Launch = tuple[str, ...]  # kernel, case, layout, system, partition, environment
 
 
@@ -32,7 +32,7 @@ class Plan:
     cost: dict[Launch, float] = field(default_factory=dict)  # s that each launch took
     chosen: list[Launch] = field(default_factory=list)
     control: Launch | None = None  # did not look changed; the cheapest of its partition
-    why: str = ""  # why nothing is measured again: failed | off
+    why: str = ""  # why there is no retest: failed | off
 
     @property
     def seconds(self) -> float:

@@ -42,9 +42,9 @@ class Suspicion:
     way: str
     effect: float
     z: float
-    again: np.ndarray  # what its pairs, measured again, fall short of
+    again: np.ndarray  # shortfall of its pairs in the rerun
     confirmed: bool = False
-    tried: bool = True  # enough of its pairs were measured again
+    tried: bool = True  # enough of its pairs were rerun
     beyond: bool = False
     serves: tuple[int, ...] = ()
 

@@ -207,7 +207,7 @@ class Thresholds:
     pair_share: float = _limit(
         0.75, "of its pairs", "must be slow: few slow pairs make no slow node"
     )
-    pair_retests: int = _limit(3, "pairs", "measured again confirm a node, a switch or a route")
+    pair_retests: int = _limit(3, "pairs", "in the rerun confirm a node, a switch or a route")
     pair_noise: float = _limit(
         0.25, "of the value", "between pairs: above it, only effects far outside count"
     )

@@ -238,7 +238,7 @@ class RunVerdict:
     troubles: tuple[Reason, ...] = ()  # the run is not complete
     failures: tuple[Reason, ...] = ()  # wrong, but of no selected test
     slower: tuple[Reason, ...] = ()  # than in all earlier sessions, and again so
-    outliers: tuple[Reason, ...] = ()  # the same, but not measured again
+    outliers: tuple[Reason, ...] = ()  # the same, but not retested
     slow_nodes: tuple[Reason, ...] = ()  # each a slow node, or nodes of which one is slow
     suspect_nodes: tuple[Reason, ...] = ()  # slow in the only launch that can show it
     network: tuple[Reason, ...] = ()  # suspect or worse components; what is to be looked at

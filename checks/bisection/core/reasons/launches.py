@@ -345,8 +345,8 @@ class Launches(Topic):
 
     def MEASURED_AGAIN(launches: int, quiet: int) -> str:
         launches = plural(launches, "launch", "launches")
-        again = f"measured again, {quiet or 'none'} undisturbed"
-        return f"other processes had the cores of {launches}; {again}"
+        again = f"rerun, {quiet or 'none'} undisturbed"
+        return f"other processes used the cores of {launches}; {again}"
 
     def LAUNCH_LATE(seconds: float, claimed: float) -> str:
         times = f"{seconds / claimed:.0f} times"

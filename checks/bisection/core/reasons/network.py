@@ -56,18 +56,18 @@ def retests(v: Values) -> str:
     """Returns what the second stage measured of a component: x0.80 in 8 pairs."""
     tried = [part for part in v["symptoms"] if part["again"]]
     if not tried:
-        return "not measured again"
+        return "none"
     sure = max(tried, key=lambda part: part["z"])
     counted = "node" if v["part"] == "switch" else "pair"
     return f"x{number(sure['again'])} in {plural(sure['retests'], counted)}"
 
 
 def slowness(v: Values) -> str:
-    """How slow a component is: bandwidth sends x0.60, measured again x0.61 in 8 pairs."""
+    """How slow a component is: bandwidth sends x0.60, rerun: x0.61 in 8 pairs."""
     parts = ", ".join(map(symptom, v["symptoms"]))
     if v.get("drift"):
         return f"{parts} of what it was in earlier sessions, in two sessions"
-    return f"{parts}, measured again {retests(v)}"
+    return f"{parts}, rerun: {retests(v)}"
 
 
 def factor(ratio: list) -> str:
@@ -110,14 +110,14 @@ class Network(Topic):
         return f"pair-to-pair noise is {noise:.0%} (limit {limit:.0%}): {named} reported ({cause})"
 
     def PAIRS_CLEARED(suspects: int) -> str:
-        who = f"{plural(suspects, 'suspect')} of the first stage, measured again,"
+        who = f"{plural(suspects, 'suspect')} of the first stage, rerun,"
         return f"{who} {'was' if suspects == 1 else 'were'} as the others"
 
     def PAIRS_PATHS_LEFT(suspects: int) -> str:
-        return f"{plural(suspects, 'more slow path')} not re-measured, so not reported"
+        return f"{plural(suspects, 'more slow path')} not rerun, so not reported"
 
     def PAIRS_NOT_RETESTED(suspects: int) -> str:
-        return f"nothing was measured again: {plural(suspects, 'suspect')}, and nothing is blamed"
+        return f"no pair was rerun: {plural(suspects, 'suspect')}, no component reported"
 
     # part, names, serves, beyond, symptoms: of analysis.blame.BadComponent; drift: by its past
     def BAD_COMPONENT(**v: Any) -> str:
@@ -125,7 +125,7 @@ class Network(Topic):
 
     # ---- the verdict on a network ----
 
-    COMPONENT_SUSPECTED = "suspected: {component}"
+    COMPONENT_SUSPECTED = "suspect: {component}"
     LAUNCH_BAD = "{launch}: {reason}"
     PART_UNMEASURED = "{check}: {why}"
     PART_NOT_RUN = "not in this run"

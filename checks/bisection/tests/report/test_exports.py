@@ -266,7 +266,7 @@ def test_of_bad_components_only_a_node_is_accused(part):
     judged.bad = [BadComponent(part, names, symptoms)]
     judged.suspects = [BadComponent(Part.NODE, ["cn7"], symptoms, confirmed=False)]
     assert exports.nodecheck(only(pairs=[judged])) == (
-        "cn1 bisection: bandwidth sends x0.60, measured again x0.61 in 8 pairs\n"
+        "cn1 bisection: bandwidth sends x0.60, rerun: x0.61 in 8 pairs\n"
         if part == Part.NODE
         else ""
     )
