@@ -1,7 +1,7 @@
 """Plans the retest of launches outside their limits, or slower than in all earlier sessions. Only
 confirmed results count: bisection.judge.
 
-Launches are measured again in turns, with a control between them: a launch that did not look
+Launches are rerun in turns, with a control between them: a launch that did not look
 changed. Where the control takes longer than before, the machine changed meanwhile, and times are
 taken by it. Where the scheduler has other nodes, the second turn is on those.
 """
@@ -42,7 +42,7 @@ class Plan:
 
 
 def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
-    """Chooses launches to measure again until the budget is spent: those with a metric outside its
+    """Chooses launches to rerun until the budget is spent: those with a metric outside its
     bounds, those with a node that looks slow, then those that are slower than before, the worst
     first.
 
@@ -153,7 +153,7 @@ def _tests(agenda: Plan, launch: Launch, verdict: RunVerdict) -> list[TestResult
 
 
 def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
-    """The launches to measure again because other processes had their cores, of each launch one
+    """The launches to rerun because other processes used their cores, of each launch one
     run, the worst first, until the budget (s) is spent. None of a run that was stopped, or whose
     launches are repeated on other nodes."""
     sweeps = any(len(sets) > 1 for sets in verdict.request.nodes.values())

@@ -77,7 +77,7 @@ class SuspectSearch:
         candidates: int = 1,
         beyond: np.ndarray | None = None,
     ) -> bool:
-        """True if pairs that were measured again are slow once more: most of them, by more than the
+        """True if pairs that were rerun are slow once more: most of them, by more than the
         margin and by more than chance.
 
         Args:
@@ -146,7 +146,7 @@ class SuspectSearch:
     def _switch(
         self, who: tuple[int, int], way: str, members: np.ndarray, effect: float, z: float
     ) -> Suspicion:
-        """A switch: confirmed where most of its nodes that were measured again are slow to others;
+        """A switch: confirmed where most of its nodes that were rerun are slow to others;
         `beyond` where pairs on it are not."""
         number = self.switches[who[0]]
         mine = np.isin(self.ends_again, members) & (self.hops_again > who[0])

@@ -487,7 +487,7 @@ def compare(night: Night, store: Store, against: str | None) -> None:
 
 
 def measure_disturbed(night: Night, until: float) -> None:
-    """Measures launches again whose cores other processes had, the worst first, while this host is
+    """Reruns launches whose cores other processes used, the worst first, while this host is
     quiet enough.
 
     Args:

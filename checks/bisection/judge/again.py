@@ -16,7 +16,7 @@ Key = tuple[str, ...]  # a test's identity, and the name of a metric behind it
 
 @dataclass
 class Again:
-    """A metric as it was measured again: its values, the first on the run's nodes."""
+    """A metric in the retest: its values, the first on the run's nodes."""
 
     values: list[float] = field(default_factory=list)
     hosts: list[Sequence[str]] = field(default_factory=list)

@@ -38,14 +38,14 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 def _ruled(
     case: TestResult, values: Mapping[Key, Again], slower: float, preempted: bool
 ) -> TestResult:
-    """The test as passed if what was outside its bounds is within them now; else as failed, with
+    """The test as passed if what was outside its limits is within them now; else as failed, with
     what the retest gave.
 
     Args:
         case: the test, failed by its bounds.
         values: of the retest.
         slower: how many times as long the control takes.
-        preempted: whether other processes had the cores of the retest.
+        preempted: whether other processes used the cores of the retest.
     """
     outside = {metric.name: metric for metric in case.metrics if metric.failed}
     again = {

@@ -1,4 +1,4 @@
-"""Launches that were measured again because other processes had their cores."""
+"""Launches that were rerun because other processes used their cores."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from bisection.runs.model import RunVerdict
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
-    """Puts what was measured again in the place of what was disturbed, and says how often."""
+    """Replaces disturbed launches by their reruns, and notes how often."""
     if not evidence.turns:
         return verdict
     measured, quiet = set(), 0
@@ -23,7 +23,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 
 
 def replaced(verdict: RunVerdict, turn: Turn) -> tuple[RunVerdict, int]:
-    """Puts launches that were measured again, and their tests, in the place of disturbed ones. What
+    """Replaces disturbed launches, and their tests, by the rerun ones. What
     was wrong only now is a failure of the run.
 
     Returns:

@@ -29,7 +29,7 @@ PAST = 60  # sessions whose history is judged
 
 @dataclass(frozen=True)
 class Turn:
-    """Launches that were measured again because other processes had their cores."""
+    """Launches that were rerun because other processes used their cores."""
 
     launches: tuple[TestResult, ...]
     again: RunVerdict | None  # None: nothing was measured

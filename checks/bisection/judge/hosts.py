@@ -108,7 +108,7 @@ def slow_hosts(result: results.Result) -> list[Reason]:
     Returns:
         Reasons of code SLOW_CLOCK, SLOW_CORES (a core needs long for the work that all do) and
         SLOW_MEMORY (of one core, or of all at once; not of a launch that was preempted), and
-        BUSY_CORES (other processes had the cores of few nodes).
+        BUSY_CORES (other processes used the cores of few nodes).
     """
     nodes = result.get("details", {}).get("noise") or []
     # Cores share the memory: nodes with as many at work can be compared.

@@ -1,4 +1,4 @@
-"""Launches whose cores other processes had, and wrong answers that no selected test is about."""
+"""Launches whose cores other processes used, and wrong answers that no selected test is about."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from bisection.runs.model import RunVerdict, TestResult
 
 
 def rule(verdict: RunVerdict, _: Evidence) -> RunVerdict:
-    """Turns pass and slow into not measured where other processes had the cores of the launch; a
+    """Turns pass and slow into not measured where other processes used the cores of the launch; a
     wrong answer is a failure of the run where no failed test is about it."""
     launches = {case.launch: case for case in verdict.cases if case.is_launch}
     cases = [_without_preempted(case, launches.get(case.launch)) for case in verdict.cases]

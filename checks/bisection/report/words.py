@@ -109,7 +109,7 @@ def sentence(comparison: Comparison) -> str:
     parts = [*map(clause, comparison.findings), *_by_kind(rows)]
     parts += filter(None, [by_network(rows)])
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
-    parts += [f"{busy} not measured, as other processes had the cores"] if busy else []
+    parts += [f"{busy} not measured, as other processes used the cores"] if busy else []
     parts += map(suspected, comparison.suspects)
     return f"{text}: {'; '.join(parts)}" if parts else text
 

@@ -284,7 +284,7 @@ class RunVerdict:
 
     @property
     def lost_to_others(self) -> list[TestResult]:
-        """The tests that were not measured because other processes had the cores."""
+        """The tests that were not measured because other processes used the cores."""
         return [case for case in self.judged if case.lost_to_others]
 
     @property

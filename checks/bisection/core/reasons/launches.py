@@ -309,7 +309,7 @@ class Launches(Topic):
     UNMEASURED = "not measured"
     FOLLOWS = "{test} did not pass"
     RUN_ENDED = "the run ended before it"
-    PREEMPTED = "other processes had the cores in {fraction:.0%} of the samples"
+    PREEMPTED = "other processes used the cores in {fraction:.0%} of the samples"
     STOPPED = (
         "the processes ran for {ran:.0%} of the time, and the samples took {factor:.0f} times what "
         "their medians add up to: something stops them, as a limit of their processor time"
@@ -328,7 +328,7 @@ class Launches(Topic):
             text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
             second = f", in the retest {number(again[name])}" if name in again else ""
             parts.append(f"{text}, allowed is {span(low, high)}{second}")
-        parts += ["other processes had the cores of the retest"] if preempted else []
+        parts += ["other processes used the cores of the retest"] if preempted else []
         parts += ["it did not repeat"] if retest == Verdict.PASS else []
         parts += [f"on {some(nodes, 3)}, and not on others"] if nodes else []
         return "; ".join(parts)
@@ -368,7 +368,7 @@ class Launches(Topic):
     NOT_KEPT = "{error}"
     NOT_STORED = "not stored: {error}; `bisection import` stores it later"
     LAUNCHES_PREEMPTED = (
-        "other processes had the cores of the first {launches} launches; what they slow down is "
+        "other processes used the cores of the first {launches} launches; what they slow down is "
         "not measured. Ctrl-C ends the run; --wait 30m waits for a quiet machine first"
     )
 

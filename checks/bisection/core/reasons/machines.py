@@ -89,7 +89,7 @@ class Machines(Topic):
 
     # lost: share of the time of the cores
     def BUSY_CORES(host: str, lost: float, median: float, launches: int = 0, of: int = 0) -> str:
-        share = f"other processes had {lost:.0%} of the time of its cores"
+        share = f"other processes used {lost:.0%} of the time of its cores"
         return f"{host} is slow: {share}, {median:.1%} on the median node{_seen(launches, of)}"
 
     # errors: [[counter, count]]

@@ -96,7 +96,7 @@ def test_intervals_hold_the_truth():
         ({"again": 0.8}, Code.NOT_QUIET, "quiet twice, the second took 0."),
         ({"load": 0.4}, Code.NOT_LOADED_ENOUGH, "the aggressor moved 40% of its bytes alone"),
         ({"alone": False}, Code.NOT_LOADED_ENOUGH, "the aggressor was not measured alone"),
-        ({"taken": 4}, Code.PREEMPTED, "other processes had the cores in 40% of the samples"),
+        ({"taken": 4}, Code.PREEMPTED, "other processes used the cores in 40% of the samples"),
         ({"cycles": 4}, Code.FEW_CYCLES, "4 cycles were measured; 5 are needed"),
     ],
 )

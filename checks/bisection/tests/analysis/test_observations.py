@@ -150,8 +150,8 @@ def test_disturbed_jobs_are_left_out(rng, compared):
     after = sessions(50, [[case(metrics={"time": 5e-3}, disturbed=0.8)]] * 20)
     result = compared(before, after)
     assert row(result).verdict == Verdict.NOT_MEASURED
-    assert "other processes had the cores in 80% of the samples" in why(row(result))
-    assert "1 not measured, as other processes had the cores" in sentence(result)
+    assert "other processes used the cores in 80% of the samples" in why(row(result))
+    assert "1 not measured, as other processes used the cores" in sentence(result)
 
 
 @pytest.mark.parametrize(

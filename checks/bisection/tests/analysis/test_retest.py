@@ -105,7 +105,7 @@ def turns(*values, hosts=(), **more):
         (turns(1.4, 1.5), "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.45"),
         (turns(1.4, 1.1), "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.24"),
         (turns(1.4), "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.40"),
-        (outside(preempted=0.5), "0.50..1.20; other processes had the cores of the retest"),
+        (outside(preempted=0.5), "0.50..1.20; other processes used the cores of the retest"),
         (RunVerdict(), "ratio is 1.30, allowed is 0.50..1.20"),
         (None, "ratio is 1.30, allowed is 0.50..1.20"),
     ],

@@ -252,7 +252,7 @@ def test_inconclusive_rows_of_a_second_night_show_their_numbers():
         assert pages.html(report).count(f'data-label="{label}"') == 2
 
 
-SAME = "other processes had the cores in 64% of the samples, which is most of them"
+SAME = "other processes used the cores in 64% of the samples, which is most of them"
 
 
 def test_what_many_rows_have_is_listed_once():
