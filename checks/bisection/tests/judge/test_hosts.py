@@ -96,7 +96,9 @@ def test_a_node_whose_cores_others_use_is_named_where_the_others_are_free():
     busy = (40e-6, 12e9, 180e9, 8, 0.45)
     nodes = {f"n{number}": SOUND for number in range(1, 8)}
     (reason,) = slow_hosts(noise(**nodes, n8=busy))
-    assert clause(reason).startswith("n8 is slow: other processes used 45% of the time of its cores")
+    assert clause(reason).startswith(
+        "n8 is slow: other processes used 45% of the time of its cores"
+    )
     assert slow_hosts(noise(n1=busy, n2=busy, n3=SOUND)) == []  # a loud machine
 
 
