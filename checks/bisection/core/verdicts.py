@@ -17,15 +17,15 @@ class Tier:
 # `quick` was measured whole (23 November 2026), the others are estimated from samples of launches.
 TIERS = {
     "quick": Tier("does everything work: each kernel on its small cases", 3.5),
-    "nightly": Tier("is the machine as it was: large cases too, one of each kind", 15),
+    "nightly": Tier("is the machine as before: large cases too, one of each kind", 15),
     "upgrade": Tier("what did new software change: every case, layout and method", 30),
     "triage": Tier(
-        *("is a new network good: who is slow, and what it carries, in minutes", 3),
+        *("is a new network good: slow parts and capacity, in minutes", 3),
         ("PatternsLaunch.sampling=sweep:--repeats 5 --block 2 --warmup 0",),
         largest=True,
     ),
     "interconnect": Tier(
-        "what does the network carry: what communicates, and most of it", 5, largest=True
+        "what does the network carry: all tests that communicate most", 5, largest=True
     ),
 }
 

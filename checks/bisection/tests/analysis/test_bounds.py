@@ -1,6 +1,6 @@
 """Proposed bounds: how many nights without fault fail by them, and what is found in one night.
 
-A night fails if a metric is outside its bounds, and in the mean of two retests too. A retest draws
+A night fails if a metric is outside its limits, and in the mean of two retests too. A retest draws
 the noise of launches anew; what belongs to the night (factors, wandering levels) it has again.
 `--full` simulates 100 sets of each noise.
 

@@ -123,7 +123,7 @@ def test_the_page_begins_with_the_network_and_its_bad_component():
     html = page(report)
     assert html.headings[0] == "Network"
     assert "Network: no-go (node cn0005 slow)" in html.said
-    assert "Repair what is listed" in html.said
+    assert "Repair the components listed" in html.said
 
 
 @pytest.mark.parametrize(
