@@ -14,7 +14,7 @@ void bx_watchdog_tick(const char *stage, const char *method, int64_t round);
 /* Notes that a part of a step has finished, and the number of the next, from 1; where a step has
  * parts, the default patience goes by the longest part.  Local. */
 void bx_watchdog_part(int64_t part);
-/* Notes whom this rank waits for, as bx_run_await.  Local. */
+/* Records the rank and host that this rank waits for, as bx_run_await.  Local. */
 void bx_watchdog_await(int rank, const char *host);
 /* Notes how long a round took, which the default patience goes by.  Collective. */
 void bx_watchdog_round(const bx_run *run, double seconds);
