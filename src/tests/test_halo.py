@@ -189,7 +189,14 @@ class Metrics(unittest.TestCase):
 
 class Memory(unittest.TestCase):
     def faults(self, case):
-        """Pages that each thread of a launch of two has touched first, in ascending order."""
+        """Pages that each thread of a launch of two has touched first, in ascending order. On a
+        busy host a launch can end between two looks at it."""
+        pages = []
+        for _ in range(5):
+            pages = pages if len(pages) > 1 else self.faults_once(case)
+        return pages
+
+    def faults_once(self, case):
         process = subprocess.Popen(
             [*MPIEXEC, "-n", "1", HALO, "--case", case, "--grid", "96,96,34", *PLAIN, *ONCE,
              "--method", "isend"],
