@@ -63,7 +63,7 @@ def inputs(root: Path, site: Path) -> dict[str, bytes]:
         site.parent: ["*.py", "*.json"],
         root / "checks": ["*.py"],
         root / "site-configs": ["*.py", "*.json"],
-        paths.ROOT / "checks": ["**/*.py"],
+        paths.ROOT / "checks": ["*.py", "bisection/**/*.py"],
         paths.ROOT / "src": ["**/*.def", "**/*.f90", "**/*.csv"],
         paths.ROOT / "reference": ["**/*.csv", "**/*.yaml"],
         references.path(site.stem).parent: ["*.yaml"],

@@ -37,7 +37,7 @@ def test_smaller_changes_take_more_nights(stored, command_line):
 def test_few_nights_are_not_planned_with(stored, command_line):
     stored(9)
     code, text, _ = command_line("compare", "--plan", "5%")
-    assert (code, "10 nights or more are needed" in text) == (3, True)
+    assert (code, "at least 10 nights with the same tests are needed" in text) == (3, True)
 
 
 @pytest.mark.parametrize("effect", ["0", "-5%", "much", "101%", "nan"])
