@@ -326,6 +326,8 @@ class RunVerdict:
         network = {name: tuple(map(Reason.read, reasons)) for name, reasons in network}
         names = ("tier", "system", "environ", "arguments", "command", "site", "is_local")
         asked = {name: kept[name] for name in names if kept.get(name)}
+        if "launches" not in kept:
+            raise ValueError("of another version of Bisection; run again")
         records = [LaunchRecord.read(record) for record in kept["launches"]]
         return cls(
             cases=[TestResult.from_dict(case, records) for case in kept["cases"]],

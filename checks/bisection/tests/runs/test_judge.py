@@ -123,6 +123,13 @@ def test_used_is_0_on_the_better_bound_and_1_on_the_worse():
     assert JudgedMetric("m", 1.0, "s", None, None, "pass").used == 0
 
 
+def test_a_verdict_of_another_version_is_refused_in_a_line(tmp_path, command_line):
+    (tmp_path / "verdict.json").write_text('{"session": "a", "cases": []}')
+    code, _, errors = command_line("verdict", str(tmp_path))
+    line = f"no verdict in {tmp_path}: of another version of Bisection; run again"
+    assert (code, errors) == (2, f"bisection verdict: error: {line}\n")
+
+
 def test_distance_is_0_in_the_middle_and_1_on_a_bound():
     assert JudgedMetric("m", 1.0, "ratio", 0.5, 1.5, "pass").distance == 0
     assert JudgedMetric("m", 1.5, "ratio", 0.5, 1.5, "pass").distance == 1
