@@ -78,7 +78,7 @@ class ScalingCheck(KernelCheck):
 
     @property
     def geometry(self) -> str:
-        """None: the launches have many."""
+        """Returns "": the launches have many."""
         return ""
 
     @sanity_function

@@ -11,7 +11,7 @@
 #   --site    refuses a NAME that site-configs/ does not have
 #
 # INSTALL=no      installs nothing, and names what is missing
-# BUNDLE          the folder of an unpacked `bisection bundle`, in place of a network
+# BUNDLE          the folder of an unpacked archive of `make bundle`, in place of a network
 # PYTHON          the Python to use
 # BISECTION_HOME  a folder in place of .bisection
 #

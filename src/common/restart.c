@@ -142,7 +142,9 @@ static int write_all(const char *partial, MPI_Comm comm, head *h, const bx_resta
 {
     MPI_File file;
     int rank, code = MPI_File_open(comm, partial, MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
-    if (code != MPI_SUCCESS) return code;
+    int opened = code == MPI_SUCCESS;
+    MPI_Allreduce(MPI_IN_PLACE, &opened, 1, MPI_INT, MPI_MIN, comm);
+    if (!opened) return code; /* on all ranks: a folder may be seen by some alone */
     MPI_Comm_rank(comm, &rank);
     int first = transfer(file, comm, 0, h, rank == 0 ? (int64_t)h->header_bytes : 0, true);
     for (size_t i = 0; i < h->sets; i++) {

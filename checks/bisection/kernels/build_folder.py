@@ -4,10 +4,10 @@
     python -m bisection.kernels.build_folder keep rfm_build.sh    installs build/ in it, prints it
 
 Both print {"prefix": folder, "built": Unix time, "kept": true if it was there before}. The folder
-is named by a digest of all that is known before CMake runs: sources, build script, variables,
-tools on PATH, processor. It is emptied if a header, library or tool that the build read has
-changed, or a file beside it was added, as by an upgrade of packages. `find` runs where the build
-would run: with its modules, on its node.
+is named by a digest of all that is known before CMake runs (sources, build script, variables,
+tools on PATH, processor), and by one of the headers, libraries and tools that the build read. It
+is not used if one of these changes, or a file beside one is added, as by an upgrade of packages.
+`find` runs where the build would run: with its modules, on its node.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ PROCESSOR = r"(?m)^(?:model name|flags|CPU implementer|CPU part|Features|cpu)\s*
 
 
 def folder(script: Path) -> Path:
-    """The folder of the build that a script makes here and now.
+    """Returns the folder of the build that a script makes here and now, without its last part.
 
     Args:
         script: the build script; the number of parallel jobs in it does not count, nor what it
@@ -98,8 +98,22 @@ def states(prefix: Path, names: Iterable[str]) -> dict[str, list[int] | None]:
     return states
 
 
+def unchanged(prefix: Path) -> tuple[dict[str, Any] | None, str]:
+    """Returns the record of the build in a folder, None if what it read has changed or the folder
+    is not whole; then also the first name that changed."""
+    try:
+        record = json.loads((prefix / "build.json").read_text())
+    except (OSError, ValueError):
+        return None, ""
+    now = states(prefix, record["states"])
+    changed = [name for name, state in record["states"].items() if now[name] != state]
+    return (None, changed[0]) if changed else (record, "")
+
+
 def find(script: Path) -> dict[str, Any] | None:
-    """The build that the script would make again; None if there is none.
+    """Returns the build that the script would make again; None if there is none.
+
+    Other builds stay: launches of another partition may run their kernels.
 
     Args:
         script: the build script.
@@ -107,19 +121,15 @@ def find(script: Path) -> dict[str, Any] | None:
     Raises:
         OSError: the script or a source file cannot be read.
     """
-    prefix, record = folder(script), None
-    with contextlib.suppress(OSError, ValueError):
-        record = json.loads((prefix / "build.json").read_text())
-    then = record["states"] if record else {}
-    now = states(prefix, then)
-    changed = [name for name, state in then.items() if now[name] != state]
-    if not record or changed:
-        for name in changed[:1]:
-            print(f"kernels: rebuilt, as {name} changed", file=sys.stderr)
-        shutil.rmtree(prefix, ignore_errors=True)
-        return None
-    os.utime(prefix)
-    return {"prefix": str(prefix), "built": record["built"], "kept": True}
+    place, name = folder(script), ""
+    for prefix in place.parent.glob(f"{place.name}-*"):
+        record, name = unchanged(prefix)
+        if record:
+            os.utime(prefix)
+            return {"prefix": str(prefix), "built": record["built"], "kept": True}
+    if name:
+        print(f"kernels: rebuilt, as {name} changed", file=sys.stderr)
+    return None
 
 
 def keep(script: Path, build: Path = Path("build")) -> dict[str, Any]:
@@ -132,24 +142,32 @@ def keep(script: Path, build: Path = Path("build")) -> dict[str, Any]:
     Raises:
         OSError, subprocess.CalledProcessError: it cannot be installed, and nothing is kept.
     """
-    prefix, now = folder(script), time.time()
-    aside = prefix.with_name(f".{prefix.name}-{platform.node()}-{os.getpid()}")
+    place, now = folder(script), time.time()
+    aside = place.with_name(f".{place.name}-{platform.node()}-{os.getpid()}")
     aside.mkdir(parents=True)
     try:
         install = ["cmake", "--install", build, "--prefix", aside]
         subprocess.run(install, check=True, stdout=sys.stderr)
         files = files_read(build)
         programs = {str(file.relative_to(aside)) for file in aside.glob("bin/*")}
-        names = sorted({*files, *map(os.path.dirname, files), *LOCAL, *programs})
-        record = {"built": now, "states": states(aside, names)}
+        names = sorted({*files, *map(os.path.dirname, files), *LOCAL})
+        read = states(aside, names)
+        record = {"built": now, "states": {**read, **states(aside, sorted(programs))}}
         paths.write_whole(aside / "build.json", json.dumps(record, indent=1))
-        if not prefix.exists():  # else an equal build ended meanwhile
+        prefix = place.with_name(f"{place.name}-{digest(json.dumps(read))[:8]}")
+        if prefix.exists() and not unchanged(prefix)[0]:  # a program of it was changed by hand
+            shutil.rmtree(prefix, ignore_errors=True)
+        try:
             aside.rename(prefix)
+        except OSError:
+            if not prefix.exists():
+                raise  # else an equal build ended meanwhile
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     for path in prefix.parent.iterdir():
-        if now - path.stat().st_mtime > UNUSED:
-            shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another build removes it
+            if now - path.stat().st_mtime > UNUSED:
+                shutil.rmtree(path, ignore_errors=True)
     return {"prefix": str(prefix), "built": now, "kept": False}
 
 

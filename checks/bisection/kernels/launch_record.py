@@ -4,6 +4,7 @@ The launch writes it (rfm/launch.py), and hands it to ReFrame for its report. Th
 and verdict.json have it from there. A new fact is a field of LaunchRecord, set in `with_result`.
 """
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -60,8 +61,9 @@ class LaunchRecord:
         return {**values, "adapter_faults": [reason.as_dict() for reason in self.adapter_faults]}
 
     def write(self, folder: Path | str) -> None:
-        """Writes launch.json into the folder of the launch."""
-        Path(folder, FILE).write_text(json.dumps(self.as_json(), indent=1) + "\n")
+        """Writes launch.json into the folder of the launch; a full disk is a fault of its own."""
+        with contextlib.suppress(OSError):
+            Path(folder, FILE).write_text(json.dumps(self.as_json(), indent=1) + "\n")
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> "LaunchRecord":

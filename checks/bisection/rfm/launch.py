@@ -434,6 +434,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         )
         facts = {**self.record.facts, **recorded(self.stagedir)}
         self._note(exit_code=exit_code, facts=facts)
+        self.record.write(self.stagedir)  # also of a launch that fails
         if fault and fault.code == Code.BLOCKED:
             fail(self, queue.late() or fault)
         queue.advance()

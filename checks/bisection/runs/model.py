@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from bisection.core.identity import TestId
 from bisection.core.reasons import DISTURBED, Code, Reason
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.kernels.launch_record import LaunchRecord
 
@@ -172,6 +173,18 @@ def _verdict(word: Any) -> Verdict:
         return Verdict.NOT_MEASURED
 
 
+def _without_preempted(case: TestResult, launch: TestResult | None) -> TestResult:
+    if case.fixture or not launch or case.record.preempted <= LIMITS.preempted_launch:
+        return case
+    slow = case.verdict == Verdict.FAIL and any(metric.failed for metric in case.metrics)
+    if not slow and case.verdict != Verdict.PASS:
+        return case
+    reason = Code.PREEMPTED(fraction=round(case.record.preempted, 4))
+    if launch.remark and launch.remark.code == Code.STOPPED:
+        reason = launch.remark
+    return replace(case, verdict=Verdict.NOT_MEASURED, reason=reason, remark=None)
+
+
 @dataclass
 class Request:
     """The request for a run."""
@@ -258,6 +271,13 @@ class RunVerdict:
     def noting(self, **reasons: Iterable[Reason]) -> "RunVerdict":
         """The verdict with further reasons, by the name of their tuple."""
         return replace(self, **{n: (*getattr(self, n), *more) for n, more in reasons.items()})
+
+    def without_preempted(self) -> "RunVerdict":
+        """Returns the run in which tests that passed or were slow are not measured, where other
+        processes had the cores of their launch."""
+        launches = {case.launch: case for case in self.cases if case.is_launch}
+        cases = [_without_preempted(case, launches.get(case.launch)) for case in self.cases]
+        return replace(self, cases=cases)
 
     @property
     def judged(self) -> list[TestResult]:

@@ -90,12 +90,18 @@ def _without_cancelled(reason: Reason | None, left: Sequence[str]) -> Reason | N
 
 
 def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
-    """The record of each launch and build; of a test that of the launch that it depends on."""
+    """The record of each launch and build; of a test that of the launch that it depends on. A test
+    of launches in several layouts has hosts and facts of the first."""
     records = {key: _record(entry) for key, entry in entries.items() if entry["fixture"]}
     for key, entry in entries.items():
-        needed = (records.get(tuple(other)) for other in entry.get("dependencies_actual") or [])
-        launches = [record for record in needed if record and record.kernel]
-        records.setdefault(key, launches[0] if launches else LaunchRecord())
+        needed = [tuple(other) for other in entry.get("dependencies_actual") or []]
+        launches = [other for other in needed if other in records and records[other].kernel]
+        alike = [k for k in launches if entries[k].get("layout") == entry.get("layout")]
+        if len(launches) > 1 and not alike:
+            shared = {"geometry": "", "work": None, "wrong": (), "preempted": 0.0}
+            records.setdefault(key, replace(records[launches[0]], **shared))
+        record = records[(alike or launches)[0]] if launches else LaunchRecord()
+        records.setdefault(key, record)
     return records
 
 

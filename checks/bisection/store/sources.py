@@ -147,7 +147,7 @@ def contents(path: Path | str) -> list[Contents]:
     try:
         report = load_report(source)
         if report is not None:
-            return [of_verdict(read(report))]
+            return [of_verdict(read(report).without_preempted())]
     except BAD_REPORT as error:
         raise StoreError(f"{source}: {not_a_report(error)}") from None
     raise StoreError(f"there is no {source}")

@@ -115,7 +115,7 @@ def recorded(path: Path | str, known: Collection[str] = ()) -> Iterator[Contents
                     query = "SELECT json_blob FROM sessions WHERE uuid = ?"
                     blob = database.execute(query, (name,)).fetchone()[0]
                     try:
-                        yield of_verdict(read(json.loads(blob)))
+                        yield of_verdict(read(json.loads(blob)).without_preempted())
                     except BAD_REPORT as error:
                         text = f"{path}: session {name}: {not_a_report(error)}"
                         fault = fault or Unreadable(text)

@@ -148,12 +148,25 @@ def test_build_that_cannot_be_installed_is_not_kept(house, built):
     assert look_up(house) is None
 
 
-def test_half_of_a_build_is_not_used(house):
+def test_half_of_a_build_is_made_whole(house, built):
     """A process that was killed while it removed a folder leaves some of its files."""
     (kernel,) = (house / "home" / "kernels").iterdir()
     (kernel / "build.json").unlink()
     assert look_up(house) is None
-    assert not kernel.exists()
+    build_folder.keep(house / "rfm_build.sh", built / "build")
+    assert look_up(house)["prefix"] == str(kernel)
+
+
+def test_builds_of_nodes_with_other_packages_stay_beside_each_other(house, built):
+    """Launches of the first partition run its kernels while the second one builds."""
+    header = built / "opt" / "include" / "answer.h"
+    first, status = look_up(house)["prefix"], header.stat()
+    change(header)
+    assert look_up(house) is None
+    build_folder.keep(house / "rfm_build.sh", built / "build")
+    assert look_up(house)["prefix"] != first
+    os.utime(header, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert look_up(house)["prefix"] == first
 
 
 def test_equal_build_that_ends_meanwhile_changes_nothing(house, built):
