@@ -123,6 +123,21 @@ def test_used_is_0_on_the_better_bound_and_1_on_the_worse():
     assert JudgedMetric("m", 1.0, "s", None, None, "pass").used == 0
 
 
+def of_two_launches(layout):
+    """A report of a test that compares a busy launch in the layout mpi with one in node."""
+    both = [["Launch", "here:all", "system"], ["Other", "here:all", "system"]]
+    other = {**launch("pass", {"geometry": "1x2"}, layout="node"), "unique_name": "Other"}
+    busy = launch("pass", {"geometry": "2x1", "preempted": 1.0}, layout="mpi")
+    return report(busy, other, entry(layout=layout, dependencies_actual=both))
+
+
+@pytest.mark.parametrize(("layout", "geometry"), [("mpi", "2x1"), ("node", "1x2"), ("scaling", "")])
+def test_a_test_of_two_launches_has_the_record_of_its_layout(layout, geometry):
+    verdict = judge(of_two_launches(layout))
+    assert verdict.judged[0].record.geometry == geometry
+    assert (verdict.exit_code == 3) is (layout == "mpi")
+
+
 def test_a_verdict_of_another_version_is_refused_in_a_line(tmp_path, command_line):
     (tmp_path / "verdict.json").write_text('{"session": "a", "cases": []}')
     code, _, errors = command_line("verdict", str(tmp_path))
