@@ -59,8 +59,7 @@ def _ruled(
     ends = {name: (_end(m.low, 0.0), _end(m.high, math.inf)) for name, m in outside.items()}
     nodes = [again[name].outside(*ends[name]) for name in again]
     if again.keys() == outside.keys() and not any(bound is not None for bound in nodes):
-        more["retest"] = Verdict.PASS
-        remark = replace(case.reason, values={**case.reason.values, **more})
+        remark = case.reason.with_values(**more, retest=Verdict.PASS)
         metrics = [replace(m, verdict="pass") if m.failed else m for m in case.metrics]
         return replace(case, verdict=Verdict.PASS, reason=None, remark=remark, metrics=metrics)
     if again:
@@ -68,7 +67,7 @@ def _ruled(
         more["nodes"] = sorted({node for bound in nodes for node in bound or ()})
     elif preempted:
         more["retest"] = "preempted"
-    return replace(case, reason=replace(case.reason, values={**case.reason.values, **more}))
+    return replace(case, reason=case.reason.with_values(**more))
 
 
 def _end(bound: float | None, default: float) -> float:

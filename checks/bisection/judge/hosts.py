@@ -56,9 +56,7 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
     and in how many launches."""
     launches = [case for case in cases if case.fixture and case.record.controls.get("clock")]
     known: dict[tuple[Any, ...], list[Reason]] = {}
-    for reason in (
-        reason for case in launches for reason in (*case.slow_hosts, *case.record.adapter_faults)
-    ):
+    for reason in (reason for case in launches for reason in case.host_faults):
         name = (
             reason["host"],
             reason.code,
