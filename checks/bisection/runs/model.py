@@ -331,7 +331,6 @@ class RunVerdict:
         if complete and (self.slower or self.alarms or self.slow_nodes or worse):
             return Exit.SLOWER
         doubts = self.outliers or self.suspect_nodes or self.network
-        doubts = doubts or (self.interconnect and self.interconnect.findings)
         return Exit.OK if complete and not doubts else Exit.NOT_MEASURED
 
     @classmethod
