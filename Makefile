@@ -102,7 +102,7 @@ test-quick: setup-dev
 	@echo "== the quick checks, on this machine"
 	@time $(BISECTION) run --tier quick --system $(SYSTEM) $(ARGS)
 
-simulated: setup-dev ## a transpose on each simulated machine of src/smpi
+simulated: setup-dev ## a transpose on each simulated machine of checks/workshop/smpi
 	@command -v smpirun >/dev/null || { echo "skipped: SimGrid is not installed"; exit; }; \
 	for machine in $(SIMULATED); do $(BISECTION) run --system $$machine -n $(PUBLISHED) $(ARGS) || exit; done
 
@@ -120,16 +120,16 @@ lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
 	    "$(BIN)/ruff" format --quiet --diff . || status=1; \
 	    "$(BIN)/lint-imports" --no-logo --cache-dir "$(HOME_DIR)/cache/imports" >"$(HOME_DIR)/cache/imports.log" \
 	        || { status=1; cat "$(HOME_DIR)/cache/imports.log"; }; \
-	    find src '(' -name '*.[ch]' -o -name '*.cpp' ')' -exec "$(BIN)/clang-format" --dry-run -Werror {} + || status=1; \
-	    "$(BIN)/fortitude" check --quiet src || status=1; \
+	    find src checks/workshop '(' -name '*.[ch]' -o -name '*.cpp' ')' -exec "$(BIN)/clang-format" --dry-run -Werror {} + || status=1; \
+	    "$(BIN)/fortitude" check --quiet src checks/workshop || status=1; \
 	    "$(BIN)/shellcheck" spack-env/*.sh .ci/run || status=1; \
 	    "$(BIN)/codespell" . || status=1; \
 	    exit $$status )
 
 format: setup-dev ## fix what tools can fix of the style
 	@"$(BIN)/ruff" check --quiet --fix --exit-zero . && "$(BIN)/ruff" format --quiet .
-	@find src '(' -name '*.[ch]' -o -name '*.cpp' ')' -exec "$(BIN)/clang-format" -i {} +
-	@"$(BIN)/fortitude" check --quiet --fix --exit-zero src
+	@find src checks/workshop '(' -name '*.[ch]' -o -name '*.cpp' ')' -exec "$(BIN)/clang-format" -i {} +
+	@"$(BIN)/fortitude" check --quiet --fix --exit-zero src checks/workshop
 
 WHAT ?= transpose
 bench: setup ## compare a kernel with other codes: WHAT=transpose|npar|eigen|md; time the store: WHAT=store

@@ -40,7 +40,12 @@ SPACK = {
     **NO_COMPILERS,
 }
 # For partitions that SimGrid simulates: CMake takes its smpicc.
-SMPI = {"name": "smpi", "features": ["kernels", "simulated"], **NO_COMPILERS}
+SMPI = {
+    "name": "smpi",
+    "features": ["kernels", "simulated"],
+    "extras": {"cmake": [f"-DBX_SIMULATED={_simulated.SMPI}"]},
+    **NO_COMPILERS,
+}
 ENVIRONMENTS = [{"name": "system", "features": ["kernels"], **NO_COMPILERS}, SPACK]
 
 GENERAL = {
@@ -174,7 +179,7 @@ def slurm(file: str, *, scheduler: str = "slurm", **choices: Any) -> Facts:
 
 
 def simulated(file: str, nodes: int) -> Facts:
-    """The dictionary that ReFrame reads of a machine of src/smpi/machines.csv.
+    """The dictionary that ReFrame reads of a machine of checks/workshop/smpi/machines.csv.
 
     Args:
         file: the site file, whose name is the machine's.

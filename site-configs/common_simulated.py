@@ -1,4 +1,4 @@
-"""Systems that SimGrid simulates: the machines of src/smpi/machines.csv, and their launcher."""
+"""Systems that SimGrid simulates: the machines of the workshop's smpi, and their launcher."""
 
 import csv
 import os
@@ -10,7 +10,7 @@ from typing import Any
 from reframe.core.backends import register_launcher
 from reframe.core.launchers import JobLauncher
 
-SMPI = Path(__file__).resolve().parent.parent / "src" / "smpi"
+SMPI = Path(__file__).resolve().parents[1] / "checks" / "workshop" / "smpi"
 
 
 @register_launcher("smpirun")

@@ -1,4 +1,4 @@
-"""HECToR phase 2a, Cray XT4 (2010), simulated: see src/smpi/README.md."""
+"""HECToR phase 2a, Cray XT4 (2010), simulated: see checks/workshop/smpi."""
 
 from pathlib import Path
 

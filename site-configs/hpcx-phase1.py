@@ -1,4 +1,4 @@
-"""HPCx phase 1, IBM p690 with the Colony switch (2002), simulated: see src/smpi/README.md."""
+"""HPCx phase 1, IBM p690 with the Colony switch (2002), simulated: see checks/workshop/smpi."""
 
 from pathlib import Path
 

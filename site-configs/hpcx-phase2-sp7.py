@@ -1,4 +1,4 @@
-"""HPCx phase 2 after Service Pack 7 (2004), simulated: see src/smpi/README.md."""
+"""HPCx phase 2 after Service Pack 7 (2004), simulated: see checks/workshop/smpi."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Merlin, Cardiff's cluster with InfiniBand (2010), simulated: see src/smpi/README.md."""
+"""Merlin, Cardiff's cluster with InfiniBand (2010), simulated: see checks/workshop/smpi."""
 
 from pathlib import Path
 

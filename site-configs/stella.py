@@ -1,4 +1,4 @@
-"""Stella, Intel's 10 Gigabit Ethernet cluster (2010), simulated: see src/smpi/README.md."""
+"""Stella, Intel's 10 Gigabit Ethernet cluster (2010), simulated: see checks/workshop/smpi."""
 
 from pathlib import Path
 

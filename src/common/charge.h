@@ -1,5 +1,5 @@
-/* What work costs on a simulated machine (../smpi): kernels price what a step computes.  In a
- * normal build nothing is simulated, and all of this is empty. */
+/* What work costs on a simulated machine (checks/workshop/smpi): kernels price what a step
+ * computes.  In a normal build nothing is simulated, and all of this is empty. */
 #ifndef BX_CHARGE_H
 #define BX_CHARGE_H
 

@@ -1,4 +1,4 @@
-"""Runs a kernel under SimGrid's MPI, on a made-up fat tree or a machine of src/smpi; no packages.
+"""Runs a kernel under SimGrid's MPI, on a made-up fat tree or a machine of a paper; no packages.
 
 The kernel is the same source, built with BX_SIMULATED into the folder FOLDER below. Times are the
 simulation's: the machine that runs the test does not change them.
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kernel_run import Outcome
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "smpi"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "checks" / "workshop" / "smpi"))
 import launch
 
 TIMEOUT = 240  # s

@@ -1,4 +1,4 @@
-! Every routine of smpi/mpi_f08.f90 against closed forms; also built for the real module.
+! Every routine of workshop/smpi/mpi_f08.f90 against closed forms; also built for the real module.
 program unit_f08
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_2DOUBLE_PRECISION, MPI_Allgather, MPI_Allgatherv, MPI_Allreduce, &

@@ -8,7 +8,7 @@ from functools import cache
 from bisection.core import paths
 from bisection.kernels.layouts import ranks_of_layouts
 
-MACHINES = paths.ROOT / "src" / "smpi" / "machines.csv"
+MACHINES = paths.ROOT / "checks" / "workshop" / "smpi" / "machines.csv"
 # One step: a simulated clock is exact.
 ONCE = "--repeats 1 --block 1 --warmup 0"
 WORK = {

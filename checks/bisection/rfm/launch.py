@@ -50,7 +50,7 @@ if "dependency=singleton" in sys.argv:  # launches run one at a time, however ma
 TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"
 # In a job script: records what is so named, and the modules that are loaded.
 RECORD = f"env | grep -E '^(({TUNING})_|LOADEDMODULES=)' | sort >environment || true"
-# The feature of partitions that SimGrid simulates, and of the environment built for them.
+# The feature of partitions that SimGrid simulates.
 SIMULATED = "simulated"
 # Facts of a build by Spack -> fields of its Installation.
 SPACK_FACTS = {
@@ -196,8 +196,7 @@ class Build(rfm.RegressionTest):
             self.build_system.configuredir = shlex.quote(str(paths.ROOT / "src"))
             self.build_system.builddir = "build"
             self.build_system.config_opts = ["-DCMAKE_BUILD_TYPE=Release", "-DBX_TESTS=OFF"]
-            if SIMULATED in self.current_environ.features:
-                self.build_system.config_opts.append("-DBX_SIMULATED=ON")
+            self.build_system.config_opts += self.current_environ.extras.get("cmake", [])
             if march := self.current_partition.extras.get("march"):
                 self.build_system.config_opts.append(f"-DBX_MARCH={march}")
             self.build_system.max_concurrency = self.build_job.num_cpus_per_task or os.cpu_count()

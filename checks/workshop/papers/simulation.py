@@ -84,7 +84,7 @@ def build() -> Path:
         BenchError: CMake fails.
     """
     target = paths.home() / "build-simulated"
-    make(target, ["-DBX_SIMULATED=ON", "-DBX_TESTS=OFF"])
+    make(target, [f"-DBX_SIMULATED={MACHINES.parent}", "-DBX_TESTS=OFF"])
     return target
 
 

@@ -137,7 +137,7 @@ def test_inputs_are_sources_tables_and_references_of_this_checkout(tmp_path, mon
         "checks/bisection/sites/probe.py",
         "src/transpose/transpose.def",
         "src/md/md_launch.f90",
-        "src/smpi/machines.csv",
+        "checks/workshop/smpi/machines.csv",
         "reference/systems/localhost.yaml",
         "reference/literature/findings.csv",
         "site-configs/common.py",
