@@ -55,7 +55,6 @@ class Probe:
     debian: str  # the packages that bring it
     pattern: str = r"(\d+(?:\.\d+)+)"
     provides: tuple[str, ...] = ()  # the names under which our recipe may ask for it
-    files: tuple[str, ...] = ()  # what must be there too, relative to the prefix
 
 
 PROBES = {
@@ -68,11 +67,7 @@ PROBES = {
         r"Open MPI (\d+(?:\.\d+)+)",
         ("mpi",),
     ),
-    "fftw": Probe(
-        "pkg-config --modversion fftw3",
-        "libfftw3-dev libfftw3-mpi-dev",
-        files=("include/fftw3-mpi.h",),
-    ),
+    "fftw": Probe("pkg-config --modversion fftw3", "libfftw3-dev"),
     "cjson": Probe("pkg-config --modversion libcjson", "libcjson-dev"),
     "openblas": Probe(
         "pkg-config --modversion openblas", "libopenblas-dev", provides=("blas", "lapack")
@@ -129,8 +124,6 @@ def ask(command: list[str], env: Mapping[str, str] = CLEAN) -> str | None:
 
 def installed_version(probe: Probe, prefix: str) -> str | None:
     """The version of what is under `prefix`, None if it is not there."""
-    if not all(Path(prefix, name).exists() for name in probe.files):
-        return None
     program, *arguments = probe.command.split()
     match = re.search(probe.pattern, ask([f"{prefix}/bin/{program}", *arguments]) or "")
     return match[1] if match else None

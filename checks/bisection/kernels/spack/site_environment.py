@@ -51,14 +51,14 @@ class Library:
 
     modules: tuple[str, ...]  # of pkg-config; {mpi} is the package of the MPI
     variants: str
-    over_mpi: str | None = None  # the suffix of its file that is linked with MPI
+    over_mpi: bool = False  # it is linked with MPI
 
 
 LIBRARIES = {
-    "fftw": Library(("fftw3",), "+mpi +openmp precision=double", "_mpi"),
+    "fftw": Library(("fftw3",), "+openmp precision=double"),
     "cjson": Library(("libcjson",), ""),
     "openblas": Library(("openblas",), "threads=openmp"),
-    "netlib-scalapack": Library(("scalapack-{mpi}", "scalapack"), "", ""),
+    "netlib-scalapack": Library(("scalapack-{mpi}", "scalapack"), "", over_mpi=True),
 }
 
 
@@ -182,11 +182,11 @@ def _library(name: str, library: Library, mpi: str, mpi_file: Path | None) -> Ex
     linked = _words(["pkg-config", "--libs", module])
     folder = " ".join(_words(["pkg-config", "--variable=libdir", module]))
     linked += [f"-L{folder}"] if folder else []
-    own = next((word[2:] for word in linked if word.startswith("-l")), "")
-    file = _file(linked, own + (library.over_mpi or ""))
+    stem = next((word[2:] for word in linked if word.startswith("-l")), "")
+    file = _file(linked, stem)
     if file is None:
-        raise NotTaken(f"there is no lib{own}{library.over_mpi or ''}.so")
-    if library.over_mpi is not None:
+        raise NotTaken(f"there is no lib{stem}.so")
+    if library.over_mpi:
         loaded = re.findall(r"libmpi(?:ch)?\.so\S* => (/\S+)", ask(["ldd", str(file)], os.environ))
         if not mpi_file or mpi_file not in {Path(path).resolve() for path in loaded}:
             other = loaded[0] if loaded else "none"

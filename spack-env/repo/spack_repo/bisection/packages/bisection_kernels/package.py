@@ -22,7 +22,7 @@ class BisectionKernels(CMakePackage):
     depends_on("pkgconfig", type="build")
 
     depends_on("mpi")
-    depends_on("fftw@3 +mpi +openmp precision=double")
+    depends_on("fftw@3 +openmp precision=double")
     depends_on("cjson")
     depends_on("blas")
     depends_on("lapack")
