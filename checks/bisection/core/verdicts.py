@@ -85,17 +85,6 @@ class Against(Word):
     UNCLEAR = "unclear"
 
 
-class Shown(Word):
-    """Verdicts on a finding of a paper."""
-
-    TRUE = "true"
-    FALSE = "false"
-    NOT_RUN = "not run"
-    TEST = "test"  # by a test of our kernels
-    TYPED = "typed"  # published numbers alone are tested
-    MISSING = "missing"
-
-
 class Scope(Word):
     """Validity of a verdict: the machine, where sessions were sampled; these sessions, where only
     jobs within them were."""

@@ -1,20 +1,19 @@
 """Kernels on this host: built by CMake, started by mpirun, their ratios read."""
 
-import contextlib
 import json
 import os
+import resource
 import shutil
-import statistics
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.lock import measure_alone
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.kernels.results import Entry, Result
+from bisection.kernels.results import Result
 
 
 class BenchError(BisectionError):
@@ -30,14 +29,6 @@ class Estimate:
     value: float
     low: float
     high: float
-
-
-def quartiles(values: Sequence[float]) -> Estimate:
-    """The median of at least one value, with its quartiles."""
-    if len(values) == 1:
-        return Estimate(values[0], values[0], values[0])
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return Estimate(statistics.median(values), low, high)
 
 
 def build(kernel: str, peers: Path | None = None) -> Path:
@@ -99,16 +90,33 @@ def placement(ranks: int, threads: int = 1) -> list[str]:
     return ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
 
 
+def watched(command: Sequence[str], env: Mapping[str, str], name: str) -> resource.struct_rusage:
+    """Runs a command; returns what its largest process used.
+
+    Args:
+        command: its words.
+        env: its environment variables.
+        name: of the command, for the error.
+
+    Raises:
+        BenchError: it exits with another code than 0.
+    """
+    with tempfile.TemporaryFile("w+", errors="replace") as stream:
+        process = subprocess.Popen(command, env=env, stdout=stream, stderr=stream)
+        # subprocess's own wait would lose what the processes used
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        stream.seek(0)
+        text = stream.read().strip()
+    if process.returncode:
+        # the last lines are mpirun's
+        raise BenchError(f"{name} exited with {process.returncode}: {text[-1200:]}")
+    return usage
+
+
 def launch(
     executable: Path, ranks: int, arguments: Sequence[str], output: Path, threads: int = 1
 ) -> Result:
-    """The result of one launch; see `launch_watched`."""
-    return launch_watched(executable, ranks, arguments, output, threads)[0]
-
-
-def launch_watched(
-    executable: Path, ranks: int, arguments: Sequence[str], output: Path, threads: int = 1
-) -> tuple[Result, int]:
     """Runs a kernel under mpirun.
 
     Args:
@@ -119,42 +127,15 @@ def launch_watched(
         threads: OpenMP threads per rank.
 
     Returns:
-        The result, and the peak memory of the largest of its processes in bytes.
+        The result, with the peak memory of the largest of its processes in bytes as `peak`.
 
     Raises:
         BenchError: there is no mpirun, or it exits with another code than 0.
     """
-    with contextlib.suppress(FileNotFoundError):
-        output.unlink()
+    output.unlink(missing_ok=True)
     if not shutil.which("mpirun"):
         raise BenchError("mpirun is not on PATH")
     command = ["mpirun", "-n", str(ranks), *placement(ranks, threads), str(executable), *arguments]
-    with tempfile.TemporaryFile("w+", errors="replace") as stream:
-        process = subprocess.Popen(
-            [*command, "--output", str(output)],
-            env=environment(threads), stdout=stream, stderr=stream,
-        )  # fmt: skip
-        # subprocess's own wait would lose what the processes used
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        stream.seek(0)
-        text = stream.read().strip()
-    if process.returncode:
-        # the last lines are mpirun's
-        raise BenchError(f"{' '.join(command)} exited with {process.returncode}: {text[-1200:]}")
-    return json.loads(output.read_text()), usage.ru_maxrss * 1024
-
-
-def estimates(result: Result, name: str) -> dict[str, Estimate]:
-    """The metric `name`, with its quartiles, of each method that has it."""
-    values = {}
-    for part in result["results"]:
-        metric = part["metrics"].get(name)
-        if metric and metric["value"] is not None:
-            values[part["method"]] = Estimate(metric["value"], metric["low"], metric["high"])
-    return values
-
-
-def entry(result: Result, method: str) -> Entry:
-    """The first entry of a method."""
-    return next(part for part in result["results"] if part["method"] == method)
+    name = " ".join(command)
+    usage = watched([*command, "--output", str(output)], environment(threads), name)
+    return {**json.loads(output.read_text()), "peak": usage.ru_maxrss * 1024}

@@ -3,10 +3,54 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bisection.core.reasons import Code, Reason
-from bisection.core.verdicts import Exit, Shown
+from bisection.core.format import number, plural
+from bisection.core.reasons import Reason
+from bisection.core.reasons.kinds import Topic
+from bisection.core.verdicts import Exit, Word
 from bisection.kernels import simulation
 from bisection.kernels.observables import Finding, Kind, Lookup, Observable, Unmeasured
+
+
+class Shown(Word):
+    """Verdicts on a finding of a paper."""
+
+    TRUE = "true"
+    FALSE = "false"
+    NOT_RUN = "not run"
+    TEST = "test"  # by a test of our kernels
+    TYPED = "typed"  # published numbers alone are tested
+    MISSING = "missing"
+
+
+PARTS = 2  # of a finding that are named
+
+
+class Code(Topic):
+    """Reasons of verdicts on findings."""
+
+    FINDING_MISSING = "needs {what}"
+
+    # parts: [[expression, value, published]]
+    def FINDING_OFF(parts: list) -> str:
+        texts = [f"{name} is {number(value)}, not {wanted}" for name, value, wanted in parts]
+        more = f"; and {len(parts) - PARTS} more" if len(parts) > PARTS else ""
+        return "; ".join(texts[:PARTS]) + more
+
+    def FINDING_UNMEASURED(
+        parts: int, of: int, machine: str, kernel: str, case: str, cores: int, what: str
+    ) -> str:
+        where = f"{kernel} {case} on {plural(cores, 'core')} of {machine}"
+        return f"{parts} of {of} not measured, the first by {where}, {what}"
+
+    # change: that makes it true, "" if none does, None where none is known to show it
+    def FINDING_LACKS(mechanism: str, change: str | None = None) -> str:
+        if change is None:
+            return mechanism
+        return f"{f'true with {change}' if change else 'not explained; perhaps'}: {mechanism}"
+
+    def FINDING_SHOWN(mechanism: str, change: str | None = None) -> str:
+        return f"shown, though {mechanism}: mend findings.csv"
+
 
 PLAIN = {"test": Shown.TEST, "typed": Shown.TYPED, "missing": Shown.MISSING}
 

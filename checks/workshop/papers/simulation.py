@@ -10,9 +10,7 @@ import contextlib
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from pathlib import Path
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError
 from bisection.kernels import results, sources
-from bisection.kernels.local import BenchError, make
+from bisection.kernels.local import BenchError, make, watched
 from bisection.kernels.results import Result
 from bisection.kernels.simulation import (
     HOLLOW,
@@ -185,21 +183,9 @@ def _run(plan: Plan) -> Cost:
     command = [sys.executable, str(LAUNCHER), "-n", str(plan.ranks)]
     command += ["--per-node", str(plan.per_node), "--machine", plan.machine]
     hollow = {"BX_HOLLOW": "1"} if plan.hollow else {}
-    with tempfile.TemporaryFile("w+", errors="replace") as stream:
-        process = subprocess.Popen(
-            [*command, str(plan.program), *plan.options],
-            env={**os.environ, **hollow, "OMP_NUM_THREADS": str(plan.threads)},
-            stdout=stream,
-            stderr=stream,
-        )
-        # subprocess's own wait would lose what the processes used
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        stream.seek(0)
-        text = stream.read().strip()
-    if process.returncode:
-        where = "-".join(map(str, plan.launch)) + plan.machine.removeprefix(plan.launch[0])
-        raise BenchError(f"{where}: exit code {process.returncode}: {text[-600:]}")
+    env = {**os.environ, **hollow, "OMP_NUM_THREADS": str(plan.threads)}
+    name = "-".join(map(str, plan.launch)) + plan.machine.removeprefix(plan.launch[0])
+    usage = watched([*command, str(plan.program), *plan.options], env, name)
     return Cost(plan.launch, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from bisection.core.format import number, plural, some
 from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Shown
 from bisection.report.run import wrapped
 from bisection.report.tables import indented
-from workshop.papers.judging import Judged, Part, numbers
+from workshop.papers.judging import Judged, Part, Shown, numbers
 from workshop.papers.simulation import Cost
 
 HEAD = ["ID", "published", "simulated", "ratio", "asserted by", "verdict"]

@@ -2,12 +2,36 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import median, quantiles
 
-from bisection.kernels.local import Estimate, quartiles
+from bisection.kernels.local import Estimate
+from bisection.kernels.results import Entry, Result
 
 # How a limit bounds a number: at most, at least, or this far from one.
 AT_MOST, AT_LEAST, WITHIN = "at most", "at least", "within"
+
+
+def quartiles(values: Sequence[float]) -> Estimate:
+    """The median of at least one value, with its quartiles."""
+    if len(values) == 1:
+        return Estimate(values[0], values[0], values[0])
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return Estimate(median(values), low, high)
+
+
+def estimates(result: Result, name: str) -> dict[str, Estimate]:
+    """The metric `name`, with its quartiles, of each method that has it."""
+    values = {}
+    for part in result["results"]:
+        metric = part["metrics"].get(name)
+        if metric and metric["value"] is not None:
+            values[part["method"]] = Estimate(metric["value"], metric["low"], metric["high"])
+    return values
+
+
+def entry(result: Result, method: str) -> Entry:
+    """The first entry of a method."""
+    return next(part for part in result["results"] if part["method"] == method)
 
 
 class NotMeasured(Exception):

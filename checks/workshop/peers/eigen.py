@@ -6,9 +6,9 @@ Ratios are taken round by round within one launch, each with its quartiles over 
 from collections.abc import Iterator
 from pathlib import Path
 
-from bisection.kernels.local import Estimate, entry, launch
+from bisection.kernels.local import Estimate, launch
 from bisection.kernels.results import Result
-from workshop.peers import WITHIN, Judged, Limit
+from workshop.peers import WITHIN, Judged, Limit, entry
 
 ROUNDS = {2000: 7, 3888: 3}
 SOLVERS = {2000: ("pdsyevd", "pdsyevr", "elpa1"), 3888: ("pdsyevd", "elpa1")}

@@ -11,16 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bisection.kernels.local import (
-    BenchError,
-    Estimate,
-    entry,
-    launch,
-    launch_watched,
-    quartiles,
-)
+from bisection.kernels.local import BenchError, Estimate, launch
 from bisection.kernels.results import Result
-from workshop.peers import NotMeasured
+from workshop.peers import NotMeasured, entry, quartiles
 from workshop.peers.lammps import (
     ONE,
     PAIR,
@@ -272,10 +265,10 @@ def large(kernel: Path, folder: Path, steps: int) -> Iterator[Large]:
     for test in ("test10", "test20", "test30"):
         arguments = ["--case", test, *sampling(steps, 1)]
         try:
-            result, peak = launch_watched(kernel, ONE.ranks, arguments, folder / f"{test}.json")
+            result = launch(kernel, ONE.ranks, arguments, folder / f"{test}.json")
         except BenchError as error:
             yield Large(test, error=str(error))
             continue
         details = result["details"]
         seconds = entry(result, "packed")["metrics"]["time"]["value"]
-        yield Large(test, details["atoms"], seconds, peak, details["memory_per_atom"])
+        yield Large(test, details["atoms"], seconds, result["peak"], details["memory_per_atom"])

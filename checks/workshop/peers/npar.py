@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bisection.kernels import tables
-from bisection.kernels.local import BenchError, Estimate, entry, environment, estimates, launch
+from bisection.kernels.local import BenchError, Estimate, environment, launch
 from bisection.kernels.results import Result
-from workshop.peers import AT_LEAST, WITHIN, Judged, Limit, NotMeasured, judged
+from workshop.peers import AT_LEAST, WITHIN, Judged, Limit, NotMeasured, entry, estimates, judged
 
 PSEUDOPOTENTIALS = Path("/usr/share/espresso/pseudo")
 PSEUDOPOTENTIAL = "Si.pz-vbc.UPF"

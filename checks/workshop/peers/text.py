@@ -6,10 +6,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bisection.core.format import amount, duration, plural
 from bisection.kernels import results, tables
-from bisection.kernels.local import Estimate, entry, estimates
+from bisection.kernels.local import Estimate
 from bisection.kernels.results import Result, preempted
 from bisection.report.tables import indented
-from workshop.peers import AT_LEAST, WITHIN, Judged, Limit, NotMeasured, eigen, npar, store_scale
+from workshop.peers import (
+    AT_LEAST,
+    WITHIN,
+    Judged,
+    Limit,
+    NotMeasured,
+    eigen,
+    entry,
+    estimates,
+    npar,
+    store_scale,
+)
 from workshop.peers.lammps import ONE, THREADS, Build
 from workshop.peers.md import MIDDLE, THREADED, Choice, Large, Row, over
 from workshop.peers.meshes import Meshes

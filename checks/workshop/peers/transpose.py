@@ -8,9 +8,9 @@ second launch sets the exchanges alone against memcpy of the bytes they must mov
 from collections.abc import Iterator
 from pathlib import Path
 
-from bisection.kernels.local import estimates, launch
+from bisection.kernels.local import launch
 from bisection.kernels.results import Result
-from workshop.peers import Judged, Limit
+from workshop.peers import Judged, Limit, estimates
 
 Run = tuple[Result, Result]  # transforms, exchanges alone
 Runs = dict[tuple[str, int], Run]  # grid and ranks -> a run

@@ -1,4 +1,4 @@
-"""Results of comparisons with earlier sessions, and findings of papers."""
+"""Results of comparisons with earlier sessions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,6 @@ from bisection.core.ratios import change as shift
 from bisection.core.reasons.kinds import Topic
 
 WHOLE = 0.8  # of a check's metrics: the check is named instead
-PARTS = 2  # of a finding that are named
 
 
 def nights(first: float, at: float, last: float) -> str:
@@ -289,31 +288,6 @@ class Performance(Topic):
     def NOT_THE_NETWORK_ALONE(fraction: float, most: float) -> str:
         most = f"no network gives more than {float(most):.2f}"
         return f"not by the network alone: with {fraction:.0%} communication {most}"
-
-    # ---- a finding of a paper ----
-
-    FINDING_MISSING = "needs {what}"
-
-    # parts: [[expression, value, published]]
-    def FINDING_OFF(parts: list) -> str:
-        texts = [f"{name} is {number(value)}, not {wanted}" for name, value, wanted in parts]
-        more = f"; and {len(parts) - PARTS} more" if len(parts) > PARTS else ""
-        return "; ".join(texts[:PARTS]) + more
-
-    def FINDING_UNMEASURED(
-        parts: int, of: int, machine: str, kernel: str, case: str, cores: int, what: str
-    ) -> str:
-        where = f"{kernel} {case} on {plural(cores, 'core')} of {machine}"
-        return f"{parts} of {of} not measured, the first by {where}, {what}"
-
-    # change: that makes it true, "" if none does, None where none is known to show it
-    def FINDING_LACKS(mechanism: str, change: str | None = None) -> str:
-        if change is None:
-            return mechanism
-        return f"{f'true with {change}' if change else 'not explained; perhaps'}: {mechanism}"
-
-    def FINDING_SHOWN(mechanism: str, change: str | None = None) -> str:
-        return f"shown, though {mechanism}: mend findings.csv"
 
 
 # Reasons that continue a sentence that begins with the change itself.
