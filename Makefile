@@ -57,7 +57,7 @@ setup-dev:
 
 bundle: SETUP = spack-env/bootstrap.sh --build site
 bundle: setup ## pack all that a set-up without network needs: ARGS=--no-spack, ARGS=--sources
-	@PYTHONPATH="$(CURDIR)/checks" "$(BIN)/python" -m bisection.kernels.spack bundle $(ARGS)
+	@$(WORKSHOP) bundle $(ARGS)
 
 # A run needs the site's file before anything is installed.
 nightly test-quick: SETUP += --site "$(SYSTEM)"

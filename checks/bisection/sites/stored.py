@@ -12,7 +12,7 @@ from bisection.core import paths
 from bisection.core.format import one_line
 from bisection.core.reasons import Code
 from bisection.kernels.spack import externals
-from bisection.kernels.spack.externals import AUTO, SpackError
+from bisection.kernels.spack.externals import AUTO
 from bisection.kernels.spack.lock import State, lock_facts, render
 from bisection.sites.site import Defect, Site, line_of
 
@@ -26,10 +26,7 @@ def lock_findings(site: Site) -> list[Defect]:
     """
     findings = []
     base = paths.home() / "spack" / "environments"
-    try:
-        known = externals.systems()
-    except SpackError as error:
-        return [Defect.of(paths.ROOT / "spack-env", 1, Code.FILE_UNREADABLE, error=str(error))]
+    known = externals.systems()
     for environ, facts in site.environs.items():
         if "spack" not in facts["features"]:
             continue

@@ -13,6 +13,7 @@ from running import RNG, TWO_CORES, fake_program, run_in
 from bisection.analysis.compare import compare
 from bisection.cli import main
 from bisection.kernels import tables
+from bisection.kernels.spack import externals, program
 from bisection.report.data import comparison_as_json
 from bisection.report.text import comparison_text
 from bisection.store.selection import select
@@ -90,3 +91,25 @@ def compared(tmp_path):
         return result
 
     return run
+
+
+@pytest.fixture
+def spack_at_hand():
+    """Skips a test where Spack and its recipes cannot be had."""
+    program.SPACK.folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        for pin in (
+            (program.PACKAGES,) if program.find_spack() else (program.SPACK, program.PACKAGES)
+        ):
+            program.clone(pin)
+    except externals.SpackError as error:
+        pytest.skip(f"no Spack can be had: {error}")
+
+
+@pytest.fixture
+def debian():
+    """Versions of the system packages that debian12 takes; skips a test where any is missing."""
+    survey = externals.survey_externals(externals.environment_file("debian12"))
+    if survey.missing:
+        pytest.skip(f"not the system packages of debian12: {', '.join(survey.missing)} missing")
+    return survey.installed

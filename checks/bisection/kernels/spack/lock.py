@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bisection.core import paths
 from bisection.kernels.spack.externals import EXTERNAL, ask
@@ -34,8 +33,7 @@ def render(file: Path, installed: Mapping[str, str]) -> str:
         return match[1] + json.dumps(os.path.normpath(file.parent / match[2]))
 
     def version(match: re.Match[str]) -> str:
-        system = match["prefix"] == "/usr"
-        there = installed.get(match["name"]) if system else None
+        there = installed.get(match["name"]) if match["prefix"] == "/usr" else None
         return match["head"] + (there or match["version"])
 
     text = EXTERNAL.sub(version, file.read_text())
@@ -71,7 +69,7 @@ def host(environment: str) -> str:
     if "compilers:" not in environment:
         for name in ("gcc", "g++", "gfortran"):
             path = shutil.which(name)
-            facts.append(f"{path} {path and ask([path, '-dumpfullversion'])}")
+            facts.append(f"{path} {path and ask(path, '-dumpfullversion')}")
     return digest(*facts)
 
 
@@ -89,7 +87,7 @@ def keep_lock(lock: Path) -> Path:
 
 
 def lock_facts(lock: Path) -> dict[str, str]:
-    """The hashes and versions that Installation reports, from a spack.lock."""
+    """The hashes and versions that `install` returns, from a spack.lock."""
     data = lock.read_bytes()
     content = json.loads(data)
     specs = content["concrete_specs"]
@@ -100,24 +98,25 @@ def lock_facts(lock: Path) -> dict[str, str]:
         spec = specs[edge["hash"]]
         for name in (edge["name"], *edge["parameters"].get("virtuals", ())):
             provider[name] = f"{spec['name']}@{spec['version']}"
+    # Names, versions and options, without paths.
+    described = [
+        [
+            *(spec["name"], spec["version"]),
+            {k: v for k, v in spec.get("parameters", {}).items() if k != "dev_path"},
+            spec.get("package_hash"),
+        ]
+        for spec in specs.values()
+    ]
+    software = sorted(described, key=json.dumps)
     return {
         "lock_hash": hashlib.sha256(data).hexdigest(),
-        "software_hash": software_hash(specs.values()),
+        "software_hash": digest(json.dumps(software, sort_keys=True)),
         "compiler": provider.get("c", "unknown"),
         "mpi": provider.get("mpi", "unknown"),
         "fftw": provider.get("fftw", "unknown"),
         "spack": content["spack"]["version"],
         "target": target if isinstance(target, str) else target["name"],
     }
-
-
-def software_hash(specs: Any) -> str:
-    """A digest of names, versions and options of concrete specs, without paths."""
-    described = []
-    for spec in specs:
-        options = {k: v for k, v in spec.get("parameters", {}).items() if k != "dev_path"}
-        described.append([spec["name"], spec["version"], options, spec.get("package_hash")])
-    return digest(json.dumps(sorted(described, key=json.dumps), sort_keys=True))
 
 
 @dataclass

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from bisection.kernels.spack.lock import digest, file_digests
 CLINGO = "clingo==5.8.0"
 MIRROR = "mirror"  # the folder of sources that a bundle brought (bootstrap.sh)
 OLDEST_SPACK = (1, 0)  # the first that reads package repositories of API v2
-Say = Callable[[str], None]
+PATIENCE = 600  # s for an answer of git
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,11 @@ class Pin:
         # Git ignores --depth for a plain path.
         return Path(url).resolve().as_uri() if Path(url).is_dir() else url
 
+    @property
+    def folder(self) -> Path:
+        """The folder of its clone."""
+        return paths.home() / "spack" / f"{self.name}-{self.release}"
+
 
 SPACK = Pin("spack", "v1.1.0", "https://github.com/spack/spack.git", "BISECTION_SPACK_URL")
 PACKAGES = Pin(
@@ -51,6 +56,11 @@ PACKAGES = Pin(
     "https://github.com/spack/spack-packages.git",
     "BISECTION_SPACK_PACKAGES_URL",
 )
+
+
+def note(text: str) -> None:
+    """Prints a line of progress on standard error."""
+    print(f"spack: {text}", file=sys.stderr, flush=True)
 
 
 def find_spack() -> Path | None:
@@ -77,16 +87,16 @@ def check_version(answer: str, program: Path) -> str:
     return match[0]
 
 
-def git(*arguments: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs git, without questions and without waiting on a dead connection."""
-    # Neither a question for a password nor a connection that has died may hang an unattended run.
+def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs git. Neither a question for a password nor a connection that has died may hang an
+    unattended run."""
     settings = ["-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"]
     settings += ["-c", "safe.directory=*"]  # a site's Spack is its administrator's
     return subprocess.run(
         ["git", *settings, *arguments],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=PATIENCE,
         env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
     )
 
@@ -100,25 +110,9 @@ def commit_of(folder: Path) -> str:
         if git(*where, "ls-files", "--error-unmatch", ".").returncode:
             return ""
         described = git(*where, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty")
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return ""
     return described.stdout.strip()
-
-
-def unreachable(pin: Pin, timeout: float = 20) -> str | None:
-    """Returns why the release cannot be cloned, None if it can."""
-    reference = f"refs/tags/{pin.release}"
-    try:
-        answer = git("ls-remote", "--exit-code", pin.url, reference, timeout=timeout)
-    except FileNotFoundError:
-        return "git is not installed"
-    except subprocess.TimeoutExpired:
-        return f"no answer in {timeout:g} s"
-    if answer.returncode == 0:
-        return None
-    if answer.returncode == 2:  # by --exit-code
-        return f"it has no tag {pin.release}"
-    return last_line(answer.stderr) or f"git exited with {answer.returncode}"
 
 
 def last_line(text: str) -> str:
@@ -127,42 +121,33 @@ def last_line(text: str) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def clone(pin: Pin, say: Say) -> Path:
+def clone(pin: Pin) -> Path:
     """The clone of a pinned release, made unless it is there.
-
-    Args:
-        pin: the release.
-        say: takes a line of progress.
 
     Raises:
         SpackError: the repository cannot be reached, or has no such release.
     """
-    target = paths.home() / "spack" / f"{pin.name}-{pin.release}"
+    target = pin.folder
     if target.exists():
         return target
-
-    def refuse(why: str) -> SpackError:
-        return SpackError(
-            f"cannot clone {pin.name} {pin.release} from {pin.url}: {why}; {pin.variable} names "
-            "another repository"
-            + ("" if pin is PACKAGES else ", SPACK_ROOT an installed Spack to use instead")
-        )
-
-    if why := unreachable(pin):
-        raise refuse(why)
-    say(f"cloning {pin.name} {pin.release} from {pin.url}")
+    note(f"cloning {pin.name} {pin.release} from {pin.url}")
     partial = target.with_name(f".{target.name}.{os.getpid()}")
+    options = ("--quiet", "--depth", "1", "--branch", pin.release, pin.url, str(partial))
     try:
-        answer = git(
-            *("-c", "advice.detachedHead=false", "clone", "--quiet", "--depth", "1"),
-            *("--branch", pin.release, pin.url, str(partial)),
-        )
-        if answer.returncode != 0:
-            raise refuse(last_line(answer.stderr))
-        partial.rename(target)  # an interrupted clone leaves no target
+        answer = git("-c", "advice.detachedHead=false", "clone", *options)
+        why = last_line(answer.stderr) or f"git exited with {answer.returncode}"
+        if answer.returncode == 0:
+            partial.rename(target)  # an interrupted clone leaves no target
+            return target
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = str(error)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return target
+    more = ", SPACK_ROOT an installed Spack to use instead" if pin is SPACK else ""
+    raise SpackError(
+        f"cannot clone {pin.name} {pin.release} from {pin.url}: {why}; {pin.variable} names "
+        f"another repository{more}"
+    )
 
 
 def imports_clingo(python: str) -> bool:
@@ -174,33 +159,28 @@ def imports_clingo(python: str) -> bool:
     return answer.returncode == 0
 
 
-def find_python(log: Path, say: Say) -> str:
+def find_python(log: Path) -> str:
     """A Python with Spack's solver: SPACK_PYTHON, or ours, into which it is installed if needed.
 
     Args:
         log: the file that the output of pip is appended to.
-        say: takes a line of progress.
 
     Raises:
         SpackError: the solver cannot be installed.
     """
-    for python in (os.environ.get("SPACK_PYTHON"), sys.executable):
+    ours = sys.executable
+    for python in (os.environ.get("SPACK_PYTHON"), ours):
         if python and imports_clingo(python):
             return python
-    say(f"installing {CLINGO}, Spack's solver")
-    install_clingo(sys.executable, log)
-    return sys.executable
-
-
-def install_clingo(python: str, log: Path) -> None:
-    """Installs clingo for a Python by pip; SpackError if that fails."""
+    note(f"installing {CLINGO}, Spack's solver")
     try:
-        run([python, "-m", "pip", "install", "--disable-pip-version-check", CLINGO], log, "pip")
+        run([ours, "-m", "pip", "install", "--disable-pip-version-check", CLINGO], log, "pip")
     except SpackError as error:
         raise SpackError(
-            f"cannot install {CLINGO}, Spack's solver, into {python}: PIP_INDEX_URL names another "
+            f"cannot install {CLINGO}, Spack's solver, into {ours}: PIP_INDEX_URL names another "
             f"package index, SPACK_PYTHON a Python that has clingo; {error}"
         ) from None
+    return ours
 
 
 def run(command: list[str], log: Path, step: str, env: Mapping[str, str] | None = None) -> None:
@@ -215,18 +195,17 @@ def run(command: list[str], log: Path, step: str, env: Mapping[str, str] | None 
     Raises:
         SpackError: it exits with another code than 0; the text ends with what says why.
     """
-    with log.open("a") as stream:
+    with log.open("a+", errors="replace") as stream:
         now = time.strftime("%FT%TZ", time.gmtime())
         print(now, "$", shlex.join(command), file=stream, flush=True)
         begin = stream.tell()
         answer = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, env=env
         )
-    if answer.returncode != 0:
-        with log.open(errors="replace") as stream:
+        if answer.returncode != 0:
             stream.seek(begin)
             shown = "".join(f"\n    {line}" for line in telling_lines(stream.read()))
-        raise SpackError(f"{step} failed with {answer.returncode}, all of it in {log}{shown}")
+            raise SpackError(f"{step} failed with {answer.returncode}, all of it in {log}{shown}")
 
 
 def telling_lines(output: str) -> list[str]:
@@ -253,35 +232,38 @@ class Spack:
     packages: Path
     configuration: str
 
-    def __init__(self, log: Path, say: Say) -> None:
-        self.own = find_spack()
-        self.log, self.say = log, say
-        self.program = self.own or clone(SPACK, say) / "bin" / "spack"
-        self.scope = paths.home() / "spack" / "config"
+    def __init__(self, log: Path) -> None:
+        self.log, self.scope = log, paths.home() / "spack" / "config"
+        at_hand = find_spack()
+        self.program = at_hand or clone(SPACK) / "bin" / "spack"
+        self.of_site = at_hand is not None and not os.environ.get(PACKAGES.variable)
         root = self.program.resolve().parents[1]
         self.commit = commit_of(root)
         source = root / "lib" / "spack" / "spack" / "__init__.py"
         version = source.read_text() if source.exists() else self.version  # a wrapper elsewhere
         site = json.dumps(file_digests(root / "etc" / "spack"))
-        recipes = "cloned" if os.environ.get(PACKAGES.variable) or not self.own else "the site's"
+        recipes = "the site's" if self.of_site else "cloned"
         self.identity = digest(str(self.program), self.commit, version, site, recipes)
 
     @functools.cached_property
     def env(self) -> dict[str, str]:
         """Its environment variables."""
-        return spack_environment(find_python(self.log, self.say))
+        return spack_environment(find_python(self.log))
 
     @functools.cached_property
     def version(self) -> str:
         """Its version; SpackError if that is too old."""
         return check_version(self.answer("--version"), self.program)
 
-    def use_packages(self, known: str) -> None:
+    def use_packages(self, known: str = "") -> None:
         """Chooses the recipes: the folder `known` if it is there, else the site's, else a clone."""
-        there = Path(known) if known and Path(known).is_dir() else None
-        if not there and self.own:
-            there = self.configured_packages()
-        self.packages = there or clone(PACKAGES, self.say) / "repos" / "spack_repo" / "builtin"
+        there = known if known and Path(known).is_dir() else ""
+        if not there and self.of_site:
+            lines = self.answer("repo", "list")
+            match = re.search(r"^\[\+\]\s+builtin\s+v2\S*\s+(/.*)$", lines, re.M)
+            there = match[1].strip() if match else ""
+        cloned = () if there else (clone(PACKAGES), "repos", "spack_repo", "builtin")
+        self.packages = Path(there, *cloned)
         self.configuration = write_configuration(self.scope, self.packages)
 
     def answer(self, *arguments: str) -> str:
@@ -300,18 +282,19 @@ class Spack:
             )
         return answer.stdout
 
-    def configured_packages(self) -> Path | None:
-        """The recipes that a site has set up for its Spack, if any."""
-        if os.environ.get(PACKAGES.variable):
-            return None
-        lines = self.answer("repo", "list")
-        match = re.search(r"^\[\+\]\s+builtin\s+v2\S*\s+(/.*)$", lines, re.M)
-        return Path(match[1].strip()) if match else None
+    def on(self, folder: Path) -> list[str]:
+        """The options by which Spack works on the environment in `folder`."""
+        return ["-C", str(self.scope), "-e", str(folder)]
 
     def __call__(self, step: str, folder: Path, *arguments: str) -> None:
         """Runs a command on the environment in `folder`; SpackError if it fails in this step."""
-        command = [str(self.program), "-C", str(self.scope), "-e", str(folder), *arguments]
-        run(command, self.log, step, self.env)
+        run([str(self.program), *self.on(folder), *arguments], self.log, step, self.env)
+
+    def prefixes(self, folder: Path) -> dict[str, str]:
+        """The installed packages of the environment in `folder` and where they are."""
+        lines = self.answer(*self.on(folder), "find", "--format", "{name} {prefix}").splitlines()
+        words = (line.split(maxsplit=1) for line in lines)
+        return {pair[0]: pair[1].strip() for pair in words if len(pair) == 2}
 
 
 def spack_environment(python: str) -> dict[str, str]:

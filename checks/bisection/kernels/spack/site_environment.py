@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,7 +21,6 @@ from typing import Any
 
 import yaml
 
-from bisection.core import paths
 from bisection.kernels.spack.externals import (
     PROBES,
     Probe,
@@ -85,19 +84,18 @@ def environment_for(system: str, mpi_prefix: str) -> str:
     wrappers = {name: str(Path(mpi_prefix, "bin", name)) for name in WRAPPERS.values()}
     if not shutil.which(wrappers["mpicc"]):
         raise SpackError(f"there is no mpicc in {mpi_prefix}/bin: name the folder of an MPI")
-    shown = {language: _words([wrappers[name], "-show"]) for language, name in WRAPPERS.items()}
-    compilers = {
-        language: path for language, words in shown.items() if words and (path := _which(words[0]))
-    }
+    shown = {language: _words(wrappers[name], "-show") for language, name in WRAPPERS.items()}
+    programs = {lang: shutil.which(words[0]) for lang, words in shown.items() if words}
+    compilers = {lang: str(Path(path).absolute()) for lang, path in programs.items() if path}
     for language in ("c", "fortran"):
         if language not in compilers:
             raise SpackError(f"{wrappers[WRAPPERS[language]]} -show names no compiler")
 
-    mpi_package, mpi = _mpi(mpi_prefix) or _by_spack(OTHER_MPIS, [f"{mpi_prefix}/bin"])
-    compiler_package, compiler = _gcc(compilers) or _by_spack(
-        OTHER_COMPILERS, sorted({str(Path(path).parent) for path in compilers.values()})
-    )
-    taken = {compiler_package: compiler, mpi_package: mpi}
+    mpi = _probed(MPIS, mpi_prefix) or _by_spack(OTHER_MPIS, [f"{mpi_prefix}/bin"])
+    folders = sorted({str(Path(path).parent) for path in compilers.values()})
+    compiler = _gcc(compilers) or _by_spack(OTHER_COMPILERS, folders)
+    (mpi_package,), (compiler_package,) = mpi, compiler
+    taken = {**compiler, **mpi}
     mpi_file = _file(shown["c"], "mpi") or _file(shown["c"], "mpich")
     built = {}
     for name, library in LIBRARIES.items():
@@ -106,10 +104,8 @@ def environment_for(system: str, mpi_prefix: str) -> str:
         except NotTaken as why:
             built[name] = str(why)
     for name in TOOLS:
-        path = shutil.which(PROBES[name].command.split()[0])
-        prefix = str(Path(path).parents[1]) if path else ""
-        if version := installed_version(PROBES[name], prefix):
-            taken[name] = {"spec": f"{name}@{version}", "prefix": prefix}
+        if path := shutil.which(PROBES[name].command.split()[0]):
+            taken |= _probed({name: PROBES[name]}, str(Path(path).parents[1]))
 
     content = yaml.safe_load(environment_file("generic").read_text())
     packages = content["spack"]["packages"]
@@ -124,70 +120,66 @@ def environment_for(system: str, mpi_prefix: str) -> str:
     return comment + yaml.safe_dump(content, sort_keys=False, width=1000)
 
 
-def _mpi(prefix: str) -> tuple[str, External] | None:
-    for name, probe in MPIS.items():
-        if version := installed_version(probe, prefix):
-            return name, {"spec": f"{name}@{version}", "prefix": prefix}
-    return None
+def _probed(probes: Mapping[str, Probe], prefix: str) -> dict[str, External]:
+    """Those packages that are below a prefix."""
+    versions = {name: installed_version(probe, prefix) for name, probe in probes.items()}
+    return {n: {"spec": f"{n}@{v}", "prefix": prefix} for n, v in versions.items() if v}
 
 
-def _gcc(compilers: dict[str, str]) -> tuple[str, External] | None:
-    """The GNU compilers behind the wrappers; None if one of them is another, or they differ."""
-    about = {path: ask([path, "--version"], os.environ) or "" for path in compilers.values()}
-    versions = {(ask([path, "-dumpfullversion"], os.environ) or "").strip() for path in about}
-    gnu = all("Free Software Foundation" in text for text in about.values())
+def _gcc(compilers: dict[str, str]) -> dict[str, External]:
+    """The GNU compilers behind the wrappers; none if one of them is another, or they differ."""
+    about = [ask(path, "--version", environ=os.environ) for path in compilers.values()]
+    versions = {" ".join(_words(path, "-dumpfullversion")) for path in compilers.values()}
+    gnu = all("Free Software Foundation" in text for text in about)
     if not gnu or len(versions) != 1 or "" in versions:
-        return None
+        return {}
     spec = f"gcc@{versions.pop()} languages:='{','.join(map(LANGUAGES.get, compilers))}'"
     prefix = str(Path(compilers["c"]).parents[1])
-    return "gcc", {
-        "spec": spec,
-        "prefix": prefix,
-        "extra_attributes": {"compilers": dict(compilers)},
-    }
+    extra = {"compilers": dict(compilers)}
+    return {"gcc": {"spec": spec, "prefix": prefix, "extra_attributes": extra}}
 
 
 LANGUAGES = {"c": "c", "cxx": "c++", "fortran": "fortran"}  # as Spack's gcc names them
 
 
-def _by_spack(names: Sequence[str], folders: Sequence[str]) -> tuple[str, External]:
+def _by_spack(names: Sequence[str], folders: Sequence[str]) -> dict[str, External]:
     """The first of these packages that Spack detects in folders of programs."""
     where = ", ".join(folders)
-    clone = paths.home() / "spack" / f"{SPACK.name}-{SPACK.release}"
-    if not find_spack() and not clone.exists():
+    if not find_spack() and not SPACK.folder.exists():
         raise SpackError(
             f"what is in {where} can only be named by Spack: SPACK_ROOT names an installed one"
         )
-    (paths.home() / "spack").mkdir(parents=True, exist_ok=True)
+    SPACK.folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "spack.yaml")
         file.write_text("spack:\n  specs: []\n")
-        spack = Spack(paths.home() / "spack" / "external.log", lambda line: None)
-        spack.use_packages("")
+        spack = Spack(SPACK.folder.with_name("external.log"))
+        spack.use_packages()
         options = [word for path in folders for word in ("--path", path)]
         spack(f"looking in {where}", Path(folder), "external", "find", *options, *names)
         content = yaml.safe_load(file.read_text())
     for name, package in (content["spack"].get("packages") or {}).items():
         if package.get("externals"):
-            return name, package["externals"][0]
+            return {name: package["externals"][0]}
     raise SpackError(f"Spack found no package in {where}; searched for {names}")
 
 
 def _library(name: str, library: Library, mpi: str, mpi_file: Path | None) -> External:
     for module in [text.format(mpi=mpi) for text in library.modules]:
-        if version := " ".join(_words(["pkg-config", "--modversion", module])):
+        if version := " ".join(_words("pkg-config", "--modversion", module)):
             break
     else:
         raise NotTaken("pkg-config does not know it")
-    linked = _words(["pkg-config", "--libs", module])
-    folder = " ".join(_words(["pkg-config", "--variable=libdir", module]))
-    linked += [f"-L{folder}"] if folder else []
+    linked = _words("pkg-config", "--libs", module)
+    linked += [f"-L{folder}" for folder in _words("pkg-config", "--variable=libdir", module)]
     stem = next((word[2:] for word in linked if word.startswith("-l")), "")
     file = _file(linked, stem)
     if file is None:
         raise NotTaken(f"there is no lib{stem}.so")
     if library.over_mpi:
-        loaded = re.findall(r"libmpi(?:ch)?\.so\S* => (/\S+)", ask(["ldd", str(file)], os.environ))
+        loaded = re.findall(
+            r"libmpi(?:ch)?\.so\S* => (/\S+)", ask("ldd", str(file), environ=os.environ)
+        )
         if not mpi_file or mpi_file not in {Path(path).resolve() for path in loaded}:
             other = loaded[0] if loaded else "none"
             raise NotTaken(f"{file} is linked with another MPI, {other}")
@@ -201,7 +193,7 @@ def _library(name: str, library: Library, mpi: str, mpi_file: Path | None) -> Ex
 def _threads(file: Path) -> str:
     """Returns what an OpenBLAS says of its threads: 0 none, 1 its own, 2 OpenMP's."""
     ask_it = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).openblas_get_parallel())"
-    return (ask([sys.executable, "-c", ask_it, str(file)], os.environ) or "").strip()
+    return " ".join(_words(sys.executable, "-c", ask_it, str(file)))
 
 
 def _file(words: Sequence[str], name: str) -> Path | None:
@@ -209,15 +201,10 @@ def _file(words: Sequence[str], name: str) -> Path | None:
     folders = [word[2:] for word in words if word.startswith("-L")]
     file = f"lib{name}.so"
     libraries = [Path(folder, file) for folder in folders if Path(folder, file).exists()]
-    libraries += [Path(word) for word in _words(["cc", f"-print-file-name={file}"]) if "/" in word]
+    libraries += [Path(word) for word in _words("cc", f"-print-file-name={file}") if "/" in word]
     return libraries[0].resolve() if libraries else None
 
 
-def _words(command: list[str]) -> list[str]:
+def _words(*command: str) -> list[str]:
     """The words that a program prints; none if it is not there or fails."""
-    return (ask(command, os.environ) or "").split()
-
-
-def _which(program: str) -> str | None:
-    path = shutil.which(program)
-    return str(Path(path).absolute()) if path else None
+    return ask(*command, environ=os.environ).split()

@@ -99,7 +99,7 @@ def test_spack_concretises_it(spack_at_hand, debian, tmp_path, monkeypatch):
     (tmp_path / "spack-env" / "vc" / "spack.yaml").write_text(text)
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     monkeypatch.setenv("BISECTION_HOME", str(home))
-    with installing.provisioning("vc", print) as environment:
+    with installing.provisioning("vc") as environment:
         environment.concretise()
         shutil.rmtree(environment.folder)
     assert environment.facts["mpi"] == f"openmpi@{debian['openmpi']}"
@@ -113,6 +113,5 @@ def test_spack_concretises_it(spack_at_hand, debian, tmp_path, monkeypatch):
 @pytest.mark.skipif(not shutil.which("clang"), reason="needs clang, a second compiler")
 def test_other_compilers_are_named_by_spack(spack_at_hand):
     folder = str(Path(shutil.which("clang")).parent)
-    name, external = site_environment._by_spack(["llvm"], [folder])
-    assert name == "llvm"
+    external = site_environment._by_spack(["llvm"], [folder])["llvm"]
     assert external["extra_attributes"]["compilers"]["c"].startswith("/usr/")

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import yaml
 from running import HERE
 
 from bisection.core import paths
@@ -60,7 +61,6 @@ class Place:
         self.root = folder / "spack"
         self.source = self.repository / "src" / "main.c"
         self.built = self.home / "spack" / "environments" / "debian12"
-        self.said = []
 
     def calls(self, questions=False):
         """What Spack was asked to do since the last look, with or without mere questions."""
@@ -76,7 +76,7 @@ class Place:
         source.write_text(version)
 
     def install(self):
-        return installing.install("debian12", self.said.append)
+        return installing.install("debian12")
 
 
 @pytest.fixture
@@ -130,13 +130,12 @@ def test_every_external_of_debian12_can_be_checked():
 
 
 def test_every_dependency_of_the_recipe_is_a_known_package():
-    lines = externals.recipe().read_text().splitlines()
+    lines = (paths.ROOT / "spack-env" / RECIPE).read_text().splitlines()
     required = [line for line in lines if 'when="+' not in line]  # not those of a variant
-    asked = set(re.findall(r'depends_on\("([\w-]+)', "\n".join(required)))
-    known = {name for key, probe in externals.PROBES.items() for name in (key, *probe.provides)}
-    assert asked
-    assert asked <= known
-    assert {"gcc", "openmpi", "fftw", "cjson", "cmake"} <= externals.needed_packages()
+    names = re.findall(r'depends_on\("([\w-]+)', "\n".join(required))
+    content = yaml.safe_load(externals.environment_file("debian12").read_text())
+    providers = content["spack"]["packages"]["all"]["providers"]
+    assert {providers.get(name, [name])[0] for name in names} == set(externals.PROBES)
 
 
 @pytest.mark.parametrize("system", ["debian12", "generic"])
@@ -155,7 +154,7 @@ def test_render_names_this_checkout(system):
 # ---- system packages -----------------------------------------------------------------------------
 
 
-def test_versions_that_differ_are_named_and_used(place, monkeypatch):
+def test_versions_that_differ_are_named_and_used(place, monkeypatch, capsys):
     pretend(monkeypatch, {**DEBIAN, "openmpi": "4.1.6", "cmake": "3.28.3"})
     survey = externals.survey_externals(externals.environment_file("debian12"))
     assert survey.differing == [
@@ -164,7 +163,7 @@ def test_versions_that_differ_are_named_and_used(place, monkeypatch):
     ]
     assert __main__.main(["externals", "--system", "debian12"]) == 1
     place.install()
-    assert "building for what is installed" in "\n".join(place.said)
+    assert "building for what is installed" in capsys.readouterr().err
     used = (place.built / "spack.yaml").read_text()
     assert "openmpi@4.1.6" in used
     assert "fftw@3.3.10 +openmp" in used
@@ -185,19 +184,19 @@ def test_a_needed_package_that_is_missing_is_refused(place, monkeypatch, capsys)
     assert "cjson (libcjson-dev)" in message
     assert message.count("\n") == 1
     assert place.calls() == []
-    assert externals.choose_system() == "generic"
+    assert externals.environment_file("auto").parent.name == "generic"
 
 
 def test_auto_is_debian12_where_its_packages_are(place):
-    assert externals.choose_system() == "debian12"
-    assert installing.install(say=place.said.append).system == "debian12"
+    assert externals.environment_file("auto").parent.name == "debian12"
+    assert installing.install()["system"] == "debian12"
 
 
 def test_a_prefix_of_the_site_is_taken_at_its_word(place):
     file = place.repository / "spack-env" / "ours" / "spack.yaml"
     file.parent.mkdir()
     file.write_text("    - spec: openmpi@5.0.1\n      prefix: /opt/openmpi\n")
-    assert externals.survey_externals(file) == externals.Survey({}, [], [])
+    assert externals.survey_externals(file) == externals.Survey(file, {}, [], [])
     assert "openmpi@5.0.1" in locks.render(file, DEBIAN)
 
 
@@ -243,9 +242,13 @@ def test_an_old_spack_is_refused(place, monkeypatch):
 def test_nothing_is_done_twice(place):
     first = place.install()
     assert place.calls() == ["concretize", "install"]
-    assert first.prefix == str(place.root / "opt")
-    assert (first.compiler, first.mpi, first.fftw) == ("gcc@12.2.0", "openmpi@4.1.4", "fftw@3.3.10")
-    assert (first.spack, first.target, first.mpi_prefix) == ("1.1.0", "zen3", "/usr")
+    assert first["prefix"] == str(place.root / "opt")
+    assert (first["compiler"], first["mpi"], first["fftw"]) == (
+        "gcc@12.2.0",
+        "openmpi@4.1.4",
+        "fftw@3.3.10",
+    )
+    assert (first["spack"], first["target"], first["mpi_prefix"]) == ("1.1.0", "zen3", "/usr")
     os.utime(place.source)
     assert place.install() == first
     assert place.calls(questions=True) == []  # Spack is not even started
@@ -281,12 +284,16 @@ def test_each_lock_is_kept_under_its_hash(place):
     append(place, RECIPE)
     second = place.install()
     kept = sorted((place.home / "locks").iterdir())
-    assert kept == sorted(Path(built.lock) for built in (first, second))
+    assert kept == sorted(Path(built["lock"]) for built in (first, second))
     for built, text in ((first, lock()), (second, lock(fftw="3.3.11"))):
-        assert Path(built.lock).read_text() == text
-        assert hashlib.sha256(text.encode()).hexdigest() == Path(built.lock).stem == built.lock_hash
-    Path(second.lock).unlink()
-    assert Path(place.install().lock).exists()
+        assert Path(built["lock"]).read_text() == text
+        assert (
+            hashlib.sha256(text.encode()).hexdigest()
+            == Path(built["lock"]).stem
+            == built["lock_hash"]
+        )
+    Path(second["lock"]).unlink()
+    assert Path(place.install()["lock"]).exists()
 
 
 def append(place, name):
@@ -325,7 +332,7 @@ def test_only_what_changed_is_done_again(place, monkeypatch, name):
     change(place, monkeypatch)
     again = place.install()
     assert place.calls() == calls
-    program = Path(again.prefix, "bin", "bisection-transpose")
+    program = Path(again["prefix"], "bin", "bisection-transpose")
     assert program.read_text() == place.source.read_text()
     assert again == first or "lost" not in name
     place.install()
@@ -365,7 +372,7 @@ def test_a_failed_build_shows_why_and_is_tried_again(place):
         assert "main.c:1: error: broken" in str(caught.value)
         assert "compiling" not in str(caught.value)
     place.source.write_text("int mended;")
-    assert Path(place.install().prefix, "bin/bisection-transpose").read_text() == "int mended;"
+    assert Path(place.install()["prefix"], "bin/bisection-transpose").read_text() == "int mended;"
 
 
 def test_a_failure_prints_what_was_known(place, capsys):
@@ -380,8 +387,8 @@ def test_a_failure_prints_what_was_known(place, capsys):
     place.source.write_text("broken")
     assert __main__.main(command) == 1
     known = json.loads(capsys.readouterr().out)
-    assert known == {n: getattr(built, n) for n in known}
-    assert known["lock_hash"] == Path(built.lock).stem
+    assert known == {n: built[n] for n in known}
+    assert known["lock_hash"] == Path(built["lock"]).stem
 
 
 def test_a_failed_concretisation_is_tried_again(place):
@@ -393,14 +400,14 @@ def test_a_failed_concretisation_is_tried_again(place):
     assert place.calls() == ["concretize", "concretize", "install"]
 
 
-def test_two_calls_take_turns(place):
+def test_two_calls_take_turns(place, capsys):
     threads = [threading.Thread(target=place.install) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert place.calls() == ["concretize", "install"]
-    assert sum("waiting for another build" in line for line in place.said) == 1
+    assert capsys.readouterr().err.count("waiting for another build") == 1
 
 
 def test_nothing_of_the_user_reaches_spack(place, monkeypatch):
@@ -446,7 +453,7 @@ def test_a_moved_folder_is_built_again(place, monkeypatch):
     place.home = place.home.rename(place.home.with_name("moved"))
     monkeypatch.setenv("BISECTION_HOME", str(place.home))
     installed = place.install()
-    assert installed.lock.startswith(str(place.home))
+    assert installed["lock"].startswith(str(place.home))
     assert not (place.home / "spack" / "opt").exists()
     assert place.calls() == ["concretize", "install"] * 2
 
@@ -478,15 +485,15 @@ def test_command_line(place, capsys):
 @pytest.mark.spack
 def test_debian12_builds_and_runs(spack_at_hand, debian, tmp_path, monkeypatch):
     built = installing.install("debian12")
-    assert built.mpi == f"openmpi@{debian['openmpi']}"
-    assert installing.install("debian12", say=pytest.fail) == built
+    assert built["mpi"] == f"openmpi@{debian['openmpi']}"
+    assert installing.install("debian12") == built
 
     # Open MPI wants to be told that root, in a container or a test machine, means it.
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     result = tmp_path / "result.json"
     command = f"""
-        {built.mpi_prefix}/bin/mpirun --oversubscribe -n 2 {built.prefix}/bin/bisection-transpose
+        {built["mpi_prefix"]}/bin/mpirun --oversubscribe -n 2 {built["prefix"]}/bin/bisection-transpose
         --case cnt40 --method alltoallv --repeats 1 --output {result}
     """
     ran = subprocess.run(command.split(), capture_output=True, text=True, timeout=120)
