@@ -492,10 +492,10 @@ def test_debian12_builds_and_runs(spack_at_hand, debian, tmp_path, monkeypatch):
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     result = tmp_path / "result.json"
-    command = f"""
-        {built["mpi_prefix"]}/bin/mpirun --oversubscribe -n 2 {built["prefix"]}/bin/bisection-transpose
-        --case cnt40 --method alltoallv --repeats 1 --output {result}
-    """
-    ran = subprocess.run(command.split(), capture_output=True, text=True, timeout=120)
+    mpirun = f"{built['mpi_prefix']}/bin/mpirun"
+    kernel = f"{built['prefix']}/bin/bisection-transpose"
+    options = f"--case cnt40 --method alltoallv --repeats 1 --output {result}"
+    command = [mpirun, "--oversubscribe", "-n", "2", kernel, *options.split()]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, textwrap.shorten(ran.stderr, 2000)
     assert json.loads(result.read_text())["verified"] is True
