@@ -14,14 +14,13 @@ orders that a finding consists of, each as an expression:
 Words have _ where names of methods, cases and machines have -.
 """
 
-import ast
 import csv
 import functools
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from types import CodeType
 
 from bisection.core import paths
 from bisection.core.thresholds import LIMITS
@@ -115,12 +114,23 @@ class Observable:
         return low <= value <= high
 
     def value(self, lookup: Lookup) -> float:
-        """The value of the expression.
+        """The value of the expression; NaN, which no published value agrees with, if it divides by
+        zero.
 
         Raises:
+            ValueError: it is no such expression.
             Unmeasured: a launch is missing.
         """
-        return _Evaluation(self, lookup).of(_tree(self.expression))
+        curve = _Curve(lookup, Point(self.machine, self.kernel, self.case, "mpi", 0, ""))
+        try:
+            value = eval(_compiled(self.expression), {}, _Names(curve))
+        except ZeroDivisionError:
+            return math.nan
+        except (SyntaxError, TypeError):
+            value = None
+        if not isinstance(value, int | float):
+            raise ValueError(f"{self.finding}: {self.expression}: not an expression of launches")
+        return value
 
     @property
     def metrics(self) -> frozenset[tuple[Point, str]]:
@@ -273,105 +283,66 @@ def _metric(metrics: Mapping[str, Metric], name: str) -> float:
 # ---- expressions ----
 
 
-@functools.cache
-def _tree(expression: str) -> ast.expr:
-    return ast.parse(expression, mode="eval").body
-
-
-OPERATIONS = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b if b else math.nan,  # which no published value agrees with
-}
-
-
 @dataclass(frozen=True)
 class _Curve:
     """A metric of a method over the number of cores."""
 
-    point: Point
-    metric: str
     lookup: Lookup
+    point: Point
+    metric: str = "time"
 
-    def at(self, cores: int) -> float:
+    def __getattr__(self, word: str) -> "_Curve":
+        """Returns the curve of another machine, case, layout, method or metric."""
+        name, point = word.replace("_", "-"), self.point
+        if name in simulation.names():
+            part = "machine"
+        elif point.kernel in tables.CASES and name in tables.cases(point.kernel):
+            part = "case"
+        elif name in LAYOUTS:
+            part = "layout"
+        elif not point.method:
+            part = "method"
+        else:
+            return replace(self, metric=word)
+        return replace(self, point=replace(point, **{part: name}))
+
+    def __getitem__(self, cores: int) -> float:
         return self.lookup(replace(self.point, cores=cores), self.metric)
 
 
-class _Evaluation:
-    """Of an expression of an observable."""
-
-    def __init__(self, observable: Observable, lookup: Lookup) -> None:
-        self._observable, self._lookup = observable, lookup
-
-    def of(self, node: ast.expr) -> float:
-        """The value of a part of the expression.
-
-        Raises:
-            ValueError: it is no such expression.
-            Unmeasured: a launch is missing.
-        """
-        match node:
-            case ast.Constant(value=int() | float()):
-                return node.value
-            case ast.BinOp() if type(node.op) in OPERATIONS:
-                return OPERATIONS[type(node.op)](self.of(node.left), self.of(node.right))
-            case ast.Subscript(slice=ast.Constant(value=int() as cores)):
-                return self._curve(node.value).at(cores)
-            case ast.Call(func=ast.Name(id="min" | "max" as name)):
-                return {"min": min, "max": max}[name](map(self.of, node.args))
-            case ast.Call(func=ast.Name(id="peak" | "fastest" | "crossover" as name)):
-                counts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
-                curves = [self._curve(a) for a in node.args if not isinstance(a, ast.Constant)]
-                return {"peak": peak, "fastest": fastest, "crossover": crossover}[name](
-                    curves, counts
-                )
-        raise self._wrong(node)
-
-    def _wrong(self, node: ast.expr) -> ValueError:
-        where = f"{self._observable.finding}: {ast.unparse(node)}"
-        return ValueError(f"{where}: not an expression of launches")
-
-    def _curve(self, node: ast.expr) -> _Curve:
-        text = ast.unparse(node)
-        if not re.fullmatch(r"[a-z]\w*(\.[a-z]\w*)*", text):
-            raise self._wrong(node)
-        own = self._observable
-        point = Point(own.machine, own.kernel, own.case, "mpi", 0, "")
-        metric = "time"
-        for word in text.split("."):
-            name = word.replace("_", "-")
-            if name in simulation.names():
-                point = replace(point, machine=name)
-            elif own.kernel in tables.CASES and name in tables.cases(own.kernel):
-                point = replace(point, case=name)
-            elif name in LAYOUTS:
-                point = replace(point, layout=name)
-            elif not point.method:
-                point = replace(point, method=name)
-            else:
-                metric = word
-        return _Curve(point, metric, self._lookup)
-
-
-def peak(curves: list[_Curve], counts: list[int]) -> float:
+def peak(curve: _Curve, *counts: int) -> int:
     """The cores of the least time of a curve."""
-    (curve,) = curves
-    times = {cores: curve.at(cores) for cores in counts}
-    return min(times, key=times.get)
+    return min(counts, key=curve.__getitem__)
 
 
-def fastest(curves: list[_Curve], counts: list[int]) -> float:
+def fastest(cores: int, *curves: _Curve) -> int:
     """The number at the end of the name of the method of the least time on so many cores."""
-    (cores,) = counts
-    times = {curve.point.method: curve.at(cores) for curve in curves}
-    return int(min(times, key=times.get).rpartition("-")[2])
+    best = min(curves, key=lambda curve: curve[cores])
+    return int(best.point.method.rpartition("-")[2])
 
 
-def crossover(curves: list[_Curve], counts: list[int]) -> float:
+def crossover(*curves_and_counts: _Curve | int) -> int:
     """The fewest cores from which on another curve than the first is the fastest; 0 if none."""
+    first, *others = [part for part in curves_and_counts if isinstance(part, _Curve)]
     from_here = 0
-    for cores in sorted(counts):
-        times = [curve.at(cores) for curve in curves]
-        from_here = (from_here or cores) if min(times) < times[0] else 0
+    for cores in sorted(part for part in curves_and_counts if isinstance(part, int)):
+        slower = min(curve[cores] for curve in others) < first[cores]
+        from_here = (from_here or cores) if slower else 0
     return from_here
+
+
+class _Names(dict):
+    """What the words of an expression mean; those that are not listed begin a curve."""
+
+    def __init__(self, curve: _Curve) -> None:
+        listed = {f.__name__: f for f in (min, max, peak, fastest, crossover)}
+        super().__init__(listed)
+        self._curve = curve
+
+    def __missing__(self, word: str) -> _Curve:
+        return getattr(self._curve, word)
+
+
+@functools.cache
+def _compiled(expression: str) -> CodeType:
+    return compile(expression, "observables.csv", "eval")

@@ -47,7 +47,7 @@ def test_value_of_an_expression(expression, wanted):
     assert value(expression) == wanted
 
 
-@pytest.mark.parametrize("text", ["__import__('os')", "[1][0]", "shm", "eval('1')", "shm[8] ** 2"])
+@pytest.mark.parametrize("text", ["__import__('os')", "[1]", "shm", "eval('1')", "shm[8] +"])
 def test_what_is_no_expression_is_rejected(text):
     with pytest.raises(ValueError, match="not an expression"):
         value(text)
