@@ -15,11 +15,11 @@ from reframe.core.runtime import runtime
 
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.kernels import observables
-from bisection.kernels.observables import Kind, Observable, Point, Unmeasured
-from bisection.kernels.simulation import HOLLOW, ONCE, placed, work
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch, fail
+from workshop.papers import observables
+from workshop.papers.observables import Kind, Observable, Point, Unmeasured
+from workshop.papers.simulation import HOLLOW, ONCE, placed, work
 
 TIMES = "times"  # in the place of a finding: the times of all launches
 QUICK = ("cnt40", "test20", "al2o3-g", "bench1")  # of each machine the first of these that it has

@@ -63,7 +63,9 @@ def inputs(root: Path, site: Path) -> dict[str, bytes]:
         site.parent: ["*.py", "*.json"],
         root / "checks": ["*.py"],
         root / "site-configs": ["*.py", "*.json"],
-        paths.ROOT / "checks": ["*.py", "bisection/**/*.py", "workshop/smpi/*.csv"],
+        paths.ROOT / "checks": [
+            *("*.py", "bisection/**/*.py", "workshop/papers/*.py", "workshop/smpi/*.csv")
+        ],
         paths.ROOT / "src": ["**/*.def", "**/*.f90"],
         paths.ROOT / "reference": ["**/*.csv", "**/*.yaml"],
         references.path(site.stem).parent: ["*.yaml"],

@@ -12,16 +12,17 @@ from pathlib import Path
 
 from bisection.advice import sources
 from bisection.core.format import NONE, number, utc
-from bisection.kernels import observables, tables
+from bisection.kernels import tables
 from bisection.kernels.layouts import LAYOUTS
-from bisection.kernels.observables import Lookup, Point, Unmeasured
 from bisection.report.figures.common import Group, Panel, draw, ends_of
 from bisection.report.page import FIGURES, page_template
 from bisection.report.sections import Opening, Section
 from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg
 from bisection.report.svg.style import BLUE, GREY, RING, Legend, Style, legend_of, symbol
 from bisection.report.tables import Table, cells_table
+from workshop.papers import observables
 from workshop.papers.judging import Judged, Part
+from workshop.papers.observables import Lookup, Point, Unmeasured
 from workshop.papers.text import totals
 
 PURPOSE = (

@@ -24,10 +24,11 @@ from types import CodeType
 
 from bisection.core import paths
 from bisection.core.thresholds import LIMITS
-from bisection.kernels import results, simulation, tables
+from bisection.kernels import results, tables
 from bisection.kernels.layouts import LAYOUTS
 from bisection.kernels.results import Entry, Metric, Result
-from bisection.kernels.simulation import LaunchKey, Wanted
+from workshop.papers import simulation
+from workshop.papers.simulation import LaunchKey, Wanted
 
 LITERATURE = paths.ROOT / "reference" / "literature"
 # What figures draw: of each launch of a kernel these methods.

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from bisection.core import paths, references
-from bisection.kernels import observables
-from bisection.kernels.observables import Kind, Observable, Point, Unmeasured
+from workshop.papers import observables
+from workshop.papers.observables import Kind, Observable, Point, Unmeasured
 
 TIMES = {4: 5.0, 8: 3.0, 16: 2.0, 32: 4.0}  # of every method but these
 OTHERS = {"node": 2.0, "npar-4": 0.5, "alltoall": 0.25}
