@@ -1,10 +1,11 @@
 """Latency and bandwidth from times over message sizes: a line per range of sizes.
 
 MPI libraries change their protocol with the size of a message, so one line (Hockney 1994:
-T = latency + bytes * gap) is up to 43% off. Up to three segments are fitted by dynamic programming
-to the relative errors, so that all sizes count alike. Only the standard library: checks use it too.
+T = latency + bytes * gap) is up to 43% off. Up to three segments are fitted to the relative errors,
+so that all sizes count alike. Only the standard library: checks use it too.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,26 +26,22 @@ class Segment:
     latency: float  # s
     gap: float  # s per byte
 
-    def seconds(self, size: float) -> float:
-        """The time of a message of `size` bytes."""
-        return self.latency + self.gap * size
-
 
 @dataclass(frozen=True)
 class Fit:
-    """Segments by size, and how far off they are."""
+    """Segments by size."""
 
     sizes: tuple[float, ...]  # bytes, in rising order
     segments: tuple[Segment, ...]
-    error: float  # the largest relative error of a fitted time
-
-    def segment(self, size: float) -> Segment:
-        """The segment of messages of `size` bytes; the last one goes on for ever."""
-        return next((s for s in self.segments if size <= s.last), self.segments[-1])
 
     def seconds(self, size: float) -> float:
-        """The time of a message of `size` bytes."""
-        return self.segment(size).seconds(size)
+        """The time of a message of `size` bytes; the last segment goes on for ever."""
+        segment = next((s for s in self.segments if size <= s.last), self.segments[-1])
+        return segment.latency + segment.gap * size
+
+    def error(self, times: Mapping[float, float]) -> float:
+        """The largest relative error of these times, as fitted."""
+        return max(abs(self.seconds(size) / time - 1) for size, time in times.items())
 
     @property
     def latency(self) -> float:
@@ -59,7 +56,7 @@ class Fit:
 
 
 def segmented(times: Mapping[float, float], most: int = SEGMENTS) -> Fit | None:
-    """The best fit of at most `most` segments.
+    """The best fit of at most `most` segments, of all ways to share the sizes out.
 
     Args:
         times: bytes -> seconds, both positive.
@@ -67,42 +64,25 @@ def segmented(times: Mapping[float, float], most: int = SEGMENTS) -> Fit | None:
 
     Returns:
         The fit; None for fewer than six sizes.
-
-    Source:
-        R. Bellman, R. Roth, Curve fitting by segmented straight lines, J. Am. Stat. Assoc. 64, 1079
-        (1969): dynamic programming over the breaks.
     """
     sizes = sorted(times)
-    if len(sizes) < FEWEST:
+    count = len(sizes)
+    if count < FEWEST:
         return None
     seconds = [times[size] for size in sizes]
-    count = len(sizes)
     lines = {
         (a, b): _line(sizes[a:b], seconds[a:b])
         for a in range(count)
         for b in range(a + SHORTEST, count + 1)
     }
-    # best[k][b]: the least cost of the first b sizes in k segments, and where the last one begins
-    best = [[(math.inf, 0)] * (count + 1) for _ in range(most + 1)]
-    best[0][0] = (0.0, 0)
-    for k in range(1, most + 1):
-        for b in range(SHORTEST, count + 1):
-            options = [
-                (best[k - 1][a][0] + lines[a, b][2] + PENALTY, a)
-                for a in range(b - SHORTEST + 1)
-                if math.isfinite(best[k - 1][a][0])
-            ]
-            best[k][b] = min(options, default=(math.inf, 0))
-    number = min(range(1, most + 1), key=lambda k: best[k][count][0])
-    segments, end = [], count
-    for k in range(number, 0, -1):
-        start = best[k][end][1]
-        latency, gap, _ = lines[start, end]
-        segments.insert(0, Segment(sizes[end - 1], latency, gap))
-        end = start
-    fit = Fit(tuple(sizes), tuple(segments), 0.0)
-    error = max(abs(fit.seconds(s) / t - 1) for s, t in zip(sizes, seconds, strict=True))
-    return Fit(fit.sizes, fit.segments, error)
+    choices = []
+    for breaks in range(most):
+        for inner in itertools.combinations(range(SHORTEST, count - SHORTEST + 1), breaks):
+            parts = list(itertools.pairwise((0, *inner, count)))
+            if all(part in lines for part in parts):
+                choices.append((sum(lines[part][2] + PENALTY for part in parts), parts))
+    _, best = min(choices, key=lambda choice: choice[0])
+    return Fit(tuple(sizes), tuple(Segment(sizes[b - 1], *lines[a, b][:2]) for a, b in best))
 
 
 def _line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float, float]:
@@ -143,5 +123,5 @@ def metrics(times: Mapping[float, float]) -> dict[str, dict[str, Any]]:
     return {
         "fit_latency": {"value": fit.latency, "unit": "s", "better": "lower"},
         "fit_bandwidth": {"value": fit.bandwidth, "unit": "B/s", "better": "higher"},
-        "fit_error": {"value": fit.error, "unit": "fraction", "better": "lower"},
+        "fit_error": {"value": fit.error(usable), "unit": "fraction", "better": "lower"},
     }
