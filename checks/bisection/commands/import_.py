@@ -13,11 +13,11 @@ import sys
 
 from bisection.core import paths
 from bisection.core.format import plural, some
+from bisection.core.reasons import clause
 from bisection.core.verdicts import Exit
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
-from bisection.store.sources import import_file
-from bisection.store.sync import damage, set_aside, synchronise
+from bisection.store.sync import import_file, set_damaged_aside, synchronise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,31 +27,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
-    code = Exit.OK
     home = paths.home()
-    for path in (paths.store_db(home), paths.results_db(home)):
-        if fault := damage(path):
-            code = Exit.NOT_MEASURED
-            try:
-                aside = set_aside(path)
-            except StoreError as error:
-                error.exit_code = code
-                raise
-            print(f"bisection import: {path} was damaged ({fault}) and is now {aside.name}")
+    damaged = set_damaged_aside(home)
+    for trouble in damaged:
+        print(f"bisection import: {clause(trouble)}")
+    fault = ""
     try:
         with Store(paths.store_db(home)) as store:
             for file in options.files:
-                sessions, added = import_file(store, home, file)
-                gone = {session["session"] for session, _ in sessions} & store.forgotten().keys()
-                known = len(sessions) - added - len(gone)
+                names, added = import_file(store, home, file)
+                gone = sorted(names & store.forgotten().keys())
+                known = len(names) - added - len(gone)
                 counts = [f"{plural(added, 'session')} stored"]
                 counts += [f"{known} stored before"] if known else []
-                counts += [f"{len(gone)} forgotten ({some(sorted(gone), 3)})"] if gone else []
+                counts += [f"{len(gone)} forgotten ({some(gone, 3)})"] if gone else []
                 print(f"{file}: {', '.join(counts)}")
             if not options.files:
-                added = synchronise(store, home)
+                added, fault = synchronise(store, home)
                 print(f"{plural(added, 'session')} stored; the store has {store.count()}")
     except StoreError as error:
-        print(f"bisection import: error: {error}", file=sys.stderr)
-        return code or Exit.USAGE
-    return code
+        fault = str(error)
+    if fault:
+        print(f"bisection import: error: {fault}", file=sys.stderr)
+    if damaged:
+        return Exit.NOT_MEASURED
+    return Exit.USAGE if fault else Exit.OK

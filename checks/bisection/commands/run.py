@@ -20,7 +20,7 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ from bisection.sites import before_run
 from bisection.sites.cluster import age
 from bisection.sites.site import Defect, load_site, require_site
 from bisection.store import sync
-from bisection.store.database import Store
+from bisection.store.database import Session, Store
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import HELP, SelectionError, select
 
@@ -173,7 +173,7 @@ def act(options: argparse.Namespace) -> Exit:
     results = folder.new_folder()
     if schedulers <= set(SLURM):
         request.job_name = queue.job_name(results)
-    damaged = sync.prepare(paths.home())
+    damaged = sync.set_damaged_aside(paths.home())
     against = named(options.against)
     partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, options.sweep_nodes)
@@ -193,14 +193,13 @@ def act(options: argparse.Namespace) -> Exit:
         stored = store if report is not None else None
         if stored:
             night.trouble(*sync.keep(stored, paths.home(), night.verdict, results))
-            night.trouble(*sync.tests_gone(stored, night.verdict))
         with night.keeps("network not judged"):
             night.add(judged_by.of_network, store, night.verdict)
         if stored:
             compare(night, stored, against)
         retest(night, max(until - time.monotonic(), 0.0) if budget else 0.0, partitions, store)
         if store and (night.evidence.retest.plan.chosen or night.verdict.outliers):
-            night.trouble(*sync.revise(store, night.verdict, results))
+            night.trouble(*sync.keep(store, paths.home(), night.verdict, results))
         folder.clear(night.verdict, results)
         page = report_on(night, store) if store else None
         with night.keeps():
@@ -477,13 +476,24 @@ def named(sessions: str | None) -> str | None:
 
 def compare(night: Night, store: Store, against: str | None) -> None:
     """Sets the run beside other sessions, by default the earlier ones of its kind. If they cannot
-    be compared, that is a trouble of the run."""
-    try:
-        night.add(judged_by.of_nights, store, night.run, against)
-    except SelectionError:  # the run is not stored, which is a trouble already
-        pass
-    except StoreError as error:
-        night.trouble(Code.NOT_STORED(error=str(error)))
+    be compared, that is a trouble of the run, as are tests of the session before that are gone."""
+    with contextlib.suppress(SelectionError):  # the run is not stored, which is a trouble already
+        try:
+            now = select(night.run.session, store)
+            night.evidence = judged_by.of_nights(night.evidence, store, night.run, against)
+            last = select("earlier:1", store, now)
+            before, after = (_tests_of(store, side) for side in (last, now))
+            if gone := sorted(" ".join(filter(None, key[3:])) for key in before - after):
+                night.trouble(Code.TESTS_GONE(tests=gone))
+        except StoreError as error:
+            night.trouble(Code.NOT_STORED(error=str(error)))
+
+
+def _tests_of(store: Store, sessions: Sequence[Session]) -> set[tuple[str, ...]]:
+    """The keys of the tests of sessions, without controls."""
+    tests = store.tests()
+    stored = {outcome.test for outcome in store.outcomes(sessions)}
+    return {tests[number].key for number in stored if not tests[number].control}
 
 
 def measure_disturbed(night: Night, until: float) -> None:

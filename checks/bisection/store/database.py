@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,31 +28,25 @@ IMPORT_AGAIN = "; `bisection import` rebuilds it"  # of results folders and samp
 DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
 TABLES = """
-CREATE TABLE sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, start REAL NOT NULL,
-    tags TEXT NOT NULL, facts TEXT NOT NULL, work TEXT NOT NULL DEFAULT '{}');
-CREATE TABLE tests(id INTEGER PRIMARY KEY, system TEXT NOT NULL, partition TEXT NOT NULL,
-    environ TEXT NOT NULL, check_name TEXT NOT NULL, case_name TEXT NOT NULL, layout TEXT NOT NULL,
-    method TEXT NOT NULL, geometry TEXT NOT NULL, control INTEGER NOT NULL, pair TEXT NOT NULL,
-    UNIQUE(system, partition, environ, check_name, case_name, layout, method, geometry, control,
-    pair));
-CREATE TABLE metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL,
+CREATE TABLE IF NOT EXISTS sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE,
+    start REAL NOT NULL, tags TEXT NOT NULL, facts TEXT NOT NULL, work TEXT NOT NULL DEFAULT '{}');
+CREATE TABLE IF NOT EXISTS tests(id INTEGER PRIMARY KEY, system TEXT NOT NULL,
+    partition TEXT NOT NULL, environ TEXT NOT NULL, check_name TEXT NOT NULL,
+    case_name TEXT NOT NULL, layout TEXT NOT NULL, method TEXT NOT NULL, geometry TEXT NOT NULL,
+    control INTEGER NOT NULL, pair TEXT NOT NULL, UNIQUE(system, partition, environ, check_name,
+    case_name, layout, method, geometry, control, pair));
+CREATE TABLE IF NOT EXISTS metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL,
     better TEXT NOT NULL, UNIQUE(name, unit, better));
-CREATE TABLE outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL, run INTEGER NOT NULL,
-    verdict TEXT NOT NULL, cause TEXT NOT NULL, disturbed REAL NOT NULL, hosts TEXT NOT NULL,
-    again TEXT NOT NULL, PRIMARY KEY(session, test, run)) WITHOUT ROWID;
-CREATE TABLE samples(session INTEGER NOT NULL, test INTEGER NOT NULL, metric INTEGER NOT NULL,
-    run INTEGER NOT NULL, value REAL, PRIMARY KEY(session, test, metric, run)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL,
+    run INTEGER NOT NULL, verdict TEXT NOT NULL, cause TEXT NOT NULL, disturbed REAL NOT NULL,
+    hosts TEXT NOT NULL, again TEXT NOT NULL, PRIMARY KEY(session, test, run)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS samples(session INTEGER NOT NULL, test INTEGER NOT NULL,
+    metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
+    PRIMARY KEY(session, test, metric, run)) WITHOUT ROWID;
 """
 
 
-class Unreadable(StoreError):
-    """A sample file or a session of ReFrame's cannot be read; all else was stored."""
-
-
-class BrokenStore(StoreError):
-    """The database file is damaged, or is none."""
-
-
+_reason = functools.lru_cache(maxsize=4096)(Reason.read)
 # Tags that `bisection run` gives every session; sessions of one kind have equal ones.
 KIND = ("tier", "system", "environ", "arguments")
 
@@ -180,82 +173,57 @@ class Tally:
         return Verdict.PASS if complete else Verdict.NOT_MEASURED
 
 
-@functools.lru_cache(maxsize=4096)
-def _reason(cause: str) -> Reason | None:
-    return Reason.read(cause)
-
-
-class Store:
+class Store(contextlib.AbstractContextManager):
     """The database; made when it is opened first.
 
     Args:
         path: the file; folders above it are made.
 
     Raises:
-        StoreError: it cannot be opened, or is of another version.
-        BrokenStore: it is damaged.
+        StoreError: it cannot be opened, is damaged, or is of another version.
     """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.connection: sqlite3.Connection | None = None
-        try:
+        with contextlib.ExitStack() as failed, self._own_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._own_errors():
-                self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
-                self._prepare()
-        except OSError as error:
-            raise StoreError(f"cannot open {self.path}: {error.strerror}") from None
-        except StoreError:
-            self.close()
-            raise
+            self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
+            failed.callback(self.close)
+            ((version,),) = self._rows("PRAGMA user_version")
+            if version not in (0, DATABASE_VERSION):
+                raise StoreError(
+                    f"{self.path} has version {version}, of another Bisection, and only "
+                    f"{DATABASE_VERSION} can be read: rename it{IMPORT_AGAIN}"
+                )
+            if not version:
+                with self.writing():
+                    for statement in TABLES.split(";"):
+                        self.connection.execute(statement)
+                    self.connection.execute(f"PRAGMA user_version = {DATABASE_VERSION}")
+            failed.pop_all()
 
     def close(self) -> None:
         """Closes the database."""
-        if self.connection:
-            self.connection.close()
+        self.connection.close()
 
-    def __enter__(self) -> "Store":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextlib.contextmanager
     def _own_errors(self) -> Iterator[None]:
-        """Turns SQLite's errors into ours."""
+        """Turns errors of SQLite and of the file system into ours."""
         try:
             yield
+        except OSError as error:
+            raise StoreError(f"cannot open {self.path}: {error.strerror}") from None
         except UnicodeEncodeError:
             text = "half of a surrogate pair: not Unicode text"
             raise StoreError(f"{self.path}: {text}; nothing was stored") from None
         except sqlite3.Error as error:
-            broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(
-                error, (sqlite3.OperationalError, sqlite3.IntegrityError)
-            )
-            kind = BrokenStore if broken else StoreError
             text = " ".join(str(error).split())
-            mend = "; `bisection import` moves it aside and rebuilds it" if broken else ""
-            raise kind(f"{self.path}: {text}{mend}") from None
-
-    def _prepare(self) -> None:
-        version = self.connection.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, DATABASE_VERSION):
-            raise StoreError(
-                f"{self.path} has version {version}, of another Bisection, and only "
-                f"{DATABASE_VERSION} can be read: rename it{IMPORT_AGAIN}"
-            )
-        if not version:
-            with self.writing():
-                if not self.connection.execute("PRAGMA user_version").fetchone()[0]:
-                    for statement in filter(str.strip, TABLES.split(";")):
-                        self.connection.execute(statement)
-                    self.connection.execute(f"PRAGMA user_version = {DATABASE_VERSION}")
+            if type(error) is sqlite3.DatabaseError:  # the file is damaged, or is no database
+                text += "; `bisection import` moves it aside and rebuilds it"
+            raise StoreError(f"{self.path}: {text}") from None
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -270,11 +238,8 @@ class Store:
             raise
 
     def add(self, contents: Iterable[Contents]) -> int:
-        """Stores sessions with their test cases, all of them or none.
-
-        Args:
-            contents: sessions and test cases as lines of a sample file. Stored sessions stay as
-                they are, forgotten ones stay forgotten.
+        """Stores sessions with their test cases, all of them or none. Stored sessions stay as they
+        are, forgotten ones stay forgotten.
 
         Returns:
             How many sessions were stored.
@@ -284,11 +249,7 @@ class Store:
         """
         with self._own_errors(), self.writing():
             gone = self.forgotten()
-            return sum(
-                self._add(session, cases)
-                for session, cases in contents
-                if session["session"] not in gone
-            )
+            return sum(self._add(*part) for part in contents if part[0]["session"] not in gone)
 
     def replace(self, session: Line, cases: Iterable[Line]) -> None:
         """Stores a session in place of what is stored of it; its marks stay.
@@ -389,16 +350,16 @@ class Store:
         sessions = []
         for uuid, start, *texts, number in rows:
             mark = marks.get(uuid, none)
+            if mark.forgotten:
+                continue
             try:
                 tags, facts, work = map(json.loads, texts)
             except ValueError:
                 text = f"{self.path}: a session's tags, facts or work are damaged"
-                raise BrokenStore(text) from None
+                raise StoreError(text) from None
             tags = {name: value for name, value in {**tags, **mark.tags}.items() if value}
-            session = Session(
-                uuid, float(start), tags, facts, number, work, mark.excluded, mark.accepted
-            )
-            sessions += [session] if not mark.forgotten else []
+            more = (facts, number, work, mark.excluded, mark.accepted)
+            sessions.append(Session(uuid, float(start), tags, *more))
         return sessions
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -451,19 +412,13 @@ class Store:
             A structured array [jobs x metrics] with the fields session, test, metric, run and value
             (NaN: not measured).
         """
-        kind = np.dtype(
-            [(name, np.int32) for name in ("session", "test", "metric", "run")] + [("value", "f8")]
-        )
+        kind = [*((name, "i4") for name in ("session", "test", "metric", "run")), ("value", "f8")]
         where = "" if sessions is None else f" WHERE session IN ({_numbers(sessions)})"
-        parts = []
+        columns = "session, test, metric, run, ifnull(value, 9e999)"  # infinity: none is stored
         with self._own_errors():
-            rows = self.connection.execute(f"SELECT * FROM samples{where}")
-            while chunk := rows.fetchmany(100_000):
-                parts.append(np.array(chunk, dtype=object).astype("f8"))
-        rows = np.concatenate(parts) if parts else np.empty((0, 5))
-        values = np.empty(len(rows), kind)
-        for column, name in enumerate(kind.names):
-            values[name] = rows[:, column]
+            rows = self.connection.execute(f"SELECT {columns} FROM samples{where}")
+            values = np.fromiter(rows, kind)
+        values["value"][np.isinf(values["value"])] = np.nan
         return values
 
 

@@ -10,9 +10,8 @@ and the notes cannot:
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bisection.core.paths import store_db, write_whole
 from bisection.store.sample_file import SPOOLED, StoreError, first_session
@@ -45,13 +44,27 @@ def read_marks(path: Path) -> dict[str, Mark]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["version"] > VERSION:
             raise StoreError(f"{path} has version {content['version']}, of a newer Bisection")
-        return {name: _mark(mark) for name, mark in content["sessions"].items()}
+        return {name: Mark(**mark) for name, mark in content["sessions"].items()}
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StoreError(f"{path}: not a file of session marks: {error}") from None
+
+
+def write_marks(path: Path, marks: Mapping[str, Mark]) -> None:
+    """Writes a file of marks whole.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    parts = {name: {k: v for k, v in vars(mark).items() if v} for name, mark in marks.items()}
+    content = {"version": VERSION, "sessions": {name: part for name, part in parts.items() if part}}
+    try:
+        write_whole(path, json.dumps(content, indent=1) + "\n")
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}") from None
 
 
 def results_of(home: Path, sessions: Collection[str]) -> dict[str, Path]:
@@ -64,27 +77,4 @@ def excluded_folders(home: Path) -> list[Path]:
     """The results folders in `home` of sessions that are excluded or forgotten."""
     marks = read_marks(marks_file(store_db(home)))
     names = {name for name, mark in marks.items() if mark.excluded or mark.forgotten}
-    return sorted(results_of(home, names).values()) if names else []
-
-
-def _mark(stored: Mapping[str, Any]) -> Mark:
-    tags = {str(name): str(value) for name, value in stored.get("tags", {}).items()}
-    texts = (str(stored.get(name, "")) for name in ("excluded", "accepted", "forgotten"))
-    return Mark(tags, *texts)
-
-
-def write_marks(path: Path, marks: Mapping[str, Mark]) -> None:
-    """Writes a file of marks whole.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
-    parts = {
-        name: {key: value for key, value in asdict(mark).items() if value}
-        for name, mark in marks.items()
-    }
-    content = {"version": VERSION, "sessions": {name: part for name, part in parts.items() if part}}
-    try:
-        write_whole(path, json.dumps(content, indent=1) + "\n")
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}") from None
+    return sorted(results_of(home, names).values())

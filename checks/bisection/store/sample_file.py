@@ -52,41 +52,37 @@ def write_samples(path: Path | str, session: Line, cases: Iterable[Line]) -> Non
     )
     try:
         write_whole(path, lines)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise StoreError(f"cannot write {path}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot write {path}: {getattr(error, 'strerror', error)}") from None
 
 
 def read_samples(path: Path | str) -> Iterator[Contents]:
-    """Yields each session of a sample file with its test cases.
+    """Yields each session of a sample file with its test cases, once the whole file is read.
 
     Raises:
         StoreError: names the line that is wrong.
     """
-    session, cases, seen = None, [], set()
+    sessions: dict[str, Contents] = {}
+    cases: list[Line] | None = None
     try:
         with open(path, encoding="utf-8") as file:
             for number, text in enumerate(file, 1):
-                if not text.strip():
-                    continue
-                line = _parsed(text, f"{path}:{number}")
-                if "schema" in line:
-                    if session:
-                        yield session, cases
-                    if line["session"] in seen:
-                        raise StoreError(f"{path}:{number}: session {line['session']} twice")
-                    seen.add(line["session"])
-                    session, cases = line, []
-                elif session is None:
-                    raise StoreError(f"{path}:{number}: a test case before any session")
-                else:
+                where = f"{path}:{number}"
+                line = _parsed(text, where) if text.strip() else None
+                if line and "schema" in line:
+                    name, cases = line["session"], []
+                    if name in sessions:
+                        raise StoreError(f"{where}: session {name} twice")
+                    sessions[name] = line, cases
+                elif line and cases is None:
+                    raise StoreError(f"{where}: a test case before any session")
+                elif line:
                     cases.append(line)
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"cannot read {path}: {error}") from None
-    if session is None:
+    if not sessions:
         raise StoreError(f"{path}: no session in it")
-    yield session, cases
+    yield from sessions.values()
 
 
 def first_session(path: Path | str) -> str | None:
@@ -124,14 +120,14 @@ def check_line(line: Line, where: str) -> None:
         raise StoreError(f"{where}: {field or 'line'} is {value}: it must {rule}") from None
 
 
-def _finite_number(text: str) -> float | None:
-    return finite_or_none(float(text))
-
-
 def _parsed(text: str, where: str) -> Line:
     try:
         # NaN is no number, and neither is 1e309.
-        line = json.loads(text, parse_constant=lambda _: None, parse_float=_finite_number)
+        number = {
+            "parse_constant": lambda _: None,
+            "parse_float": lambda t: finite_or_none(float(t)),
+        }
+        line = json.loads(text, **number)
     except (ValueError, RecursionError):
         raise StoreError(f"{where}: not JSON, or cut short: {text.strip()[:40]}") from None
     if not isinstance(line, dict):

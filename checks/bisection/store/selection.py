@@ -18,11 +18,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from bisection.core.format import plural, some
+from bisection.core.format import plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
 from bisection.store.database import Session, Store
-from bisection.store.sources import import_file
+from bisection.store.sync import import_file
 
 HELP = "latest, latest~N, earlier, a day, DAY..DAY, TAG=VALUE, an identifier, a folder, a file"
 SLOWER = "slower"  # a tag: of sessions that were, or may have been, slower than all before
@@ -45,8 +45,7 @@ class Selection(list[Session]):
 def left_out(*sides: Sequence[Session]) -> Reason | None:
     """The Reason that names the excluded sessions of Selections; None if there are none."""
     excluded = _in_order(session for side in sides for session in getattr(side, "excluded", ()))
-    names = [session.uuid[:8] for session in excluded]
-    return Code.EXCLUDED(sessions=names) if names else None
+    return Code.EXCLUDED(sessions=[s.uuid[:8] for s in excluded]) if excluded else None
 
 
 def _in_order(sessions: Iterable[Session]) -> list[Session]:
@@ -70,22 +69,22 @@ def select(
         StoreError: a file that it names cannot be read.
     """
     sessions = store.sessions()
-    if not sessions and not _is_path(text):
-        raise SelectionError(_known(sessions))
     open_to = [session for session in sessions if excluded_too or not session.excluded]
     chosen: list[Session] = []
     excluded: list[Session] = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         unseen: list[Session] = []
-        if any(session.uuid == word for session in sessions):
-            named = [session for session in sessions if session.uuid == word]
-        elif (group := _group(word, sessions, other)) is not None:
-            named = _group(word, open_to, other) or []
-            unseen = [session for session in group if session not in open_to]
-        elif "/" in word or _is_path(word):
-            named = _of_path(word, store)
-        else:
-            named = _of_identifier(word, sessions)
+        if not (named := [session for session in sessions if session.uuid == word]):
+            if (group := _group(word, sessions, other)) is not None:
+                named = _group(word, open_to, other) or []
+                unseen = [session for session in group if session not in open_to]
+            elif "/" in word or _is_path(word):
+                named = _of_path(word, store)
+            else:
+                named = [session for session in sessions if session.uuid.startswith(word)]
+                if len(named) > 1:
+                    text = f"{word!r} begins {len(named)} identifiers; give more of it"
+                    raise SelectionError(text)
         if not named:
             raise SelectionError(f"{word[:80]!r} names no session: {_known(sessions, unseen)}")
         chosen += named
@@ -106,16 +105,20 @@ def _group(
         return _earlier(sessions, other, int(match[1]) if match[1] else None)
     if match := re.fullmatch(rf"({DAY})|({DAY})?\.\.({DAY})?", word):
         first, last = (match[1], match[1]) if match[1] else (match[2], match[3])
-        return _of_days(word, first, last, sessions)
+        try:
+            begin = _midnight(first) if first else -math.inf
+            end = _midnight(last, 1) if last else math.inf
+        except (ValueError, OverflowError):
+            raise SelectionError(f"{word!r}: no such day; days are YYYY-MM-DD") from None
+        return [session for session in sessions if begin <= session.start < end]
     name, equals, value = word.partition("=")
     return [s for s in sessions if equals and s.tags.get(name) == value] or None
 
 
-def _of_identifier(word: str, sessions: Sequence[Session]) -> list[Session]:
-    chosen = [session for session in sessions if session.uuid.startswith(word)]
-    if len(chosen) > 1:
-        raise SelectionError(f"{word!r} begins {len(chosen)} identifiers; give more of it")
-    return chosen
+def _midnight(day: str, later: int = 0) -> float:
+    """Unix time at which a day begins (UTC), some days later."""
+    begin = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=timezone.utc)
+    return (begin + timedelta(days=later)).timestamp()
 
 
 def _is_path(word: str) -> bool:
@@ -123,21 +126,6 @@ def _is_path(word: str) -> bool:
         return Path(word).exists()
     except OSError:  # longer than a path may be
         return False
-
-
-def _of_days(
-    word: str, first: str | None, last: str | None, sessions: Sequence[Session]
-) -> list[Session]:
-    try:
-        begin = _midnight(first).timestamp() if first else -math.inf
-        end = (_midnight(last) + timedelta(days=1)).timestamp() if last else math.inf
-    except (ValueError, OverflowError):
-        raise SelectionError(f"{word!r}: no such day; days are YYYY-MM-DD") from None
-    return [session for session in sessions if begin <= session.start < end]
-
-
-def _midnight(day: str) -> datetime:
-    return datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=timezone.utc)
 
 
 def _earlier(
@@ -160,8 +148,7 @@ def _earlier(
 
 def _of_path(word: str, store: Store) -> list[Session]:
     """Sessions of a results folder or a sample file; both are stored if they are not yet."""
-    contents, _ = import_file(store, store.path.parent, word)
-    names = {session["session"] for session, _ in contents}
+    names, _ = import_file(store, store.path.parent, word)
     if gone := names & store.forgotten().keys():
         name = min(gone)[:8]
         text = f"{word!r}: session {name} is forgotten; `bisection sessions restore {name}`"
@@ -176,9 +163,6 @@ def _known(sessions: Sequence[Session], excluded: Sequence[Session] = ()) -> str
         return f"{plural(len(excluded), 'session')} excluded ({names})"
     if not sessions:
         return "the store is empty; `bisection run` fills it"
-    first, last = (
-        datetime.fromtimestamp(session.start, timezone.utc).strftime("%Y-%m-%d")
-        for session in (sessions[0], sessions[-1])
-    )
+    first, last = (utc(session.start)[:10] for session in (sessions[0], sessions[-1]))
     days = f"of {first}" if first == last else f"of {first} to {last}"
     return f"{plural(len(sessions), 'session')} stored, {days}"

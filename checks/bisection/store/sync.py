@@ -1,9 +1,13 @@
-"""Keeps the store, sample files and ReFrame's database in step."""
+"""Sources of sessions, and what keeps the store in step with them: judged runs, results folders,
+copies of imported files, ReFrame's database."""
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 import sqlite3
+import statistics
 import sys
 import time
 from collections.abc import Collection, Iterator
@@ -12,117 +16,233 @@ from urllib.parse import quote
 
 from bisection.core import paths
 from bisection.core.format import some
+from bisection.core.identity import IDENTITY
 from bisection.core.reasons import Code, Reason
-from bisection.runs.model import RunVerdict
+from bisection.core.verdicts import Verdict
+from bisection.runs.model import RunVerdict, TestResult
 from bisection.runs.report import read
 from bisection.sites.site import Defect
-from bisection.store.database import IMPORT_AGAIN, TIMEOUT, Store, Unreadable
+from bisection.store.database import IMPORT_AGAIN, TIMEOUT, Store
 from bisection.store.sample_file import (
+    SCHEMA,
     SPOOLED,
+    VERSION,
     Contents,
+    Line,
     StoreError,
+    check_line,
+    finite_or_none,
     first_session,
     read_samples,
     write_samples,
 )
-from bisection.store.selection import SelectionError, select
-from bisection.store.sources import BAD_REPORT, IMPORTED, not_a_report, of_verdict
+
+IMPORTED = "imported"  # folder with copies of what came from elsewhere
+LISTS = ("libraries", "nodes", "MPI environment", "modules")  # facts that are lists of their items
+
+# ---- sessions as lines of sample files ----
+
+
+def of_verdict(verdict: RunVerdict) -> Contents:
+    """The session of a judged run, and a line per test case and per control.
+
+    Raises:
+        StoreError: the run has no identifier or no time.
+    """
+    work: dict[str, dict[str, str]] = {}  # check -> case -> options
+    for case in verdict.cases:
+        if case.record.work is not None:
+            check = case.record.kernel if case.fixture else case.check  # a kernel: its controls
+            work.setdefault(check, {})[case.case] = case.record.work
+    session = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "session": verdict.session,
+        "start": verdict.started,
+        "tags": {**verdict.tags},
+        "facts": _facts(verdict),
+        "work": work,
+    }
+    check_line(session, "session")
+    return session, [line for case in verdict.cases for line in _lines(case)]
+
+
+def _lines(case: TestResult) -> Iterator[Line]:
+    record = case.record
+    place = {
+        **{name: getattr(case, name) for name in IDENTITY},
+        "geometry": record.geometry,
+        "hosts": [*record.hosts],
+        "run": case.run,
+        "verdict": case.verdict,
+        "reason": case.reason.as_dict() if case.reason else None,
+        "disturbed": record.preempted,
+        "again": f"/{case.hash}",
+    }
+    if not case.fixture:
+        metrics = {m.name: [finite_or_none(m.value), m.unit, m.better] for m in case.metrics}
+        yield {**place, "metrics": metrics}
+    # Of a launch that was placed wrongly no time counts, that of the cores alone neither.
+    elif case.verdict == Verdict.PASS:
+        place |= {"check": record.kernel, "control": True}
+        for name, value in record.controls.items():
+            clock = name == "clock"
+            metric, *kind = ("clock", "GHz", "higher") if clock else ("time", "s", "lower")
+            hosts = [record.slowest] if clock and record.slowest else place["hosts"]
+            metrics = {metric: [finite_or_none(value), *kind]}
+            yield {**place, "method": name, "hosts": hosts, "metrics": metrics}
+
+
+def _facts(verdict: RunVerdict) -> dict[str, str]:
+    """Returns what the session's launches ran on and with; where they differ, every answer."""
+    items: dict[str, set[str]] = {}
+    clocks = []
+    for case in verdict.cases:
+        for name, text in {**case.record.facts, "nodes": ", ".join(case.record.hosts)}.items():
+            parts = text.split(", ") if name in LISTS else [text]
+            items.setdefault(name, set()).update(filter(None, parts))
+        clocks += [clock] if (clock := finite_or_none(case.record.controls.get("clock"))) else []
+    if clocks:
+        items["clock"] = {f"{statistics.median(clocks):.1f} GHz"}
+    return {name: ", ".join(sorted(parts)) for name, parts in sorted(items.items()) if parts}
+
+
+def _of_report(text: str | bytes, where: str | Path) -> Contents:
+    """The session of a report of ReFrame. StoreError, which names `where`: it is none."""
+    try:
+        return of_verdict(read(json.loads(text)).without_preempted())
+    except (
+        *(ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError),
+        StoreError,
+    ) as error:
+        fault = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise StoreError(f"{where}: not a report of ReFrame: {fault}") from None
+
+
+def contents(path: Path | str) -> list[Contents]:
+    """All sessions of a sample file, of a report of ReFrame (*.json), or of a results folder.
+
+    Raises:
+        StoreError: it is none of these, or cannot be read.
+    """
+    source = Path(path)
+    if source.is_dir():
+        samples = source / SPOOLED
+        source = samples if samples.exists() else source / "report.json"
+    if source.suffix != ".json":
+        return list(read_samples(source))
+    try:
+        return [_of_report(source.read_bytes(), source)]
+    except OSError as error:
+        raise StoreError(f"cannot read {source}: {error.strerror}") from None
+
+
+def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[set[str], int]:
+    """Stores the sessions of a file or folder (`contents`), and keeps a copy below `home`, so that
+    the store can be made again. Forgotten sessions stay forgotten.
+
+    Returns:
+        The identifiers of all its sessions, and how many were not stored before.
+
+    Raises:
+        StoreError: the file cannot be read; nothing of it is stored.
+    """
+    sessions = contents(path)
+    known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
+    (Path(home) / IMPORTED).mkdir(parents=True, exist_ok=True)
+    copies = []
+    try:  # first the copies: what is stored without one is lost with the store
+        for session, cases in sessions:
+            if session["session"] not in known:
+                copies.append(Path(home) / IMPORTED / _copy_name(session["session"]))
+                write_samples(copies[-1], session, cases)
+        return {session["session"] for session, _ in sessions}, store.add(sessions)
+    except BaseException:
+        for copy in copies:
+            copy.unlink(missing_ok=True)
+        raise
+
+
+def _copy_name(session: str) -> str:
+    """The file name of a session's copy, which no other session's has."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", session)[:80]
+    digest = hashlib.sha256(session.encode()).hexdigest()[:12]
+    return f"{name}.jsonl" if name == session else f"{name}-{digest}.jsonl"
+
+
+# ---- the store in step with them ----
 
 
 def opened(home: Path | str) -> Store:
-    """The store of `home`, with everything that ReFrame's database and results folders hold; what
-    cannot be read is reported on standard error.
-
-    Args:
-        home: the folder of everything that is generated.
-
-    Returns:
-        The open store, to be closed by the caller.
+    """The store of `home`, with everything that ReFrame's database and results folders hold. What
+    cannot be read is reported on standard error. The caller closes the store.
 
     Raises:
         StoreError: the store itself cannot be used.
     """
-    store = Store(paths.store_db(home))
-    try:
-        synchronise(store, home)
-        if ahead := [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]:
-            names = some(ahead, 4)
-            raise Unreadable(f"`latest` leaves out sessions that begin in the future: {names}")
-    except Unreadable as error:
-        print(f"warning: {error}", file=sys.stderr)
-    except BaseException:
-        store.close()
-        raise
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(Store(paths.store_db(home)))
+        _, fault = synchronise(store, home)
+        ahead = [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]
+        if ahead and not fault:
+            fault = f"`latest` leaves out sessions that begin in the future: {some(ahead, 4)}"
+        if fault:
+            print(f"warning: {fault}", file=sys.stderr)
+        stack.pop_all()
     return store
 
 
-def synchronise(store: Store, home: Path | str) -> int:
-    """Stores what ReFrame's database and the results folders have and the store has not.
-
-    Args:
-        store: where to store it.
-        home: the folder with `results`, `imported` and `reframe`.
+def synchronise(store: Store, home: Path | str) -> tuple[int, str]:
+    """Stores what results folders, copies and ReFrame's database have and the store has not.
 
     Returns:
-        How many sessions that were.
+        How many sessions that were, and the first fault of what cannot be read, "" without one.
 
     Raises:
-        Unreadable: something cannot be read; everything else is stored.
-        StoreError: the store cannot be written.
+        StoreError: the store cannot be written, or ReFrame's database cannot be read.
     """
     known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
-    added, fault = 0, None
+    added, faults = 0, []
     spooled = Path(home).glob(f"results/*/{SPOOLED}")
     for path in sorted([*spooled, *Path(home).glob(f"{IMPORTED}/*.jsonl")]):
-        if first_session(path) in known:
-            continue
+        if first_session(path) not in known:
+            try:
+                sessions = list(read_samples(path))
+            except StoreError as error:
+                faults.append(str(error))
+                continue
+            added += store.add(sessions)
+            known |= {session["session"] for session, _ in sessions}
+    for name, text in recorded(home, known):
         try:
-            sessions = list(read_samples(path))
+            session = _of_report(text, f"{paths.results_db(home)}: session {name}")
         except StoreError as error:
-            fault = fault or error
+            faults.append(str(error))
             continue
-        added += store.add(sessions)
-        known |= {session["session"] for session, _ in sessions}
-    try:
-        for session, cases in recorded(paths.results_db(home), known):
-            added += store.add([(session, cases)])
-    except Unreadable as error:
-        fault = fault or error
-    if fault:
-        raise fault if isinstance(fault, Unreadable) else Unreadable(str(fault))
-    return added
+        added += store.add([session])
+    return added, next(iter(faults), "")
 
 
-def recorded(path: Path | str, known: Collection[str] = ()) -> Iterator[Contents]:
-    """Yields the sessions of ReFrame's database that are not `known`.
-
-    Args:
-        path: the database; one that does not exist has no sessions.
-        known: identifiers of sessions to pass over.
+def recorded(home: Path | str, known: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yields identifier and report of the sessions of ReFrame's database that are not `known`.
 
     Raises:
-        Unreadable: a session cannot be read; after all others.
         StoreError: the database cannot be read.
     """
-    if not Path(path).exists():
+    path = paths.results_db(home)
+    if not path.exists():
         return
-    fault = None
     try:
         with contextlib.closing(_existing(path)) as database:
-            names = [row[0] for row in database.execute("SELECT uuid FROM sessions")]
-            for name in names:
+            for (name,) in database.execute("SELECT uuid FROM sessions").fetchall():
                 if name not in known:
                     query = "SELECT json_blob FROM sessions WHERE uuid = ?"
-                    blob = database.execute(query, (name,)).fetchone()[0]
-                    try:
-                        yield of_verdict(read(json.loads(blob)).without_preempted())
-                    except BAD_REPORT as error:
-                        text = f"{path}: session {name}: {not_a_report(error)}"
-                        fault = fault or Unreadable(text)
+                    yield name, database.execute(query, (name,)).fetchone()[0]
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {error}") from None
-    if fault:
-        raise fault
+
+
+# ---- damage ----
 
 
 def _existing(path: Path | str) -> sqlite3.Connection:
@@ -131,33 +251,9 @@ def _existing(path: Path | str) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, timeout=TIMEOUT)
 
 
-def set_aside(path: Path | str) -> Path:
-    """Moves a damaged database out of the way, with its journal, which a new one would take for its
-    own.
-
-    Returns:
-        Where it is now.
-
-    Raises:
-        StoreError: it cannot be moved.
-    """
-    stamp = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
-    aside = Path(path).with_name(f"{Path(path).name}.broken-{stamp}")
-    try:
-        for suffix in ("-journal", "-wal", "-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
-        with contextlib.suppress(FileNotFoundError):  # another process was first
-            Path(path).replace(aside)
-    except OSError as error:
-        raise StoreError(f"cannot set {path} aside: {error.strerror}") from None
-    return aside
-
-
-def damage(path: Path | str) -> str:
+def damage(path: Path) -> str:
     """Returns what is wrong with an SQLite file, in a clause; "" if nothing, if there is none, or
     if it is only out of reach: another process writes to it, or this one may not read it."""
-    path = Path(path)
     if not path.exists():
         return ""
     try:
@@ -165,18 +261,40 @@ def damage(path: Path | str) -> str:
             answer = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.Error as error:
         reached = not path.is_file() or os.access(path, os.R_OK)
-        return " ".join(str(error).split()) if reached and "locked" not in str(error) else ""
+        answer = str(error) if reached and "locked" not in str(error) else "ok"
     return "" if answer == "ok" else " ".join(answer.split())
 
 
+def set_damaged_aside(home: Path | str) -> list[Reason]:
+    """Moves damaged databases out of the way, so that the next run is stored. Each goes with its
+    journal, which a new one would take for its own.
+
+    Returns:
+        A trouble per damaged database, which says where it is now, or why it cannot be moved.
+    """
+    troubles = []
+    for path in (paths.results_db(home), paths.store_db(home)):
+        if fault := damage(path):
+            stamp = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
+            aside, error = path.with_name(f"{path.name}.broken-{stamp}"), None
+            try:
+                for suffix in ("-journal", "-wal", "-shm", ""):
+                    with contextlib.suppress(FileNotFoundError):  # another process was first
+                        Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
+            except OSError as refused:
+                error = f"cannot set {path} aside: {refused.strerror}"
+            now = None if error else aside.name
+            troubles.append(Code.WAS_DAMAGED(path=str(path), fault=fault, now=now, error=error))
+    return troubles
+
+
 def store_defects(home: Path | str) -> list[Defect]:
-    """Returns what is wrong with ReFrame's database and with the store, as a list of Defect; one
-    that is not there is none."""
+    """Returns what is wrong with ReFrame's database and with the store; one that is not there is
+    none."""
     path, results = paths.store_db(home), paths.results_db(home)
-    defects = [
-        Defect.of(results, 1, Code.DATABASE_DAMAGED, error=fault)
-        for fault in filter(None, [damage(results)])
-    ]
+    defects = []
+    if fault := damage(results):
+        defects.append(Defect.of(results, 1, Code.DATABASE_DAMAGED, error=fault))
     fault = damage(path)
     if path.exists() and not fault:
         try:
@@ -190,30 +308,9 @@ def store_defects(home: Path | str) -> list[Defect]:
 # ---- what a run keeps ----
 
 
-def prepare(home: Path | str) -> list[Reason]:
-    """Sets aside databases that are damaged, so that the next run is stored.
-
-    Args:
-        home: the folder of everything that is generated.
-
-    Returns:
-        A trouble of the run per damaged database.
-    """
-    troubles = []
-    for path in (paths.results_db(home), paths.store_db(home)):
-        if fault := damage(path):
-            damaged = {"path": str(path), "fault": fault}
-            try:
-                now = set_aside(path).name
-                troubles.append(Code.WAS_DAMAGED(**damaged, now=now))
-            except StoreError as error:
-                troubles.append(Code.WAS_DAMAGED(**damaged, error=str(error)))
-    return troubles
-
-
 def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str) -> list[Reason]:
-    """Writes a run's samples to its results folder and stores them; fills a store that is new with
-    all earlier sessions.
+    """Writes a run's samples to its results folder, and stores them in place of what is stored of
+    the run. A store that is new is filled with all earlier sessions.
 
     Args:
         store: where to store them.
@@ -235,46 +332,9 @@ def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str
         troubles.append(Code.NOT_KEPT(error=str(error)))
     try:
         new = not store.count()
-        store.add([(session, cases)])
-        if new:
-            synchronise(store, home)
+        store.replace(session, cases)
+        if new and (fault := synchronise(store, home)[1]):
+            troubles.append(Code.NOT_STORED(error=fault))
     except StoreError as error:
         troubles.append(Code.NOT_STORED(error=str(error)))
     return troubles
-
-
-def revise(store: Store, verdict: RunVerdict, folder: Path | str) -> list[Reason]:
-    """Stores a run in place of what is stored of it, and in its sample file, from which the store
-    can be made again. Returns troubles."""
-    try:
-        session, cases = of_verdict(verdict)
-        store.replace(session, cases)
-        write_samples(Path(folder) / SPOOLED, session, cases)
-    except StoreError as error:
-        return [Code.NOT_STORED(error=str(error))]
-    return []
-
-
-def tests_gone(store: Store, verdict: RunVerdict) -> list[Reason]:
-    """Returns what tests of the last session of this kind are in this run no more.
-
-    Args:
-        store: where both are stored.
-        verdict: the run.
-
-    Returns:
-        One trouble of the run with their names, or none.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
-    try:
-        now = select(verdict.session, store)
-        last = select("earlier:1", store, now)
-    except SelectionError:
-        return []
-    tests = store.tests()
-    stored = ([tests[o.test] for o in store.outcomes(side)] for side in (last, now))
-    before, after = ({test.key for test in side if not test.control} for side in stored)
-    gone = sorted(" ".join(filter(None, key[3:])) for key in before - after)
-    return [Code.TESTS_GONE(tests=gone)] if gone else []

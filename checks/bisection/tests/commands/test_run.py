@@ -11,7 +11,6 @@ import jsonschema
 import pytest
 from running import CHECKS, ONE, first_cores, start
 
-from bisection.core import paths
 from bisection.core.paths import TEMPORARY
 from bisection.sites import site
 from bisection.store import sample_file, sync
@@ -203,7 +202,7 @@ class TestRecord:
             assert aside.read_bytes() == content
         with sync.opened(tmp_path) as stored:
             assert [session.uuid for session in stored.sessions()] == [run.verdict["session"]]
-        assert list(sync.recorded(paths.results_db(tmp_path)))
+        assert list(sync.recorded(tmp_path))
 
     def test_database_cannot_be_written(self, bisection, tmp_path):
         (tmp_path / "reframe" / ".db.lock").mkdir(parents=True)

@@ -81,7 +81,7 @@ def test_a_slower_night_is_retested_and_has_its_own_exit_code(night, tmp_path):
     assert stored(tmp_path) == [None] * EARLIER + ["confirmed"]
     session, _ = next(sample_file.read_samples(run.folder / sample_file.SPOOLED))
     assert session["tags"][SLOWER] == "confirmed"
-    assert len(list(sync.recorded(paths.results_db(tmp_path)))) == 2
+    assert len(list(sync.recorded(tmp_path))) == 2
 
 
 def test_what_does_not_repeat_passes_with_a_note(night, tmp_path):

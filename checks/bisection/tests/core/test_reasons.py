@@ -33,7 +33,7 @@ ALLOWED = {
     "runs/command.py",
     "store/database.py",
     "store/selection.py",
-    "store/sources.py",
+    "store/sync.py",
 }
 WORDS = re.compile(r"[a-z]+( [a-z{}]+){2}")
 # What other programs write and are asked, as a pattern; Python and shell.

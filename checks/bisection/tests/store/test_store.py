@@ -17,8 +17,8 @@ from bisection.core import paths
 from bisection.core.reasons import clause
 from bisection.runs.command import TAG
 from bisection.runs.report import read
-from bisection.store import sample_file, sources, sync
-from bisection.store.database import BrokenStore, Store, Unreadable
+from bisection.store import sample_file, sync
+from bisection.store.database import Store
 
 
 def lines(path):
@@ -42,7 +42,7 @@ def imported(home, *files, monkeypatch):
 
 
 def test_sample_file_is_what_the_store_gets(tmp_path, file):
-    stored = store(tmp_path / "store.db", sources.contents(file))
+    stored = store(tmp_path / "store.db", sync.contents(file))
     (only,) = stored.sessions()
     assert (only.uuid, only.facts) == ("00000001-made-up", {"MPI": "Open MPI 4.1.4"})
     tests = [(test.method, test.geometry) for test in stored.tests().values()]
@@ -57,7 +57,7 @@ def test_other_tools_need_to_say_little(tmp_path):
         '{"schema": "bisection-samples", "version": 2, "session": "a", "start": 5}\n'
         '{"check": "hpl", "metrics": {"rate": [2.5e12, "flop/s", "higher"]}}\n'
     )
-    stored = store(tmp_path / "store.db", sources.contents(path))
+    stored = store(tmp_path / "store.db", sync.contents(path))
     assert next(iter(stored.metrics().values())) == ("rate", "flop/s", "higher")
 
 
@@ -97,7 +97,7 @@ def test_session_line_that_is_none(tmp_path, text, says):
     path = tmp_path / "bad.jsonl"
     path.write_text(text + "\n")
     with pytest.raises(sample_file.StoreError, match=says):
-        sources.contents(path)
+        sync.contents(path)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_half_a_file_stores_nothing(tmp_path, file, metrics, says, monkeypatch, 
     with file.open("a") as more:
         more.write(f'{{"check": "x", "metrics": {metrics}}}\n')
     with pytest.raises(sample_file.StoreError, match=f"samples.jsonl:4: .*{says}"):
-        sources.contents(file)
+        sync.contents(file)
     assert imported(tmp_path, file, monkeypatch=monkeypatch) == 2
     assert "samples.jsonl:4: " in capsys.readouterr().err
     assert Store(paths.store_db(tmp_path)).sessions() == []
@@ -130,7 +130,7 @@ def test_a_field_of_another_kind_is_told(tmp_path, file, field):
         more.write(f'{{"check": "x", "metrics": {{}}, {field}}}\n')
     name = field.split('"')[1]
     with pytest.raises(sample_file.StoreError, match=rf"samples.jsonl:4: {name}(\.0)? is"):
-        sources.contents(file)
+        sync.contents(file)
 
 
 def test_numbers_beyond_all_are_not_measured(tmp_path):
@@ -146,7 +146,7 @@ def test_a_test_that_was_repeated_is_stored_each_time(tmp_path, file):
         for value in (2.5, 3.5):
             line = {**case(metrics={"time": value}), "run": 0}
             more.write(json.dumps(line) + "\n")
-    stored = store(tmp_path / "store.db", sources.contents(file))
+    stored = store(tmp_path / "store.db", sync.contents(file))
     rows = stored.samples()
     assert dict(zip(rows["run"].tolist(), rows["value"].tolist(), strict=True)) == {
         0: 1.5,
@@ -158,7 +158,7 @@ def test_a_test_that_was_repeated_is_stored_each_time(tmp_path, file):
 def test_a_session_that_comes_again_in_a_file_is_told(tmp_path, file):
     file.write_text(file.read_text() * 2)
     with pytest.raises(sample_file.StoreError, match=r"jsonl:4: session 00000001-made-up twice"):
-        sources.contents(file)
+        sync.contents(file)
 
 
 def test_import_twice_is_import_once(tmp_path, file, monkeypatch, capsys):
@@ -225,7 +225,7 @@ def test_controls_and_facts_of_a_launch(tmp_path):
     record = {"controls": {"serial": 2e-4, "clock": 2.9}, "slowest": "n7"}
     record["facts"] = {"MPI": "x", "lock": "aa"}
     launch = report(fixture=True, facts=record, perfvalues=None, method="")
-    about, cases = sources.of_verdict(read(launch))
+    about, cases = sync.of_verdict(read(launch))
     assert about["facts"] == {"MPI": "x", "clock": "2.9 GHz", "lock": "aa", "nodes": "n1"}
     assert {(c["method"], *c["metrics"]) for c in cases} == {("serial", "time"), ("clock", "clock")}
     assert all(c["control"] for c in cases)
@@ -235,7 +235,7 @@ def test_controls_and_facts_of_a_launch(tmp_path):
 def test_controls_of_a_launch_that_was_placed_wrongly_do_not_count():
     launch = report(fixture=True, facts={"controls": {"clock": 2.9}}, perfvalues=None, method="",
                     result="fail", fail_phase="sanity", fail_reason="INVALID")  # fmt: skip
-    assert sources.of_verdict(read(launch))[1] == []
+    assert sync.of_verdict(read(launch))[1] == []
 
 
 @pytest.mark.parametrize("blob", ["{x", "[]", '{"session_info": {}, "runs": []}', "[" * 100_000])
@@ -249,8 +249,9 @@ def test_reframes_session_that_is_damaged_is_named(tmp_path, blob, capsys):
     with sync.opened(tmp_path) as stored:
         assert stored.count() == 1
     assert "session bad: not a report of ReFrame" in capsys.readouterr().err
-    with Store(paths.store_db(tmp_path)) as stored, pytest.raises(Unreadable):
-        sync.synchronise(stored, tmp_path)
+    with Store(paths.store_db(tmp_path)) as stored:
+        added, fault = sync.synchronise(stored, tmp_path)
+        assert (added, "session bad" in fault) == (0, True)
 
 
 # ---- damage ----
@@ -312,18 +313,20 @@ def test_homes_have_any_name(tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_the_journal_of_a_damaged_store_goes_with_it(tmp_path):
+def test_the_journal_of_a_damaged_store_goes_with_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sync, "damage", lambda path: "torn" if path.name == "store.db" else "")
     path = tmp_path / "store.db"
     path.write_bytes(b"garbage" * 100)
     (tmp_path / "store.db-journal").write_bytes(b"left over")
-    aside = sync.set_aside(path)
-    assert sorted(p.name for p in tmp_path.iterdir()) == [aside.name, f"{aside.name}-journal"]
+    (trouble,) = sync.set_damaged_aside(tmp_path)
+    names = [trouble["now"], f"{trouble['now']}-journal"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_tags_that_are_damaged_in_the_store(tmp_path):
     stored = store(tmp_path / "store.db", nights({"p2p": [1.0]}))
     stored.connection.execute("UPDATE sessions SET tags = '{x'")
-    with pytest.raises(BrokenStore, match="tags, facts or work are damaged"):
+    with pytest.raises(sample_file.StoreError, match="tags, facts or work are damaged"):
         stored.sessions()
 
 
@@ -470,7 +473,7 @@ def test_a_damaged_database_that_cannot_be_moved_is_told(tmp_path, monkeypatch, 
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(sync.Path, "replace", refuse)
-    (trouble,) = sync.prepare(tmp_path)
+    (trouble,) = sync.set_damaged_aside(tmp_path)
     assert "store.db aside: Permission denied" in clause(trouble)
     assert imported(tmp_path, monkeypatch=monkeypatch) == 3
-    assert "store.db aside: Permission denied" in capsys.readouterr().err
+    assert "store.db aside: Permission denied" in capsys.readouterr().out
