@@ -20,10 +20,9 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from bisection.analysis import rotation
 from bisection.analysis.outlying import slower
@@ -49,35 +48,27 @@ from bisection.runs import report as reframe_report
 from bisection.runs.model import Request, RunVerdict
 from bisection.sites import before_run
 from bisection.sites.cluster import age
-from bisection.sites.site import Defect, load_site, require_site
+from bisection.sites.site import load_site, require_site
 from bisection.store import sync
 from bisection.store.database import Session, Store
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import HELP, SelectionError, select
 
 # ReFrame's options that would make a failure pass, or run nothing.
-RUNS_NOTHING = "it runs nothing; use ReFrame itself, with the command line that is printed"
 REFUSED = {
     "--max-retries": "a check that fails once has failed",
     "--skip-sanity-check": "a wrong answer would pass",
     "--skip-performance-check": "a slow method would pass",
-    **dict.fromkeys(
-        (
-            *("--dry-run", "--list", "--list-detailed", "--list-tags", "--describe"),
-            *("--ci-generate", "-l", "-L", "-lC", "-LC", "-lT", "-LT"),
-        ),
-        RUNS_NOTHING,
-    ),
 }
+REFUSED |= dict.fromkeys(
+    (
+        *("--dry-run", "--list", "--list-detailed", "--list-tags", "--describe", "--ci-generate"),
+        *("-l", "-L", "-lC", "-LC", "-lT", "-LT"),
+    ),
+    "it runs nothing; use ReFrame itself",
+)
 # Variables of checks that say what is judged: set from outside they would let a failure pass.
 JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
-
-
-class NotUsable(BisectionError):
-    """Nothing could be launched or judged, because of these defects of files."""
-
-    def __init__(self, defects: Iterable[Defect]) -> None:
-        super().__init__("\n".join(map(defect_line, defects)))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,15 +81,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--system",
         default="localhost",
         metavar="NAME",
-        help="site-configs/NAME.py, or a site file elsewhere, DIR/NAME.py; also NAME:PARTITION; "
-        "default: localhost, this machine",
+        help="site-configs/NAME.py, or DIR/NAME.py; also NAME:PARTITION; default: localhost",
     )
     parser.add_argument(
         "-p",
         dest="environ",
         metavar="NAME",
-        help="how the kernels are built: system, spack, or an environment of the site; default: "
-        "system, else all that the site file names, without spack",
+        help="how the kernels are built: system, spack, or an environment of the site",
     )
     parser.add_argument(
         "--tag",
@@ -112,15 +101,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds_of,
         default="10m",
         metavar="DURATION",
-        help="time for the retest of metrics outside their limits or slower than in all earlier "
-        "sessions; half of it also for launches that other processes disturbed; 0: no retest, and "
-        "metrics outside their limits fail; default: 10m",
+        help="time for the retest, half of it also for launches that other processes disturbed; "
+        "0: no retest, and metrics outside their limits fail; default: 10m",
     )
     parser.add_argument(
         "--against",
         metavar="SESSIONS",
-        help="compare the run with these sessions, for example of the old network: --against "
-        f"network=old; {HELP}; default: earlier sessions of its kind",
+        help=f"compare the run with these sessions, such as network=old; {HELP}; default: earlier "
+        "sessions of its kind",
     )
     parser.add_argument(
         "--wait",
@@ -132,8 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--deadline",
         type=seconds_of,
         metavar="DURATION",
-        help="start no launch later than this after the run's start: --deadline 6h; launches that "
-        "have not started are reported as BLOCKED, and the run exits with 3",
+        help="start no launch later than this after the run's start: later ones are BLOCKED",
     )
     parser.add_argument(
         "--stale",
@@ -143,8 +130,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sweep-nodes",
         action="store_true",
-        help="repeat the launches on other idle nodes of their partition, until one run can "
-        "identify a slow node; without it, each run uses another set of nodes",
+        help="repeat the launches on other idle nodes, until one run can identify a slow node",
     )
     parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and limits"
@@ -157,14 +143,11 @@ def act(options: argparse.Namespace) -> Exit:
     began = time.time()
     request, site, partitions = prepare(options)
     schedulers = {partition["scheduler"] for partition in partitions}
-    if schedulers & set(SLURM):
-        wait_for_slurm()
+    wait(schedulers, options.wait)
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
     request.is_local = schedulers == {"local"}
-    if request.is_local:
-        wait_for_quiet(options.wait)
-    elif outdated := age.outdated(site, schedulers):
+    if outdated := age.outdated(site, schedulers):
         tell(
             outdated,
             f"; `bisection site check {site.stem}` reports what changed, and "
@@ -179,8 +162,8 @@ def act(options: argparse.Namespace) -> Exit:
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
     print(command.pasted(request.command), flush=True)
-    run, report = measure(request, results)
-    night = Night(folder.named(run, results).noting(troubles=damaged), site, results)
+    run = folder.named(measure(request, results), results)
+    night = Night(run.noting(troubles=damaged), site, results)
     with night.keeps():
         folder.keep(night.run, results)
     budget = options.retest
@@ -190,11 +173,11 @@ def act(options: argparse.Namespace) -> Exit:
     measure_disturbed(night, until - budget / 2)
     with contextlib.ExitStack() as stack:
         store = open_store(night, stack)
-        stored = store if report is not None else None
+        stored = store if run.session else None
         if stored:
             night.trouble(*sync.keep(stored, paths.home(), night.verdict, results))
         with night.keeps("network not judged"):
-            night.add(judged_by.of_network, store, night.verdict)
+            night.evidence = judged_by.of_network(night.evidence, store, night.verdict)
         if stored:
             compare(night, stored, against)
         retest(night, max(until - time.monotonic(), 0.0) if budget else 0.0, partitions, store)
@@ -226,13 +209,10 @@ class Night:
         """The verdict by what is known now."""
         return rule(self.run, self.evidence)
 
-    def add(self, read: Callable[..., Evidence], *arguments: Any) -> None:
-        """Adds to the evidence what a function of bisection.judge.evidence reads."""
-        self.evidence = read(self.evidence, *arguments)
-
     def trouble(self, *reasons: Reason) -> None:
-        """Notes why the run is not complete."""
-        self.run = self.run.noting(troubles=reasons)
+        """Notes why the run is not complete, each reason once."""
+        new = [reason for reason in reasons if reason not in self.run.troubles]
+        self.run = self.run.noting(troubles=new)
 
     @contextlib.contextmanager
     def keeps(self, lost: str = "") -> Iterator[None]:
@@ -244,38 +224,49 @@ class Night:
         try:
             yield
         except Exception as error:
+            text = f"{lost}: {error!r}"
             if lost:
                 traceback.print_exc()
-                said = f"{lost}: {error!r}"
             elif isinstance(error, OSError):
                 where = error.filename2 or error.filename or paths.home()
-                said = f"cannot write {where}: {error.strerror}"
+                text = f"cannot write {where}: {error.strerror}"
             else:
                 raise
-            self.trouble(Code.NOT_KEPT(error=said))
+            self.trouble(Code.NOT_KEPT(error=text))
 
 
 def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Partitions]:
-    """Returns what is asked for, the site file, and the partitions; BisectionError if it cannot be
-    run."""
-    site = require_site(options.system)
-    system = site.stem + "".join(options.system.partition(":")[1:])
-    arguments = [*options.rest, *(["-S", "Build.stale=yes"] if options.stale else [])]
-    request = Request(options.tier, system, options.environ or "system", arguments)
-    if site.parent != paths.ROOT / "site-configs":
-        request.site = str(site)
+    """Returns what is asked for, the site file, and the partitions, once the files of the site load
+    and all names are known.
+
+    Raises:
+        BisectionError: a name is not known, a file does not load, or no launch could be placed.
+    """
+    file = require_site(options.system)
     for argument in options.rest:
         if why := refused(argument):
-            if why == RUNS_NOTHING:
-                print(command.pasted([*command.command(request, site), argument]))
             raise BisectionError(f"{argument} is rejected: {why}")
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
-    request.environ, partitions, needed = examine(options)
-    files = [file for file in command.check_files() if paths.shown(file) in needed]
-    request.files = [paths.from_root(file) for file in files]
-    return request, site, partitions
+    names = before_run.name_patterns(options.rest)
+    site = load_site(options.system.partition(":")[0], names)
+    defects = [] if site.checks else site.defects
+    partitions = before_run.choose_partitions(site, options.system) if site.checks else []
+    if defects := defects or before_run.unusable(site, partitions):
+        raise BisectionError("\n".join(map(defect_line, defects)))
+    before_run.require_tests(site, options.tier, names)
+    environ = before_run.choose_environ(site, partitions, options.environ)
+    needed = before_run.needed_files(site, names)
+    request = Request(
+        options.tier,
+        file.stem + "".join(options.system.partition(":")[1:]),
+        environ,
+        [*options.rest, *(["-S", "Build.stale=yes"] if options.stale else [])],
+        site="" if file.parent == paths.ROOT / "site-configs" else str(file),
+        files=[paths.from_root(f) for f in command.check_files() if paths.shown(f) in needed],
+    )
+    return request, file, partitions
 
 
 def choose_partitions(request: Request, partitions: before_run.Partitions) -> before_run.Partitions:
@@ -290,7 +281,7 @@ def choose_partitions(request: Request, partitions: before_run.Partitions) -> be
         if wanted < (nodes or 0):
             parts.append(f"nodes={nodes} in {request.system.partition(':')[0]}.py judges all")
         if len(parts) > 1:
-            tell_lines("; ".join(parts))
+            tell("; ".join(parts))
     names = {part.name for part in chosen}
     if len(names) < len(partitions):
         request.partitions = sorted(names)
@@ -318,70 +309,45 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
     for name, choice in choices.items():
         where = some(choice.sets[0], 8)
         if sweep:
-            nodes = len({node for nodes in choice.sets for node in nodes})
-            sets = plural(len(choice.sets), "set")
-            least = min(Counter(node for nodes in choice.sets for node in nodes).values())
-            where = f"{nodes} nodes in turn, {sets} of {len(choice.sets[0])}, each in {least}"
+            used = Counter(node for nodes in choice.sets for node in nodes)
+            sets = f"{plural(len(choice.sets), 'set')} of {len(choice.sets[0])}"
+            where = f"{len(used)} nodes in turn, {sets}, each in {min(used.values())}"
         idle = f"{choice.idle} of {choice.nodes} nodes are idle"
         print(f"{name}: runs on {where}; {idle}", flush=True)
 
 
-def other_nodes(
-    request: Request, partitions: before_run.Partitions, store: Store | None
-) -> dict[str, tuple[str, ...]]:
-    """Nodes for a retest of partitions where the run chose nodes: others, as far as there are."""
-    chosen = [part for part in partitions if part["fullname"] in request.nodes]
-    choices = rotation.choose(chosen, request.arguments, store) if chosen else {}
-    return {name: choice.sets[0] for name, choice in choices.items()}
-
-
-def wait_for_quiet(budget: float | None) -> None:
-    """Says in one line what else uses the cores. With a budget (s), waits for a quiet machine.
+def wait(schedulers: set[str], budget: float | None) -> None:
+    """Waits until Slurm answers. On one host, prints what else uses the cores, or, with a budget
+    (s), waits until it is quiet.
 
     Raises:
-        Busy: it did not become quiet.
+        Busy: Slurm still does not answer, or the host is not quiet.
     """
-    reason = quiet.wait(budget or 0.0, say_waiting)
-    if reason and budget:
-        raise Busy(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
-    if reason:
+    if schedulers & set(SLURM) and (error := queue.silence(say_waiting)):
+        raise Busy(f"Slurm does not answer, nothing was run: {error}")
+    if schedulers == {"local"} and (reason := quiet.wait(budget or 0.0, say_waiting)):
+        if budget:
+            raise Busy(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
         tell(reason, "; disturbed times are not checked; --wait 30m waits for a quiet machine")
 
 
-def say_waiting(reason: Reason, seconds: float) -> None:
+def say_waiting(reason: Reason | str, seconds: float) -> None:
     """Prints why the run waits, and for how long (s) at most."""
     print(f"waiting for up to {lasting(seconds)}: {clause(reason)}", flush=True)
 
 
-def wait_for_slurm() -> None:
-    """Waits until Slurm answers, and prints in one line that it waits.
-
-    Raises:
-        Busy: Slurm still does not answer.
-    """
-
-    def say(error: str, seconds: float) -> None:
-        print(f"waiting for up to {lasting(seconds)} for Slurm: {error}", flush=True)
-
-    if error := queue.silence(say):
-        raise Busy(f"Slurm does not answer, nothing was run: {error}")
-
-
-def tell(reason: Reason, advice: str = "") -> None:
-    """Prints what a person should know before the run ends."""
-    kind = "" if reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN) else "warning: "
-    tell_lines(f"{kind}{clause(reason)}{advice}")
-
-
-def tell_lines(text: str) -> None:
-    """Prints a text that may be long."""
+def tell(reason: Reason | str, advice: str = "") -> None:
+    """Prints what a person should know before the run ends: a warning, unless it is a text, or
+    about a job that waits."""
+    calm = isinstance(reason, str) or reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN)
+    text = f"{'' if calm else 'warning: '}{clause(reason)}{advice}"
     print("\n".join(run_report.wrapped(text)), flush=True)
 
 
 def measure(
     request: Request, results: Path, limit: float | None = None, store: bool = True
-) -> tuple[RunVerdict, dict[str, Any] | None]:
-    """Runs ReFrame; returns the run and ReFrame's report, None if it wrote none.
+) -> RunVerdict:
+    """Runs ReFrame; returns the run, without an identifier if ReFrame wrote no report.
 
     Args:
         request: what is asked for, with ReFrame's command line.
@@ -400,35 +366,14 @@ def measure(
         raise BisectionError(error)
     report = folder.read_report(results)
     run = reframe_report.read(report, log, lambda: command.listing(request.command), left)
-    run = hosts.seen(run)
+    run = replace(hosts.seen(run), request=request, seconds=time.monotonic() - began)
     if not run.cases and run.troubles == (Code.NONE_SELECTED(),):
         folder.discard(results)
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
-    run = replace(run, request=request, seconds=time.monotonic() - began)
     if code != 0 and rule(run).exit_code == Exit.OK:
         log_file = str(results / "reframe.log")
         run = run.noting(troubles=[Code.REFRAME_EXIT(exit_code=code, log=log_file)])
-    return run, report
-
-
-def examine(options: argparse.Namespace) -> tuple[str, before_run.Partitions, set[str]]:
-    """The environments to run, the partitions, and the check files that -n needs; once the files of
-    the site load and all names are known.
-
-    Raises:
-        NotUsable: a file does not load, or no launch could be placed.
-        BisectionError: a name is not known.
-    """
-    names = before_run.name_patterns(options.rest)
-    site = load_site(options.system.partition(":")[0], names)
-    if not site.checks:
-        raise NotUsable(site.defects)
-    partitions = before_run.choose_partitions(site, options.system)
-    if defects := before_run.unusable(site, partitions):
-        raise NotUsable(defects)
-    before_run.require_tests(site, options.tier, names)
-    environ = before_run.choose_environ(site, partitions, options.environ)
-    return environ, partitions, before_run.needed_files(site, names)
+    return run
 
 
 def refused(argument: str) -> str | None:
@@ -454,11 +399,10 @@ def open_store(night: Night, stack: contextlib.ExitStack) -> Store | None:
 
 def write(verdict: RunVerdict, results: Path) -> None:
     """Writes the verdict's files."""
-    whole = run_report.text(verdict, verbose=True)
-    paths.write_whole(results / "verdict.txt", "\n".join(whole) + "\n")
+    lines = [*run_report.text(verdict, verbose=True), ""]
+    paths.write_whole(results / "verdict.txt", "\n".join(lines))
     kept = {**run_report.as_json(verdict), "installed": folder.installed()}
-    kept = json.dumps(kept, indent=1)
-    paths.write_whole(results / "verdict.json", kept)
+    paths.write_whole(results / "verdict.json", json.dumps(kept, indent=1))
     paths.write_whole(results / "junit.xml", exports.junit_of_run(verdict))
 
 
@@ -554,7 +498,7 @@ def measure_again(request: Request, site: Path, into: Path, limit: float) -> Run
     request.command = command.command(request, site, into)
     try:
         into.mkdir()
-        run, _ = measure(request, into, limit, store=False)
+        run = measure(request, into, limit, store=False)
         verdict = rule(folder.named(run, into))
         folder.keep(verdict, into)
     except (BisectionError, OSError) as error:  # the night keeps its verdict
@@ -578,7 +522,9 @@ def retest(
     night.evidence = replace(night.evidence, retest=Retest(agenda))
     if not agenda.chosen:
         return
-    others = other_nodes(verdict.request, partitions, store)
+    asked = [part for part in partitions if part["fullname"] in verdict.request.nodes]
+    choices = rotation.choose(asked, verdict.request.arguments, store) if asked else {}
+    others = {name: choice.sets[0] for name, choice in choices.items()}
     with night.keeps():
         write(night.verdict, night.results)  # what is on disk never passes while the retest runs
     launches = plural(len(agenda.chosen), "launch", "launches")
@@ -601,7 +547,7 @@ def report_on(night: Night, store: Store) -> Report | None:
     with night.keeps("no report"), contextlib.suppress(SelectionError):  # a trouble already
         try:
             now = select(run.session, store)
-            night.add(judged_by.of_history, store, now, run)
+            night.evidence = judged_by.of_history(night.evidence, store, now, run)
             return gather.gather(store, now, night.verdict, night.evidence, of_run=True)
         except StoreError as error:
             night.trouble(Code.STORE_UNUSABLE(error=str(error)))
@@ -614,11 +560,10 @@ def beside_and_report(report: Report | None, results: Path) -> list[str]:
         return ["no report: the store does not have the run"]
     try:
         files = gather.write(report, results)
-    except OSError as error:
-        return [f"no report: {error}"]
     except Exception as error:  # a defect of a page must not lose the night's verdict
-        traceback.print_exc()
-        return [f"no report: {error!r}"]
+        if not isinstance(error, OSError):
+            traceback.print_exc()
+        return [f"no report: {error}"]
     lines = beside(report.comparison) if report.comparison else []
     lines += interconnect.text(report.interconnect) if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")

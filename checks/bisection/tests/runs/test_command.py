@@ -48,10 +48,10 @@ def test_a_signal_before_the_first_launch_is_a_trouble_and_no_empty_selection(tm
     request = Request(command=["sh", "-c", f"kill -{number:d} $$"])
     before = signal.getsignal(signal.SIGTERM)
     try:
-        verdict, report = measure(request, tmp_path)
+        verdict = measure(request, tmp_path)
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert (verdict.exit_code, report) == (Exit.NOT_MEASURED, None)
+    assert (verdict.exit_code, verdict.session) == (Exit.NOT_MEASURED, "")
     assert list(map(clause, verdict.troubles)) == [f"run session stopped: {number.name}"]
 
 

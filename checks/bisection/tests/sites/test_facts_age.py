@@ -74,7 +74,7 @@ PARTITIONS = [{"scheduler": "slurm"}]
 def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
     file = site(boot=60, changed=-60)
     monkeypatch.setattr(run, "measure_alone", lambda: None)
-    monkeypatch.setattr(run, "wait_for_slurm", lambda: None)
+    monkeypatch.setattr(run, "wait", lambda *_: None)
     monkeypatch.setattr(run, "prepare", lambda options: (Request(), file, PARTITIONS))
 
     class Stop(Exception):
