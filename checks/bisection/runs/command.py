@@ -37,35 +37,33 @@ from bisection.runs.report import RECORDED
 TAG = re.compile(rf"(?!({RECORDED}|tier|system|environ|arguments)=)[A-Za-z][\w.-]*=[^,]*")
 
 
-def command(
-    request: Request, site: Path, folder: Path | None = None, tags: Sequence[str] = ()
-) -> list[str]:
+def command(request: Request, site: Path, folder: Path, tags: Sequence[str] = ()) -> list[str]:
     """ReFrame's command line.
 
     Args:
         request: tier, system, environment and further arguments.
         site: the site file.
-        folder: the results folder; None for a command line to list or to run dry, by hand.
+        folder: the results folder.
         tags: NAME=VALUE, kept with the session.
     """
-    line = [reframe(), "-C", paths.from_root(site)]
-    files = request.files or map(paths.from_root, check_files())
-    line += [word for file in files for word in ("-c", file)]
-    line += ["--system", request.system, "-p", request.environ, "-t", request.tier]
     settings = [*TIERS[request.tier].settings]
     if request.partitions:
         settings.append(f"valid_systems={','.join(request.partitions)}")
-    line += [word for setting in settings for word in ("-S", setting)]
-    if folder is None:
-        return line
-    extras = [*kind(request), *tags]
+    # Sessions of one kind have these in common.
+    kind = {"tier": request.tier, "system": request.system, "environ": request.environ}
+    if request.arguments:
+        kind["arguments"] = shlex.join(request.arguments).replace(",", ";")
+    extras = [*(f"{name}={value}" for name, value in kind.items()), *tags]
     return [
-        *line,
+        *(reframe(), "-C", paths.from_root(site)),
+        *_each("-c", request.files or map(paths.from_root, check_files())),
+        *("--system", request.system, "-p", request.environ, "-t", request.tier),
+        *_each("-S", settings),
         # Nothing else may run while a kernel is timed.
         *(queue.options(request.job_name) if request.job_name else ("--exec-policy", "serial")),
         *("--prefix", paths.from_root(folder)),
         *("--report-file", paths.from_root(folder / "report.json")),
-        *(word for tag in extras for word in ("--session-extras", tag)),
+        *_each("--session-extras", extras),
         "--nocolor",
         *request.arguments,
         *([f"--reruns={request.reruns}"] if request.reruns else []),
@@ -73,18 +71,15 @@ def command(
     ]
 
 
+def _each(option: str, values: Iterable[str]) -> list[str]:
+    """Each value behind the option."""
+    return [word for value in values for word in (option, value)]
+
+
 def check_files() -> list[Path]:
     """The files of checks in the order in which they run: those of the network first."""
     files = (paths.ROOT / "checks").glob("*.py")
     return sorted(files, key=lambda file: (file.stem != "network", file.name))
-
-
-def kind(request: Request) -> list[str]:
-    """Tags that sessions of one kind have in common."""
-    arguments = shlex.join(request.arguments).replace(",", ";")
-    tags = {"tier": request.tier, "system": request.system, "environ": request.environ}
-    tags |= {"arguments": arguments} if arguments else {}
-    return [f"{name}={value}" for name, value in tags.items()]
 
 
 def reframe() -> str:
@@ -105,25 +100,26 @@ def rerun(tests: Iterable[TestId], request: Request, reruns: int = 0) -> str:
         reruns: how often each is to be repeated.
     """
     selection = _names(list(tests))
-    words = [*invocation(), "run", "--tier", request.tier]
     system, colon, partition = request.system.partition(":")
     system = (request.site or system) + colon + partition
+    words = [*invocation(), "run", "--tier", request.tier]
     words += ["--system", system] if system != "localhost" else []
     words += ["-p", request.environ] if request.environ != "system" else []
-    words += without_names(request.arguments) if selection else request.arguments
-    words += [word for name in selection for word in ("-n", name)]
-    return shlex.join([*words, *([f"--reruns={reruns}"] if reruns else [])])
+    words += once(request.arguments, NAMES) if selection else request.arguments
+    words += [*_each("-n", selection), *([f"--reruns={reruns}"] if reruns else [])]
+    return shlex.join(words)
 
 
 def _names(tests: Sequence[TestId]) -> list[str]:
     """ReFrame's -n patterns for these tests: hashes, else launches, else checks."""
-    hashes = [getattr(test, "hash", "") for test in tests if not getattr(test, "fixture", False)]
+    judged = [test for test in tests if not getattr(test, "fixture", False)]
+    hashes = [getattr(test, "hash", "") for test in judged]
     if len(hashes) == len(tests) <= 4 and all(hashes):
         return [f"/{value}" for value in hashes]
     launches = list(dict.fromkeys(map(launch_pattern, tests)))
     if len(launches) <= 6:
         return [] if "" in launches else launches
-    checks = dict.fromkeys(test.check for test in tests if not getattr(test, "fixture", False))
+    checks = dict.fromkeys(test.check for test in judged)
     return [f"^({'|'.join(checks)})%"] if checks else []
 
 
@@ -143,26 +139,16 @@ def dependents(verdict: RunVerdict, tests: Sequence[TestResult]) -> list[TestRes
     return judged or [case for case in verdict.judged if case.follows in names]
 
 
-def without_names(arguments: Sequence[str]) -> list[str]:
-    """ReFrame's arguments without those that select by name (-n NAME)."""
-    return _without(arguments, ("-n", "--name"))
+NAMES = ("-n", "--name")  # ReFrame's options that select by name
+REPEATS = ("--reruns", "--duration")  # that repeat the run
 
 
-def once(arguments: Sequence[str]) -> list[str]:
-    """ReFrame's arguments without those that select by name or repeat the run."""
-    return _without(arguments, ("-n", "--name", "--reruns", "--duration"))
-
-
-def _without(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Arguments without these options, each with a value behind it or behind its equals sign."""
-    kept, words = [], iter(arguments)
-    short = tuple(option for option in options if not option.startswith("--"))
-    for argument in words:
-        if argument in options:
-            next(words, None)
-        elif argument.partition("=")[0] not in options and not argument.startswith(short):
-            kept.append(argument)
-    return kept
+def once(arguments: Sequence[str], options: Sequence[str] = (*NAMES, *REPEATS)) -> list[str]:
+    """ReFrame's arguments without these options and their values."""
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in options:
+        parser.add_argument(option)
+    return parser.parse_known_args(list(arguments))[1]
 
 
 def invocation() -> list[str]:
@@ -255,14 +241,21 @@ def watch(
     Returns:
         Its exit code, and its output.
     """
-    log = Log(folder / "reframe.log")
     progress = Progress(sys.stdout, folder / "stage", say, turns(request.command))
     chosen = (nodes for sets in request.nodes.values() for nodes in sets)
     waiting = queue.Watch(request.job_name, chosen, progress.say)
     until = time.monotonic() + limit if limit else math.inf
-    storing = {} if store else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
+    output: list[bytes] = []
+
+    def keep(chunk: bytes) -> None:
+        """Keeps output here, and in a file as far as the disk has room."""
+        output.append(chunk)
+        with contextlib.suppress(OSError), open(folder / "reframe.log", "ab") as file:
+            file.write(chunk)
+
     with temporary(folder) as its_own:
-        variables = {**_keep_nodes(request, folder), **storing, **its_own}
+        variables = {**_keep_nodes(request, folder), **its_own}
+        variables |= {} if store else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
         try:
             process = subprocess.Popen(
                 request.command,
@@ -273,18 +266,37 @@ def watch(
                 preexec_fn=end_with_parent,
             )
         except OSError as error:
-            log.write(f"ERROR: cannot start {request.command[0]}: {error.strerror}\n".encode())
-            return 1, log.text
+            keep(f"ERROR: cannot start {request.command[0]}: {error.strerror}\n".encode())
+            return 1, b"".join(output).decode()
         stop = functools.partial(interrupt, process, request.job_name)
         signal.signal(signal.SIGTERM, lambda number, _: stop(number))
         with process.stdout, selectors.DefaultSelector() as ready:
             ready.register(process.stdout, selectors.EVENT_READ)
-            follow(process, ready, log, progress, stop, until, waiting.look)
+            rest = b""
+            while True:
+                if time.monotonic() > until:
+                    until = math.inf
+                    stop(signal.SIGINT)
+                try:
+                    chunk = os.read(process.stdout.fileno(), 1 << 16) if ready.select(1) else None
+                    if chunk is None:
+                        waiting.look()
+                except KeyboardInterrupt:
+                    stop(0 if sys.stdin.isatty() else signal.SIGINT)  # a terminal sends it to both
+                    continue
+                if chunk == b"":
+                    break
+                if chunk:
+                    keep(chunk)
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for text in lines:
+                        progress.read(text.decode(errors="replace"))
+                progress.show()
         progress.clear()
         code = process.wait()
     if code < 0:  # while it loads tests, a signal ends it without a word
-        log.write(f"ERROR: run session stopped: {signal.Signals(-code).name}\n".encode())
-    return code, log.text
+        keep(f"ERROR: run session stopped: {signal.Signals(-code).name}\n".encode())
+    return code, b"".join(output).decode(errors="replace")
 
 
 def turns(line: Sequence[str]) -> int:
@@ -292,25 +304,6 @@ def turns(line: Sequence[str]) -> int:
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--reruns", type=int, default=0)
     return 1 + parser.parse_known_args(list(line))[0].reruns
-
-
-class Log:
-    """ReFrame's output: whole here, and in a file as far as the disk has room."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._chunks: list[bytes] = []
-
-    def write(self, chunk: bytes) -> None:
-        """Adds output."""
-        self._chunks.append(chunk)
-        with contextlib.suppress(OSError), open(self.path, "ab") as file:
-            file.write(chunk)
-
-    @property
-    def text(self) -> str:
-        """All output."""
-        return b"".join(self._chunks).decode(errors="replace")
 
 
 def interrupt(process: subprocess.Popen[bytes], job_name: str, number: int) -> None:
@@ -341,40 +334,6 @@ def listing(line: Sequence[str]) -> str:
     with temporary(paths.home()) as its_own, failed:
         return subprocess.run(command, env={**environment(), **its_own}, **how).stdout
     return ""
-
-
-def follow(
-    process: subprocess.Popen[bytes],
-    ready: selectors.BaseSelector,
-    log: "Log",
-    progress: "Progress",
-    stop: Callable[[int], None],
-    until: float = math.inf,
-    idle: Callable[[], None] = lambda: None,
-) -> None:
-    """Copies output to `log`, line by line to `progress`, until the process closes it; at the time
-    `until` (of the monotonic clock) it is stopped, as by a person's interrupt. While there is no
-    output, `idle` is called."""
-    rest = b""
-    while True:
-        if time.monotonic() > until:
-            until = math.inf
-            stop(signal.SIGINT)
-        try:
-            chunk = os.read(process.stdout.fileno(), 1 << 16) if ready.select(timeout=1) else None
-            if chunk is None:
-                idle()
-        except KeyboardInterrupt:
-            stop(0 if sys.stdin.isatty() else signal.SIGINT)  # a terminal sends it to both
-            continue
-        if chunk == b"":
-            return
-        if chunk:
-            log.write(chunk)
-            *lines, rest = (rest + chunk).split(b"\n")
-            for text in lines:
-                progress.read(text.decode(errors="replace"))
-        progress.show()
 
 
 MINUTE = 60.0  # s

@@ -240,7 +240,7 @@ def test_a_network_is_judged_on_the_largest_launches_alone(slurm):
 
 def test_the_left_out_partitions_are_none_of_reframes():
     request = Request("triage", "lab", partitions=["lab:cpu-4", "lab:gpu-2"])
-    line = command.command(request, SITES / "lab.py")
+    line = command.command(request, SITES / "lab.py", SITES)
     assert "valid_systems=lab:cpu-4,lab:gpu-2" in line
     request.partitions = []
-    assert "valid_systems" not in " ".join(command.command(request, SITES / "lab.py"))
+    assert "valid_systems" not in " ".join(command.command(request, SITES / "lab.py", SITES))
