@@ -41,7 +41,7 @@ def accept_exit(job: Any) -> None:
 
 def give_back_temporary_folder() -> None:
     """Lets jobs have the machine's own folder of temporary files, and not the one that a run gives
-    ReFrame for the log of its start (bisection.runs.command.temporary)."""
+    ReFrame for the log of its start (bisection.runs.command.environment)."""
     if (before := os.environ.pop(TEMPORARY, None)) is not None:
         os.environ["TMPDIR"] = before
         if not before:

@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import functools
 import json
 import math
 import os
@@ -181,45 +180,32 @@ def pasted(line: Sequence[str]) -> str:
 # ---- the process: its output kept, one line of progress ----
 
 
-def environment(request: Request | None = None) -> dict[str, str]:
-    """ReFrame's environment variables; by them site files anywhere find common.py."""
+@contextlib.contextmanager
+def environment(folder: Path, request: Request | None = None) -> Iterator[dict[str, str]]:
+    """ReFrame's environment variables; by them site files anywhere find common.py.
+
+    Args:
+        folder: where ReFrame has a temporary folder of its own, as it leaves a log of its start
+            there. It is removed at the end. None is made on a full disk.
+        request: what is asked for. Launches find their nodes in a file of the folder; without one,
+            as on a full disk, Slurm chooses.
+    """
     python = [str(paths.ROOT / "site-configs"), os.environ.get("PYTHONPATH")]
     ours = {"BISECTION_HOME": str(paths.home()), "PYTHONPATH": ":".join(filter(None, python))}
     if request and request.deadline:
         ours[DEADLINE] = f"{request.until} {request.deadline}"
-    return {**os.environ, **ours}
-
-
-@contextlib.contextmanager
-def temporary(above: Path) -> Iterator[dict[str, str]]:
-    """Environment variables by which ReFrame has a temporary folder of its own, as it leaves a log
-    of its start there; none if no folder can be made, as on a full disk.
-
-    Args:
-        above: the folder that it is made in; it is removed at the end.
-    """
-    folder = None
+    temporary = None
     with contextlib.suppress(OSError):
-        folder = tempfile.mkdtemp(prefix=".reframe-", dir=above)
-    before = os.environ.get("TMPDIR", "")
+        temporary = tempfile.mkdtemp(prefix=".reframe-", dir=folder)
+        ours |= {"TMPDIR": temporary, paths.TEMPORARY: os.environ.get("TMPDIR", "")}
+        if request and request.nodes:
+            file = paths.write_whole(folder / "nodes.json", json.dumps(request.nodes))
+            ours[NODES] = str(file)
     try:
-        yield {"TMPDIR": folder, paths.TEMPORARY: before} if folder else {}
+        yield {**os.environ, **ours}
     finally:
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _keep_nodes(request: Request, folder: Path) -> dict[str, str]:
-    """The variable by which launches find the nodes that they ask for, in a file of the results
-    folder. Without one, as on a full disk, Slurm chooses."""
-    if not request.nodes:
-        return {}
-    file = folder / "nodes.json"
-    try:
-        paths.write_whole(file, json.dumps(request.nodes))
-    except OSError:
-        return {}
-    return {NODES: str(file)}
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def watch(
@@ -241,7 +227,7 @@ def watch(
     Returns:
         Its exit code, and its output.
     """
-    progress = Progress(sys.stdout, folder / "stage", say, turns(request.command))
+    progress = Progress(sys.stdout, folder / "stage", say)
     chosen = (nodes for sets in request.nodes.values() for nodes in sets)
     waiting = queue.Watch(request.job_name, chosen, progress.say)
     until = time.monotonic() + limit if limit else math.inf
@@ -253,14 +239,20 @@ def watch(
         with contextlib.suppress(OSError), open(folder / "reframe.log", "ab") as file:
             file.write(chunk)
 
-    with temporary(folder) as its_own:
-        variables = {**_keep_nodes(request, folder), **its_own}
+    def stop(number: int) -> None:
+        """Has ReFrame cancel its jobs, write its report and end; 0: it got the signal, too."""
+        if request.job_name:  # first: ReFrame cancels one by one, while Slurm starts the next
+            queue.cancel(request.job_name, once=True)
+        if number:
+            process.send_signal(number)
+
+    with environment(folder, request) as variables:
         variables |= {} if store else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
         try:
             process = subprocess.Popen(
                 request.command,
                 cwd=paths.ROOT,
-                env={**environment(request), **variables},
+                env=variables,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 preexec_fn=end_with_parent,
@@ -268,7 +260,6 @@ def watch(
         except OSError as error:
             keep(f"ERROR: cannot start {request.command[0]}: {error.strerror}\n".encode())
             return 1, b"".join(output).decode()
-        stop = functools.partial(interrupt, process, request.job_name)
         signal.signal(signal.SIGTERM, lambda number, _: stop(number))
         with process.stdout, selectors.DefaultSelector() as ready:
             ready.register(process.stdout, selectors.EVENT_READ)
@@ -299,28 +290,6 @@ def watch(
     return code, b"".join(output).decode(errors="replace")
 
 
-def turns(line: Sequence[str]) -> int:
-    """Returns how often ReFrame runs all tests, by its command line."""
-    parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--reruns", type=int, default=0)
-    return 1 + parser.parse_known_args(list(line))[0].reruns
-
-
-def interrupt(process: subprocess.Popen[bytes], job_name: str, number: int) -> None:
-    """Has ReFrame cancel its jobs, write its report and end.
-
-    Args:
-        process: ReFrame.
-        job_name: of its jobs. They are cancelled first: ReFrame does so one by one, while Slurm
-            starts the next.
-        number: of the signal; 0 where ReFrame got it too.
-    """
-    if job_name:
-        queue.cancel(job_name, once=True)
-    if number:
-        process.send_signal(number)
-
-
 def end_with_parent() -> None:
     """Has this process terminated when its parent dies, also by SIGKILL: nothing measures on."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG of linux/prctl.h
@@ -331,8 +300,8 @@ def listing(line: Sequence[str]) -> str:
     command = [*line[:-1], "-lC"]  # instead of -r
     how = {"cwd": paths.ROOT, "capture_output": True, "text": True, "timeout": 120}
     failed = contextlib.suppress(OSError, subprocess.TimeoutExpired)
-    with temporary(paths.home()) as its_own, failed:
-        return subprocess.run(command, env={**environment(), **its_own}, **how).stdout
+    with environment(paths.home()) as variables, failed:
+        return subprocess.run(command, env=variables, **how).stdout
     return ""
 
 
@@ -340,25 +309,23 @@ MINUTE = 60.0  # s
 
 
 class Progress:
-    """One line: what runs, how much of all is done, and how many tests did not pass: ReFrame calls
-    those failed, too, that the verdict then finds blocked or preempted.
+    """One line: how many tests of all are done, and what runs.
 
     Rewritten in place on a terminal; elsewhere a new line once a minute at most, and only if
     anything but the time has changed.
+
+    Args:
+        stream: where it is printed.
+        stage: ReFrame's folder, which gets the results of launches.
+        say: is called with a warning.
     """
 
-    def __init__(
-        self,
-        stream: TextIO,
-        stage: Path | None = None,
-        say: Callable[[Reason], None] = lambda _: None,
-        turns: int = 1,
-    ) -> None:
+    def __init__(self, stream: TextIO, stage: Path, say: Callable[[Reason], None]) -> None:
         self.stream, self.live = stream, stream.isatty()
-        self.stage, self._say = stage, say
-        self.turns, self.turn = turns, 0  # ReFrame counts anew when it repeats all tests
+        self.stage: Path | None = stage
+        self._say = say
         self.began = self.shown = time.monotonic()
-        self.done, self.total, self.not_passed, self.now = 0, 0, 0, "loading checks"
+        self.done, self.now = "", "loading checks"
         self.begun: dict[str, str] = {}  # test that has not ended -> its words; the oldest first
         self.last = self.now
         self.launches: dict[Path, bool] = {}  # result -> whether others took its cores
@@ -370,45 +337,33 @@ class Progress:
             words = [words[0].removesuffix("Launch").lower(), *words[1:]]
             text = " ".join(words + re.findall(r"%\S+=(\S+)", match[2]))
             self.begun[match[1]] = "building the kernels" if words[0] == "build" else text
-        elif line.endswith("start processing checks"):
-            self.turn += 1
-        elif match := re.match(r"\[\s+(\w+) \] \(\s*(\d+)/(\d+)\) (.*)", line):
-            tests, turn = int(match[3]), max(self.turn, 1)
-            self.done = int(match[2]) + tests * (turn - 1)
-            self.total = tests * max(self.turns, turn)
-            self.not_passed += match[1] in ("FAIL", "ABORT", "ERROR")
-            self.begun.pop(re.sub(r" \[.*\]$", "", match[4]), None)
+        elif match := re.match(r"\[\s+\w+ \] \(\s*(\d+/\d+)\) (.*)", line):
+            self.done = f"{match[1]}  "
+            self.begun.pop(re.sub(r" \[.*\]$", "", match[2]), None)
             self.look_at_launches()
         # Where launches wait for their turn, Slurm starts the one that was queued first.
         self.now = next(iter(self.begun.values()), self.now)
 
     def look_at_launches(self) -> None:
-        """Warns when the first few launches, one after the other, were preempted."""
-        if len(self.launches) >= LIMITS.busy_launches:
-            return  # the warning is decided, and a timed launch may be next
+        """Warns once, if the first few launches, one after the other, were preempted."""
         for path in self.stage.glob("*/*/*/*/result.json") if self.stage else ():
-            if path not in self.launches:
-                with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-                    result = json.loads(path.read_text())
-                    if result["status"] != "complete":  # the next launch may run already
-                        continue
-                    fraction = preempted(result)
-                    self.launches[path] = fraction > LIMITS.preempted_launch
-                    row = list(self.launches.values())
-                    if len(row) == LIMITS.busy_launches and all(row):
-                        self.say(Code.LAUNCHES_PREEMPTED(launches=len(row)))
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+                result = {} if path in self.launches else json.loads(path.read_text())
+                if result.get("status") == "complete":  # the next launch may run already
+                    self.launches[path] = preempted(result) > LIMITS.preempted_launch
+        if self.stage and len(self.launches) >= LIMITS.busy_launches:
+            self.stage = None  # decided; a timed launch may be next
+            if all(self.launches.values()):
+                self.say(Code.LAUNCHES_PREEMPTED(launches=len(self.launches)))
 
     def say(self, reason: Reason) -> None:
-        """Has a person told of a reason, above the line."""
+        """Prints a reason above the line."""
         self.clear()
         self._say(reason)
 
     def show(self) -> None:
         """Prints the line; elsewhere than on a terminal once a minute at most."""
-        now = time.monotonic()
-        others = f", {self.not_passed} not passed" if self.not_passed else ""
-        done = f"{self.done / self.total:4.0%}{others}  " if self.total else ""
-        state = f"{done}{self.now}"
+        now, state = time.monotonic(), f"{self.done}{self.now}"
         text = f"{now - self.began:4.0f} s  {state}"
         if self.live:
             width = shutil.get_terminal_size().columns - 1
