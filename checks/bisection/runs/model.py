@@ -19,6 +19,11 @@ def _as_tuples(record: Any) -> None:
             vars(record)[part.name] = tuple(vars(record)[part.name])
 
 
+def _fields(kind: type, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a stored record that are fields of its class."""
+    return {part.name: stored[part.name] for part in fields(kind) if part.name in stored}
+
+
 @dataclass(frozen=True)
 class JudgedMetric:
     """A measured value; `low` and `high` bound what passes, None where nothing is asserted."""
@@ -134,43 +139,19 @@ class TestResult(TestId):
             case: the test.
             records: the launches of verdict.json.
         """
-
-        def text(name: str) -> str:
-            return str(case.get(name) or "")
-
-        system, _, partition = text("partition").partition(":")
-        reasons = case.get("reasons") or {}
-        reason = Reason.read(reasons.get("cause") or case.get("cause"))
-        metrics = []
-        for metric in case.get("metrics") or []:
-            names = ("name", "value", "unit", "low", "high", "verdict")
-            values = [metric.get(name) for name in names]
-            metrics.append(
-                JudgedMetric(*values, metric.get("better") or "lower", metric.get("reference"))
-            )
-        return cls(
-            *(system, partition, text("environ"), text("check"), text("case")),
-            *(text("layout"), text("method")),
-            name=text("test"),
-            hash=text("hash"),
-            run=case.get("run") or 0,
-            fixture=bool(case.get("fixture")),
-            verdict=_verdict(case.get("verdict")),
-            reason=reason,
-            remark=Reason.read(reasons.get("remark") or case.get("remark")),
-            files=text("files"),
-            ran=bool(case.get("ran", True)),
-            seconds=case.get("seconds") or 0.0,
-            metrics=metrics,
-            record=records[case["launch"]],
-        )
-
-
-def _verdict(word: Any) -> Verdict:
-    try:
-        return Verdict(word)
-    except ValueError:
-        return Verdict.NOT_MEASURED
+        system, _, partition = case["partition"].partition(":")
+        values = {
+            **_fields(cls, case),
+            "system": system,
+            "partition": partition,
+            "name": case["test"],
+            "verdict": Verdict(case["verdict"]),
+            "reason": Reason.read(case["reasons"].get("cause")),
+            "remark": Reason.read(case["reasons"].get("remark")),
+            "metrics": [JudgedMetric(**_fields(JudgedMetric, m)) for m in case["metrics"]],
+            "record": records[case["launch"]],
+        }
+        return cls(**values)
 
 
 def _without_preempted(case: TestResult, launch: TestResult | None) -> TestResult:
@@ -335,25 +316,21 @@ class RunVerdict:
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "RunVerdict":
-        """Returns the verdict stored in verdict.json."""
-        reasons = kept.get("reasons") or kept
-        ruled = {
-            name: [Reason.read(reason) for reason in reasons.get(name) or [] if reason]
-            for name in cls.REASONS
-        }
-        network = (kept.get("interconnect") or {}).items()
-        network = {name: tuple(map(Reason.read, reasons)) for name, reasons in network}
-        names = ("tier", "system", "environ", "arguments", "command", "site", "is_local")
-        asked = {name: kept[name] for name in names if kept.get(name)}
-        if "launches" not in kept:
-            raise ValueError("of another version of Bisection; run again")
-        records = [LaunchRecord.read(record) for record in kept["launches"]]
-        return cls(
-            cases=[TestResult.from_dict(case, records) for case in kept["cases"]],
-            **ruled,
-            interconnect=Interconnect(**network) if network else None,
-            nights=kept.get("nights"),
-            seconds=kept.get("seconds") or 0.0,
-            session=kept.get("session") or "",
-            request=Request(**asked),
-        )
+        """Returns the verdict stored in verdict.json.
+
+        Raises:
+            ValueError: another version of Bisection stored it.
+        """
+        try:
+            records = [LaunchRecord.read(record) for record in kept["launches"]]
+            network = (kept["interconnect"] or {}).items()
+            network = {name: tuple(map(Reason.read, reasons)) for name, reasons in network}
+            return cls(
+                cases=[TestResult.from_dict(case, records) for case in kept["cases"]],
+                **{name: map(Reason.read, kept["reasons"][name]) for name in cls.REASONS},
+                interconnect=Interconnect(**network) if network else None,
+                **{name: kept[name] for name in ("nights", "seconds", "session")},
+                request=Request(**_fields(Request, kept)),
+            )
+        except LookupError:
+            raise ValueError("of another version of Bisection; run again") from None
