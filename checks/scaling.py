@@ -5,7 +5,7 @@ machine of reference/literature/observables.csv; a partition with the feature `s
 findings of the machine that its extras name `as_machine`, as far as it has the cores.
 """
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import reframe as rfm
@@ -25,6 +25,7 @@ TIMES = "times"  # in the place of a finding: the times of all launches
 QUICK = ("cnt40", "test20", "al2o3-g", "bench1")  # of each machine the first of these that it has
 
 
+@cache
 def machine() -> str:
     """The machine whose findings this system shows; "" if none."""
     system = runtime().system
@@ -128,6 +129,7 @@ def belongs_to(part: Observable, kernel: str, case: str) -> bool:
     return all((point.machine, point.kernel, point.case) == place for point in part.points)
 
 
+@cache
 def parts_of(kernel: str, case: str, finding: str) -> dict[str, Observable]:
     """The observables of a finding that are of this case alone, by the names of their metrics."""
     item = next(item for item in observables.findings() if item.id == finding)

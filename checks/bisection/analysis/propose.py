@@ -421,7 +421,7 @@ def drifted(
     defects = []
     for case in site.cases:
         keys = [case[k] for k in ("check", "$partition", "$environ", "case", "layout", "method")]
-        references = lookup(tree.get(case["check"]), case, site.checks[case["check"]]["settled"])
+        references = lookup(tree.get(case["check"]), case)
         for metric, reference in (references or {}).items():
             values = samples.get((*keys, metric), ())
             if len(values) < LIMITS.drift_sessions or faults(reference):

@@ -9,18 +9,15 @@ Exit code: 0 no defects, 1 defects, 2 usage, 3 a site file does not load within 
 """
 
 import argparse
-import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-
-import yaml
 
 from bisection.analysis.propose import stale
 from bisection.core import paths
 from bisection.core.format import plural
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.words import defect_line
-from bisection.sites.reference_rules import reference_defects
+from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import check_defects, site_defects
 from bisection.sites.site import (
     Defect,
@@ -31,8 +28,7 @@ from bisection.sites.site import (
     site_file,
     site_names,
 )
-from bisection.sites.stored import lock_findings, recorded_units
-from bisection.store.database import Store
+from bisection.sites.stored import lock_findings
 from bisection.store.sync import opened, store_defects
 
 
@@ -65,7 +61,6 @@ def examine(names: Sequence[str], system: str | None) -> Exit:
         system: the one site that they are, None if they are all there are.
     """
     home = paths.home()
-    recorded = recorded_units(paths.results_db(home))
     sites = load(names)
     store_faults = store_defects(home)
     findings = [*store_faults]
@@ -73,21 +68,16 @@ def examine(names: Sequence[str], system: str | None) -> Exit:
         findings += [*site.defects, *site_defects(site), *lock_findings(site)]
     findings += check_defects(sites.values(), everywhere=system is None)
     files = reference_files(None if system is None else site_file(system).stem)
-    for file in files:
-        findings += reference_defects(file, sites.get(file.stem), recorded)
+    recorded: dict[str, str] = {}
     if not store_faults and paths.store_db(home).exists():
         with opened(home) as store:
-            findings += [defect for file in files for defect in _stale(store, sites, file)]
+            recorded = {metric.name: metric.unit for metric in store.metrics().values()}
+            for file in files:
+                if (site := sites.get(file.stem)) and (tree := read(file)[0]):
+                    findings += stale(store, site, file, tree)
+    for file in files:
+        findings += reference_defects(file, sites.get(file.stem), recorded)
     return print_findings(set(findings), sites, files)
-
-
-def _stale(store: Store, sites: Mapping[str, Site], file: Path) -> list[Defect]:
-    """The references of a file that stored sessions show to be old or of other software."""
-    tree = None
-    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):  # a defect already
-        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
-    site = sites.get(file.stem)
-    return stale(store, site, file, tree) if site and isinstance(tree, dict) else []
 
 
 def print_findings(

@@ -1,4 +1,4 @@
-"""Where performance references are kept, what a usable one is, and which apply to a test case.
+"""Where performance references are kept, which are usable, and which apply to a test case.
 
 reference/systems/<system>.yaml holds them by check, partition and test attributes; ReFrame reads
 them ($ref, $index) and compares (bisection/rfm/references.py).
@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +24,8 @@ def path(system: str) -> Path:
     return Path(folder).resolve() / f"{system}.yaml"
 
 
-def is_new_method(entry: Mapping[str, Any], case: Case, others: Collection[str]) -> bool:
-    """Whether the place of a test case has references of other methods, and none of its own.
-
-    A key that is no method of the check may be the test's own, mistyped: then the answer is no.
-
-    Args:
-        entry: the check's part of a reference file, which has a usable $index.
-        case: the values of the test case by the names in $index.
-        others: the other methods of the check.
-    """
-    data = {key: value for key, value in entry.items() if key != "$index"}
-    for name in entry["$index"]:
-        key = choose(data, case.get(name)) if isinstance(data, dict) else None
-        if key is None and name == "method":
-            return bool(data) and all(any(matches(key, m) for m in others) for key in data)
-        if key is None:
-            return False
-        data = data[key]
-    return False
-
-
 def matches(key: Any, value: Any) -> bool:
-    """Whether ReFrame takes `key` for `value`, which is no key itself."""
+    """True if ReFrame takes `key` for `value`, which is no key itself."""
     if key == value or not isinstance(key, str) or not isinstance(value, str):
         return key == value
     try:
@@ -59,10 +39,11 @@ def choose(keys: Collection[Any], value: Any) -> Any:
     return value if value in keys else next((key for key in keys if matches(key, value)), None)
 
 
-def faults(reference: Sequence[Any]) -> list[Reason]:
-    """What is wrong with one reference (value, lower fraction, upper fraction[, unit])."""
-    if len(reference) not in (3, 4):
-        return [Code.REFERENCE_SHAPE(reference=[str(part) for part in reference])]
+def faults(reference: Any) -> list[Reason]:
+    """The defects of one reference (value, lower fraction, upper fraction[, unit])."""
+    if not isinstance(reference, (list, tuple)) or len(reference) not in (3, 4):
+        parts = reference if isinstance(reference, (list, tuple)) else [reference]
+        return [Code.REFERENCE_SHAPE(reference=[str(part) for part in parts])]
     wrong = []
     parts = ("reference", "lower bound", "upper bound")
     for part, number in zip(parts, reference[:3], strict=True):
@@ -70,7 +51,7 @@ def faults(reference: Sequence[Any]) -> list[Reason]:
             wrong.append(Code.REFERENCE_OPEN(part=part))
         elif isinstance(number, str):
             wrong.append(Code.REFERENCE_TEXT(part=part, value=number))
-        elif isinstance(number, bool) or not math.isfinite(number):
+        elif type(number) is bool or not (isinstance(number, Real) and abs(number) < math.inf):
             wrong.append(Code.REFERENCE_NOT_FINITE(part=part, value=str(number)))
     if wrong:
         return wrong
@@ -88,34 +69,54 @@ def faults(reference: Sequence[Any]) -> list[Reason]:
 
 
 def is_index(names: Any) -> bool:
-    """Whether it can be a check's $index: a list of attributes."""
+    """True if it can be a check's $index: a list of attributes."""
     return isinstance(names, list) and bool(names) and all(isinstance(n, str) for n in names)
 
 
-def lookup(entry: Any, case: Case, settled: Collection[str]) -> Mapping[str, Any] | None:
+def lookup(entry: Any, case: Case) -> Mapping[str, Any] | None:
     """The references of a test case.
 
     Args:
         entry: the check's part of a reference file.
         case: the test case.
-        settled: attributes of the check that are known before it runs.
 
     Returns:
-        metric -> reference; None if that is not known before the test runs.
+        metric -> reference; None if the $index is not usable, a defect of its own.
     """
     if entry is None:
         return {}
-    if not isinstance(entry, dict) or not is_index(entry.get("$index")):
-        return None  # a defect of its own
+    index = entry.get("$index") if isinstance(entry, dict) else None
+    if not is_index(index) or any(name not in case for name in index):
+        return None
+    data, unmatched = _descend(entry, case)
+    return data if unmatched is None and isinstance(data, dict) else {}
+
+
+def is_new_method(entry: Mapping[str, Any], case: Case, others: Collection[str]) -> bool:
+    """True if the place of a test case has references of other methods, and none of its own.
+
+    A key that is no method of the check may be the test's own, mistyped: then it is False.
+
+    Args:
+        entry: the check's part of a reference file, which has a usable $index.
+        case: the values of the test case by the names in $index.
+        others: the other methods of the check.
+    """
+    data, unmatched = _descend(entry, case)
+    if unmatched != "method" or not isinstance(data, dict) or not data:
+        return False
+    return all(any(matches(key, method) for method in others) for key in data)
+
+
+def _descend(entry: Mapping[str, Any], case: Case) -> tuple[Any, str | None]:
+    """The part of an entry for a case, and the attribute that no key fits there, None if all do."""
     data = {key: value for key, value in entry.items() if key != "$index"}
     for name in entry["$index"]:
-        if not name.startswith("$") and name not in {"geometry", *settled}:
-            return None
         key = choose(data, case.get(name)) if isinstance(data, dict) else None
         if key is None:
-            return {}
+            return data, name
         data = data[key]
-    return data if isinstance(data, dict) else {}
+    return data, None
 
 
 def span_of(bounds: Sequence[Any]) -> tuple[float, float]:
@@ -124,23 +125,8 @@ def span_of(bounds: Sequence[Any]) -> tuple[float, float]:
     return -math.inf if least is None else least, math.inf if most is None else most
 
 
-# ---- numbered names ----
-
-
-def family_name(value: Any) -> str:
-    """npar-2 as npar-N; any other value as it is."""
-    return re.sub(r"-\d+$", "-N", str(value))
-
-
-def family(there: Collection[Any], keys: Iterable[Any]) -> tuple[str, ...]:
-    """More numbered names of the kinds that are there: npar-1 stands for any npar-N."""
-    stems = {name[:-1] for value in there if (name := family_name(value)) != str(value)}
-    numbers = {int(n) for key in keys for n in re.findall(r"\d+", str(key))} | set(range(1, 65))
-    names = (f"{stem}{number}" for stem in sorted(stems) for number in sorted(numbers))
-    return tuple(name for name in names if name not in there)
-
-
-def of_family(value: Any, there: Iterable[Any]) -> bool:
-    """Whether `value` is a numbered name of a kind that is there."""
-    name = family_name(value)
-    return name != str(value) and name in map(family_name, there)
+def is_numbered_as(name: Any, known: Iterable[Any]) -> bool:
+    """True for a name or pattern that begins as a known numbered name: npar-8 where there is
+    npar-1, as another machine has other numbers."""
+    numbered = (re.fullmatch(r"(.*-)\d+", str(value)) for value in known)
+    return str(name).startswith(tuple({match[1] for match in numbered if match}))

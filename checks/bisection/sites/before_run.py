@@ -8,9 +8,9 @@ from typing import Any
 from bisection.core import references
 from bisection.core.format import some
 from bisection.core.verdicts import TIERS, BisectionError
-from bisection.sites.reference_file import ReferenceFile
+from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import in_site_file, partition_faults
-from bisection.sites.site import Defect, Site, content
+from bisection.sites.site import Defect, Site
 
 Partitions = Sequence[dict[str, Any]]
 
@@ -68,8 +68,8 @@ def unusable(site: Site, partitions: Partitions) -> list[Defect]:
         for defect in in_site_file(site, partition, partition_faults(partition))
     ]
     file = references.path(site.name)
-    if file.exists() and content(file) is None:
-        defects += ReferenceFile(file).defects
+    if file.exists() and read(file)[0] is None:
+        defects += reference_defects(file, site)
     return defects
 
 

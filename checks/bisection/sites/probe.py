@@ -1,4 +1,4 @@
-"""Runs in a process of its own: loads one site file and all checks, and writes what they are."""
+"""Runs in a process of its own: loads one site file and all checks, and writes their facts."""
 
 import ast
 import contextlib
@@ -9,6 +9,7 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,39 +27,33 @@ from bisection.core.reasons import Code
 from bisection.kernels import layouts
 from bisection.kernels.layouts import DoesNotFit
 from bisection.rfm import internals
-from bisection.sites import cache
 from bisection.sites.rules import is_count
 from bisection.sites.site import line_of
 
 Located = tuple[str, int, dict[str, Any]]  # path, line, reason
 Facts = dict[str, Any]
 
-IDENTITY = ("display_name", "unique_name", "hashcode", "variant_num")  # by which -n selects
+# Facts of a processor that a $index may have.
+PROCESSOR = (
+    *("arch", "model", "platform", "num_cpus", "num_cpus_per_core", "num_cpus_per_socket"),
+    *("num_sockets", "num_cores", "num_cores_per_socket", "num_numa_nodes"),
+    "num_cores_per_numa_node",
+)
 
 
 def probe() -> None:
-    """Loads one site file and all checks into this process, and writes what they are as JSON.
+    """Loads one site file and all checks into this process, and writes their facts as JSON.
 
-    The only argument is the job, as JSON: root, home, file (of the site), attributes (of tests, to
-    be reported), names (patterns of ReFrame's -n, or null) and output, the file to write.
+    The only argument is the job, as JSON: file (of the site), checks (their folder), names
+    (patterns of ReFrame's -n, or null) and output, the file to write.
     """
     job = json.loads(sys.argv[1])
     gc.disable()  # this process ends soon
-    facts = {"defects": []}
-    file, root = Path(job["file"]), Path(job["root"])
-    inputs = cache.inputs(root, file)  # first: they may change meanwhile
+    facts, file = {"defects": []}, Path(job["file"])
     try:
         runtime = start_runtime(file)
         facts |= site_facts(runtime)
-        attributes, defects = job["attributes"], facts["defects"]
-        checks = cache.kept(
-            Path(job["home"], "cache", "checks"),
-            inputs,
-            [job["root"], attributes, facts, dict(runtime.site_config.items())],
-            load=lambda: check_facts(runtime, root / "checks", attributes, defects),
-            sound=lambda: not defects and cache.inputs(root, file) == inputs,
-        )
-        facts |= selected(checks, job["names"])
+        facts |= check_facts(runtime, Path(job["checks"]), job["names"], facts["defects"])
     except BaseException as error:  # of the site file: whatever it does is reported
         facts["defects"].append(located(error, file))
     Path(job["output"]).write_text(json.dumps(facts, default=str))
@@ -80,27 +75,25 @@ def located(error: BaseException, file: Path) -> Located:
     if isinstance(error.__cause__, ValidationError):
         return rejected(error.__cause__, file)
     if type(error).__name__ == "SiteError":  # of site-configs/common_cluster.py
-        reason = Code.NOT_LOADING(error=error.text)
-        return str(error.path), error.line, reason.as_dict()
+        return str(error.path), error.line, Code.NOT_LOADING(error=error.text).as_dict()
     path, line = file, None
     for frame in traceback.extract_tb(error.__traceback__):
         folder = Path(frame.filename).parent
         if folder == file.parent or folder.name in ("site-configs", "checks"):
             path, line = frame.filename, frame.lineno
-    if isinstance(error, SyntaxError):
-        reason = Code.NOT_LOADING(error=error.msg)
-        return str(error.filename or path), error.lineno or 1, reason.as_dict()
     text = f"{type(error).__name__}: {error}"
-    if error.__cause__ is not None and str(error.__cause__) not in text:
+    if isinstance(error, SyntaxError):
+        path, line, text = error.filename or path, error.lineno or 1, error.msg
+    elif error.__cause__ is not None and str(error.__cause__) not in text:
         text += f": {error.__cause__}"
-    if line is None:  # what ReFrame says has names in quotes: the last that the file has, too
+    if line is None:  # ReFrame's text has names in quotes: the last that the file has, too
         words = [word.rpartition(":")[2] for word in re.findall(r"'([^']+)'", text)]
         line = max((line_of(file, word) for word in words), default=1)
     return str(path), line, Code.NOT_LOADING(error=one_line(text)).as_dict()
 
 
 def rejected(error: ValidationError, file: Path) -> Located:
-    """Returns what ReFrame's schema does not allow in a site file."""
+    """The first part of a site file that ReFrame's schema does not allow."""
     error = best_match([error])
     at = [str(word) for word in error.absolute_path]
     # An object is too large to be found; the schema names the key that it should not have.
@@ -112,24 +105,25 @@ def rejected(error: ValidationError, file: Path) -> Located:
 
 
 def site_facts(runtime: Any) -> Facts:
-    """Returns what a runtime says of its partitions and their environments."""
-    environs = {}
-    for partition in runtime.system.partitions:
-        for environ in partition.environs:
-            environs[environ.name] = {
+    """The partitions of a runtime, and their environments by name."""
+    partitions = runtime.system.partitions
+    return {
+        "partitions": [partition_facts(runtime, partition) for partition in partitions],
+        "environs": {
+            environ.name: {
                 "features": environ.features,
                 "extras": environ.extras,
                 "modules": list(environ.modules),
                 "variables": dict(environ.env_vars),
             }
-    return {
-        "partitions": [partition_facts(runtime, part) for part in runtime.system.partitions],
-        "environs": environs,
+            for partition in partitions
+            for environ in partition.environs
+        },
     }
 
 
 def partition_facts(runtime: Any, partition: Any) -> Facts:
-    """As ReFrame does before a run, a topology file that it has left is taken in."""
+    """As ReFrame does before a run, a topology file that it has left is read."""
     detected = runtime.get_option("general/0/remote_detect")
     if not partition.processor.info:
         folder = f"{runtime.system.name}-{partition.name}"
@@ -157,24 +151,22 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
     }
 
 
-def selected(facts: Facts, names: Sequence[str] | None) -> Facts:
-    """Has every test name the patterns of -n that select it, where a run follows; which needs no
-    cases."""
-    patterns = {name: filters.have_any_name([name]) for name in names or ()}
-    for test in facts["tests"]:
-        identity = SimpleNamespace(check=type(test["check"], (), test.pop("identity"))())
-        test["named"] = [name for name, selects in patterns.items() if selects(identity)]
-    return facts if names is None else facts | {"cases": []}
-
-
 def check_facts(
-    runtime: Any, folder: Path, attributes: Sequence[str], defects: list[Located]
+    runtime: Any, folder: Path, names: Sequence[str] | None, defects: list[Located]
 ) -> Facts:
-    """Returns what the checks are on this runtime's system; what does not load is added to
-    `defects`."""
+    """The checks on this runtime's system.
+
+    Args:
+        runtime: ReFrame's.
+        folder: of the check files.
+        names: patterns of -n. Every test has those that select it. With them, as before a run,
+            there are no cases.
+        defects: gets an entry for each file and test that does not load.
+    """
     warnings = internals.recorded_warnings()
     facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
     loader = RegressionCheckLoader([str(folder)])
+    patterns = {name: filters.have_any_name([name]) for name in names or ()}
     for file in sorted(folder.glob("*.py")):
         warnings.clear()
         try:
@@ -187,55 +179,62 @@ def check_facts(
         tests = [test for test in loaded if not test.is_fixture()]
         facts["files"][str(file)] = len(tests) + len(warnings)
         for test in tests:
-            name = type(test).__name__
-            if name not in facts["checks"]:
-                facts["checks"][name] = class_facts(type(test), test, file)
+            check = type(test).__name__
+            if check not in facts["checks"]:
+                facts["checks"][check] = class_facts(test, file)
             places = valid_sysenv_comb(test.valid_systems, test.valid_prog_environs)
-            number = sum(map(len, places.values()))
-            more = {"tags": sorted(test.tags), "places": number}
-            more["identity"] = {name: getattr(test, name) for name in IDENTITY}
+            identity = SimpleNamespace(check=test)
+            more = {"tags": sorted(test.tags), "places": sum(map(len, places.values()))}
+            more["named"] = [name for name, selects in patterns.items() if selects(identity)]
             facts["tests"].append({**test_facts(test), **more})
-            for partition, environs in places.items():
-                for environ in environs:
-                    facts["cases"].append(case_facts(test, runtime, partition, environ, attributes))
+            facts["cases"] += [
+                case_facts(test, runtime, partition, environ)
+                for partition, environs in places.items()
+                for environ in environs
+                if names is None
+            ]
     return facts
 
 
 def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> list[Located]:
-    """Each warning; the traceback that follows it has the line."""
-    located = []
-    for index, (warns, text) in enumerate(lines):
+    """The warnings in ReFrame's log; the traceback that follows one has its line.
+
+    Args:
+        file: the check file that was loaded.
+        lines: (whether it is a warning, text).
+    """
+    warnings = []
+    for (warns, text), (_, after) in pairwise([*lines, (False, "")]):
         if not warns:
             continue
-        after = lines[index + 1][1] if index + 1 < len(lines) else ""
         numbers = re.findall(rf'File "{re.escape(str(file))}", line (\d+)', after)
-        # What follows the first line are an excerpt and advice.
+        line = int(numbers[-1]) if numbers else 1
+        # An excerpt and advice follow the first line.
         text = text.removeprefix("WARNING: ").splitlines()[0].rstrip(":")
         text = one_line(re.sub(r" \(rerun with '-v' for a backtrace\)", "", text))
+        reason = Code.REFRAME_TEXT(text=text)
         if match := re.match(r"skipping test (file )?'([^']*)': (.*)", text):
-            test = None if match[1] else match[2]
-            reason = Code.NOT_LOADING(error=match[3], test=test)
-        else:
-            reason = Code.REFRAME_TEXT(text=text)
-        located.append((str(file), int(numbers[-1]) if numbers else 1, reason.as_dict()))
-    return located
+            reason = Code.NOT_LOADING(error=match[3], test=None if match[1] else match[2])
+        warnings.append((str(file), line, reason.as_dict()))
+    return warnings
 
 
-def class_facts(check: type, test: Any, file: Path) -> Facts:
-    """Returns what is known of a check class, by any test of it."""
-    names = {*check.raw_params, *check.var_space.vars, *check.fixture_space.fixtures}
-    names |= {name for name in dir(check) if not name.startswith("_")}
+def class_facts(test: Any, file: Path) -> Facts:
+    """The facts of a check class, by any test of it."""
     metrics = list(getattr(test, "metrics", []))
     # A check that asks for any metric of the kernel's results gets these too.
     metrics += ["time", "time_min", "time_p99"] if metrics else []
-    known = [*metrics, *getattr(test, "asserted", [])]
+    metrics = at_points(test, [*metrics, *getattr(test, "asserted", [])])
+    name = type(test).__name__
+    lines = [
+        node.lineno
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef) and node.name == name
+    ]
     return {
         "path": str(file),
-        "line": class_line(file, check.__name__),
-        "attributes": sorted(names),
-        # What a test is known by before it runs.
-        "settled": sorted({"case", "layout", *check.raw_params} & names),
-        "metrics": list(dict.fromkeys(at_points(test, known))),
+        "line": lines[0] if lines else 1,
+        "metrics": list(dict.fromkeys(metrics)),
         "tiers": dict(getattr(test, "tiers", {})),
         "inapplicable": dict(getattr(test, "inapplicable", {})),
         "valid_systems": list(test.valid_systems),
@@ -248,38 +247,22 @@ def at_points(test: Any, metrics: list[str]) -> list[str]:
     return test._at_points(metrics) if hasattr(test, "_at_points") else metrics
 
 
-def class_line(file: Path, name: str) -> int:
-    """The line on which a class begins, 1 if it is not found."""
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return node.lineno
-    return 1
-
-
 def test_facts(test: Any) -> Facts:
-    """The check, case, layout and method of a test."""
-    names = ("case", "layout", "method")
-    values = {name: scalar(getattr(test, name, "")) for name in names}
-    return {"check": type(test).__name__, **values}
+    """The check, case, layout and method of a test, and its parameters."""
+    names = dict.fromkeys(["case", "layout", "method", *type(test).raw_params])
+    values = {name: getattr(test, name, "") for name in names}
+    keys = (type(None), str, int, float)
+    texts = {name: v if isinstance(v, keys) else str(v) for name, v in values.items()}
+    return {"check": type(test).__name__, **texts}
 
 
-def scalar(value: Any) -> Any:
-    """A value as a key; as text where it cannot be one."""
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
-
-
-def case_facts(
-    test: Any, runtime: Any, partition: Any, environ: Any, attributes: Sequence[str]
-) -> Facts:
+def case_facts(test: Any, runtime: Any, partition: Any, environ: Any) -> Facts:
     """The values by which references of a test on a partition are found, and what it requires."""
     facts = test_facts(test)
-    for name in attributes:
-        owner, _, key = name.rpartition(".")
-        source = partition.processor if owner == "$processor" else test
-        facts[name] = scalar(getattr(source, key or name, None))
     inapplicable = getattr(test, "inapplicable", {}).get(facts["method"], [])
     judged = at_points(test, test._judged()) if hasattr(test, "_judged") else []
     return facts | {
+        **{f"$processor.{name}": getattr(partition.processor, name) for name in PROCESSOR},
         "$system": runtime.system.name,
         "$partition": partition.fullname,
         "$environ": environ.name,

@@ -1,158 +1,160 @@
-"""Finds defects of the references of a file: each rule yields defects."""
+"""Finds defects of reference files, each with its line."""
 
-import dataclasses
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
-from reframe.core.systems import ProcessorInfo
 
-from bisection.core import paths, references
+from bisection.core import paths
+from bisection.core.format import one_line
 from bisection.core.reasons import Code, Reason
 from bisection.core.references import (
+    Case,
     choose,
-    family,
-    family_name,
+    faults,
     is_index,
     is_new_method,
+    is_numbered_as,
     lookup,
     matches,
 )
 from bisection.core.units import KIND_OF_UNIT, UNITS
-from bisection.sites.reference_file import Entry, ReferenceFile
-from bisection.sites.rules import claims
-from bisection.sites.site import Defect, Site, line_of, load, reference_files, site_names
-from bisection.sites.stored import Units, recorded_units
+from bisection.sites.site import Defect, Site, site_names
 
 PROVENANCE = ("date", "sessions", "lock")
-Defects = Iterator[Defect]
+# A geometry, as in 2x1, or a pattern of geometries.
+GEOMETRY = re.compile(r"(\d+x){1,2}\d+|(?=.*\W)(\\d|[\dx\W])+")
+
+Faults = Iterator[tuple[int, Reason]]  # line and reason
 
 
-def examine_references(system: str | None = None) -> list[Defect]:
-    """The defects of reference files.
+class Lined(dict):
+    """A mapping of a reference file that knows the line of each key."""
 
-    Args:
-        system: the system of the file; None for the files of all.
-
-    Returns:
-        Defects and notes in the order of their files and lines.
-    """
-    names = [name for name in site_names() if system in (None, name)]
-    sites = load(names)
-    recorded = recorded_units(paths.results_db(paths.home()))
-    defects = [defect for site in sites.values() for defect in claims(site)]
-    defects += [defect for site in sites.values() for defect in site.defects if not site.checks]
-    for file in reference_files(system):
-        defects += reference_defects(file, sites.get(file.stem), recorded)
-    return sorted(set(defects))
+    lines: Mapping[Any, int]
 
 
-def reference_defects(file: Path, site: Site | None, recorded: Units | None = None) -> list[Defect]:
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """Loads mappings as Lined; notes keys that ReFrame would not take as they are written."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.faults: list[tuple[int, Reason]] = []
+
+    def lined(self, node: yaml.MappingNode) -> Iterator[Lined]:
+        """Constructs a mapping."""
+        data = Lined()
+        yield data  # first, as a mapping may contain itself
+        firsts = {(key.tag, str(key.value)): key for key, _ in reversed(node.value)}
+        for key, _ in node.value:
+            line, kind = key.start_mark.line + 1, key.tag.rpartition(":")[2]
+            if kind in ("bool", "null"):
+                self.faults.append((line, Code.KEY_KIND(key=key.value, kind=kind)))
+            first = firsts[key.tag, str(key.value)]
+            if first is not key and kind != "merge":
+                before = first.start_mark.line + 1
+                self.faults.append((line, Code.KEY_TWICE(key=key.value, first=before)))
+        data.update(self.construct_mapping(node))
+        data.lines = {self.construct_object(k): k.start_mark.line + 1 for k, _ in node.value}
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.lined)
+
+
+def read(file: Path) -> tuple[Lined | None, list[tuple[int, Reason]]]:
+    """The content of a reference file, None if it cannot be used at all; its defects as YAML."""
+    try:
+        loader = _Loader(file.read_text())
+        content = loader.get_single_data()
+        if isinstance(content, Lined):
+            return content, loader.faults
+        return None, [(1, Code.NOT_A_MAPPING(of="checks"))]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = one_line(getattr(error, "problem", None) or error)
+        return None, [(mark.line + 1 if mark else 1, Code.NOT_YAML(error=problem))]
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        return None, [(1, Code.FILE_UNREADABLE(error=one_line(error)))]
+
+
+def reference_defects(
+    file: Path, site: Site | None, recorded: Mapping[str, str] | None = None
+) -> list[Defect]:
     """The defects of one reference file.
 
     Args:
         file: the file.
-        site: the site of its name; None if there is none. One that has not loaded shows only
-            defects that need no checks to be seen.
-        recorded: the metrics, with units, that stored sessions have of each check.
+        site: the site of its name; None if there is none. Of one that has not loaded, only
+            defects that need no checks are seen.
+        recorded: the metrics of stored sessions, with their units.
     """
-    nodes = ReferenceFile(file)
-    defects = list(nodes.defects)
+    content, defects = read(file)
     if site is None:
-        known = site_names()
-        defects.append(nodes.defect(1, Code.NO_SITE_FILE, system=file.stem, known=known))
-    if nodes.root is not None:
-        for rule in RULES:
-            defects += rule(nodes, site, recorded or {})
-    return defects
+        defects.append((1, Code.NO_SITE_FILE(system=file.stem, known=site_names())))
+    if content is not None:
+        defects += provenance(content)
+        for name, entry in content.items():
+            if name != "provenance":
+                branch = Branch(str(name), {**(recorded or {})})
+                defects += _check(entry, content.lines[name], site, branch)
+        if site is not None and site.checks:
+            defects += coverage(content, paths.shown(file), site, recorded or {})
+    return [Defect(paths.shown(file), line, reason) for line, reason in defects]
 
 
-def provenance(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
-    """A file must say when, from which sessions and with which lock its references were made."""
-    entry = next((entry for entry in file.entries(file.root) if entry[0] == "provenance"), None)
-    if entry is None:
-        yield file.defect(1, Code.NO_PROVENANCE, parts=PROVENANCE)
-        return
-    _, key_node, node = entry
-    content = file.value(node)
-    if not isinstance(content, dict):
-        parts = ", ".join(PROVENANCE)
-        yield file.defect(key_node, Code.NOT_A_MAPPING, name="provenance", of=parts)
+def provenance(content: Lined) -> Faults:
+    """A file must have the day, the sessions and the lock of its references."""
+    line, parts = content.lines.get("provenance", 1), content.get("provenance")
+    if not isinstance(parts, dict):
+        yield line, Code.NO_PROVENANCE(parts=PROVENANCE)
         return
     for name in PROVENANCE:
-        if not content.get(name):
-            yield file.defect(key_node, Code.PROVENANCE_LACKS, part=name)
-    if content.get("sessions") and not isinstance(content["sessions"], list):
-        value = repr(content["sessions"])
-        yield file.defect(key_node, Code.PROVENANCE_NO_LIST, value=value)
+        if not parts.get(name):
+            yield line, Code.PROVENANCE_LACKS(part=name)
 
 
-def checks(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
-    """Every key must be reached by a test, and every leaf be a usable reference of a metric."""
-    known = site.checks if site else {}
-    for key, key_node, node in file.entries(file.root):
-        if key == "provenance":
-            continue
-        if known and isinstance(key, str) and key not in known:
-            yield file.defect(key_node, Code.CHECK_UNKNOWN, check=key, known=list(known))
-            continue
-        cases = [case for case in site.cases if case["check"] == key] if known else []
-        mine = recorded.get(key, {})
-        branch = Branch(str(key), known.get(key), site, mine, (), cases or None)
-        yield from _check(file, key_node, node, branch)
+def coverage(content: Lined, shown: str, site: Site, recorded: Mapping[str, str]) -> Faults:
+    """Every test case must find the references whose kind its partition claims.
 
-
-def coverage(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
-    """Returns what a partition claims to have references of, every test case must find.
-
-    A method that was added since the file was made is noted, as a run notes it.
+    A method that was added since the file was made is a note, as in a run.
     """
-    if site is None or not site.checks:
-        return
+    claims = {part["fullname"]: part["extras"].get("references", []) for part in site.partitions}
     methods: dict[str, set[str]] = {}
     for case in site.cases:
         methods.setdefault(case["check"], set()).add(case["method"])
-    lacking: dict[tuple[str, str], list[tuple[references.Case, list[str]]]] = {}
+    lacking: dict[tuple[str, str], list[tuple[Case, list[str]]]] = {}
     new: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in site.cases:
-        partition = next(p for p in site.partitions if p["fullname"] == case["$partition"])
-        claimed = partition["extras"].get("references", [])
-        check, method = case["check"], case["method"]
-        entry = file.content.get(check)
-        own = lookup(entry, case, site.checks[check]["settled"])
-        if not isinstance(claimed, list) or own is None or case["geometry"] is None:
+        check, partition, method = case["check"], case["$partition"], case["method"]
+        entry, claimed = content.get(check), claims[partition]
+        references = lookup(entry, case)
+        if not isinstance(claimed, list) or references is None or case["geometry"] is None:
             continue
-        units = {name: unit_of(name, recorded.get(check)) for name in case["required"]}
-        kinds = {name: KIND_OF_UNIT.get(unit) for name, unit in units.items()}
-        without = [name for name in units if kinds[name] in claimed and name not in own]
+        kinds = {name: KIND_OF_UNIT.get(unit_of(name, recorded)) for name in case["required"]}
+        without = [name for name in kinds if kinds[name] in claimed and name not in references]
         if without and entry and is_new_method(entry, case, methods[check] - {method}):
-            new.setdefault((check, case["$partition"], method), {}).update(dict.fromkeys(without))
+            new.setdefault((check, partition, method), {}).update(dict.fromkeys(without))
         elif without:
-            lacking.setdefault((check, partition["name"]), []).append((case, without))
-    shown = paths.shown(file.path)
-    nodes = {key: key_node for key, key_node, _ in file.entries(file.root)}
-    for (check, partition, method), names in new.items():
+            lacking.setdefault((check, partition), []).append((case, without))
+    for (check, partition, method), metrics in new.items():
         where = {"method": method, "partition": partition, "file": shown}
-        yield file.defect(nodes[check], Code.METHOD_NOT_JUDGED, **where, metrics=list(names))
+        yield content.lines[check], Code.METHOD_NOT_JUDGED(**where, metrics=list(metrics))
     for (check, partition), cases in lacking.items():
         case, metrics = cases[0]
-        where = {"partition": f"{site.name}:{partition}", "check": check}
-        if check not in nodes:
-            line = line_of(site.path, partition, "references")
-            yield Defect.of(site.path, line, Code.CHECK_NOT_COVERED, **where, file=shown)
-            continue
-        first = [f"{name} {case[name]}" for name in ("geometry", "case", "method") if case[name]]
-        where |= {"metrics": metrics, "case": ", ".join(first), "others": len(cases) - 1}
-        yield file.defect(nodes[check], Code.CASES_NOT_COVERED, **where)
+        names = [f"{name} {case[name]}" for name in ("geometry", "case", "method") if case[name]]
+        example = {"metrics": metrics, "case": ", ".join(names), "others": len(cases) - 1}
+        where = {"partition": partition, "check": check}
+        yield content.lines.get(check, 1), Code.CASES_NOT_COVERED(**where, **example)
 
 
-# Takes the file, the site of its name (None if there is none) and what sessions have recorded.
-Rule = Callable[[ReferenceFile, Site | None, Units], Defects]
-RULES: tuple[Rule, ...] = (provenance, checks, coverage)
+def unit_of(metric: str, recorded: Mapping[str, str]) -> str | None:
+    """The unit of a metric, as it was recorded or by its name; None if neither is known."""
+    by_name = (name for name, unit in UNITS.items() if re.fullmatch(unit.names, metric))
+    return recorded.get(metric) or next(by_name, None)
 
 
 # ---- one check ----
@@ -160,219 +162,110 @@ RULES: tuple[Rule, ...] = (provenance, checks, coverage)
 
 @dataclass(frozen=True)
 class Branch:
-    """A part of a check's references: what is above it, and the test cases that come to it.
-
-    `check` is None where nothing is known of the check, `cases` where nothing is of the cases.
-    """
+    """A part of a check's references."""
 
     name: str
-    check: dict[str, Any] | None
-    site: Site | None
-    recorded: dict[str, str]
-    index: tuple[str, ...]  # of the levels that are left
-    cases: list[dict[str, Any]] | None
-    place: tuple[str, ...] = ()
+    recorded: Mapping[str, str]  # metric -> unit
+    metrics: tuple[str, ...] = ()  # that the check has; empty if that is not known
+    index: tuple[str, ...] = ()  # of the levels that are left
+    cases: tuple[Case, ...] = ()  # that come to it; empty if that is not known
+    place: tuple[str, ...] = ()  # the keys above it
 
-    @property
-    def whose(self) -> str:
-        """The branch and the values that lead to it, as text."""
+    def __str__(self) -> str:
         return self.name + (f" for {', '.join(self.place)}" if self.place else "")
 
-    def under(self, key: Any, values: Sequence[Any] | None) -> "Branch":
-        """The branch under a key that is chosen for `values`; None if they are not known."""
-        name, cases = self.index[0], self.cases
-        if cases is not None and values is not None and name != "geometry":
-            cases = [case for case in cases if case[name] in values] or None
-        place = (*self.place, f"{name.removeprefix('$')} {key}")
-        return dataclasses.replace(self, index=self.index[1:], cases=cases, place=place)
+    def fault(self, key: Any, lines: Mapping[Any, int]) -> Reason | None:
+        """The reason why ReFrame takes a key of this level for no value, or for too many.
 
-    def values(self, keys: Sequence[Any]) -> tuple[Any, ...] | None:
-        """All values that the first attribute of the index can have, None if that is not known.
-
-        Geometries are those of the site's test cases. Numbered names have any number, as they
-        follow from the machine.
+        Args:
+            key: the key.
+            lines: key -> line, of all keys of the level.
         """
-        name = self.index[0]
-        if name == "geometry":
-            there = dict.fromkeys(case[name] for case in self.cases or () if case[name])
-            return tuple(there)
-        if self.site is None or self.check is None:
-            return None
-        if name in ("$system", "$environ", "$partition"):
-            partitions = [partition["fullname"] for partition in self.site.partitions]
-            there = {"$system": [self.site.name], "$environ": self.site.environs}
-            return tuple(there.get(name, partitions))
-        if self.cases is None or name not in self.check["settled"]:
-            return None
-        there = tuple(dict.fromkeys(case[name] for case in self.cases))
-        return there + family(there, keys)
+        name, values = self.index[0], self.values
+        if isinstance(key, str):
+            try:
+                re.compile(f"^{key}$")
+            except re.error as error:
+                return Code.KEY_NO_REGEX(key=key, error=str(error))
+        elif type(key) in (int, float) and set(map(type, values)) == {str}:
+            return Code.KEY_NUMBER(key=key)
+        matched = [value for value in values if matches(key, value)]
+        if more := [v for v in matched if v != key and not re.fullmatch(key, str(v))]:
+            return Code.KEY_TAKES_MORE(key=key, more=more)
+        if name == "geometry":  # it may be for other machines
+            odd = values and not matched and not GEOMETRY.fullmatch(str(key))
+            return Code.KEY_NO_GEOMETRY(key=str(key)) if odd else None
+        taken = [choose(lines, value) for value in matched]
+        if matched and key not in taken:
+            return Code.KEY_UNREACHED(key=key, first=str(taken[0]), line=lines[taken[0]])
+        if values and not matched and not is_numbered_as(key, values):
+            where = {"name": name.removeprefix("$"), "branch": str(self)}
+            return Code.KEY_UNKNOWN(key=str(key), **where, known=values)
+        return None
+
+    @property
+    def values(self) -> list[Any]:
+        """The values of the level's attribute; empty if they are not known."""
+        values = dict.fromkeys(case[self.index[0]] for case in self.cases)
+        return [value for value in values if value is not None]
+
+    def below(self, key: Any, keys: Mapping[Any, int]) -> "Branch":
+        """The branch under a key, one of the keys of this level."""
+        name, cases = self.index[0], self.cases
+        if name != "geometry":
+            cases = tuple(case for case in cases if choose(keys, case[name]) == key)
+        place = (*self.place, f"{name.removeprefix('$')} {key}")
+        return replace(self, index=self.index[1:], cases=cases, place=place)
 
 
-def _check(file: ReferenceFile, key_node: yaml.Node, node: yaml.Node, branch: Branch) -> Defects:
-    if not isinstance(node, yaml.MappingNode):
-        yield file.defect(key_node, Code.NOT_A_MAPPING, name=branch.name)
-        return
-    entries = file.entries(node)
-    index = next((part for key, _, part in entries if key == "$index"), None)
-    names = file.value(index) if index else None
-    if not is_index(names):
-        yield file.defect(index or key_node, Code.NO_INDEX, check=branch.name)
-        return
-    for name in names:
-        if fault := index_fault(name, branch):
-            yield file.defect(index, fault.code, **fault.values)
-            return
-    entries = [entry for entry in entries if entry[0] != "$index"]
-    yield from _level(file, key_node, entries, dataclasses.replace(branch, index=tuple(names)))
+def _check(entry: Any, line: int, site: Site | None, branch: Branch) -> Faults:
+    checks, index = site.checks if site else {}, None
+    if isinstance(entry, dict):
+        index, at = entry.get("$index"), entry.lines.get("$index", line)
+    cases = tuple(case for case in site.cases if case["check"] == branch.name) if checks else ()
+    if checks and branch.name not in checks:
+        yield line, Code.CHECK_UNKNOWN(check=branch.name, known=list(checks))
+    elif not isinstance(entry, dict):
+        yield line, Code.NOT_A_MAPPING(name=branch.name)
+    elif not is_index(index):
+        yield at, Code.NO_INDEX(check=branch.name)
+    elif unknown := [name for name in index if cases and name not in cases[0]]:
+        known = [name for name in cases[0] if name not in ("check", "required")]
+        yield at, Code.INDEX_UNKNOWN(check=branch.name, name=unknown[0], known=known)
+    else:
+        metrics = tuple(checks[branch.name]["metrics"]) if checks else ()
+        known = replace(branch, metrics=metrics, index=tuple(index), cases=cases)
+        yield from _level(entry, line, known)
 
 
-def _level(
-    file: ReferenceFile, parent: yaml.Node, entries: Sequence[Entry], branch: Branch
-) -> Defects:
-    """The keys of one level, and what is under them."""
-    if not entries:
-        yield file.defect(parent, Code.BRANCH_EMPTY, branch=branch.whose)
-    lines = {key: node.start_mark.line + 1 for key, node, _ in entries}
-    values = branch.values(tuple(lines))
-    taken = takes(lines, values or ())
-    for key, key_node, node in entries:
-        fault, chosen = key_fault(key, values), None
-        if fault is None and values is not None:
-            matched, chosen = taken[key]
-            fault = _unreached(key, matched, chosen, branch, values, lines)
-        if fault:
-            yield file.defect(key_node, fault.code, **fault.values)
-        below = branch.under(key, chosen or None)
-        if not isinstance(node, yaml.MappingNode):
-            parts = [*branch.index[1:], "metrics"]
-            yield file.defect(
-                node, Code.BRANCH_NO_MAPPING, branch=branch.whose, key=str(key), of=parts
-            )
-        elif below.index:
-            yield from _level(file, key_node, file.entries(node), below)
+def _level(data: Lined, line: int, branch: Branch) -> Faults:
+    """The defects of the keys of one level, and of all below them."""
+    lines = {key: data.lines[key] for key in data if key != "$index"}
+    if not lines:
+        yield line, Code.BRANCH_EMPTY(branch=str(branch))
+    for key, line in lines.items():
+        if not branch.index:
+            yield from ((line, reason) for reason in _metric(str(key), data[key], branch))
+            continue
+        if reason := branch.fault(key, lines):
+            yield line, reason
+        if isinstance(data[key], dict):
+            yield from _level(data[key], line, branch.below(key, lines))
         else:
-            yield from _leaf(file, key_node, node, below)
+            parts = [*branch.index[1:], "metrics"]
+            yield line, Code.BRANCH_NO_MAPPING(branch=str(branch), key=str(key), of=parts)
 
 
-def _unreached(
-    key: Any,
-    matched: Sequence[Any],
-    chosen: Sequence[Any],
-    branch: Branch,
-    values: Sequence[Any],
-    lines: Mapping[Any, int],
-) -> Reason | None:
-    """Returns why ReFrame takes a key for no value, or for too many; None if neither."""
-    name = branch.index[0].removeprefix("$")
-    more = [value for value in matched if value != key and not re.fullmatch(key, str(value))]
-    if not matched and name != "geometry":
-        known = list(dict.fromkeys(map(family_name, values)))
-        return Code.KEY_UNKNOWN(key=key, name=name, branch=branch.whose, known=known)
-    if not matched:  # a geometry of another machine, or a pattern without letters
-        odd = re.fullmatch(r"\w*", key) or re.search(r"(?<!\\)[A-Za-wyz]", key)
-        another = re.fullmatch(r"(\d+x){1,2}\d+", key)
-        return Code.KEY_NO_GEOMETRY(key=key) if odd and not another else None
-    if more:
-        return Code.KEY_TAKES_MORE(key=key, more=more)
-    if not chosen and name != "geometry":  # else it may be for other machines
-        first = next(other for other in lines if other != key and matches(other, matched[0]))
-        return Code.KEY_UNREACHED(key=key, first=str(first), line=lines[first])
-    return None
-
-
-def _leaf(file: ReferenceFile, key_node: yaml.Node, node: yaml.Node, branch: Branch) -> Defects:
-    """The metrics of one place."""
-    if not node.value:
-        yield file.defect(key_node, Code.BRANCH_EMPTY, branch=branch.whose)
-    known = [*branch.check["metrics"], *branch.recorded] if branch.check else None
-    for metric, metric_node, value in file.entries(node):
-        if known is not None and metric not in known:
-            near = difflib.get_close_matches(str(metric), known, n=3) or known
-            names = {"metric": str(metric), "near": list(dict.fromkeys(near))}
-            yield file.defect(metric_node, Code.METRIC_UNKNOWN, check=branch.name, **names)
-        yield from _reference(file, metric, value, branch.recorded)
-
-
-def _reference(
-    file: ReferenceFile, metric: Any, node: yaml.Node, recorded: Mapping[str, str]
-) -> Defects:
-    """One reference, also one that is known to fail: [$xfail, why, reference]."""
-    parts = node.value if isinstance(node, yaml.SequenceNode) else []
-    if parts and parts[0].value == "$xfail":
-        node = parts[-1]
-        parts = node.value if isinstance(node, yaml.SequenceNode) else []
-    if not parts:
-        yield file.defect(node, Code.METRIC_NO_REFERENCE, metric=str(metric))
-        return
-    odd = [part for part in parts[:3] if not number_like(file.value(part))]
-    for part in odd:
-        kind = part.tag.rpartition(":")[2]
-        value = part.value if kind == "bool" else None
-        yield file.defect(part, Code.METRIC_PART, metric=str(metric), kind=kind, value=value)
-    values = [file.value(part) for part in parts]
-    for fault in [] if odd else references.faults(values):
-        yield file.defect(node, Code.METRIC_REFERENCE, metric=str(metric), fault=fault)
-    unit = unit_of(str(metric), recorded)
-    if len(values) == 4 and unit and values[3] not in (None, unit):
-        units = {"unit": str(values[3]), "measured": unit}
-        yield file.defect(parts[3], Code.METRIC_UNIT, metric=str(metric), **units)
-
-
-# ---- what a key, an attribute, a value may be ----
-
-
-def unit_of(metric: str, recorded: Mapping[str, str] | None = None) -> str | None:
-    """The unit of a metric, as it was recorded or by its name; None if neither is known."""
-    if recorded and metric in recorded:
-        return recorded[metric]
-    return next((name for name, unit in UNITS.items() if re.fullmatch(unit.names, metric)), None)
-
-
-def index_fault(name: str, branch: Branch) -> Reason | None:
-    """Returns what is wrong with an attribute in the $index of a check; None if nothing is."""
-    check = branch.check
-    owner, _, key = name.rpartition(".")
-    if owner == "$processor" and not hasattr(ProcessorInfo({}), key):
-        return Code.INDEX_NO_PROCESSOR(check=branch.name, name=name, key=key)
-    if name in ("$system", "$partition", "$environ") or owner in ("$processor", "$dev"):
-        return None
-    if name.startswith("$"):
-        return Code.INDEX_NO_SPECIAL(check=branch.name, name=name)
-    if check is None or name in check["attributes"]:
-        return None
-    known = [*check["settled"], "geometry"]
-    return Code.INDEX_NO_ATTRIBUTE(check=branch.name, name=name, known=known)
-
-
-def key_fault(key: Any, values: Sequence[Any] | None) -> Reason | None:
-    """Returns why a key of a level can match nothing at all, None if it can."""
-    if isinstance(key, str):
-        try:
-            re.compile(f"^{key}$")
-        except re.error as error:
-            return Code.KEY_NO_REGEX(key=key, error=str(error))
-        return None
-    # Such a key is reported where the file is read.
-    if key is None or isinstance(key, bool) or values is None:
-        return None
-    if all(isinstance(value, str) for value in values):
-        return Code.KEY_NUMBER(key=key)
-    return None
-
-
-def takes(keys: Collection[Any], values: Sequence[Any]) -> dict[Any, tuple[list[Any], list[Any]]]:
-    """key -> (the values that it matches, those of them for which it is chosen)."""
-    return {
-        key: (
-            [value for value in values if matches(key, value)],
-            [value for value in values if choose(keys, value) == key],
-        )
-        for key in keys
-    }
-
-
-def number_like(value: Any) -> bool:
-    """True if references.faults can say what is wrong with a value."""
-    if isinstance(value, int):
-        return not isinstance(value, bool) and abs(value) < 10**300
-    return value is None or isinstance(value, (str, float))
+def _metric(name: str, reference: Any, branch: Branch) -> Iterator[Reason]:
+    """The defects of one reference, also of one that is known to fail: [$xfail, why, reference]."""
+    known = [*branch.metrics, *branch.recorded]
+    if branch.metrics and name not in known:
+        near = difflib.get_close_matches(name, known, n=3) or known
+        yield Code.METRIC_UNKNOWN(check=branch.name, metric=name, near=list(dict.fromkeys(near)))
+    if isinstance(reference, list) and reference[:1] == ["$xfail"]:
+        reference = reference[-1]
+    for fault in faults(reference):
+        yield Code.METRIC_REFERENCE(metric=name, fault=fault)
+    unit = unit_of(name, branch.recorded)
+    if isinstance(reference, list) and unit and reference[3:] not in ([], [None], [unit]):
+        yield Code.METRIC_UNIT(metric=name, unit=str(reference[3]), measured=unit)

@@ -9,7 +9,7 @@ from typing import Any
 from bisection.core import paths, topology
 from bisection.core.reasons import Code, Reason
 from bisection.core.reasons.files import EXTRAS
-from bisection.core.references import of_family
+from bisection.core.references import is_numbered_as
 from bisection.core.units import KINDS
 from bisection.core.verdicts import TIERS
 from bisection.rfm import references, switches
@@ -37,15 +37,6 @@ def site_defects(site: Site) -> list[Defect]:
             wrong.append(("environs", Code.PARTITION_IDLE(**idle)))
         defects += in_site_file(site, partition, wrong)
     return defects
-
-
-def claims(site: Site) -> list[Defect]:
-    """Returns what is wrong with the kinds of reference that partitions claim."""
-    return [
-        defect
-        for partition in site.partitions
-        for defect in in_site_file(site, partition, claim_faults(site, partition))
-    ]
 
 
 def in_site_file(
@@ -186,6 +177,6 @@ def misnamed(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Reason
         named += [("inapplicable", "layout", layout) for layout in layouts]
     for variable, key, value in dict.fromkeys(named):
         known = list(TIERS if key == "tier" else dict.fromkeys(test[key] for test in tests))
-        if value not in known and not of_family(value, known):
+        if value not in known and not is_numbered_as(value, known):
             where = {"check": name, "variable": variable, "key": key}
             yield Code.NAME_UNKNOWN(**where, value=value, known=known)

@@ -1,7 +1,6 @@
 """A site file with all checks, loaded by ReFrame in a process of its own."""
 
 import concurrent.futures
-import contextlib
 import json
 import os
 import re
@@ -12,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from bisection.core import paths, references
 from bisection.core.format import lasting
@@ -161,14 +158,11 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
         LoadTimeoutError: it does not load within PATIENCE.
     """
     path = site_file(system)
-    site = Site(path.stem, path)
+    program, code = "from bisection.sites.probe import probe; probe()", None
     with tempfile.TemporaryDirectory(prefix="bisection-doctor-") as folder:
         output = Path(folder, "facts.json")
-        job = {"root": str(paths.ROOT), "home": str(paths.home()), "file": str(path)}
-        job |= {"output": str(output), "names": names}
-        job["attributes"] = indexed_attributes(references.path(site.name))
-        program = "from bisection.sites.probe import probe; probe()"
-        code = None
+        job = {"file": str(path), "checks": str(paths.ROOT / "checks"), "names": names}
+        job["output"] = str(output)
         try:
             code = subprocess.run(
                 [sys.executable, "-c", program, json.dumps(job)],
@@ -183,12 +177,11 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
             raise timed_out(path) from None
         except (OSError, ValueError):
             facts = {"defects": [(path, 1, Code.LOAD_DIED(exit_code=code))]}
-    site.defects = [
-        Defect(paths.shown(path), line, Reason.read(reason))
-        for path, line, reason in facts.pop("defects")
+    defects = [
+        Defect(paths.shown(file), line, Reason.read(reason))
+        for file, line, reason in facts.pop("defects")
     ]
-    for key, value in facts.items():
-        setattr(site, key, value)
+    site = Site(path.stem, path, **facts, defects=defects)
     site.files = {paths.shown(file): tests for file, tests in site.files.items()}
     for check in site.checks.values():
         check["path"] = paths.shown(check["path"])
@@ -199,19 +192,3 @@ def python_path() -> str:
     """PYTHONPATH by which another process finds this package, and a site file common.py."""
     ours = [str(Path(__file__).resolve().parents[2]), str(paths.ROOT / "site-configs")]
     return os.pathsep.join(filter(None, [*ours, os.environ.get("PYTHONPATH")]))
-
-
-def indexed_attributes(file: Path) -> list[str]:
-    """The names in all $index lists of a reference file; none if it cannot be read."""
-    lists = [e.get("$index") for e in (content(file) or {}).values() if isinstance(e, dict)]
-    names = {name for names in lists if isinstance(names, list) for name in names}
-    return sorted(name for name in names if isinstance(name, str))
-
-
-def content(file: Path) -> dict[Any, Any] | None:
-    """Returns what a reference file has; None if it is no mapping in YAML."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # by libyaml: ten times as fast
-    with contextlib.suppress(OSError, ValueError, TypeError, yaml.YAMLError, RecursionError):
-        if isinstance(mapping := yaml.load(file.read_text(), loader), dict):
-            return mapping
-    return None

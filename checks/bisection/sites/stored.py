@@ -1,9 +1,6 @@
-"""Finds defects of Spack locks, and of the units of metrics in ReFrame's database."""
+"""Finds defects of Spack locks."""
 
-import contextlib
-import json
 import re
-import sqlite3
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -15,8 +12,6 @@ from bisection.kernels.spack import externals
 from bisection.kernels.spack.externals import AUTO
 from bisection.kernels.spack.lock import State, lock_facts, render
 from bisection.sites.site import Defect, Site, line_of
-
-Units = dict[str, dict[str, str]]  # check -> metric -> unit
 
 
 def lock_findings(site: Site) -> list[Defect]:
@@ -96,30 +91,3 @@ def lock_defects(file: Path, lock: Path) -> list[Defect]:
     line, (old, new) = next((n, pair) for n, pair in enumerate(pairs, 1) if pair[0] != pair[1])
     lines = {"old": old.strip(), "new": new.strip()}
     return [Defect.of(file, line, Code.LOCK_OLD, lock=paths.shown(lock), **lines)]
-
-
-# What is raised for a session that is no report of ReFrame's.
-BAD_REPORT = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-LATEST = 10  # sessions that are asked for the names of metrics
-
-
-def recorded_units(path: Path) -> Units:
-    """The metrics that the latest sessions in ReFrame's database have recorded, with their units;
-    none where it cannot be read."""
-    recorded: Units = {}
-    query = "SELECT json_blob FROM sessions ORDER BY session_start_unix DESC LIMIT ?"
-    with (
-        contextlib.suppress(sqlite3.Error),
-        contextlib.closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
-        ) as base,
-    ):
-        for (text,) in base.execute(query, (LATEST,)).fetchall():
-            with contextlib.suppress(*BAD_REPORT):
-                for entry in (
-                    case for run in json.loads(text)["runs"] for case in run["testcases"]
-                ):
-                    name = re.split(r"[ %]", entry["display_name"])[0]
-                    for metric, values in (entry["perfvalues"] or {}).items():
-                        recorded.setdefault(name, {})[metric.rpartition(":")[2]] = values[4]
-    return recorded

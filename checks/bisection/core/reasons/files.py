@@ -71,20 +71,13 @@ class Files(Topic):
     KEY_UNREACHED = "{key} is never reached: {first} in line {line} comes first"
     NO_PROVENANCE = "there is no provenance, a mapping of {parts}"
     PROVENANCE_LACKS = "provenance has no {part}"
-    PROVENANCE_NO_LIST = "provenance: sessions is {value}, not a list"
     PROVENANCE_NO_DAY = "provenance.date {value} is not a day, YYYY-MM-DD"
     CHECK_UNKNOWN = "there is no check {check}: there are {known}"
     NO_INDEX = "{check} has no $index, a list of attributes: no reference of it is found"
-    INDEX_NO_PROCESSOR = "$index of {check} has {name}: a processor has no {key}"
-    INDEX_NO_SPECIAL = (
-        "$index of {check} has {name}, not $system, $partition, $environ, $processor.NAME"
-    )
-    INDEX_NO_ATTRIBUTE = "$index of {check} has {name}, which is no attribute; there are {known}"
+    INDEX_UNKNOWN = "$index of {check} has {name}, which is not known before a run: {known} are"
     BRANCH_EMPTY = "there is no reference of {branch}"
-    METRIC_NO_REFERENCE = "{metric}: this is not [reference, lower bound, upper bound]"
     METRIC_REFERENCE = "{metric}: {fault}"
     METRIC_UNIT = "{metric}: the unit is {unit}, but is measured in {measured}"
-    CHECK_NOT_COVERED = "{partition}: it claims references, and {file} has none of {check}"
     REFERENCES_OLD = "from {day}, {age} days old; {allowed} days are allowed"
     REFERENCES_OF_OTHER = "made with {name} {value}; the last session has {last}"
 
@@ -103,10 +96,6 @@ class Files(Topic):
 
     def METRIC_UNKNOWN(check: str, metric: str, near: list) -> str:
         return f"{metric} is no metric of {check}: such are {some(near, 6)}"
-
-    def METRIC_PART(metric: str, kind: str, value: str = "") -> str:
-        part = f"{value} is {kind} in YAML" if value else f"a YAML {kind}"
-        return f"{metric}: {part}, in place of a number"
 
     def CASES_NOT_COVERED(partition: str, check: str, metrics: list, case: str, others: int) -> str:
         others = f", nor for {plural(others, 'other test case')}" if others else ""

@@ -8,13 +8,13 @@ from houses import make_house
 from bisection.sites.site import load_site
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site():
     """The site `localhost` with all checks, as ReFrame loads them."""
     return load_site("localhost")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def silent(site):
     """The same, whose partition claims no references."""
     quiet = [

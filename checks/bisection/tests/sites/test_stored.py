@@ -95,57 +95,15 @@ class TestLocks:
         assert stored.target_notes(site, "spack", [file]) == []
 
 
-ENTRY = {
-    "display_name": "network %method=alltoall",
-    "perfvalues": {"localhost:default:time_8B": [1.0, 0, None, None, "s", "pass"]},
-}
-
-
-REPORT = json.dumps({"session_info": {}, "runs": [{"testcases": [ENTRY]}]})
-
-
-def database(path, *texts):
-    with sqlite3.connect(path) as base:
-        base.execute(
-            "CREATE TABLE sessions(uuid TEXT, session_start_unix REAL, session_end_unix REAL, "
-            "json_blob TEXT, report_file TEXT)"
-        )
-        rows = [(f"u{n}", n, n, text, "") for n, text in enumerate(texts)]
-        base.executemany("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", rows)
-    base.close()
-    return path
-
-
-class TestDatabase:
-    @pytest.mark.parametrize("text", [REPORT, "{", "[]", "{}", None, '{"runs": [1]}'])
-    def test_units(self, tmp_path, text):
-        path = database(tmp_path / "results.db", REPORT, text)
-        assert stored.recorded_units(path) == {"network": {"time_8B": "s"}}
-
-    def test_none(self, tmp_path):
-        assert stored.recorded_units(tmp_path / "results.db") == {}
-        assert not (tmp_path / "results.db").exists()
-
+class TestStore:
     @pytest.mark.parametrize("content", [b"garbage" * 100, b"SQLite format 3\0" + b"x" * 5000])
-    def test_not_sqlite(self, tmp_path, content):
+    def test_damaged_results_are_a_defect(self, tmp_path, content):
         path = paths.results_db(tmp_path)
         path.parent.mkdir()
         path.write_bytes(content)
-        assert stored.recorded_units(path) == {}
         (defect,) = sync.store_defects(tmp_path)
         assert defect_line(defect).startswith(f"{path}:1: is damaged: ")
 
-    def test_damaged(self, tmp_path):
-        paths.results_db(tmp_path).parent.mkdir()
-        path = database(paths.results_db(tmp_path), *[REPORT * 100] * 20)
-        content = bytearray(path.read_bytes())
-        content[4096:12288] = b"\x55" * 8192
-        path.write_bytes(content)
-        assert stored.recorded_units(path) == {}
-        assert "is damaged: " in told(sync.store_defects(tmp_path))
-
-
-class TestStore:
     def test_damaged_store_is_a_defect(self, tmp_path):
         paths.store_db(tmp_path).write_bytes(b"this is no database" * 400)
         (defect,) = sync.store_defects(tmp_path)
