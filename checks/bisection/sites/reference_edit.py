@@ -1,6 +1,5 @@
 """A reference file changed entry by entry, its comments and everything else kept as they are."""
 
-import bisect
 import copy
 import io
 import re
@@ -96,28 +95,25 @@ class EditableReferences:
                 part = CommentedMap()
                 if depth == 0:
                     part["$index"] = _flow(INDEX)
-                _insert(data, key, part)
+                data[key] = part
                 if depth == 0:
                     data.yaml_set_comment_before_after_key(key, before="\n")
             elif self.uses.get(id(part), 0) > 1:
                 part = data[key] = self._copied(part)
             data = part
         behind, below = _comment(data, path[-1])
-        if path[-1] in data:
-            data[path[-1]] = _flow(entry)
-        else:
-            _insert(data, path[-1], _flow(entry))
-        own = "" if not behind or re.match(NOTE, behind) else f"; {behind}"
-        data.yaml_add_eol_comment(note + own, path[-1])
+        data[path[-1]] = _flow(entry)
+        kept = "" if not behind or re.match(NOTE, behind) else f"; {behind}"
+        data.yaml_add_eol_comment(note + kept, path[-1])
         if below:
             data.ca.items[path[-1]][2].value += below
 
     def _copied(self, part: CommentedMap) -> CommentedMap:
         """The same with everything below it, shared with no other place."""
-        own = copy.deepcopy(part)
-        _drop_anchors(own)
-        self._count_uses(own)
-        return own
+        copied = copy.deepcopy(part)
+        _drop_anchors(copied)
+        self._count_uses(copied)
+        return copied
 
     def text(self) -> str:
         """The file."""
@@ -155,19 +151,3 @@ def _drop_anchors(node: Any) -> None:
     if isinstance(node, CommentedMap):
         for part in node.values():
             _drop_anchors(part)
-
-
-def _insert(data: CommentedMap, key: str, part: Any) -> None:
-    """Adds a key, in order if those there are in order; $index and provenance come first."""
-    keys = [name for name in data if name not in ("$index", "provenance")]
-    orders = [_order(name) for name in keys]
-    place = len(data)
-    if orders == sorted(orders):
-        place = len(data) - len(keys) + bisect.bisect(orders, _order(key))
-    data.insert(place, key, part)
-
-
-def _order(name: Any) -> list[str]:
-    """By the numbers in a name, so that 8B is before 16B."""
-    parts = re.split(r"(\d+)", str(name))
-    return [f"{int(part):012d}" if part.isdigit() else part for part in parts]

@@ -3,22 +3,22 @@
 import difflib
 import re
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bisection.core import paths, topology
+from bisection.core import paths, references, topology
 from bisection.core.reasons import Code, Reason
 from bisection.core.reasons.files import EXTRAS
 from bisection.core.references import is_numbered_as
 from bisection.core.units import KINDS
 from bisection.core.verdicts import TIERS
-from bisection.rfm import references, switches
+from bisection.rfm import switches
 from bisection.sites.site import Defect, Site, line_of
 
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
 
 Facts = Mapping[str, Any]  # of a partition, a check or a test, as the probe reports them
-Placed = Iterator[tuple[str, Reason]]  # key of the partition in the site file, what is wrong
+Placed = Iterator[tuple[str, Reason]]  # key of the partition in the site file, reason
 
 
 def is_count(value: Any) -> bool:
@@ -26,8 +26,30 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
+def is_texts(value: Any) -> bool:
+    """True if it is a list of texts."""
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
+
+
+def is_march(value: Any) -> bool:
+    """True if it names a processor; "native" is that of the host that builds, which is another."""
+    return isinstance(value, str) and re.fullmatch(r"(?!native$)[\w.+-]+", value) is not None
+
+
+# Values that extras of a partition may have.
+ALLOWED: dict[str, Callable[[Any], bool]] = {
+    "nodes": is_count,
+    "march": is_march,
+    "max_time": is_count,
+    "network": is_texts,
+    "topology": lambda value: isinstance(value, str) and value != "",
+    "binding": lambda value: isinstance(value, list),
+    "references": lambda value: isinstance(value, list),
+}
+
+
 def site_defects(site: Site) -> list[Defect]:
-    """Returns what is wrong with a site's partitions, beyond ReFrame's own schema."""
+    """The defects of a site's partitions, beyond ReFrame's own schema."""
     defects = []
     used = {case["$partition"] for case in site.cases}
     for partition in site.partitions:
@@ -42,16 +64,16 @@ def site_defects(site: Site) -> list[Defect]:
 def in_site_file(
     site: Site, partition: Facts, wrong: Iterable[tuple[str, Reason]]
 ) -> Iterator[Defect]:
-    """Yields what is wrong with a partition, with file and line.
+    """Yields the defects of a partition, with file and line.
 
     Args:
         site: the site.
         partition: the partition.
-        wrong: keys of the partition in the site file, each with what is wrong there.
+        wrong: keys of the partition in the site file, each with a reason.
     """
     for key, reason in wrong:
         line = line_of(site.path, partition["name"], key)
-        yield Defect.of(site.path, line, reason.code, **reason.values)
+        yield Defect(paths.shown(site.path), line, reason)
 
 
 def partition_faults(partition: Facts) -> Placed:
@@ -59,46 +81,29 @@ def partition_faults(partition: Facts) -> Placed:
     extras, name = partition["extras"], partition["fullname"]
     if not partition["cores"] and not partition["detected"]:
         yield "processor", Code.CORES_UNKNOWN(partition=name)
-    if not is_count(nodes := extras.get("nodes", 1)):
-        yield "nodes", Code.EXTRA_VALUE(partition=name, name="nodes", value=repr(nodes))
-    march = extras.get("march", "x86-64")
-    # "native" is the processor of the host that builds, which is another one.
-    if not isinstance(march, str) or not re.fullmatch(r"[\w.+-]+", march) or march == "native":
-        yield "march", Code.EXTRA_VALUE(partition=name, name="march", value=repr(march))
-    if not is_count(limit := extras.get("max_time", 1)):
-        yield "max_time", Code.EXTRA_VALUE(partition=name, name="max_time", value=repr(limit))
-    network = extras.get("network", [])
-    if not isinstance(network, list) or not all(isinstance(part, str) for part in network):
-        yield "network", Code.EXTRA_VALUE(partition=name, name="network", value=repr(network))
-    if reason := topology_fault(name, extras.get("topology")):
-        yield "topology", reason
-    for reason in binding_faults(name, extras.get("binding", [])):
-        yield "binding", reason
-    for extra in extras:
+    for extra, value in extras.items():
         near = difflib.get_close_matches(extra, EXTRAS, n=1, cutoff=0.8)
-        if extra not in EXTRAS and near:
+        if extra in ALLOWED and not ALLOWED[extra](value):
+            yield extra, Code.EXTRA_VALUE(partition=name, name=extra, value=repr(value))
+        elif extra == "topology":
+            yield from (("topology", reason) for reason in topology_faults(name, value))
+        elif extra == "binding":
+            yield from (("binding", reason) for reason in binding_faults(name, value))
+        elif extra not in EXTRAS and near:
             yield extra, Code.EXTRA_UNKNOWN(partition=name, name=extra, near=near[0])
 
 
-def topology_fault(partition: str, file: Any) -> Reason | None:
-    """Returns why the file of a partition's switches cannot be used."""
-    if file is None:
-        return None
-    if not isinstance(file, str) or not file:
-        return Code.EXTRA_VALUE(partition=partition, name="topology", value=repr(file))
+def topology_faults(partition: str, file: str) -> Iterator[Reason]:
+    """Yields why the file of a partition's switches cannot be used."""
     try:
         topology.parse(switches.file_of(file).read_text())
     except (OSError, UnicodeDecodeError, topology.TopologyError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        return Code.TOPOLOGY_FILE(partition=partition, file=file, error=why)
-    return None
+        yield Code.TOPOLOGY_FILE(partition=partition, file=file, error=why)
 
 
-def binding_faults(partition: str, templates: Any) -> Iterator[Reason]:
-    """Yields what layouts.bindings would refuse of a partition's launcher options."""
-    if not isinstance(templates, list):
-        yield Code.EXTRA_VALUE(partition=partition, name="binding", value=repr(templates))
-        return
+def binding_faults(partition: str, templates: Iterable[Any]) -> Iterator[Reason]:
+    """Yields the defects by which layouts.bindings would reject launcher options."""
     for template in templates:
         at = {"partition": partition, "template": repr(template)}
         try:
@@ -112,19 +117,19 @@ def binding_faults(partition: str, templates: Any) -> Iterator[Reason]:
 
 
 def claim_faults(site: Site, partition: Facts) -> Placed:
-    """What is wrong with a partition's extras.references."""
+    """Yields the defects of a partition's list in extras.references."""
     claimed, file = partition["extras"].get("references", []), references.path(site.name)
     at = {"partition": partition["fullname"]}
     if not isinstance(claimed, list):
-        yield "references", Code.EXTRA_VALUE(**at, name="references", value=repr(claimed))
-    elif unknown := [repr(kind) for kind in claimed if kind not in KINDS]:
+        return
+    if unknown := [repr(kind) for kind in claimed if kind not in KINDS]:
         yield "references", Code.CLAIM_UNKNOWN(**at, kinds=unknown, allowed=KINDS)
     elif claimed and not file.exists():
         yield "references", Code.NO_REFERENCE_FILE(**at, file=paths.shown(file), kinds=claimed)
 
 
 def check_defects(sites: Iterable[Site], everywhere: bool) -> list[Defect]:
-    """Returns what is wrong with checks.
+    """The defects of checks.
 
     Args:
         sites: the sites that run them; those that do not load are passed over.
