@@ -47,7 +47,7 @@ from bisection.runs import command, folder, queue, quiet, reframe_log
 from bisection.runs import report as reframe_report
 from bisection.runs.model import Request, RunVerdict
 from bisection.sites import before_run
-from bisection.sites.cluster import age
+from bisection.sites.cluster import facts
 from bisection.sites.site import load_site, require_site
 from bisection.store import sync
 from bisection.store.database import Session, Store
@@ -147,7 +147,7 @@ def act(options: argparse.Namespace) -> Exit:
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
     request.is_local = schedulers == {"local"}
-    if outdated := age.outdated(site, schedulers):
+    if outdated := facts.outdated(site, schedulers):
         tell(
             outdated,
             f"; `bisection site check {site.stem}` reports what changed, and "

@@ -24,7 +24,7 @@ from bisection.kernels.spack.externals import SpackError
 from bisection.kernels.spack.site_environment import environment_for
 from bisection.report import site_new as words
 from bisection.sites.cluster import facts, new
-from bisection.sites.cluster.new import Draft, Part
+from bisection.sites.cluster.new import Draft
 from bisection.sites.cluster.survey import SchedulerError
 
 
@@ -42,10 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="nodes per launch (default: 1, 2 and 4; 1, 2 and 3 of a queue of 3; both of 2)",
     )
-    parser.add_argument(
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
         "--dry-run", action="store_true", help="print the file; submit and write nothing"
     )
-    parser.add_argument(
+    mode.add_argument(
         "--refresh", action="store_true", help="only rewrite NAME.json, and print what changed"
     )
 
@@ -55,7 +56,7 @@ def act(options: argparse.Namespace) -> Exit:
     file = checked(options)
     try:
         known = new.survey(options.account)
-        return refresh(options, file, known) if options.refresh else create(options, file, known)
+        return refresh(file, known) if options.refresh else create(options, file, known)
     except SchedulerError as error:
         print(f"site new: {clause(error.reason)}")
         return Exit.NOT_MEASURED
@@ -96,6 +97,7 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
             site.decisions.append(Code.NOT_TRIED())
         print(words.site_file(site), end="")
         return ended(site)
+    print("\n".join(words.about(site)), flush=True)
     try_out(site)
     if known.kind:
         facts.write(facts.file_of(file), site.facts)
@@ -103,8 +105,7 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
     environment = write_environment(site)
     print("\n".join([*environment, *(words.decisions(site) or ["nothing is left to decide"])]))
     names = f"{paths.shown(file)}" + (f" and {file.stem}.json" if known.kind else "")
-    wrote = f"wrote {names} in {duration(time.monotonic() - begin)}"
-    print("\n".join([wrote, *words.retry_steps(site, shlex.quote(paths.shown(file)))]))
+    print(f"wrote {names} in {duration(time.monotonic() - begin)}")
     return ended(site)
 
 
@@ -122,25 +123,20 @@ def write_environment(site: Draft) -> list[str]:
     return [f"wrote {paths.shown(file)} for -p spack"]
 
 
-def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
+def refresh(file: Path, known: new.Survey) -> Exit:
     """Writes NAME.json anew for the partitions of NAME.py."""
-    site = new.refreshed(file, known)
-    target = facts.file_of(file)
+    site, target = new.refreshed(file, known), facts.file_of(file)
     before = facts.old(target)
-    if options.dry_run:
-        for part in site.parts:
-            print(f"{part.name}: {words.described(part)}")
-        return Exit.OK
+    print("\n".join(words.about(site)), flush=True)
     try_out(site)
     if odd := [part.name for part in site.parts if new.unlike(part, before)]:
         print(f"not as recorded, tried a second time: {', '.join(odd)}", flush=True)
         second = new.refreshed(file, known)
         second.parts = [part for part in second.parts if part.name in odd]
-        new.try_out(second, folder_of(site), print_trial)
+        try_out(second)
         new.take_better(site, second)
-    after = site.facts
-    facts.write(target, after)
-    changes = facts.compare(before, after) if before else []
+    facts.write(target, site.facts)
+    changes = facts.compare(before, site.facts) if before else []
     print("\n".join([*words.decisions(site), *words.moved(changes)]))
     count = f"{len(changes)} facts changed" if before else "made"
     print(f"wrote {paths.shown(target)}: {count}")
@@ -149,18 +145,8 @@ def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
 
 def try_out(site: Draft) -> None:
     """Runs the trial jobs of a draft, and prints what they show."""
-    print("\n".join([*words.about(site), *words.waiting(site, new.PATIENCE)]), flush=True)
-    new.try_out(site, folder_of(site), print_trial)
-
-
-def folder_of(site: Draft) -> Path:
-    """The folder of the trial jobs of a draft."""
-    return paths.home() / "site" / site.name
-
-
-def print_trial(part: Part) -> None:
-    """Prints what the trial job of a partition showed."""
-    print(words.tried(part), flush=True)
+    for part in new.try_out(site):
+        print(words.tried(part), flush=True)
 
 
 def ended(site: Draft) -> Exit:

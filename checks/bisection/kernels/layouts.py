@@ -111,7 +111,9 @@ def core_of(masks: Iterable[str] | None) -> dict[int, int]:
 
 
 def misplaced(
-    reported: Mapping[str, Any], asked: Geometry, masks: Iterable[str] | None = ()
+    reported: Mapping[str, Any],
+    asked: Geometry,
+    masks: Iterable[str] | Mapping[str, Iterable[str]] | None = (),
 ) -> list[Reason]:
     """Returns what is wrong with the placement that the ranks saw; empty if nothing.
 
@@ -121,7 +123,8 @@ def misplaced(
     Args:
         reported: the "layout" of a result file.
         asked: the geometry that was asked for.
-        masks: the CPUs of each core as hexadecimal masks; CPUs of one core are the same place.
+        masks: the CPUs of each core as hexadecimal masks, of all hosts or by host; CPUs of one core
+            are the same place.
     """
     per_rank = reported["per_rank"]
     if len(per_rank) != asked.ranks:
@@ -136,7 +139,8 @@ def misplaced(
         if len(hosts) == asked.nodes and len(ranks) != asked.ranks_per_node:
             counts = {"ranks": len(ranks), "asked": asked.ranks_per_node}
             wrong.append(Code.RANKS_ON_HOST(host=host, **counts))
-        wrong += _misplaced_on(host, ranks, asked.threads, core_of(masks))
+        cores = core_of(masks.get(host) if isinstance(masks, Mapping) else masks)
+        wrong += _misplaced_on(host, ranks, asked.threads, cores)
     return wrong
 
 

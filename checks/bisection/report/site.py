@@ -4,52 +4,24 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from bisection.core.reasons import Code, Reason, clause
-from bisection.sites.cluster.check import Result
+from bisection.sites.cluster.check import PROBES, Result
 from bisection.sites.cluster.check_model import State
 
-TITLES = {
-    "file": "site file loads",
-    "scheduler": "scheduler answers",
-    "accounting": "accounting database",
-    "account": "queue and account",
-    "nodes": "nodes are up",
-    "placement": "launches can be placed",
-    "job": "a job runs",
-    "modules": "modules load in a job",
-    "program": "an MPI program builds",
-    "kernels": "kernels build and run",
-    "seen": "nodes see our files",
-    "alike": "nodes are alike",
-    "facts": "nodes are as recorded",
-    "world": "one MPI world",
-    "cores": "a core per rank",
-    "network": "messages use the network",
-    "speed": "latency and bandwidth",
-    "exit": "a failing rank ends its launch",
-    "limits": "memory and time suffice",
-}
+TITLES = {probe.name: probe.title for probe in PROBES}
 WIDTH = max(map(len, TITLES.values()))
-
-REFUSED = "refused"  # of BLOCKED: the job never came into the queue
 
 # What to do, by the code of what is wrong. {name} is the site, {partition} the partition.
 REMEDIES = {
     Code.SITE_DEFECTS: "Mend what it names; `bisection doctor --system {name}` lists all defects.",
-    Code.SCHEDULER_SILENT: "`scontrol ping` shows whether the controller runs; SLURM_CONF names "
-    "its configuration.",
+    Code.SCHEDULER_SILENT: "`scontrol ping` shows whether it runs; SLURM_CONF names its file.",
     Code.NO_ACCOUNTING: 'Write scheduler="squeue" in the site file, or start slurmdbd.',
     Code.ACCOUNT_OPEN: "Write account=... in the site file.",
-    Code.ACCOUNT_UNKNOWN: "Write one of these in the site file, or ask for this one "
-    "(sacctmgr show assoc).",
+    Code.ACCOUNT_UNKNOWN: "Write one of these in the site file (sacctmgr show assoc).",
     Code.QUEUE_ACCOUNTS: "Write an account that can in the site file, or another queue.",
     Code.QUEUE_UNKNOWN: "Write one of these in the site file; `sinfo` lists them.",
-    Code.NODES_UP: "Resume those that are sound, `scontrol update nodename=... state=resume`, or "
-    "use fewer nodes in the site file.",
-    Code.NOT_PLACED: "Ask for nodes that the queue has: nodes, cores and options of {partition} in "
-    "the site file.",
+    Code.NODES_UP: "Resume sound nodes (scontrol update nodename=... state=resume) or use fewer.",
+    Code.NOT_PLACED: "Correct nodes, cores and options of {partition} in the site file.",
     Code.BLOCKED: "Look at the queue with `squeue`; --patience lets the job wait longer.",
-    REFUSED: "Ask for what the scheduler takes: queue, account, qos and nodes of {partition} in "
-    "the site file.",
     Code.TIMEOUT: "Look at the last step in the job's output.",
     Code.NODE_FAIL: "Repair the node, or drain it.",
     Code.OUT_OF_MEMORY: "Ask for more memory in the site file, such as --mem=0.",
@@ -58,35 +30,24 @@ REMEDIES = {
     Code.OUTPUT_UNSEEN: "Put BISECTION_HOME on a file system that the nodes mount.",
     Code.NOT_ENDED: "Look at the job's output.",
     Code.MODULES_FAIL: "Write modules in the site file that `module avail` lists on a node.",
-    Code.PROBE_NOT_BUILT: "Load the module of an MPI library with mpicc: modules=[...] in the site "
-    "file.",
-    Code.KERNELS_FAIL: "Load the modules of what is missing, or build with Spack "
-    "(`bisection run -p spack`).",
+    Code.PROBE_NOT_BUILT: "Load an MPI library that has mpicc: modules=[...] in the site file.",
+    Code.KERNELS_FAIL: "Load what is missing, or build with Spack (bisection run -p spack).",
     Code.NO_SPACE: "Make room there, or set BISECTION_HOME to a folder on another file system.",
-    Code.KERNELS_LATE: "Other processes use the nodes, or the file system is slow: look, and check "
-    "again.",
+    Code.KERNELS_LATE: "Other processes use the nodes, or the file system is slow: check again.",
     Code.FOLDER_UNSEEN: "Put BISECTION_HOME on a file system that these nodes mount and may write.",
     Code.PATH_UNSEEN: "Put it on a file system that these nodes mount.",
-    Code.CORES_CLAIMED: "Correct `processor` in the site file, or run `bisection site new {name} "
-    "--refresh`.",
+    Code.CORES_CLAIMED: "Correct `processor`, or `bisection site new {name} --refresh`.",
     Code.NODES_DIFFER: "Repair the odd nodes, or give each kind a partition with a constraint.",
-    Code.FACTS_CHANGED: "Repair the nodes; if this was meant, `bisection site new {name} "
-    "--refresh` records it.",
+    Code.FACTS_CHANGED: "Repair the nodes, or record it: `bisection site new {name} --refresh`.",
     Code.NO_WORLD: 'Try another launcher, or options=["--mpi=..."] of `srun --mpi=list`.',
-    Code.WORLDS: 'Launcher and MPI library do not know each other: try options=["--mpi=pmi2"], '
-    "or another launcher.",
+    Code.WORLDS: 'Launcher and MPI library differ: try options=["--mpi=pmi2"] or another launcher.',
     Code.MISPLACED: "Correct the launcher's options for cores: `binding` in the site file.",
-    Code.SRUN_UNBOUND: 'Write TaskPlugin=task/affinity in slurm.conf, or launcher="mpirun" in the '
-    "site file.",
-    Code.NETWORK_UNUSED_BY: "Look at UCX_TLS, UCX_NET_DEVICES, OMPI_MCA_pml and FI_PROVIDER, and "
-    "at the MPI library's build.",
-    Code.LINK_SLOW: "Look at the cable and the counters of these nodes; if this was meant, "
-    "`bisection site new {name} --refresh` records it.",
-    Code.RANK_EXIT_HANGS: "Use another launcher, or its option that ends all ranks with one: a "
-    "crash would wait for its time limit.",
+    Code.SRUN_UNBOUND: 'Write TaskPlugin=task/affinity in slurm.conf, or use launcher="mpirun".',
+    Code.NETWORK_UNUSED_BY: "Look at UCX_TLS, OMPI_MCA_pml, FI_PROVIDER and the MPI build.",
+    Code.LINK_SLOW: "Look at its cable, or record it: `bisection site new {name} --refresh`.",
+    Code.RANK_EXIT_HANGS: "Use another launcher, or its option that ends all ranks with one.",
     Code.RANK_EXIT_LOST: "Use another launcher: with this one a crash passes for success.",
-    Code.TIME_SHORT: "Choose a queue with a longer limit, or write max_time in extras of the site "
-    "file.",
+    Code.TIME_SHORT: "Choose a queue with a longer limit, or write max_time in extras.",
     Code.MEMORY_SHORT: "Ask for all memory of a node (--mem=0), or use fewer nodes.",
     # not tried
     Code.NO_FACTS: "`bisection site new {name} --refresh` writes it.",
@@ -95,15 +56,15 @@ REMEDIES = {
     Code.SCHEDULER_UNASKED: "Slurm and PBS are checked; `bisection run` works with others.",
     Code.KERNELS_BY_SPACK: "`bisection run -p {environ}` builds them.",
 }
+REFUSED = "Correct queue, account, qos and nodes of {partition} in the site file."  # BLOCKED
 OTHERWISE = "Write another queue in the site file, or ask for access to this one."  # QUEUE_*
 
 
 def remedy(reason: Reason, name: str, partition: str) -> str:
-    """Returns what to do about what a probe came to; "" where that is said of another probe."""
-    if reason.code == Code.RESTS_ON:
-        return ""
-    refused = reason.code == Code.BLOCKED and reason["refused"]
-    text = REMEDIES.get(REFUSED if refused else reason.code, OTHERWISE)
+    """Returns what to do about a reason of a site and its partition."""
+    text = REMEDIES.get(reason.code, OTHERWISE)
+    if reason.code == Code.BLOCKED and reason["refused"]:
+        text = REFUSED
     return text.format(name=name, partition=partition, environ=reason["environ"])
 
 
@@ -114,27 +75,17 @@ def result_lines(result: Result, name: str) -> list[str]:
         result: the result.
         name: the site.
     """
-    finding = result.finding
-    words = clause(finding.reason)
-    if finding.reason.code == Code.RESTS_ON:
-        words = f'as "{TITLES[finding.reason["probe"]]}" is not ok'
-    lines = [f"  {finding.state:<9}  {TITLES[result.probe]:<{WIDTH}}  {words}".rstrip()]
-    if finding.state != State.OK and (text := remedy(finding.reason, name, result.partition)):
-        lines.append(f"  {'':9}  {'':{WIDTH}}  -> {text}")
+    state, reason = result.finding.state, result.finding.reason
+    rests = reason.code == Code.RESTS_ON
+    words = f'as "{TITLES[reason["probe"]]}" is not ok' if rests else clause(reason)
+    lines = [f"  {state:<9}  {TITLES[result.probe]:<{WIDTH}}  {words}".rstrip()]
+    if state != State.OK and not rests:
+        lines.append(f"{'':{WIDTH + 13}}  -> {remedy(reason, name, result.partition)}")
     return lines
 
 
 def print_results(results: Iterable[Result], name: str, stream: TextIO) -> list[Result]:
-    """Prints results as they come, under the names of their partitions.
-
-    Args:
-        results: the results.
-        name: the site.
-        stream: where they are printed.
-
-    Returns:
-        All results.
-    """
+    """Prints results as they come, under the names of their partitions, and returns them all."""
     printed: list[Result] = []
     for result in results:
         if not printed or printed[-1].partition != result.partition:

@@ -11,7 +11,6 @@ STEPS = {
     "kernel": "a kernel does not run",
 }
 OF_NODES = {
-    "num_cpus": "CPUs",
     "num_cpus_per_core": "CPUs per core",
     "num_sockets": "sockets",
     "smt": "SMT",

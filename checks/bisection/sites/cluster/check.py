@@ -5,7 +5,6 @@ is nothing to look at. What rests on a probe that is wrong or was not tried is n
 per partition serves all probes that need one.
 """
 
-import concurrent.futures
 import contextlib
 import re
 import shutil
@@ -15,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from bisection.core import paths
@@ -26,10 +24,8 @@ from bisection.sites.cluster import check_job as job
 from bisection.sites.cluster import check_queue as queue
 from bisection.sites.cluster import facts
 from bisection.sites.cluster.check_model import Facts, Finding, State, Subject, not_tried
-from bisection.sites.cluster.jobs import AT_ONCE
+from bisection.sites.cluster.jobs import AT_ONCE, at_once
 from bisection.sites.site import Site
-
-Look = Callable[[Subject], Finding | None]
 
 
 @dataclass(frozen=True)
@@ -37,32 +33,33 @@ class Probe:
     """One line of the check."""
 
     name: str
-    look: Look
+    title: str
+    look: Callable[[Subject], Finding | None]
     rests_on: Sequence[str] = ()
     of_site: bool = False  # looked at once, with the first partition as subject
 
 
 # In this order; a person reads them from above, and mends the first that is wrong.
 PROBES = (
-    Probe("file", queue.loads, of_site=True),
-    Probe("scheduler", queue.scheduler_answers, ["file"], of_site=True),
-    Probe("accounting", queue.accounting, ["scheduler"], of_site=True),
-    Probe("account", queue.account, ["scheduler"]),
-    Probe("nodes", queue.nodes_up, ["account"]),
-    Probe("placement", queue.placed, ["nodes"]),
-    Probe("job", job.job_runs, ["placement"]),
-    Probe("modules", job.modules_load, ["job"]),
-    Probe("program", job.program_builds, ["modules"]),
-    Probe("kernels", job.kernels_build, ["modules"]),
-    Probe("seen", job.seen, ["job"]),
-    Probe("alike", job.alike, ["seen"]),
-    Probe("facts", job.as_known, ["seen"]),
-    Probe("world", job.one_world, ["program", "seen"]),
-    Probe("cores", job.cores_of_their_own, ["world"]),
-    Probe("network", job.network_used, ["world"]),
-    Probe("speed", job.link_speed, ["world"]),
-    Probe("exit", job.rank_exit, ["world"]),
-    Probe("limits", queue.limits, ["job"]),
+    Probe("file", "site file loads", queue.loads, of_site=True),
+    Probe("scheduler", "scheduler answers", queue.scheduler_answers, ["file"], of_site=True),
+    Probe("accounting", "accounting database", queue.accounting, ["scheduler"], of_site=True),
+    Probe("account", "queue and account", queue.account, ["scheduler"]),
+    Probe("nodes", "nodes are up", queue.nodes_up, ["account"]),
+    Probe("placement", "launches can be placed", queue.placed, ["nodes"]),
+    Probe("job", "a job runs", job.job_runs, ["placement"]),
+    Probe("modules", "modules load in a job", job.modules_load, ["job"]),
+    Probe("program", "an MPI program builds", job.program_builds, ["modules"]),
+    Probe("kernels", "kernels build and run", job.kernels_build, ["modules"]),
+    Probe("seen", "nodes see our files", job.seen, ["job"]),
+    Probe("alike", "nodes are alike", job.alike, ["seen"]),
+    Probe("facts", "nodes are as recorded", job.as_known, ["seen"]),
+    Probe("world", "one MPI world", job.one_world, ["program", "seen"]),
+    Probe("cores", "a core per rank", job.cores_of_their_own, ["world"]),
+    Probe("network", "messages use the network", job.network_used, ["world"]),
+    Probe("speed", "latency and bandwidth", job.link_speed, ["world"]),
+    Probe("exit", "a failing rank ends its launch", job.rank_exit, ["world"]),
+    Probe("limits", "memory and time suffice", queue.limits, ["job"]),
 )
 
 
@@ -85,43 +82,26 @@ def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Iterator[Result
         subjects: the partitions.
 
     Yields:
-        The results of one partition after the other, each as soon as it is there. Jobs are
-        cancelled where the caller closes this.
+        The results, those of a partition once its job is over. Jobs are cancelled where the caller
+        closes this.
     """
-    before: dict[str, str] = {}  # probe -> the wrong one that it rests on
+    roots: dict[str, str] = {}  # probe -> the wrong one that it rests on
     # A scheduler first, if there is one.
-    first = min(subjects, key=lambda subject: subject.partition.get("scheduler") == "local")
-    yield from _run([probe for probe in probes if probe.of_site], first, "", before)
+    first = min(subjects, key=lambda subject: subject.local)
+    yield from _run([probe for probe in probes if probe.of_site], first, "", roots)
     if not first.partition:
         return
-    own = [probe for probe in probes if not probe.of_site]
-    results: dict[str, SimpleQueue[Result | None]] = {s.name: SimpleQueue() for s in subjects}
-
-    def check(turns: Sequence[Subject]) -> None:
-        try:
-            for subject in turns:
-                for result in _run(own, subject, subject.name, dict(before)):
-                    results[subject.name].put(result)
-                results[subject.name].put(None)
-        finally:
-            for subject in turns:
-                results[subject.name].put(None)
-
+    of_partitions = [probe for probe in probes if not probe.of_site]
     rows: dict[Any, list[Subject]] = {}
     for subject in subjects:
         rows.setdefault(subject.same_nodes, []).append(subject)
-    apart = all(subject.apart for subject in subjects)
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE if apart else 1) as pool:
-        running = [pool.submit(check, turns) for turns in rows.values()]
-        try:
-            for line in results.values():
-                yield from iter(line.get, None)
-            for future in running:
-                future.result()
-        except BaseException:  # also where the caller closes this
-            first.stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
+
+    def check(row: Sequence[Subject]) -> list[Result]:
+        return [result for s in row for result in _run(of_partitions, s, s.name, dict(roots))]
+
+    most = AT_ONCE if all(subject.apart for subject in subjects) else 1
+    for results in at_once(check, list(rows.values()), first.stop, most):
+        yield from results
 
 
 def _run(
@@ -130,7 +110,7 @@ def _run(
     for probe in probes:
         if root := next((roots[name] for name in probe.rests_on if name in roots), None):
             roots[probe.name] = root
-            yield Result(probe.name, partition, not_tried(Code.RESTS_ON, probe=root))
+            yield Result(probe.name, partition, not_tried(Code.RESTS_ON(probe=root)))
         elif finding := probe.look(subject):
             if finding.state != State.OK:
                 roots[probe.name] = probe.name
@@ -148,19 +128,23 @@ def subjects(
         folder: for their jobs.
         patience: s for each job.
     """
-    known = facts.file_of(site.path)
-    recorded = facts.read(known) if known.exists() else None
-    shared: dict[str, Any] = {"surveys": {}, "built": {}, "stop": threading.Event()}
-    shared["schedulers"] = frozenset(partition["scheduler"] for partition in partitions)
+    file = facts.file_of(site.path)
+    shared = {
+        "facts": facts.read(file) if file.exists() else None,
+        "schedulers": frozenset(partition["scheduler"] for partition in partitions),
+        "folder": folder,
+        "patience": patience,
+    }
+    shared |= {"surveys": {}, "built": {}, "stop": threading.Event()}
     return [
-        Subject(site, partition, _environ(site, partition), recorded, folder, patience, **shared)
-        for partition in partitions
-    ] or [Subject(site, {}, "", recorded, folder, patience)]
+        Subject(site, partition, _environ(site, partition), **shared)
+        for partition in partitions or [{}]
+    ]
 
 
 def _environ(site: Site, partition: Facts) -> str:
     """The environment that a run takes for the kernels on a partition."""
-    with contextlib.suppress(BisectionError):
+    with contextlib.suppress(BisectionError, KeyError):
         pattern = choose_environ(site, [partition], None)
         return next(name for name in partition["environs"] if re.fullmatch(pattern, name))
     return ""

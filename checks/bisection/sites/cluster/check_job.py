@@ -2,8 +2,7 @@
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from bisection.core import paths
@@ -11,17 +10,14 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
 from bisection.rfm import causes
-from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
-from bisection.sites.cluster.facts import FAST, UP
+from bisection.sites.cluster.check_model import Finding, Subject, not_tried, ok, wrong
+from bisection.sites.cluster.facts import FAST, UP, cores_of
 from bisection.sites.cluster.jobs import STOPPED, Ended, Step
 from bisection.sites.cluster.trial import Outcome, program, telling, try_queue
 
 SOURCES = paths.ROOT / "src"
 KERNEL = "bisection-patterns"  # the one that is built soonest
 EXIT = 3  # what a rank leaves with
-# What alike nodes have alike, of their facts.
-ALIKE = ("governor", "smt", "microcode", "kernel")
-SHAPE = ("model", "num_cpus", "num_cpus_per_core", "num_sockets")
 
 
 # ---- the job ----
@@ -34,13 +30,15 @@ def job_runs(subject: Subject) -> Finding:
     variables = {**subject.partition["variables"], **environ["variables"]}
     if subject.partition["scheduler"] in SLURM:  # as launches have it
         variables |= {"SLURM_KILL_BAD_EXIT": "1"}
-    leave = [*subject.launcher.command(shapes[0]), str(program(queue, subject.folder))]
-    further = [Step("leave", [*leave, "leave", str(EXIT)])]
-    builds = []
-    if _kernel_key(subject) not in subject.built and not subject.by_spack:
-        builds = _builds(subject)
-        kernel = str(_build_folder(subject) / "network" / KERNEL)
-        run = [*subject.launcher.command(shapes[0]), kernel, "--largest", "64", "--repeats", "1"]
+    launch = subject.launcher.command(shapes[0])
+    builds: list[Step] = []
+    further = [
+        Step("leave", [*launch, str(program(queue, subject.folder)), "leave", str(EXIT)]),
+    ]
+    if subject.kernel_key not in subject.built and not subject.by_spack:
+        build = str(subject.folder / f"{subject.name}.kernels")
+        builds = _builds(subject, build)
+        run = [*launch, f"{build}/network/{KERNEL}", "--largest", "64", "--repeats", "1"]
         further.insert(0, Step("kernel", run, limit=60))
     subject.trial = trial = try_queue(
         queue,
@@ -57,24 +55,14 @@ def job_runs(subject: Subject) -> Finding:
         further=further,
     )
     if trial.fault:
-        return Finding(State.WRONG, trial.fault)
+        return wrong(trial.fault)
     hosts = trial.hosts or sorted(node["host"] for node in trial.nodes)
-    return ok(Code.JOB_RAN, job=trial.job, hosts=hosts)
+    return ok(Code.JOB_RAN(job=trial.job, hosts=hosts))
 
 
-def _kernel_key(subject: Subject) -> Any:
-    """Returns what a build of the kernels depends on: nodes, modules, processor."""
-    return subject.same_nodes, tuple(subject.modules), subject.partition["extras"].get("march")
-
-
-def _build_folder(subject: Subject) -> Path:
-    return subject.folder / f"{subject.name}.kernels"
-
-
-def _builds(subject: Subject) -> list[Step]:
-    """Configures all kernels and builds one."""
-    build = str(_build_folder(subject))
-    march = subject.partition["extras"].get("march")
+def _builds(subject: Subject, build: str) -> list[Step]:
+    """Configures all kernels in a folder and builds one."""
+    march = subject.extras.get("march")
     options = ["-DCMAKE_BUILD_TYPE=Release", "-DBX_TESTS=OFF"]
     options += [f"-DBX_MARCH={march}"] if march else []
     parallel = ["--parallel", str(subject.partition["cores"])]
@@ -89,42 +77,36 @@ def modules_load(subject: Subject) -> Finding | None:
     if not subject.modules:
         return None
     if unloaded := subject.trial.modules:
-        return wrong(Code.MODULES_FAIL, modules=list(unloaded.items()))
-    return ok(Code.MODULES_LOADED, modules=subject.modules)
+        return wrong(Code.MODULES_FAIL(modules=list(unloaded.items())))
+    return ok(Code.MODULES_LOADED(modules=subject.modules))
 
 
 def program_builds(subject: Subject) -> Finding:
     """An MPI program builds on a node."""
     if subject.trial.build:
-        return Finding(State.WRONG, subject.trial.build)
-    compiler = subject.trial.steps["build"].text.strip().splitlines()
-    return ok(Code.PROBE_BUILT, compiler=(compiler or [""])[0])
+        return wrong(subject.trial.build)
+    compiler = subject.trial.steps["build"].text.partition("\n")[0]
+    return ok(Code.PROBE_BUILT(compiler=compiler))
 
 
 def kernels_build(subject: Subject) -> Finding | None:
     """The kernels configure and build on a node, and one runs on all."""
     if subject.by_spack:
-        return not_tried(Code.KERNELS_BY_SPACK, environ=subject.environ)
+        return not_tried(Code.KERNELS_BY_SPACK(environ=subject.environ))
+    if subject.kernel_key in subject.built:
+        return ok(Code.KERNELS_BUILT(partition=subject.built[subject.kernel_key]))
     steps = subject.trial.steps
-    if _kernel_key(subject) in subject.built:
-        return ok(Code.KERNELS_BUILT, partition=subject.built[_kernel_key(subject)])
     for name in ("configure", "compile", "kernel"):
-        ended = steps.get(name)
-        if ended and ended.code == STOPPED:  # its words name a signal and not the cause
-            return wrong(Code.KERNELS_LATE, step=name, limit=ended.seconds)
-        if ended is None or ended.code:
-            words, lines = _words(ended), ended.text.splitlines() if ended else []
-            if full := causes.of_full_disk(subject.folder, lines):
-                return wrong(full.code, **full.values, build=words.get("last"))
-            return wrong(Code.KERNELS_FAIL, step=name, **words)
-    subject.built[_kernel_key(subject)] = subject.name
-    return ok(Code.KERNELS_BUILT, seconds=steps["configure"].seconds + steps["compile"].seconds)
-
-
-def _words(ended: Ended | None) -> dict[str, Any]:
-    if ended is None:
-        return {}
-    return {"exit_code": ended.code, "last": telling(ended.text) or None}
+        ended = steps.get(name, Ended(1, 0.0, ""))
+        if ended.code == STOPPED:  # its words name a signal and not the cause
+            return wrong(Code.KERNELS_LATE(step=name, limit=ended.seconds))
+        if ended.code:
+            last = telling(ended.text) or None
+            if full := causes.of_full_disk(subject.folder, ended.text.splitlines()):
+                return wrong(full.with_values(build=last))
+            return wrong(Code.KERNELS_FAIL(step=name, exit_code=ended.code, last=last))
+    subject.built[subject.kernel_key] = subject.name
+    return ok(Code.KERNELS_BUILT(seconds=steps["configure"].seconds + steps["compile"].seconds))
 
 
 # ---- the nodes ----
@@ -133,100 +115,92 @@ def _words(ended: Ended | None) -> dict[str, Any]:
 def seen(subject: Subject) -> Finding:
     """Every node sees the job's folder, our Python and the sources."""
     trial = subject.trial
-    if trial.unseen:
-        return wrong(Code.FOLDER_UNSEEN, path=str(subject.folder), hosts=list(trial.unseen.items()))
+    if unseen := list(trial.unseen.items()):
+        return wrong(Code.FOLDER_UNSEEN(path=str(subject.folder), hosts=unseen))
     for path in (sys.executable, str(SOURCES), str(subject.folder)):
         if hosts := [node["host"] for node in trial.nodes if not node["sees"].get(path, True)]:
-            return wrong(Code.PATH_UNSEEN, path=path, hosts=hosts)
-    return ok(Code.ALL_SEEN, path=str(paths.home()), nodes=len(trial.nodes))
+            return wrong(Code.PATH_UNSEEN(path=path, hosts=hosts))
+    return ok(Code.ALL_SEEN(path=str(paths.home()), nodes=len(trial.nodes)))
+
+
+def _traits(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is alike on alike nodes, by name: cores, memory, the network devices that are up
+    with their rates, and more.
+
+    Args:
+        facts: of a node, or of a partition as NAME.json has them.
+    """
+    processor = facts.get("processor") or {}
+    names = ("model", "num_cpus_per_core", "num_sockets")
+    traits = {name: processor[name] for name in names if name in processor}
+    if processor:
+        traits["cores"] = cores_of(processor)
+    names = ("governor", "smt", "microcode", "kernel", "memory")
+    traits |= {name: facts[name] for name in names if name in facts}
+    for device in facts.get("networks", []):
+        if device["state"] in UP:
+            rate = f"{device['rate']:g} Gb/s" if device["rate"] else device["state"]
+            traits[device["name"]] = rate
+    return traits
+
+
+def _alike(name: str, value: Any, usual: Any) -> bool:
+    """True if a trait is the usual one, or memory is nearly that."""
+    if name == "memory" and usual and value:
+        return abs(value / usual - 1) <= LIMITS.node_memory_change
+    return value == usual
 
 
 def alike(subject: Subject) -> Finding:
     """The nodes of a launch are alike, and have the cores that the site file gives them."""
     nodes, claimed = subject.trial.nodes, subject.partition["cores"]
-    for node in nodes:
-        if (cores := _cores(node)) < claimed:
-            return wrong(Code.CORES_CLAIMED, claimed=claimed, cores=cores, host=node["host"])
+    traits = {node["host"]: _traits(node) for node in nodes}
+    for host, of_host in traits.items():
+        if of_host["cores"] < claimed:
+            counts = {"claimed": claimed, "cores": of_host["cores"]}
+            return wrong(Code.CORES_CLAIMED(**counts, host=host))
+    usual = {"memory": max(node["memory"] for node in nodes)}
     differences = []
-    for name, values in _by_value(nodes).items():
-        if len(values) > 1:
-            differences.append([name, [[value, hosts] for value, hosts in values.items()]])
+    for name in dict.fromkeys(name for of_host in traits.values() for name in of_host):
+        hosts: dict[str, list[str]] = {}
+        for host, of_host in traits.items():
+            value = of_host.get(name)
+            value = usual[name] if name in usual and _alike(name, value, usual[name]) else value
+            hosts.setdefault(str(value), []).append(host)
+        if len(hosts) > 1:
+            differences.append([name, list(hosts.items())])
     if differences:
-        return wrong(Code.NODES_DIFFER, differences=differences)
-    first = nodes[0]
-    values = {"nodes": len(nodes), "cores": _cores(first), "model": first["processor"]["model"]}
-    return ok(Code.NODES_ALIKE, **values, memory=min(node["memory"] for node in nodes))
-
-
-def _cores(node: Mapping[str, Any]) -> int:
-    return node["processor"]["num_cpus"] // node["processor"]["num_cpus_per_core"]
-
-
-def _by_value(nodes: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
-    """name of a fact -> its values -> the hosts that have each; memory that is nearly equal is."""
-    most = max(node["memory"] for node in nodes)
-    names = sorted({name for node in nodes for name in _devices(node)})
-    facts: dict[str, dict[str, list[str]]] = {}
-    for node in nodes:
-        values = {name: node["processor"][name] for name in SHAPE}
-        values |= {name: node[name] for name in ALIKE}
-        near = node["memory"] >= (1 - LIMITS.node_memory_change) * most
-        values["memory"] = most if near else node["memory"]
-        values |= {name: _devices(node).get(name) for name in names}
-        for name, value in values.items():
-            facts.setdefault(name, {}).setdefault(str(value), []).append(node["host"])
-    return facts
-
-
-def _devices(node: Mapping[str, Any]) -> dict[str, str]:
-    """Network devices that are up, each with its rate."""
-    return {
-        device["name"]: f"{device['rate']:g} Gb/s" if device["rate"] else device["state"]
-        for device in node.get("networks", [])
-        if device["state"] in UP
-    }
+        return wrong(Code.NODES_DIFFER(differences=differences))
+    values = {"nodes": len(nodes), "cores": _traits(nodes[0])["cores"]}
+    memory = min(node["memory"] for node in nodes)
+    model = nodes[0]["processor"]["model"]
+    return ok(Code.NODES_ALIKE(**values, model=model, memory=memory))
 
 
 def as_known(subject: Subject) -> Finding | None:
-    """The nodes are as NAME.json says."""
-    if subject.partition["scheduler"] == "local" and subject.facts is None:
+    """The nodes are as NAME.json has them.
+
+    Jobs may have fewer cores than a node shows, which are those that NAME.json has. Devices that it
+    lacks and another Linux kernel are no change.
+    """
+    system = subject.site.name
+    if subject.local and subject.facts is None:
         return None
-    if (known := subject.known) is None:
-        return not_tried(Code.NO_FACTS, system=subject.site.name)
+    if subject.known is None:
+        return not_tried(Code.NO_FACTS(system=system))
     changes: dict[tuple[str, str, str], list[str]] = {}
     for node in subject.trial.nodes:
-        for change in _changes(known, node):
-            changes.setdefault(change, []).append(node["host"])
+        traits = _traits(node)
+        for name, before in _traits(subject.known).items():
+            now = traits.get(name)
+            more = name == "cores" and now > before
+            if name != "kernel" and not more and not _alike(name, now, before):
+                now = "down" if now is None else now
+                changes.setdefault((name, str(before), str(now)), []).append(node["host"])
     if changes:
-        return wrong(
-            Code.FACTS_CHANGED,
-            system=subject.site.name,
-            changes=[[*change, hosts] for change, hosts in changes.items()],
-        )
-    return ok(Code.FACTS_HOLD, system=subject.site.name, written=subject.facts.get("written"))
-
-
-def _changes(known: Mapping[str, Any], node: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Returns what of a node is not as it was known: (name, before, now)."""
-    changes = []
-    was, now = known.get("processor", {}), node["processor"]
-    for name in ("model", "num_cpus_per_core", "num_sockets"):
-        if was.get(name, now[name]) != now[name]:
-            changes.append((name, str(was[name]), str(now[name])))
-    # Jobs may have fewer cores than the node shows, which are those that NAME.json has.
-    if was and (cores := was["num_cpus"] // was["num_cpus_per_core"]) > _cores(node):
-        changes.append(("cores", str(cores), str(_cores(node))))
-    memory = known.get("memory")
-    if memory and abs(node["memory"] / memory - 1) > LIMITS.node_memory_change:
-        changes.append(("memory", str(memory), str(node["memory"])))
-    for name in ("smt", "governor", "microcode"):
-        if known.get(name, node[name]) != node[name]:
-            changes.append((name, known[name], node[name] or "unknown"))
-    devices = _devices(node)
-    for name, before in _devices(known).items():
-        if devices.get(name) != before:
-            changes.append((name, before, devices.get(name, "down")))
-    return changes
+        rows = [[*change, hosts] for change, hosts in changes.items()]
+        return wrong(Code.FACTS_CHANGED(system=system, changes=rows))
+    return ok(Code.FACTS_HOLD(system=system, written=subject.facts.get("written")))
 
 
 # ---- launches ----
@@ -234,14 +208,14 @@ def _changes(known: Mapping[str, Any], node: Mapping[str, Any]) -> list[tuple[st
 
 def one_world(subject: Subject) -> Finding:
     """The launcher starts one MPI world for every layout."""
-    for layout, outcome in subject.outcomes().items():
+    for layout, outcome in subject.outcomes.items():
         if outcome.fault and outcome.fault.code != Code.MISPLACED:
-            return Finding(State.WRONG, _of_layout(outcome, layout))
-    first = next(iter(subject.outcomes().values()), None)
+            return wrong(_of_layout(outcome, layout))
+    first = next(iter(subject.outcomes.values()), None)
     if first is None:
-        return wrong(Code.NO_WORLD, launcher=subject.launcher.name)
+        return wrong(Code.NO_WORLD(launcher=subject.launcher.name))
     values = {"ranks": len(first.ranks), "hosts": len({host for host, _ in first.ranks})}
-    return ok(Code.ONE_WORLD, launcher=first.launcher.name, library=first.library, **values)
+    return ok(Code.ONE_WORLD(launcher=first.launcher.name, library=first.library, **values))
 
 
 def _of_layout(outcome: Outcome, layout: str) -> Reason:
@@ -252,29 +226,26 @@ def _of_layout(outcome: Outcome, layout: str) -> Reason:
 
 def cores_of_their_own(subject: Subject) -> Finding:
     """Each rank has cores of its own, for every layout."""
-    for layout, outcome in subject.outcomes().items():
+    for layout, outcome in subject.outcomes.items():
         if outcome.fault:
-            fault = _of_layout(outcome, layout)
-            known = subject.survey
-            return Finding(
-                State.WRONG, known.explained(outcome.launcher.name, fault) if known else fault
-            )
-    shapes = [[name, str(outcome.shape)] for name, outcome in subject.outcomes().items()]
-    return ok(Code.CORES_OWN, layouts=shapes)
+            fault, survey = _of_layout(outcome, layout), subject.surveys.get(subject.account)
+            return wrong(survey.explained(outcome.launcher.name, fault) if survey else fault)
+    shapes = [[layout, str(outcome.shape)] for layout, outcome in subject.outcomes.items()]
+    return ok(Code.CORES_OWN(layouts=shapes))
 
 
 def rank_exit(subject: Subject) -> Finding:
     """A rank that exits with an error ends its launch soon, and the launcher says so."""
     ended = subject.trial.steps.get("leave")
     if ended is None:
-        return wrong(Code.RANK_EXIT_HANGS)
+        return wrong(Code.RANK_EXIT_HANGS())
     left = re.search(r"^LEFT (\S+)$", ended.text, re.M)  # its start-up may take long
     seconds = ended.end - float(left[1]) if left else ended.seconds
     if seconds > LIMITS.rank_exit:
-        return wrong(Code.RANK_EXIT_HANGS, seconds=seconds)
+        return wrong(Code.RANK_EXIT_HANGS(seconds=seconds))
     if ended.code == 0:
-        return wrong(Code.RANK_EXIT_LOST, launcher=subject.launcher.name, left=EXIT)
-    return ok(Code.RANK_EXIT, seconds=seconds, exit_code=ended.code, left=EXIT)
+        return wrong(Code.RANK_EXIT_LOST(launcher=subject.launcher.name, left=EXIT))
+    return ok(Code.RANK_EXIT(seconds=seconds, exit_code=ended.code, left=EXIT))
 
 
 # ---- messages ----
@@ -282,39 +253,38 @@ def rank_exit(subject: Subject) -> Finding:
 
 def network_used(subject: Subject) -> Finding | None:
     """Messages between nodes go through the fast device, by the bytes that it sent."""
-    if subject.nodes < 2 or not (outcomes := subject.outcomes()):
+    if subject.nodes < 2 or not subject.trial.outcomes:
         return None
-    carried = next(iter(outcomes.values())).carried
-    known = (subject.known or {}).get("carried", {})
-    first = subject.trial.nodes[0]
-    fast = {d["name"]: d for d in first["networks"] if d["kind"] in FAST and d["state"] in UP}
-    expected = {*fast, *(name for name, part in known.items() if part > 0.5)}
-    expected = {*subject.partition["extras"].get("network", [])} or expected
-    part = sum(carried.get(name, 0.0) for name in expected) if expected else sum(carried.values())
+    carried = subject.trial.outcomes[0].carried
+    devices = {device["name"]: device for device in subject.trial.nodes[0]["networks"]}
+    fast = {n for n, d in devices.items() if d["kind"] in FAST and d["state"] in UP}
+    before = (subject.known or {}).get("carried", {})
+    usual = {*fast, *(name for name, part in before.items() if part > 0.5)}
+    expected = {*subject.extras.get("network", [])} or usual or set(carried)
     parts = sorted(carried.items(), key=lambda item: -item[1])
-    if part >= LIMITS.carried:
-        return ok(Code.CARRIED, carried=parts)
+    if sum(carried.get(name, 0.0) for name in expected) >= LIMITS.carried:
+        return ok(Code.CARRIED(carried=parts))
     if sum(carried.values()) < LIMITS.carried:
-        return not_tried(Code.BYTES_UNCOUNTED, carried=parts)
-    kinds = {d["name"]: (d["kind"], d["rate"]) for d in first["networks"]}
-    wanted = [[name, *kinds.get(name, ("", 0.0))] for name in sorted(expected)]
-    return wrong(Code.NETWORK_UNUSED_BY, carried=parts, expected=wanted)
+        return not_tried(Code.BYTES_UNCOUNTED(carried=parts))
+    absent = {"kind": "", "rate": 0.0}
+    chosen = [(name, devices.get(name, absent)) for name in sorted(expected)]
+    wanted = [[name, device["kind"], device["rate"]] for name, device in chosen]
+    return wrong(Code.NETWORK_UNUSED_BY(carried=parts, expected=wanted))
 
 
 def link_speed(subject: Subject) -> Finding | None:
     """Latency and bandwidth are as NAME.json has them, of the slowest node."""
-    outcome = next(iter(subject.outcomes().values()), None)
+    outcome = next(iter(subject.trial.outcomes), None)
     if subject.nodes < 2 or outcome is None or outcome.latency is None:
         return None
     now = {"latency": outcome.latency, "bandwidth": outcome.bandwidth}
     known = subject.known or {}
     if not known.get("bandwidth"):
-        return not_tried(Code.SPEED_UNKNOWN, **now, system=subject.site.name)
+        return not_tried(Code.SPEED_UNKNOWN(**now, system=subject.site.name))
     before = {"latency_before": known["latency"], "bandwidth_before": known["bandwidth"]}
     slow_start = outcome.latency > LIMITS.link_factor * known["latency"]
     narrow = outcome.bandwidth < known["bandwidth"] / LIMITS.link_factor
     if slow_start or narrow:
         key = (lambda link: link[3]) if narrow else (lambda link: -link[2])
-        slowest = min(outcome.links, key=key)
-        return wrong(Code.LINK_SLOW, **now, **before, pair=slowest[:2])
-    return ok(Code.LINK_SPEED, **now, **before)
+        return wrong(Code.LINK_SLOW(**now, **before, pair=min(outcome.links, key=key)[:2]))
+    return ok(Code.LINK_SPEED(**now, **before))

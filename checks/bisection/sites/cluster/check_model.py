@@ -4,16 +4,17 @@ import contextlib
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bisection.core.commands import option_value
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Kind, Reason
+from bisection.core.reasons import Reason
 from bisection.core.verdicts import Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit
-from bisection.sites.cluster.jobs import Local, Queue, Scheduler
+from bisection.sites.cluster.jobs import Queue, Scheduler
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import QueueInfo, Survey
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial
@@ -38,19 +39,7 @@ class Finding:
     reason: Reason
 
 
-def ok(code: Kind, **values: Any) -> Finding:
-    """All is as it should be."""
-    return Finding(State.OK, code(**values))
-
-
-def wrong(code: Kind, **values: Any) -> Finding:
-    """Something is not as it should be."""
-    return Finding(State.WRONG, code(**values))
-
-
-def not_tried(code: Kind, **values: Any) -> Finding:
-    """There is nothing to judge by."""
-    return Finding(State.NOT_TRIED, code(**values))
+ok, wrong, not_tried = (partial(Finding, state) for state in State)
 
 
 @dataclass
@@ -71,105 +60,69 @@ class Subject:
     stop: threading.Event = field(default_factory=threading.Event)  # once set, jobs are cancelled
     trial: Trial | None = None  # of its job
 
-    @property
-    def name(self) -> str:
-        """The partition's."""
-        return self.partition["name"]
+    def __post_init__(self) -> None:
+        # Empty where the site does not load.
+        part = {"name": "", "scheduler": "local", "access": [], "extras": {}, **self.partition}
+        self.name, self.access, self.extras = part["name"], part["access"], part["extras"]
+        self.nodes = int(self.extras.get("nodes", 1))  # per launch
+        self.local = part["scheduler"] == "local"
+        # To submit to; this host for one that is not read.
+        self.scheduler = SCHEDULERS.get(part["scheduler"], Scheduler)(self.stop)
+        # That jobs use; "" for the user's own.
+        self.account = self.option(*self.scheduler.account_options)
+        # The first of several; "" for the usual one.
+        self.queue_name = self.option(*self.scheduler.queue_options).partition(",")[0]
+        # Equal for partitions that differ in their number of nodes.
+        self.same_nodes = part["scheduler"], *self.access
+        environ = self.site.environs.get(self.environ, {})
+        # In the order in which they are loaded.
+        self.modules = [*part.get("modules", []), *environ.get("modules", [])]
+        self.by_spack = "spack" in environ.get("features", ())
+        # As launches have it (rfm.launch.Build)
+        self.builds_here = self.by_spack or "march" in self.extras
+        # Of a build of the kernels
+        self.kernel_key = self.same_nodes, tuple(self.modules), self.extras.get("march")
+        self.launcher = Launcher(part.get("launcher", ""), self.extras.get("binding", []))
+        # The facts of NAME.json; quad-2 has those of quad.
+        recorded = (self.facts or {}).get("partitions", {})
+        self.known = recorded.get(self.name) or recorded.get(self.name.rpartition("-")[0])
+
+    def option(self, *names: str) -> str:
+        """The last value of an option among those of the scheduler; "" without it."""
+        return option_value(self.access, *names)
 
     @property
-    def nodes(self) -> int:
-        """Nodes per launch."""
-        return int(self.partition["extras"].get("nodes", 1))
-
-    @property
-    def account(self) -> str:
-        """That jobs use; "" for the user's own."""
-        return self.option(*self.scheduler.account_options)
-
-    @property
-    def queue_name(self) -> str:
-        """The queue that jobs ask for, the first of several; "" for the usual one."""
-        return self.option(*self.scheduler.queue_options).partition(",")[0]
-
-    @property
-    def survey(self) -> Survey | None:
-        """Of its scheduler; None where there is none, or it was not asked."""
-        return self.surveys.get(self.account) if self.partition["scheduler"] != "local" else None
-
-    @property
-    def scheduler(self) -> Scheduler:
-        """To submit to; Local for one that is not read."""
-        return SCHEDULERS.get(self.partition["scheduler"], Local)(self.stop)
-
-    @property
-    def same_nodes(self) -> tuple[str, ...]:
-        """Returns what asks the scheduler for nodes: equal for partitions that differ in their
-        number."""
-        return self.partition["scheduler"], *self.partition["access"]
-
-    @property
-    def by_spack(self) -> bool:
-        """True if Spack builds its kernels."""
-        return "spack" in self.site.environs.get(self.environ, {}).get("features", ())
-
-    @property
-    def builds_here(self) -> bool:
-        """True if its programs are built on this host, as launches have it (rfm.launch.Build)."""
-        return self.by_spack or "march" in self.partition["extras"]
+    def info(self) -> QueueInfo | None:
+        """The queue as the scheduler knows it; None where it is not known which one is used."""
+        survey = None if self.local else self.surveys.get(self.account)
+        queues = survey.queues if survey else ()
+        only = len(queues) == 1 and not self.queue_name
+        return next((info for info in queues if only or info.name == self.queue_name), None)
 
     @property
     def apart(self) -> bool:
         """True if its job has whole nodes, and this host does not build for it."""
-        given = self.info.whole_nodes if self.info else False
-        return (given or "--exclusive" in self.partition["access"]) and not self.builds_here
-
-    @property
-    def launcher(self) -> Launcher:
-        """As the site file has it."""
-        return Launcher(self.partition["launcher"], self.partition["extras"].get("binding", []))
-
-    @property
-    def modules(self) -> list[str]:
-        """Those of a launch, in the order in which they are loaded."""
-        return [*self.partition["modules"], *self.site.environs[self.environ]["modules"]]
+        whole = self.info.whole_nodes if self.info else False
+        return (whole or "--exclusive" in self.access) and not self.builds_here
 
     @property
     def shapes(self) -> dict[str, Geometry]:
         """The geometry of each layout that fits."""
-        shapes = {}
+        shapes, part = {}, self.partition
         for layout in ALL_LAYOUTS:
             with contextlib.suppress(DoesNotFit):
                 shapes[layout] = layouts.geometry(
-                    layout, self.partition["cores"], self.nodes, self.partition["topology"]
+                    layout, part["cores"], self.nodes, part["topology"]
                 )
         return shapes
 
     @property
     def queue(self) -> Queue:
         """Returns the request of its job."""
-        info = self.info
-        longest = (info and info.max_time) or self.partition["extras"].get("max_time")
-        access, cores = self.partition["access"], self.partition["cores"]
-        return Queue(self.name, access, self.nodes, cores, longest=min(600, longest or 600))
+        longest = (self.info and self.info.max_time) or self.extras.get("max_time")
+        return Queue(self.name, self.access, self.nodes, self.partition["cores"], longest)
 
     @property
-    def info(self) -> QueueInfo | None:
-        """The queue as the scheduler knows it; None where it is not known which one is used."""
-        queues = self.survey.queues if self.survey else ()
-        only = len(queues) == 1 and not self.queue_name
-        return next((info for info in queues if only or info.name == self.queue_name), None)
-
-    def option(self, *names: str) -> str:
-        """The last value of an option among those of the scheduler; "" without it."""
-        return option_value(self.partition["access"], *names)
-
-    @property
-    def known(self) -> Facts | None:
-        """The facts of NAME.json of this partition; quad-2 has those of quad."""
-        partitions = (self.facts or {}).get("partitions", {})
-        return partitions.get(self.name) or partitions.get(self.name.rpartition("-")[0])
-
     def outcomes(self) -> dict[str, Outcome]:
         """Returns the result of the launcher for each layout."""
-        outcomes = self.trial.outcomes if self.trial else []
-        return dict(zip(self.shapes, outcomes, strict=False))
+        return dict(zip(self.shapes, self.trial.outcomes, strict=False))

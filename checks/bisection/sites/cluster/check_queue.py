@@ -6,7 +6,7 @@ from bisection.core.reasons import Code
 from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
 from bisection.sites.cluster import jobs
-from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
+from bisection.sites.cluster.check_model import Finding, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import SchedulerError, Survey
 from bisection.sites.rules import site_defects
@@ -21,65 +21,64 @@ def loads(subject: Subject) -> Finding:
     if defects:
         first, more = defects[0], len(defects) - 1 or None
         where = {"path": first.path, "line": first.line}
-        return wrong(Code.SITE_DEFECTS, **where, first=first.reason, more=more)
-    return ok(Code.SITE_LOADS, partitions=len(site.partitions))
+        return wrong(Code.SITE_DEFECTS(**where, first=first.reason, more=more))
+    return ok(Code.SITE_LOADS(partitions=len(site.partitions)))
 
 
 def scheduler_answers(subject: Subject) -> Finding:
     """The scheduler answers."""
-    unread = subject.schedulers - SCHEDULERS.keys()
-    if unread:
-        return not_tried(Code.SCHEDULER_UNASKED, scheduler=min(unread))
+    if unread := subject.schedulers - SCHEDULERS.keys():
+        return not_tried(Code.SCHEDULER_UNASKED(scheduler=min(unread)))
     if subject.schedulers == {"local"}:
-        return ok(Code.NO_SCHEDULER)
+        return ok(Code.NO_SCHEDULER())
     try:
         survey = _survey(subject)
     except SchedulerError as error:
-        return Finding(State.WRONG, error.reason)
+        return wrong(error.reason)
     version = f"{survey.kind} {survey.version}"
-    return ok(Code.SCHEDULER_ANSWERS, version=version, cluster=survey.cluster or None)
+    return ok(Code.SCHEDULER_ANSWERS(version=version, cluster=survey.cluster or None))
 
 
 def _survey(subject: Subject) -> Survey:
-    """The survey of a partition's scheduler, read once per account; SchedulerError if there is
-    none."""
-    scheduler, account = subject.partition["scheduler"], subject.account
+    """The survey of a partition's scheduler, read once per account; SchedulerError if it does not
+    answer."""
+    account = subject.account
     if account not in subject.surveys:
-        subject.surveys[account] = SCHEDULERS[scheduler].survey(account)
+        subject.surveys[account] = subject.scheduler.survey(account)
     return subject.surveys[account]
 
 
 def accounting(subject: Subject) -> Finding | None:
     """ReFrame's back-end `slurm` needs sacct."""
-    survey = next(iter(subject.surveys.values()), None)
-    if survey is None or not subject.schedulers & {*SLURM}:
+    if not subject.schedulers & {*SLURM}:
         return None
-    if "slurm" in subject.schedulers and not survey.accounting:
-        return wrong(Code.NO_ACCOUNTING)
-    return ok(Code.ACCOUNTING, backend="slurm" if "slurm" in subject.schedulers else "squeue")
+    if "slurm" not in subject.schedulers:
+        return ok(Code.ACCOUNTING(backend="squeue"))
+    answers = next(iter(subject.surveys.values())).accounting
+    return ok(Code.ACCOUNTING(backend="slurm")) if answers else wrong(Code.NO_ACCOUNTING())
 
 
 def account(subject: Subject) -> Finding | None:
     """The queue is open to this user and account."""
-    if subject.partition["scheduler"] == "local":
+    if subject.local:
         return None
     try:
         survey = _survey(subject)
     except SchedulerError as error:
-        return Finding(State.WRONG, error.reason)
-    given, name = subject.account, subject.queue_name
+        return wrong(error.reason)
+    used, name = subject.account or None, subject.queue_name
     if survey.account_needed:
-        if not given and survey.decisions:
-            return Finding(State.WRONG, survey.decisions[0])
-        if given and given not in survey.accounts:
-            return wrong(Code.ACCOUNT_UNKNOWN, account=given, accounts=survey.accounts)
+        if not used and survey.decisions:
+            return wrong(survey.decisions[0])
+        if used and used not in survey.accounts:
+            return wrong(Code.ACCOUNT_UNKNOWN(account=used, accounts=survey.accounts))
     if (info := subject.info) is None:
         known = [queue.name for queue in survey.queues]
-        return wrong(Code.QUEUE_UNKNOWN, queue=name, known=known) if name else None
+        return wrong(Code.QUEUE_UNKNOWN(queue=name, known=known)) if name else None
     if info.closed and info.closed.code != Code.QUEUE_EMPTY:
-        return Finding(State.WRONG, info.closed)
+        return wrong(info.closed)
     needed = survey.account_needed or None
-    return ok(Code.QUEUE_OPEN, queue=info.name, account=given or None, needed=needed)
+    return ok(Code.QUEUE_OPEN(queue=info.name, account=used, needed=needed))
 
 
 def nodes_up(subject: Subject) -> Finding | None:
@@ -89,14 +88,11 @@ def nodes_up(subject: Subject) -> Finding | None:
     feature = subject.option("-C", "--constraint")
     nodes = [node for group in info.groups for node in group.nodes]
     # A constraint may be an expression, which is Slurm's to evaluate.
-    if any(feature in node.features for node in nodes):
-        nodes = [node for node in nodes if feature in node.features]
-    names = {node.name for node in nodes}
-    reasons = subject.scheduler.unavailable(subject.partition["access"])
-    down = [[name, why] for name, why in reasons if name in names]
+    nodes = [node for node in nodes if feature in node.features] or nodes
+    down = subject.scheduler.unavailable(subject.access, nodes)
     up = sum(node.up for node in nodes)
     values = {"up": up, "nodes": len(nodes), "asked": subject.nodes, "down": down or None}
-    return (ok if up >= subject.nodes else wrong)(Code.NODES_UP, **values)
+    return (ok if up >= subject.nodes else wrong)(Code.NODES_UP(**values))
 
 
 def placed(subject: Subject) -> Finding | None:
@@ -109,33 +105,32 @@ def placed(subject: Subject) -> Finding | None:
         header = scheduler.header(subject.queue, shape, output, minutes)
         file.write_text(jobs.script(header, []))
         if words := scheduler.refusal(file):
-            return wrong(Code.NOT_PLACED, layout=layout, geometry=str(shape), refused=words)
-    return ok(Code.PLACED, layouts=[[name, str(shape)] for name, shape in subject.shapes.items()])
+            return wrong(Code.NOT_PLACED(layout=layout, geometry=str(shape), refused=words))
+    return ok(Code.PLACED(layouts=[[name, str(shape)] for name, shape in subject.shapes.items()]))
 
 
 def launch_limit(subject: Subject) -> int:
     """The time limit of a launch, s."""
-    return min(LONGEST_LAUNCH, subject.partition["extras"].get("max_time", LONGEST_LAUNCH))
-
-
-def memory_needed(subject: Subject) -> float:
-    """Bytes per node of the largest launch of the nightly tier, the patterns; what other kernels
-    need hardly depends on the machine."""
-    buffers = LIMITS.patterns_memory * 2**20 * subject.partition["cores"]
-    return LIMITS.node_memory * 2**30 + buffers
+    return min(LONGEST_LAUNCH, subject.extras.get("max_time", LONGEST_LAUNCH))
 
 
 def limits(subject: Subject) -> Finding | None:
-    """A launch may have the memory and the time that it needs."""
+    """A launch may have the memory and the time that it needs.
+
+    The largest launch of the nightly tier is that of the patterns; what other kernels need hardly
+    depends on the machine.
+    """
     trial, asked = subject.trial, launch_limit(subject)
     longest = subject.info.max_time if subject.info else None
     if longest is not None and longest < asked:
-        return wrong(Code.TIME_SHORT, limit=longest, asked=asked)
-    if not (trial and trial.nodes):
+        return wrong(Code.TIME_SHORT(limit=longest, asked=asked))
+    if not trial.nodes:
         return None
     node = min(trial.nodes, key=lambda node: node["granted"])
-    memory, needed = min(node["granted"], trial.memory or math.inf), memory_needed(subject)
+    memory = min(node["granted"], trial.memory or math.inf)
+    buffers = LIMITS.patterns_memory * 2**20 * subject.partition["cores"]
+    needed = LIMITS.node_memory * 2**30 + buffers
     values = {"memory": memory, "needed": needed, "host": node["host"]}
     if memory < needed:
-        return wrong(Code.MEMORY_SHORT, **values)
-    return ok(Code.LIMITS_SUFFICE, **values, limit=longest)
+        return wrong(Code.MEMORY_SHORT(**values))
+    return ok(Code.LIMITS_SUFFICE(**values, limit=longest))

@@ -18,14 +18,18 @@
 What was not seen is left out. site-configs/common_cluster.py reads it for ReFrame.
 """
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
+from bisection.core.commands import ask
+from bisection.core.reasons import Code, Reason
+from bisection.core.slurm import SLURM, configuration, record_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 from bisection.sites.cluster.software import Software
@@ -50,11 +54,7 @@ def file_of(site_file: Path) -> Path:
 
 
 def read(file: Path) -> Facts:
-    """The facts of a file.
-
-    Raises:
-        BisectionError: it cannot be read, or is of another version.
-    """
+    """The facts of a file; BisectionError if it cannot be read, or is of another version."""
     try:
         facts = json.loads(file.read_text())
     except (OSError, ValueError) as error:
@@ -65,14 +65,14 @@ def read(file: Path) -> Facts:
 
 
 def old(file: Path) -> Facts:
-    """The facts of a file that are about to be replaced; none if it cannot be read."""
+    """The facts of a file; none if it cannot be read."""
     try:
         return read(file)
     except BisectionError:
         return {}
 
 
-def write(file: Path, facts: Mapping[str, Any]) -> None:
+def write(file: Path, facts: Facts) -> None:
     """Writes the facts; OSError if that is not possible."""
     paths.write_whole(file, json.dumps(facts, indent=1) + "\n")
 
@@ -82,12 +82,14 @@ def of_site(
 ) -> Facts:
     """The facts of a site, of which those of partitions are made by `of_partition`."""
     known = {key: getattr(survey, key) for key in ("kind", "version", "cluster", "accounting")}
+    about = asdict(software)
+    mpi = {key: about.pop(key) for key in ("kind", "version", "compiler", "launcher")}
     return {
         "version": VERSION,
         "system": name,
         "written": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "scheduler": known,
-        "software": software.as_facts(),
+        "software": {"mpi": mpi, **about},
         "partitions": dict(partitions),
     }
 
@@ -130,49 +132,34 @@ def processor(group: Group, nodes: list[Facts]) -> Facts:
     topology stays whole, as a rank may be on any of them.
     """
     known = group.known
-    seen = min((node["processor"] for node in nodes), key=_cores, default=None)
-    if seen is None:
-        per_core, sockets, cores = known.per_core, known.sockets, known.cores
-        return {
-            "num_cpus": cores * per_core,
-            "num_cpus_per_core": per_core,
-            "num_cpus_per_socket": -(-cores // sockets) * per_core,
-            "num_sockets": sockets,
-        }
-    per_core = seen["num_cpus_per_core"]
-    count = min(_cores(seen), known.cores) * per_core
-    per_socket = -(-count // seen["num_sockets"])
-    return {**seen, "num_cpus": count, "num_cpus_per_socket": per_socket}
+    node = {
+        "num_cpus": known.cores * known.per_core,
+        "num_cpus_per_core": known.per_core,
+        "num_sockets": known.sockets,
+    }
+    seen = min((node["processor"] for node in nodes), key=cores_of, default=node)
+    cores, per_core = min(cores_of(seen), known.cores), seen["num_cpus_per_core"]
+    per_socket = -(-cores // seen["num_sockets"]) * per_core
+    return {**seen, "num_cpus": cores * per_core, "num_cpus_per_socket": per_socket}
 
 
-def _cores(seen: Mapping[str, Any]) -> int:
-    return seen["num_cpus"] // seen["num_cpus_per_core"]
+def cores_of(processor: Mapping[str, Any]) -> int:
+    """The cores of ReFrame's processor information."""
+    return processor["num_cpus"] // processor["num_cpus_per_core"]
 
 
-@dataclass(frozen=True)
-class Moved:
-    """A fact that is another one now."""
-
-    name: str  # partitions.duo.memory
-    before: Any  # None: it was not there
-    after: Any
-
-
-def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Moved]:
-    """The facts that differ, by name; measured ones if they differ by more than their noise."""
-    old, new = dict(_flat(before)), dict(_flat(after))
+def compare(before: Facts, after: Facts) -> list[tuple[str, Any, Any]]:
+    """The facts that differ: (name, before, after), None for what is not there. Those that are
+    measured differ if they do by more than their noise."""
+    flat_before, flat_after = dict(_flat(before)), dict(_flat(after))
     moved = []
-    for name in dict.fromkeys([*old, *new]):
-        was, now = old.get(name), new.get(name)
-        if was != now and not set(name.split(".")) & set(PASSING) and not _alike(name, was, now):
-            moved.append(Moved(name, was, now))
+    for name in flat_before | flat_after:
+        was, now, words = flat_before.get(name), flat_after.get(name), set(name.split("."))
+        noise = LIMITS.fact_noise if words & set(MEASURED) and was and now else 0.0
+        alike = was == now or (noise and abs(now - was) <= noise * max(abs(now), abs(was)))
+        if not alike and not words & set(PASSING):
+            moved.append((name, was, now))
     return moved
-
-
-def _alike(name: str, was: Any, now: Any) -> bool:
-    if not set(name.split(".")) & set(MEASURED) or not was or not now:
-        return False
-    return abs(now - was) <= LIMITS.fact_noise * max(abs(now), abs(was))
 
 
 def _flat(facts: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -182,3 +169,40 @@ def _flat(facts: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{name}.{key}" if name else str(key))
     else:
         yield name, facts
+
+
+# ---- their age ----
+
+
+def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
+    """Returns why the facts of a site may no longer hold: one of the nodes that they are of booted,
+    or Slurm's configuration changed. Of a large machine some other node boots every day.
+
+    Args:
+        site: the site file.
+        schedulers: ReFrame's names of those of its partitions.
+
+    Returns:
+        None if they are newer, or there are none, or Slurm does not say.
+    """
+    if not set(SLURM) & set(schedulers):
+        return None
+    known = old(file_of(site))
+    try:
+        written = datetime.fromisoformat(known["written"].replace("Z", "+00:00")).timestamp()
+    except (KeyError, ValueError):  # which the site file itself reports
+        return None
+    hosts = {
+        host for partition in known["partitions"].values() for host in partition.get("boot", {})
+    }
+    names = ",".join(sorted(host.partition(".")[0] for host in hosts))
+    nodes = ask("scontrol", "show", "node", "--all", "-o", names).text if hosts else ""
+    boots = (record_of(line).get("BootTime", "") for line in nodes.splitlines())
+    events = {"boot": max((float(boot) for boot in boots if boot.isdigit()), default=0.0)}
+    file = configuration(ask("scontrol", "show", "config").text).get("SLURM_CONF")
+    with contextlib.suppress(OSError):  # of a file that this host does not see
+        events["configuration"] = Path(file).stat().st_mtime if file else 0.0
+    for event, since in events.items():
+        if since > written:
+            return Code.FACTS_OLD(system=site.stem, what=event, since=since)
+    return None

@@ -14,22 +14,25 @@ import signal
 import subprocess
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bisection.core.commands import all_errors, ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.core.slurm import QUEUE_FULL, STATES
 from bisection.core.topology import expanded
-from bisection.sites.cluster.survey import Survey
+from bisection.sites.cluster.survey import Node
 
 AT_ONCE = 4  # jobs: more would be in the way of other users
 POLL = 0.5  # seconds between looks at a job, at first
 RARELY = 5.0  # likewise, later: a controller has other work
 LATE = 20  # seconds that a shared file system may need to show a file of another host
+LONGEST = 600  # seconds that a job asks for, where its queue gives as much
+STOPPED = 124  # exit code of `timeout` where the limit ended the command
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Queue:
     access: Sequence[str]  # the scheduler's options: --partition=duo, --account=a, --exclusive
     nodes: int
     ranks_per_node: int
-    longest: int = 600  # s that a job may ask for
+    max_time: int | None = None  # s that the queue gives
 
     @property
     def shape(self) -> Geometry:
@@ -55,9 +58,6 @@ class Step:
     name: str
     command: Sequence[str]  # its words, or one text for the job's own shell
     limit: float = 45  # seconds
-
-
-STOPPED = 124  # exit code of `timeout` where the limit ended the command
 
 
 @dataclass(frozen=True)
@@ -82,22 +82,14 @@ class Finished:
 
 
 class Refused(Exception):
-    """The scheduler did not take a job; the text has all that it printed, `last` its last line."""
-
-    def __init__(self, words: str, last: str = "") -> None:
-        super().__init__(words)
-        self.last = last or words
-
-
-class Stopped(Exception):
-    """A job was cancelled, as the caller was interrupted."""
+    """The scheduler did not take a job; the text has all that it printed."""
 
 
 @dataclass
 class State:
     """Where a job is."""
 
-    word: str  # the scheduler's own
+    word: str  # Slurm's
     alive: bool
     reason: str = ""  # of waiting
     hosts: str = ""
@@ -105,8 +97,8 @@ class State:
     error: str = ""  # the scheduler did not answer
 
 
-class Scheduler(ABC):
-    """How jobs are submitted; a command or an option that a scheduler lacks does nothing."""
+class Scheduler:
+    """No scheduler: scripts run on this host. Schedulers of clusters override these methods."""
 
     commands: Sequence[str] = ()  # that it is known by
     queue_options: Sequence[str] = ()  # by which a job names its queue
@@ -114,33 +106,22 @@ class Scheduler(ABC):
 
     def __init__(self, stop: threading.Event | None = None) -> None:
         self.stop = stop or threading.Event()  # once set, its jobs are cancelled
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @classmethod
     def is_here(cls) -> bool:
         """True if this host has its commands."""
-        return all(map(shutil.which, cls.commands))
+        return bool(cls.commands) and all(map(shutil.which, cls.commands))
 
-    @staticmethod
-    def survey(account: str) -> Survey:
-        """Returns its own report.
-
-        Args:
-            account: the one that jobs will use, "" for the user's own.
-
-        Raises:
-            SchedulerError: it does not answer.
-        """
-        del account
-        return Survey(kind="", reframe="local")
-
-    def unavailable(self, access: Sequence[str]) -> list[tuple[str, str]]:
-        """The nodes that take no jobs of these options, each with the scheduler's reason."""
-        del access
+    def unavailable(self, access: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, str]]:
+        """Those of some nodes that take no jobs of these options, with the scheduler's reasons."""
+        del access, nodes
         return []
 
-    @abstractmethod
     def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
+        del queue, shape, minutes
+        return [f"exec >{shlex.quote(str(output))} 2>&1"]
 
     def shaped(self, shape: Geometry) -> list[str]:
         """Returns what precedes a launcher so that it takes the job for one of another geometry."""
@@ -153,59 +134,25 @@ class Scheduler(ABC):
         del nodes
         return []
 
-    @abstractmethod
     def submit(self, script: Path) -> str:
         """Submits a script; returns the job's number, or raises Refused."""
+        words, none = ["bash", str(script)], subprocess.DEVNULL
+        process = subprocess.Popen(words, cwd=script.parent, stdin=none, start_new_session=True)
+        self.processes[str(process.pid)] = process
+        return str(process.pid)
 
     def refusal(self, script: Path) -> str:
         """Its words why it could never place a script, which is not submitted; "" if it could."""
         del script
         return ""
 
-    @abstractmethod
     def state(self, job: str) -> State:
         """Returns where a job is; it is over if the scheduler has forgotten it."""
-
-    @abstractmethod
-    def cancel(self, job: str) -> None:
-        """Cancels a job."""
-
-
-class Local(Scheduler):
-    """No scheduler: the script runs on this host."""
-
-    def __init__(self, stop: threading.Event | None = None) -> None:
-        super().__init__(stop)
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.output = Path(os.devnull)
-
-    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
-        """Nothing is asked for; the file is kept for the output."""
-        del queue, shape, minutes
-        self.output = output
-        return []
-
-    def submit(self, script: Path) -> str:
-        """Starts a script in a session of its own; returns its process number."""
-        with open(self.output, "wb") as output:
-            process = subprocess.Popen(
-                ["bash", str(script)],
-                cwd=script.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.processes[str(process.pid)] = process
-        return str(process.pid)
-
-    def state(self, job: str) -> State:
-        """Returns whether the script runs."""
         alive = self.processes[job].poll() is None
         return State("RUNNING" if alive else "COMPLETED", alive)
 
     def cancel(self, job: str) -> None:
-        """Ends the script and what it started."""
+        """Cancels a job."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(int(job), signal.SIGTERM)
 
@@ -218,7 +165,7 @@ def submitted(*command: str) -> str:
     environ = {name: text for name, text in os.environ.items() if name[:7] != "SBATCH_"}
     if answer := ask(*command, environ=environ):
         return answer.text
-    raise Refused(all_errors(command[0], answer.stderr) or answer.error, answer.error)
+    raise Refused(all_errors(command[0], answer.stderr) or answer.error)
 
 
 # ---- the script ----
@@ -246,8 +193,7 @@ def script(
         if isinstance(step.command, str):  # it changes the shell, as `module load` does
             lines.append(f"begin {step.name}\n{step.command} 2>&1 </dev/null\nend $?")
         else:
-            words = ["step", step.name, f"{step.limit:g}", *step.command]
-            lines.append(shlex.join(words))
+            lines.append(shlex.join(["step", step.name, f"{step.limit:g}", *step.command]))
     return "\n".join([*lines, "echo @done", ""])
 
 
@@ -288,11 +234,10 @@ def run(
     Raises:
         OSError: the folder cannot be written.
     """
-    output = folder / f"{queue.name}.out"
+    output, path = (folder / f"{queue.name}.{ending}" for ending in ("out", "sh"))
     output.unlink(missing_ok=True)
-    asked = 60 + sum(step.limit for step in steps)
-    minutes = max(1, math.ceil(min(asked, queue.longest) / 60))
-    path = folder / f"{queue.name}.sh"
+    wanted = min(LONGEST, 60 + sum(step.limit for step in steps))
+    minutes = max(1, math.ceil(min(wanted, queue.max_time or wanted) / 60))
     header = scheduler.header(queue, queue.shape, output, minutes)
     path.write_text(script(header, steps, variables))
     finished = Finished()
@@ -301,19 +246,19 @@ def run(
     except Refused as error:
         finished.fault = Code.BLOCKED(refused=str(error))
         return finished
-    state = State("", alive=False)
+    state = State("", alive=True)
     try:
-        state = _wait(scheduler, finished, patience, minutes)
+        state = _wait(scheduler, finished.job, patience)
     finally:  # KeyboardInterrupt, too
-        if finished.fault or not state.word:
+        if state.alive:
             scheduler.cancel(finished.job)
     finished.hosts = expanded(state.hosts)
     if state.memory and finished.hosts:
         finished.memory = state.memory / len(finished.hosts)
-    text = _read(output, 0 if finished.fault else LATE)
+    text = _read(output, 0 if state.alive else LATE)
     finished.steps = read_steps(text or "")
-    if not finished.fault and "@done" not in (text or ""):
-        finished.fault = _fault(finished, state, output, text, minutes)
+    if state.alive or "@done" not in (text or ""):
+        finished.fault = _fault(finished.job, state, output, text, minutes, patience)
     return finished
 
 
@@ -327,29 +272,16 @@ def _submit(scheduler: Scheduler, path: Path, patience: float) -> str:
             if not QUEUE_FULL.search(str(error)) or time.monotonic() > until:
                 raise
         if scheduler.stop.wait(RARELY):
-            raise Stopped
+            raise KeyboardInterrupt
 
 
-def _wait(scheduler: Scheduler, finished: Finished, patience: float, minutes: int) -> State:
-    """Waits for the end of a job, or sets its fault."""
-    begin, pause = time.monotonic(), POLL
-    while True:
-        state = scheduler.state(finished.job)
-        if not state.alive:
-            return state
-        if (waited := time.monotonic() - begin) > patience:
-            break
+def _wait(scheduler: Scheduler, job: str, patience: float) -> State:
+    """Returns the state of a job that is over, or that is still alive after `patience` seconds."""
+    until, pause = time.monotonic() + patience, POLL
+    while (state := scheduler.state(job)).alive and time.monotonic() < until:
         if scheduler.stop.wait(min(pause, patience)):
-            raise Stopped
+            raise KeyboardInterrupt
         pause = min(1.1 * pause, RARELY)
-    job = {"job": finished.job}
-    if state.error:
-        finished.fault = Code.INFRASTRUCTURE(said=state.error)
-    elif state.word == "RUNNING":
-        limit = min(60 * minutes, patience)
-        finished.fault = Code.TIMEOUT(**job, limit=limit, nodes=state.hosts or None)
-    else:
-        finished.fault = Code.BLOCKED(**job, waited=waited, reason=state.reason)
     return state
 
 
@@ -364,15 +296,36 @@ def _read(output: Path, patience: float) -> str | None:
 
 
 def _fault(
-    finished: Finished, state: State, output: Path, text: str | None, minutes: int
+    job: str, state: State, output: Path, text: str | None, minutes: int, patience: float
 ) -> Reason:
-    """Returns why a job that is over has not run to its end."""
-    nodes = state.hosts or None
-    code = STATES.get(state.word)
-    if code:  # also of a job that never ran, and so has no output
-        more = {Code.TIMEOUT: {"limit": 60.0 * minutes}, Code.CANCELLED: {"state": state.word}}
-        return code(job=finished.job, nodes=nodes, **more.get(code, {}))
+    """Returns why a job did not run to its end in time."""
+    limit, nodes = 60.0 * minutes, state.hosts or None
+    if state.error:
+        return Code.INFRASTRUCTURE(said=state.error)
+    if state.alive and state.word == "RUNNING":
+        return Code.TIMEOUT(job=job, limit=min(limit, patience), nodes=nodes)
+    if state.alive:
+        return Code.BLOCKED(job=job, waited=patience, reason=state.reason)
+    if code := STATES.get(state.word):  # also of a job that never ran, and so has no output
+        more = {Code.TIMEOUT: {"limit": limit}, Code.CANCELLED: {"state": state.word}}
+        return code(job=job, nodes=nodes, **more.get(code, {}))
     if text is None:
-        return Code.OUTPUT_UNSEEN(job=finished.job, path=str(output), nodes=nodes)
+        return Code.OUTPUT_UNSEEN(job=job, path=str(output), nodes=nodes)
     lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] != "@"]
     return Code.NOT_ENDED(last=(lines or [""])[-1] or None)
+
+
+def at_once(
+    act: Callable[[Any], Any], items: Sequence[Any], stop: threading.Event, most: int = AT_ONCE
+) -> Iterator[Any]:
+    """Yields what `act` returns for each item, in their order; at most `most` run at a time.
+
+    Where one fails, or the caller is interrupted or closes this, `stop` is set, which cancels the
+    jobs of schedulers that have it.
+    """
+    with ThreadPoolExecutor(most) as pool:
+        try:
+            yield from pool.map(act, items)
+        except BaseException:
+            stop.set()
+            raise

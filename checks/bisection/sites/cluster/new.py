@@ -1,10 +1,10 @@
 """Draft of a site: what its scheduler says, what is on PATH, what a trial job per queue shows."""
 
-import concurrent.futures
 import re
+import runpy
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,15 @@ from reframe.utility import import_module_from_file
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
-from bisection.sites.cluster import choices, facts, software
+from bisection.sites.cluster import facts, software
 from bisection.sites.cluster.facts import FAST, UP
-from bisection.sites.cluster.jobs import AT_ONCE, Local, Queue
+from bisection.sites.cluster.jobs import Queue, at_once
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.software import Software
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
-LONGEST = 600  # seconds that a trial job asks for, where its queue gives as much
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 # Schedulers whose queues are not read yet: ReFrame's name, name, command.
@@ -35,17 +34,6 @@ UNREAD = (
 )
 
 
-@dataclass(frozen=True)
-class Way:
-    """A launcher as a site file has it, before the options for cores."""
-
-    launcher: str
-    options: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return " ".join([self.launcher, *self.options])
-
-
 @dataclass
 class Part:
     """A partition of the draft: alike nodes of a queue."""
@@ -54,11 +42,11 @@ class Part:
     queue: QueueInfo
     group: Group
     nodes: int | list[int]  # per launch
-    way: Way
-    given: dict[str, Any] | None = None  # of a site file that is there: its words
-    trial: Trial | None = None  # None: no job ran
-    outcome: Outcome | None = None  # of `way`, if it was right
-    others: list[tuple[Way, Reason | None]] = field(default_factory=list)  # None: right, too
+    launcher: Launcher  # as the site file has it, without the options for cores
+    given: Mapping[str, Any] | None = None  # of a site file that is there: its words
+    trial: Trial = field(default_factory=Trial)  # empty where no job ran
+    outcome: Outcome | None = None  # of `launcher`, if it was right
+    others: list[tuple[Launcher, Reason | None]] = field(default_factory=list)  # None: right, too
     decisions: list[Reason] = field(default_factory=list)
 
     @property
@@ -75,8 +63,8 @@ class Part:
             "queue": self.queue.name if self.queue.name != self.name else "",
             "constraint": self.group.constraint,
             "nodes": self.nodes,
-            "launcher": self.way.launcher,
-            "options": list(self.way.options),
+            "launcher": self.launcher.name,
+            "options": list(self.launcher.options),
             "exclusive": not self.queue.whole_nodes,
         }
         return {word: value for word, value in words.items() if value}
@@ -84,24 +72,20 @@ class Part:
     @property
     def facts(self) -> facts.Facts:
         """Of NAME.json."""
-        seen = self.trial.nodes if self.trial else []
-        return facts.of_partition(self.queue, self.group, seen, self.outcome)
-
-    @property
-    def network(self) -> Mapping[str, Any] | None:
-        """The device that carried messages, else the fastest that is up; None if none is known."""
-        devices = {device["name"]: device for device in self.devices}
-        carried = self.outcome.carried if self.outcome else {}
-        main = max(carried, key=carried.__getitem__, default="")
-        return devices.get(main) or next(iter(devices.values()), None)
+        return facts.of_partition(self.queue, self.group, self.trial.nodes, self.outcome)
 
     @property
     def devices(self) -> list[Mapping[str, Any]]:
         """The networks of a node that are up, the fast ones first."""
-        nodes = self.trial.nodes if self.trial else []
-        there = [device for node in nodes[:1] for device in node["networks"]]
-        there = [device for device in there if device["state"] in UP]
+        there = [d for node in self.trial.nodes[:1] for d in node["networks"] if d["state"] in UP]
         return sorted(there, key=lambda device: device["kind"] not in FAST)
+
+    @property
+    def network(self) -> Mapping[str, Any] | None:
+        """The device that carried most, else the fastest that is up; None if none is known."""
+        carried = self.outcome.carried if self.outcome else {}
+        devices = sorted(self.devices, key=lambda device: -carried.get(device["name"], 0.0))
+        return next(iter(devices), None)
 
 
 @dataclass
@@ -128,7 +112,7 @@ class Draft:
     @property
     def all_decisions(self) -> list[Reason]:
         """Returns the decisions left to a person, of the site and of its partitions."""
-        return [*self.decisions, *(reason for part in self.parts for reason in part.decisions)]
+        return sum((part.decisions for part in self.parts), self.decisions)
 
 
 def survey(account: str = "") -> Survey:
@@ -138,7 +122,7 @@ def survey(account: str = "") -> Survey:
         SchedulerError: a scheduler is installed and does not answer.
     """
     for scheduler in dict.fromkeys(SCHEDULERS.values()):
-        if scheduler.commands and scheduler.is_here():
+        if scheduler.is_here():
             return scheduler.survey(account)
     for reframe, kind, command in UNREAD:
         if shutil.which(command):
@@ -146,7 +130,7 @@ def survey(account: str = "") -> Survey:
             if reframe == "flux":
                 decisions.append(Code.FLUX_OF_REFRAME())
             return Survey(kind=kind, reframe=reframe, decisions=decisions)
-    return Local.survey(account)
+    return Survey(kind="", reframe="local")
 
 
 def draft(
@@ -170,44 +154,47 @@ def draft(
     Raises:
         BisectionError: a queue is wanted that there is not, or a `qos` without Slurm.
     """
-    there = software.read()
-    site = Draft(name, known, there, account, qos, decisions=list(known.decisions))
+    site = Draft(name, known, software.read(), account, qos, decisions=list(known.decisions))
     if qos and known.kind != "Slurm":
         raise BisectionError(f"--qos {qos}: only Slurm has it, and it is not on this host")
     names = [queue.name for queue in known.queues]
     if unknown := [queue for queue in queues if queue not in names]:
         raise BisectionError(f"--queue {unknown[0]}: unknown; there are {', '.join(names)}")
-    if known.kind and not known.queues:
+    if not known.kind:
+        return site
+    if not known.queues:
         site.unread.append("default")
-    if known.kind and not there.compiler:
+    if not site.software.compiler:
         site.decisions.append(Code.NO_COMPILER())
-    if known.kind and there.missing:
-        site.decisions.append(Code.LIBRARIES_UNSEEN(names=there.missing))
-    for queue in known.queues:
-        if queues and queue.name not in queues:
-            continue
-        if queue.closed:
-            site.closed.append(queue.closed)
-            continue
-        site.parts += _parts(site, queue, most or USUAL_NODES, most is not None)
-    if known.kind and not site.parts and not site.unread:
+    if missing := site.software.missing:
+        site.decisions.append(Code.LIBRARIES_UNSEEN(names=missing))
+    wanted = [queue for queue in known.queues if queue.name in (queues or names)]
+    site.closed = [queue.closed for queue in wanted if queue.closed]
+    for queue in wanted:
+        if not queue.closed:
+            site.parts += _parts(site, queue, most)
+    if not site.parts and not site.unread:
         site.decisions.append(Code.NO_QUEUE())
     return site
 
 
-def _parts(site: Draft, queue: QueueInfo, most: int, asked: bool) -> Iterator[Part]:
+def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
     """The partitions of a queue; a group without a feature of its own is left out."""
     for group in queue.groups:
-        cores = {"queue": queue.name, "nodes": len(group.nodes), "cores": group.known.cores}
         if not group.alone and not group.constraint:
-            site.decisions.append(Code.NODES_UNLIKE(**cores, gres=group.known.gres))
+            cores = {"nodes": len(group.nodes), "cores": group.known.cores}
+            unlike = Code.NODES_UNLIKE(queue=queue.name, **cores, gres=group.known.gres)
+            site.decisions.append(unlike)
             continue
         name = reframe_name(queue.name if group.alone else f"{queue.name}-{group.constraint}")
-        limits = [most, len(group.nodes), queue.max_nodes or most]
-        part = Part(name, queue, group, sizes(min(limits), asked), ways(site)[0])
-        if group.up < part.largest:
-            wanted = {"up": group.up, "wanted": part.largest, "down": _down(site, part)}
-            part.decisions.append(Code.NODES_DOWN(partition=name, **wanted))
+        nodes = min(most or USUAL_NODES, len(group.nodes), queue.max_nodes or len(group.nodes))
+        launcher = launchers(site)[0]
+        part = Part(name, queue, group, nodes if most else sizes(nodes), launcher)
+        if group.up < nodes:
+            access = as_reframe(site, part, launcher, nodes)["access"]
+            down = SCHEDULERS[site.survey.reframe]().unavailable(access, group.nodes)
+            values = {"up": group.up, "wanted": nodes, "down": down}
+            part.decisions.append(Code.NODES_DOWN(partition=name, **values))
         if queue.shared:
             part.decisions.append(Code.QUEUE_SHARED(partition=name))
         yield part
@@ -219,72 +206,52 @@ def reframe_name(text: str) -> str:
     return name if re.match("[A-Za-z_]", name) else f"_{name}"
 
 
-def _down(site: Draft, part: Part) -> list[tuple[str, str]]:
-    """The nodes of a partition that take no jobs, each with the scheduler's reason."""
-    access = as_reframe(site, part, part.way, part.largest)["access"]
-    names = {node.name for node in part.group.nodes}
-    reasons = SCHEDULERS[site.survey.reframe]().unavailable(access)
-    return [(name, why) for name, why in reasons if name in names]
+def sizes(most: int) -> int | list[int]:
+    """The numbers of nodes per launch: powers of two up to `most`; one number if that says all."""
+    return most if most <= 2 else [*(1 << power for power in range((most - 1).bit_length())), most]
 
 
-def sizes(most: int, asked: bool = False) -> int | list[int]:
-    """The numbers of nodes per launch: powers of two up to `most`; one number if that says all.
-
-    Args:
-        most: nodes of the largest.
-        asked: whether a person named that number, and wants no others.
-    """
-    if most <= 2 or asked:
-        return most
-    return [*(1 << power for power in range((most - 1).bit_length())), most]
-
-
-def ways(site: Draft) -> list[Way]:
+def launchers(site: Draft) -> list[Launcher]:
     """The launchers to try, the one to be preferred first: srun, its other types, mpirun."""
     tried = []
     if site.survey.kind == "Slurm":
-        types = site.survey.mpi_types
-        tried = [Way("srun"), *(Way("srun", (f"--mpi={kind}",)) for kind in types[1:])]
+        types = site.survey.mpi_types[1:]
+        tried = [Launcher("srun"), *(Launcher("srun", (f"--mpi={kind}",)) for kind in types)]
     if site.software.launcher or not tried:
-        tried.append(Way(site.software.launcher or "mpirun"))
+        tried.append(Launcher(site.software.launcher or "mpirun"))
     return tried
 
 
-def as_reframe(site: Draft, part: Part, way: Way, nodes: int) -> dict[str, Any]:
+def as_reframe(site: Draft, part: Part, launcher: Launcher, nodes: int) -> dict[str, Any]:
     """A partition of the draft as site-configs/common_cluster.py makes it for ReFrame."""
     shared = import_module_from_file(str(paths.ROOT / "site-configs" / "common_cluster.py"))
-    own = {"account": site.account, "qos": site.qos}
-    choices = {**part.choices, "launcher": way.launcher, "options": list(way.options)}
-    mpi = {"kind": site.software.kind}
-    given = {"name": part.name, **own, **choices, "nodes": nodes}
-    return shared.as_reframe(given, part.facts, site.survey.reframe, mpi)
+    words = {"name": part.name, "account": site.account, "qos": site.qos, **part.choices}
+    words |= {"launcher": launcher.name, "options": list(launcher.options), "nodes": nodes}
+    return shared.as_reframe(words, part.facts, site.survey.reframe, {"kind": site.software.kind})
 
 
-def try_out(
-    site: Draft, folder: Path, done: Callable[[Part], None], patience: float = PATIENCE
-) -> None:
+def try_out(site: Draft) -> Iterator[Part]:
     """Runs a trial job in each partition of a draft, AT_ONCE at a time, and settles its launcher.
 
-    Args:
-        site: the draft, which is filled in.
-        folder: for the jobs; all nodes must see it.
-        done: called with each partition whose job is over.
-        patience: seconds for each.
-
-    Raises:
-        OSError: the folder cannot be written.
-        KeyboardInterrupt: the caller was interrupted; the jobs are cancelled.
+    Yields each partition once its job is over. Jobs are cancelled where the caller is interrupted.
+    OSError: the folder of the jobs cannot be written.
     """
+    folder = paths.home() / "site" / site.name
     folder.mkdir(parents=True, exist_ok=True)
-    stop = threading.Event()
+    jobs, stop = [], threading.Event()
+    for part in site.parts:
+        if nodes := min(part.largest, part.group.up):
+            tried = _tried(site, part)
+            jobs.append((part, nodes, [as_reframe(site, part, each, nodes) for each in tried]))
 
-    def run(part: Part, nodes: int, partitions: Sequence[Mapping[str, Any]]) -> Part:
-        longest = min(LONGEST, part.queue.max_time or LONGEST)
+    def run(job: tuple[Part, int, list[dict[str, Any]]]) -> Part:
+        part, nodes, partitions = job
+        access, cores = partitions[0]["access"], part.group.known.cores
         part.trial = try_queue(
-            Queue(part.name, partitions[0]["access"], nodes, part.group.known.cores, longest),
+            Queue(part.name, access, nodes, cores, part.queue.max_time),
             [Launcher(each["launcher"], each["extras"]["binding"]) for each in partitions],
             folder,
-            patience,
+            PATIENCE,
             site.software.modules,
             scheduler=SCHEDULERS[site.survey.reframe](stop),
             variables=dict(partitions[0]["env_vars"]),
@@ -292,25 +259,12 @@ def try_out(
         settle(site, part)
         return part
 
-    jobs = []
-    for part in site.parts:
-        if nodes := min(part.largest, part.group.up):
-            partitions = [as_reframe(site, part, way, nodes) for way in tried(site, part)]
-            jobs.append((part, nodes, partitions))
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        running = [pool.submit(run, *job) for job in jobs]
-        try:
-            for future in concurrent.futures.as_completed(running):
-                done(future.result())
-        except BaseException:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
+    return at_once(run, jobs, stop)
 
 
-def tried(site: Draft, part: Part) -> list[Way]:
+def _tried(site: Draft, part: Part) -> list[Launcher]:
     """The launchers of a partition's trial, in its order; that of a site file alone."""
-    return [part.way] if part.given else ways(site)
+    return [part.launcher] if part.given else launchers(site)
 
 
 def unlike(part: Part, before: facts.Facts) -> bool:
@@ -341,25 +295,66 @@ def settle(site: Draft, part: Part) -> None:
         site: the draft.
         part: its partition, with its trial.
     """
-    trial = part.trial
-    outcomes = list(zip(tried(site, part), trial.outcomes, strict=False))
-    right = [(way, outcome) for way, outcome in outcomes if outcome.fault is None]
+    trial, at = part.trial, {"partition": part.name}
+    pairs = list(zip(_tried(site, part), trial.outcomes, strict=False))
+    right = [pair for pair in pairs if pair[1].fault is None]
     if right:
-        part.way, part.outcome = right[0]
-    others = [(way, outcome) for way, outcome in outcomes if not right or way != part.way]
-    part.others = [(way, _named(way, outcome.fault, site.survey)) for way, outcome in others]
-    at = {"partition": part.name}
+        part.launcher, part.outcome = right[0]
+    part.others = [
+        (launcher, _named(launcher, outcome.fault, site.survey))
+        for launcher, outcome in pairs
+        if outcome is not part.outcome
+    ]
     if fault := trial.fault or trial.build:
         part.decisions.append(Code.TRIAL_FAILED(**at, fault=fault))
     elif not right:
         faults = [fault for _, fault in part.others]
         part.decisions.append(Code.NO_LAUNCHER(**at, faults=faults))
-    kinds = {device["name"]: device["kind"] for device in part.devices}
-    fast = next((name for name, kind in kinds.items() if kind in FAST), None)
+    fast = [device["name"] for device in part.devices if device["kind"] in FAST]
     carried = part.outcome.carried if part.outcome else {}
-    main = max(carried, key=carried.__getitem__, default="")
-    if fast and main and kinds.get(main) not in FAST:
-        part.decisions.append(Code.NETWORK_UNUSED(**at, device=main, fast=fast))
+    main = max(carried, key=carried.__getitem__, default=None)
+    if fast and main and main not in fast:
+        part.decisions.append(Code.NETWORK_UNUSED(**at, device=main, fast=fast[0]))
+
+
+def _named(launcher: Launcher, fault: Reason | None, known: Survey) -> Reason | None:
+    """A fault that names the launcher with its options."""
+    if fault is None:
+        return None
+    fault = known.explained(launcher.name, fault)
+    if fault["launcher"]:
+        return fault.with_values(launcher=str(launcher))
+    return Code.LAUNCHER_WRONG(launcher=str(launcher), fault=fault)
+
+
+# ---- a site that has a file ----
+
+
+def choices(file: Path) -> dict[str, Any]:
+    """The choices of a site file, whether or not its facts can be read.
+
+    Raises:
+        BisectionError: it does not load, or is not made by common.slurm or common.cluster.
+    """
+    common = import_module_from_file(str(file.with_name("common.py")))
+    systems: list[dict[str, Any]] = []
+
+    def make_system(_: str, **choices: Any) -> dict[str, Any]:
+        systems.append(choices)
+        return {"name": file.stem, "partitions": []}
+
+    usual, common.make_system = common.make_system, make_system
+    try:
+        runpy.run_path(str(file))
+    except (Exception, SystemExit) as error:
+        text = f"{paths.shown(file)} does not load: {type(error).__name__}: {error}"
+        raise BisectionError(text) from None
+    finally:
+        common.make_system = usual
+    if not systems:
+        text = "has no facts: it is not made by common.slurm or common.cluster"
+        raise BisectionError(f"{paths.shown(file)} {text}")
+    return systems[0]
 
 
 def refreshed(site_file: Path, known: Survey) -> Draft:
@@ -372,22 +367,23 @@ def refreshed(site_file: Path, known: Survey) -> Draft:
     Raises:
         BisectionError: the file does not load, or names a queue that there is not.
     """
-    chosen = choices.read(site_file)
-    site = Draft(site_file.stem, known, software.read(), chosen.account, chosen.qos)
-    there = {queue.name: queue for queue in known.queues}
+    chosen = choices(site_file)
+    account, qos = chosen.get("account", ""), chosen.get("qos", "")
+    site = Draft(site_file.stem, known, software.read(), account, qos)
+    queues = {queue.name: queue for queue in known.queues}
     old = facts.old(facts.file_of(site_file)).get("partitions", {})
-    for given in chosen.partitions:
+    for given in chosen["partitions"]:
         name = given["name"]
         queue = given.get("queue") or old.get(name, {}).get("queue") or name
-        if not there:  # of a scheduler that is not read
+        if not queues:  # of a scheduler that is not read
             site.unread.append(name)
-        elif queue not in there:
+        elif queue not in queues:
             where = f"{paths.shown(site_file)}:{given['line']}: partition {name}"
-            raise BisectionError(f"{where}: unknown queue {queue}; there are {', '.join(there)}")
+            raise BisectionError(f"{where}: unknown queue {queue}; there are {', '.join(queues)}")
         else:
-            group = _members(there[queue], given.get("constraint", ""))
-            way = Way(given["launcher"], tuple(given.get("options", ())))
-            site.parts.append(Part(name, there[queue], group, given["nodes"], way, given))
+            group = _members(queues[queue], given.get("constraint", ""))
+            launcher = Launcher(given["launcher"], tuple(given.get("options", ())))
+            site.parts.append(Part(name, queues[queue], group, given["nodes"], launcher, given))
     return site
 
 
@@ -396,13 +392,3 @@ def _members(queue: QueueInfo, constraint: str) -> Group:
     nodes = [node for group in queue.groups for node in group.nodes]
     chosen = [node for node in nodes if constraint in node.features] or nodes
     return replace(grouped(chosen)[0], constraint=constraint)
-
-
-def _named(way: Way, fault: Reason | None, known: Survey) -> Reason | None:
-    """A fault that names the launcher with its options."""
-    if fault is None:
-        return None
-    fault = known.explained(way.launcher, fault)
-    if fault["launcher"]:
-        return fault.with_values(launcher=str(way))
-    return Code.LAUNCHER_WRONG(launcher=str(way), fault=fault)

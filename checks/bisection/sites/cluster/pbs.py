@@ -51,7 +51,7 @@ def queues(
     known: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
 ) -> list[QueueInfo]:
     """The queues, of PBS's own mappings of queues and nodes."""
-    read = []
+    infos = []
     for name, fields in known.items():
         ways = [name]
         if fields.get("queue_type") == "Route":
@@ -72,8 +72,8 @@ def queues(
             whole_nodes=bool(sharing) and sharing <= WHOLE,
             closed=_closed(name, fields, bool(members)),
         )
-        read.append(info)
-    return read
+        infos.append(info)
+    return infos
 
 
 def _json(*command: str) -> dict[str, Any]:
@@ -89,31 +89,30 @@ def _serves(node: Mapping[str, Any], queue: str, fields: Mapping[str, Any]) -> b
     if "queue" in node:
         return node["queue"] == queue
     there = node.get("resources_available", {})
-    asked = {n: v for n, v in fields.get("default_chunk", {}).items() if n in there}
-    custom = [name for name in asked if name not in STANDARD]
-    return all(str(asked[name]) in str(there[name]).split(",") for name in custom)
+    return all(
+        str(value) in str(there[name]).split(",")
+        for name, value in fields.get("default_chunk", {}).items()
+        if name in there and name not in STANDARD
+    )
 
 
 def _node(name: str, fields: Mapping[str, Any]) -> Node:
     there = fields.get("resources_available", {})
-    own = {f"{key}={value}" for key, value in there.items() if key not in STANDARD}
     return Node(
         name=str(there.get("host", name)),
         cores=int(there.get("ncpus") or fields.get("pcpus") or 1),
         per_core=1,
         sockets=1,
         gres=f"ngpus:{there['ngpus']}" if there.get("ngpus") else "",
-        features=frozenset(own),
+        features=frozenset(f"{k}={value}" for k, value in there.items() if k not in STANDARD),
         up=set(str(fields.get("state", "")).split(",")) <= FREE,
     )
 
 
 def _closed(name: str, fields: Mapping[str, Any], nodes: bool) -> Reason | None:
-    for word in ("enabled", "started"):
-        if fields.get(word) == "False":
-            return Code.QUEUE_STATE(queue=name, state=f"{word} = False")
-    if fields.get("from_route_only") == "True":
-        return Code.QUEUE_STATE(queue=name, state="from_route_only = True")
+    for word, value in (("enabled", "False"), ("started", "False"), ("from_route_only", "True")):
+        if fields.get(word) == value:
+            return Code.QUEUE_STATE(queue=name, state=f"{word} = {value}")
     for kind, mine in (("user", {getpass.getuser()}), ("group", groups_of_user())):
         allowed = {part.partition("@")[0] for part in fields.get(f"acl_{kind}s", "").split(",")}
         if fields.get(f"acl_{kind}_enable") == "True" and not mine & {*allowed}:
@@ -137,11 +136,11 @@ class Pbs(Scheduler):
         chunk = "".join(f":{option}" for option in queue.access if option[0] != "-")
         options = [
             "-N bisection-site",
-            f"-l select={shape.nodes}:mpiprocs={ranks}:ncpus={cores}{chunk}",
-            f"-l walltime={minutes // 60}:{minutes % 60:02}:00",
             "-j oe",
             "-r n",
             f"-o {shlex.quote(str(output))}",
+            f"-l select={shape.nodes}:mpiprocs={ranks}:ncpus={cores}{chunk}",
+            f"-l walltime={minutes // 60}:{minutes % 60:02}:00",
             *(option for option in queue.access if option[0] == "-"),
         ]
         return [*(f"#PBS {option}" for option in options), f"cd {shlex.quote(str(output.parent))}"]

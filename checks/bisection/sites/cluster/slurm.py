@@ -26,26 +26,21 @@ from bisection.sites.cluster.survey import (
     seconds_of,
 )
 
-NO_CONFIGURATION = "Could not establish a configuration source"
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
 
 
 def read(account: str = "") -> Survey:
-    """Returns what the Slurm of this host says.
+    """Returns the survey of this host's Slurm; SchedulerError if its controller does not answer.
 
     Args:
         account: the one that jobs will use, "" for the user's own.
-
-    Raises:
-        SchedulerError: its controller does not answer.
     """
-    config = ask("scontrol", "show", "config")
-    partitions = ask("scontrol", "show", "partition", "--all", "-o")
-    nodes = ask("scontrol", "show", "node", "--all", "-o")
-    for answer in (config, partitions, nodes):
-        if not answer:
+    texts = []
+    for words in ("config", "partition --all -o", "node --all -o"):
+        if not (answer := ask("scontrol", "show", *words.split())):
             raise SchedulerError("Slurm", answer.error)
-    known = slurm.configuration(config.text)
+        texts.append(answer.text)
+    known = slurm.configuration(texts[0])
     user = pwd.getpwuid(os.geteuid()).pw_name
     accounts, default = _accounts(user, known.get("ClusterName", ""))
     needed = "associations" in known.get("AccountingStorageEnforce", "")
@@ -59,7 +54,7 @@ def read(account: str = "") -> Survey:
         reframe="slurm" if accounting else "squeue",
         version=known.get("SLURM_VERSION", ""),
         cluster=known.get("ClusterName", ""),
-        queues=queues(partitions.text, nodes.text, account or default, groups_of_user(), accounts),
+        queues=queues(texts[1], texts[2], account or default, groups_of_user(), accounts),
         accounting=accounting,
         account_needed=needed,
         accounts=accounts,
@@ -113,7 +108,7 @@ def queues(
         if "NodeName" in fields:
             for name in filter(None, fields.get("Partitions", "").split(",")):
                 members.setdefault(name, []).append(node(fields))
-    read = []
+    infos = []
     for fields in map(slurm.record_of, partitions.splitlines()):
         if name := fields.get("PartitionName"):
             sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
@@ -124,10 +119,10 @@ def queues(
                 max_nodes=_number(fields.get("MaxNodes"), None),
                 whole_nodes=sharing == "EXCLUSIVE",
                 shared=sharing.startswith("FORCE"),
-                closed=_closed(fields, bool(members.get(name)), account, set(groups), accounts),
+                closed=_closed(fields, name in members, account, set(groups), accounts),
             )
-            read.append(info)
-    return read
+            infos.append(info)
+    return infos
 
 
 def mpi_types(listed: Answer, default: str) -> list[str]:
@@ -175,11 +170,10 @@ def _closed(
 def _accounts(user: str, cluster: str) -> tuple[list[str], str]:
     """The accounts of a user on a cluster, and the default one; nothing without a database, which
     may be that of several clusters."""
-    where = [f"user={user}", *([f"cluster={cluster}"] if cluster else []), "format=account"]
-    listed = ask("sacctmgr", "-nP", "show", "assoc", *where)
-    default = ask("sacctmgr", "-nP", "show", "assoc", "onlydefaults", *where)
+    words = ["sacctmgr", "-nP", "show", "assoc", f"user={user}", f"cluster={cluster}"]
     names, defaults = (
-        sorted({*answer.text.split()}) if answer else [] for answer in (listed, default)
+        sorted({*answer.text.split()}) if answer else []
+        for answer in (ask(*words, *only, "format=account") for only in ([], ["onlydefaults"]))
     )
     return names, (defaults or [""])[0]
 
@@ -195,12 +189,6 @@ def allocated_memory(record: Mapping[str, str]) -> float:
     return float(match[1]) * 1024.0 ** (1 + "KMGT".index(match[2] or "M")) if match else 0.0
 
 
-def literal(path: Path) -> str:
-    """The path of an output file in a line of options: sbatch splits them at blanks, takes quotes
-    away and replaces %j and the like."""
-    return shlex.quote(str(path).replace("%", "%%"))
-
-
 class Slurm(Scheduler):
     """How a trial job is submitted to Slurm, with or without an accounting database."""
 
@@ -212,15 +200,18 @@ class Slurm(Scheduler):
     @classmethod
     def is_here(cls) -> bool:
         """True if this host belongs to a Slurm; its commands may be there without any."""
-        ping = ask("scontrol", "ping").stderr if super().is_here() else NO_CONFIGURATION
-        return NO_CONFIGURATION not in ping
+        no_slurm = "Could not establish a configuration source"
+        return super().is_here() and no_slurm not in ask("scontrol", "ping").stderr
 
-    def unavailable(self, access: Sequence[str]) -> list[tuple[str, str]]:
-        """The nodes that are down or drained, each with Slurm's reason."""
-        return slurm.unavailable(access)
+    def unavailable(self, access: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, str]]:
+        """Those of some nodes that are down or drained, with Slurm's reasons."""
+        names = {node.name for node in nodes}
+        return [(name, why) for name, why in slurm.unavailable(access) if name in names]
 
     def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
+        # sbatch splits options at blanks, takes quotes away and replaces %j and the like.
+        file = shlex.quote(str(output).replace("%", "%%"))
         options = [
             "--job-name=bisection-site",
             f"--nodes={shape.nodes}",
@@ -229,7 +220,8 @@ class Slurm(Scheduler):
             f"--cpus-per-task={shape.threads}",
             "--hint=nomultithread",
             f"--time={minutes}",
-            *(f"--{name}={literal(output)}" for name in ("output", "error")),
+            f"--output={file}",
+            f"--error={file}",
             f"--chdir={shlex.quote(str(output.parent))}",
             "--no-requeue",
             *queue.access,
@@ -255,14 +247,7 @@ class Slurm(Scheduler):
         return [*unset, "srun", "--mpi=none", "--cpu-bind=none", *shape]
 
     def submit(self, script: Path) -> str:
-        """Submits a script, as ReFrame does without the user's SBATCH_ variables.
-
-        Returns:
-            The job's number.
-
-        Raises:
-            Refused: Slurm did not take it.
-        """
+        """Submits a script; returns the job's number, or raises Refused."""
         answer = submitted("sbatch", str(script))
         if match := re.search(r"(?:job |^)(\d+)", answer):
             return match[1]
@@ -274,7 +259,8 @@ class Slurm(Scheduler):
         try:
             submitted("sbatch", "--test-only", str(script))
         except Refused as error:
-            return str(error) if slurm.NO_PLACE in error.last else ""
+            words = str(error)
+            return words if slurm.NO_PLACE in words.rpartition("; ")[2] else ""
         return ""
 
     def state(self, job: str) -> State:

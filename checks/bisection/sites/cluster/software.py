@@ -4,8 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from bisection.core.commands import ask
 
@@ -47,12 +46,6 @@ class Software:
         """The libraries that the kernels need and pkg-config does not find."""
         return [name for name in NEEDED if name not in self.libraries]
 
-    def as_facts(self) -> dict[str, Any]:
-        """As NAME.json has it."""
-        facts = asdict(self)
-        mpi = {name: facts.pop(name) for name in ("kind", "version", "compiler", "launcher")}
-        return {"mpi": mpi, **facts}
-
 
 def read(environ: Mapping[str, str] = os.environ) -> Software:
     """Returns the present state."""
@@ -81,19 +74,15 @@ def mpi_of(about: str) -> tuple[str, str]:
 
 def modules_system(environ: Mapping[str, str]) -> str:
     """ReFrame's name of the modules system that a shell has set up."""
-    if "LMOD_CMD" in environ:
-        return "lmod"
-    if "MODULES_CMD" in environ:
-        return "tmod4"
-    return "tmod32" if "MODULESHOME" in environ else "nomod"
+    names = {"LMOD_CMD": "lmod", "MODULES_CMD": "tmod4", "MODULESHOME": "tmod32"}
+    return next((name for variable, name in names.items() if variable in environ), "nomod")
 
 
 def libraries() -> dict[str, str]:
     """The versions of LIBRARIES that pkg-config finds."""
     versions = {}
     for name, packages in LIBRARIES.items():
-        for package in packages:
-            if answer := ask("pkg-config", "--modversion", package):
-                versions[name] = answer.text.strip()
-                break
+        answers = (ask("pkg-config", "--modversion", package) for package in packages)
+        if answer := next(filter(None, answers), None):
+            versions[name] = answer.text.strip()
     return versions

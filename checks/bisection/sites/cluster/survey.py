@@ -1,11 +1,10 @@
 """Data that any scheduler gives: queues, and groups of alike nodes in them."""
 
-import grp
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
 
 
@@ -89,7 +88,7 @@ class SchedulerError(Exception):
     """A scheduler is installed and does not answer."""
 
     def __init__(self, scheduler: str, error: str) -> None:
-        super().__init__(f"{scheduler}: {error}")
+        super().__init__(error)
         self.reason = Code.SCHEDULER_SILENT(scheduler=scheduler, error=error)
 
 
@@ -107,19 +106,13 @@ def grouped(nodes: Iterable[Node]) -> list[Group]:
 
 def _constraint(group: Sequence[Node], groups: Sequence[Sequence[Node]]) -> str:
     others = [node.features for other in groups if other is not group for node in other]
-    own = frozenset.intersection(*(node.features for node in group)) - frozenset().union(*others)
-    return min(own, default="") if len(groups) > 1 else ""
+    common = frozenset.intersection(*(node.features for node in group))
+    return min(common.difference(*others), default="") if len(groups) > 1 else ""
 
 
 def groups_of_user() -> set[str]:
     """The names of this user's groups."""
-    names = set()
-    for number in {os.getegid(), *os.getgroups()}:
-        try:
-            names.add(grp.getgrgid(number).gr_name)
-        except KeyError:
-            names.add(str(number))
-    return names
+    return set(ask("id", "-Gnz").text.split("\0"))
 
 
 def seconds_of(text: str) -> int | None:

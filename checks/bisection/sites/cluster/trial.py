@@ -5,6 +5,7 @@ leave a fast network unused, and every program still exits with 0. So a small MP
 (src/probe) counts worlds, cores and bytes.
 """
 
+import itertools
 import json
 import re
 import shlex
@@ -20,19 +21,8 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
-from bisection.sites.cluster.jobs import (
-    STOPPED,
-    Ended,
-    Finished,
-    Local,
-    Queue,
-    Scheduler,
-    Step,
-    run,
-)
+from bisection.sites.cluster.jobs import STOPPED, Ended, Finished, Queue, Scheduler, Step, run
 from bisection.sites.cluster.software import COMPILERS
-
-__all__ = ["Launcher", "Outcome", "Queue", "Trial", "try_queue"]
 
 PROBE = paths.ROOT / "src" / "probe" / "probe.c"
 # What a line has that says why a launcher failed, of the page that some print.
@@ -45,6 +35,9 @@ class Launcher:
 
     name: str  # ReFrame's: srun, mpirun, mpiexec
     options: Sequence[str] = ()  # templates, as extras.binding has them
+
+    def __str__(self) -> str:
+        return " ".join([self.name, *self.options])
 
     def command(self, shape: Geometry) -> list[str]:
         """The words before the program, as ReFrame writes them for a launch.
@@ -84,24 +77,19 @@ class Outcome:
     carried: dict[str, float] = field(default_factory=dict)  # device -> fraction of the bytes
     latency: float | None = None  # s, of the slowest node
     bandwidth: float | None = None  # B/s, likewise
-    links: list[tuple[str, str, float, float]] = field(default_factory=list)  # of each pair
+    links: list[Sequence[Any]] = field(default_factory=list)  # (host, host, s, B/s)
     fault: Reason | None = None  # None: one world, a core per rank and thread
 
 
 @dataclass
-class Trial:
+class Trial(Finished):
     """The results of the job of one queue."""
 
     nodes: list[dict[str, Any]] = field(default_factory=list)  # facts of each (node_facts.py)
     outcomes: list[Outcome] = field(default_factory=list)  # in the order of the launches
-    fault: Reason | None = None  # the job did not run to its end
-    job: str = ""
-    hosts: list[str] = field(default_factory=list)  # of the job, by the scheduler
-    memory: float | None = None  # B of the job per host, by the scheduler
     unseen: dict[str, str] = field(default_factory=dict)  # host -> why it left no facts
     modules: dict[str, str] = field(default_factory=dict)  # that did not load -> why
     build: Reason | None = None  # why the MPI program was not built
-    steps: dict[str, Ended] = field(default_factory=dict)  # all that ended
 
 
 def try_queue(
@@ -140,38 +128,33 @@ def try_queue(
         KeyError, IndexError, ValueError: launcher options are no templates.
     """
     shapes = shapes or [queue.shape]
-    facts = folder / f"{queue.name}.facts"
+    facts, probe = folder / f"{queue.name}.facts", program(queue, folder)
     facts.mkdir(parents=True, exist_ok=True)
-    for old in facts.glob("*.json"):
-        old.unlink()
-    probe = program(queue, folder)
-    probe.unlink(missing_ok=True)
+    for old in (*facts.glob("*.json"), probe):
+        old.unlink(missing_ok=True)
     launches = [(launcher, shape) for launcher in launchers for shape in shapes]
     loads = [Step(f"module/{name}", shlex.join(["module", "load", name])) for name in modules]
     building = [Step("build", _building(probe)), *builds]
     here: dict[str, Ended] = {}
     if build_here:
         host = Queue(f"{queue.name}.here", [], 1, 1)
-        here = run(Local(), host, [*loads, *building], folder, patience, variables).steps
+        here = run(Scheduler(), host, [*loads, *building], folder, patience, variables).steps
         building = []
-    seen = [str(path) for path in (sys.executable, *sees)]
     steps = [*loads, Step("modules", 'echo "${LOADEDMODULES-}"'), *building]
-    steps.append(Step("facts", [*scheduler.per_node(queue.nodes), *_facts(facts, seen)]))
+    steps.append(Step("facts", [*scheduler.per_node(queue.nodes), *_facts(facts, sees)]))
     for number, (launcher, shape) in enumerate(launches):
         before = scheduler.shaped(shape) if shape != queue.shape else []
         task = [] if shape == shapes[0] else ["seats"]
         words = [*before, *launcher.command(shape), str(probe), *task]
         steps.append(Step(f"launch/{number}", words))
-    finished = run(scheduler, queue, [*steps, *further], folder, patience, variables)
-    trial = Trial(job=finished.job, hosts=finished.hosts, fault=finished.fault)
-    trial.memory = finished.memory
-    trial.steps = {**here, **finished.steps}
-    trial.modules = _unloaded(finished, modules)
+    trial = Trial(**vars(run(scheduler, queue, [*steps, *further], folder, patience, variables)))
+    trial.modules = _unloaded(trial.steps, modules)
+    trial.steps = {**here, **trial.steps}
     if (build := trial.steps.get("build")) and build.code:
         trial.build = Code.PROBE_NOT_BUILT(last=telling(build.text) or None)
     _read_facts(trial, facts)
     for number, (launcher, shape) in enumerate(launches):
-        if ended := finished.steps.get(f"launch/{number}"):
+        if ended := trial.steps.get(f"launch/{number}"):
             trial.outcomes.append(_outcome(launcher, shape, ended, trial.nodes))
     return trial
 
@@ -190,7 +173,7 @@ def _building(probe: Path) -> list[str]:
     return ["bash", "-c", program, "build", str(probe), str(PROBE), *COMPILERS]
 
 
-def _facts(folder: Path, seen: Sequence[str]) -> list[str]:
+def _facts(folder: Path, sees: Sequence[Path]) -> list[str]:
     """The command that writes the facts of a node, by our Python or by the node's own."""
     program = (
         'for python in "$1" python3; do if "$python" -c "" 2>/dev/null; then '
@@ -198,16 +181,16 @@ def _facts(folder: Path, seen: Sequence[str]) -> list[str]:
         r'echo "FACTS {\"host\": \"$(uname -n)\", \"error\": \"no Python 3 on PATH\"}"'
     )
     text = Path(node_facts.__file__).read_text()
-    return ["bash", "-c", program, "facts", sys.executable, text, str(folder), *seen]
+    paths_seen = map(str, (folder, sys.executable, *sees))
+    return ["bash", "-c", program, "facts", sys.executable, text, *paths_seen]
 
 
-def _unloaded(finished: Finished, modules: Sequence[str]) -> dict[str, str]:
+def _unloaded(steps: Mapping[str, Ended], modules: Sequence[str]) -> dict[str, str]:
     """The modules that a job did not load, each with why."""
-    listed = finished.steps.get("modules")
-    loaded = listed.text.strip().split(":") if listed else []
+    loaded = steps["modules"].text.strip().split(":") if "modules" in steps else []
     unloaded = {}
     for name in modules:
-        ended = finished.steps.get(f"module/{name}")
+        ended = steps.get(f"module/{name}")
         # Not every kind of modules exits with another code; those before Lmod list what is loaded.
         versions = [other for other in loaded if other == name or other.startswith(f"{name}/")]
         if ended and (ended.code or not versions):
@@ -244,31 +227,30 @@ def _outcome(
     launcher: Launcher, shape: Geometry, ended: Ended, nodes: Sequence[Mapping[str, Any]]
 ) -> Outcome:
     """Returns what a launch printed, and what is wrong with it."""
-    outcome = Outcome(launcher, shape)
     worlds = [json.loads(line) for line in re.findall(r"PROBE (\{.*\})", ended.text)]
+    outcome = Outcome(launcher, shape, len(worlds))
     if not worlds:
         limit = Step.limit if ended.code == STOPPED else None
         values = {"exit_code": ended.code, "last": telling(ended.text) or None, "limit": limit}
         outcome.fault = Code.NO_WORLD(launcher=launcher.name, **values)
         return outcome
-    outcome.worlds = len(worlds)
     world = worlds[0]
-    outcome.ranks = [(host, cpus) for host, cpus in world["ranks"]]
+    outcome.ranks = world["ranks"]
     outcome.library = world["library"]
     if outcome.worlds > 1 or world["size"] != shape.ranks:
         values = {"worlds": outcome.worlds, "size": world["size"], "asked": shape.ranks}
         outcome.fault = Code.WORLDS(launcher=launcher.name, **values)
         return outcome
-    outcome.links = [tuple(link) for link in world.get("links", [])]
-    if outcome.links:
+    if links := world.get("links"):
+        outcome.links = links
         outcome.latency = max(link[2] for link in outcome.links)
         outcome.bandwidth = min(link[3] for link in outcome.links)
         parts: dict[str, float] = {}
         for name, count in world["sent"]:  # a device may have several ports
             parts[name] = parts.get(name, 0.0) + count / world["messages"]
         outcome.carried = {name: min(part, 1.0) for name, part in parts.items() if part >= 0.02}
-    if seats := misplaced(outcome.ranks, shape, nodes):
-        outcome.fault = Code.MISPLACED(seats=seats)
+    if wrong := misplaced(outcome.ranks, shape, nodes):
+        outcome.fault = Code.MISPLACED(seats=wrong)
     elif ended.code:
         outcome.fault = Code.NOT_ENDED(last=telling(ended.text) or None)
     return outcome
@@ -285,28 +267,14 @@ def misplaced(
         nodes: facts of the nodes, of which each numbers its CPUs in its own way.
     """
     masks = {node["host"]: node["processor"]["topology"]["cores"] for node in nodes}
-    by_host: dict[str, list[dict[str, Any]]] = {}
+    seats = []
     for rank, (host, cpus) in enumerate(ranks):
-        places = _places(cpus, layouts.core_of(masks.get(host)))
+        cores = layouts.core_of(masks.get(host))
+        places: dict[Any, list[str]] = {}
+        for cpu in sorted(layouts.cpulist(cpus)):
+            places.setdefault(cores.get(cpu, ("cpu", cpu)), []).append(str(cpu))
         # OMP_PLACES=cores with OMP_PROC_BIND=close: a thread per core, in order
-        threads = [places[thread % len(places)] for thread in range(shape.threads)]
-        seat = {"rank": rank, "host": host, "cpus": cpus, "threads": threads}
-        by_host.setdefault(host, []).append(seat)
-    everybody = {"per_rank": [seat for seats in by_host.values() for seat in seats]}
-    counted = layouts.misplaced(everybody, shape, None)
-    wrong = [seat for seat in counted if seat.code in COUNTS]
-    for host, seats in sorted(by_host.items()) if not wrong else ():
-        each = Geometry(1, shape.ranks_per_node, shape.threads)
-        wrong += layouts.misplaced({"per_rank": seats}, each, masks.get(host))
-    return wrong
-
-
-COUNTS = (Code.RANKS_RAN, Code.HOSTS_RAN, Code.RANKS_ON_HOST)
-
-
-def _places(cpus: str, core_of: Mapping[int, int]) -> list[str]:
-    """CPUs by core, each as a list of the kernel's format."""
-    cores: dict[Any, list[int]] = {}
-    for cpu in sorted(layouts.cpulist(cpus)):
-        cores.setdefault(core_of.get(cpu, ("cpu", cpu)), []).append(cpu)
-    return [",".join(map(str, group)) for group in cores.values()]
+        threads = itertools.islice(itertools.cycle(places.values()), shape.threads)
+        seat = {"rank": rank, "host": host, "cpus": cpus}
+        seats.append({**seat, "threads": [",".join(place) for place in threads]})
+    return layouts.misplaced({"per_rank": seats}, shape, masks)

@@ -8,7 +8,6 @@ import sys
 
 from bisection.core.reasons import clause
 from bisection.sites.cluster import check
-from bisection.sites.cluster.check_job import _kernel_key
 from bisection.sites.site import load_site
 
 site = load_site(sys.argv[1])
@@ -16,7 +15,7 @@ results = []
 with check.working_folder(site.name) as folder:
     subjects = check.subjects(site, site.partitions, folder, 120)
     for subject in subjects:
-        subject.built[_kernel_key(subject)] = "another partition"
+        subject.built[subject.kernel_key] = "another partition"
     for result in check.run(check.PROBES, subjects):
         words = clause(result.finding.reason)
         results.append([result.partition, result.probe, result.finding.state, words])

@@ -57,7 +57,8 @@ def trial():
         "kernel": Ended(0, 1.0, ""),
         "leave": Ended(3, 0.5, ""),
     }
-    return Trial([node("n1"), node("n2")], outcomes, None, "7", ["n1", "n2"], steps=steps)
+    seen = {"nodes": [node("n1"), node("n2")], "hosts": ["n1", "n2"]}
+    return Trial("7", steps, **seen, outcomes=outcomes)
 
 
 KNOWN = {

@@ -10,7 +10,7 @@ from bisection.commands import run
 from bisection.core.commands import Answer
 from bisection.core.reasons import clause
 from bisection.runs.model import Request
-from bisection.sites.cluster import age
+from bisection.sites.cluster import facts
 
 WRITTEN = 1795334400.0  # 2026-11-22 08:00 UTC
 
@@ -33,17 +33,17 @@ def site(tmp_path, monkeypatch):
             assert command[2] != "node" or command[-1] == "n1,n3"  # not all of the machine's
             return Answer(command[0], 0, answers[command[2]], "")
 
-        monkeypatch.setattr(age, "ask", ask)
+        monkeypatch.setattr(facts, "ask", ask)
         seen = {"queue": "standard", "boot": {"n1.lab.org": 1, "n3": 2}}
-        facts = {"version": 1, "partitions": {"standard": seen}}
-        (tmp_path / "lab.json").write_text(json.dumps({**facts, "written": written}))
+        known = {"version": 1, "partitions": {"standard": seen}}
+        (tmp_path / "lab.json").write_text(json.dumps({**known, "written": written}))
         return tmp_path / "lab.py"
 
     return make
 
 
 def test_facts_that_are_newer_are_not_mentioned(site):
-    assert age.outdated(site(boot=-60, changed=-60), {"slurm"}) is None
+    assert facts.outdated(site(boot=-60, changed=-60), {"slurm"}) is None
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,18 @@ def test_facts_that_are_newer_are_not_mentioned(site):
     ],
 )
 def test_facts_that_are_older_are(site, boot, changed, words):
-    assert clause(age.outdated(site(boot, changed), {"squeue"})) == words
+    assert clause(facts.outdated(site(boot, changed), {"squeue"})) == words
 
 
 def test_without_slurm_or_facts_nothing_is_asked(site, monkeypatch):
     file = site(boot=60, changed=60)
-    monkeypatch.setattr(age, "ask", lambda *command: pytest.fail("asked"))
-    assert age.outdated(file, {"local"}) is None
-    assert age.outdated(file.with_name("other.py"), {"slurm"}) is None
+    monkeypatch.setattr(facts, "ask", lambda *command: pytest.fail("asked"))
+    assert facts.outdated(file, {"local"}) is None
+    assert facts.outdated(file.with_name("other.py"), {"slurm"}) is None
 
 
 def test_facts_without_a_time_are_left_to_the_site_file(site):
-    assert age.outdated(site(60, 60, written="yesterday"), {"slurm"}) is None
+    assert facts.outdated(site(60, 60, written="yesterday"), {"slurm"}) is None
 
 
 PARTITIONS = [{"scheduler": "slurm"}]

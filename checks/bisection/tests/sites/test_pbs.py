@@ -6,6 +6,7 @@ The fakes run a submitted script at once and print what a finished job prints.
 import json
 import shutil
 import signal
+import threading
 import time
 
 import pytest
@@ -190,21 +191,19 @@ def handlers():
 
 @pytest.mark.usefixtures("handlers", "pbs_here")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_site_new_cancels_its_jobs(
-    commands, house, capsys, monkeypatch, tmp_path, number
-):
+def test_an_interrupted_site_new_cancels_its_jobs(commands, house, capsys, tmp_path, number):
     job = {"Jobs": {"7": {"job_state": "Q", "comment": "Not enough free nodes"}}}
     (tmp_path / "job").write_text(json.dumps(job))
     commands("qsub", "echo 7")
 
-    def interrupt(futures):
+    def interrupt():
         while not (tmp_path / "asked").exists():  # the job is looked at
             time.sleep(0.1)
-        signal.raise_signal(number)
+        signal.pthread_kill(threading.main_thread().ident, number)
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which workers of pytest ignore
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
-    monkeypatch.setattr(new.concurrent.futures, "as_completed", interrupt)
+    threading.Thread(target=interrupt, daemon=True).start()
     assert cli.main(["site", "new", "it", "--queue", "qexp"]) == 3
     assert "interrupted: its jobs are cancelled, nothing is written" in capsys.readouterr().err
     assert (tmp_path / "deleted").exists()

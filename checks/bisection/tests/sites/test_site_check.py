@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import threading
 
 import pytest
 from made_cluster import GIB, PARTITION, Machine, counting
@@ -11,9 +12,9 @@ from bisection.commands import site_check
 from bisection.core.reasons import Code, Reason
 from bisection.report.site import REMEDIES, TITLES, remedy, result_lines
 from bisection.sites.cluster import check, check_job
-from bisection.sites.cluster.check_model import Finding, State, ok
+from bisection.sites.cluster.check_model import ok, wrong
 from bisection.sites.cluster.jobs import Ended
-from bisection.sites.cluster.schedulers import SCHEDULERS
+from bisection.sites.cluster.pbs import Pbs
 from bisection.sites.cluster.slurm import Slurm
 from bisection.sites.cluster.survey import Group
 from bisection.sites.site import Defect
@@ -26,9 +27,9 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(site_check, "require_site", lambda name: machine.site.path)
     monkeypatch.setattr(site_check, "load_site", lambda name: machine.site)
-    for scheduler in SCHEDULERS.values():
+    for scheduler in (Slurm, Pbs):
         monkeypatch.setattr(scheduler, "survey", machine.read)
-    monkeypatch.setattr(Slurm, "unavailable", lambda self, access: machine.down)
+    monkeypatch.setattr(Slurm, "unavailable", lambda self, access, nodes: machine.down)
     monkeypatch.setattr(check_job, "try_queue", machine.try_queue)
     monkeypatch.setattr(Slurm, "refusal", lambda self, script: machine.refusal)
     return machine
@@ -73,7 +74,7 @@ def test_job_asks_for_a_rank_per_core_and_no_longer_than_the_queue_allows(machin
     checked()
     asked = machine.asked
     assert str(asked.shape) == "2x4x1"
-    assert asked.longest == 300
+    assert asked.max_time == 300
 
 
 def spoil_steps(machine, **steps):
@@ -125,7 +126,7 @@ WRONG = {
     ),
     "a drained node": (
         lambda m: (
-            setattr(m, "down", [["n1", "bad DIMM"], ["n2", "bad DIMM"], ["other", "x"]]),
+            setattr(m, "down", [["n1", "bad DIMM"], ["n2", "bad DIMM"]]),
             m.queue_is(
                 groups=[
                     Group([dataclasses.replace(n, up=n.name == "n3") for n in group.nodes])
@@ -433,15 +434,18 @@ def test_an_error_of_one_partition_ends_the_check(machine, checked, monkeypatch,
 
 
 def test_who_closes_a_check_cancels_its_jobs(machine, tmp_path):
-    stopped = []
+    stopped, running = [], threading.Barrier(2)
 
     def look(subject):
-        stopped.append(subject.scheduler.stop.wait(10))
+        running.wait(10)
+        if subject.name == "two":
+            stopped.append(subject.stop.wait(10))
+        return ok(Code.NO_SCHEDULER())
 
-    subjects = check.subjects(machine.site, machine.site.partitions, tmp_path, 1)
-    probes = [check.Probe("file", lambda _: ok(Code.SITE_LOADS, partitions=1)),
-              check.Probe("job", look)]  # fmt: skip
-    results = check.run(probes, subjects)
+    machine.partition["access"] = ["--exclusive"]
+    two = {**copy.deepcopy(PARTITION), "name": "two", "access": ["-p two", "--exclusive"]}
+    subjects = check.subjects(machine.site, [machine.partition, two], tmp_path, 1)
+    results = check.run([check.Probe("job", "", look)], subjects)
     next(results)
     results.close()
     assert stopped == [True]
@@ -476,8 +480,8 @@ def test_every_remedy_is_of_a_code_that_can_come():
 
 
 def test_lines_are_aligned():
-    fine = check.Result("file", "", ok(Code.SITE_LOADS, partitions=1))
-    bad = check.Result("exit", "p", Finding(State.WRONG, Code.RANK_EXIT_HANGS()))
+    fine = check.Result("file", "", ok(Code.SITE_LOADS(partitions=1)))
+    bad = check.Result("exit", "p", wrong(Code.RANK_EXIT_HANGS()))
     columns = {line.index(word) for result, word in ((fine, "1 part"), (bad, "its launch did"))
                for line in result_lines(result, "lab")[:1]}  # fmt: skip
     assert len(columns) == 1

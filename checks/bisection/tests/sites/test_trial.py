@@ -17,9 +17,9 @@ from bisection.core.topology import expanded
 from bisection.sites.cluster import node_facts
 from bisection.sites.cluster.jobs import (
     Ended,
-    Local,
     Queue,
     Refused,
+    Scheduler,
     State,
     Step,
     read_steps,
@@ -34,13 +34,17 @@ QUEUE = Queue("duo", ["--partition=duo", "--exclusive"], nodes=2, ranks_per_node
 needs_mpi = pytest.mark.skipif(shutil.which("mpicc") is None, reason="needs mpicc")
 
 
-class Scripted(Local):
+class Scripted(Scheduler):
     """A scheduler whose job goes through given states, and prints a given text at its end."""
 
     def __init__(self, *states, output=None, refuses=None):
         super().__init__()
         self.states, self.text, self.refuses = list(states), output, refuses
         self.cancelled = []
+
+    def header(self, queue, shape, output, minutes):
+        self.output = output
+        return []
 
     def submit(self, script):
         if self.refuses:
@@ -86,13 +90,13 @@ def test_steps_before_a_stop_are_read():
 def test_placement_of_many_ranks_is_not_cut(tmp_path):
     rank = '["nid001234", "0-127"], '
     steps = [Step("launch", ["python3", "-c", f"print({rank!r} * 50_000)"])]
-    finished = outcome_of(Local(), tmp_path, patience=60, steps=steps)
+    finished = outcome_of(Scheduler(), tmp_path, patience=60, steps=steps)
     assert len(finished.steps["launch"].text) == 50_000 * len(rank)
 
 
 def test_step_that_hangs_ends_at_its_limit(tmp_path):
     steps = [Step("hang", ["sleep", "60"], limit=0.5), Step("next", ["echo", "on"])]
-    finished = outcome_of(Local(), tmp_path, patience=60, steps=steps)
+    finished = outcome_of(Scheduler(), tmp_path, patience=60, steps=steps)
     assert finished.fault is None
     assert finished.steps["hang"].code == 124
     assert finished.steps["next"].text == "on"
@@ -151,7 +155,7 @@ def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
             self.jobs -= 1
             if self.jobs >= 0:
                 words = "sbatch: QOSMaxSubmitJobPerUserLimit; Job violates"
-                raise Refused(words, "sbatch: Job violates")
+                raise Refused(words)
             return super().submit(script)
 
     assert outcome_of(Full(OVER, output="@done\n"), tmp_path, patience=60).fault is None
@@ -319,7 +323,7 @@ def test_trial_on_this_host(tmp_path, monkeypatch):
         Launcher("mpirun", ["--no-such-option"]),
     ]
     queue = Queue("here", [], nodes=1, ranks_per_node=2)
-    how = {"scheduler": Local(), "variables": variables, "sees": [tmp_path / "absent"]}
+    how = {"scheduler": Scheduler(), "variables": variables, "sees": [tmp_path / "absent"]}
     trial = try_queue(queue, launchers, tmp_path / "job", 120, **how)
     assert trial.fault is None
     assert trial.build is None
@@ -336,7 +340,7 @@ def test_trial_on_this_host(tmp_path, monkeypatch):
 @needs_mpi
 def test_module_that_does_not_load_is_named(tmp_path):
     queue = Queue("here", [], nodes=1, ranks_per_node=1)
-    trial = try_queue(queue, [], tmp_path, 120, ["no/such"], scheduler=Local())
+    trial = try_queue(queue, [], tmp_path, 120, ["no/such"], scheduler=Scheduler())
     assert list(trial.modules) == ["no/such"]
 
 
