@@ -42,16 +42,22 @@ def act(options: argparse.Namespace) -> Exit:
     begin = time.monotonic()
     require_site(options.name)
     site = load_site(options.name)
+    partitions = choose_partitions(site, options.name) if site.partitions else []
+    checked = options.name.partition(":")[2]
+    folder = paths.home() / "site-check" / (f"{site.name}-{checked}" if checked else site.name)
     try:
-        with check.working_folder(site.name) as folder:
-            partitions = choose_partitions(site, options.name) if site.partitions else []
-            subjects = check.subjects(site, partitions, folder, options.patience)
+        shutil.rmtree(folder, ignore_errors=True)  # of an earlier check
+        folder.mkdir(parents=True)
+        subjects = check.subjects(site, partitions, folder, options.patience)
+        try:
             with contextlib.closing(check.run(check.PROBES, subjects)) as running:
                 results = print_results(running, site.name, sys.stdout)
-            states = {result.finding.state for result in results}
-            kept = State.WRONG in states and any(folder.iterdir())
-            if not kept:
-                shutil.rmtree(folder)
+        finally:
+            for build in folder.glob("*.kernels"):
+                shutil.rmtree(build, ignore_errors=True)
+        states = {result.finding.state for result in results}
+        if not (kept := State.WRONG in states and any(folder.iterdir())):
+            shutil.rmtree(folder)
     except OSError as error:
         raise BisectionError(f"site check {options.name}: {error}") from None
     place = paths.shown(folder) if kept else ""

@@ -7,24 +7,21 @@ per partition serves all probes that need one.
 
 import contextlib
 import re
-import shutil
-import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bisection.core import paths
 from bisection.core.reasons import Code
 from bisection.core.verdicts import BisectionError
 from bisection.sites.before_run import choose_environ
 from bisection.sites.cluster import check_job as job
 from bisection.sites.cluster import check_queue as queue
 from bisection.sites.cluster import facts
-from bisection.sites.cluster.check_model import Facts, Finding, State, Subject, not_tried
+from bisection.sites.cluster.check_model import Facts, Finding, State, Subject, not_tried, wrong
 from bisection.sites.cluster.jobs import AT_ONCE, at_once
+from bisection.sites.cluster.survey import SchedulerError
 from bisection.sites.site import Site
 
 
@@ -111,7 +108,12 @@ def _run(
         if root := next((roots[name] for name in probe.rests_on if name in roots), None):
             roots[probe.name] = root
             yield Result(probe.name, partition, not_tried(Code.RESTS_ON(probe=root)))
-        elif finding := probe.look(subject):
+            continue
+        try:
+            finding = probe.look(subject)
+        except SchedulerError as error:
+            finding = wrong(error.reason)
+        if finding:
             if finding.state != State.OK:
                 roots[probe.name] = probe.name
             yield Result(probe.name, partition, finding)
@@ -148,25 +150,3 @@ def _environ(site: Site, partition: Facts) -> str:
         pattern = choose_environ(site, [partition], None)
         return next(name for name in partition["environs"] if re.fullmatch(pattern, name))
     return ""
-
-
-@contextlib.contextmanager
-def working_folder(site: str) -> Iterator[Path]:
-    """A folder below the home for the jobs of a check, with what they printed; it is kept for a day
-    unless the caller removes it.
-
-    Raises:
-        OSError: it cannot be made.
-    """
-    above = paths.home() / "site-check"
-    above.mkdir(parents=True, exist_ok=True)
-    for old in above.iterdir():
-        if time.time() - old.stat().st_mtime > 86400:
-            shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{site}-", dir=above))
-    folder.chmod(0o755)
-    try:
-        yield folder
-    finally:
-        for build in folder.glob("*.kernels"):
-            shutil.rmtree(build, ignore_errors=True)

@@ -8,7 +8,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.sites.cluster import jobs
 from bisection.sites.cluster.check_model import Finding, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.schedulers import SCHEDULERS
-from bisection.sites.cluster.survey import SchedulerError, Survey
+from bisection.sites.cluster.survey import Survey
 from bisection.sites.rules import site_defects
 
 LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
@@ -31,10 +31,7 @@ def scheduler_answers(subject: Subject) -> Finding:
         return not_tried(Code.SCHEDULER_UNASKED(scheduler=min(unread)))
     if subject.schedulers == {"local"}:
         return ok(Code.NO_SCHEDULER())
-    try:
-        survey = _survey(subject)
-    except SchedulerError as error:
-        return wrong(error.reason)
+    survey = _survey(subject)
     version = f"{survey.kind} {survey.version}"
     return ok(Code.SCHEDULER_ANSWERS(version=version, cluster=survey.cluster or None))
 
@@ -62,10 +59,7 @@ def account(subject: Subject) -> Finding | None:
     """The queue is open to this user and account."""
     if subject.local:
         return None
-    try:
-        survey = _survey(subject)
-    except SchedulerError as error:
-        return wrong(error.reason)
+    survey = _survey(subject)
     used, name = subject.account or None, subject.queue_name
     if survey.account_needed:
         if not used and survey.decisions:

@@ -317,7 +317,7 @@ def test_what_is_wrong_says_what_to_do(fault, machine, checked, tmp_path):
     rests = {TITLES[name] for name in resting_on(probe)}
     assert set(lines_of(text, "not tried")) == rests
     if TITLES["job"] not in rests:  # an empty folder is not named
-        assert str(tmp_path / "home" / "site-check" / "lab-") in text.splitlines()[-1]
+        assert str(tmp_path / "home" / "site-check" / "lab") in text.splitlines()[-1]
 
 
 def resting_on(root):
