@@ -10,10 +10,10 @@ import json
 import re
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from bisection.core import paths
@@ -45,24 +45,14 @@ class Launcher:
         Raises:
             KeyError, IndexError, ValueError: a template has another field, or is none.
         """
-        job = SimpleNamespace(
-            num_tasks=shape.ranks,
-            num_tasks_per_node=shape.ranks_per_node,
-            num_cpus_per_task=shape.threads,
-            num_tasks_per_core=None,
-            num_tasks_per_socket=None,
-            exclusive_access=False,
-            use_smt=False,
-            time_limit=None,
-            name="",
-            options=[],
-            cli_options=[],
-        )
-        from reframe.core.backends import getlauncher  # a run on one host needs no ReFrame
+        from reframe.core.backends import getlauncher, getscheduler  # a run needs no jobs here
+        from reframe.core.schedulers import Job
 
-        words = getlauncher(self.name)().command(job)
-        options = layouts.bindings(self.options, shape)
-        return [*words, *shlex.split(" ".join(options))]
+        job = Job.create(getscheduler("local")(), getlauncher(self.name)(), "trial")
+        job.num_tasks, job.num_tasks_per_node = shape.ranks, shape.ranks_per_node
+        job.num_cpus_per_task = shape.threads
+        job.launcher.options = layouts.bindings(self.options, shape)
+        return shlex.split(job.launcher.run_command(job))
 
 
 @dataclass
@@ -133,22 +123,25 @@ def try_queue(
     for old in (*facts.glob("*.json"), probe):
         old.unlink(missing_ok=True)
     launches = [(launcher, shape) for launcher in launchers for shape in shapes]
-    loads = [Step(f"module/{name}", shlex.join(["module", "load", name])) for name in modules]
+    loads = [Step(f"module/{name}", _load(name)) for name in modules]
     building = [Step("build", _building(probe)), *builds]
     here: dict[str, Ended] = {}
     if build_here:
         host = Queue(f"{queue.name}.here", [], 1, 1)
         here = run(Scheduler(), host, [*loads, *building], folder, patience, variables).steps
         building = []
-    steps = [*loads, Step("modules", 'echo "${LOADEDMODULES-}"'), *building]
-    steps.append(Step("facts", [*scheduler.per_node(queue.nodes), *_facts(facts, sees)]))
+    writing = [*scheduler.per_node(queue.nodes), *_facts(facts, sees)]
+    steps = [*loads, *building, Step("facts", writing)]
     for number, (launcher, shape) in enumerate(launches):
         before = scheduler.shaped(shape) if shape != queue.shape else []
         task = [] if shape == shapes[0] else ["seats"]
         words = [*before, *launcher.command(shape), str(probe), *task]
         steps.append(Step(f"launch/{number}", words))
     trial = Trial(**vars(run(scheduler, queue, [*steps, *further], folder, patience, variables)))
-    trial.modules = _unloaded(trial.steps, modules)
+    loaded = {name: trial.steps.get(f"module/{name}") for name in modules}
+    trial.modules = {
+        name: telling(ended.text) for name, ended in loaded.items() if ended and ended.code
+    }
     trial.steps = {**here, **trial.steps}
     if (build := trial.steps.get("build")) and build.code:
         trial.build = Code.PROBE_NOT_BUILT(last=telling(build.text) or None)
@@ -185,17 +178,12 @@ def _facts(folder: Path, sees: Sequence[Path]) -> list[str]:
     return ["bash", "-c", program, "facts", sys.executable, text, *paths_seen]
 
 
-def _unloaded(steps: Mapping[str, Ended], modules: Sequence[str]) -> dict[str, str]:
-    """The modules that a job did not load, each with why."""
-    loaded = steps["modules"].text.strip().split(":") if "modules" in steps else []
-    unloaded = {}
-    for name in modules:
-        ended = steps.get(f"module/{name}")
-        # Not every kind of modules exits with another code; those before Lmod list what is loaded.
-        versions = [other for other in loaded if other == name or other.startswith(f"{name}/")]
-        if ended and (ended.code or not versions):
-            unloaded[name] = telling(ended.text)
-    return unloaded
+def _load(name: str) -> str:
+    """The command that loads a module and fails where it is not loaded: not every kind of modules
+    does the latter."""
+    word = shlex.quote(name)
+    loaded = f'case ":$LOADEDMODULES:" in *:{word}:* | *:{word}/*) ;; *) false ;; esac'
+    return f"{{ module load {word} && {loaded}; }}"
 
 
 def _read_facts(trial: Trial, folder: Path) -> None:
@@ -235,19 +223,18 @@ def _outcome(
         outcome.fault = Code.NO_WORLD(launcher=launcher.name, **values)
         return outcome
     world = worlds[0]
-    outcome.ranks = world["ranks"]
-    outcome.library = world["library"]
+    outcome.ranks, outcome.library = world["ranks"], world["library"]
     if outcome.worlds > 1 or world["size"] != shape.ranks:
         values = {"worlds": outcome.worlds, "size": world["size"], "asked": shape.ranks}
         outcome.fault = Code.WORLDS(launcher=launcher.name, **values)
         return outcome
     if links := world.get("links"):
         outcome.links = links
-        outcome.latency = max(link[2] for link in outcome.links)
-        outcome.bandwidth = min(link[3] for link in outcome.links)
-        parts: dict[str, float] = {}
+        outcome.latency = max(link[2] for link in links)
+        outcome.bandwidth = min(link[3] for link in links)
+        parts: Counter[str] = Counter()
         for name, count in world["sent"]:  # a device may have several ports
-            parts[name] = parts.get(name, 0.0) + count / world["messages"]
+            parts[name] += count / world["messages"]
         outcome.carried = {name: min(part, 1.0) for name, part in parts.items() if part >= 0.02}
     if wrong := misplaced(outcome.ranks, shape, nodes):
         outcome.fault = Code.MISPLACED(seats=wrong)
