@@ -315,11 +315,8 @@ class Machines(Topic):
         "this file and make it again; or build with Spack (-p spack)"
     )
     NO_QUEUE = "there is no queue that this user can use"
-    QUEUE_STATE = "queue {queue}: its state is {state}"
-    QUEUE_ROOT_ONLY = "queue {queue}: only root can use it"
-    QUEUE_NOT_ROOT = "queue {queue}: root cannot use it"
+    QUEUE_STATE = "queue {queue}: it has {state}"
     QUEUE_GROUPS = "queue {queue}: only members of {groups} can use it"
-    QUEUE_RESERVED = "queue {queue}: it takes only jobs of a reservation"
     QUEUE_EMPTY = "queue {queue}: it has no nodes"
     QUEUE_SHARED = "{partition}: the queue puts several jobs on one core: times there mean little"
     TRIAL_FAILED = "{partition}: no launcher is proven. {fault}"

@@ -4,7 +4,6 @@ It has never met a real PBS: it was written after the manual pages qstat(1B), pb
 and pbsdsh(1B) of OpenPBS 20 and outputs that sites have published.
 """
 
-import getpass
 import json
 import re
 import shlex
@@ -14,15 +13,15 @@ from typing import Any
 
 from bisection.core.commands import ask
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.sites.cluster.jobs import Queue, Scheduler, State, submitted
 from bisection.sites.cluster.survey import (
     Node,
     QueueInfo,
     SchedulerError,
     Survey,
+    closed_by,
     grouped,
-    groups_of_user,
     seconds_of,
 )
 
@@ -32,6 +31,7 @@ STANDARD = {
     *("ncpus", "ngpus", "nodect", "vmem", "vnode"),
 }
 FREE = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}  # now or later
+USUAL = {"enabled": "True", "started": "True", "from_route_only": "False"}  # of a queue
 WHOLE = {"default_excl", "default_exclhost", "force_excl", "force_exclhost"}
 
 
@@ -64,13 +64,14 @@ def queues(
         limits = fields.get("resources_max", {})
         most = str(limits.get("nodect", ""))
         sharing = {node.get("sharing", "") for node in members.values()}
+        empty = None if members else Code.QUEUE_EMPTY(queue=name)
         info = QueueInfo(
             name=name,
             groups=grouped(_node(host, node) for host, node in members.items()),
             max_time=seconds_of(str(limits.get("walltime", ""))),
             max_nodes=int(most) if most.isdecimal() else None,
             whole_nodes=bool(sharing) and sharing <= WHOLE,
-            closed=_closed(name, fields, bool(members)),
+            closed=closed_by(name, fields, USUAL) or empty,
         )
         infos.append(info)
     return infos
@@ -107,17 +108,6 @@ def _node(name: str, fields: Mapping[str, Any]) -> Node:
         features=frozenset(f"{k}={value}" for k, value in there.items() if k not in STANDARD),
         up=set(str(fields.get("state", "")).split(",")) <= FREE,
     )
-
-
-def _closed(name: str, fields: Mapping[str, Any], nodes: bool) -> Reason | None:
-    for word, value in (("enabled", "False"), ("started", "False"), ("from_route_only", "True")):
-        if fields.get(word) == value:
-            return Code.QUEUE_STATE(queue=name, state=f"{word} = {value}")
-    for kind, mine in (("user", {getpass.getuser()}), ("group", groups_of_user())):
-        allowed = {part.partition("@")[0] for part in fields.get(f"acl_{kind}s", "").split(",")}
-        if fields.get(f"acl_{kind}_enable") == "True" and not mine & {*allowed}:
-            return Code.QUEUE_GROUPS(queue=name, groups=sorted(allowed - {""}))
-    return None if nodes else Code.QUEUE_EMPTY(queue=name)
 
 
 class Pbs(Scheduler):

@@ -8,7 +8,7 @@ import os
 import pwd
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bisection.core import slurm
@@ -21,8 +21,8 @@ from bisection.sites.cluster.survey import (
     QueueInfo,
     SchedulerError,
     Survey,
+    closed_by,
     grouped,
-    groups_of_user,
     seconds_of,
 )
 
@@ -44,23 +44,22 @@ def read(account: str = "") -> Survey:
     user = pwd.getpwuid(os.geteuid()).pw_name
     accounts, default = _accounts(user, known.get("ClusterName", ""))
     needed = "associations" in known.get("AccountingStorageEnforce", "")
-    decisions = []
-    if needed and not account and not default:
-        decisions = [Code.ACCOUNT_OPEN(user=user, accounts=accounts)]
+    undecided = needed and not account and not default
     accounting = bool(ask("sacct", "--noheader", "--allocations", "--starttime=now-1minutes"))
+    groups = set(ask("id", "-Gnz").text.split("\0"))
     return Survey(
         kind="Slurm",
         # ReFrame's slurm asks sacct; its squeue sees jobs leave the queue.
         reframe="slurm" if accounting else "squeue",
         version=known.get("SLURM_VERSION", ""),
         cluster=known.get("ClusterName", ""),
-        queues=queues(texts[1], texts[2], account or default, groups_of_user(), accounts),
+        queues=queues(texts[1], texts[2], account or default, groups, accounts),
         accounting=accounting,
         account_needed=needed,
         accounts=accounts,
         mpi_types=mpi_types(ask("srun", "--mpi=list"), known.get("MpiDefault", "none")),
         task_plugin=known.get("TaskPlugin", "").replace("(null)", "task/none"),
-        decisions=decisions,
+        decisions=[Code.ACCOUNT_OPEN(user=user, accounts=accounts)] if undecided else [],
     )
 
 
@@ -90,7 +89,7 @@ def queues(
     partitions: str,
     nodes: str,
     account: str,
-    groups: Iterable[str],
+    groups: set[str],
     accounts: Sequence[str] = (),
 ) -> list[QueueInfo]:
     """The queues, of the one-line records of partitions and nodes.
@@ -119,7 +118,7 @@ def queues(
                 max_nodes=_number(fields.get("MaxNodes"), None),
                 whole_nodes=sharing == "EXCLUSIVE",
                 shared=sharing.startswith("FORCE"),
-                closed=_closed(fields, name in members, account, set(groups), accounts),
+                closed=_closed(fields, name in members, account, groups, accounts),
             )
             infos.append(info)
     return infos
@@ -139,31 +138,21 @@ def mpi_types(listed: Answer, default: str) -> list[str]:
 
 
 def _closed(
-    fields: Mapping[str, str],
-    nodes: bool,
-    account: str,
-    groups: set[str],
-    accounts: Sequence[str],
+    fields: Mapping[str, str], nodes: bool, account: str, groups: set[str], accounts: Sequence[str]
 ) -> Reason | None:
     """Returns why this user cannot use a queue; None if nothing is known that forbids it."""
-    name, root = fields["PartitionName"], os.geteuid() == 0
-    if (state := fields.get("State", "UP")) != "UP":
-        return Code.QUEUE_STATE(queue=name, state=state)
-    if fields.get("RootOnly") == "YES" and not root:
-        return Code.QUEUE_ROOT_ONLY(queue=name)
-    if fields.get("DisableRootJobs") == "YES" and root:
-        return Code.QUEUE_NOT_ROOT(queue=name)
-    allowed = fields.get("AllowGroups", "ALL")
-    if allowed != "ALL" and not root and not groups & set(allowed.split(",")):
-        return Code.QUEUE_GROUPS(queue=name, groups=allowed.split(","))
+    name = fields["PartitionName"]
+    if closed := closed_by(name, fields, {"State": "UP", "RootOnly": "NO", "ReqResv": "NO"}):
+        return closed
+    allowed = fields.get("AllowGroups", "ALL").split(",")
+    if "ALL" not in allowed and not groups & set(allowed):
+        return Code.QUEUE_GROUPS(queue=name, groups=allowed)
     allowed = fields.get("AllowAccounts", "ALL").split(",")
     denied = fields.get("DenyAccounts", "").split(",")
     known = accounts or [other for other in allowed if other != "ALL"]
     takes = [a for a in [account, *known] if (a in allowed or "ALL" in allowed) and a not in denied]
     if account and account not in takes:
         return Code.QUEUE_ACCOUNTS(queue=name, account=account, others=takes or None)
-    if fields.get("ReqResv") == "YES":
-        return Code.QUEUE_RESERVED(queue=name)
     return None if nodes else Code.QUEUE_EMPTY(queue=name)
 
 

@@ -1,10 +1,9 @@
 """Data that any scheduler gives: queues, and groups of alike nodes in them."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
 
 
@@ -110,9 +109,12 @@ def _constraint(group: Sequence[Node], groups: Sequence[Sequence[Node]]) -> str:
     return min(common.difference(*others), default="") if len(groups) > 1 else ""
 
 
-def groups_of_user() -> set[str]:
-    """The names of this user's groups."""
-    return set(ask("id", "-Gnz").text.split("\0"))
+def closed_by(queue: str, fields: Mapping[str, str], usual: Mapping[str, str]) -> Reason | None:
+    """Returns the first field of a queue that is not the usual one, which closes it to users."""
+    for name, value in usual.items():
+        if fields.get(name, value) != value:
+            return Code.QUEUE_STATE(queue=queue, state=f"{name}={fields[name]}")
+    return None
 
 
 def seconds_of(text: str) -> int | None:

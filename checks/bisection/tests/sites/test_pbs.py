@@ -44,12 +44,6 @@ QUEUES = {
         },
         "inner": {"from_route_only": "True", "enabled": "True", "started": "True"},
         "off": {"enabled": "False", "started": "True"},
-        "staff": {
-            "acl_group_enable": "True",
-            "acl_groups": "no-such-group,other",
-            "enabled": "True",
-            "started": "True",
-        },
     },
 }
 
@@ -120,8 +114,7 @@ def test_queues_of_pbs(pbs_here):
     assert [group[5:] for group in groups(queues["route"])] == [(3, 2), (1, 1)]
     codes = {name: queue.closed and queue.closed.code for name, queue in queues.items()}
     open_ones = dict.fromkeys(("qexp", "qfat", "route"))
-    state = dict.fromkeys(("inner", "off"), Code.QUEUE_STATE)
-    assert codes == {**open_ones, **state, "staff": Code.QUEUE_GROUPS}
+    assert codes == {**open_ones, **dict.fromkeys(("inner", "off"), Code.QUEUE_STATE)}
 
 
 def test_a_pbs_that_does_not_answer(pbs_here, commands):

@@ -312,7 +312,7 @@ def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, hou
     machine.command("sinfo", "echo 'node4|drained|bad DIMM'; echo 'node9|down|gone'")
     code, said, text = new_site()
     assert code == 1
-    assert "left out: queue down: its state is INACTIVE" in said
+    assert "left out: queue down: it has State=INACTIVE" in said
     assert 'constraint="thin"' in text
     assert 'constraint="fat"' in text
     assert "# DECIDE: mixed-fat: 1 of 2 nodes are up (node4: bad DIMM): launchers" in text
