@@ -194,7 +194,7 @@ def history_text(
     if len(events) > happened.MOST:
         lines.append(f"and {plural(len(events) - happened.MOST, 'more event')}")
     if all_metrics:
-        lines += [line for event in events for line in _metrics(event)]
+        lines += [line for event in events if event.points for line in _metrics(event)]
     lines += [""] if lines else []
     needed = 2 * LIMITS.level
     longest = max((len(values) for *_, values in histories), default=0)

@@ -112,7 +112,7 @@ def test_drift_is_no_step(rng, tmp_path):
     (event,), _, _ = looked_at(store(tmp_path / "store.db", content))
     assert event.drift == pytest.approx(1.0015, rel=2e-4)
     assert not event.alarm
-    text = "\n".join(history_text([event], [], 60))
+    text = "\n".join(history_text([event], [], 60, all_metrics=True))
     assert "0.15% a night slower" in text
 
 
