@@ -7,7 +7,7 @@ from typing import Any
 from bisection.analysis import controls, nodes
 from bisection.analysis.controls import Context
 from bisection.analysis.explain import explain_rows
-from bisection.analysis.judging import CHANGED, Judged, judge_rows, set_against
+from bisection.analysis.judging import CHANGED, judge_rows, set_against
 from bisection.analysis.model import Comparison, Row, Suspect, changes
 from bisection.analysis.observations import Observations, rows_of
 from bisection.analysis.outlying import mark_outliers, slower
@@ -65,7 +65,7 @@ def compare(
     rows, samples = rows_of(*sides, name)
     for row in rows:
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
-    judged = judge_rows(rows, samples, (before, after))
+    findings, power, nights = judge_rows(rows, samples, (before, after))
     since_last = {change.what for change in changes(before[-1:], after)}
     mark_outliers(rows, samples, sides[1].lost, bool(since_last - VARYING))
     context = Context(*controls.aa_noise(store, before, aa, name))
@@ -86,13 +86,13 @@ def compare(
         aa=[_facts(session) for session in aa],
         unsafe=_unsafe(rows, context),
         changes=changes(before, after),
-        findings=[_with_controls(finding, rows, context) for finding in judged.findings],
+        findings=[_with_controls(finding, rows, context) for finding in findings],
         suspects=[*(nodes.suspects(store, after, rows) if suspects is None else suspects)],
         fail_on=tuple(fail_on),
         expected=expected,
     )
     result.rerun = _rerun(result)
-    result.advice = [*_advice(result, context), *_of_nights(rows, judged)]
+    result.advice = [*_advice(result, context), *_of_nights(rows, power, nights)]
     if excluded := left_out(before, after, aa):
         result.advice.append(excluded)
     result.exit_code = _exit_code(result, fail_on)
@@ -173,23 +173,22 @@ def _with_controls(finding: Reason, rows: Sequence[Row], context: Context) -> Re
     return Code.SHARED(**finding.values, controls=controls)
 
 
-def _of_nights(rows: Sequence[Row], judged: Judged) -> list[Reason]:
+def _of_nights(rows: Sequence[Row], power: Power | None, nights: tuple[int, ...]) -> list[Reason]:
     """How the nights vary, and which change the verdicts could have seen."""
     notes = []
     if split := [row for row in rows if row.states]:
         first = max(split, key=lambda row: float(row.states["gap"]))
         notes.append(Code.STATES_SEEN(metrics=len(split), test=first.label, states=first.states))
-    if not judged.rows:
+    if not power:
         return notes
-    nights = min(judged.nights)
-    if judged.rho > LIMITS.persistence:
-        alike = {"rho": judged.rho, "nights": nights, "worth": worth(nights, judged.rho)}
-        notes.append(Code.NIGHTS_ALIKE(**alike))
-    power = Power(judged.noise, judged.rho, judged.rows)
-    effect = power.visible(*judged.nights)
+    if power.rho > LIMITS.persistence:
+        count = min(nights)
+        values = {"rho": power.rho, "nights": count, "worth": worth(count, power.rho)}
+        notes.append(Code.NIGHTS_ALIKE(**values))
+    effect = power.visible(*nights)
     finer = next((step for step in STEPS if step < 0.7 * effect), STEPS[-1])
     needed = {"finer": finer, "needed": power.needed(finer)}
-    return [*notes, Code.POWER(nights=list(judged.nights), effect=effect, **needed)]
+    return [*notes, Code.POWER(nights=list(nights), effect=effect, **needed)]
 
 
 def _exit_code(result: Comparison, fail_on: Collection[str]) -> Exit:

@@ -1,7 +1,7 @@
 """Events in the histories of all metrics: what changed together, since which night, with what.
 
 Levels are looked for in what all metrics share, in what each kernel shares beside that, and in
-each metric beside both (nights.py, accumulate.py). What may have begun in the same night is one
+each metric beside both (evidence.py, accumulate.py). What may have begun in the same night is one
 event. Its night is the median of what all evidence together makes probable, which is the estimate
 that errs by the fewest nights.
 """
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bisection.analysis.accumulate import Findings, Shift, look, odds
+from bisection.analysis.evidence import factors
 from bisection.analysis.history import History, series_of
 from bisection.analysis.model import Candidate, Change, ChangePoint, Event, Series, changes
-from bisection.analysis.nights import factors
 from bisection.analysis.statistics import medians, scale
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS

@@ -2,9 +2,11 @@
 
     log cost = level of the metric + session + kernel + own noise
 
-A kernel's metrics share a factor of each night, and kernels share one of the session (nights.py).
-A shift of such a factor is one finding. A metric is judged by its shift beside its factor, unless
-that factor has shifted for sure; then by its whole shift.
+A kernel's metrics share a factor of each night, and kernels share one of the session. Both are
+medians, so that a metric that changed alone does not move them. A session is the median of kernels
+and not of metrics: a kernel with most of the metrics is one. A shift of such a factor is one
+finding. A metric is judged by its shift beside its factor, unless that factor has shifted for sure;
+then by its whole shift.
 """
 
 from dataclasses import dataclass
@@ -12,15 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.nights import factors
 from bisection.analysis.shifts import SAME, WHOLE, Shifts, Times, shifts
-from bisection.analysis.states import States, states
 from bisection.analysis.statistics import medians
 from bisection.core.thresholds import LIMITS
 
 LEAST = np.log1p(LIMITS.shared_margin)
 ALL = -1  # in place of a kernel's number
 MOST = 0.75  # of the kernels must have shifted by as much as all are found to
+APART = 4.5  # standard deviations within a state, between two states
+FEWEST = 4  # values of a state, and on one side half as many
+LEAST_GAP = np.log1p(0.05)  # between states that are worth a word
 
 
 @dataclass
@@ -34,6 +37,17 @@ class Shared:
 
 
 @dataclass
+class States:
+    """Levels between which metrics change from night to night, [metrics]."""
+
+    two: np.ndarray  # whether it has two states
+    slow: np.ndarray  # [metrics, nights]: in the slower one
+    gap: np.ndarray  # between the states, logarithm; 0 if it has one
+    share: np.ndarray  # of the nights of either side in the slower state, [2, metrics]
+    p: np.ndarray  # p-value of such shares, if both sides have the same (Fisher 1922)
+
+
+@dataclass
 class Evidence:
     """Of each metric, [metrics], on logarithms of costs."""
 
@@ -41,13 +55,10 @@ class Evidence:
     low: np.ndarray
     high: np.ndarray
     p: np.ndarray  # p-value of no shift, not adjusted for the table
-    apart: np.ndarray  # the part of the shift that no factor has
     followed: np.ndarray  # whether its factor has shifted for sure
     covered: np.ndarray  # whether that explains its shift
-    sigma: np.ndarray  # standard deviation of its own noise between nights
-    rho: np.ndarray  # correlation of that in neighbouring nights
-    common_sigma: np.ndarray  # likewise of its factor
-    common_rho: np.ndarray
+    own: Shifts  # of what no factor has
+    common: Shifts  # of its factor
     states: States
 
 
@@ -80,29 +91,48 @@ def evidence(
         series += [session, *(session + kernel[large])]
         owners += [None] * (1 + len(large)) if is_ratio else [ALL, *large.tolist()]
     series = np.array(series)
-    common = shifts(series[:, :count], series[:, count:], times, WHOLE)
+    shared = shifts(series[:, :count], series[:, count:], times, WHOLE)
+    findings, sure = _findings(shared, owners)
     own, split = _own(costs - series[group], count, times)
-    estimate = own.estimate + common.estimate[group]
-    half = np.hypot(own.half_width, common.half_width[group])
-    findings, sure = _findings(common, owners)
-    followed = sure[group]
-    covered = followed & (np.abs(own.estimate) <= own.half_width)
-    error = np.hypot(own.error, common.error[group])
+    common, followed = shared.of(group), sure[group]
+    estimate = own.estimate + common.estimate
+    half, error = np.hypot(own.half_width, common.half_width), np.hypot(own.error, common.error)
     p = np.where(followed, 2 * scipy.special.stdtr(own.df, -np.abs(estimate) / error), own.p)
+    covered = followed & (np.abs(own.estimate) <= own.half_width)
     table = Evidence(
-        *(estimate, estimate - half, estimate + half, p, own.estimate, followed, covered),
-        *(own.sigma, own.rho, common.sigma[group], common.rho[group], split),
+        *(estimate, estimate - half, estimate + half, p, followed, covered, own, common, split)
     )
-    shared = []
+    explained = []
     for number in findings:
-        kernel = owners[number]
-        mine = (
-            group == number if kernel != ALL else ~ratios & ~np.isin(group, findings[findings > 0])
-        )
-        width = float(common.half_width[number])
-        here = np.flatnonzero(mine & covered)
-        shared.append(Shared(kernel, float(common.estimate[number]), width, here))
-    return table, shared
+        beside_others = ~ratios & ~np.isin(group, findings[findings > 0])
+        mine = beside_others if owners[number] == ALL else group == number
+        shift = float(shared.estimate[number]), float(shared.half_width[number])
+        explained.append(Shared(owners[number], *shift, np.flatnonzero(mine & covered)))
+    return table, explained
+
+
+def factors(residuals: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what the metrics of a night share.
+
+    Args:
+        residuals: logarithms of costs less a level per metric, [metrics, nights]; NaN: missing.
+        kernels: the number of each metric's kernel from 0 on, [metrics].
+
+    Returns:
+        The session factor, [nights], and that of each kernel beside it, [kernels, nights];
+        logarithms. A kernel of few metrics has none (0), nor have sessions of fewer than three
+        other kernels. NaN: nothing was measured.
+    """
+    count = int(kernels.max(initial=-1)) + 1
+    kernel = np.zeros((count, residuals.shape[1]))
+    large = np.bincount(kernels, minlength=count) >= LIMITS.kernel_metrics
+    for number in np.flatnonzero(large):
+        kernel[number] = medians(residuals[kernels == number], axis=0)
+    if large.sum() < 3:
+        return np.zeros(residuals.shape[1]), kernel
+    session = medians(kernel[large], axis=0)
+    kernel[large] -= session
+    return session, kernel
 
 
 def _findings(common: Shifts, owners: list[int | None]) -> tuple[np.ndarray, np.ndarray]:
@@ -137,9 +167,49 @@ def _own(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shifts, St
     level = shifts(level[:, :count], level[:, count:], times)
     share = np.maximum(split.p, whole.p)
     by_share = split.two & (share < level.p)
-    both = np.minimum(1, 2 * np.minimum(level.p, share))
-    mixed = {
-        name: np.where(by_share, getattr(whole, name), getattr(level, name))
-        for name in ("estimate", "half_width", "df", "sigma", "rho")
-    }
-    return Shifts(**mixed, p=np.where(split.two, both, level.p)), split
+    p = np.where(split.two, np.minimum(1, 2 * np.minimum(level.p, share)), level.p)
+    parts = zip(vars(whole).values(), vars(level).values(), strict=True)
+    mixed = Shifts(*(np.where(by_share, *pair) for pair in parts))
+    mixed.p = p
+    return mixed, split
+
+
+def states(values: np.ndarray, nights: int) -> States:
+    """The states of the metrics of a table. The values of both sides are cut in two where the
+    squared distances from both means are least. The parts are states if they are far apart, each is
+    compact, and one side has both.
+
+    Args:
+        values: logarithms of costs, [metrics, nights of both sides]; NaN where there is none.
+        nights: of the first side.
+    """
+    known = np.isfinite(values)
+    middle = medians(values, 1)[:, None]
+    ranked = np.sort(values - middle, axis=1)
+    sums, squares = (np.cumsum(np.nan_to_num(ranked) ** power, axis=1) for power in (1, 2))
+    below = np.arange(1, values.shape[1])  # values below a cut
+    above = known.sum(axis=1, keepdims=True) - below
+    with np.errstate(all="ignore"):
+        means = sums[:, :-1] / below, (sums[:, -1:] - sums[:, :-1]) / above
+        low = squares[:, :-1] - below * means[0] ** 2
+        high = squares[:, -1:] - squares[:, :-1] - above * means[1] ** 2
+        fits = (below >= FEWEST) & (above >= FEWEST)
+        best = np.where(fits, low + high, np.inf).argmin(axis=1)[:, None]
+
+        def there(table: np.ndarray) -> np.ndarray:
+            return np.take_along_axis(table, best, axis=1)[:, 0]
+
+        widest = np.maximum(there(low / (below - 1)), there(high / (above - 1)))
+        gap = there(means[1]) - there(means[0])
+        two = there(fits) & (gap > APART * np.sqrt(np.maximum(widest, 0))) & (gap > LEAST_GAP)
+    slow = known & (values - middle > there(ranked[:, :-1])[:, None])
+    sides = slice(None, nights), slice(nights, None)
+    hits, of = (np.array([x[:, side].sum(axis=1) for side in sides]) for x in (slow, known))
+    two &= ((hits >= FEWEST // 2) & (of - hits >= FEWEST // 2)).any(axis=0)
+    chances = np.ones((2, len(two)))
+    if two.any():
+        urn = of.sum(axis=0)[two], hits.sum(axis=0)[two], of[1, two]
+        chances[0, two] = scipy.stats.hypergeom.sf(hits[1, two] - 1, *urn)
+        chances[1, two] = scipy.stats.hypergeom.cdf(hits[1, two], *urn)
+    p = np.minimum(2 * chances.min(axis=0), 1)
+    return States(two, slow & two[:, None], np.where(two, gap, 0), hits / np.maximum(of, 1), p)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from bisection.analysis.model import Series
+from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
 from bisection.store.database import Metric, Session, Store, StoredTest, works_of
 from bisection.store.selection import SLOWER
@@ -112,3 +113,15 @@ def regular(sessions: Sequence[Session]) -> list[Session]:
         kinds.setdefault(session.kind[1:3], Counter())[session.kind] += 1
     usual = {count.most_common(1)[0][0] for count in kinds.values()}
     return [session for session in own if session.kind in usual]
+
+
+def nights_of(sessions: Sequence[Session]) -> tuple[dict[int, int], np.ndarray]:
+    """The number of each session's night, by the session's number, and when the nights were, in
+    units of the usual time between them."""
+    night, began = {}, []
+    for session in sorted(sessions, key=lambda session: session.start):
+        if not began or session.start - began[-1] >= 3600 * LIMITS.night:
+            began.append(session.start)
+        night[session.id] = len(began) - 1
+    began = np.array(began)
+    return night, (began - began[:1]) / (np.median(np.diff(began)) if len(began) > 1 else 1)

@@ -1,21 +1,19 @@
 """Verdicts on rows by their numbers alone."""
 
-import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import median
 
 import numpy as np
 
 from bisection.analysis.evidence import ALL, LEAST, Evidence, Shared, evidence
+from bisection.analysis.history import nights_of
 from bisection.analysis.model import Row
-from bisection.analysis.nights import nights_of
 from bisection.analysis.observations import Jobs
+from bisection.analysis.power import Power
 from bisection.analysis.shifts import Times
 from bisection.analysis.statistics import adjust_fdr, scale
-from bisection.core.identity import parsed
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
@@ -26,58 +24,63 @@ HUGE = 700  # a logarithm whose exponential is still a number
 CHANGED = (Verdict.REGRESSED, Verdict.IMPROVED)
 
 
-@dataclass
-class Judged:
-    """Results of a table in addition to its rows."""
-
-    findings: list[Reason] = field(default_factory=list)
-    noise: float | None = None  # standard deviation between nights of the usual metric, logarithm
-    rho: float = 0.0  # its correlation in neighbouring nights
-    nights: tuple[int, int] = (0, 0)  # of both sides, of the usual metric
-    rows: int = 0  # judged by nights
-
-
 def judge_rows(
     rows: Sequence[Row],
     samples: Sequence[tuple[Jobs, Jobs]],
     sides: tuple[Sequence[Session], Sequence[Session]],
-) -> Judged:
+) -> tuple[list[Reason], Power | None, tuple[int, ...]]:
     """Rules on the rows that have no ruling yet, all of one table.
 
     Args:
         rows: the table.
         samples: of each row, the jobs before and after.
         sides: the sessions before and after.
+
+    Returns:
+        The changes that metrics share; of the usual metric that was judged by nights, its noise
+        (None: there is none) and its nights on both sides.
     """
     night, times = zip(*map(nights_of, sides), strict=True)
-    by_nights, by_jobs = [], []
-    for index, row in enumerate(rows):
+    places, by_jobs = defaultdict(list), []
+    for row, jobs in zip(rows, samples, strict=True):
         if row.rulings:
             continue
         if row.unit in COUNTED:
-            _count(row, *samples[index])
+            _count(row, *jobs)
             continue
-        nights = [_by_night(side, night[n]) for n, side in enumerate(samples[index])]
-        jobs = [[v for values in side.values() for v in values] for side in samples[index]]
+        nights = [_by_night(side, numbers) for side, numbers in zip(jobs, night, strict=True)]
+        values = [[v for of_session in side.values() for v in of_session] for side in jobs]
         row.before.spread, row.after.spread = (_spread(list(side.values())) for side in nights)
         if min(map(len, nights)) >= LIMITS.fewest:
             row.scope = Scope.MACHINE
-            by_nights.append((row, nights))
-        elif max(map(len, nights)) < LIMITS.fewest <= min(map(len, jobs)):
+            places[row.system, row.partition].append((row, nights))
+        elif max(map(len, nights)) < LIMITS.fewest <= min(map(len, values)):
             row.scope = Scope.SESSIONS
-            by_jobs.append((row, [dict(enumerate(side)) for side in jobs]))
+            by_jobs.append((row, [dict(enumerate(side)) for side in values]))
         else:
             old, new = (math.log(median(side.values())) for side in nights)
             _set_ratio(row, (new - old) * (1 if row.better == "lower" else -1))
             row.rule(Verdict.INCONCLUSIVE, _too_few(row))
-    tables = [_Table(members, times) for members in _by_place(by_nights)]
+    tables = [_Table(members, times) for members in places.values()]
     for table, p in zip(tables, adjusted([table.seen for table in tables]), strict=True):
         table.rule(p)
     if by_jobs:
         order = np.arange(max(len(side) for _, jobs in by_jobs for side in jobs), dtype=float)
         table = _Table(by_jobs, (order, order), shared=False)
         table.rule(*adjusted([table.seen]), least=_nights_differ(*sides))
-    return _judged([table for table in tables if len(table.rows)])
+    if not tables:
+        return [], None, ()
+    sigma, rho = (
+        np.concatenate([getattr(table.seen.own, name) for table in tables])
+        for name in ("sigma", "rho")
+    )
+    counts = [
+        np.concatenate([np.isfinite(table.costs[side]).sum(axis=1) for table in tables])
+        for side in (0, 1)
+    ]
+    findings = [finding for table in tables for finding in table.findings]
+    power = Power(float(np.median(sigma)), float(np.median(rho)), len(sigma))
+    return findings, power, tuple(int(np.median(count)) for count in counts)
 
 
 Values = list[dict[int, float]]  # before and after: the number of a night, or of a job -> a value
@@ -90,27 +93,23 @@ class _Table:
         self, members: Sequence[tuple[Row, Values]], times: Times, shared: bool = True
     ) -> None:
         self.rows = [row for row, _ in members]
-        signs = np.array([1 if row.better == "lower" else -1 for row in self.rows])
-        self.costs = [np.full((len(members), len(at)), np.nan) for at in times]
-        for costs, side in zip(self.costs, (0, 1), strict=True):
-            for line, (_, values) in zip(costs, members, strict=True):
-                line[list(values[side])] = list(values[side].values())
-            np.log(costs, out=costs)
-            costs *= signs[:, None]
+        signs = np.array([[1 if row.better == "lower" else -1] for row in self.rows])
+        self.costs = []
+        for side, at in enumerate(times):
+            values = [[pair[side].get(n, np.nan) for n in range(len(at))] for _, pair in members]
+            self.costs.append(signs * np.log(values))
         names = ["" if row.control else row.check for row in self.rows]
-        self.kernels = list(dict.fromkeys(names if shared else range(len(names))))
+        self.kernels = list(dict.fromkeys(names)) if shared else list(range(len(names)))
         numbers = [self.kernels.index(name) for name in names] if shared else self.kernels
-        ratios = np.array([not row.absolute for row in self.rows])
-        numbers = np.array(numbers, int)
+        ratios, numbers = np.array([not row.absolute for row in self.rows]), np.array(numbers, int)
         self.seen, self.shared = evidence(*self.costs, numbers, ratios, times)
         self.findings = [self._finding(each, numbers, ratios) for each in self.shared]
 
     def _finding(self, shared: Shared, kernels: np.ndarray, ratios: np.ndarray) -> Reason:
         """A shared shift for people: of which kernel, by how much, of how many metrics."""
         every = shared.kernel == ALL
-        bounds = (0, -shared.half_width, shared.half_width)
-        values = [_exp(shared.estimate + part) for part in bounds]
-        change = dict(zip(("ratio", "low", "high"), values, strict=True))
+        bounds = {"ratio": 0, "low": -shared.half_width, "high": shared.half_width}
+        change = {name: _exp(shared.estimate + part) for name, part in bounds.items()}
         return Code.SHARED(
             place=":".join((self.rows[0].system, self.rows[0].partition)),
             kernel=None if every else self.kernels[shared.kernel],
@@ -127,39 +126,33 @@ class _Table:
             least: the logarithm of the change that must be exceeded for sure.
         """
         seen = self.seen
-        verdicts, margin = decide(seen, p), margins(seen)
+        margin, states = margins(seen), seen.states
         ranges = [np.nanmax(costs, axis=1) - np.nanmin(costs, axis=1) for costs in self.costs]
         constant = np.min(ranges, axis=0) < 1e-12
-        for i, row in enumerate(self.rows):
-            cost = (float(seen.estimate[i]), float(seen.low[i]), float(seen.high[i]))
-            _set_ratio(row, *cost)
+        for i, (row, verdict) in enumerate(zip(self.rows, decide(seen, p), strict=True)):
+            low, high = float(seen.low[i]), float(seen.high[i])
+            _set_ratio(row, float(seen.estimate[i]), low, high)
             row.p = float(p[i])
-            reason = None
-            if seen.states.two[i]:
-                shares = seen.states.share[:, i].tolist()
-                gap = math.exp(seen.states.gap[i])
-                row.states = Code.TWO_STATES(gap=gap, before=shares[0], after=shares[1])
-            if verdicts[i] in CHANGED and max(cost[1], -cost[2]) < least:
-                verdicts[i] = Verdict.INCONCLUSIVE
+            if states.two[i]:
+                before, after = states.share[:, i].tolist()
+                gap = math.exp(states.gap[i])
+                row.states = Code.TWO_STATES(gap=gap, before=before, after=after)
+            reason = row.states if verdict != Verdict.UNCHANGED else None
+            if verdict in CHANGED and max(low, -high) < least:
                 reason = Code.NIGHTS_UNKNOWN(margin=math.expm1(least))
-            elif verdicts[i] == Verdict.INCONCLUSIVE:
-                reason = row.states or _undecided(cost, row.p, float(margin[i]))
-            elif verdicts[i] == Verdict.UNCHANGED and constant[i]:
-                verdicts[i], reason = Verdict.INCONCLUSIVE, Code.CONSTANT()
-            elif verdicts[i] in CHANGED:
-                reason = row.states
-            row.rule(verdicts[i], reason)
-        for number, each in enumerate(self.shared):
-            verdict = Verdict.REGRESSED if each.estimate > 0 else Verdict.IMPROVED
+                verdict = Verdict.INCONCLUSIVE
+            elif verdict == Verdict.INCONCLUSIVE and not reason:
+                reason = Code.UNDER_MARGIN(margin=math.expm1(margin[i]))
+                if low <= 0 <= high:
+                    reason = Code.INTERVAL_WIDE()
+                elif row.p > LIMITS.false_discoveries:
+                    reason = Code.NOT_SIGNIFICANT()
+            elif verdict == Verdict.UNCHANGED and constant[i]:
+                verdict, reason = Verdict.INCONCLUSIVE, Code.CONSTANT()
+            row.rule(verdict, reason)
+        for each, finding in zip(self.shared, self.findings, strict=True):
             for i in each.metrics:
-                self.rows[i].rule(verdict, self.findings[number])
-
-
-def _by_place(members: Sequence[tuple[Row, Values]]) -> list[list[tuple[Row, Values]]]:
-    places = defaultdict(list)
-    for row, values in members:
-        places[row.system, row.partition].append((row, values))
-    return list(places.values())
+                self.rows[i].rule(CHANGED[each.estimate <= 0], finding)
 
 
 def adjusted(tables: Sequence[Evidence]) -> list[np.ndarray]:
@@ -179,7 +172,7 @@ def adjusted(tables: Sequence[Evidence]) -> list[np.ndarray]:
 
 def margins(seen: Evidence) -> np.ndarray:
     """The logarithm of the smallest change of interest, by the noise between nights, [metrics]."""
-    return np.maximum(math.log1p(LIMITS.margin), LIMITS.noise_margin * seen.sigma)
+    return np.maximum(math.log1p(LIMITS.margin), LIMITS.noise_margin * seen.own.sigma)
 
 
 def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
@@ -198,7 +191,7 @@ def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
     margin = margins(seen)
     side = np.sign(seen.estimate)
     # A shift beside a factor that is not sure: by as much itself, and the same way.
-    apart = seen.followed | (side * seen.apart >= LEAST)
+    apart = seen.followed | (side * seen.own.estimate >= LEAST)
     sure = (p <= LIMITS.false_discoveries) & (np.maximum(seen.low, -seen.high) > 0)
     changed = sure & apart & (np.abs(seen.estimate) >= LEAST)
     verdicts = np.full(len(margin), Verdict.INCONCLUSIVE, dtype=object)
@@ -207,27 +200,6 @@ def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
     verdicts[changed & (side > 0)] = Verdict.REGRESSED
     verdicts[changed & (side < 0)] = Verdict.IMPROVED
     return verdicts
-
-
-def _judged(tables: Sequence[_Table]) -> Judged:
-    """Returns what tables by nights show as a whole."""
-    if not tables:
-        return Judged()
-    sigma, rho, counts = (
-        np.concatenate([get(table) for table in tables], axis=-1)
-        for get in (
-            lambda table: table.seen.sigma,
-            lambda table: table.seen.rho,
-            lambda table: np.array([np.isfinite(costs).sum(axis=1) for costs in table.costs]),
-        )
-    )
-    return Judged(
-        [finding for table in tables for finding in table.findings],
-        float(np.median(sigma)),
-        float(np.median(rho)),
-        tuple(int(count) for count in np.median(counts, axis=1)),
-        len(sigma),
-    )
 
 
 # ---- observations ----
@@ -292,21 +264,12 @@ def _too_few(row: Row) -> Reason:
     return Code.ONE_JOB()
 
 
-def _undecided(cost: tuple[float, float, float], p: float, margin: float) -> Reason:
-    _, low, high = cost
-    if low <= 0 <= high:
-        return Code.INTERVAL_WIDE()
-    if p > LIMITS.false_discoveries:
-        return Code.NOT_SIGNIFICANT()
-    return Code.UNDER_MARGIN(margin=math.expm1(margin))
-
-
 # ---- an upgrade against what was expected of it (HPCx report, 2004, section 8) ----
 
 
 def set_against(rows: Sequence[Row], expected: float) -> None:
-    """Says of each speed-up where it is beside the expected ratio, and whether a network explains
-    it."""
+    """Sets `against` and `explained` of each speed-up: where it is beside the expected ratio, and
+    whether a network explains it."""
     for row in rows:
         if row.low is None or row.control or not row.absolute:
             continue
@@ -321,8 +284,6 @@ def set_against(rows: Sequence[Row], expected: float) -> None:
         elif low > expected / margin and high < expected * margin:
             row.against = Against.AT
         row.explained = explain(row, speed, expected)
-    for group in _by_ranks(rows).values():
-        _note_growth(group)
 
 
 def explain(row: Row, speed: float, expected: float) -> Reason | None:
@@ -349,27 +310,3 @@ def explain(row: Row, speed: float, expected: float) -> Reason | None:
     if row.against == Against.ABOVE or network >= 1:
         return Code.NETWORK_FASTER(fraction=f, factor=network)
     return Code.NETWORK_SLOWER(fraction=f, factor=1 / network)
-
-
-def _by_ranks(rows: Sequence[Row]) -> dict[tuple[object, ...], list[tuple[int, Row]]]:
-    """Rows that differ in their layout and number of ranks alone, with their ranks."""
-    groups = defaultdict(list)
-    for row in rows:
-        if row.against and (shape := parsed(row.after.geometry)):
-            key = (*row.identity[:5], row.method, row.metric, shape.threads)
-            groups[key].append((shape.ranks, row))
-    return groups
-
-
-def _note_growth(group: list[tuple[int, Row]]) -> None:
-    """Notes whether a speed-up above the expected one rises with the ranks."""
-    group.sort(key=lambda pair: pair[0])
-    speeds = [row.speedup[0] for _, row in group]
-    if len({ranks for ranks, _ in group}) < 2:
-        return
-    rises = speeds[-1] > speeds[0] * (1 + LIMITS.margin) and all(
-        later >= sooner / (1 + LIMITS.margin) for sooner, later in itertools.pairwise(speeds)
-    )
-    for _, row in group:
-        if row.against == Against.ABOVE:
-            row.rises = rises

@@ -56,7 +56,6 @@ class Row(MetricId):
     against: Against | None = None  # the expected ratio
     communication: float | None = None  # fraction of the time spent communicating, before
     explained: Reason | None = None  # whether a network explains `against`
-    rises: bool | None = None  # whether the speed-up rises with the ranks
     cause: Reason | None = None  # what of the network explains that a code got slower
     states: Reason | None = (
         None  # the two states that it has, and how often it is in the slower one

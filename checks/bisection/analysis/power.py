@@ -10,8 +10,7 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.analysis.evidence import evidence
-from bisection.analysis.history import histories
-from bisection.analysis.nights import nights_of
+from bisection.analysis.history import histories, nights_of
 from bisection.analysis.shifts import MOST, worth
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import is_absolute
@@ -95,10 +94,11 @@ def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | No
         for number, kernel in enumerate(names):
             here = kernels == number
             own = Power(
-                *(float(np.median(part[here])) for part in (seen.sigma, seen.rho)), len(rows)
+                *(float(np.median(part[here])) for part in (seen.own.sigma, seen.own.rho)),
+                len(rows),
             )
             times_here = here & ~ratios if (here & ~ratios).any() else here
-            common = (float(np.median(p[times_here])) for p in (seen.common_sigma, seen.common_rho))
+            common = (float(np.median(p[times_here])) for p in (seen.common.sigma, seen.common.rho))
             shared = Power(*common, len(names), LIMITS.shared_chance, LIMITS.shared_margin, 0.0)
             nights = int(np.median(np.isfinite(rows[here]).sum(axis=1)))
             groups.append(Noise(place, str(kernel), int(here.sum()), nights, own, shared))

@@ -44,6 +44,10 @@ class Shifts:
         """The standard error that an interval of this width has by Student's t."""
         return self.half_width / scipy.special.stdtrit(self.df, (1 + LIMITS.confidence) / 2)
 
+    def of(self, numbers: np.ndarray) -> "Shifts":
+        """The shifts of these series."""
+        return Shifts(*(part[numbers] for part in vars(self).values()))
+
 
 def shifts(
     before: np.ndarray,
@@ -59,23 +63,14 @@ def shifts(
         times: of the observations of either side, nights; without them, one a night.
         cut: standard deviations from the median, beyond which a value counts as that far.
     """
-    sides = []
-    for number, values in enumerate((before, after)):
-        at = times[number] if times else np.arange(values.shape[1], dtype=float)
-        sides.append(_packed(values, at))
-    count = sum(known.sum(axis=1) for _, known, _ in sides)
-    df = np.maximum(count - 2.0, 1.0)
-    sides = [(_cut(*side[:2], cut * _scale(sides, df)), *side[1:]) for side in sides]
-    grid = [[_mean(*side, rho) for side in sides] for rho in RHOS]
-    estimate, variance, squares, logs = (
-        np.array(part).T
-        for part in (
-            [new.mean - old.mean for old, new in grid],
-            [1 / old.worth + 1 / new.worth for old, new in grid],
-            [old.squares + new.squares for old, new in grid],
-            [sum(side.logs + np.log(side.worth) for side in pair) for pair in grid],
-        )
-    )
+    times = times or [np.arange(values.shape[1], dtype=float) for values in (before, after)]
+    sides = [packed(values, at) for values, at in zip((before, after), times, strict=True)]
+    df = np.maximum(sum(np.isfinite(values).sum(axis=1) for values, _ in sides) - 2.0, 1.0)
+    sides = _cut(sides, df, cut)
+    grid = np.array([[mean(*side, rho) for side in sides] for rho in RHOS])
+    means, worths, squares, logs = grid.transpose(2, 1, 3, 0)  # each [sides, series, RHOS]
+    estimate, variance, squares = means[1] - means[0], (1 / worths).sum(axis=0), squares.sum(axis=0)
+    logs = (logs + np.log(worths)).sum(axis=0)
     # What does not vary says nothing about rho, nor about how much others vary.
     varies = squares[:, 0] > SAME**2
     squares = np.maximum(squares, SAME**2)
@@ -92,10 +87,10 @@ def shifts(
     posterior = _posterior(likelihood, varies)
     deviations = total / weight[:, None]
     errors = np.sqrt(deviations * variance)
-    mean = (posterior * estimate).sum(axis=1)
-    against = np.where(mean < 0, 1, -1)[:, None] * estimate / errors
+    shift = (posterior * estimate).sum(axis=1)
+    against = np.where(shift < 0, 1, -1)[:, None] * estimate / errors
     return Shifts(
-        mean,
+        shift,
         _half_width(posterior, errors, weight[:, None]),
         weight,
         np.minimum(2 * (posterior * scipy.special.stdtr(weight[:, None], against)).sum(axis=1), 1),
@@ -131,42 +126,44 @@ def worth(nights: int, rho: float) -> float:
     return (nights - (nights - 2) * rho) / (1 + rho)
 
 
-def _packed(values: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values of a side without gaps, 0 behind the last; which there are; and the nights since the
-    value before."""
-    known = np.isfinite(values)
-    order = np.argsort(~known, axis=1, kind="stable")
+def packed(values: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values of a side without gaps, NaN behind the last; and the nights since the value before."""
+    order = np.argsort(~np.isfinite(values), axis=1, kind="stable")
     at = np.take_along_axis(np.broadcast_to(times, values.shape), order, axis=1)
-    known = np.take_along_axis(known, order, axis=1)
-    values = np.where(known, np.take_along_axis(values, order, axis=1), 0)
-    since = np.diff(at, axis=1, prepend=0)
-    return values, known, np.where(known, np.maximum(since, 0), 1)
+    values = np.take_along_axis(values, order, axis=1)
+    since = np.maximum(np.diff(at, axis=1, prepend=0), 0)
+    return values, np.where(np.isfinite(values), since, 1)
 
 
-def _scale(sides: list[tuple[np.ndarray, ...]], df: np.ndarray) -> np.ndarray:
-    """A robust standard deviation of each series, drawn towards the usual one of the table."""
-    away = [np.where(known, values, np.nan) for values, known, _ in sides]
-    away = [values - medians(values, 1)[:, None] for values in away]
+def _cut(
+    sides: list[tuple[np.ndarray, np.ndarray]], df: np.ndarray, cut: float
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The sides with values far from their side's median moved nearer, to `cut` robust standard
+    deviations of the series, which are drawn towards the usual one of the table."""
+    middles = [medians(values, 1)[:, None] for values, _ in sides]
+    away = [values - middle for (values, _), middle in zip(sides, middles, strict=True)]
     own = scale(np.concatenate(away, axis=1), 1) * np.sqrt((df + 2) / df)
     usual = np.median(own[own > SAME]) if (own > SAME).any() else 0.0
-    return np.sqrt((LIKE_TABLE * usual**2 + df * own**2) / (LIKE_TABLE + df))
+    most = cut * np.sqrt((LIKE_TABLE * usual**2 + df * own**2) / (LIKE_TABLE + df))[:, None]
+    return [
+        (np.clip(values, middle - most, middle + most), since)
+        for (values, since), middle in zip(sides, middles, strict=True)
+    ]
 
 
-def _cut(values: np.ndarray, known: np.ndarray, most: np.ndarray) -> np.ndarray:
-    middle = medians(np.where(known, values, np.nan), 1)[:, None]
-    return np.where(known, np.clip(values, middle - most[:, None], middle + most[:, None]), 0)
+def mean(values: np.ndarray, since: np.ndarray, rho: float) -> tuple[np.ndarray, ...]:
+    """The mean of a side under AR(1), by values made white.
 
+    Args:
+        values: without gaps, [series, observations]; NaN behind the last.
+        since: nights since the value before.
+        rho: the correlation of neighbouring nights.
 
-@dataclass
-class _Mean:
-    mean: np.ndarray
-    worth: np.ndarray  # 1 / its variance, in units of that of a value
-    squares: np.ndarray  # sum of squared residuals, white
-    logs: np.ndarray  # the logarithm of the determinant of the correlations
-
-
-def _mean(values: np.ndarray, known: np.ndarray, since: np.ndarray, rho: float) -> _Mean:
-    """The mean of a side under AR(1), by values made white."""
+    Returns:
+        The mean; 1 / its variance, in units of that of a value; the sum of squared residuals,
+        white; the logarithm of the determinant of the correlations; each [series].
+    """
+    known = np.isfinite(values)
     like = rho**since if rho else np.zeros_like(since)
     like[:, 0] = 0
     new = 1 - like**2
@@ -174,9 +171,9 @@ def _mean(values: np.ndarray, known: np.ndarray, since: np.ndarray, rho: float) 
     ones = np.where(known, (1 - like) / np.sqrt(new), 0)
     white = np.where(known, (values - like * before) / np.sqrt(new), 0)
     counts = (ones**2).sum(axis=1)
-    mean = (ones * white).sum(axis=1) / counts
-    squares = np.maximum((white**2).sum(axis=1) - counts * mean**2, 0)
-    return _Mean(mean, counts, squares, np.where(known, np.log(new), 0).sum(axis=1))
+    middle = (ones * white).sum(axis=1) / counts
+    squares = np.maximum((white**2).sum(axis=1) - counts * middle**2, 0)
+    return middle, counts, squares, np.where(known, np.log(new), 0).sum(axis=1)
 
 
 def _posterior(log_likelihood: np.ndarray, varies: np.ndarray) -> np.ndarray:

@@ -150,7 +150,7 @@ def _upgrade(result: Comparison) -> list[str]:
             row.after.geometry,
             str(len(row.after.hosts) or ""),
             row.after.software,
-            words.explained(row),
+            clause(row.explained),
         ]
         for row in rows[:MOST]
     ]

@@ -67,12 +67,6 @@ def by_network(rows: Sequence[Row]) -> str:
     return f"the network explains {count} of {plural(slower, 'slower code')}" if causes else ""
 
 
-def explained(row: Row) -> str:
-    """Returns words on whether a network explains a row's speed-up."""
-    growth = {True: "; speed-up grows with rank count", False: "; independent of rank count"}
-    return clause(row.explained) + growth.get(row.rises, "")
-
-
 # ---- nodes ----
 
 

@@ -8,8 +8,8 @@ from functools import partial
 from bisection.analysis.model import Row
 from bisection.core.format import NONE, amount, before_after, finite, interval, plural, short, times
 from bisection.core.identity import parsed
+from bisection.core.reasons import clause
 from bisection.core.verdicts import COMPARED, Against, Verdict
-from bisection.report import words
 from bisection.report.figures.common import Group, Panel, ends_of
 from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg
 from bisection.report.svg.style import BLUE, GREY, RED, YELLOW, Styles, legend_of
@@ -133,7 +133,7 @@ def _speedup_table(rows: Sequence[Row], expected: float | None) -> Table:
         columns += [
             ("against expected", "against", lambda row: row.against or NONE),
             ("communicating before", "num", lambda row: amount(row.communication, "share")),
-            ("explained by a faster network", "small", lambda row: short(words.explained(row))),
+            ("explained by a faster network", "small", lambda row: short(clause(row.explained))),
         ]
     return listing(rows, columns)
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from bisection.analysis import shifts, statistics
-from bisection.analysis.states import states
+from bisection.analysis.evidence import states
 from bisection.core.thresholds import LIMITS, MAD
 
 
@@ -42,12 +42,11 @@ def test_the_mean_is_that_of_generalised_least_squares(rho):
     row = np.full((1, 8), np.nan)
     row[0, [0, 1, 2, 4, 5, 7]] = values
     when = np.array([0.0, 1, 2, 3, 5, 6, 7, 8])
-    side = shifts._mean(*shifts._packed(row, when), rho)
+    seen = [float(part[0]) for part in shifts.mean(*shifts.packed(row, when), rho)]
     apart = values - mean
-    assert side.mean[0] == pytest.approx(mean, rel=1e-12)
-    assert side.worth[0] == pytest.approx(worth, rel=1e-12)
-    assert side.squares[0] == pytest.approx(apart @ inverse @ apart, rel=1e-12)
-    assert side.logs[0] == pytest.approx(-np.linalg.slogdet(inverse)[1], abs=1e-12)
+    determinant = -np.linalg.slogdet(inverse)[1]
+    assert seen[:3] == pytest.approx([mean, worth, apart @ inverse @ apart], rel=1e-12)
+    assert seen[3] == pytest.approx(determinant, abs=1e-12)
     regular = rho ** np.abs(np.subtract.outer(ones.cumsum(), ones.cumsum())) if rho else np.eye(6)
     assert shifts.worth(6, rho) == pytest.approx(ones @ np.linalg.inv(regular) @ ones, rel=1e-12)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_up import case, nights, row, sessions, times
+from made_up import nights, row, times
 from reports import CLOCK, HPCX
 from scipy.stats import norm
 
@@ -11,7 +11,6 @@ from bisection.analysis.judging import explain
 from bisection.core.reasons import clause
 from bisection.core.verdicts import Against
 from bisection.report.text import comparison_text
-from bisection.report.words import explained
 
 
 def test_published_upgrade(compared):
@@ -51,46 +50,3 @@ def test_communication_fraction_explains_or_does_not(f, speed, against, says):
     time = model.Row(*["x"] * 7, "time", "s", "lower", False, *sides)
     time.communication, time.against = f, against
     assert says in clause(explain(time, speed, 1.31))
-
-
-def test_speed_up_that_rises_with_ranks_is_told(rng, compared):
-    mpi = {"mpi_share": [0.6, "share", "lower"]}
-    places = [{"layout": "mpi", "geometry": "64x1"}, {"layout": "node", "geometry": "4x64x1"}]
-
-    def sized(ratios, first):
-        return sessions(
-            first,
-            (
-                [
-                    case(metrics={"time": times(rng, 1 / ratio, 1)[0], **mpi}, **place)
-                    for place, ratio in zip(places, ratios, strict=True)
-                ]
-                for _ in range(20)
-            ),
-        )
-
-    result = compared(sized((1, 1), 0), sized((1.6, 2.2), 100), expected=1.31)
-    assert all("speed-up grows with rank count" in explained(r) for r in result.rows)
-
-
-def test_speed_ups_of_other_partitions_or_threads_are_no_growth(rng, compared):
-    places = [
-        {"geometry": "64x1"},
-        {"geometry": "8x8", "layout": "node"},
-        {"geometry": "128x1", "partition": "gpu"},
-    ]
-
-    def sides(ratios, first):
-        return sessions(
-            first,
-            (
-                [
-                    case(metrics={"time": times(rng, 1 / ratio, 1)[0]}, **place)
-                    for place, ratio in zip(places, ratios, strict=True)
-                ]
-                for _ in range(20)
-            ),
-        )
-
-    result = compared(sides((1, 1, 1), 0), sides((1.6, 2.0, 2.4), 100), expected=1.31)
-    assert not any("with the ranks" in explained(r) for r in result.rows)
