@@ -23,66 +23,59 @@ class Observations:
     """The values of one side, by test and metric."""
 
     def __init__(self, store: Store, sessions: Sequence[Session]) -> None:
-        self.sessions, self.software = sessions, _software(sessions)
+        self.sessions, self.works = sessions, works_of(sessions)
         self.order = {session.id: index for index, session in enumerate(sessions)}
-        self.works = works_of(sessions)
         tests, metrics = store.tests(), store.metrics()
         self.outcomes: dict[Key, list[Outcome]] = defaultdict(list)  # by test
-        unmeasured, preempted = set(), set()
+        unusable = {}  # (session, test, run) -> whether others had the cores
         for outcome in store.outcomes(sessions):
             self.outcomes[tests[outcome.test].key].append(outcome)
             if outcome.unusable:
-                unmeasured.add((outcome.session, outcome.test, outcome.run))
-            if outcome.preempted > LIMITS.preempted_launch:
-                preempted.add((outcome.session, outcome.test, outcome.run))
-        fits = defaultdict(bool)  # launch -> whether it has something to measure
+                preempted = outcome.preempted > LIMITS.preempted_launch
+                unusable[outcome.session, outcome.test, outcome.run] = preempted
+        self.fits = defaultdict(bool)  # launch -> whether it has something to measure
         for test, outcomes in self.outcomes.items():
-            fits[_launch(test)] |= outcomes[-1].verdict != Verdict.NOT_APPLICABLE
-        self.unfit = {launch for launch, fit in fits.items() if not fit}
+            self.fits[_launch(test)] |= outcomes[-1].verdict != Verdict.NOT_APPLICABLE
         self.values: dict[Key, list[tuple[int, int, float]]] = defaultdict(list)  # session, run
         self.lost: dict[Key, list[float]] = defaultdict(list)  # values while others had the cores
         self.kinds = defaultdict(set)  # key -> (geometry, unit, better, control)
-        self.elsewhere = set()  # tests with numbers that are not compared
+        self.compared = set()  # tests with metrics that are compared
+        self.elsewhere = set()  # tests with numbers that are not
         for session, number, metric_number, run, value in store.samples(sessions).tolist():
             test, metric = tests[number], metrics[metric_number]
-            usable = value == value and (session, number, run) not in unmeasured
-            if usable and metric.unit in CONTEXT:
+            preempted = unusable.get((session, number, run))
+            if value == value and preempted is None and metric.unit in CONTEXT:
                 self.elsewhere.add(test.key)
             if POINT.sub("", metric.name) == f"ratio_{test.method}":  # to itself
                 continue
             key = (*test.key, metric.name)
             self.kinds[key].add((test.geometry, metric.unit, metric.better, test.control))
-            if (session, number, run) not in unmeasured or metric.unit in COUNTED:
+            if metric.unit not in CONTEXT:
+                self.compared.add(test.key)
+            if preempted is None or metric.unit in COUNTED:
                 self.values[key].append((session, run, value))
-            elif (session, number, run) in preempted and value > 0:
+            elif preempted and value > 0:
                 self.lost[key].append(value)
 
-    def vanished(self, test: Key) -> int:
-        """In how many of the newest sessions of its kind a test is not, if those are enough to say
-        that it is gone; else 0."""
-        last = max(self.order[outcome.session] for outcome in self.outcomes[test])
+    def gone(self, row: Row) -> int:
+        """In how many of the newest sessions a row's test or metric is not, if those are enough to
+        say that it is gone; else 0. Of a test, sessions of its kind count; of a metric, those in
+        which its test passed."""
+        outcomes = self.outcomes[row.identity]
+        last = max(self.order[outcome.session] for outcome in outcomes)
         kind = self.sessions[last].kind
         since = sum(session.kind == kind for session in self.sessions[last + 1 :])
+        if since < LIMITS.gone and row.after.median is not None:
+            last = max((self.order[at] for at, *_ in self.values.get(row.key, ())), default=-1)
+            passed = (o for o in outcomes if o.verdict == Verdict.PASS and not o.unusable)
+            since = len({o.session for o in passed if self.order[o.session] > last})
         return since if since >= LIMITS.gone else 0
-
-    def dropped(self, key: Key) -> int:
-        """In how many of the newest sessions in which its test passed a metric is not, if those are
-        enough to say that it is gone; else 0."""
-        last = max((self.order[session] for session, *_ in self.values.get(key, ())), default=-1)
-        passed = {
-            outcome.session
-            for outcome in self.outcomes[key[:-1]]
-            if outcome.verdict == Verdict.PASS
-            and not outcome.unusable
-            and self.order[outcome.session] > last
-        }
-        return len(passed) if len(passed) >= LIMITS.gone else 0
 
     def inapplicable(self, test: Key) -> bool:
         """True if the test has nothing to measure here any more."""
         outcomes = self.outcomes.get(test)
         if not outcomes:  # a control of a launch that is not made any more
-            return _launch(test) in self.unfit
+            return not self.fits.get(_launch(test), True)
         return outcomes[-1].verdict == Verdict.NOT_APPLICABLE
 
     def work(self, key: Key) -> str | None:
@@ -108,7 +101,7 @@ class Observations:
             median=float(median(medians)) if medians else None,
             geometry=" | ".join(sorted({kind[0] for kind in self.kinds.get(key, ())})),
             hosts=sorted({host for outcome in outcomes for host in outcome.hosts}),
-            software=self.software,
+            software=_software(self.sessions),
             preempted=float(np.mean([o.preempted for o in outcomes])) if outcomes else 0.0,
         ), jobs
 
@@ -136,58 +129,41 @@ def rows_of(
 
     Args:
         before, after: the sides.
-        name: a pattern; only tests whose names match it.
+        name: a pattern; only tests whose names match it, and the controls of their launches.
 
     Returns:
         Rows, those with a ruling that need no numbers to be looked at; and for each row the jobs
-        of both sides.
+        of both sides. A test without a metric to compare has a row, too, so that none vanishes.
     """
     rows, samples = [], []
-    controls = {
-        key[:-1]
-        for side in (before, after)
-        for key, kinds in side.kinds.items()
-        if any(kind[3] for kind in kinds)
-    }
-    launches = {
-        _launch(key[:-1])
-        for side in (before, after)
-        for key in side.kinds
-        if name and key[:-1] not in controls and name.search(" ".join(key[3:7]))
-    }
-    for key in dict.fromkeys([*before.kinds, *after.kinds, *_without_metrics(before, after)]):
-        chosen = not name or name.search(" ".join(key[3:7]))
-        if key[:-1] in controls and _launch(key[:-1]) in launches:
-            chosen = True  # a control of what is compared
-        if after.inapplicable(key[:-1]) or not chosen:
+    kinds: dict[Key, set[tuple[str, str, str, bool]]] = defaultdict(set)
+    for key, values in [*before.kinds.items(), *after.kinds.items()]:
+        kinds[key] |= values
+    controls = {key[:-1] for key, values in kinds.items() if any(kind[3] for kind in values)}
+    known = before.compared | after.compared | after.elsewhere
+    for test in dict.fromkeys([*before.outcomes, *after.outcomes]):
+        if test not in known:
+            kinds[(*test, "")] = set()
+    tests = {key[:-1] for key in kinds}
+    chosen = {test for test in tests if not name or name.search(" ".join(test[3:]))}
+    launches = {_launch(test) for test in chosen - controls}
+    chosen |= {test for test in controls if _launch(test) in launches}
+    for key, values in kinds.items():
+        units = {kind[1] for kind in values}
+        if key[:-1] not in chosen or (units and units <= set(CONTEXT)):
             continue
-        kinds = before.kinds.get(key, set()) | after.kinds.get(key, set())
-        units = {kind[1] for kind in kinds}
-        if units and units <= set(CONTEXT):
+        if after.inapplicable(key[:-1]):
             continue
         work = after.work(key)
         (left, was), (right, now) = before.side(key, work), after.side(key, work)
-        kind = min(kinds, default=("", "", "lower", False))
-        row = Row(*key, kind[1], kind[2], kind[3], before=left, after=right)
-        if ruling := _without_numbers(row, kinds, before, after):
+        _, *kind = min(values, default=("", "", "lower", False))
+        row = Row(*key, *kind, before=left, after=right)
+        if ruling := _without_numbers(row, values, before, after):
             row.rule(*ruling)
         row.communication = _communication(before, key)
         rows.append(row)
         samples.append((was, now))
     return rows, samples
-
-
-def _without_metrics(before: Observations, after: Observations) -> list[Key]:
-    """Tests that have outcomes on a side and no metric to compare on any, nor another number after:
-    a row each, so that none vanishes."""
-    known = {
-        key[:-1]
-        for side in (before, after)
-        for key, kinds in side.kinds.items()
-        if {unit for _, unit, *_ in kinds} - set(CONTEXT)
-    }
-    known |= after.elsewhere
-    return [(*key, "") for side in (before, after) for key in side.outcomes if key not in known]
 
 
 def _without_numbers(
@@ -197,9 +173,7 @@ def _without_numbers(
     here, there = after.outcomes.get(row.identity), before.outcomes.get(row.identity)
     if not here:
         return Verdict.MISSING, Code.ABSENT(sessions=len(after.sessions))
-    if since := after.vanished(row.identity):
-        return Verdict.MISSING, Code.VANISHED(sessions=since)
-    if row.after.median is not None and (since := after.dropped(row.key)):
+    if since := after.gone(row):
         return Verdict.MISSING, Code.VANISHED(sessions=since)
     if row.after.median is None:
         causes = [cause for o in here if (cause := o.unusable or o.reason)]
