@@ -68,10 +68,11 @@ def compare(
     findings, power, nights = judge_rows(rows, samples, (before, after))
     since_last = {change.what for change in changes(before[-1:], after)}
     mark_outliers(rows, samples, sides[1].lost, bool(since_last - VARYING))
-    context = Context(*controls.aa_noise(store, before, aa, name))
-    if expected is None:
-        context.moved, context.watched = controls.controls_moved(rows, control)
-    context.times = {row.key: row for row in rows if row.absolute and row.low is not None}
+    times = {row.key: row for row in rows if row.absolute and row.low is not None}
+    context = Context(controls.aa_noise(store, before, aa, name), times)
+    for row in rows:
+        if row.control and expected is None:
+            context.watch(row, control)
     for row in rows:
         controls.apply_doubts(row, context)
         controls.lost_jobs(row, sides[1])
@@ -146,7 +147,7 @@ def _advice(result: Comparison, context: Context) -> list[Reason]:
         notes.append(Code.NO_MACHINE_VERDICT(**sides, needed=LIMITS.fewest))
     if min(s["start"] for s in result.before) > max(s["start"] for s in result.after):
         notes.append(Code.SIDES_SWAPPED())
-    if not context.tested and sides["before"] < 2 * LIMITS.fewest:
+    if not result.aa and sides["before"] < 2 * LIMITS.fewest:
         notes.append(Code.NO_AA())
     if not any(row.control and row.ratio for row in result.rows):
         notes.append(Code.NO_CONTROL())

@@ -27,21 +27,34 @@ Place = tuple[str, ...]  # system and partition, and for one launch the rest of 
 class Context:
     """Evidence for doubts about a table."""
 
-    # The A/A test: whether there is one, and key -> by how much a metric moved by itself at most.
-    tested: bool = False
-    noise: dict[Key, float] = field(default_factory=dict)
+    noise: dict[Key, float]  # key -> by how much a metric moved by itself at most, in an A/A test
+    times: dict[Key, Row]  # times and rates with an interval
     # Controls that moved, by partition and by launch, and where controls were watched.
     moved: dict[Place, Row] = field(default_factory=dict)
     watched: set[Place] = field(default_factory=set)
-    times: dict[Key, Row] = field(default_factory=dict)  # times and rates with an interval
 
     @property
     def drifted(self) -> dict[str, Row]:
         """Partitions whose cores are not as they were -> the control that moved most."""
         return {":".join(place): row for place, row in self.moved.items() if len(place) == 2}
 
+    def watch(self, row: Row, named: re.Pattern[str] | None) -> None:
+        """Adds a control.
 
-# ---- what a table goes by ----
+        Args:
+            row: of a judged table.
+            named: a pattern of further controls, which hold for all launches of their partition.
+        """
+        if row.low is None or row.p is None:
+            return
+        place, launch = _partition(row), row.identity[:-1]
+        if named and named.search(f"{row.test} {row.metric}"):
+            launch = (*place, "named")
+        self.watched.add(launch)
+        sure = row.p <= LIMITS.false_discoveries and (row.low > 1 or row.high < 1)
+        if sure and size(row) > LIMITS.drift:
+            for where in (place, launch):
+                self.moved[where] = max(self.moved.get(where, row), row, key=size)
 
 
 def aa_noise(
@@ -49,52 +62,21 @@ def aa_noise(
     before: Sequence[Session],
     aa: Sequence[Session],
     name: re.Pattern[str] | None = None,
-) -> tuple[bool, dict[Key, float]]:
-    """Returns what an A/A test calls changed.
+) -> dict[Key, float]:
+    """Returns by how much each metric moved at most that an A/A test calls changed.
 
     Args:
         store: the store.
         before: sessions of one state of the machine.
-        aa: sessions of the same state.
+        aa: sessions of the same state; none: there is no test.
         name: a pattern; only tests whose names match it.
-
-    Returns:
-        Whether there is a test, and by how much each metric that changed moved at most.
     """
     if not aa:
-        return False, {}
+        return {}
     rows, samples = rows_of(*(Observations(store, side) for side in (before, aa)), name)
     judge_rows(rows, samples, (before, aa))
     moved = [r for r in rows if r.verdict in CHANGED and not noisy_tail(r) and r.slowdown_interval]
-    return True, {r.key: max(r.slowdown_interval[1], 1 / r.slowdown_interval[0]) for r in moved}
-
-
-def controls_moved(
-    rows: Sequence[Row], named: re.Pattern[str] | None = None
-) -> tuple[dict[Place, Row], set[Place]]:
-    """The controls that moved, per partition and per launch.
-
-    Args:
-        rows: a judged table.
-        named: a pattern of further controls, which hold for all launches of their partition.
-
-    Returns:
-        Where controls moved -> the one that moved most; and all places with controls.
-    """
-    moved: dict[Place, Row] = {}
-    watched = set()
-    for row in rows:
-        if not row.control or row.low is None or row.p is None:
-            continue
-        place, launch = _partition(row), row.identity[:-1]
-        if named and named.search(f"{row.test} {row.metric}"):
-            launch = (*place, "named")
-        watched.add(launch)
-        sure = row.p <= LIMITS.false_discoveries and (row.low > 1 or row.high < 1)
-        if sure and size(row) > LIMITS.drift:
-            for where in (place, launch):
-                moved[where] = max(moved.get(where, row), row, key=size)
-    return moved, watched
+    return {r.key: max(r.slowdown_interval[1], 1 / r.slowdown_interval[0]) for r in moved}
 
 
 def _partition(row: Row) -> Place:
@@ -120,14 +102,18 @@ def noisy_tail(row: Row, _: Context | None = None) -> Reason | None:
     return Code.TAIL_OF_ONE_SESSION() if row.scope == Scope.SESSIONS else None
 
 
+def _beyond(row: Row, low: float, high: float) -> bool:
+    """True if a change is larger than one of this interval, for sure."""
+    least, most = row.slowdown_interval or (1, 1)
+    return least > high if row.verdict == Verdict.REGRESSED else most < low
+
+
 def moves_by_itself(row: Row, context: Context) -> Reason | None:
     """The change may be no more than what an A/A test saw without a change."""
     most = context.noise.get(row.key)
-    if most is None or row.verdict not in CHANGED:
+    if most is None or row.verdict not in CHANGED or _beyond(row, 1 / most, most):
         return None
-    low, high = row.slowdown_interval or (1, 1)
-    within = low <= most if row.verdict == Verdict.REGRESSED else high >= 1 / most
-    return Code.MOVES_BY_ITSELF() if within else None
+    return Code.MOVES_BY_ITSELF()
 
 
 def core_drift(row: Row, context: Context) -> Reason | None:
@@ -142,11 +128,10 @@ def core_drift(row: Row, context: Context) -> Reason | None:
     control = max(filter(None, controls), key=size, default=None)
     if control is None:
         return None
-    (low, high), (least, most) = row.slowdown_interval, control.slowdown_interval
     if row.verdict == Verdict.UNCHANGED:
         much = size(control) >= math.log1p(LIMITS.margin)
         return Code.CORES_MOVED_ONLY(control=control.change) if much else None
-    beyond = low > most if row.verdict == Verdict.REGRESSED else high < least
+    beyond = _beyond(row, *control.slowdown_interval)
     return None if beyond else Code.CORES_MOVED_TOO(control=control.change)
 
 
@@ -157,13 +142,10 @@ def baseline_moved(row: Row, context: Context) -> Reason | None:
         return None
     point = POINT.search(row.metric)
     own = context.times.get((*row.identity, f"time{point[0] if point else ''}"))
-    if not own:
-        return None
     # Where nights vary more than the ratio changed, the time itself does not say.
-    (low, high), (least, most) = own.slowdown_interval, row.slowdown_interval
-    apart = high < least if row.verdict == Verdict.REGRESSED else low > most
-    part = math.log(own.slowdown) / math.log(row.slowdown) if apart else 1
-    moved = apart and part < LIMITS.baseline_part
+    if not own or not _beyond(row, *own.slowdown_interval):
+        return None
+    moved = math.log(own.slowdown) / math.log(row.slowdown) < LIMITS.baseline_part
     return Code.BASELINE_MOVED(own=own.change) if moved else None
 
 
