@@ -16,6 +16,7 @@ alone, with a correlation that is assumed to be high until it is known.
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,10 +62,11 @@ def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
         What each series shows.
     """
     findings = [Findings() for _ in series]
-    packed, counts = _packed(series)
-    alive = (counts >= 2 * LIMITS.level) & (np.nanmax(packed, 1, initial=-np.inf)
-                                            > np.nanmin(packed, 1, initial=np.inf))  # fmt: skip
-    rows = np.flatnonzero(alive)
+    order = np.argsort(np.isnan(series), axis=1, kind="stable")
+    packed = np.take_along_axis(series, order, axis=1)  # NaN behind the last night
+    counts = (~np.isnan(packed)).sum(axis=1)
+    varies = np.nanmax(packed, 1, initial=-np.inf) > np.nanmin(packed, 1, initial=np.inf)
+    rows = np.flatnonzero((counts >= 2 * LIMITS.level) & varies)
     if not len(rows):
         return findings
     rest, counts = packed[rows], counts[rows]
@@ -76,20 +78,18 @@ def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
         noise = _whitened(rest, table)
         hits = _scan(noise, pending, math.log(chance / len(rows)))
         if turn == 0:
-            first = noise
+            correlations = noise.correlation
         pending = []
         for (row, low, high), cuts, log_chance in hits:
-            correlation = first.correlation[row]
-            if (row, low, high) == (row, 0, counts[row]) and row not in drifts:
-                slope = _slope(packed[rows[row], :high], cuts, correlation)
+            if (low, high) == (0, counts[row]) and row not in drifts:
+                slope = _slope(packed[rows[row], :high], cuts, correlations[row])
                 if slope is not None:
                     drifts[row] = slope
                     rest[row, :high] -= slope * np.arange(high)
                     pending.append((row, low, high))
                     continue
             starts[row] |= dict.fromkeys(cuts, math.exp(min(0.0, log_chance)))
-            ends = [low, *cuts, high]
-            for a, b in itertools.pairwise(ends):
+            for a, b in itertools.pairwise([low, *cuts, high]):
                 rest[row, a:b] -= np.median(rest[row, a:b])
                 pending.append((row, a, b))
         if not hits:
@@ -99,18 +99,9 @@ def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
             pending += [(r, 0, counts[r]) for r in range(len(rows)) if r not in touched]
     for row, place in enumerate(rows):
         values = packed[place, : counts[row]] - drifts.get(row, 0.0) * np.arange(counts[row])
-        finding = findings[place]
-        finding.correlation = float(first.correlation[row])
-        finding.drift = drifts.get(row)
-        finding.shifts = _levels(values, starts[row])
+        shifts = _levels(values, starts[row])
+        findings[place] = Findings(shifts, drifts.get(row), float(correlations[row]))
     return findings
-
-
-def _packed(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Series without missing nights, then NaN, and how many nights each has."""
-    known = ~np.isnan(series)
-    order = np.argsort(~known, axis=1, kind="stable")
-    return np.take_along_axis(series, order, axis=1), known.sum(axis=1)
 
 
 # ---- noise ----
@@ -149,14 +140,12 @@ def _normal(series: np.ndarray) -> tuple[np.ndarray, float]:
     def size(part: np.ndarray) -> np.ndarray:
         return np.log(np.maximum(_mean(_ordinary(np.diff(part, axis=1))), 1e-12))
 
-    scales, uncertain = _shrunk(size(series), *map(size, _halves(series)))
+    scales, uncertain = _shrunk(size, series)
     scaled = (series - medians(series, 1)[:, None]) * np.exp(-scales)[:, None]
     known = ~np.isnan(scaled)
     scores = np.full(series.shape, np.nan)
-    count = known.sum()
-    places = np.empty(count)
-    places[np.argsort(scaled[known], kind="stable")] = np.arange(count)
-    scores[known] = scipy.special.ndtri((places + 0.5) / count)
+    places = np.argsort(np.argsort(scaled[known], kind="stable"))
+    scores[known] = scipy.special.ndtri((places + 0.5) / known.sum())
     return scores, uncertain
 
 
@@ -175,7 +164,7 @@ def _correlation(scores: np.ndarray, table: bool) -> np.ndarray:
     alone = own(scores)
     if table:
         two_nights, one_night = squares(scores)
-        expected, deviation = _shrunk(alone, *map(own, _halves(scores)))
+        expected, deviation = _shrunk(own, scores)
         expected += np.nansum(two_nights) / np.nansum(one_night) - 1 - np.nanmedian(alone)
     else:
         count = np.maximum((~np.isnan(scores)).sum(axis=1), 4)
@@ -204,11 +193,6 @@ def _around_levels(series: np.ndarray) -> np.ndarray:
     return around
 
 
-def _halves(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    middle = series.shape[1] // 2
-    return series[:, :middle], series[:, middle:]
-
-
 def _ordinary(differences: np.ndarray) -> np.ndarray:
     """Sizes of differences without those of a step: NaN where they are beyond 3 deviations."""
     sizes = np.abs(differences)
@@ -221,16 +205,17 @@ def _mean(values: np.ndarray) -> np.ndarray:
     return np.where(known > 0, np.nansum(values, axis=1) / np.maximum(known, 1), np.nan)
 
 
-def _shrunk(whole: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, float]:
-    """Estimates shrunk towards their median as far as they are noise (empirical Bayes).
-
-    Args:
-        whole: estimates, [series].
-        first, second: the same of each half of the nights: what halves have in common is no noise.
+def _shrunk(
+    estimate: Callable[[np.ndarray], np.ndarray], series: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Estimates of series, [series, nights], shrunk towards their median as far as they are noise
+    (empirical Bayes): what both halves of the nights have in common is none.
 
     Returns:
-        The estimates, and the standard deviation of what is left unknown.
+        The estimates, [series], and the standard deviation of what is left unknown.
     """
+    middle = series.shape[1] // 2
+    whole, first, second = map(estimate, (series, series[:, :middle], series[:, middle:]))
     usable = np.isfinite(whole) & np.isfinite(first) & np.isfinite(second)
     middle = np.median(whole[usable]) if usable.any() else 0.0
     whole = np.where(np.isfinite(whole), whole, middle)
@@ -258,11 +243,6 @@ def _lengths(nights: int) -> list[int]:
     return lengths
 
 
-def _width(piece: _Piece) -> int:
-    """Nights of a piece that have a night before."""
-    return piece[2] - piece[1] - 1
-
-
 def _scan(
     noise: _Noise, pieces: list[_Piece], least: float
 ) -> list[tuple[_Piece, list[int], float]]:
@@ -277,49 +257,45 @@ def _scan(
         Each with the nights at which a level begins, and the logarithm of its chance over `least`.
     """
     level = LIMITS.level
-    pieces = [piece for piece in pieces if _width(piece) >= 2 * level]
+    pieces = [(row, low, high) for row, low, high in pieces if high - low - 1 >= 2 * level]
     if not pieces:
         return []
-    widths = np.array([_width(piece) for piece in pieces])
-    longest = int(widths.max())
+    widths = np.array([high - low - 1 for _, low, high in pieces])  # nights with one before
+    longest, every = int(widths.max()), np.arange(len(pieces))
     sums = np.zeros((len(pieces), longest + 1))
     for index, (row, low, high) in enumerate(pieces):
         np.cumsum(noise.values[row, low : high - 1], out=sums[index, 1 : high - low])
         sums[index, high - low :] = sums[index, high - low - 1]
-    all_of_it = sums[:, -1]
 
-    def evidence(part: np.ndarray, length: int | np.ndarray) -> np.ndarray:
-        """In standard deviations, of sums over so many nights, [pieces, parts]."""
-        share = np.broadcast_to(length, (1, part.shape[1])) / widths[:, None]
-        off = part - share * all_of_it[:, None]
-        known = (share > 0) & (share < 1)
-        return np.where(known, off, 0) / np.sqrt(
-            np.where(known, share * (1 - share), 1) * widths[:, None]
-        )
+    def strongest(
+        parts: np.ndarray, last: np.ndarray, length: int | np.ndarray, wider: float | np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The part of each piece that is most unlike the others, and by how many deviations.
 
-    places = np.arange(level, longest - level + 1)
-    steps = np.abs(evidence(sums[:, places], places))
-    steps[np.broadcast_to(places, steps.shape) > widths[:, None] - level] = 0
-    best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
-    wider = _wider(noise.values) if noise.table else None
-    for length in _lengths(longest):
-        parts = (
-            sums[:, level + length : longest - level + 1]
-            - sums[:, level : longest - level + 1 - length]
-        )
-        strength = np.abs(evidence(parts, length))
-        last = np.arange(level + length, longest - level + 1)
-        strength[np.broadcast_to(last, strength.shape) > widths[:, None] - level] = 0
-        strength = strength / np.interp(length, *wider) if wider else strength
+        Args:
+            parts: sums over so many nights, [pieces, parts], up to the night `last`.
+            wider: by how much such sums scatter wider.
+        """
+        with np.errstate(all="ignore"):
+            share = length / widths[:, None]
+            off = np.abs(parts - share * sums[:, -1:])
+            off /= np.sqrt(share * (1 - share) * widths[:, None])
+        strength = np.where(last <= widths[:, None] - level, off, 0) / wider
         place = strength.argmax(axis=1)
-        largest = strength[np.arange(len(pieces)), place]
+        return place, strength[every, place]
+
+    scatter = _wider(noise.values) if noise.table else ([0], [1.0])
+    best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
+    for length in _lengths(longest):
+        last = np.arange(level + length, longest - level + 1)
+        parts = sums[:, last] - sums[:, last - length]
+        place, largest = strongest(parts, last, length, np.interp(length, *scatter))
         more = largest > best
         best[more] = largest[more]
-        ends[more] = np.stack([place[more] + level, place[more] + level + length], axis=1)
-    if wider:
-        steps = steps / np.interp(np.minimum(places, np.abs(longest - places)), *wider)
-    place = steps.argmax(axis=1)
-    single = steps[np.arange(len(pieces)), place]
+        ends[more] = np.stack([place, place + length], axis=1)[more] + level
+    places = np.arange(level, longest - level + 1)
+    wider = np.interp(np.minimum(places, np.abs(longest - places)), *scatter)
+    place, single = strongest(sums[:, places], places, places, wider)
     log_step = _log_chance(single, noise) + np.log(3 * np.sqrt(widths) / STEPS)
     log_pulse = _log_chance(best, noise) + np.log(5 * widths / PULSES)
     if not noise.table:  # few series: their ranks alone, which few nights can give a small chance
@@ -347,18 +323,18 @@ def _scan(
     return hits
 
 
-def _wider(values: np.ndarray) -> tuple[list[int], list[float]] | None:
+def _wider(values: np.ndarray) -> tuple[list[int], list[float]]:
     """How much further means of several nights scatter over a table than independent nights would.
 
     Args:
         values: series of deviation 1, [series, nights].
 
     Returns:
-        Numbers of nights, and at least 1 for each; None where there are too few nights.
+        Numbers of nights, and at least 1 for each; 1 for any where there are too few nights.
     """
     nights = values.shape[1]
     if not _lengths(nights):
-        return None
+        return [0], [1.0]
     excess = _scatter(np.nan_to_num(values)) / _independent(nights) - 2.3 / math.sqrt(len(values))
     return _lengths(nights), np.maximum(excess, 1.0).tolist()
 
@@ -406,9 +382,7 @@ def _levels(values: np.ndarray, starts: dict[int, float]) -> list[Shift]:
     """The changes between levels that differ by more than the least step of interest."""
     cuts = sorted(starts)
     while cuts:
-        ends = [0, *cuts, len(values)]
-        levels = [np.median(values[a:b]) for a, b in itertools.pairwise(ends)]
-        sizes = np.abs(np.diff(levels))
+        sizes = np.abs(np.diff(_medians(values, cuts)))
         least = int(sizes.argmin())
         if sizes[least] >= math.log1p(LIMITS.step):
             break
@@ -420,10 +394,14 @@ def _levels(values: np.ndarray, starts: dict[int, float]) -> list[Shift]:
     ]
 
 
+def _medians(values: np.ndarray, cuts: list[int]) -> np.ndarray:
+    """The levels of the parts of a series."""
+    return np.array([np.median(part) for part in np.split(values, cuts)])
+
+
 def _clipped(values: np.ndarray, cuts: list[int]) -> np.ndarray:
     """Values with those far from all levels, of parts of the series, moved nearer."""
-    ends = [0, *cuts, len(values)]
-    levels = np.array([np.median(values[a:b]) for a, b in itertools.pairwise(ends)])
+    levels = _medians(values, cuts)
     off = values[:, None] - levels
     nearest = np.abs(off).argmin(axis=1)
     off = off[np.arange(len(values)), nearest]
@@ -435,8 +413,7 @@ def _slope(values: np.ndarray, cuts: list[int], correlation: float) -> float | N
     """The drift per night if a line explains a series better than these levels; else None."""
     nights = len(values)
     time = np.arange(nights)
-    ends = [0, *cuts, nights]
-    levels = np.array([[a <= t < b for t in time] for a, b in itertools.pairwise(ends)])
+    levels = np.searchsorted(cuts, time, side="right") == np.arange(len(cuts) + 1)[:, None]
     line = np.stack([np.ones(nights), time])
     costs = []
     for parts in (levels, line):
