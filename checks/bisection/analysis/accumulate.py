@@ -296,30 +296,25 @@ def _scan(
     places = np.arange(level, longest - level + 1)
     wider = np.interp(np.minimum(places, np.abs(longest - places)), *scatter)
     place, single = strongest(sums[:, places], places, places, wider)
-    log_step = _log_chance(single, noise) + np.log(3 * np.sqrt(widths) / STEPS)
-    log_pulse = _log_chance(best, noise) + np.log(5 * widths / PULSES)
-    if not noise.table:  # few series: their ranks alone, which few nights can give a small chance
-        worth = np.flatnonzero(np.maximum(single, best) > 2.5)
-    else:
-        worth = np.flatnonzero(np.minimum(log_step, log_pulse) <= least)
+    trials = np.log([3 * np.sqrt(widths) / STEPS, 5 * widths / PULSES])
+    logs = _log_chance(np.array([single, best]), noise) + trials
+    kind = logs.argmin(axis=0)  # 0: a step, 1: a pulse
+    ends = np.where(kind, ends.T, [places[place], widths])
+    # Few series are judged by their ranks alone, which few nights can give a small chance.
+    worth = logs.min(axis=0) <= least if noise.table else np.maximum(single, best) > 2.5
     hits = []
-    for index in worth:
+    for index in np.flatnonzero(worth):
         row, low, high = pieces[index]
-        pulse = log_pulse[index] < log_step[index]
-        cuts = (ends[index] if pulse else [places[place[index]], widths[index]]) + np.array(low + 1)
-        values = noise.values[row, low : high - 1]
-        first, last = cuts - low - 1
-        inside, before, after = values[first:last], values[:first], values[last:]
-        ranks = _rank_chance(inside, np.concatenate([before, after]))
-        log_chance = min(log_step[index], log_pulse[index])
+        parts = np.split(noise.values[row, low : high - 1], ends[:, index])
+        ranks = _rank_chance(parts[1], np.concatenate([parts[0], parts[2]]))
+        log_chance = logs[kind[index], index]
         if not noise.table:
-            weight = 5 * widths[index] / PULSES if pulse else 3 * math.sqrt(widths[index]) / STEPS
-            log_chance = math.log(max(ranks, 1e-300) * weight)
+            log_chance = math.log(max(ranks, 1e-300)) + trials[kind[index], index]
         elif ranks > LIMITS.rank_chance:
             continue
         if log_chance <= least:
-            inner = [int(cut) for cut in cuts if cut < high]
-            hits.append((pieces[index], inner, log_chance - least))
+            cuts = [int(end) + low + 1 for end in ends[:, index] if end + low + 1 < high]
+            hits.append((pieces[index], cuts, log_chance - least))
     return hits
 
 
