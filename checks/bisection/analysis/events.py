@@ -6,18 +6,18 @@ event. Its night is the median of what all evidence together makes probable, whi
 that errs by the fewest nights.
 """
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bisection.analysis.accumulate import Findings, Shift, look, odds
 from bisection.analysis.evidence import factors
 from bisection.analysis.history import History, series_of
-from bisection.analysis.model import Candidate, Change, ChangePoint, Event, Series, changes
+from bisection.analysis.model import Candidate, ChangePoint, Event, Series, changes
 from bisection.analysis.statistics import medians, scale
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
@@ -42,7 +42,6 @@ class _Table:
     costs: np.ndarray  # logarithms, [metrics, nights]; NaN: missing
     kernels: np.ndarray  # number of each metric's check
     checks: list[str]
-    false_alarms: float  # a year
     # What the metrics of a night share, and of a kernel beside it; what they have beside both:
     session: np.ndarray  # [nights]
     kernel: np.ndarray  # [checks, nights]
@@ -54,8 +53,7 @@ class _Trace:
     """One change of level in one series."""
 
     rows: np.ndarray  # of the metrics that it is of
-    test: object  # that it is of: metrics of one test vary together
-    shared: bool  # whether the series is what these metrics share
+    test: object  # that it is of: metrics of one test vary together; None: of what metrics share
     size: float  # logarithm of new over old
     left: int  # nights: of the level before, and after the new one
     right: int
@@ -88,9 +86,8 @@ def events_of(
     series: list[Series] = []
     notes: list[Reason] = []
     for histories in places.values():
-        table, twins = _table(histories, sessions, false_alarms)
-        part = chance * len(histories) / len(measured)
-        happened, drawn = _of_table(table, part)
+        table, twins = _table(histories, sessions)
+        happened, drawn = _of_table(table, chance * len(histories) / len(measured), false_alarms)
         events += happened
         series += drawn
         notes += twins + _ended(table)
@@ -98,9 +95,7 @@ def events_of(
     return events, series, list(dict.fromkeys(notes))
 
 
-def _table(
-    histories: list[History], sessions: Sequence[Session], false_alarms: float
-) -> tuple[_Table, list[Reason]]:
+def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Table, list[Reason]]:
     """The histories of one partition as an array, every night once."""
     costs = np.full((len(histories), len(sessions)), np.nan)
     for row, (_, metric, indices, values) in enumerate(histories):
@@ -121,18 +116,17 @@ def _table(
     residuals = costs - medians(costs, 1)[:, None]
     session, kernel = factors(residuals, kernels)
     own = residuals - np.nan_to_num(session) - np.nan_to_num(kernel)[kernels]
-    table = _Table(
-        *(list(histories), there, costs, kernels, list(checks), false_alarms, session, kernel, own)
-    )
-    return table, twins
+    return _Table(histories, there, costs, kernels, list(checks), session, kernel, own), twins
 
 
-def _of_table(table: _Table, chance: float) -> tuple[list[Event], list[Series]]:
+def _of_table(
+    table: _Table, chance: float, false_alarms: float
+) -> tuple[list[Event], list[Series]]:
     shared, own = np.vstack([table.session, table.kernel]), table.own
     every = np.arange(len(own))
     of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(table.checks)))]
     traces: list[_Trace] = []
-    drifts: list[tuple[np.ndarray, float]] = []
+    events: list[Event] = []
     for series, members, findings in (
         (shared, of_kernels, look(shared, SHARED * chance, table=False)),
         (own, every[:, None], look(own, (1 - SHARED) * chance, table=True)),
@@ -140,21 +134,59 @@ def _of_table(table: _Table, chance: float) -> tuple[list[Event], list[Series]]:
         for values, rows, finding in zip(series, members, findings, strict=True):
             test = None if series is shared else table.histories[rows[0]][0].identity
             traces += [_trace(values, rows, test, shift, finding) for shift in finding.shifts]
-            drifts += [(rows, finding.drift)] if finding.drift is not None else []
-    events = [_drift(table, rows, slope) for rows, slope in drifts]
+            if finding.drift is not None:  # of all together, from the first night on
+                drift = {"drift": math.exp(finding.drift), "nights": len(table.sessions) - 1}
+                events.append(_event(table, rows, (0, 0, 0), 0.0, **drift))
     starts: dict[int, list[int]] = {}
-    for night, together, low, high in _together(traces):
-        event = _event(table, night, together, low, high, starts)
-        events += [event] if event.points else []
-    _which_stand(events)
+    for chances, together in _together(traces):
+        night = int(np.searchsorted(np.cumsum(chances), 0.5))
+        if points := _points(table, night, together):
+            low, high = _span(chances)
+            rate = false_alarms * min(trace.chance for trace in together)
+            event = _event(table, points, (low, night, high), rate, points=[*points.values()])
+            _note_causes(event, table.sessions, chances, range(max(1, low), high + 1))
+            events.append(event)
+            for row in points:
+                starts.setdefault(row, []).append(night)
+    points = sorted((p for event in events for p in event.points), key=lambda p: p.at)
+    newest = {point.key: point.at for point in points}
+    for point in points:
+        point.stands = point.at == newest[point.key]
     drawn = []
     for row, nights in starts.items():
         test, metric, _, values = table.histories[row]
         known = np.flatnonzero(~np.isnan(table.costs[row]))
-        at = sorted(int(np.searchsorted(known, night)) for night in nights)
-        kept = np.exp(table.costs[row, known] * (1 if metric.better == "lower" else -1))
-        drawn.append(series_of(test, metric, known, kept, table.sessions, at))
+        at = np.searchsorted(known, sorted(nights)).tolist()
+        values = np.exp(table.costs[row, known] * (1 if metric.better == "lower" else -1))
+        drawn.append(series_of(test, metric, known, values, table.sessions, at))
     return events, drawn
+
+
+def _event(
+    table: _Table, rows: Iterable[int], when: tuple[int, int, int], rate: float, **more: Any
+) -> Event:
+    """What began in a night.
+
+    Args:
+        table: the metrics.
+        rows: those that changed.
+        when: the first night in which it may have begun, the most probable one, the last one.
+        rate: how many such a year there are by chance.
+        more: fields of the event.
+    """
+    low, night, high = when
+    test, *_ = table.histories[0]
+    there = Counter(table.checks[k] for k in table.kernels)
+    changed = Counter(table.checks[table.kernels[row]] for row in rows)
+    first, at, last = (table.sessions[n].start for n in when)
+    accepted = (s.accepted for s in table.sessions[max(0, low - 1) : high + 2] if s.accepted)
+    return Event(
+        *(test.system, test.partition, test.environ, table.sessions[night].uuid),
+        *(at, first, last, rate),
+        metrics={check: (count, there[check]) for check, count in changed.most_common()},
+        accepted=next(accepted, ""),
+        **more,
+    )
 
 
 # ---- when ----
@@ -171,7 +203,7 @@ def _trace(
     following = np.searchsorted(known, np.arange(known[-1] + 1))  # a night without a value is as
     logs[: known[-1] + 1] = odds(clear, shift, finding.correlation)[following]  # the next with one
     left, right = known[shift.left], known[shift.right - 1] + 1
-    return _Trace(rows, test, test is None, float(size), int(left), int(right), logs, shift.chance)
+    return _Trace(rows, test, float(size), int(left), int(right), logs, shift.chance)
 
 
 def _probable(logs: np.ndarray) -> np.ndarray:
@@ -186,8 +218,8 @@ def _span(chances: np.ndarray) -> tuple[int, int]:
     return int(order[:count].min()), int(order[:count].max())
 
 
-def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace], int, int]]:
-    """Changes that may have begun in the same night: (chance of each night, them, first, last)."""
+def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace]]]:
+    """Changes that may have begun in the same night, with the chance of each night, [nights]."""
     rest = [(trace, _probable(trace.logs)) for trace in traces]
     groups = []
     while rest:
@@ -196,49 +228,43 @@ def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace], int,
         rest = [entry for entry in rest if not any(entry is other for other in group)]
         members = [trace for trace, _ in group]
         tests: dict[object, _Trace] = {}  # the surest of each: metrics of a test vary together
-        for trace in sorted(members, key=lambda t: (not t.shared, t.chance)):
+        for trace in sorted(members, key=lambda t: (t.test is not None, t.chance)):
             tests.setdefault(trace.test or id(trace), trace)
         chances = _probable(sum(np.maximum(trace.logs, WRONG) for trace in tests.values()))
-        groups.append((chances, members, *_span(chances)))
+        groups.append((chances, members))
     return groups
 
 
 # ---- what ----
 
 
-def _event(
-    table: _Table,
-    chances: np.ndarray,
-    traces: list[_Trace],
-    low: int,
-    high: int,
-    starts: dict[int, list[int]],
-) -> Event:
-    """Returns what began in a night; notes the night of each metric in `starts`."""
-    night = int(np.searchsorted(np.cumsum(chances), 0.5))
+def _points(table: _Table, night: int, traces: list[_Trace]) -> dict[int, ChangePoint]:
+    """The metrics whose level changed in a night, by their number."""
     points: dict[int, ChangePoint] = {}
-    for trace in sorted(traces, key=lambda t: t.shared):
+    first = table.sessions[night]
+    for trace in sorted(traces, key=lambda t: t.test is None):
         rows, nights = trace.rows, (trace.left, night, trace.right)
         moved = _moved(table, *nights)[rows]
         # Where the shared level is as before, a metric is judged beside it: it varies less.
-        beside = (moved == 0) & (not trace.shared)
+        beside = (moved == 0) & (trace.test is not None)
         values = np.where(beside[:, None], table.own[rows], table.costs[rows])
         size, before, after = _step(values, *nights)
         part = (before > 0) & (after > 0)
         part &= np.abs(size) >= np.maximum(math.log1p(LIMITS.step), ALIKE * np.abs(moved))
-        if trace.shared:
+        if trace.test is None:
             part &= size / trace.size >= ALIKE
         for index in np.flatnonzero(part):
-            row = int(trace.rows[index])
-            counts = int(before[index]), int(after[index])
-            points.setdefault(row, _point(table, row, night, float(size[index]), *counts))
-    for row in points:
-        starts.setdefault(row, []).append(night)
-    rate = table.false_alarms * min(trace.chance for trace in traces)
-    event = _made(table, list(points), night, low, high, rate)
-    event.points = list(points.values())
-    _environment(event, table, chances, low, high)
-    return event
+            test, metric, *_ = table.histories[rows[index]]
+            cost = float(size[index])
+            point = ChangePoint(
+                *(*test.identity, *metric, first.uuid, first.start),
+                ratio=math.exp(cost if metric.better == "lower" else -cost),
+                before=int(before[index]),
+                after=int(after[index]),
+                verdict=Verdict.REGRESSED if cost > 0 else Verdict.IMPROVED,
+            )
+            points.setdefault(int(rows[index]), point)
+    return points
 
 
 def _step(
@@ -264,117 +290,57 @@ def _moved(table: _Table, left: int, night: int, right: int) -> np.ndarray:
     return np.where(sure, size, 0.0)[table.kernels]
 
 
-def _made(
-    table: _Table, rows: Sequence[int], night: int, low: int, high: int, rate: float
-) -> Event:
-    first = table.histories[0][0]
-    there = Counter(table.checks[k] for k in table.kernels)
-    changed = Counter(table.checks[table.kernels[row]] for row in rows)
-    at = [session.start for session in table.sessions]
-    accepted = [s.accepted for s in table.sessions[max(0, low - 1) : high + 2] if s.accepted]
-    return Event(
-        *(first.system, first.partition, first.environ),
-        session=table.sessions[night].uuid,
-        at=at[night],
-        first=at[low],
-        last=at[high],
-        rate=rate,
-        metrics={check: (count, there[check]) for check, count in changed.most_common()},
-        accepted=accepted[0] if accepted else "",
-    )
-
-
-def _point(
-    table: _Table, row: int, night: int, size: float, before: int, after: int
-) -> ChangePoint:
-    test, metric, *_ = table.histories[row]
-    first = table.sessions[night]
-    return ChangePoint(
-        *test.identity,
-        *metric,
-        session=first.uuid,
-        at=first.start,
-        ratio=math.exp(size if metric.better == "lower" else -size),
-        before=before,
-        after=after,
-        verdict=Verdict.REGRESSED if size > 0 else Verdict.IMPROVED,
-    )
-
-
-def _drift(table: _Table, rows: np.ndarray, slope: float) -> Event:
-    """All that drifts together, from the first night on."""
-    last = len(table.sessions) - 1
-    event = _made(table, list(rows), 0, 0, 0, 0.0)
-    event.drift, event.nights = math.exp(slope), last
-    return event
-
-
-def _which_stand(events: Sequence[Event]) -> None:
-    """Notes which points are of the newest level of their metric."""
-    newest: dict[tuple[str, ...], float] = {}
-    for point in (p for event in events for p in event.points):
-        newest[point.key] = max(newest.get(point.key, 0.0), point.at)
-    for point in (p for event in events for p in event.points):
-        point.stands = point.at == newest[point.key]
-
-
 # ---- with what ----
 
 
-def _environment(event: Event, table: _Table, chances: np.ndarray, low: int, high: int) -> None:
-    """Adds what of the environment changed when an event began, or may have begun."""
-    for night in range(max(1, low), high + 1):
-        for change in _lasting_changes(table.sessions, night):
+def _note_causes(
+    event: Event, sessions: Sequence[Session], chances: np.ndarray, nights: Iterable[int]
+) -> None:
+    """Adds what of the environment changed when an event began, or may have begun. It was the same
+    in the nights before, and in those since: the nodes of a job that the scheduler chooses each
+    night are not among it."""
+    for night in nights:
+        before = sessions[max(0, night - LIMITS.cause_nights) : night]
+        after = sessions[night : night + LIMITS.cause_nights]
+        for change in changes(before, after):
+            texts = [
+                {s.facts[change.what] for s in side if s.facts.get(change.what)}
+                for side in (before, after)
+            ]
+            if max(map(len, texts)) > 1:
+                continue
             if chances[night] >= LIMITS.cause_chance:
                 event.changes.append(change)
             else:
-                candidate = Candidate(change, table.sessions[night].start, float(chances[night]))
+                candidate = Candidate(change, sessions[night].start, float(chances[night]))
                 event.candidates.append(candidate)
     event.candidates.sort(key=lambda candidate: -candidate.odds)
 
 
-def _lasting_changes(sessions: Sequence[Session], night: int) -> list[Change]:
-    """Returns what changed in a night and was the same in the nights before, and in those since:
-    the nodes of a job that the scheduler chooses each night are not among it."""
-    before = sessions[max(0, night - LIMITS.cause_nights) : night]
-    after = sessions[night : night + LIMITS.cause_nights]
-
-    def constant(facts_key: str) -> bool:
-        return all(
-            len({s.facts[facts_key] for s in side if s.facts.get(facts_key)}) == 1
-            for side in (before, after)
-        )
-
-    return [change for change in changes(before, after) if constant(change.what)]
-
-
 def _ended(table: _Table) -> list[Reason]:
     """Metrics that the newest nights lack, and what replaced them."""
-    count = len(table.sessions)
+    count, known = len(table.sessions), ~np.isnan(table.costs)
     if count <= 2 * LIMITS.gone:
         return []
-    known = ~np.isnan(table.costs)
     last = count - 1 - known[:, ::-1].argmax(axis=1)
-    newer = {}
-    for (test, metric, *_), end in zip(table.histories, last, strict=True):
-        if end >= count - LIMITS.gone:
-            newer[(*test.identity, metric.name)] = (test, metric)
+    newest = last >= count - LIMITS.gone
+    newer = {
+        (*test.identity, metric.name): (test, metric)
+        for (test, metric, *_), here in zip(table.histories, newest, strict=True)
+        if here
+    }
     ends: dict[tuple[int, str], list[str]] = {}
-    for (test, metric, *_), end, nights in zip(
-        table.histories, last, known.sum(axis=1), strict=True
-    ):
-        if end >= count - LIMITS.gone or nights < LIMITS.level:
-            continue
-        now = newer.get((*test.identity, metric.name))
+    for row in np.flatnonzero(~newest & (known.sum(axis=1) >= LIMITS.level)):
+        test, metric, *_ = table.histories[row]
         how = ""
-        if now and now[1] != metric:
-            how = f"unit {metric.unit} -> {now[1].unit}"
-        elif now:
+        if now := newer.get((*test.identity, metric.name)):
             how = f"geometry {test.geometry} -> {now[0].geometry}"
-        ends.setdefault((int(end), how), []).append(f"{test.test} {metric.name}")
+            if now[1] != metric:
+                how = f"unit {metric.unit} -> {now[1].unit}"
+        ends.setdefault((int(last[row]), how), []).append(f"{test.test} {metric.name}")
     return [
-        Code.HISTORY_ENDS(at=table.sessions[end + 1].start, change=how, metrics=len(names),
-            example=names[0],
+        Code.HISTORY_ENDS(
+            at=table.sessions[end + 1].start, change=how, metrics=len(names), example=names[0]
         )
-        for (end, how), names in itertools.islice(sorted(ends.items(), reverse=True), 5)
-    ]  # fmt: skip
+        for (end, how), names in sorted(ends.items(), reverse=True)[:5]
+    ]
