@@ -13,14 +13,13 @@ from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs
 from bisection.analysis.power import Power
 from bisection.analysis.shifts import Times
-from bisection.analysis.statistics import adjust_fdr, scale
+from bisection.analysis.statistics import adjust_fdr, exp, scale
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
 from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.store.database import Session
 
-HUGE = 700  # a logarithm whose exponential is still a number
 CHANGED = (Verdict.REGRESSED, Verdict.IMPROVED)
 
 
@@ -109,7 +108,7 @@ class _Table:
         """A shared shift for people: of which kernel, by how much, of how many metrics."""
         every = shared.kernel == ALL
         bounds = {"ratio": 0, "low": -shared.half_width, "high": shared.half_width}
-        change = {name: _exp(shared.estimate + part) for name, part in bounds.items()}
+        change = {name: exp(shared.estimate + part) for name, part in bounds.items()}
         return Code.SHARED(
             place=":".join((self.rows[0].system, self.rows[0].partition)),
             kernel=None if every else self.kernels[shared.kernel],
@@ -226,14 +225,10 @@ def _spread(values: Sequence[float]) -> float:
     return float(scale(logs - np.median(logs))) * (1 + 1 / max(len(logs) - 1, 1))
 
 
-def _exp(value: float) -> float:
-    return math.exp(min(max(value, -HUGE), HUGE))
-
-
 def _set_ratio(row: Row, *cost: float) -> None:
     """Sets a row's ratio, with its interval if there is one, by logarithms of its slow-down."""
     sign = 1 if row.better == "lower" else -1
-    row.ratio, *bounds = (_exp(sign * part) for part in cost)
+    row.ratio, *bounds = (exp(sign * part) for part in cost)
     if bounds:
         row.low, row.high = sorted(bounds)
 

@@ -21,14 +21,13 @@ import scipy  # its parts load when they are used
 
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs, Key
-from bisection.analysis.statistics import adjust_fdr, medians
+from bisection.analysis.statistics import adjust_fdr, exp, medians
 from bisection.core.identity import POINT
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
 
 FEW_SAMPLES = ("time_min", "time_p99")  # metrics of few samples of a launch
-HUGE = 700  # a logarithm whose exponential is still a number
 TINY = 1e-9  # standard deviation of the logarithm where all earlier values are the same
 
 
@@ -39,7 +38,7 @@ def mark_outliers(
     environment_changed: bool = False,
 ) -> None:
     """Marks the rows in which few new sessions are outside of all earlier ones, and notes with each
-    what was set beside them, and beyond which value it is slower.
+    the value that was judged, and beyond which one it is slower.
 
     Args:
         rows: a judged table.
@@ -59,11 +58,8 @@ def mark_outliers(
     open_rows = [rows[i] for i in here]
     sign = np.array([1 if row.better == "lower" else -1 for row in open_rows])
     sessions = sorted({session for i in here for session in samples[i][0]})
-    column = {session: number for number, session in enumerate(sessions)}
-    earlier = np.full((len(here), len(sessions)), np.nan)
-    for line, i in enumerate(here):
-        for session, jobs in samples[i][0].items():
-            earlier[line, column[session]] = math.log(median(jobs))
+    none = (math.nan,)
+    earlier = np.log([[median(samples[i][0].get(at, none)) for at in sessions] for i in here])
     new = np.log([values[i] for i in here])
     earlier, new = sign[:, None] * earlier, sign * new
     chance = LIMITS.changed_chance if environment_changed else LIMITS.slower_chance
@@ -73,17 +69,13 @@ def mark_outliers(
     together, size = _together(open_rows, earlier - level[:, None], new - level, chance)
     for line, row in enumerate(open_rows):
         row.seen = values[here[line]]
-        row.limit = _value(sign[line] * bound[line])
+        row.limit = exp(sign[line] * bound[line])
         if new[line] > level[line] + together[line]:
             row.shared = int(size[line])
-            row.shared_limit = _value(sign[line] * (level[line] + together[line]))
+            row.shared_limit = exp(sign[line] * (level[line] + together[line]))
             row.limit = row.limit if slower[line] else row.shared_limit
         row.outlier = bool(slower[line] or row.shared or faster[line])
     _leave_baselines(open_rows, new - level)
-
-
-def _value(logarithm: float) -> float:
-    return float(np.exp(np.clip(logarithm, -HUGE, HUGE)))
 
 
 def _together(

@@ -11,6 +11,7 @@ import scipy  # its parts load when they are used
 
 from bisection.core.thresholds import MAD
 
+HUGE = 700  # a logarithm whose exponential is still a number
 FEW = 10  # metrics: fewer show neither factors, nor tails, nor how alike their spreads are
 
 
@@ -37,6 +38,11 @@ def scale(away: np.ndarray, axis: int = 0) -> np.ndarray:
         axis: along which the median is taken.
     """
     return MAD * medians(np.abs(away), axis)
+
+
+def exp(logarithm: float) -> float:
+    """The exponential; of what would be no number, one that is."""
+    return math.exp(min(max(logarithm, -HUGE), HUGE))
 
 
 def adjust_fdr(p: np.ndarray) -> np.ndarray:
