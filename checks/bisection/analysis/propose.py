@@ -1,12 +1,13 @@
 """References made from stored sessions, and whether they are still true."""
 
+import functools
 import itertools
 import math
 import statistics
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def usable(
         The usable sessions in their order; and {reason: sessions left out for it}.
     """
     tallies = store.tallies()
-    used, left_out = [], {}
+    parts: dict[LeftOut | None, list[Session]] = {None: []}
     for session in of_site(sessions, site):
         tally = tallies.get(session.id, Tally())
         own = {f"{name}={value}" for name, value in session.own_tags.items()}
@@ -89,11 +90,8 @@ def usable(
             LeftOut.NOT_MEASURED: tally.measured < LIMITS.measured_part,
         }
         reason = next((r for r, holds in reasons.items() if holds and r not in also), None)
-        if reason:
-            left_out.setdefault(reason, []).append(session)
-        else:
-            used.append(session)
-    return used, {reason: left_out[reason] for reason in LeftOut if reason in left_out}
+        parts.setdefault(reason, []).append(session)
+    return parts[None], {reason: parts[reason] for reason in LeftOut if reason in parts}
 
 
 def of_site(sessions: Iterable[Session], site: Site) -> list[Session]:
@@ -132,10 +130,15 @@ class Entry:
     sigma: float = 0.0  # standard deviation of the logarithm between sessions
 
     @property
+    def test(self) -> tuple[str, ...]:
+        """The test, where it runs."""
+        return _test(self.case)
+
+    @property
     def name(self) -> str:
         """The reference, for people."""
-        words = (self.case["check"], *(self.case[n] for n in ("geometry", "case", "method")))
-        return " ".join([*map(str, words), self.metric])
+        check, _, _, *names = self.test
+        return " ".join(map(str, (check, *names, self.metric)))
 
     @property
     def note(self) -> str:
@@ -155,12 +158,6 @@ class Proposal:
     wider: list[tuple[Entry, Sequence[Any]]] = field(default_factory=list)
     kept: list[tuple[Entry, Sequence[Any]]] = field(default_factory=list)  # as a person asks
     shared: list[tuple[Place, list[str]]] = field(default_factory=list)
-
-    @property
-    def sessions(self) -> list[Session]:
-        """The sessions that the references are made from, in the order of time."""
-        used = {session for entry in self.entries for session in entry.nights}
-        return sorted(used, key=lambda s: (s.start, s.id))
 
 
 def propose(
@@ -187,29 +184,37 @@ def propose(
     """
     claimed = {p["fullname"]: p["extras"].get("references", []) for p in site.partitions}
     samples = _samples(store, sessions)
-    proposal = Proposal()
+    proposal, entries = Proposal(), []
     for case in site.cases:
-        place = (case["check"], *(case[n] for n in ("$partition", "$environ", "geometry")))
         for metric in case["required"]:
-            key = (*place, case["case"], case["method"], metric)
-            unit, nights = samples.pop(key, ("", {}))  # layouts may be twins
-            if not nights or KIND_OF_UNIT.get(unit) not in (kinds or claimed[case["$partition"]]):
-                continue
-            entry = Entry(case, metric, nights, unit)
-            (proposal.few if len(nights) < least else proposal.entries).append(entry)
-    spread = [entry for entry in proposal.entries if not _set_count(entry)]
+            # Layouts of the same geometry have the same references.
+            unit, nights = samples.pop((*_test(case), metric), ("", {}))
+            if nights and KIND_OF_UNIT.get(unit) in (kinds or claimed[case["$partition"]]):
+                entry = Entry(case, metric, nights, unit)
+                (proposal.few if len(nights) < least else entries).append(entry)
+    for entry in entries:
+        values = {value for of_night in entry.nights.values() for value in of_night}
+        if entry.unit in COUNTED and len(values) == 1 and min(values) > 0:
+            entry.bounds = [values.pop(), 0.0, 0.0]  # exactly, and none if it has changed
     for shares in (True, False):
-        _set_bounds([e for e in spread if (e.unit == "share") == shares])
-    proposal.wide = [entry for entry in proposal.entries if not entry.bounds]
-    proposal.entries = [entry for entry in proposal.entries if entry.bounds]
+        spread = [e for e in entries if e.unit not in COUNTED and (e.unit == "share") == shares]
+        if spread:
+            _set_bounds(spread)
+    proposal.wide = [entry for entry in entries if not entry.bounds]
+    proposal.entries = [entry for entry in entries if entry.bounds]
     return proposal
+
+
+def _test(case: Case) -> tuple[str, ...]:
+    names = ("check", "$partition", "$environ", "geometry", "case", "method")
+    return tuple(case[name] for name in names)
 
 
 def _samples(
     store: Store, sessions: Sequence[Session]
 ) -> dict[tuple[str, ...], tuple[str, Nights]]:
-    """(check, place of a reference, metric) -> (unit, session -> values); layouts of the same
-    geometry have the same references. Of a metric that changed its unit, values in the last one."""
+    """A test and a metric -> (unit, session -> values). Of a metric that changed its unit, values
+    in the last one."""
     samples: dict[tuple[str, ...], dict[str, Nights]] = {}
     for test, metric, indices, values in histories(store, sessions, left_out=("groups",)):
         place = (f"{test.system}:{test.partition}", test.environ, test.geometry)
@@ -223,45 +228,38 @@ def _samples(
     }
 
 
-def _set_count(entry: Entry) -> bool:
-    """Sets the reference of a count: its value, exactly, and none if it has changed. Whether the
-    metric is a count."""
-    if entry.unit not in COUNTED:
-        return False
-    values = {value for of_night in entry.nights.values() for value in of_night}
-    if len(values) == 1 and min(values) > 0:
-        entry.bounds = [values.pop(), 0.0, 0.0]
-    return True
-
-
 def _set_bounds(entries: Sequence[Entry]) -> None:
     """References for the metrics of a table, from the median of each session.
 
     A share, which explains a time and is near zero or far from it, may double or halve, and is
     never too wide. Any other reference that is too wide to say anything is None.
     """
-    if not entries:
-        return
-    nights = {session for entry in entries for session in entry.nights}
-    order = sorted(nights, key=lambda session: (session.start, session.id))
+    order = _in_order(entries)
     logs = np.log(
         [
             [statistics.median(entry.nights.get(session, (math.nan,))) for session in order]
             for entry in entries
         ]
     )
-    kernels = [f"{entry.case['check']} {entry.case['$partition']}" for entry in entries]
+    kernels = [" ".join(entry.test[:2]) for entry in entries]
     table = bounds(logs, np.unique(kernels, return_inverse=True)[1])
-    for entry, low, high, sigma, row in zip(
-        entries, table.low, table.high, table.sigma, logs, strict=True
+    middles = np.nanmedian(logs, axis=1)
+    for entry, middle, low, high, sigma in zip(
+        entries, *map(np.ndarray.tolist, (middles, table.low, table.high, table.sigma)), strict=True
     ):
-        middle, entry.sigma = float(np.nanmedian(row)), float(sigma)
+        entry.sigma = sigma
         if entry.unit == "share":
             low = max(min(low, middle - math.log(2)), middle - math.log(1e3))
             high = max(middle, min(max(high, middle + math.log(2)), math.log(0.99)))
         elif max(high - middle, middle - low) > math.log1p(LIMITS.reference_widest):
             continue
-        entry.bounds = _rounded(*(math.exp(end) for end in (middle, low, high)))
+        entry.bounds = _rounded(*map(math.exp, (middle, low, high)))
+
+
+def _in_order(entries: Iterable[Entry]) -> list[Session]:
+    """The sessions that references are made from, in the order of time."""
+    used = {session for entry in entries for session in entry.nights}
+    return sorted(used, key=lambda session: (session.start, session.id))
 
 
 def _rounded(value: float, low: float, high: float) -> list[float]:
@@ -290,7 +288,7 @@ def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool)
             tests[file.where(case, metric)].add(_test(case))
     proposed = defaultdict(dict)
     for entry in proposal.entries:
-        proposed[file.where(entry.case, entry.metric)][_test(entry.case)] = entry
+        proposed[file.where(entry.case, entry.metric)][entry.test] = entry
     changed = False
     for place, entries in proposed.items():
         if missing := tests[place] - entries.keys():
@@ -298,23 +296,20 @@ def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool)
             continue
         together = _together(list(entries.values()))
         old = file.get(place)
-        if old is not None and faults(old):  # text, or no bounds: it never passed
+        if old is None or faults(old):  # text, or no bounds: it never passed
             old = None
-        if old is not None and file.comment(place).startswith(KEEP):
+        elif file.comment(place).startswith(KEEP):
             proposal.kept.append((together, old))
-        elif old is not None and not widen and _is_wider(together.bounds, old):
+            continue
+        elif not widen and _is_wider(together.bounds, old):
             proposal.wider.append((together, old))
-        elif old is None or list(old[:3]) != together.bounds:
+            continue
+        if old is None or list(old[:3]) != together.bounds:
             file.put(place, together.bounds, together.note)
             changed = True
     if changed:
-        _set_provenance(proposal, file)
+        _set_provenance(_in_order(proposal.entries), file)
     return changed
-
-
-def _test(case: Case) -> tuple[Any, ...]:
-    names = ("check", "$partition", "$environ", "geometry", "case", "method")
-    return tuple(case[name] for name in names)
 
 
 def _together(entries: Sequence[Entry]) -> Entry:
@@ -325,8 +320,7 @@ def _together(entries: Sequence[Entry]) -> Entry:
     middle = statistics.median(entry.bounds[0] for entry in entries)
     together = _rounded(middle, min(low for low, _ in spans), max(high for _, high in spans))
     fewest = min(entries, key=lambda entry: len(entry.nights))
-    sigma = max(entry.sigma for entry in entries)
-    return Entry(fewest.case, fewest.metric, fewest.nights, fewest.unit, together, sigma)
+    return replace(fewest, bounds=together, sigma=max(entry.sigma for entry in entries))
 
 
 def _is_wider(new: Sequence[Any], old: Sequence[Any]) -> bool:
@@ -335,10 +329,9 @@ def _is_wider(new: Sequence[Any], old: Sequence[Any]) -> bool:
     return low < least * (1 - 1e-3) or high > most * (1 + 1e-3)
 
 
-def _set_provenance(proposal: Proposal, file: EditableReferences) -> None:
+def _set_provenance(sessions: Sequence[Session], file: EditableReferences) -> None:
     """Where the references come from; in a file by hand beside what it says itself."""
     facts: dict[str, dict[str, None]] = {}
-    sessions = proposal.sessions
     for session in sessions:
         for name, text in session.facts.items():
             facts.setdefault(name, {})[text] = None
@@ -387,38 +380,38 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> list
         return []
     provenance = tree.get("provenance") or {}
     provenance = provenance.get("amended") or provenance
-    defects = []
+    defect, defects = functools.partial(Defect.of, file, 1), []
     day = str(provenance.get("date", ""))
     try:
         age = (time.time() - time.mktime(time.strptime(day, "%Y-%m-%d"))) / 86400
         if age > LIMITS.stale:
             ages = {"age": round(age), "allowed": LIMITS.stale}
-            defects.append(Defect.of(file, 1, Code.REFERENCES_OLD, day=day, **ages))
+            defects.append(defect(Code.REFERENCES_OLD, day=day, **ages))
     except ValueError:
-        defects.append(Defect.of(file, 1, Code.PROVENANCE_NO_DAY, value=repr(day)))
+        defects.append(defect(Code.PROVENANCE_NO_DAY, value=repr(day)))
     last = sessions[-1].facts
     known = {**(provenance.get("facts") or {}), "lock": provenance.get("lock")}
     for name, text in known.items():
-        if name not in last or name not in SOFTWARE or text in (None, "none"):
+        if name not in last or name not in SOFTWARE:
             continue
-        if last[name] not in text.split(" | "):
+        if text not in (None, "none") and last[name] not in text.split(" | "):
             facts = {"name": name, "value": text, "last": last[name]}
-            defects.append(Defect.of(file, 1, Code.REFERENCES_OF_OTHER, **facts))
-    return defects + drifted(store, sessions[-LIMITS.drift_sessions :], site, file, tree)
+            defects.append(defect(Code.REFERENCES_OF_OTHER, **facts))
+    moved = _drifted(store, sessions[-LIMITS.drift_sessions :], site, tree)
+    return defects + [defect(Code.REFERENCE_DRIFTED, **values) for values in moved]
 
 
-def drifted(
-    store: Store, sessions: Sequence[Session], site: Site, file: Path, tree: Mapping[str, Any]
-) -> list[Defect]:
-    """References from which the last sessions, all together, have moved away: most of them would
-    fail. Arguments are those of `stale`, with the sessions to look at."""
+def _drifted(
+    store: Store, sessions: Sequence[Session], site: Site, tree: Mapping[str, Any]
+) -> Iterable[dict[str, Any]]:
+    """References from which these sessions, all together, have moved away: most of them would
+    fail."""
     if len(sessions) < LIMITS.drift_sessions:
-        return []
+        return
     samples = {}
     for test, metric, _, values in histories(store, sessions):
         place = (f"{test.system}:{test.partition}", test.environ)
         samples[(test.check, *place, test.case, test.layout, test.method, metric.name)] = values
-    defects = []
     for case in site.cases:
         keys = [case[k] for k in ("check", "$partition", "$environ", "case", "layout", "method")]
         references = lookup(tree.get(case["check"]), case)
@@ -430,5 +423,4 @@ def drifted(
             if not low <= middle <= high:
                 test = " ".join(map(str, [keys[0], *keys[3:], metric]))
                 seen = {"sessions": len(values), "value": middle, "low": low, "high": high}
-                defects.append(Defect.of(file, 1, Code.REFERENCE_DRIFTED, test=test, **seen))
-    return defects
+                yield {"test": test, **seen}
