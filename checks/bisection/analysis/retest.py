@@ -6,8 +6,10 @@ changed. Where the control takes longer than before, the machine changed meanwhi
 taken by it. Where the scheduler has other nodes, the second turn is on those.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from bisection.analysis.model import Row
 from bisection.core.verdicts import Exit, Verdict
@@ -58,9 +60,8 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
         place = (row.system, row.partition, row.environ)
         launch = (kernels.get(row.check, row.check), row.case, row.layout, *place)
         outliers.setdefault(launch, []).append(row)
-    failed = _outside_bounds(verdict)
+    failed, nodes = _outside_bounds(verdict), _with_suspect_nodes(verdict)
     seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
-    nodes = _with_suspect_nodes(verdict)
     launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *outliers])
     cost = {launch: seconds.get(launch, 0.0) for launch in launches}
     agenda = Plan(outliers, budget, failed, nodes, cost)
@@ -72,30 +73,20 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
         for launch in launches:
             if agenda.seconds + TURNS * cost[launch] <= budget:
                 agenda.chosen.append(launch)
-    if agenda.chosen:
-        _choose_control(agenda, verdict, launches, seconds)
-    return agenda
-
-
-def _choose_control(
-    agenda: Plan,
-    verdict: RunVerdict,
-    changed: Mapping[Launch, None],
-    seconds: Mapping[Launch, float],
-) -> None:
-    """Adds the cheapest launch of the first one's partition and environment that passed and does
-    not look changed, if there is one that fits the budget."""
+    if not agenda.chosen:
+        return agenda
+    # The control is of the first launch's partition and environment.
     passed = {case.launch[:-1] for case in verdict.judged if case.verdict == Verdict.PASS}
-    passed -= {case.launch[:-1] for case in verdict.bad} | set(changed)
+    passed -= {case.launch[:-1] for case in verdict.bad} | launches.keys()
     fitting = [
-        launch
+        (seconds[launch], launch)
         for launch in passed
         if launch[3:] == agenda.chosen[0][3:]
-        and agenda.seconds + TURNS * seconds.get(launch, agenda.budget) <= agenda.budget
+        and agenda.seconds + TURNS * seconds.get(launch, math.inf) <= budget
     ]
     if fitting:
-        agenda.control = min(fitting, key=lambda launch: (seconds[launch], launch))
-        agenda.cost[agenda.control] = seconds[agenda.control]
+        agenda.cost[min(fitting)[1]], agenda.control = min(fitting)
+    return agenda
 
 
 def _with_suspect_nodes(verdict: RunVerdict) -> list[Launch]:
@@ -126,19 +117,30 @@ def request(
         verdict: on the run.
         others: a partition's full name -> other nodes than the run had, for the second turn.
     """
-    looked_at = [launch for launch in agenda.chosen if launch in (*agenda.nodes, *agenda.outliers)]
-    tests = [test for launch in looked_at for test in _tests(agenda, launch, verdict)]
+    suspected = (*agenda.nodes, *agenda.outliers)
+    tests = [
+        test
+        for launch in agenda.chosen
+        if launch in suspected
+        for test in _tests(agenda, launch, verdict)
+    ]
     tests += [test for test in verdict.judged if test.launch[:-1] == agenda.control]
     # Those that failed are judged again, not what else is of their launches.
     failed = [f"/{case.hash}" for case in agenda.failed if case.launch[:-1] in agenda.chosen]
-    names = dict.fromkeys([*failed, *map(launch_pattern, tests)])
-    asked = verdict.request
-    arguments = [*once(asked.arguments), *(f"--name={name}" for name in names)]
     nodes = {
         name: [sets[0], *([others[name]] if others and name in others else [])]
-        for name, sets in asked.nodes.items()
+        for name, sets in verdict.request.nodes.items()
     }
-    return replace(asked, arguments=arguments, command=[], nodes=nodes, reruns=TURNS - 1)
+    return _rerun(verdict, tests, failed, nodes=nodes, reruns=TURNS - 1)
+
+
+def _rerun(
+    verdict: RunVerdict, tests: Iterable[TestResult], names: Sequence[str] = (), **more: Any
+) -> Request:
+    """The run's request for the launches of these tests alone, and what else has these names."""
+    names = dict.fromkeys([*names, *map(launch_pattern, tests)])
+    arguments = [*once(verdict.request.arguments), *(f"--name={name}" for name in names)]
+    return replace(verdict.request, arguments=arguments, command=[], **more)
 
 
 def _tests(agenda: Plan, launch: Launch, verdict: RunVerdict) -> list[TestResult]:
@@ -171,10 +173,7 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
 
 def request_for(verdict: RunVerdict, launches: Sequence[TestResult]) -> Request:
     """Returns what ReFrame is asked for, to run these launches again, once each."""
-    again = {launch.launch for launch in launches}
-    tests = [case for case in verdict.judged if case.launch in again]
-    names = dict.fromkeys(map(launch_pattern, tests))
-    asked = verdict.request
-    arguments = [*once(asked.arguments), *(f"--name={name}" for name in names)]
+    chosen = {launch.launch for launch in launches}
     partitions = sorted({f"{launch.system}:{launch.partition}" for launch in launches})
-    return replace(asked, arguments=arguments, command=[], reruns=0, partitions=partitions)
+    tests = (case for case in verdict.judged if case.launch in chosen)
+    return _rerun(verdict, tests, reruns=0, partitions=partitions)
