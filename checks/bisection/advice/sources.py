@@ -1,10 +1,10 @@
-"""Sources of advice: launches, stored or made now, and what was published."""
+"""Sources of advice: launches, stored or new, and published tables."""
 
+import contextlib
 import csv
 import os
 import socket
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,68 +15,54 @@ from bisection.kernels.local import BenchError, build, launch
 from bisection.kernels.results import Result, ResultError
 
 ROUNDS = 15  # how often each method is timed
-Trial = tuple[int, int, str]  # a launch to be made: ranks, threads per rank, methods
+Trial = tuple[int, int, str]  # a launch: ranks, threads per rank, methods
+# Of a result that gives no advice: of another kernel, not whole, or without the methods needed.
+USELESS = (ResultError, KeyError, TypeError, ValueError, OverflowError)
 
 
-@dataclass
 class Launched:
-    """A launch that gives advice."""
+    """A launch that gives advice, by its result."""
 
-    case: str
-    ranks: int
-    threads: int  # per rank
-    hosts: int
-    where: str  # partition and environment; "here" where it was no check's
-    cores_here: int | None  # cores of this host, if all ranks ran on it
-    preempted: float  # fraction of samples
-
-    @property
-    def cores(self) -> int:
-        """Ranks times threads."""
-        return self.ranks * self.threads
-
-    @property
-    def oversubscribed(self) -> bool:
-        """True if threads are known to have shared cores."""
-        return self.cores_here is not None and self.cores > self.cores_here
+    def __init__(self, result: Result) -> None:
+        per_rank, labels = result["layout"]["per_rank"], result["labels"]
+        hosts = {rank["host"] for rank in per_rank}
+        self.case, self.hosts = result["case"], len(hosts)
+        self.ranks, self.threads = len(per_rank), result["layout"]["threads"]  # per rank
+        self.cores = self.ranks * self.threads
+        names = [labels[name] for name in ("partition", "environ") if labels.get(name)]
+        self.where = ", ".join(names) or "here"
+        # True if threads are known to have shared cores.
+        self.oversubscribed = hosts == {socket.gethostname()} and self.cores > cores_here()
+        self.preempted = results.preempted(result)  # fraction of samples
+        self.entries = [  # that are right
+            entry
+            for entry in result["results"]
+            if entry["applicable"] and not results.failed_checks(entry)
+        ]
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Returns what launches of one kind have in common: case, cores, hosts, threads, place."""
+        """The key that launches of one kind share."""
         return self.case, self.cores, self.hosts, self.threads, self.where
 
 
-def circumstances(result: Result) -> dict[str, Any]:
-    """The fields of Launched, of a result."""
-    per_rank, labels = result["layout"]["per_rank"], result["labels"]
-    hosts = {rank["host"] for rank in per_rank}
-    names = [labels[name] for name in ("partition", "environ") if labels.get(name)]
-    return {
-        "case": result["case"],
-        "ranks": len(per_rank),
-        "threads": result["layout"]["threads"],
-        "hosts": len(hosts),
-        "where": ", ".join(names) or "here",
-        "cores_here": len(os.sched_getaffinity(0)) if hosts == {socket.gethostname()} else None,
-        "preempted": results.preempted(result),
-    }
+def cores_here() -> int:
+    """The cores of this host."""
+    return len(os.sched_getaffinity(0))
 
 
 Parsed = TypeVar("Parsed", bound=Launched)
+Parse = Callable[[Result], Parsed]  # raises one of USELESS
 
 
 def launched_now(
-    kernel: str,
-    parse: Callable[[Result], Parsed | None],
-    trials: Iterable[Trial],
-    cases: Sequence[str],
-    baselines: str = "none",
+    kernel: str, parse: Parse, trials: Iterable[Trial], cases: Sequence[str], baselines: str
 ) -> list[Parsed]:
     """Launches a kernel on this host; ranks share cores where there are too few.
 
     Args:
         kernel: the kernel.
-        parse: reads a result; None for one that is of no use.
+        parse: reads a result.
         trials: the launches of each case.
         cases: cases to run.
         baselines: those measured beside the methods.
@@ -93,26 +79,21 @@ def launched_now(
             arguments = ["--case", case, "--method", methods, "--baseline", baselines]
             arguments += ["--repeats", str(ROUNDS), "--block", "1", "--warmup", "0"]
             output = folder / f"{kernel}-{case}-{ranks}x{threads}.json"
-            launches.append(parse(launch(executable, ranks, arguments, output, threads)))
-    return [launched for launched in launches if launched]
+            result = launch(executable, ranks, arguments, output, threads)
+            with contextlib.suppress(ValueError):
+                launches.append(parse(result))
+    return launches
 
 
 def stored(
-    kernel: str,
-    parse: Callable[[Result], Parsed | None],
-    folders: Iterable[str] | None,
-    cases: Collection[str] | None,
-    partition: str | None,
-    without: Collection[Path] = (),
+    kernel: str, parse: Parse, folders: Iterable[str] | None, without: Collection[Path] = ()
 ) -> tuple[list[Parsed], int]:
     """The newest launch of each kind among the results kept.
 
     Args:
         kernel: the kernel.
-        parse: reads a result; None for one that is of no use.
+        parse: reads a result.
         folders: where results are, with all below; None for all that runs kept.
-        cases: the cases to read; None for all.
-        partition: the partition that they must be of; None for any.
         without: folders to leave out.
 
     Returns:
@@ -123,7 +104,7 @@ def stored(
     """
     newest: dict[tuple[Any, ...], tuple[str, Parsed]] = {}
     left_out = 0
-    for folder in [Path(name) for name in folders or [paths.home() / "results"]]:
+    for folder in map(Path, folders or [paths.home() / "results"]):
         if not folder.is_dir():
             raise BenchError(f"--from {folder}: no such folder")
         for path in sorted(folder.rglob("*.json")):
@@ -132,22 +113,18 @@ def stored(
             try:
                 result = results.load(path, kernel)
                 launched = parse(result)
-            except (ResultError, KeyError, TypeError, ValueError, OverflowError):
-                continue  # of another kernel, or not whole
-            elsewhere = partition and result["labels"].get("partition") != partition
-            elsewhere = elsewhere or "simulated" in result  # which is no advice for a machine
-            if not launched or elsewhere or (cases and launched.case not in cases):
+            except USELESS:
+                continue
+            if "simulated" in result:  # which is no advice for a machine
                 continue
             if launched.preempted > LIMITS.preempted_launch:
                 left_out += 1
-                continue
-            key = launched.key
-            if key not in newest or newest[key][0] <= result["started"]:
-                newest[key] = result["started"], launched
+            elif newest.get(launched.key, ("",))[0] <= result["started"]:
+                newest[launched.key] = result["started"], launched
     return [newest[key][1] for key in sorted(newest)], left_out
 
 
-# ---- what was published ----
+# ---- published tables ----
 
 LITERATURE = paths.ROOT / "reference" / "literature"
 # Layouts of checks, by their names in the table of Chorley and Walker (2010).
@@ -194,14 +171,22 @@ def spread(times: dict[Choice, float]) -> float:
     return max(times.values()) / min(times.values())
 
 
+def holds_from(numbers: Iterable[tuple[int, bool]]) -> int | None:
+    """The smallest number from which on a condition holds; None if it does not hold at the end.
+
+    Args:
+        numbers: each with whether the condition holds there.
+    """
+    start = None
+    for number, holds in sorted(numbers):
+        start = (start or number) if holds else None
+    return start
+
+
 def crossover(times: dict[int, dict[str, float]]) -> int | None:
     """The fewest cores from which on a hybrid layout is the fastest; None if it never is.
 
     Args:
         times: cores -> layout -> seconds.
     """
-    from_here = None
-    for cores in sorted(times):
-        hybrid = best(times[cores]) != "mpi"
-        from_here = (from_here or cores) if hybrid else None
-    return from_here
+    return holds_from((cores, best(by_layout) != "mpi") for cores, by_layout in times.items())

@@ -11,7 +11,8 @@ import shlex
 import sys
 from collections.abc import Iterable
 
-from bisection.advice import eigen, md, npar, sources
+from bisection.advice import sources
+from bisection.advice.settings import LayoutRun, Solved, Sweep
 from bisection.core import paths
 from bisection.core.format import plural, printable, some
 from bisection.core.thresholds import LIMITS
@@ -22,12 +23,12 @@ from bisection.report.advice import eigen_advice, md_advice, npar_advice
 from bisection.runs.command import invocation
 from bisection.store.marks import excluded_folders
 
-# Of each kernel: how a result is read, what is launched, the cases of --measure, what is measured
-# beside the methods, the text.
+# Of each kernel: its launches, the cases of --measure, what is measured beside the methods, the
+# text.
 ADVICE = {
-    "npar": (npar.sweep, npar.trials, ["mini1"], "none", npar_advice),
-    "md": (md.layout_run, md.trials, ["cu3au"], "none", md_advice),
-    "eigen": (eigen.solved, eigen.trials, tables.cases("eigen")[:3], "dsyevd", eigen_advice),
+    "npar": (Sweep, ["mini1"], "none", npar_advice),
+    "md": (LayoutRun, ["cu3au"], "none", md_advice),
+    "eigen": (Solved, tables.cases("eigen")[:3], "dsyevd", eigen_advice),
 }
 
 
@@ -48,37 +49,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure now, on this host, with this number of ranks (md: ranks times threads); may "
         "be repeated, or be a list: 2,4",
     )
-    parser.add_argument(
-        "--case",
-        choices=[case for kernel in ADVICE for case in tables.cases(kernel)],
-        metavar="CASE",
-        action="append",
-        help="cases; default: all that were measured; with --measure mini1 (npar), cu3au (md), "
-        "and three sizes (eigen)",
-    )
-    parser.add_argument("--partition", metavar="NAME", help="only results of this partition")
 
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
-    if options.measure and (options.folders or options.partition):
-        raise BisectionError("--measure: measures here; it does not go with --from or --partition")
+    if options.measure and options.folders:
+        raise BisectionError("--measure: measures here; it does not go with --from")
     counts = rank_counts(options.measure or [])
     kernel = options.kernel
-    for case in options.case or []:
-        if case not in (known := tables.cases(kernel)):
-            raise BisectionError(f"--case {case}: {kernel} has {', '.join(known)}")
-    parse, trials, defaults, baselines, text = ADVICE[kernel]
+    kind, cases, baselines, text = ADVICE[kernel]
     left_out = 0
     excluded = [] if options.folders or counts else excluded_folders(paths.home())
     try:
         if counts:
-            wanted = (trial for count in counts for trial in trials(count))
-            cases = options.case or defaults
-            launches = sources.launched_now(kernel, parse, wanted, cases, baselines)
+            wanted = (trial for count in counts for trial in kind.trials(count))
+            launches = sources.launched_now(kernel, kind, wanted, cases, baselines)
         else:
-            where = (options.folders, options.case, options.partition)
-            launches, left_out = sources.stored(kernel, parse, *where, without=excluded)
+            launches, left_out = sources.stored(kernel, kind, options.folders, excluded)
     except OSError as error:
         raise BenchError(str(error)) from None
     if excluded:
