@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Symptom:
     factor: float  # of the value that its pairs have otherwise
     z: float  # standard deviations
     retests: int = 0  # pairs of the rerun; of a switch, nodes
-    again: float | None = None  # their factor
+    rerun: float | None = None  # their factor
 
 
 @dataclass
@@ -42,6 +42,10 @@ class BadComponent:
         """That of its worst symptom, of a bandwidth where there is one."""
         factors = [symptom.factor for symptom in self.symptoms]
         return min(factors) if min(factors) < 1 else max(factors)
+
+    def reason(self, drift: bool = False) -> Reason:
+        """The component as a reason; `drift`: it is named because it is worse than it was."""
+        return Code.BAD_COMPONENT(**asdict(self), drift=drift or None)
 
 
 @dataclass
@@ -280,7 +284,7 @@ def _symptom(kind: Kind, suspicion: Suspicion, way: str) -> Symptom:
     again = suspicion.again
     return Symptom(
         *(kind.name, way, math.exp(sign * suspicion.effect), float(suspicion.z), len(again)),
-        again=math.exp(sign * float(np.median(again))) if len(again) else None,
+        rerun=math.exp(sign * float(np.median(again))) if len(again) else None,
     )
 
 

@@ -249,11 +249,8 @@ def explain_points(
             key: Key, here: dict[Key, ChangePoint] = here, after: Observations = after
         ) -> tuple[float, float, float] | None:
             if key in here:
-                ratio = here[key].ratio
-                cost = ratio if here[key].better == "lower" else 1 / ratio
-                return cost, cost, cost
+                return (here[key].cost,) * 3
             return (1.0, 1.0, 1.0) if key in after.values else None
 
         for point in worse:
-            cost = point.ratio if point.better == "lower" else 1 / point.ratio
-            point.cause = explain(point.identity, cost, before, changed)
+            point.cause = explain(point.identity, point.cost, before, changed)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from bisection.core.format import finite
 from bisection.core.identity import MetricId
 from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS, Thresholds
@@ -145,6 +146,13 @@ class ChangePoint(MetricId):
     verdict: Verdict = Verdict.REGRESSED  # or improved
     cause: Reason | None = None  # what of the network explains that a code got slower
     stands: bool = True  # whether the newest level is this one
+
+    @property
+    def cost(self) -> float:
+        """New cost over old: above 1 is worse, whatever the direction; 1 if unknown."""
+        if not finite(self.ratio) or self.ratio <= 0:
+            return 1.0
+        return self.ratio if self.better == "lower" else 1 / self.ratio
 
 
 @dataclass

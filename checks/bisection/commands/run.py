@@ -13,6 +13,7 @@ since an earlier session.
 
 import argparse
 import contextlib
+import functools
 import json
 import re
 import shlex
@@ -204,7 +205,11 @@ class Night:
     results: Path  # folder
     evidence: Evidence = field(default_factory=Evidence)
 
-    @property
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        vars(self).pop("verdict", None)  # by what was known before
+
+    @functools.cached_property
     def verdict(self) -> RunVerdict:
         """The verdict by what is known now."""
         return rule(self.run, self.evidence)
@@ -460,7 +465,7 @@ def measure_disturbed(night: Night, until: float) -> None:
         words = plural(len(launches), "launch", "launches")
         print(f"rerun: {words} that other processes disturbed, in about {duration(takes)}")
         request = request_for(night.verdict, launches)
-        into = night.results / f"again-{len(night.evidence.turns) + 1}"
+        into = night.results / f"rerun-{len(night.evidence.turns) + 1}"
         second = measure_again(request, night.site, into, until - time.monotonic())
         turn = Turn(tuple(launches), second)
         _, better = replaced(night.verdict, turn)

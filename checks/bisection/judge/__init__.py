@@ -11,10 +11,10 @@ from functools import reduce
 from bisection.core.reasons import Code
 from bisection.judge import (
     alarms,
-    bounds,
     disturbed,
     hosts,
     launches,
+    limits,
     network,
     nights,
     pairs,
@@ -29,7 +29,7 @@ RULINGS = (
     disturbed.rule,  # launches that were rerun, as other processes disturbed them
     hosts.rule,  # slow nodes, faulty adapters
     pairs.rule,  # components of the network that are slow, suspect, or worse than before
-    bounds.rule,  # metrics outside their limits, after the retest
+    limits.rule,  # metrics outside their limits, after the retest
     nights.rule,  # changes and faster metrics since the earlier sessions
     retest.rule,  # metrics slower than in all earlier sessions, after the retest
     alarms.rule,  # metrics worse since an earlier session

@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from bisection.analysis.model import ChangePoint, Event
-from bisection.core.format import finite
 from bisection.core.reasons import Code, Reason
 from bisection.core.reasons.performance import whole_checks
 from bisection.core.verdicts import Verdict
@@ -34,13 +33,6 @@ def alarms_of(events: Sequence[Event]) -> list[Reason]:
     return alarms
 
 
-def cost(point: ChangePoint) -> float:
-    """New cost over old: above 1 is worse, whatever the direction of the metric; 1 if unknown."""
-    if not finite(point.ratio) or point.ratio <= 0:
-        return 1.0
-    return point.ratio if point.better == "lower" else 1 / point.ratio
-
-
 def counts(event: Event) -> dict[str, tuple[int, int]]:
     """Check -> (its metrics that got worse, all that it has); those that got better where none is
     worse, those that drift."""
@@ -59,12 +51,13 @@ def most(event: Event) -> list[str]:
 
 def worst_first(points: Iterable[ChangePoint]) -> list[ChangePoint]:
     """Change points, the largest loss first."""
-    return sorted(points, key=lambda p: (p.verdict != Verdict.REGRESSED, -abs(cost(p) - 1)))
+    return sorted(points, key=lambda p: (p.verdict != Verdict.REGRESSED, -abs(p.cost - 1)))
 
 
 def factors(event: Event) -> tuple[float, float, float]:
     """Of the changes of cost the least, the median and the largest."""
-    costs = sorted(map(cost, event.worse or event.points), key=lambda factor: abs(factor - 1))
+    costs = [point.cost for point in event.worse or event.points]
+    costs.sort(key=lambda factor: abs(factor - 1))
     return costs[0], statistics.median(costs), costs[-1]
 
 

@@ -13,29 +13,28 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     """Replaces disturbed launches by their reruns, and notes how often."""
     if not evidence.turns:
         return verdict
-    measured, quiet = set(), 0
+    launches, quiet = set(), 0
     for turn in evidence.turns:
         verdict, better = replaced(verdict, turn)
-        measured.update(launch.launch for launch in turn.launches)
+        launches.update(launch.launch for launch in turn.launches)
         quiet += better
-    counts = {"launches": len(measured), "quiet": quiet}
-    return verdict.noting(remarks=[Code.MEASURED_AGAIN(**counts)])
+    return verdict.noting(remarks=[Code.RERUN(launches=len(launches), quiet=quiet)])
 
 
 def replaced(verdict: RunVerdict, turn: Turn) -> tuple[RunVerdict, int]:
-    """Replaces disturbed launches, and their tests, by the rerun ones. What
-    was wrong only now is a failure of the run.
+    """Replaces disturbed launches, and their tests, by the reruns. A wrong answer of a rerun is a
+    failure of the run.
 
     Returns:
         The verdict, and how many launches are not disturbed any more.
     """
-    if turn.again is None:
+    if turn.rerun is None:
         return verdict, 0
-    measured = {case.launch[:-1]: case for case in turn.again.cases if case.is_launch}
-    tests = {(case.name, case.launch[:-1]): case for case in turn.again.cases}
+    reruns = {case.launch[:-1]: case for case in turn.rerun.cases if case.is_launch}
+    tests = {(case.name, case.launch[:-1]): case for case in turn.rerun.cases}
     cases, better = [*verdict.cases], 0
     for launch in turn.launches:
-        second = measured.get(launch.launch[:-1])
+        second = reruns.get(launch.launch[:-1])
         if second is None or second.verdict == Verdict.NOT_MEASURED:
             continue
         quieter = second.record.preempted < launch.record.preempted
@@ -46,5 +45,5 @@ def replaced(verdict: RunVerdict, turn: Turn) -> tuple[RunVerdict, int]:
                 cases[index] = replace(new, run=launch.run)
         passed = second.verdict != Verdict.FAIL
         better += passed and second.record.preempted <= LIMITS.preempted_launch
-    new = [reason for reason in turn.again.failures if reason not in verdict.failures]
+    new = [reason for reason in turn.rerun.failures if reason not in verdict.failures]
     return replace(verdict, cases=cases).noting(failures=new), better

@@ -1,23 +1,28 @@
 """Evidence on a run besides its own launches, read from disk once, before the rulings."""
 
 import contextlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from bisection.analysis import blame, impact, pairs
 from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
 from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories, regular, series_of
-from bisection.analysis.impact import KERNEL, Impact
-from bisection.analysis.impact import judge as impacts_of
+from bisection.analysis.impact import Impact
 from bisection.analysis.model import Change, Comparison, Event, Series, Suspect, changes
-from bisection.analysis.network import blames, launches, results_of
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES
+from bisection.analysis.pairs import Matrix
 from bisection.analysis.retest import Plan
+from bisection.core import paths
 from bisection.core.identity import POINT
 from bisection.core.reasons import Reason
+from bisection.core.topology import TopologyError, parse
+from bisection.kernels.results import ResultError, load
 from bisection.runs.folder import kept_verdicts
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.store.database import Session, Store
@@ -32,7 +37,7 @@ class Turn:
     """Launches that were rerun because other processes used their cores."""
 
     launches: tuple[TestResult, ...]
-    again: RunVerdict | None  # None: nothing was measured
+    rerun: RunVerdict | None  # None: nothing was measured
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Retest:
     """The plan of a retest, and its results."""
 
     plan: Plan
-    again: RunVerdict | None = None  # None: there was no retest (yet)
+    rerun: RunVerdict | None = None  # None: there was no retest (yet)
 
 
 @dataclass(frozen=True)
@@ -82,10 +87,66 @@ def of_network(
             kept = kept_verdicts(uuids)
             earlier = [kept[uuid] for uuid in uuids if uuid in kept]
     judged, unreadable = blames(run, earlier)
-    impacts = [part for _, result in results_of(run, KERNEL) for part in impacts_of(result)]
+    impacts: list[Impact] = []
+    for case in launches(run, impact.KERNEL):
+        with contextlib.suppress(ResultError):
+            impacts += impact.judge(load(file_of(case, "json"), impact.KERNEL))
     return replace(
         evidence, blames=tuple(judged), unreadable=tuple(unreadable), impacts=tuple(impacts)
     )
+
+
+def launches(run: RunVerdict, kernel: str = pairs.KERNEL) -> Iterator[TestResult]:
+    """The launches of a kernel in a run that ended well and whose files were kept."""
+    for case in run.cases:
+        ran = case.fixture and case.record.kernel == kernel and case not in run.bad
+        if ran and case.files.endswith(".*") and file_of(case, "json").is_file():
+            yield case
+
+
+def file_of(case: TestResult, suffix: str) -> Path:
+    """A kept file of a launch."""
+    return Path(paths.ROOT, case.files[:-1] + suffix)
+
+
+def matrix_of(case: TestResult) -> Matrix:
+    """The matrix of a launch, with the switches that Slurm knew then.
+
+    Raises:
+        ResultError: a file of it is missing, truncated or of something else.
+    """
+    matrix = pairs.read(file_of(case, "json"), file_of(case, "pairs"))
+    try:
+        return matrix.placed(parse(file_of(case, "topology").read_text()))
+    except (OSError, TopologyError):  # the scheduler knows no switches
+        return matrix
+
+
+def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Blame], list[Reason]]:
+    """Judges all that a run measured between nodes.
+
+    Args:
+        run: the run.
+        earlier: runs before it, oldest first; their matrices of the same launches are the past.
+
+    Returns:
+        A judgement per launch; why matrices could not be read.
+    """
+    judged, faults = [], []
+    now = list(launches(run))
+    past: dict[tuple[str | int, ...], list[Matrix]] = defaultdict(list)
+    for case in (case for before in earlier if now for case in launches(before)):
+        with contextlib.suppress(ResultError):  # a trouble of its own run
+            past[case.launch[:-1]].append(matrix_of(case))
+    for case in now:
+        try:
+            judgement = blame.judge(matrix_of(case), past[case.launch[:-1]])
+        except ResultError as error:
+            faults.append(error.reason)
+            continue
+        judgement.place = case.place + (f" run {case.run}" if case.run else "")
+        judged.append(judgement)
+    return judged, faults
 
 
 def of_nights(
@@ -143,14 +204,15 @@ def of_history(
     usual = regular(past)
     past = (usual if last in usual else past)[-PAST:]
     past_series = histories(store, past)
-    measured = {case.identity for case in run.cases} if run else None
-    looked_at = [
-        history
-        for history in past_series
-        if measured is None
-        or (history[0].identity in measured and POINT.sub("", history[1].name) not in FEW_SAMPLES)
-    ]
-    events, series, _ = events_of(looked_at, past)
+    judged = past_series
+    if run:
+        tests = {case.identity for case in run.cases}
+        judged = [
+            (test, metric, *values)
+            for test, metric, *values in past_series
+            if test.identity in tests and POINT.sub("", metric.name) not in FEW_SAMPLES
+        ]
+    events, series, _ = events_of(judged, past)
     explain_points([point for event in events for point in event.points], past, store)
     drawn = {part.key for part in series}
     series += [

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,22 +23,17 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     A node is suspect if it was slow in the only launch that can show it. Of a run on one host
     nothing is compared.
     """
-    retest = evidence.retest and evidence.retest.again
+    rerun = evidence.retest and evidence.retest.rerun
     named = [Code.SLOW_NODE(**asdict(suspect)) for suspect in evidence.nodes]
-    faults = faulty_hosts([*verdict.cases, *(retest.cases if retest else ())])
+    faults = faulty_hosts([*verdict.cases, *(rerun.cases if rerun else ())])
     several = len({host for case in verdict.cases for host in case.record.hosts}) > 1
     slow = [reason for reason in faults if several and reason.code in SLOW_HOSTS]
-    least = LIMITS.slow_launches
-    sure = [r for r in slow if r["launches"] >= max(least, _share(r) * r["of"])]
+    least, shares = LIMITS.slow_launches, {Code.SLOW_CLOCK: 1 / 3}
+    sure = [r for r in slow if r["launches"] >= max(least, shares.get(r.code, 1) * r["of"])]
     suspect = [r for r in slow if r["launches"] < least > r["of"]]
     return verdict.noting(
         remarks=[*faults, *named], slow_nodes=[*named, *sure], suspect_nodes=suspect
     )
-
-
-def _share(reason: Reason) -> float:
-    """In which part of its launches a host must be slow."""
-    return 1 / 3 if reason.code == Code.SLOW_CLOCK else 1
 
 
 # How bad a fault of a host is, to name the worst of several launches; else the last is named.
@@ -55,32 +51,23 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
     """The hosts that were slow in a launch, or whose adapters were faulty: of each fault the worst,
     and in how many launches."""
     launches = [case for case in cases if case.fixture and case.record.controls.get("clock")]
-    known: dict[tuple[Any, ...], list[Reason]] = {}
+    known: dict[tuple[Any, ...], list[Reason]] = defaultdict(list)
     for reason in (reason for case in launches for reason in case.host_faults):
-        name = (
-            reason["host"],
-            reason.code,
-            reason["adapter"] or "",
-            reason["fact"] or "",
-            reason["cores"] or 0,
-        )
-        known.setdefault(name, []).append(reason)
+        part = (reason["adapter"] or "", reason["fact"] or "", reason["cores"] or 0)
+        known[reason["host"], reason.code, part].append(reason)
     remarks = []
-    for (host, code, *_), reasons in sorted(known.items()):
+    for (host, code, _), reasons in sorted(known.items()):
         worst = max(reversed(reasons), key=SEVERITY.get(code, lambda _: 0.0))
-        kernels = {"noise"} if code in SLOW_HOSTS - {Code.SLOW_CLOCK} else None  # all show others
-        shown = [case for case in launches if not kernels or case.record.kernel in kernels]
-        if code == Code.TCP_LOSSES:  # of two hosts neither is named; of noise there is no traffic
-            shown = [
-                case
-                for case in shown
-                if len(case.record.hosts) > 2 and case.record.kernel != "noise"
-            ]
-        of = sum(host in case.record.hosts for case in shown)
-        # A lossy link loses in every launch that uses it; a queue that overflowed once is no fault.
-        if code == Code.TCP_LOSSES and 2 * len(reasons) < of:
-            continue
-        remarks.append(worst.with_values(launches=len(reasons), of=of))
+        shown = [case.record for case in launches if host in case.record.hosts]
+        if code in SLOW_HOSTS - {Code.SLOW_CLOCK}:
+            shown = [record for record in shown if record.kernel == "noise"]
+        if code == Code.TCP_LOSSES:
+            # Of two hosts neither is named; of noise there is no traffic. A lossy link loses in
+            # every launch that uses it; a queue that overflowed once is no fault.
+            shown = [r for r in shown if len(r.hosts) > 2 and r.kernel != "noise"]
+            if 2 * len(reasons) < len(shown):
+                continue
+        remarks.append(worst.with_values(launches=len(reasons), of=len(shown)))
     return remarks
 
 
@@ -115,8 +102,7 @@ def slow_hosts(result: results.Result) -> list[Reason]:
     reasons = slow_clocks(result) + _busy(nodes)
     speeds = {n["host"]: 1 / n["quantum"] for n in nodes if n["quantum"]}
     for host, speed, median in _slow_nodes(speeds):
-        values = {"seconds": 1 / speed, "median": 1 / median}
-        reasons.append(Code.SLOW_CORES(host=host, **values))
+        reasons.append(Code.SLOW_CORES(host=host, seconds=1 / speed, median=1 / median))
     if results.preempted(result) > LIMITS.preempted_launch:
         return reasons
     for name, at_once in (("copy_core", 1), ("copy_node", cores[0] if cores else 0)):
@@ -132,28 +118,24 @@ def _busy(nodes: Sequence[Mapping[str, Any]]) -> list[Reason]:
     lost = {node["host"]: node["lost"] for node in nodes if node["lost"] is not None}
     if not lost or (median := statistics.median_low(lost.values())) > LIMITS.lost_usual:
         return []
-    return [
-        Code.BUSY_CORES(host=host, lost=share, median=median)
-        for host, share in lost.items()
-        if share > LIMITS.lost_most
-    ]
+    most = {host: share for host, share in lost.items() if share > LIMITS.lost_most}
+    return [Code.BUSY_CORES(host=host, lost=share, median=median) for host, share in most.items()]
 
 
 def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:
     """Returns what `_slow` gives, by the spread of the nodes where they are enough to show it: its
-    bar is for two launches, in both of which chance puts one of the nodes beyond it
+    limit is for two launches, in both of which chance puts one of the nodes beyond it
     (LIMITS.pair_chance)."""
     if len(speeds) < LIMITS.pair_nodes:
         return _slow(speeds)
     middle = statistics.median(speeds.values())
     below = {host: math.log(middle / speed) for host, speed in speeds.items()}
-    spread = MAD * statistics.median(map(abs, below.values()))
     # Several slow nodes are how these nodes are: of heavy tails, of two states.
-    others = sorted(below.values())[:-1]
-    spread = max(spread, statistics.quantiles(others, n=10, method="inclusive")[-1] / 1.2816)
+    tenth = statistics.quantiles(sorted(below.values())[:-1], n=10, method="inclusive")[-1]
+    spread = max(MAD * statistics.median(map(abs, below.values())), tenth / 1.2816)
     chance = math.sqrt(LIMITS.pair_chance / len(speeds))
-    bar = statistics.NormalDist().inv_cdf(1 - chance) * max(spread, LIMITS.pair_resolution)
-    least = min(max(math.log1p(LIMITS.margin), bar), math.log(LIMITS.slow_gross))
+    limit = statistics.NormalDist().inv_cdf(1 - chance) * max(spread, LIMITS.pair_resolution)
+    least = min(max(math.log1p(LIMITS.margin), limit), math.log(LIMITS.slow_gross))
     slow = [host for host in sorted(below, key=below.get, reverse=True) if below[host] > least]
     return [(host, speeds[host], middle) for host in slow]
 
@@ -161,9 +143,7 @@ def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:
 def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
     """Returns what is far below the median, slowest first: name, speed, median. Of two equal halves
     the faster is the median."""
-    if not speeds:
-        return []
-    median = statistics.median_high(speeds.values())
+    median = statistics.median_high(speeds.values()) if speeds else 0.0
     slowest = sorted(speeds.items(), key=lambda item: item[1])
     return [(name, v, median) for name, v in slowest if v < LIMITS.slow_clock * median]
 

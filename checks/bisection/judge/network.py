@@ -6,7 +6,6 @@ from dataclasses import replace
 from bisection.analysis import impact
 from bisection.analysis.blame import Blame
 from bisection.analysis.impact import Impact
-from bisection.analysis.model import Row
 from bisection.core.identity import IDENTITY
 from bisection.core.reasons import FAULTS_OF_HOSTS, SLOW_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
@@ -17,8 +16,6 @@ from bisection.runs.model import Finding, Interconnect, RunVerdict
 TIERS = ("triage", "interconnect")  # whose question is the network
 # The checks that measure the network.
 CHECKS = ("network_noise", "pairs", "network", "congestion", "transpose")
-
-
 # What a run has in its other tuples already, which decide its exit code.
 RULED = SLOW_HOSTS | {
     *(Code.LAUNCH_BAD, Code.SLOW_NODE, Code.SLOWER, Code.SUSPECT, Code.BAD_COMPONENT),
@@ -31,19 +28,13 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     is no-go, or to be looked at."""
     if verdict.request.tier not in TIERS:
         return verdict
-    rows = evidence.comparison.rows if evidence.comparison else []
-    rows = [row for row in rows if row.check in CHECKS]
-    impacts = evidence.impacts
-    lost = any(case.record.kernel == impact.KERNEL for case in verdict.lost_to_others)
-    findings = [*_of_run(verdict), *_of_pairs(evidence.blames), *_of_rates(evidence.blames)]
-    findings += _of_levels(rows, verdict)
-    findings += [Finding(i.grade, i.reason) for i in impacts if i.reason and not i.withheld]
-    # A stored run has noted some already.
-    findings = [*{f.reason.dumps(): f for f in reversed(findings)}.values()][::-1]
-    no_go, look = (
-        tuple(f.reason for f in findings if f.grade == grade) for grade in (Grade.NO_GO, Grade.LOOK)
+    findings = [*_of_run(verdict), *_of_pairs(evidence.blames), *_of_levels(verdict, evidence)]
+    findings += [Finding(i.grade, i.reason) for i in evidence.impacts if i.reason and i.grade]
+    no_go, look = (  # a stored run has noted some already
+        tuple(f.reason for f in dict.fromkeys(findings) if f.grade == grade)
+        for grade in (Grade.NO_GO, Grade.LOOK)
     )
-    unmeasured = (*_unmeasured(verdict), *_not_judged(() if lost else impacts))
+    unmeasured = (*_unmeasured(verdict), *_not_judged(verdict, evidence.impacts))
     known = [*verdict.failures, *verdict.network]
     new_no_go, new_look = (
         [r for r in reasons if r.code not in RULED and r not in known] for reasons in (no_go, look)
@@ -52,31 +43,36 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     return verdict.noting(failures=new_no_go, network=new_look)
 
 
-def _of_pairs(blames: Sequence[Blame]) -> Iterator[Finding]:
-    """Pairs by which nothing could be judged; their components are among the run's failures."""
-    for blame in blames:
-        if all(kind.withheld for kind in blame.kinds if kind.kind.unit == "B/s"):
-            yield Finding(Grade.LOOK, Code.NOTHING_BLAMED(place=blame.place))
-
-
 def _of_run(run: RunVerdict) -> Iterator[Finding]:
     """Yields failures, suspects, missing launches, and faulty hosts."""
     yield from (Finding(Grade.NO_GO, failure) for failure in run.failures)
     yield from (Finding(Grade.LOOK, reason) for reason in run.network)
-    launches: dict[tuple[bool, Reason | None], list[str]] = {}
+    launches: dict[tuple[Verdict, Reason | None], str] = {}
     for case in run.bad:
         if not case.follows:
-            key = case.verdict == Verdict.FAIL, case.reason
-            launches.setdefault(key, []).append(case.group)
-    for (failed, why), groups in launches.items():
-        grade = Grade.NO_GO if failed else Grade.LOOK
-        yield Finding(grade, Code.LAUNCH_BAD(launch=groups[0], reason=why))
+            launches.setdefault((case.verdict, case.reason), case.group)
+    for (outcome, why), group in launches.items():
+        grade = Grade.NO_GO if outcome == Verdict.FAIL else Grade.LOOK
+        yield Finding(grade, Code.LAUNCH_BAD(launch=group, reason=why))
     hosts = [remark for remark in run.remarks if remark.code in FAULTS_OF_HOSTS - SLOW_HOSTS]
     for remark in [*run.slow_nodes, *run.suspect_nodes, *hosts]:
         yield Finding(Grade.LOOK, remark)
 
 
-def _of_levels(rows: Sequence[Row], run: RunVerdict) -> Iterator[Finding]:
+def _of_pairs(blames: Sequence[Blame]) -> Iterator[Finding]:
+    """Pairs by which nothing could be judged, and bandwidths far below the rate of the adapters
+    that carried them; bad components are among the run's failures."""
+    for blame in blames:
+        if all(kind.withheld for kind in blame.kinds if kind.kind.unit == "B/s"):
+            yield Finding(Grade.LOOK, Code.NOTHING_BLAMED(place=blame.place))
+        rate = blame.matrix.rate
+        levels = [kind.levels[0].value for kind in blame.kinds if kind.kind.name == "bandwidth"]
+        if rate and levels and levels[0] < LIMITS.adapter_share * rate:
+            values = {"bandwidth": levels[0], "rate": rate, "share": levels[0] / rate}
+            yield Finding(Grade.LOOK, Code.BELOW_ADAPTER(**values))
+
+
+def _of_levels(run: RunVerdict, evidence: Evidence) -> Iterator[Finding]:
     """Yields what is worse than in the sessions before: the run's own ruling, then the
     comparison's."""
     names = (*IDENTITY, "metric")
@@ -86,19 +82,10 @@ def _of_levels(rows: Sequence[Row], run: RunVerdict) -> Iterator[Finding]:
             if reason["check"] in CHECKS:
                 seen.add(tuple(reason[name] for name in names))
                 yield Finding(grade, reason)
-    for row in rows:
-        if row.verdict == Verdict.REGRESSED and tuple(getattr(row, n) for n in names) not in seen:
+    for row in evidence.comparison.rows if evidence.comparison else ():
+        regressed = row.check in CHECKS and row.verdict == Verdict.REGRESSED
+        if regressed and row.key not in seen:
             yield Finding(Grade.NO_GO, Code.LEVEL_WORSE(**row.change))
-
-
-def _of_rates(blames: Sequence[Blame]) -> Iterator[Finding]:
-    """Bandwidths of pairs that are far below the rate of the adapters that carried them."""
-    for blame in blames:
-        rate = blame.matrix.rate
-        levels = [kind.levels[0].value for kind in blame.kinds if kind.kind.name == "bandwidth"]
-        if rate and levels and levels[0] < LIMITS.adapter_share * rate:
-            values = {"bandwidth": levels[0], "rate": rate, "share": levels[0] / rate}
-            yield Finding(Grade.LOOK, Code.BELOW_ADAPTER(**values))
 
 
 def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
@@ -113,13 +100,14 @@ def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
         yield Code.PART_UNMEASURED(check=check, why=why)
 
 
-def _not_judged(impacts: Sequence[Impact]) -> Iterator[Reason]:
+def _not_judged(run: RunVerdict, impacts: Sequence[Impact]) -> Iterator[Reason]:
     """Yields what other traffic costs, where that is withheld: one reason of all, or each with its
     own."""
-    whys = {part.withheld for part in impacts}
-    if len(whys) == 1:
-        impacts = impacts[:1]
-    for part in impacts:
-        if part.withheld:
-            why = part.withheld if len(whys) == 1 else part.reason
-            yield Code.PART_UNMEASURED(check=impact.KERNEL, why=why)
+    if any(case.record.kernel == impact.KERNEL for case in run.lost_to_others):
+        return
+    if len(whys := {part.withheld for part in impacts}) == 1:
+        reasons = [*whys]
+    else:
+        reasons = [part.reason for part in impacts if part.withheld]
+    for why in filter(None, reasons):
+        yield Code.PART_UNMEASURED(check=impact.KERNEL, why=why)

@@ -1,6 +1,6 @@
 """Components of the network, by pairs of nodes."""
 
-from bisection.analysis.network import reason, suspected
+from bisection.core.reasons import Code
 from bisection.judge.evidence import Evidence
 from bisection.runs.model import RunVerdict
 
@@ -10,7 +10,8 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     component does not pass; an unreadable matrix is a trouble."""
     verdict = verdict.noting(troubles=evidence.unreadable)
     for blame in evidence.blames:
-        doubts = [*(reason(part, drift=True) for part in blame.worse)]
-        doubts += map(suspected, blame.suspects)
-        verdict = verdict.noting(failures=map(reason, blame.bad), network=doubts)
+        doubts = [part.reason(drift=True) for part in blame.worse]
+        doubts += [Code.COMPONENT_SUSPECTED(component=part.reason()) for part in blame.suspects]
+        failures = [part.reason() for part in blame.bad]
+        verdict = verdict.noting(failures=failures, network=doubts)
     return verdict

@@ -7,30 +7,29 @@ from bisection.analysis.model import Row
 from bisection.analysis.retest import Launch
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
-from bisection.judge.again import drift, metric_values
 from bisection.judge.evidence import Evidence
 from bisection.judge.nights import reason_of
+from bisection.judge.rerun import Reruns
 from bisection.runs.model import RunVerdict
 from bisection.store.selection import SLOWER
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
-    """Names what is slower, what was not measured again, and what did not repeat."""
+    """Names what is slower, what was not rerun, and what did not repeat."""
     if evidence.retest is None:
         return verdict
-    plan, again = evidence.retest.plan, evidence.retest.again
-    values, longer = metric_values(again), drift(verdict, evidence.retest)
+    plan, reruns = evidence.retest.plan, Reruns(verdict, evidence.retest)
     slower, outliers, remarks = [], [], []
     refuted: dict[Launch, list[Row]] = {}
     for launch, rows in plan.outliers.items():
-        known = [row for row in rows if row.key in values]
+        known = [row for row in rows if row.key in reruns.values]
         confirmed, alike, still = [], [], 0
         for row in known:
-            now = values[row.key].by(longer if row.absolute else 1.0, row.better)
+            now = reruns.metric(row.key, row.better, row.absolute)
             for limit in filter(None, (row.limit, row.shared_limit)):
                 low, high = (0.0, limit) if row.better == "lower" else (limit, math.inf)
                 if (nodes := now.outside(low, high)) is not None:
-                    reason = reason_of(Code.SLOWER, row, again=now.value, nodes=nodes)
+                    reason = reason_of(Code.SLOWER, row, rerun=now.value, nodes=nodes)
                     (alike if limit == row.shared_limit else confirmed).append(reason)
                     still += bool(row.shared)
                     break
@@ -44,16 +43,16 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         outliers += [
             reason_of(Code.SUSPECT, row, why=why, seconds=plan.cost[launch], budget=plan.budget)
             for row in rows
-            if row.key not in values and not confirmed
+            if row.key not in reruns.values and not confirmed
         ]
     if refuted:
         worst = max(row.excess for rows in refuted.values() for row in rows)
         counts = {"metrics": sum(map(len, refuted.values())), "factor": worst}
         launches = [" ".join((rows[0].check, *launch[1:3])) for launch, rows in refuted.items()]
         remarks.append(Code.DID_NOT_REPEAT(launches=launches, **counts))
-    if longer > 1 + LIMITS.margin:
+    if reruns.drift > 1 + LIMITS.margin:
         control = " ".join(filter(None, plan.control[:3]))
-        remarks.append(Code.RETEST_SLOWER(control=control, factor=longer))
+        remarks.append(Code.RETEST_SLOWER(control=control, factor=reruns.drift))
     if slower or outliers:
         tags = {**verdict.tags, SLOWER: "confirmed" if slower else "suspected"}
         verdict = replace(verdict, tags=tags)

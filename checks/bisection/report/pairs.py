@@ -5,7 +5,6 @@ from dataclasses import asdict
 from typing import Any
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level
-from bisection.analysis.network import reason
 from bisection.core.format import amount, finite, number, plural, short, size_of, some
 from bisection.core.reasons import clause
 from bisection.core.reasons.network import component, look, retests, symptom
@@ -87,9 +86,9 @@ def as_data(blame: Blame) -> dict[str, Any]:
         "nodes": len(blame.matrix.nodes),
         "mode": blame.matrix.mode,
         "rounds": blame.matrix.rounds,
-        "bad": [reason(part).as_dict() for part in blame.bad],
-        "worse": [reason(part, drift=True).as_dict() for part in blame.worse],
-        "suspects": [reason(part).as_dict() for part in blame.suspects],
+        "bad": [part.reason().as_dict() for part in blame.bad],
+        "worse": [part.reason(drift=True).as_dict() for part in blame.worse],
+        "suspects": [part.reason().as_dict() for part in blame.suspects],
         "levels": {
             judged.kind.name: [[level.hops, level.value, level.pairs] for level in judged.levels]
             for judged in blame.kinds

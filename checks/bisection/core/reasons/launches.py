@@ -317,16 +317,16 @@ class Launches(Topic):
     LAYOUT_FASTER = "{layout} is {gain:.0%} faster than one rank per core on {cores} cores"
     UNJUDGED_WRONG_ANSWER = "wrong answer of {method} in {place}, and no selected check judges it"
 
-    # metrics: [[name, value, unit, low, high]]; of the retest: its verdict or preempted, again:
+    # metrics: [[name, value, unit, low, high]]; of the retest: its verdict or preempted, rerun:
     # name -> value, nodes: to which it is bound
     def OUT_OF_BOUNDS(
-        metrics: list, retest: str = "", again: dict | None = None, nodes: list = ()
+        metrics: list, retest: str = "", rerun: dict | None = None, nodes: list = ()
     ) -> str:
         preempted, parts = retest == "preempted", []
-        again = {} if preempted else again or {}
+        rerun = {} if preempted else rerun or {}
         for name, value, unit, low, high in metrics:
             text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
-            second = f", in the retest {number(again[name])}" if name in again else ""
+            second = f", in the retest {number(rerun[name])}" if name in rerun else ""
             parts.append(f"{text}, allowed is {span(low, high)}{second}")
         parts += ["other processes used the cores of the retest"] if preempted else []
         parts += ["it did not repeat"] if retest == Verdict.PASS else []
@@ -343,10 +343,10 @@ class Launches(Topic):
     def TEXT(text: str = "", build: str = "") -> str:
         return text or "no reason is given"
 
-    def MEASURED_AGAIN(launches: int, quiet: int) -> str:
+    def RERUN(launches: int, quiet: int) -> str:
         launches = plural(launches, "launch", "launches")
-        again = f"rerun, {quiet or 'none'} undisturbed"
-        return f"other processes used the cores of {launches}; {again}"
+        ending = f"rerun, {quiet or 'none'} undisturbed"
+        return f"other processes used the cores of {launches}; {ending}"
 
     def LAUNCH_LATE(seconds: float, claimed: float) -> str:
         times = f"{seconds / claimed:.0f} times"

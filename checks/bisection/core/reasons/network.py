@@ -54,12 +54,12 @@ def look(v: Values) -> str:
 
 def retests(v: Values) -> str:
     """Returns what the second stage measured of a component: x0.80 in 8 pairs."""
-    tried = [part for part in v["symptoms"] if part["again"]]
+    tried = [part for part in v["symptoms"] if part["rerun"]]
     if not tried:
         return "none"
     sure = max(tried, key=lambda part: part["z"])
     counted = "node" if v["part"] == "switch" else "pair"
-    return f"x{number(sure['again'])} in {plural(sure['retests'], counted)}"
+    return f"x{number(sure['rerun'])} in {plural(sure['retests'], counted)}"
 
 
 def slowness(v: Values) -> str:

@@ -100,14 +100,14 @@ class Performance(Topic):
     # ---- a run beside earlier sessions; of one metric: a test's identity, metric, unit, before,
     # after, factor, sessions ----
 
-    # again: in the retest; nodes: to which it is bound
+    # rerun: in the retest; nodes: to which it is bound
     def SLOWER(
-        factor: float, sessions: int, again: float | None = None, nodes: list = (), **v: Any
+        factor: float, sessions: int, rerun: float | None = None, nodes: list = (), **v: Any
     ) -> str:
-        again = f", {amount(again, v['unit'])} in the retest" if again else ""
+        rerun = f", {amount(rerun, v['unit'])} in the retest" if rerun else ""
         nodes = f", on {some(nodes, 3)} and not on others" if nodes else ""
         earlier = plural(sessions, "earlier session")
-        return f"{_sides(v)}{again}; {number(factor)} times slower than in all of {earlier}{nodes}"
+        return f"{_sides(v)}{rerun}; {number(factor)} times slower than in all of {earlier}{nodes}"
 
     # why: failed, off, budget or unmeasured; seconds: of its launch
     SUSPECT = SLOWER

@@ -144,7 +144,7 @@ def test_directions_and_kinds_of_one_node_are_one_component():
         *(("latency", ""), ("bandwidth", "sends"), ("bandwidth", "receives"), ("both ways", "")),
     ]
     assert component.symptoms[0].factor == pytest.approx(1.2, abs=0.06)
-    assert all(s.again == pytest.approx(0.8, abs=0.05) for s in component.symptoms[1:])
+    assert all(s.rerun == pytest.approx(0.8, abs=0.05) for s in component.symptoms[1:])
     assert component.factor == pytest.approx(0.8, abs=0.05)
 
 

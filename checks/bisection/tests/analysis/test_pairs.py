@@ -7,14 +7,13 @@ import pytest
 from made_up_network import World, write
 from results_made import result_of
 
-from bisection.analysis.network import blames, reason
 from bisection.analysis.pairs import RECORD, read
 from bisection.core.format import finite
 from bisection.core.reasons import Code
 from bisection.core.topology import parse
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import rule
-from bisection.judge.evidence import Evidence, of_network
+from bisection.judge.evidence import Evidence, blames, of_network
 from bisection.kernels.results import ResultError
 from bisection.runs.model import RunVerdict
 
@@ -172,5 +171,5 @@ def test_nights_before_are_the_past(tmp_path):
     assert last.place == "cluster:cpu system"
     parts = last.bad + last.worse
     assert [part.names for part in parts] == [["cn0005"]]
-    assert reason(parts[0], drift=True)["drift"]
+    assert parts[0].reason(drift=True)["drift"]
     assert blames(runs[4], runs[:4])[0][0].worse == []

@@ -89,7 +89,7 @@ def test_what_had_the_cores_for_itself_the_second_time_counts(again):
     ]
     assert night.exit_code == Exit.OK
     assert [case.metrics[0].value for case in night.judged] == [1.1, 1.0, 1.0]
-    assert night.remarks == (Code.MEASURED_AGAIN(launches=2, quiet=2),)
+    assert night.remarks == (Code.RERUN(launches=2, quiet=2),)
     assert run_report.next_step(night) == []
 
 
@@ -100,7 +100,7 @@ def test_what_is_still_disturbed_is_tried_until_nothing_gets_better(again):
     assert night.exit_code == Exit.NOT_MEASURED
     kept = {case.case: case.record.preempted for case in night.judged}
     assert kept == {"a": 0.0, "b": 0.5}  # the better one
-    assert night.remarks == (Code.MEASURED_AGAIN(launches=2, quiet=1),)
+    assert night.remarks == (Code.RERUN(launches=2, quiet=1),)
 
 
 def test_what_other_partitions_measured_stays(again):

@@ -1,4 +1,4 @@
-"""Results of a retest, compared with those of the run."""
+"""Metrics of a retest, compared with those of the run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ Key = tuple[str, ...]  # a test's identity, and the name of a metric behind it
 
 
 @dataclass
-class Again:
+class Rerun:
     """A metric in the retest: its values, the first on the run's nodes."""
 
     values: list[float] = field(default_factory=list)
@@ -26,13 +26,8 @@ class Again:
         """The mean of the logarithms, as a value."""
         return geometric_mean(self.values)
 
-    def by(self, drift: float, better: str) -> "Again":
-        """The same without what the whole machine was slower by."""
-        factor = 1 / drift if better == "lower" else drift
-        return replace(self, values=[value * factor for value in self.values])
-
     def outside(self, low: float, high: float) -> list[str] | None:
-        """None if it is within these bounds now; else the nodes to which that is bound, if it is
+        """None if it is within these limits now; else the nodes to which that is bound, if it is
         within them on the others."""
         here, *others = (not low <= value <= high for value in self.values)
         elsewhere = others and not set(self.hosts[0]) & set(self.hosts[-1])
@@ -41,39 +36,54 @@ class Again:
         return None if low <= self.value <= high else []
 
 
-def metric_values(verdict: RunVerdict | None) -> dict[Key, Again]:
+class Reruns:
+    """The metrics of a retest.
+
+    `drift`: how many times as long the control takes as in the run; 1 where it takes less, or is
+    none.
+    """
+
+    def __init__(self, verdict: RunVerdict, retest: Retest) -> None:
+        before, self.values = metric_values(verdict), metric_values(retest.rerun)
+        tests = {
+            case.identity for case in verdict.judged if case.launch[:-1] == retest.plan.control
+        }
+        ratios = [
+            self.values[key].value / before[key].value
+            for key in before.keys() & self.values.keys()
+            if key[:-1] in tests and key[-1].startswith("time") and key[-1] not in FEW_SAMPLES
+        ]
+        self.drift = max(median(ratios), 1.0) if ratios else 1.0
+
+    def metric(self, key: Key, better: str, is_time: bool) -> Rerun | None:
+        """A metric, a time without the drift of the machine; None if it was not measured."""
+        rerun = self.values.get(key)
+        if rerun is None or not is_time:
+            return rerun
+        factor = 1 / self.drift if better == "lower" else self.drift
+        return replace(rerun, values=[value * factor for value in rerun.values])
+
+
+def metric_values(verdict: RunVerdict | None) -> dict[Key, Rerun]:
     """Returns the results of usable launches of a run, in their order."""
-    values: dict[Key, Again] = {}
+    values: dict[Key, Rerun] = {}
     for case in sorted(verdict.cases if verdict else (), key=lambda case: case.run):
         unmeasured = case.verdict == Verdict.NOT_MEASURED
         if unmeasured or case.record.preempted > LIMITS.preempted_launch:
             continue
         for key, value in _values(case):
             if finite(value) and value > 0:
-                again = values.setdefault(key, Again())
-                again.values.append(value)
-                again.hosts.append(case.record.hosts)
+                rerun = values.setdefault(key, Rerun())
+                rerun.values.append(value)
+                rerun.hosts.append(case.record.hosts)
     return values
 
 
 def _values(case: TestResult) -> Iterator[tuple[Key, float]]:
-    """The metrics of a test; the controls of a launch that was placed as asked."""
+    """The metrics of a test; the controls of a launch that was placed as requested."""
     if not case.fixture:
         yield from (((*case.identity, metric.name), metric.value) for metric in case.metrics)
     elif case.verdict == Verdict.PASS:
         for name, value in case.record.controls.items():
             test = replace(case, check=case.record.kernel, method=name)
             yield (*test.identity, "clock" if name == "clock" else "time"), value
-
-
-def drift(verdict: RunVerdict, retest: Retest) -> float:
-    """Returns how many times as long the control takes as before; 1 where it takes less, or is
-    none."""
-    control, before, now = retest.plan.control, metric_values(verdict), metric_values(retest.again)
-    tests = {case.identity for case in verdict.judged if case.launch[:-1] == control}
-    ratios = [
-        now[key].value / before[key].value
-        for key in before.keys() & now.keys()
-        if key[:-1] in tests and key[-1].startswith("time") and key[-1] not in FEW_SAMPLES
-    ]
-    return max(median(ratios), 1.0) if ratios else 1.0
