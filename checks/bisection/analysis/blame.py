@@ -5,13 +5,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
+import scipy  # its parts load when they are used
 
 from bisection.analysis.effects import Observations, fit, medians, observations
 from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT, Kind, Matrix
 from bisection.analysis.suspicions import Part, SuspectSearch, Suspicion
-from bisection.analysis.switches import by_latency
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+
+MOST = 2048  # nodes that latency may cluster: their distances are 8 B a pair, several times
+GAP = 0.25  # of the height above the widest gap: less is one cluster
 
 
 @dataclass
@@ -93,43 +96,34 @@ def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
     """
     matrix, notes = _placed(matrix)
     blame = Blame(matrix, notes=notes)
-    guilty: list[tuple[Kind, Suspicion]] = []
-    worse: list[tuple[Kind, Suspicion]] = []
+    suspicions: list[Suspicion] = []
+    worse: list[Suspicion] = []
     for kind in KINDS:
         values = observations(matrix, kind, TOURNAMENT)
         if not len(values.y):
             continue
-        again = observations(matrix, kind, RETEST)
-        search = SuspectSearch(values, again, matrix.switches, _least(kind))
-        blame.kinds.append(_judged(kind, matrix, values, search))
-        withheld, noise = blame.kinds[-1].withheld, search.fit.sigma
-        if withheld and withheld.code != Code.PAIRS_NOISE:
+        rerun = observations(matrix, kind, RETEST)
+        search = SuspectSearch(kind, values, rerun, matrix.switches)
+        judged = _judged(matrix, search)
+        blame.kinds.append(judged)
+        if judged.withheld and judged.withheld.code != Code.PAIRS_NOISE:
             continue
-        if withheld:
-            least = max(_least(kind), LIMITS.pair_noisy * noise)
-            search = SuspectSearch(values, again, matrix.switches, least)
-        guilty += [(kind, suspicion) for suspicion in search.suspicions()]
+        if judged.withheld:
+            search.least = max(search.least, LIMITS.pair_noisy * judged.noise)
+        suspicions += search.suspicions()
         if len(before) > LIMITS.pair_nights:
-            worse += [(kind, part) for part in _drift(matrix, before, kind) if part.confirmed]
-    blame.bad = _named(matrix, ((k, s) for k, s in guilty if s.confirmed))
-    untried = [(k, s) for k, s in guilty if not s.confirmed and not s.tried]
-    named = {(part.part, *part.names) for part in blame.bad}
-    suspects = _named(matrix, [(k, s) for k, s in untried if s.part != Part.PATH])
-    blame.suspects = [p for p in suspects if (p.part, *p.names) not in named]
-    blame.worse = [p for p in _named(matrix, worse) if (p.part, *p.names) not in named]
-    paths = {frozenset(s.who) for _, s in untried if s.part == Part.PATH}
-    cleared = sum(s.tried and not s.confirmed for _, s in guilty)
+            worse += [part for part in _drift(matrix, before, kind) if part.confirmed]
+    blame.bad = _named(matrix, [s for s in suspicions if s.confirmed])
+    untried = [s for s in suspicions if not s.confirmed and not s.tried]
+    blame.suspects = _named(matrix, [s for s in untried if s.part != Part.PATH], blame.bad)
+    blame.worse = _named(matrix, worse, blame.bad)
+    paths = {frozenset(s.who) for s in untried if s.part == Part.PATH}
+    cleared = sum(s.tried and not s.confirmed for s in suspicions)
     for code, count in ((Code.PAIRS_CLEARED, cleared), (Code.PAIRS_PATHS_LEFT, len(paths))):
         blame.notes += [code(suspects=count)] if count else []
     if blame.suspects and not len(matrix.stage(RETEST)):
         blame.notes.append(Code.PAIRS_NOT_RETESTED(suspects=len(blame.suspects)))
     return blame
-
-
-def _least(kind: Kind) -> float:
-    """The least effect that is named, of the logarithm."""
-    part = LIMITS.pair_effect
-    return -math.log1p(-part) if kind.better == "higher" else math.log1p(part)
 
 
 def _placed(matrix: Matrix) -> tuple[Matrix, list[Reason]]:
@@ -138,42 +132,80 @@ def _placed(matrix: Matrix) -> tuple[Matrix, list[Reason]]:
         return matrix, []
     missing = {"missing": list(matrix.unplaced) or None}
     values = observations(matrix, KINDS[0], TOURNAMENT)
-    if len(values.y):
-        numbers = by_latency(values.s, values.r, -fit(values).rest, values.nodes)
-        if numbers is not None:
-            count = int(numbers.max()) + 1
-            note = Code.PAIRS_CLUSTERED(switches=count, **missing)
-            return replace(matrix, switches=numbers[None]), [note]
-    return matrix, [Code.PAIRS_NO_SWITCHES(**missing)]
+    numbers = _switches_by_latency(values)
+    if numbers is None:
+        return matrix, [Code.PAIRS_NO_SWITCHES(**missing)]
+    note = Code.PAIRS_CLUSTERED(switches=int(numbers.max()) + 1, **missing)
+    return replace(matrix, switches=numbers[None]), [note]
 
 
-def _judged(kind: Kind, matrix: Matrix, values: Observations, search: SuspectSearch) -> Judged:
-    sign = 1 if kind.better == "higher" else -1
+def _switches_by_latency(values: Observations) -> np.ndarray | None:
+    """The switch of each node, by average linkage on the nodes' rows of the matrix: nodes of one
+    switch see each other faster.
+
+    Args:
+        values: latencies, of each pair once.
+
+    Returns:
+        [nodes] numbers; None where pairs lack or where the switches would be guessed: pairs of
+        different ones must take LIMITS.pair_far times as long, of LIMITS.pair_switch nodes each.
+    """
+    s, r, nodes, smallest = values.s, values.r, values.nodes, int(LIMITS.pair_switch)
+    if len(s) < max(1, nodes * (nodes - 1) // 2) or not 2 * smallest <= nodes <= MOST:
+        return None
+    rest = -fit(values).rest
+    rows = np.zeros((nodes, nodes))
+    rows[s, r] = rows[r, s] = rest
+    np.fill_diagonal(rows, np.quantile(rest, 0.001))
+    apart = scipy.spatial.distance.pdist(rows)
+    tree = scipy.cluster.hierarchy.linkage(apart, "average")
+    height = tree[:, 2]
+    half = len(height) // 2
+    widest = half + int(np.argmax(np.diff(height)[half:]))
+    if height[widest + 1] - height[widest] < GAP * height[widest]:
+        return None
+    between = (height[widest] + height[widest + 1]) / 2
+    numbers = scipy.cluster.hierarchy.fcluster(tree, between, "distance") - 1
+    near, sizes = numbers[s] == numbers[r], np.bincount(numbers)
+    if len(sizes) < 2 or np.median(sizes) < smallest or near.all() or not near.any():
+        return None
+    far = np.median(rest[~near]) - np.median(rest[near])
+    return numbers if far >= math.log(LIMITS.pair_far) else None
+
+
+def _judged(matrix: Matrix, search: SuspectSearch) -> Judged:
+    kind, values = search.kind, search.values
     counts = np.bincount(values.hops, minlength=values.classes)
     levels = [
-        Level(hops, math.exp(sign * level), int(count))
+        Level(hops, math.exp(kind.sign * level), int(count))
         for hops, (level, count) in enumerate(zip(search.fit.levels, counts, strict=True))
         if count
     ]
     judged = Judged(kind, search.fit.sigma, levels)
-    seen = len(np.unique(np.concatenate((values.s, values.r))))
+    nodes = len(np.unique(np.concatenate((values.s, values.r))))
     if matrix.mode == "concurrent":
         judged.withheld = Code.PAIRS_CONCURRENT()
-    elif seen < LIMITS.pair_nodes:
-        judged.withheld = Code.PAIRS_FEW_NODES(nodes=seen, needed=LIMITS.pair_nodes)
+    elif nodes < LIMITS.pair_nodes:
+        judged.withheld = Code.PAIRS_FEW_NODES(nodes=nodes, needed=LIMITS.pair_nodes)
     elif judged.noise > LIMITS.pair_noise:
-        noise = {"noise": judged.noise, "limit": LIMITS.pair_noise}
-        noise["factor"] = math.exp(LIMITS.pair_noisy * judged.noise)
-        judged.withheld = Code.PAIRS_NOISE(**noise)
+        factor = math.exp(LIMITS.pair_noisy * judged.noise)
+        limit = LIMITS.pair_noise
+        judged.withheld = Code.PAIRS_NOISE(noise=judged.noise, limit=limit, factor=factor)
     return judged
 
 
-def _named(matrix: Matrix, guilty: Iterable[tuple[Kind, Suspicion]]) -> list[BadComponent]:
-    """Components with all that shows them, the largest explanations first."""
-    order = {part: rank for rank, part in enumerate(Part)}
+def _named(
+    matrix: Matrix, suspicions: Sequence[Suspicion], known: Sequence[BadComponent] = ()
+) -> list[BadComponent]:
+    """Components with all that shows them, the largest explanations first; without those that are
+    known already."""
+    order = list(Part)
     parts: dict[tuple[Part, frozenset[str]], BadComponent] = {}
-    for kind, suspicion in sorted(guilty, key=lambda item: order[item[1].part]):
-        part, names = suspicion.part, _names_of(matrix, suspicion)
+    for suspicion in sorted(suspicions, key=lambda s: order.index(s.part)):
+        part, way = suspicion.part, suspicion.way
+        names = [matrix.nodes[node] for node in suspicion.who]
+        if part in (Part.SWITCH, Part.CABLE):
+            names = [matrix.switch_name(*suspicion.who)]
         if part == Part.WAY and (Part.NODE, frozenset(names)) in parts:
             part = Part.NODE
         component = parts.setdefault(
@@ -183,21 +215,34 @@ def _named(matrix: Matrix, guilty: Iterable[tuple[Kind, Suspicion]]) -> list[Bad
         component.beyond &= suspicion.beyond
         serves = {matrix.nodes[node] for node in suspicion.serves}
         component.serves = sorted(serves.union(component.serves))
-        way = suspicion.way
         if part == Part.PATH and way and names != component.names:
             way = "receives"
-        component.symptoms.append(_symptom(kind, suspicion, way))
-    confirmed = all(part.confirmed for part in parts.values())
-    return _with_cables(matrix, list(parts.values())) if confirmed else list(parts.values())
+        component.symptoms.append(_symptom(suspicion, way))
+    components = list(parts.values())
+    if all(part.confirmed for part in components):
+        components = _with_cables(matrix, components)
+    names = {(part.part, *part.names) for part in known}
+    return [part for part in components if (part.part, *part.names) not in names]
+
+
+def _symptom(suspicion: Suspicion, way: str) -> Symptom:
+    sign, rerun = suspicion.kind.sign, suspicion.rerun
+    factor, z = math.exp(sign * suspicion.effect), float(suspicion.z)
+    second = math.exp(sign * float(np.median(rerun))) if len(rerun) else None
+    return Symptom(suspicion.kind.name, way, factor, z, len(rerun), second)
+
+
+# ---- cables ----
+
+NodesOf = Mapping[str, frozenset[str]]  # a switch -> the nodes below it; from the leaves up
 
 
 def _with_cables(matrix: Matrix, parts: list[BadComponent]) -> list[BadComponent]:
     """Slow paths of one switch are one cable, unless they are few; and a cable explains the ways of
     nodes on its switch, and the paths between that switch and the nodes that it serves."""
-    nodes_of = matrix.nodes_of_switches()
-    cables = [part for part in parts if part.part == Part.CABLE]
+    nodes_of, cables = matrix.nodes_of_switches(), []
+    new = [part for part in parts if part.part == Part.CABLE]
     parts = [part for part in parts if part.part != Part.CABLE]
-    new = list(cables)
     while True:
         for cable in new:
             on_it = nodes_of[cable.names[0]]
@@ -210,29 +255,47 @@ def _with_cables(matrix: Matrix, parts: list[BadComponent]) -> list[BadComponent
             }
             cable.serves = sorted(served.union(cable.serves))
             parts = [part for part in parts if part not in explained]
+        cables += new
         new = _joined(parts, nodes_of)
         if not new:
             order = list(Part)
-            parts += _risen(cables, nodes_of)
-            return sorted(parts, key=lambda part: order.index(part.part))
-        cables += new
+            return sorted(parts + _risen(cables, nodes_of), key=lambda p: order.index(p.part))
 
 
-def _risen(
-    cables: Sequence[BadComponent], nodes_of: Mapping[str, frozenset[str]]
-) -> list[BadComponent]:
+def _explains(cable: BadComponent, part: BadComponent, on_it: frozenset[str]) -> bool:
+    ends = len(on_it.intersection(part.names))
+    if part.part == Part.WAY:
+        return bool(ends) or part.names[0] in cable.serves
+    return part.part == Part.PATH and ends == 1
+
+
+def _joined(parts: Sequence[BadComponent], nodes_of: NodesOf) -> list[BadComponent]:
+    """The cable that explains the most paths, and ways, if any explains enough: of the lowest
+    switch that explains most of what one above it does."""
+    best: tuple[float, str, list[BadComponent]] = (LIMITS.pair_retests, "", [])
+    for name, nodes in nodes_of.items():
+        ends = [p for p in parts if p.part == Part.PATH and len(nodes.intersection(p.names)) == 1]
+        ways = sum(part.part == Part.WAY and part.names[0] in nodes for part in parts)
+        weight = len(ends) + 2 * ways
+        above = bool(best[1]) and nodes_of[best[1]] < nodes
+        if ends and weight > (best[0] / LIMITS.pair_share if above else best[0] - (not best[1])):
+            best = (weight, name, ends)
+    symptoms = _surest(symptom for part in best[2] for symptom in part.symptoms)
+    return [BadComponent(Part.CABLE, [best[1]], symptoms)] if best[1] else []
+
+
+def _risen(cables: list[BadComponent], nodes_of: NodesOf) -> list[BadComponent]:
     """Slow cables of several switches below one are a cable of that one; a cable that serves only
     nodes of a switch, of which a cable serves more, is that one, seen from its other end."""
-    cables = list(cables)
-    for name, nodes in nodes_of.items():  # from the leaves up
+    for name, nodes in nodes_of.items():
         below = [cable for cable in cables if nodes_of[cable.names[0]] < nodes]
-        own = [cable for cable in cables if cable.names == [name]]
-        if len(below) + len(own) > 1 and len(nodes) <= len(set().union(*nodes_of.values())) / 2:
-            upper = own[0] if own else replace(below[0], names=[name], symptoms=[])
+        same = [cable for cable in cables if cable.names == [name]]
+        if len(below) + len(same) > 1 and len(nodes) <= len(set().union(*nodes_of.values())) / 2:
+            upper = same[0] if same else replace(below[0], names=[name], symptoms=[])
             for cable in below:
                 upper.symptoms = _surest([*upper.symptoms, *cable.symptoms])
                 upper.serves = sorted({*upper.serves, *cable.serves} - nodes)
-            cables = [c for c in cables if c not in below and c not in own] + [upper]
+            cables = [c for c in cables if c not in below and c not in same] + [upper]
 
     def seen_from_beyond(cable: BadComponent) -> bool:
         ends = [c for c in cables if len(c.serves) > len(cable.serves)]
@@ -247,47 +310,6 @@ def _surest(symptoms: Iterable[Symptom]) -> list[Symptom]:
     return list(kinds.values())
 
 
-def _joined(
-    parts: Sequence[BadComponent], nodes_of: Mapping[str, frozenset[str]]
-) -> list[BadComponent]:
-    """The cable that explains the most paths, and ways, if any explains enough: of the lowest
-    switch that explains most of what one above it does."""
-    best: tuple[float, str, list[BadComponent]] = (LIMITS.pair_retests, "", [])
-    for name, nodes in nodes_of.items():  # from the leaves up
-        ends = [p for p in parts if p.part == Part.PATH and len(nodes.intersection(p.names)) == 1]
-        ways = sum(part.part == Part.WAY and part.names[0] in nodes for part in parts)
-        weight = len(ends) + 2 * ways
-        above = bool(best[1]) and nodes_of[best[1]] < nodes
-        if ends and weight > (best[0] / LIMITS.pair_share if above else best[0] - (not best[1])):
-            best = (weight, name, ends)
-    if not best[1]:
-        return []
-    symptoms = _surest(symptom for part in best[2] for symptom in part.symptoms)
-    return [BadComponent(Part.CABLE, [best[1]], symptoms)]
-
-
-def _explains(cable: BadComponent, part: BadComponent, on_it: frozenset[str]) -> bool:
-    ends = len(on_it.intersection(part.names))
-    if part.part == Part.WAY:
-        return bool(ends) or part.names[0] in cable.serves
-    return part.part == Part.PATH and ends == 1
-
-
-def _names_of(matrix: Matrix, suspicion: Suspicion) -> list[str]:
-    if suspicion.part in (Part.SWITCH, Part.CABLE):
-        return [matrix.switch_name(*suspicion.who)]
-    return [matrix.nodes[node] for node in suspicion.who]
-
-
-def _symptom(kind: Kind, suspicion: Suspicion, way: str) -> Symptom:
-    sign = 1 if kind.better == "higher" else -1
-    again = suspicion.again
-    return Symptom(
-        *(kind.name, way, math.exp(sign * suspicion.effect), float(suspicion.z), len(again)),
-        rerun=math.exp(sign * float(np.median(again))) if len(again) else None,
-    )
-
-
 # ---- nights ----
 
 
@@ -296,14 +318,14 @@ def _drift(matrix: Matrix, before: Sequence[Matrix], kind: Kind) -> Iterator[Sus
     leave. The last of them is the second stage: a drift shows in two nights."""
     earlier = [_renumbered(part, matrix) for part in before[:-1]]
     usual = _usual(earlier, kind)
-    values, again = (
+    values, last = (
         _without(usual, observations(part, kind, TOURNAMENT))
         for part in (matrix, _renumbered(before[-1], matrix))
     )
     fitted = fit(values)
-    if fitted.sigma <= LIMITS.pair_noise and len(again.y):
-        again = replace(again, y=again.y - np.median(fitted.left(again)))  # that night's level
-        yield from SuspectSearch(values, again, matrix.switches, _least(kind)).suspicions()
+    if fitted.sigma <= LIMITS.pair_noise and len(last.y):
+        last = replace(last, y=last.y - np.median(fitted.left(last)))  # that night's level
+        yield from SuspectSearch(kind, values, last, matrix.switches).suspicions()
 
 
 def _renumbered(earlier: Matrix, matrix: Matrix) -> Matrix:

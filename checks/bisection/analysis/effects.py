@@ -60,7 +60,7 @@ def observations(matrix: Matrix, kind: Kind, stage: int) -> Observations:
     s, r, y = (np.concatenate(column) for column in zip(*parts, strict=True))
     known = np.isfinite(y)
     s, r, y = s[known].astype(np.int64), r[known].astype(np.int64), y[known].astype(float)
-    y = np.log(y) if kind.better == "higher" else -np.log(y)
+    y = kind.sign * np.log(y)
     classes = 1 if matrix.switches is None else 1 + len(matrix.switches)
     values = Observations(s, r, y, y, s * 0, classes, len(matrix.nodes), len(kind.fields) > 1)
     keys, first, group = np.unique(values.key, return_index=True, return_inverse=True)
@@ -88,13 +88,10 @@ def quantiles(group: np.ndarray, values: np.ndarray, count: int, part: float) ->
 
 def medians(group: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
     """The median of `values` by `group` (0 to count - 1); NaN where a group is empty."""
-    order = np.lexsort((values, group))
-    ranked, sizes = values[order], np.bincount(group, minlength=count)
-    middle = np.full(count, np.nan)
-    if len(values):
-        start = np.cumsum(sizes) - sizes
-        low, high = (np.minimum(start + part, len(ranked) - 1) for part in halves(sizes))
-        middle[sizes > 0] = ((ranked[low] + ranked[high]) / 2)[sizes > 0]
+    ranked, sizes = values[np.lexsort((values, group))], np.bincount(group, minlength=count)
+    start, filled, middle = np.cumsum(sizes) - sizes, sizes > 0, np.full(count, np.nan)
+    low, high = (ranked[(start + rank)[filled]] for rank in halves(sizes))
+    middle[filled] = (low + high) / 2
     return middle
 
 
@@ -136,29 +133,21 @@ def fit(values: Observations) -> Fit:
     rows = np.full((values.effects, max(sizes.max(), 1)), len(values.y))
     order, start = np.argsort(ends, kind="stable"), np.cumsum(sizes) - sizes
     rows[ends[order], np.arange(len(ends)) - start[ends[order]]] = order % len(values.y)
-    low, high = (part[:, None] for part in halves(sizes))
-    sides = (
-        [slice(None)] if not values.directed else [slice(values.nodes), slice(values.nodes, None)]
-    )
-    effects = np.zeros(values.effects)
-
-    def levels() -> np.ndarray:
+    halfway = [part[:, None] for part in halves(sizes)]
+    sides = [slice(values.nodes), slice(values.nodes, None)] if values.directed else [slice(None)]
+    effects, step = np.zeros(values.effects), np.array(np.inf)
+    for turn in range(TURNS + 1):
         both = values.y - effects[values.s] - effects[values.q]
-        return medians(values.hops, both, values.classes)
-
-    level = levels()
-    for turn in range(TURNS):
-        rest = values.y - level[values.hops] - effects[values.s] - effects[values.q]
+        level = medians(values.hops, both, values.classes)
+        rest = both - level[values.hops]
+        if turn == TURNS or np.abs(step).max() < 1e-4:
+            break
         ranked = np.sort(np.append(rest, np.inf)[rows], axis=1)
-        middle = [np.take_along_axis(ranked, part, 1)[:, 0] for part in (low, high)]
-        step = np.where(sizes > 0, (middle[0] + middle[1]) / 2, 0)
+        low, high = (np.take_along_axis(ranked, part, 1)[:, 0] for part in halfway)
+        step = np.where(sizes > 0, (low + high) / 2, 0)
         effects += step * (0.5 if turn < 3 else 0.8)  # both ends take the same step
         for side in sides:
             effects[side] -= np.median(effects[side])
-        level = levels()
-        if np.abs(step).max() < 1e-4:
-            break
-    rest = values.y - level[values.hops] - effects[values.s] - effects[values.q]
     taken = min(values.effects - len(sides) + values.classes, len(rest) - 1)
     away = np.sort(np.abs(rest))[taken:]  # medians leave so many at 0
     sigma = max(float(scale(away)), LIMITS.pair_resolution)

@@ -4,7 +4,7 @@ sidecar."""
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,11 @@ class Kind(NamedTuple):
     better: str  # lower | higher
     fields: tuple[str, ...]  # of a record; two: each way
 
+    @property
+    def sign(self) -> int:
+        """1 if higher is better, else -1."""
+        return 1 if self.better == "higher" else -1
+
 
 KINDS = (
     Kind("latency", "s", "lower", ("latency",)),
@@ -53,7 +58,6 @@ class Matrix:
     switches: np.ndarray | None = None
     names: list[list[str]] | None = None  # [levels][switches]; None: they have numbers alone
     bytes: float = math.nan  # B per rank and message
-    ranks_per_node: int = 0
     rate: float = 0.0  # B/s of a node's adapters that carried messages; 0: not known
     unplaced: tuple[str, ...] = ()  # nodes that the topology lacks, which is therefore not used
 
@@ -68,20 +72,17 @@ class Matrix:
     def switch_names(self, level: int) -> dict[str, str]:
         """The switch of each node, by its name; empty where they are not known."""
         numbers = [] if self.switches is None else self.switches[level]
-        return {
-            node: self.switch_name(level, number)
-            for node, number in zip(self.nodes, numbers, strict=False)
-        }
+        names = [self.switch_name(level, number) for number in numbers]
+        return dict(zip(self.nodes, names, strict=False))
 
     def nodes_of_switches(self) -> dict[str, frozenset[str]]:
         """The nodes below each switch, from the leaves up; empty where no switches are known."""
-        nodes: dict[str, frozenset[str]] = {}
-        for level, numbers in enumerate([] if self.switches is None else self.switches):
-            for number in np.unique(numbers):
-                below = np.flatnonzero(numbers == number)
-                name = self.switch_name(level, int(number))
-                nodes[name] = frozenset(self.nodes[node] for node in below)
-        return nodes
+        nodes = np.array(self.nodes)
+        return {
+            self.switch_name(level, number): frozenset(nodes[numbers == number].tolist())
+            for level, numbers in enumerate([] if self.switches is None else self.switches)
+            for number in np.unique(numbers)
+        }
 
     def placed(self, switches: Switches) -> "Matrix":
         """The same with the switches of a topology (bisection.core.topology), unless it lacks a
@@ -89,12 +90,8 @@ class Matrix:
         names, missing = levels(switches, self.nodes)
         if missing or not names:
             return replace(self, unplaced=tuple(missing))
-        unique = [sorted(set(level)) for level in names]
-        numbers = [
-            [order.index(name) for name in level]
-            for order, level in zip(unique, names, strict=True)
-        ]
-        return replace(self, switches=np.array(numbers), names=unique)
+        unique, numbers = zip(*(np.unique(n, return_inverse=True) for n in names), strict=True)
+        return replace(self, switches=np.array(numbers), names=[n.tolist() for n in unique])
 
 
 def read(path: Path | str, sidecar: Path | str | None = None) -> Matrix:
@@ -108,35 +105,21 @@ def read(path: Path | str, sidecar: Path | str | None = None) -> Matrix:
         ResultError: either is missing, truncated, or of something else.
     """
     result = results.load(path, KERNEL)
-    head = (result.get("details") or {}).get("pairs")
-    if not isinstance(head, dict) or not _names(head.get("nodes")):
-        raise ResultError(Code.PAIRS_FOREIGN(path=str(path), key="details.pairs"))
-    nodes = head["nodes"]
-    file = Path(sidecar or Path(path).parent / Path(str(head.get("file"))).name)
+    try:
+        head = result["details"]["pairs"]
+        nodes, size = head["nodes"], head["bytes"] or math.nan
+        switches, names = (head.get(k) and [head[k]] for k in ("switches", "switch_names"))
+        file = Path(sidecar or Path(path).parent / Path(head["file"]).name)
+        wanted = head.get("records")
+    except (KeyError, TypeError):
+        raise ResultError(Code.PAIRS_FOREIGN(path=str(path), key="details.pairs")) from None
     records = _records(file, len(nodes))
-    wanted = head.get("records", len(records))
-    if wanted != len(records):
-        size = {"path": str(file), "size": records.nbytes, "record": RECORD.itemsize}
-        raise ResultError(Code.PAIRS_TRUNCATED(**size, wanted=wanted))
-    switches = head.get("switches")
-    if switches is not None:
-        switches = np.atleast_2d(np.asarray(switches))
-        if switches.dtype.kind != "i" or switches.shape[1:] != (len(nodes),):
-            wrong = Code.PAIRS_FOREIGN(path=str(path), key="details.pairs.switches")
-            raise ResultError(wrong)
-    names = head.get("switch_names")
-    if switches is not None and names is not None:
-        names = [names] if all(isinstance(name, str) for name in names) else names
-        wanted = [int(level.max()) for level in switches]
-        if switches.min() < 0 or any(len(n) <= most for n, most in zip(names, wanted, strict=True)):
-            wrong = Code.PAIRS_FOREIGN(path=str(path), key="details.pairs.switch_names")
-            raise ResultError(wrong)
-    return Matrix(
-        *(nodes, records, str(head.get("mode")), int(head.get("rounds") or 0), switches, names),
-        bytes=head.get("bytes") or math.nan,
-        ranks_per_node=int(head.get("ranks_per_node") or 0),
-        rate=_rate(result),
-    )
+    if wanted not in (None, len(records)):
+        got = {"path": str(file), "size": records.nbytes, "record": RECORD.itemsize}
+        raise ResultError(Code.PAIRS_TRUNCATED(**got, wanted=wanted))
+    switches = np.array(switches) if switches else None
+    matrix = Matrix(nodes, records, head["mode"], head["rounds"], switches, names)
+    return replace(matrix, bytes=size, rate=_rate(result))
 
 
 def _rate(result: results.Result) -> float:
@@ -145,13 +128,6 @@ def _rate(result: results.Result) -> float:
     first = next(iter(result.get("adapters") or []), {"list": []})
     rates = [a["rate"] for a in first["list"] if adapters.device(a) in carried]
     return sum(rates) * 1e9 / 8 if rates and all(rates) else 0.0
-
-
-def _names(nodes: Any) -> bool:
-    """True if it is a list of different names, of two nodes at least."""
-    if not isinstance(nodes, list) or not all(isinstance(node, str) and node for node in nodes):
-        return False
-    return len(set(nodes)) == len(nodes) > 1
 
 
 def _records(file: Path, nodes: int) -> np.ndarray:

@@ -4,7 +4,6 @@ With pytest's --full each line of the table is of 100 seeded matrices, otherwise
 """
 
 import copy
-import math
 import tracemalloc
 from dataclasses import replace
 
@@ -226,7 +225,7 @@ def test_routes_from_one_switch_are_no_slow_node():
     world.faults = [("cable", (3, 3), 0.5)]
     matrix, kind = world.matrix(16), KINDS[1]
     stages = [observations(matrix, kind, stage) for stage in (TOURNAMENT, RETEST)]
-    search = SuspectSearch(*stages, matrix.switches, math.log(1 / 0.95))
+    search = SuspectSearch(kind, *stages, matrix.switches)
     ways = {s.who: s.confirmed for s in search.suspicions() if s.part in (Part.WAY, Part.NODE)}
     assert ways[35,] is False
 
