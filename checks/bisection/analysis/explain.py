@@ -10,8 +10,7 @@ calls count as so many patterns at most.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from bisection.analysis.model import ChangePoint, Row
@@ -31,50 +30,9 @@ SCALE = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 Changed = Callable[[Key], tuple[float, float, float] | None]
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """The pattern that stands for a class of calls of a code, and how much of the code it is."""
-
-    method: str  # of the check network
-    size: float  # bytes per message
-    fraction: float  # of the code's time
-    calls: float | None = None  # collective ones, of a work item
-
-
-def patterns_of(test: Key, side: Observations) -> list[Pattern]:
-    """The patterns that stand for a code's communication.
-
-    Args:
-        test: the code's identity, seven words.
-        side: what it sends, in the metrics `p2p_share`, `collective_size` and so on.
-    """
-    patterns = []
-    for name in ("p2p", "collective"):
-        share, size, peers, calls = (
-            _median(side, (*test, f"{name}_{part}")) for part in ("share", "size", "peers", "calls")
-        )
-        if share and size is not None and peers is not None:
-            calls = calls if name == "collective" else None
-            patterns.append(Pattern(_method(test[3], name, peers), size, share, calls))
-    return patterns
-
-
-def _method(check: str, calls: str, peers: float) -> str:
-    """The pattern of a class of calls. All transposes exchange between all pairs; a domain has
-    neighbours; a collective call that sends one message per rank is a reduction."""
-    if check == "md" and calls == "p2p":
-        return "halo"
-    pairs = check == "transpose" or calls == "p2p" or peers > ONE_VECTOR
-    return "alltoallv" if pairs else "allreduce"
-
-
-def _median(side: Observations, key: Key) -> float | None:
+def median_of(side: Observations, key: Key) -> float | None:
+    """The median of a metric over sessions; None if it was not measured."""
     return side.side(key)[0].median
-
-
-def _network(test: Key, method: str) -> Key:
-    """A method of the check network, where a test runs: the same layout."""
-    return (*test[:3], *NETWORK, test[5], method)
 
 
 def sizes_of(side: Observations, test: Key) -> dict[float, str]:
@@ -82,6 +40,15 @@ def sizes_of(side: Observations, test: Key) -> dict[float, str]:
     names = (key[-1] for key in side.values if key[:-1] == test)
     matches = ((name, SIZE.fullmatch(name)) for name in names)
     return {float(m[1]) * SCALE[m[2]]: name for name, m in matches if m}
+
+
+def _nearest(side: Observations, test: Key, size: float) -> tuple[float, Key] | None:
+    """The size nearest to `size` (bytes) that a side has of a pattern, and its metric."""
+    sizes = sizes_of(side, test)
+    if not sizes:
+        return None
+    near = min(sizes, key=lambda s: max(s, size) / max(1.0, min(s, size)))
+    return near, (*test, sizes[near])
 
 
 def explain(test: Key, cost: float, before: Observations, changed: Changed) -> Reason | None:
@@ -97,78 +64,78 @@ def explain(test: Key, cost: float, before: Observations, changed: Changed) -> R
         How much is explained by what, or that nothing does; None where the patterns were not
         measured on both sides, or it is not known what the code sends.
     """
-    parts = [part for p in patterns_of(test, before) if (part := _part(test, p, before, changed))]
+    parts = list(_parts(test, before, changed))
     if not parts:
         return None
     excess = cost - 1
-    points = [sum(part["points"][i] for part in parts) for i in range(3)]
-    most = max(parts, key=lambda part: part["points"][0])
+    points = [sum(values) for values in zip(*(part["points"] for part in parts), strict=True)]
     if points[0] < LIMITS.explained_least * excess:
         names = [[part["method"], part["size"]] for part in parts]
-        return Code.NETWORK_EXPLAINS_NOTHING(
-            patterns=names,
-            fraction=sum(part["fraction"] for part in parts),
-            points=points[0],
-            of=excess,
+        fraction = sum(part["fraction"] for part in parts)
+        values = {"patterns": names, "fraction": fraction, "points": points[0]}
+        return Code.NETWORK_EXPLAINS_NOTHING(**values, of=excess)
+    most = max(parts, key=lambda part: part["points"][0])
+    values = {name: most[name] for name in ("cause", "change", "method", "size")}
+    ends = zip(("points", "low", "high"), points, strict=True)
+    values |= {name: min(value, excess) for name, value in ends}
+    return Code.NETWORK_EXPLAINS(**values, of=excess)
+
+
+def _parts(test: Key, before: Observations, changed: Changed) -> Iterator[dict[str, Any]]:
+    """Yields what each class of calls adds to a code's time, as a fraction of it, by the pattern
+    that stands for it; and why the pattern changed."""
+    for calls in ("p2p", "collective"):
+        names = [f"{calls}_{part}" for part in ("share", "size", "peers", "calls")]
+        share, size, peers, count, time = (
+            median_of(before, (*test, name)) for name in (*names, "time")
         )
-    return Code.NETWORK_EXPLAINS(
-        **{name: most[name] for name in ("cause", "change", "method", "size")},
-        points=min(points[0], excess),
-        low=min(points[1], excess),
-        high=min(points[2], excess),
-        of=excess,
-    )
+        if not share or size is None or peers is None:
+            continue
+        method = _method(test[3], calls, peers)
+        nearest = _nearest(before, _network(test, method), size)
+        slower = changed(nearest[1]) if nearest else None
+        if slower is None:
+            continue
+        alone = median_of(before, nearest[1])
+        if calls == "collective" and count and time and alone:
+            share = min(share, count * alone / time)
+        cause, change = _cause(test, nearest[0], slower[0], before, changed)
+        points = [share * (ratio - 1) for ratio in slower]
+        part = {"method": method, "size": nearest[0], "fraction": share, "points": points}
+        yield {**part, "cause": cause, "change": change}
 
 
-def _part(
-    test: Key, pattern: Pattern, before: Observations, changed: Changed
-) -> dict[str, Any] | None:
-    """Returns what a pattern adds to a code's time, as a fraction of it, and why the pattern
-    changed."""
-    key = _network(test, pattern.method)
-    sizes = sizes_of(before, key)
-    if not sizes:
-        return None
-    size = min(sizes, key=lambda s: max(s, pattern.size) / max(1.0, min(s, pattern.size)))
-    slower = changed((*key, sizes[size]))
-    if slower is None:
-        return None
-    fraction, time = pattern.fraction, _median(before, (*test, "time"))
-    alone = _median(before, (*key, sizes[size]))
-    if pattern.calls and time and alone:
-        fraction = min(fraction, pattern.calls * alone / time)
-    cause, change = _cause(test, pattern.method, size, slower[0], before, changed)
-    return {
-        "method": pattern.method,
-        "size": size,
-        "fraction": fraction,
-        "cause": cause,
-        "change": change,
-        "points": [fraction * (ratio - 1) for ratio in slower],
-    }
+def _method(check: str, calls: str, peers: float) -> str:
+    """The pattern of a class of calls. All transposes exchange between all pairs; a domain has
+    neighbours; a collective call that sends one message per rank is a reduction."""
+    if check == "md" and calls == "p2p":
+        return "halo"
+    pairs = check == "transpose" or calls == "p2p" or peers > ONE_VECTOR
+    return "alltoallv" if pairs else "allreduce"
+
+
+def _network(test: Key, method: str) -> Key:
+    """A method of the check network, where a test runs: the same layout."""
+    return (*test[:3], *NETWORK, test[5], method)
 
 
 def _cause(
-    test: Key, method: str, size: float, slower: float, before: Observations, changed: Changed
+    test: Key, size: float, slower: float, before: Observations, changed: Changed
 ) -> tuple[str, float]:
     """Returns why a pattern is slower, and by how much that changed: "pattern", unless a single
     message of the size got slower by half as much; "latency" or "bandwidth" where that adds half of
     what such a message takes longer, else "message"."""
     pingpong = _network(test, "pingpong")
-    sizes = sizes_of(before, pingpong)
-    if not sizes:
-        return "pattern", slower - 1
-    near = min(sizes, key=lambda s: max(s, size) / min(s, size))
-    single = changed((*pingpong, sizes[near]))
+    nearest = _nearest(before, pingpong, size)
+    single = changed(nearest[1]) if nearest else None
     if single is None or single[0] - 1 < (slower - 1) / 2:
         return "pattern", slower - 1
-    latency, bandwidth = (changed((*pingpong, f"fit_{part}")) for part in ("latency", "bandwidth"))
-    longest = _median(before, (*pingpong, "fit_latency"))
-    rate = _median(before, (*pingpong, "fit_bandwidth"))
-    alone = _median(before, (*pingpong, sizes[near]))
+    fitted = [(*pingpong, f"fit_{part}") for part in ("latency", "bandwidth")]
+    latency, bandwidth = map(changed, fitted)
+    longest, rate, alone = (median_of(before, key) for key in (*fitted, nearest[1]))
     if None in (latency, bandwidth, longest, rate, alone):
         return "message", single[0] - 1
-    added = longest * (latency[0] - 1), near / rate * (bandwidth[0] - 1)
+    added = longest * (latency[0] - 1), nearest[0] / rate * (bandwidth[0] - 1)
     if max(added) < alone * (single[0] - 1) / 2:
         return "message", single[0] - 1
     if added[0] >= added[1]:
@@ -212,8 +179,7 @@ def slower_codes(rows: Sequence[Row]) -> list[Row]:
         if row.metric in TIMES and row.verdict in (Verdict.UNCHANGED, Verdict.IMPROVED)
     }
     codes = [row for row in rows if row.check in CODES and row.is_worse]
-    fastest = [row for row in codes if row.metric == FASTEST and row.identity not in closed]
-    shown = {row.identity: row for row in fastest}
+    shown = {r.identity: r for r in codes if r.metric == FASTEST and r.identity not in closed}
     return [*(shown | {row.identity: row for row in codes if row.metric in TIMES}).values()]
 
 
@@ -230,27 +196,17 @@ def explain_points(
         sessions: those that were looked at, in order of time.
         store: where they are stored.
     """
-    points = list(points)
-    order = {session.uuid: index for index, session in enumerate(sessions)}
+    points, uuids = list(points), [session.uuid for session in sessions]
     for uuid in dict.fromkeys(p.session for p in points):
         here = {p.key: p for p in points if p.session == uuid}
-        worse = [
-            p
-            for p in here.values()
-            if p.check in CODES and p.metric in TIMES and p.verdict == Verdict.REGRESSED
-        ]
-        if not worse:
+        slower = [p for p in here.values() if p.check in CODES and p.metric in TIMES]
+        slower = [p for p in slower if p.verdict == Verdict.REGRESSED]
+        if not slower:
             continue
-        first = order[uuid]
+        first = uuids.index(uuid)
         before = Observations(store, sessions[max(0, first - LIMITS.level) : first])
         after = Observations(store, sessions[first : first + LIMITS.level])
-
-        def changed(
-            key: Key, here: dict[Key, ChangePoint] = here, after: Observations = after
-        ) -> tuple[float, float, float] | None:
-            if key in here:
-                return (here[key].cost,) * 3
-            return (1.0, 1.0, 1.0) if key in after.values else None
-
-        for point in worse:
-            point.cause = explain(point.identity, point.cost, before, changed)
+        costs = dict.fromkeys(after.values, (1.0, 1.0, 1.0))
+        costs |= {key: (point.cost,) * 3 for key, point in here.items()}
+        for point in slower:
+            point.cause = explain(point.identity, point.cost, before, costs.get)

