@@ -18,9 +18,8 @@ from bisection.core import paths
 from bisection.core.format import part, plural, printable, ratio, regex, utc
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.report.data import comparison_as_json
 from bisection.report.tables import columns
-from bisection.report.text import comparison_text
+from bisection.report.text import comparison_as_json, comparison_text
 from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, SelectionError, select
 from bisection.store.sync import opened

@@ -14,19 +14,17 @@ from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Verdict
-from bisection.report.data import embedded
 from bisection.report.figures import comparison as comparisons
-from bisection.report.figures import hybrid, maps, sessions
+from bisection.report.figures import maps, sessions
 from bisection.report.figures.common import Group, draw, measured_cases, timed
 from bisection.report.model import MARKS, STATES, Report
 from bisection.report.sections import PURPOSE, Section, opening
 from bisection.report.sections import sections as contents
-from bisection.report.svg.figure import embed
-from bisection.report.svg.style import Styles, sparkline
+from bisection.report.svg.style import Styles, embed, sparkline
 
 HERE = Path(__file__).resolve().parent
-# The page stays below this, in bytes, whatever is reported, and its figures take so much of it;
-# what does not fit is counted.
+# The page stays below this, in bytes, whatever is reported, as its figures take at most so much of
+# it; what does not fit is counted.
 LIMIT, FIGURES = 960_000, 450_000
 SPARKLINES = 48  # that the page draws at most
 SHOWN = 12  # rows, notes and sparklines of a section: more are folded, or a phone scrolls for long
@@ -45,16 +43,11 @@ def html(report: Report) -> str:
         opening=opening(report),
         tiles=tiles(report),
         sections=sections(report),
-        expected=comparison.expected if comparison and finite(comparison.expected) else None,
+        expected=comparison.expected if comparison else None,
         limits=[(name, f"{value:g} {unit}", why) for name, value, unit, why in limits],
         made=utc(report.made, seconds_too=True),
-        data="",
     )
-    data, left_out = embedded(report, LIMIT - len(page.encode("utf-8", "replace")) - 1000)
-    tail = {"data": Markup(data), "left_out": left_out}
-    page, body, end = page.rpartition("</body>")
-    page += "".join(template.blocks["tail"](template.new_context(tail)))
-    return (page + body + end).encode("utf-8", "replace").decode()
+    return page.encode("utf-8", "replace").decode()
 
 
 def page_template(name: str, folder: Path = HERE) -> Template:
@@ -126,7 +119,7 @@ def figures(report: Report) -> dict[str, list[Group]]:
     """Section -> figures, those first that must not be left out."""
     rows = report.comparison.rows if report.comparison else []
     expected = report.comparison.expected if report.comparison else None
-    styles, cases = Styles(report.cases, rows), measured_cases(report.cases)
+    styles, cases = Styles([*report.cases, *rows]), measured_cases(report.cases)
     with_time = timed(cases)
     return {
         "speedups": comparisons.speedups(rows, expected),
@@ -134,8 +127,8 @@ def figures(report: Report) -> dict[str, list[Group]]:
         "network": maps.maps(report.pairs[:4]),
         "methods": sessions.crossovers(with_time, styles),
         "npar": sessions.npar_curves(with_time),
-        "layouts": hybrid.hybrids(with_time, styles),
-        "shares": hybrid.shares(with_time),
+        "layouts": sessions.hybrids(with_time, styles),
+        "shares": sessions.shares(with_time),
         "sweeps": sessions.sweeps(cases, styles),
     }
 

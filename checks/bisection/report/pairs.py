@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level
-from bisection.core.format import amount, finite, number, plural, short, size_of, some
+from bisection.core.format import amount, number, plural, short, size_of, some
 from bisection.core.reasons import clause
 from bisection.core.reasons.network import component, look, retests, symptom
 from bisection.report.tables import Table, listing
@@ -77,26 +76,6 @@ def notes(blame: Blame) -> list[str]:
     else:
         verdict = []
     return [*verdict, *withheld, *map(clause, blame.notes)]
-
-
-def as_data(blame: Blame) -> dict[str, Any]:
-    """A judgement as JSON has it, without the matrix."""
-    return {
-        "place": blame.place,
-        "nodes": len(blame.matrix.nodes),
-        "mode": blame.matrix.mode,
-        "rounds": blame.matrix.rounds,
-        "bad": [part.reason().as_dict() for part in blame.bad],
-        "worse": [part.reason(drift=True).as_dict() for part in blame.worse],
-        "suspects": [part.reason().as_dict() for part in blame.suspects],
-        "levels": {
-            judged.kind.name: [[level.hops, level.value, level.pairs] for level in judged.levels]
-            for judged in blame.kinds
-        },
-        "noise": {j.kind.name: j.noise if finite(j.noise) else None for j in blame.kinds},
-        "withheld": {j.kind.name: j.withheld.as_dict() for j in blame.kinds if j.withheld},
-        "notes": [note.as_dict() for note in blame.notes],
-    }
 
 
 def worst(part: BadComponent) -> str:

@@ -243,7 +243,8 @@ ORDER: tuple[Callable[[Report], Section], ...] = (
         "speedups",
         "Speed-up",
         "Performance after over before: a bar per test, from 1 (as before) to its ratio of "
-        "medians. To the right is faster. Under each name: ranks \u00d7 threads, nodes, software.",
+        "medians. To the right is faster. Under each name: ranks \u00d7 threads, nodes, software. "
+        "Bars of other ranks or software are not one number.",
     ),
     _drawn(
         "scaling",

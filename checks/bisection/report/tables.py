@@ -184,11 +184,15 @@ def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
 
     def why(row: Row) -> str:
         """Why, with what else a person should know of a row."""
-        texts = [words.why(row), f"holds for {row.scope}" if several and row.scope else ""]
-        geometries = (row.before.geometry, row.after.geometry)
-        if all(geometries) and geometries[0] != geometries[1]:
-            texts.append(f"geometries differ: {before_after(*geometries)}")
+        texts = [
+            words.why(row),
+            words.explained(row),
+            f"holds for {row.scope}" if several and row.scope else "",
+        ]
         return short("; ".join(filter(None, texts)), 240)
+
+    def geometry(row: Row) -> str:
+        return short(before_after(row.before.geometry, row.after.geometry), 60)
 
     columns = (
         ("verdict", "verdict", lambda row: row.verdict),
@@ -196,11 +200,13 @@ def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
         ("metric", "text", lambda row: short(row.metric, 60)),
         ("better", "text", lambda row: row.better),
         ("where", "small", lambda row: short(row.place, 80)),
+        ("geometry", "small", geometry),
         ("before", "num", lambda row: amount(row.before.median, row.unit)),
         ("after", "num", lambda row: amount(row.after.median, row.unit)),
         ("after / before", "num", lambda row: times(row.ratio)),
         ("interval", "num", lambda row: interval(row.low, row.high)),
         ("p", "num", lambda row: f"{row.p:.2g}" if finite(row.p) else ""),
+        ("against expected", "against", lambda row: row.against or ""),
         ("why", "small", why),
     )
     return listing(worst_first(rows), columns, most)

@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from bisection.analysis.history import History
 from bisection.analysis.model import Comparison, Event, Row
@@ -158,6 +160,20 @@ def _upgrade(result: Comparison) -> list[str]:
     text = ", ".join(f"{counts[against]} {against}" for against in Against)
     lines = [f"speed-up, against the expected {result.expected:g} ({text}):"]
     return lines + ["  " + line for line in columns([head, *cells])]
+
+
+def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as JSON has it, its reasons as codes with values and in words."""
+    fields = asdict(comparison)
+    for row, cells in zip(comparison.rows, fields["rows"], strict=True):
+        cells["why"] = words.why(row)
+    for suspect, cells in zip(comparison.suspects, fields["suspects"], strict=True):
+        cells["why"] = words.suspected(suspect)
+    return fields | {
+        "sentence": words.sentence(comparison),
+        "advice": list(map(clause, comparison.advice)),
+        "unsafe": words.unsafe(comparison),
+    }
 
 
 # ---- histories ----

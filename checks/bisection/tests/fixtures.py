@@ -14,8 +14,7 @@ from bisection.analysis.compare import compare
 from bisection.cli import main
 from bisection.kernels import tables
 from bisection.kernels.spack import externals, program
-from bisection.report.data import comparison_as_json
-from bisection.report.text import comparison_text
+from bisection.report.text import comparison_as_json, comparison_text
 from bisection.store.selection import select
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-import json
 import math
 import random
 import re
@@ -376,7 +375,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.refs, self.scripts, self.urls = [], set(), [], []
+        self.ids, self.refs, self.urls = [], set(), []
         self.text, self.elements, self.headings = [], [], []
         self._open = []
         self.feed(text)
@@ -386,8 +385,6 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         self.elements.append(tag)
         self._attributes(attributes)
-        if tag == "script":
-            self.scripts.append(dict(attributes))
         if tag not in VOID:
             self._open.append(tag)
 
@@ -402,7 +399,7 @@ class Page(HTMLParser):
         inside = self._open[-1] if self._open else ""
         if inside == "h2":
             self.headings.append(data)
-        if inside not in ("script", "style"):
+        if inside != "style":
             self.text.append(data)
 
     def _attributes(self, attributes):
@@ -438,8 +435,7 @@ def page(report):
         and not re.fullmatch(r"[\w./%-]+", url)  # a file beside the page
     ]
     assert outside == []
-    assert parsed.scripts == [{"type": "application/json", "id": "data"}]
-    parsed.data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
+    assert "script" not in parsed.elements
     return parsed
 
 

@@ -88,7 +88,6 @@ def page(lookup: Lookup, rows: Sequence[Judged]) -> str:
         expected=None,
         limits=[],
         made=utc(time.time(), seconds_too=True),
-        data="",
     )
 
 
@@ -208,7 +207,7 @@ def _npar(lookup: Lookup, notes: _Notes) -> list[Group]:
             Curve(looks["simulated"], ours),
         ]
         up = f"time over that of NPAR {unit:g}"
-        plot = partial(curves_svg, curves, "NPAR", up, log="x", marks=[])
+        plot = partial(curves_svg, curves, "NPAR", up, log="x")
         panels.append(Panel(f"{cores} cores", f"{cores} cores; {ends_of(curves)}", plot))
         columns |= {f"{cores} cores, published": curves[0], f"{cores} cores, simulated": curves[1]}
     if not panels:

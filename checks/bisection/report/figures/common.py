@@ -3,34 +3,34 @@
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from bisection.core.format import finite, plain, plural, short, times
+from bisection.core.format import NONE, finite, plain, plural, short, times
 from bisection.core.identity import Geometry, TestId, parsed
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.kernels.layouts import ALL_LAYOUTS
-from bisection.report.svg.plots import NARROW, Curve
+from bisection.report.svg.plots import Curve
 from bisection.report.svg.style import COLOURS, HOLLOW, MARKERS, Legend, symbol
-from bisection.report.tables import Table
+from bisection.report.tables import Table, cells_table
 from bisection.runs.model import TestResult
 
-# What figures show at most; the rest is counted.
-STACKS = 24
-GROUPS, PANELS = 8, 24  # of a section
-LARGE = 60_000  # bytes of a drawing that is not made for small screens again
+GROUPS, PANELS = 8, 24  # that a section shows at most; the rest is counted
 # Pixels of a panel where one, two or three are beside each other in a page of 1280.
-WIDTHS = {1: 1036, 2: 507, 3: NARROW}
+WIDTHS = {1: 1036, 2: 507, 3: 330}
+
+
+Test = TypeVar("Test", bound=TestId)
 
 
 @dataclass
 class Panel:
-    """One drawing, made when there is room for it, and again for small screens."""
+    """One drawing, made when there is room for it."""
 
     title: str
     describe: str  # in words, for those who do not see it
     draw: Callable[..., str]  # takes `width`, in pixels
     svg: str = ""
-    narrow: str = ""
 
 
 @dataclass
@@ -64,15 +64,12 @@ def draw(groups: Sequence[Group], room: int) -> tuple[list[Group], int]:
     shown = []
     for group in groups[:GROUPS]:
         kept = replace(group, panels=group.panels[:each])
-        width, panels = WIDTHS[kept.beside], []
+        panels = []
         for panel in kept.panels:
             if room <= 0:
                 break
-            panel.svg = panel.draw(width=width)
-            twice = width > NARROW and len(panel.svg) < LARGE
-            panel.narrow = panel.draw(width=NARROW) if twice else ""
-            room -= len(panel.svg) + len(panel.narrow) + len(panel.describe)
-            panels.append(panel)
+            panels.append(replace(panel, svg=panel.draw(width=WIDTHS[kept.beside])))
+            room -= len(panels[-1].svg) + len(panel.describe)
         if panels:
             room -= sum(len(cell) + 60 for row in group.table.rows for cell in row)
             left = len(group.panels) - len(panels)
@@ -84,13 +81,30 @@ def draw(groups: Sequence[Group], room: int) -> tuple[list[Group], int]:
     return shown, room
 
 
-def ends_of(curves: Sequence[Curve]) -> str:
+def ends_of(curves: Iterable[Curve]) -> str:
     """Ends of each curve, in words."""
     texts = []
     for curve in curves:
         (first, at_first), (last, at_last) = min(curve.points.items()), max(curve.points.items())
         texts.append(f"{times(at_first[0])} at {first} to {times(at_last[0])} at {last}")
     return "; ".join(texts[:12])
+
+
+def pivot(names: Sequence[str], cells: Iterable[tuple[tuple[str, ...], str, str]]) -> Table:
+    """A row per key, under `names`, and a column per kind of value.
+
+    Args:
+        names: heads of the key.
+        cells: (key, column, text).
+    """
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    heads: dict[str, None] = {}
+    for key, column, text in cells:
+        rows.setdefault(key, {})[column] = text
+        heads.setdefault(column)
+    kinds = ["text"] * len(names) + ["num"] * len(heads)
+    lines = ([*key, *(row.get(head, NONE) for head in heads)] for key, row in rows.items())
+    return cells_table([*names, *(head or "time" for head in heads)], kinds, lines)
 
 
 @dataclass
@@ -106,6 +120,11 @@ class MeasuredCase(TestId):
     def time(self) -> float:
         """The time (s)."""
         return self.metrics["time"]
+
+    @property
+    def cores(self) -> int:
+        """The cores of its launch."""
+        return self.shape.cores
 
     @property
     def seat(self) -> str:
@@ -147,9 +166,9 @@ def legend_of_preempted(cases: Iterable[MeasuredCase]) -> Legend:
     return [(symbol(linestyle="none", **look), text)] if preempted else []
 
 
-def split(cases: Iterable[MeasuredCase], *names: str) -> dict[tuple[str, ...], list[MeasuredCase]]:
-    """Cases by the attributes `names`, in order."""
-    groups = {}
+def split(cases: Iterable[Test], *names: str) -> dict[tuple[str, ...], list[Test]]:
+    """Tests by the attributes `names`, in order."""
+    groups: dict[tuple[str, ...], list[Test]] = {}
     for case in cases:
         groups.setdefault(tuple(getattr(case, name) for name in names), []).append(case)
     return groups
@@ -159,18 +178,17 @@ def comparable(cases: Sequence[MeasuredCase]) -> Iterator[list[MeasuredCase]]:
     """Cases in groups of one environment of one system, in which cores tell geometries apart; of
     one partition if two of a system have as many cores."""
     for group in split(cases, "system", "environ").values():
-        keys = [(c.check, c.case, c.layout, c.method, c.shape.cores) for c in group]
-        if len(set(keys)) == len(keys):
+        if len(split(group, "check", "case", "layout", "method", "cores")) == len(group):
             yield group
         else:
             yield from split(group, "partition").values()
 
 
 def by_check(cases: Sequence[MeasuredCase]) -> Iterator[tuple[str, str, list[MeasuredCase]]]:
-    """(check, title, cases) of each check in groups of `comparable`."""
+    """(check, title, cases) of each check in groups of `comparable`, the smallest first."""
     for place in comparable(cases):
         for (check,), members in split(place, "check").items():
-            yield check, f"{check} on {place_of(members)}", members
+            yield check, f"{check} on {place_of(members)}", in_order(members)
 
 
 def baseline(cases: Sequence[MeasuredCase]) -> str:
@@ -189,8 +207,9 @@ def place_of(cases: Sequence[MeasuredCase]) -> str:
 
 def in_order(cases: Iterable[MeasuredCase]) -> list[MeasuredCase]:
     """Cases in the order in which they came, of each the smallest first."""
+    cases = list(cases)
     names = list(dict.fromkeys(case.case for case in cases))
-    return sorted(cases, key=lambda c: (names.index(c.case), c.shape.cores, layout_rank(c.layout)))
+    return sorted(cases, key=lambda c: (names.index(c.case), c.cores, layout_rank(c.layout)))
 
 
 def layout_rank(layout: str) -> tuple[int, str]:

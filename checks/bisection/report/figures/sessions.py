@@ -1,18 +1,18 @@
-"""Figures of one session: methods, NPAR, message sizes."""
+"""Figures of one session: methods, layouts, NPAR, message sizes, communication."""
 
 import re
 from collections.abc import Sequence
 from functools import partial
 
-from bisection.core.format import BYTES, NONE, duration, scaled, size_of
+from bisection.core.format import BYTES, amount, duration, plural, scaled, size_of
 from bisection.report.figures import common
-from bisection.report.figures.common import Group, MeasuredCase, Panel
-from bisection.report.svg.plots import Curve, curves_svg, dots_svg
-from bisection.report.svg.style import IDEAL, RING, Style, Styles, legend_of, symbol
-from bisection.report.tables import Table, cells_table
+from bisection.report.figures.common import Group, MeasuredCase, Panel, pivot, split
+from bisection.report.svg.plots import Curve, curves_svg, dots_svg, stacks_svg
+from bisection.report.svg.style import IDEAL, RING, Style, Styles, legend_of, swatch, symbol
 
 NPAR = re.compile("npar-([1-9][0-9]{0,5})")
 SIZE = re.compile("time_([1-9][0-9]*)(B|KiB|MiB|GiB)")
+STACKS = 24  # rows of a stack
 
 
 def crossovers(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
@@ -21,137 +21,178 @@ def crossovers(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
     groups = []
     for check, title, members in common.by_check(cases):
         methods = {case.method: styles.method(check, case.method) for case in members}
-        if len(methods) > 1 and not all(map(NPAR.fullmatch, methods)):
-            groups.append(_crossover_group(check, title, members, methods, styles))
+        if len(methods) < 2 or all(map(NPAR.fullmatch, methods)):
+            continue
+        panels, legend, dots = [], [], []
+        for (case,), part in split(members, "case").items():
+            if len(split(part, "cores")) > 1:
+                legend = [*legend_of(methods), (symbol(**IDEAL), "ideal")]
+                panels += [
+                    _speedups(f"{case} {layout}".strip(), of_layout, "method", methods)
+                    for (layout,), of_layout in split(part, "layout").items()
+                ]
+            else:
+                panels.append(_dots(f"{check} {case}", case, part, "method", styles))
+                dots += part
+        layouts = {case.layout: styles.layout(case.layout) for case in dots}
+        legend += legend_of(layouts, "layout ", lines=False) + common.legend_of_preempted(members)
+        cells = (((c.case, c.seat, str(c.cores)), c.method, duration(c.time)) for c in members)
+        groups.append(Group(title, panels, pivot(["case", "layout", "cores"], cells), legend))
     return groups
 
 
-def _crossover_group(
-    check: str,
-    title: str,
-    members: list[MeasuredCase],
-    methods: dict[str, Style],
-    styles: Styles,
-) -> Group:
-    panels, layouts, legend = [], {}, []
-    for (case,), of_case in common.split(members, "case").items():
-        if len({c.shape.cores for c in of_case}) > 1:
-            legend = [*legend_of(methods), (symbol(**IDEAL), "ideal")]
-            panels += [
-                _speedup_panel(
-                    f"{case} {layout}".strip(), check, part, common.baseline(members), methods
-                )
-                for (layout,), part in common.split(of_case, "layout").items()
+def hybrids(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
+    """Layouts against each other, each with its fastest method: speed-up against cores where a case
+    was measured on several numbers of cores, else times beside that of one rank per core."""
+    groups = []
+    for place in common.comparable(cases):
+        fastest = [
+            min(part, key=lambda case: case.time)
+            for part in split(place, "check", "case", "cores", "layout").values()
+        ]
+        fastest = sorted(fastest, key=place.index)
+        checks = [part for part in split(fastest, "check").values() if len(_layouts(part)) > 1]
+        panels, curves, compared = [], [], [case for part in checks for case in part]
+        if not compared:
+            continue
+        looks = {layout: styles.layout(layout) for layout in _layouts(compared)}
+        for part in checks:
+            check = part[0].check
+            curves = [
+                _speedups(f"{check} {name}".strip(), of_case, "layout", looks)
+                for (name,), of_case in split(part, "case").items()
+                if len(split(of_case, "cores")) > 1
             ]
-        else:
-            panels.append(_dots_panel(case, check, of_case, styles))
-            layouts.update({c.layout: styles.layout(c.layout) for c in of_case})
-    legend += legend_of(layouts, "layout ", lines=False) + common.legend_of_preempted(members)
-    return Group(title, panels, _pivot(members), legend)
+            panels += curves or [_dots(check, check, part, "case", styles)]
+        legend = legend_of(looks, "layout ", lines=bool(curves))
+        legend += [(symbol(**IDEAL), "ideal")] if curves else []
+        legend += common.legend_of_preempted(compared)
+        cells = (
+            (
+                (case.check, case.case, str(case.cores)),
+                case.layout,
+                f"{duration(case.time)} ({case.geometry} {case.method})",
+            )
+            for case in sorted(compared, key=lambda case: common.layout_rank(case.layout))
+        )
+        table = pivot(["check", "case", "cores"], cells)
+        groups.append(Group(common.place_of(compared), panels, table, legend))
+    return groups
 
 
-def _speedup_panel(
-    title: str, check: str, part: list[MeasuredCase], base: str, methods: dict[str, Style]
-) -> Panel:
-    fewest = min(case.shape.cores for case in part)
-    first = [case for case in part if case.shape.cores == fewest]
-    unit = next((case.time for case in first if case.method == base), first[0].time)
-    curves = speedup_curves(part, "method", unit, methods)
-    best: dict[int, MeasuredCase] = {}
-    for case in sorted(part, key=lambda case: (case.shape.cores, case.time)):
-        best.setdefault(case.shape.cores, case)
-    fastest = ", ".join(f"{case.method} on {cores}" for cores, case in best.items())
-    describe = f"Speed-up over {base} on {fewest} cores against cores, {check} {title}. "
-    draw = partial(curves_svg, curves, "cores", "speed-up", log="xy", ideal=fewest)
-    return Panel(title, f"{describe}Best: {fastest}", draw)
+def _layouts(cases: Sequence[MeasuredCase]) -> list[str]:
+    return sorted({case.layout for case in cases}, key=common.layout_rank)
 
 
-def speedup_curves(
-    part: Sequence[MeasuredCase], name: str, unit: float, looks: dict[str, Style]
-) -> list[Curve]:
-    """Speed-ups against cores.
+def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, Style]) -> Panel:
+    """Speed-ups against cores, over the baseline on the fewest cores.
 
     Args:
+        title: of the panel.
         part: the cases.
         name: the attribute that a curve has one value of: method or layout.
-        unit: the time with the speed-up 1, s.
         looks: how each curve looks.
     """
-    curves = []
-    for (value,), points in common.split(sorted(part, key=lambda c: c.shape.cores), name).items():
-        speedups = {case.shape.cores: (unit / case.time, None, None) for case in points}
-        preempted = {case.shape.cores for case in points if case.preempted}
-        curves.append(Curve(looks[value], speedups, preempted=preempted))
-    return curves
+    part = sorted(part, key=lambda case: (case.cores, common.layout_rank(case.layout)))
+    base = common.baseline(part) if name == "method" else part[0].layout
+    unit = next((c for c in part if getattr(c, name) == base and c.cores == part[0].cores), part[0])
+    curves = [
+        Curve(
+            looks[value],
+            {case.cores: (unit.time / case.time, None, None) for case in points},
+            preempted={case.cores for case in points if case.preempted},
+        )
+        for (value,), points in split(part, name).items()
+    ]
+    best = [min(points, key=lambda c: c.time) for points in split(part, "cores").values()]
+    describe = (
+        f"Speed-up over {getattr(unit, name)} on {unit.cores} cores against cores, {title}. Best: "
+    )
+    describe += ", ".join(f"{getattr(case, name)} on {case.cores}" for case in best)
+    options = {"log": "xy", "ideal": unit.cores}
+    draw = partial(curves_svg, curves, "cores", "speed-up", **options)
+    return Panel(title, f"{describe}; {common.ends_of(curves)}", draw)
 
 
-def _dots_panel(title: str, check: str, part: list[MeasuredCase], styles: Styles) -> Panel:
-    names = list(dict.fromkeys(case.method for case in part))
-    scale, unit = scaled(max(case.time for case in part), "s")
+def _dots(about: str, title: str, part: list[MeasuredCase], name: str, styles: Styles) -> Panel:
+    """Times, a row per method or case, a dot per layout; of several cases over that of the first
+    layout that a case has."""
+    rows = split(part, name)
+    if name == "case":
+        units = {
+            value: min(cases, key=lambda case: common.layout_rank(case.layout)).time
+            for (value,), cases in rows.items()
+        }
+        across = f"time over that of layout {_layouts(part)[0]}"
+    else:
+        scale, across = scaled(max(case.time for case in part), "s")
+        units = dict.fromkeys((value for (value,) in rows), 1 / scale)
+    names = list(units)[:STACKS]
     dots = [
-        (names.index(c.method), c.time * scale, styles.layout(c.layout), c.preempted) for c in part
+        (row, case.time / units[row], styles.layout(case.layout), case.preempted)
+        for case in part
+        if (row := getattr(case, name)) in names
     ]
     best = min(part, key=lambda case: case.time)
-    describe = f"Time of each method and layout, {check} {title}. Shortest: {best.method}, "
-    describe += f"layout {best.layout}, {duration(best.time)}"
-    return Panel(title, describe, partial(dots_svg, names, dots, unit))
-
-
-def _pivot(cases: list[MeasuredCase]) -> Table:
-    """Times: a row per case and geometry, a column per method."""
-    methods = list(dict.fromkeys(case.method for case in cases))
-    rows = []
-    for (case, seat), part in common.split(common.in_order(cases), "case", "seat").items():
-        times = {c.method: duration(c.time) for c in part}
-        rows.append([case, seat, str(part[0].shape.cores)])
-        rows[-1] += [times.get(method, NONE) for method in methods]
-    head = ["case", "layout", "cores", *(method or "time" for method in methods)]
-    return cells_table(head, ["text", "text", *["num"] * (len(head) - 2)], rows)
+    describe = f"Time of each {'method and ' * (name == 'method')}layout, {about}. Shortest: "
+    describe += f"{best.method}, layout {best.layout}, {duration(best.time)}"
+    return Panel(title, describe, partial(dots_svg, names, dots, across))
 
 
 def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
     """Time against the number of band groups."""
     groups = []
     for check, title, members in common.by_check(cases):
-        points = [(case, int(m[1])) for case in members if (m := NPAR.fullmatch(case.method))]
-        if len({npar for _, npar in points}) > 1:
-            groups.append(_npar_group(check, title, points))
-    return [group for group in groups if group.panels]
-
-
-def _npar_group(check: str, title: str, points: list[tuple[MeasuredCase, int]]) -> Group:
-    numbers = sorted({npar for _, npar in points})
-    lines: dict[str, dict[str, dict[int, MeasuredCase]]] = {}
-    for case, npar in sorted(points, key=lambda point: point[1]):
-        lines.setdefault(case.case, {}).setdefault(case.seat, {})[npar] = case
-    panels, looks, cells = [], {}, []
-    for name, seats in lines.items():
-        scale, unit = scaled(max(c.time for line in seats.values() for c in line.values()), "s")
-        curves = []
-        for seat, line in seats.items():
-            best = min(line, key=lambda npar: line[npar].time)
-            times = (duration(line[n].time) if n in line else NONE for n in numbers)
-            cells.append([name, seat, *times, str(best)])
-            if len(line) > 1:
-                style = looks.setdefault(seat, Style.number(len(looks)))
-                curve = {npar: (case.time * scale, None, None) for npar, case in line.items()}
-                preempted = {npar for npar, case in line.items() if case.preempted}
-                curves.append(Curve(style, curve, best, preempted))
-        if curves:
-            draw = partial(curves_svg, curves, "NPAR (band groups)", unit, log="x")
-            panels.append(Panel(name, f"Time against NPAR, {check} {name}", draw))
-    head = ["case", "layout", *(f"NPAR {n}" for n in numbers), "best"]
-    kinds = ["text", "text", *["num"] * (len(numbers) + 1)]
-    legend = [*legend_of(looks), (symbol(**RING), "best")]
-    legend += common.legend_of_preempted(case for case, _ in points if case.seat in looks)
-    return Group(title, panels, cells_table(head, kinds, cells), legend)
+        numbers = {m[0]: int(m[1]) for case in members if (m := NPAR.fullmatch(case.method))}
+        kept = [case for case in members if case.method in numbers]
+        kept.sort(key=lambda case: numbers[case.method])
+        panels, looks = [], {}
+        for (name,), of_case in split(kept, "case").items():
+            scale, unit = scaled(max(case.time for case in of_case), "s")
+            curves = []
+            for (seat,), line in split(of_case, "seat").items():
+                if len(line) > 1:
+                    style = looks.setdefault(seat, Style.number(len(looks)))
+                    points = {numbers[c.method]: (c.time * scale, None, None) for c in line}
+                    best = min(points, key=lambda number: points[number][0])
+                    preempted = {numbers[case.method] for case in line if case.preempted}
+                    curves.append(Curve(style, points, best, preempted))
+            if curves:
+                draw = partial(curves_svg, curves, "NPAR (band groups)", unit, log="x")
+                panels.append(Panel(name, f"Time against NPAR, {check} {name}", draw))
+        if panels:
+            table = pivot(["case", "layout"], (((c.case, c.seat), c.method, duration(c.time))
+                                               for c in kept))  # fmt: skip
+            legend = [*legend_of(looks), (symbol(**RING), "best")]
+            legend += common.legend_of_preempted(case for case in kept if case.seat in looks)
+            groups.append(Group(title, panels, table, legend))
+    return groups
 
 
 def sweeps(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
     """Time against message size, where a check sweeps it."""
     swept = [case for case in cases if len(_sizes(case)) > 1]
-    places = common.split(swept, "system", "partition", "environ").values()
-    return [_sweep_group(members, styles) for members in places]
+    groups = []
+    for members in split(swept, "system", "partition", "environ").values():
+        panels, looks, cells = [], {}, []
+        for words, part in split(members, "check", "case", "layout", "geometry").items():
+            title, curves = " ".join(filter(None, words)), []
+            for case in part:
+                points = _sizes(case)
+                style = looks.setdefault(case.method, styles.method(case.check, case.method))
+                curve = {size: (value, None, None) for size, value in points.items()}
+                hollow = set(points) if case.preempted else set()
+                curves.append(Curve(style, curve, preempted=hollow))
+                cells += [((title, case.method), n, points[n]) for n in points]
+            look = {"log": "xy", "unit": "s", "sizes": True}
+            draw = partial(curves_svg, curves, "bytes", "time", **look)
+            panels.append(Panel(title, f"Time against message size, {title}", draw))
+        cells.sort(key=lambda cell: cell[1])
+        texts = ((key, size_of(size), duration(value)) for key, size, value in cells)
+        legend = legend_of(looks) + common.legend_of_preempted(members)
+        table = pivot(["case", "method"], texts)
+        groups.append(Group(common.place_of(members), panels, table, legend))
+    return groups
 
 
 def _sizes(case: MeasuredCase) -> dict[int, float]:
@@ -161,22 +202,56 @@ def _sizes(case: MeasuredCase) -> dict[int, float]:
     return dict(sorted(points.items()))
 
 
-def _sweep_group(cases: list[MeasuredCase], styles: Styles) -> Group:
-    panels, looks, cells = [], {}, []
-    sizes = sorted({size for case in cases for size in _sizes(case)})
-    for words, members in common.split(cases, "check", "case", "layout", "geometry").items():
-        title, curves = " ".join(filter(None, words)), []
-        for case in members:
-            style = looks.setdefault(case.method, styles.method(case.check, case.method))
-            points = _sizes(case)
-            curve = {size: (value, None, None) for size, value in points.items()}
-            curves.append(Curve(style, curve, preempted=set(curve) if case.preempted else set()))
-            times = (duration(points[size]) if size in points else NONE for size in sizes)
-            cells.append([title, case.method, *times])
-        look = {"log": "xy", "unit": "s", "sizes": True}
-        draw = partial(curves_svg, curves, "bytes", "time", **look)
-        panels.append(Panel(title, f"Time against message size, {title}", draw))
-    head = ["case", "method", *map(size_of, sizes)]
-    table = cells_table(head, ["text", "text", *["num"] * len(sizes)], cells)
-    legend = legend_of(looks) + common.legend_of_preempted(cases)
-    return Group(common.place_of(cases), panels, table, legend)
+# What of a step is communication: the profile where there is one, else the phases that communicate.
+SHARES = (
+    ("p2p", "collective", "barrier", "onesided", "one-sided"),
+    ("exchange", "redistribute", "reduce", "paw-sum"),
+    ("communication",),
+)
+WORDS = {"p2p": "point-to-point", "onesided": "one-sided", "paw-sum": "sum of PAW's parts"}
+
+
+def shares(cases: Sequence[MeasuredCase]) -> list[Group]:
+    """The fraction of the time that goes into communication, by kind."""
+    groups = []
+    for check, title, members in common.by_check(cases):
+        base = common.baseline(members)
+        known = {name for case in members for name in case.metrics}
+        kinds = ([part for part in names if f"{part}_share" in known] for names in SHARES)
+        parts = next((kind for kind in kinds if kind), [])
+        # A case without messages has its share of MPI, none; a preempted one has no share at all.
+        named = {"mpi_share", *(f"{part}_share" for part in parts)}
+        stacks: dict[tuple[str, str], MeasuredCase] = {}
+        for case in (case for case in members if named & case.metrics.keys()):
+            key = case.case, case.seat
+            if key not in stacks or case.method == base:
+                stacks[key] = case
+        if parts:
+            groups.append(_share_group(check, title, common.in_order(stacks.values()), parts))
+    return groups
+
+
+def _share_group(check: str, title: str, stacks: list[MeasuredCase], parts: list[str]) -> Group:
+    values = [[max(0, case.metrics.get(f"{part}_share", 0)) for part in parts] for case in stacks]
+    names = [WORDS.get(part, part) for part in parts]
+    labels = [f"{c.case} {c.seat}{' (preempted)' * c.preempted}" for c in stacks]
+    methods = list(dict.fromkeys(case.method for case in stacks))
+    describe = (
+        f"Share of the time spent communicating, {check}; at most {max(map(sum, values)):.0%}"
+    )
+    caption = f"method {' or '.join(methods[:3])}" if methods[0] else ""
+    draw = partial(stacks_svg, labels[:STACKS], values[:STACKS])
+    cells = (
+        ((case.case, case.seat, case.method), name, amount(value, "share"))
+        for case, row in zip(stacks, values, strict=True)
+        for name, value in zip([*names, "together"], [*row, sum(row)], strict=True)
+    )
+    legend = [
+        (swatch(index), name)
+        for index, name in enumerate(names)
+        if any(row[index] for row in values)
+    ]
+    left = len(stacks) - STACKS
+    note = f"{plural(left, 'more case')} not drawn." if left > 0 else ""
+    table = pivot(["case", "layout", "method"], cells)
+    return Group(title, [Panel(caption, describe, draw)], table, legend, note)

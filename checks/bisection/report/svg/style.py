@@ -1,22 +1,46 @@
-"""Colours and symbols of figures, legends, sparklines."""
+"""matplotlib's figures as SVG that a page can hold: colours and symbols, legends, sparklines."""
 
 from __future__ import annotations
 
 import functools
+import html
+import io
 import itertools
+import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bisection.core.format import finite
+import matplotlib
+
+from bisection.core.format import finite, plain, short
 from bisection.core.identity import TestId
 from bisection.kernels.layouts import ALL_LAYOUTS
-from bisection.report.svg.figure import BETTER, INK, MUTED, PAPER, STYLE, WORSE, drawn, plot
 
 if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("page.mplstyle"))
+# These become CSS variables in the page, so that a dark page has light lines.
+INK, MUTED, GRID, PAPER = (
+    STYLE[name] for name in ("text.color", "axes.edgecolor", "grid.color", "lines.markeredgecolor")
+)
+EXPECTED = "#a0468c"  # the line of what a change should give
+WORSE, BETTER = "#a83a00", "#005a8c"  # where a level begins
+VARIABLES = {
+    WORSE: "--bad",
+    BETTER: "--better",
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    PAPER: "--paper",
+    EXPECTED: "--expected",
+}
+FONT = STYLE["font.size"]
 COLOURS = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 DASHES = ("-", "--", ":")
@@ -27,6 +51,89 @@ IDEAL = {"color": MUTED, "linewidth": 1, "linestyle": (0, (1, 3))}
 RING = {"marker": "o", "markerfacecolor": "none", "markeredgecolor": INK, "markersize": 13,
         "markeredgewidth": 1.2, "linestyle": "none"}  # fmt: skip
 HOLLOW = {"markerfacecolor": PAPER, "markeredgewidth": 1.6}
+PREFIX = "\ue000"  # stands before every identifier until the drawing is put into a page
+
+
+# ---- SVG ----
+
+
+def drawn(function: Callable[..., Figure]) -> Callable[..., str]:
+    """Makes a function that returns a figure of matplotlib return it as SVG."""
+
+    @functools.wraps(function)
+    def draw(*arguments: Any, **options: Any) -> str:
+        with matplotlib.rc_context(STYLE):
+            figure = function(*arguments, **options)
+            text = io.StringIO()
+            nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # letters that DejaVu lacks: a page has more fonts
+                figure.savefig(text, format="svg", metadata=nothing, transparent=True)
+        return _clean(text.getvalue())
+
+    return draw
+
+
+def plot(
+    width: float,
+    height: float,
+    left: float = 0,
+    bottom: float = 0,
+    right: float = 0,
+    top: float = 0,
+) -> tuple[Figure, Axes]:
+    """A figure and its axes, all lengths in units of the view box."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+    box = (left / width, bottom / height, (width - left - right) / width)
+    return figure, figure.add_axes((*box, (height - bottom - top) / height))
+
+
+def _clean(text: str) -> str:
+    """matplotlib's file as an element of the size of its place, in the page's font and colours,
+    without identifiers that nothing refers to."""
+    used = set(re.findall(r"#([\w.-]+)", text))
+    width, height = re.search(r'viewBox="0 0 (\S+) ([^"]+)"', text).groups()
+    text = re.sub(r".*?<svg [^>]*>\s*<defs>.*?</defs>", "", text, count=1, flags=re.DOTALL)
+
+    def attribute(match: re.Match[str]) -> str:
+        name, value = match[1], " ".join(match[2].split())
+        if name == "id":
+            return f' id="{PREFIX}{value}"' if value in used else ""
+        if not value.startswith("data:"):
+            value = re.sub(r"(\.\d\d)\d+", r"\1", value)
+            value = re.sub(r"^#(?=[mphi])|(?<=url\()#", f"#{PREFIX}", value)
+        for colour, variable in VARIABLES.items():
+            value = value.replace(colour, f"var({variable})")
+        value = value.replace("font-family: 'DejaVu Sans'; ", "")
+        return f' {name}="{value}"'
+
+    text = re.sub(r' ([\w:-]+)="([^"<]*)"', attribute, text)
+    text = re.sub(r">\s*\n\s*<", "><", text).strip()
+    style = f"max-width:{1.15 * float(width):.0f}px"
+    return f'<svg viewBox="0 0 {width} {height}" style="{style}">{text}'
+
+
+def embed(svg: str, prefix: str, title: str = "", describe: str = "") -> str:
+    """A drawing for a page.
+
+    Args:
+        svg: the drawing.
+        prefix: makes its identifiers differ from all others in the page.
+        title: its name; "" for a symbol of a legend, which stands beside its text.
+        describe: what it shows, in words.
+    """
+    svg = svg.replace(PREFIX, f"{prefix}-")
+    if not title and not describe:
+        return svg.replace("<svg ", '<svg class="key" aria-hidden="true" ', 1)
+    named = f'<title id="{prefix}-t">{html.escape(plain(title))}</title>'
+    named += f'<desc id="{prefix}-d">{html.escape(short(describe, 1200))}</desc>'
+    start = f'<svg role="img" aria-labelledby="{prefix}-t {prefix}-d" '
+    return svg.replace("<svg ", start, 1).replace(">", ">" + named, 1)
+
+
+# ---- styles and legends ----
 
 
 @dataclass(frozen=True)
@@ -55,20 +162,22 @@ class Style:
 class Styles:
     """Styles by check and method, in the order in which they come, and by layout."""
 
-    def __init__(self, cases: Iterable[TestId] = (), rows: Iterable[TestId] = ()) -> None:
-        self._methods: dict[str, dict[str, int]] = {}
-        for test in (*cases, *rows):
+    def __init__(self, tests: Iterable[TestId] = ()) -> None:
+        self._known: dict[str, dict[str, int]] = {}
+        for layout in ALL_LAYOUTS:
+            self.layout(layout)
+        for test in tests:
             self.method(test.check, test.method)
-        self._layouts = {name: index for index, name in enumerate(ALL_LAYOUTS)}
 
     def method(self, check: str, method: str) -> Style:
         """The style of a method, the same in all figures."""
-        known = self._methods.setdefault(check, {})
+        known = self._known.setdefault(f"check {check}", {})
         return Style.number(known.setdefault(method, len(known)))
 
     def layout(self, layout: str) -> Style:
         """The style of a layout, the same in all figures."""
-        return Style.number(self._layouts.setdefault(layout, len(self._layouts)))
+        known = self._known.setdefault("layouts", {})
+        return Style.number(known.setdefault(layout, len(known)))
 
 
 Legend = list[tuple[str, str]]  # (symbol as SVG, what it means)
@@ -89,18 +198,20 @@ def legend_of(styles: Mapping[str, Style], before: str = "", lines: bool = True)
     ]
 
 
-def symbol(**look: Any) -> str:
-    """A piece of line with its marker as SVG; arguments as of matplotlib's plot."""
-    return _symbol(tuple(look.items()))
+def _key() -> tuple[Figure, Axes]:
+    """An empty drawing of the size of a legend's symbol."""
+    figure, axes = plot(32, 14)
+    axes.set(xlim=(0, 32), ylim=(0, 14))
+    axes.set_axis_off()
+    return figure, axes
 
 
 @functools.cache
 @drawn
-def _symbol(look: tuple[tuple[str, Any], ...]) -> Figure:
-    figure, axes = plot(32, 14)
-    axes.set(xlim=(0, 32), ylim=(0, 14))
-    axes.set_axis_off()
-    axes.plot([1, 16, 31], [7, 7, 7], markevery=[1], **dict(look))
+def symbol(**look: Any) -> Figure:
+    """A piece of line with its marker as SVG; arguments as of matplotlib's plot."""
+    figure, axes = _key()
+    axes.plot([1, 16, 31], [7, 7, 7], markevery=[1], **look)
     return figure
 
 
@@ -108,9 +219,7 @@ def _symbol(look: tuple[tuple[str, Any], ...]) -> Figure:
 @drawn
 def swatch(index: int) -> Figure:
     """A box of a stack, as SVG."""
-    figure, axes = plot(32, 14)
-    axes.set(xlim=(0, 32), ylim=(0, 14))
-    axes.set_axis_off()
+    figure, axes = _key()
     axes.barh(7, 28, 12, left=2, **filled(index))
     return figure
 
@@ -118,6 +227,9 @@ def swatch(index: int) -> Figure:
 def filled(index: int) -> dict[str, str]:
     """Colour and hatch of the index-th part of a stack."""
     return {"color": COLOURS[index % 6], "hatch": HATCHES[index % 6], "edgecolor": PAPER}
+
+
+# ---- sparklines ----
 
 
 @drawn

@@ -64,13 +64,6 @@ def test_what_was_withheld_is_said_with_its_reason():
     assert "4 nodes do not tell a bad node from noise" in html.said
 
 
-def test_the_data_of_a_page_has_the_components_and_not_the_matrix():
-    data = page(only(pairs=[judged(faults=[("node", 5, 0.5)])])).data["pairs"][0]
-    assert data["bad"][0]["names"] == ["cn0005"]
-    assert data["levels"]["latency"][0][0] == 0
-    assert "records" not in str(data)
-
-
 @pytest.mark.parametrize(
     ("values", "words"),
     [
