@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import slower
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
@@ -19,13 +18,15 @@ from bisection.core.reasons.performance import longer
 from bisection.core.topology import expanded
 from bisection.core.units import UNITS, Unit
 from bisection.core.verdicts import COMPARED, Exit, Verdict
-from bisection.judge.alarms import counts
+from bisection.judge import alarms
 from bisection.report import words
 from bisection.report.model import STATES, Report, exit_code, headline, worst_first
 from bisection.report.run import counted
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+
+LABELS = (*IDENTITY, "metric")
 
 # ---- Markdown ----
 
@@ -125,27 +126,20 @@ def junit(report: Report) -> str:
     """The tests of the newest run as JUnit XML, then the metrics that were compared, unless the
     report is part of the run, whose verdict does not depend on them."""
     entries = _entries(report.run) if report.run else []
-    if report.comparison and not report.of_run:
-        entries += [
-            Entry(
-                f"comparison of {row.check} on {row.place}",
-                f"comparison.{row.place}.{row.check}",
-                row.label,
-                _verdict_of(row),
-                _row_message(row),
-            )
-            for row in worst_first(report.comparison.rows)
-            if row.verdict != Verdict.INCONCLUSIVE or row.limit is not None or row.low is not None
-        ]
+    for row in worst_first(report.comparison.rows if report.comparison else []):
+        verdict, beside = row.verdict, row.limit is not None
+        if report.of_run or (verdict == Verdict.INCONCLUSIVE and row.low is None and not beside):
+            continue
+        if verdict == Verdict.INCONCLUSIVE and beside:  # a session is an outlier, or as the others
+            verdict = Verdict.NOT_MEASURED if slower([row]) else Verdict.UNCHANGED
+        text = f"{row.verdict}: {amount(row.before.median, row.unit)} before, "
+        text += f"{amount(row.after.median, row.unit)} after"
+        if finite(row.ratio):
+            text += f", ratio {times(row.ratio)} {interval(row.low, row.high)}".rstrip()
+        text = "; ".join(filter(None, (text, words.why(row))))
+        suite, place = f"comparison of {row.check} on {row.place}", f"{row.place}.{row.check}"
+        entries.append(Entry(suite, f"comparison.{place}", row.label, verdict, text))
     return _junit(entries, exit_code(report), headline(report)[1])
-
-
-def _verdict_of(row: Row) -> Verdict:
-    """A single session that is set beside earlier ones is as they are, or suspected of being
-    slower."""
-    if row.verdict != Verdict.INCONCLUSIVE or row.limit is None:
-        return row.verdict
-    return Verdict.NOT_MEASURED if slower([row]) else Verdict.UNCHANGED
 
 
 def junit_of_run(verdict: RunVerdict) -> str:
@@ -166,23 +160,21 @@ def _entries(verdict: RunVerdict) -> list[Entry]:
         if case.fixture and (case not in verdict.bad or case.name in followed):
             continue  # its tests are counted instead
         seconds = case.seconds
-        if not case.fixture and members[case.launch]:
+        if not case.fixture:
             seconds += launches.get(case.launch, 0.0) / members[case.launch]
         check, kind = case.check or "build", verdict.outcome(case)
         name = case_name(case) + (f" run {case.run}" if case.run else "")
         message = clause(case.reason) or "no cause is recorded"
         place = f"{case.place}.{check}"
         entries.append(Entry(f"{check} on {case.place}", place, name, kind, message, seconds))
+    drifts = [reason for reason in verdict.network if reason["drift"]]
+    others = [reason for reason in verdict.network if not reason["drift"]]
+    worse = [*verdict.slower, *verdict.slow_nodes, *verdict.alarms, *drifts]
+    doubts = [*verdict.troubles, *verdict.outliers, *verdict.suspect_nodes, *others]
     for kind, reasons in (
-        (Verdict.NOT_MEASURED, verdict.troubles),
         (Verdict.FAIL, verdict.failures),
-        (Verdict.REGRESSED, verdict.slower),
-        (Verdict.REGRESSED, verdict.slow_nodes),
-        (Verdict.REGRESSED, verdict.alarms),
-        (Verdict.NOT_MEASURED, verdict.outliers),
-        (Verdict.NOT_MEASURED, verdict.suspect_nodes),
-        (Verdict.REGRESSED, [reason for reason in verdict.network if reason["drift"]]),
-        (Verdict.NOT_MEASURED, [reason for reason in verdict.network if not reason["drift"]]),
+        (Verdict.REGRESSED, worse),
+        (Verdict.NOT_MEASURED, doubts),
     ):
         texts = map(clause, reasons)
         entries += [Entry("the run", "bisection.run", text, kind, text) for text in texts]
@@ -196,8 +188,10 @@ def _junit(entries: list[Entry], code: Exit, words: str) -> str:
     if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
         entries = [*entries, Entry("the verdict", "bisection.verdict", words, verdict, words)]
     root = ET.Element("testsuites", name="bisection", **_counts(entries))
-    for name in dict.fromkeys(entry.suite for entry in entries):
-        members = [entry for entry in entries if entry.suite == name]
+    suites: dict[str, list[Entry]] = {}
+    for entry in entries:
+        suites.setdefault(entry.suite, []).append(entry)
+    for name, members in suites.items():
         suite = ET.SubElement(root, "testsuite", name=plain(name), **_counts(members))
         for entry in members:
             names = {"classname": plain(entry.place), "name": plain(entry.name)}
@@ -209,183 +203,111 @@ def _junit(entries: list[Entry], code: Exit, words: str) -> str:
 
 def _counts(entries: list[Entry]) -> dict[str, str]:
     tags = Counter(TAGS.get(entry.verdict) for entry in entries)
-    return {
-        "tests": str(len(entries)),
-        "failures": str(tags["failure"]),
-        "errors": str(tags["error"]),
-        "skipped": str(tags["skipped"]),
-        "time": f"{sum(entry.seconds for entry in entries):.3f}",
-    }
-
-
-def _row_message(row: Row) -> str:
-    """Verdict, both values and their ratio in one line."""
-    text = f"{row.verdict}: {amount(row.before.median, row.unit)} before, "
-    text += f"{amount(row.after.median, row.unit)} after"
-    if finite(row.ratio):
-        text += f", ratio {times(row.ratio)} {interval(row.low, row.high)}".rstrip()
-    why = words.why(row)
-    return f"{text}; {why}" if why else text
+    names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    counts = {name: str(tags[tag]) for name, tag in names.items()}
+    seconds = sum(entry.seconds for entry in entries)
+    return {"tests": str(len(entries)), **counts, "time": f"{seconds:.3f}"}
 
 
 # ---- Prometheus ----
 
-LABELS = (*IDENTITY, "metric")
-
-
-class Gauges:
-    """Gauges of Prometheus by name, made when a first value is set."""
-
-    def __init__(self) -> None:
-        from prometheus_client import CollectorRegistry
-
-        self.registry = CollectorRegistry()
-        self._gauges: dict[str, Any] = {}
-
-    def set(self, name: str, text: str, value: Any, unit: str = "", **labels: str) -> None:
-        """Sets a value, unless it is no number.
-
-        Args:
-            name: the gauge, without `bisection_` and the unit.
-            text: its help.
-            value: in `unit`.
-            unit: a unit of ours, which becomes the name's end.
-            labels: the labels, the same names for every value of a gauge.
-        """
-        from prometheus_client import Gauge
-
-        if not finite(value):
-            return
-        if unit:
-            spelt = re.sub(r"[^a-z0-9]+", "_", unit.lower().replace("/s", "_per_second"))
-            known = UNITS.get(unit, Unit())
-            base = known.base or spelt.strip("_") or "units"
-            name, value = f"{name}_{base}", value * known.size
-        if name not in self._gauges:
-            self._gauges[name] = Gauge(f"bisection_{name}", text, labels, registry=self.registry)
-        self._gauges[name].labels(*map(plain, labels.values())).set(value)
+RUN_VERDICTS = [verdict for verdict in Verdict if verdict not in COMPARED] + [Verdict.NOT_MEASURED]
+HELP = {
+    "exit_code": "Exit code of the run or the comparison",
+    "tests": "Tests of the run",
+    "metrics": "Metrics compared",
+    "slower_metrics": "Metrics slower than in all earlier sessions: confirmed by the retest, or "
+    "outliers",
+    "alarm_metrics": "Metrics worse since a session, of an alarm of the history",
+    "alarm_start_timestamp": "Unix time of the session since which metrics are worse",
+    "measured": "Measured value, the median of the newest session's runs",
+    "reference": "Reference of the metric",
+    "lower_bound": "Lower limit of passing values",
+    "upper_bound": "Upper limit of passing values",
+    "earlier": "Median of the earlier sessions",
+    "change": "After over before, of values as measured",
+    "change_lower": "Lower end of the change's confidence interval",
+    "change_upper": "Upper end of the change's confidence interval",
+    "verdict": "1 for the verdict on the metric",
+    "suspect_node": "Time on a node over elsewhere; `of`: nodes that cannot be distinguished",
+}
+# name, without `bisection_` and the unit; value; its unit, one of ours; labels, the same names for
+# every value of a gauge
+Sample = tuple[str, Any, str, dict[str, str]]
 
 
 def prometheus(report: Report) -> str:
     """Gauges for the textfile collector of Prometheus's node exporter. Every one has the labels
     `system` and `partition`, so that systems on one host do not collide."""
-    from prometheus_client import generate_latest
+    from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-    gauges, run, comparison = Gauges(), report.run, report.comparison
-    tests = [*(run.cases if run else []), *(comparison.rows if comparison else [])]
-    places = dict.fromkeys((test.system, test.partition) for test in tests)
-    for system, partition in places or [(run.request.system if run else "", "")]:
-        place = {"system": system, "partition": partition}
-        gauges.set(
-            "exit_code", "Exit code of the run or the comparison", exit_code(report), **place
-        )
-        text = "Unix time at which the report was made"
-        gauges.set("report_timestamp", text, report.made, "s", **place)
+    registry, gauges = CollectorRegistry(), {}
+    for name, value, unit, labels in _samples(report):
+        if not finite(value):
+            continue
+        known, full = UNITS.get(unit, Unit()), name
+        if unit:
+            spelt = re.sub(r"[^a-z0-9]+", "_", unit.lower().replace("/s", "_per_second"))
+            full = f"{name}_{known.base or spelt.strip('_') or 'units'}"
+        if full not in gauges:
+            gauges[full] = Gauge(f"bisection_{full}", HELP[name], labels, registry=registry)
+        gauges[full].labels(*map(plain, labels.values())).set(value * known.size)
+    return generate_latest(registry).decode()
+
+
+def _samples(report: Report) -> Iterator[Sample]:
+    run, rows = report.run, report.comparison.rows if report.comparison else []
+    judged = run.judged if run else []
+    places = dict.fromkeys((test.system, test.partition) for test in [*judged, *rows])
+    for here in places or [(run.request.system if run else "", "")]:
+        place = dict(zip(("system", "partition"), here, strict=True))
+        yield "exit_code", exit_code(report), "", place
         if run:
-            here = [c for c in run.judged if (c.system, c.partition) == (system, partition)]
-            for verdict, count in _every(map(run.outcome, here), RUN_VERDICTS):
-                gauges.set("tests", "Tests of the run", count, **place, verdict=verdict)
-            _slower_gauges(gauges, run, place)
-        if comparison:
-            _place_gauges(gauges, comparison, place)
+            counts = Counter(run.outcome(c) for c in judged if (c.system, c.partition) == here)
+            for verdict in RUN_VERDICTS:
+                yield "tests", counts[verdict], "", {**place, "verdict": verdict}
+            for state, reasons in (("confirmed", run.slower), ("outlier", run.outliers)):
+                count = sum((r["system"], r["partition"]) == here for r in reasons)
+                yield "slower_metrics", count, "", {**place, "state": state}
+        if report.comparison:
+            counts = Counter(r.verdict for r in rows if (r.system, r.partition) == here)
+            for verdict in COMPARED:
+                yield "metrics", counts[verdict], "", {**place, "verdict": verdict}
     for event in (event for event in report.history if event.alarm):
-        _alarm_gauges(gauges, event)
-    if run:
-        _measured_gauges(gauges, run)
-    for row in comparison.rows if comparison else []:
-        _row_gauges(gauges, row, measured=run is None)
-    for suspect in comparison.suspects if comparison else []:
+        names = ("system", "partition", "environ", "session")
+        labels = {name: getattr(event, name) for name in names}
+        yield "alarm_start_timestamp", event.at, "s", labels
+        for check, (count, _) in alarms.counts(event).items():
+            yield "alarm_metrics", count, "", {**labels, "check": check}
+    yield from _measured(judged)
+    for row in rows:
+        labels = dict(zip(LABELS, row.key, strict=True))
+        if run is None:  # else the run has the newest value
+            yield "measured", row.after.median, row.unit, labels
+        yield "earlier", row.before.median, row.unit, labels
+        for name, value in (("", row.ratio), ("_lower", row.low), ("_upper", row.high)):
+            yield f"change{name}", value, "ratio", labels
+        yield "verdict", 1, "", {**labels, "verdict": row.verdict}
+    for suspect in report.comparison.suspects if report.comparison else []:
         system, _, partition = suspect.where.partition(":")
-        place = {"system": system, "partition": partition, "of": str(len(suspect.nodes))}
-        text = "Time on a node over elsewhere; `of`: nodes that cannot be distinguished"
+        labels = {"system": system, "partition": partition, "of": str(len(suspect.nodes))}
         for node in suspect.nodes:
-            gauges.set("suspect_node", text, suspect.ratio, "ratio", **place, node=node)
-    return generate_latest(gauges.registry).decode()
+            yield "suspect_node", suspect.ratio, "ratio", {**labels, "node": node}
 
 
-RUN_VERDICTS = [verdict for verdict in Verdict if verdict not in COMPARED] + [Verdict.NOT_MEASURED]
-
-
-def _every(verdicts: Iterable[Verdict], kinds: Iterable[Verdict]) -> Iterator[tuple[Verdict, int]]:
-    """Returns how often each kind occurs, those that do not occur too."""
-    counts = Counter(verdicts)
-    yield from ((kind, counts[kind]) for kind in kinds)
-
-
-def _place_gauges(gauges: Gauges, comparison: Comparison, place: dict[str, str]) -> None:
-    """Adds the gauges of a comparison for a partition."""
-    for side, sessions in (("before", comparison.before), ("after", comparison.after)):
-        starts = [s["start"] for s in sessions if finite(s.get("start"))]
-        newest, text = max(starts, default=None), "Unix time of the newest session"
-        gauges.set("session_start_timestamp", text, newest, "s", **place, side=side)
-    here = (
-        row.verdict
-        for row in comparison.rows
-        if (row.system, row.partition) == (place["system"], place["partition"])
-    )
-    for verdict, count in _every(here, COMPARED):
-        gauges.set("metrics", "Metrics compared", count, **place, verdict=verdict)
-    unsafe = int(bool(comparison.unsafe))
-    gauges.set("unsafe", "1 if the verdicts are not to be trusted", unsafe, **place)
-    expected = "Performance that the change should give"
-    gauges.set("expected", expected, comparison.expected, "ratio", **place)
-
-
-def _slower_gauges(gauges: Gauges, run: RunVerdict, place: dict[str, str]) -> None:
-    """Adds the gauges of metrics that were slower than in all earlier sessions."""
-    text = "Metrics slower than in all earlier sessions: in the retest, too, or outliers"
-    for state, reasons in (("confirmed", run.slower), ("outlier", run.outliers)):
-        here = [r for r in reasons if (r["system"], r["partition"]) == (*place.values(),)]
-        gauges.set("slower_metrics", text, len(here), **place, state=state)
-
-
-def _alarm_gauges(gauges: Gauges, event: Event) -> None:
-    """Since when metrics of a partition are worse, and how many of each check."""
-    place = {name: getattr(event, name) for name in ("system", "partition", "environ")}
-    text = "Metrics worse since a session, of an alarm of the history"
-    for check, (count, _) in counts(event).items():
-        gauges.set("alarm_metrics", text, count, **place, check=check, session=event.session)
-    since = "Unix time of the session since which metrics are worse"
-    gauges.set("alarm_start_timestamp", since, event.at, "s", **place, session=event.session)
-
-
-def _measured_gauges(gauges: Gauges, run: RunVerdict) -> None:
-    """Adds the gauges of measured values, of several runs of a test the median, and of the
-    limits."""
-    metrics: dict[tuple[str, ...], list[Any]] = {}
-    for case in run.judged:
+def _measured(cases: Iterable[TestResult]) -> Iterator[Sample]:
+    """Measured values, of several runs of a test the median, and the limits."""
+    metrics: dict[tuple[str, ...], list[JudgedMetric]] = {}
+    for case in cases:
         for metric in case.metrics:
             if finite(metric.value):
                 metrics.setdefault((*case.identity, metric.name), []).append(metric)
     for key, values in metrics.items():
         labels, last = dict(zip(LABELS, key, strict=True)), values[-1]
         middle = statistics.median(metric.value for metric in values)
-        gauges.set("measured", MEASURED, middle, last.unit, **labels)
-        for name, text, value in (
-            ("reference", "Reference of the metric", last.reference),
-            ("lower_bound", "Lower limit of passing values", last.low),
-            ("upper_bound", "Upper limit of passing values", last.high),
-        ):
-            gauges.set(name, text, value, last.unit, **labels)
-
-
-MEASURED = "Measured value, the median of the newest session's runs"
-
-
-def _row_gauges(gauges: Gauges, row: Row, measured: bool) -> None:
-    """A metric of the comparison; with its newest value where the run's verdict is not known."""
-    labels = dict(zip(LABELS, row.key, strict=True))
-    if measured:
-        gauges.set("measured", MEASURED, row.after.median, row.unit, **labels)
-    earlier = "Median of the earlier sessions"
-    gauges.set("earlier", earlier, row.before.median, row.unit, **labels)
-    for name, text, value in (
-        ("change", "After over before, of values as measured", row.ratio),
-        ("change_lower", "Lower end of the change's confidence interval", row.low),
-        ("change_upper", "Upper end of the change's confidence interval", row.high),
-    ):
-        gauges.set(name, text, value, "ratio", **labels)
-    gauges.set("verdict", "1 for the verdict on the metric", 1, **labels, verdict=row.verdict)
+        limits = {"reference": last.reference, "lower_bound": last.low, "upper_bound": last.high}
+        for name, value in {"measured": middle, **limits}.items():
+            yield name, value, last.unit, labels
 
 
 # ---- nodes ----
@@ -395,21 +317,20 @@ def nodecheck(report: Report) -> str:
     """A line per bad node: its name and why, as health checks and `scontrol update nodename=NODE
     reason=WHY` take them; empty if there is none. Only confirmed ones: of several that are not told
     apart none, and none that looked slow once."""
-    reasons: dict[str, list[str]] = {}
-    for node, reason in _suspected(report):
+    reasons: dict[str, dict[str, None]] = {}
+    for node, reason in _bad_nodes(report):
         node = node.strip()
         if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", node):
-            known = reasons.setdefault(node, [])
-            text = _for_shell(reason)
-            if text not in known:
-                known.append(text)
+            # on one line, without what a shell would take for its own
+            text = " ".join(re.sub(r"[\"'`$\\]", "", plain(reason)).split())
+            reasons.setdefault(node, {}).setdefault(text)
     return "".join(
         f"{node} bisection: {short('; '.join(texts), 240)}\n"
         for node, texts in sorted(reasons.items())
     )
 
 
-def _suspected(report: Report) -> Iterator[tuple[str, str]]:
+def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
     """(node, why), of nodes that results accuse by name."""
     run, suspects = report.run, report.comparison.suspects if report.comparison else []
     slow = [Code.SLOW_NODE(**asdict(suspect)) for suspect in suspects]
@@ -448,8 +369,3 @@ def _accused(case: TestResult) -> list[str]:
     hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.record.hosts}
     accused = [host for host, node in hosts.items() if host in named or node in nodes]
     return accused + [node for node in nodes if node not in hosts.values()]
-
-
-def _for_shell(text: str) -> str:
-    """On one line, without what a shell would take for its own."""
-    return " ".join(re.sub(r"[\"'`$\\]", "", plain(text)).split())

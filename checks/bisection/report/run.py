@@ -4,7 +4,7 @@ import re
 import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from bisection.kernels import tables
 from bisection.report.events import MOST
 from bisection.report.slower import counts as slower_counts
 from bisection.report.slower import slower_lines, times_judged
-from bisection.report.tables import columns
+from bisection.report.tables import indented
 from bisection.runs.command import dependents, rerun
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 
@@ -39,8 +39,9 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
         verdict: the verdict.
         verbose: whether to add the table of all tests.
     """
-    times = times_judged(verdict)
-    lines = [*first_lines(verdict), *(wrapped(times, "    ") if times else [])]
+    lines = wrapped(_headed(verdict, _counts(verdict)))
+    for line in (", ".join(_more_counts(verdict)), times_judged(verdict)):
+        lines += wrapped(line, "    ") if line else []
     lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict), *changed(verdict)]
     lines += [*summary(verdict), ""] if verdict.judged else [""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
@@ -63,15 +64,11 @@ def sentence(verdict: RunVerdict) -> str:
 
 def counted(verdict: RunVerdict) -> str:
     """The verdict with all its counts and the duration."""
-    counts = ", ".join([*_counts(verdict), *_more_counts(verdict)])
-    return f"{NAMES[verdict.exit_code]}: {counts}, in {duration(verdict.seconds)}"
+    return _headed(verdict, [*_counts(verdict), *_more_counts(verdict)])
 
 
-def first_lines(verdict: RunVerdict) -> list[str]:
-    """The same: a line for how the tests came out, and one for all else."""
-    counts, more = ", ".join(_counts(verdict)), ", ".join(_more_counts(verdict))
-    first = f"{NAMES[verdict.exit_code]}: {counts}, in {duration(verdict.seconds)}"
-    return [*wrapped(first), *(wrapped(more, "    ") if more else [])]
+def _headed(verdict: RunVerdict, counts: Sequence[str]) -> str:
+    return f"{NAMES[verdict.exit_code]}: {', '.join(counts)}, in {duration(verdict.seconds)}"
 
 
 def _counts(verdict: RunVerdict) -> list[str]:
@@ -127,69 +124,47 @@ class FailureGroup(NamedTuple):
 def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
     """Returns failed and unmeasured tests in groups of equal causes; failures first.
     Tests that only follow another one's failure are left out."""
-    groups = []
-    bad = [case for case in verdict.bad if not case.lost_to_others]
-    bad.sort(key=lambda case: case.verdict != Verdict.FAIL)
-    for (kind, places), causes in grouped(bad).items():
-        cases = [case for members in causes.values() for case in members]
+    launches: dict[tuple[Verdict, str], dict[str, list[TestResult]]] = {}
+    bad = [case for case in verdict.bad if not (case.lost_to_others or case.follows)]
+    for case in sorted(bad, key=lambda case: case.verdict != Verdict.FAIL):
+        causes = launches.setdefault((case.verdict, case.group), {})
+        causes.setdefault(clause(case.reason), []).append(case)
+    alike: dict[tuple[Verdict, tuple[str, ...]], list[TestResult]] = {}
+    for (kind, _), causes in launches.items():
         lines = []
-        for cause, members in causes.items():
-            methods = ", ".join(dict.fromkeys(case.method for case in members if case.method))
+        for cause, cases in causes.items():
+            methods = ", ".join(dict.fromkeys(case.method for case in cases if case.method))
             lines.append(f"{methods}: {cause}" if methods else cause)
-        command = rerun(dependents(verdict, cases) or cases, verdict.request)
-        groups.append(_group(kind, places, lines, command, cases))
+        members = alike.setdefault((kind, tuple(lines)), [])
+        members += [case for cases in causes.values() for case in cases]
+    groups = [
+        _group(kind, lines, rerun(dependents(verdict, cases) or cases, verdict.request), cases)
+        for (kind, lines), cases in alike.items()
+    ]
     if lost := sorted(verdict.lost_to_others, key=lambda case: -case.record.preempted):
-        places = list(dict.fromkeys(case.group for case in lost))
         worst = {case.reason.code: case.reason for case in reversed(lost)}
-        of = f" (the worst of {len(places)} launches)" if len(places) > 1 else ""
+        count = len({case.group for case in lost})
+        of = f" (the worst of {count} launches)" if count > 1 else ""
         causes = [clause(reason) + of for reason in worst.values()]
-        groups.append(_group(Verdict.NOT_MEASURED, places, causes, _in_quiet(verdict), lost))
+        groups.append(_group(Verdict.NOT_MEASURED, causes, _in_quiet(verdict), lost))
     return groups
 
 
 def _group(
-    kind: Verdict,
-    places: Sequence[str],
-    causes: list[str],
-    command: str,
-    cases: list[TestResult],
+    kind: Verdict, causes: Iterable[str], command: str, cases: list[TestResult]
 ) -> FailureGroup:
     """A group, with the first few of its launches and the files of one."""
+    places = list(dict.fromkeys(case.group for case in cases))
     more = f" and {len(places) - 3} more" if len(places) > 3 else ""
     files = next((case.files for case in cases if case.ran and case.files), "")
     files = paths.shown(paths.ROOT / files) if files else ""
-    return FailureGroup(kind, ", ".join(places[:3]) + more, causes, command, files, cases)
+    return FailureGroup(kind, ", ".join(places[:3]) + more, list(causes), command, files, cases)
 
 
 def _in_quiet(verdict: RunVerdict) -> str:
     """The command that measures again what other processes disturbed."""
     wait = " --wait 30m" if verdict.request.is_local else ""
     return rerun(verdict.lost_to_others, verdict.request) + wait
-
-
-def grouped(
-    cases: Iterable[TestResult],
-) -> dict[tuple[Verdict, tuple[str, ...]], dict[str, list[TestResult]]]:
-    """(verdict, launches) -> cause -> tests: what went wrong alike is one group. Tests that only
-    follow another that failed are left out."""
-    by_place: dict[tuple[Verdict, str], dict[str, list[TestResult]]] = {}
-    for case in cases:
-        if not case.follows:
-            causes = by_place.setdefault((case.verdict, case.group), {})
-            causes.setdefault(clause(case.reason), []).append(case)
-    alike: dict[Any, list[tuple[str, dict[str, list[TestResult]]]]] = {}
-    for (kind, place), causes in by_place.items():
-        methods = tuple(
-            (cause, tuple(case.method for case in group)) for cause, group in causes.items()
-        )
-        alike.setdefault((kind, methods), []).append((place, causes))
-    groups: dict[tuple[Verdict, tuple[str, ...]], dict[str, list[TestResult]]] = {}
-    for (kind, _), members in alike.items():
-        merged = groups[kind, tuple(place for place, _ in members)] = {}
-        for _, causes in members:
-            for cause, group in causes.items():
-                merged.setdefault(cause, []).extend(group)
-    return groups
 
 
 def alarms(verdict: RunVerdict) -> list[str]:
@@ -210,8 +185,8 @@ def changed(verdict: RunVerdict) -> list[str]:
 
 # ---- a line per kernel and case ----
 
-
 SUMMARY = ("check", "case", "passed", "fastest", "worst metric")
+USED = "0% = at the better limit, 100% = at the failing limit"
 
 
 def summary(verdict: RunVerdict) -> list[str]:
@@ -220,32 +195,38 @@ def summary(verdict: RunVerdict) -> list[str]:
     lines = []
     for heading, rows in summary_blocks(verdict).items():
         lines += ["", *textwrap.wrap(heading, WIDTH, subsequent_indent="  ")]
-        lines += [f"  {line}" for line in columns([SUMMARY, *rows])]
+        lines += indented([SUMMARY, *rows])
     if any(metric.asserted for case in verdict.judged for metric in case.metrics):
         lines.append(f"  ({USED})")
     return lines
 
 
-USED = "0% = at the better limit, 100% = at the failing limit"
-
-
 def summary_blocks(verdict: RunVerdict) -> dict[str, list[list[str]]]:
     """Partition, environment and software -> cells under SUMMARY, per kernel and case."""
-    blocks: dict[tuple[str, str], dict[tuple[str, str], list[TestResult]]] = {}
     kernels = {case.check: case.record.kernel for case in verdict.judged if case.record.kernel}
-    for case in verdict.judged:
-        block = blocks.setdefault((f"{case.system}:{case.partition}", case.environ), {})
-        kernel = kernels.get(case.check, case.check)  # a test that did not run has none
-        block.setdefault((kernel, case.case), []).append(case)
-    rows = {}
-    for (partition, environ), groups in blocks.items():
-        cases = [case for group in groups.values() for case in group]
-        built = next((case.record.built_with for case in cases if case.record.built_with), "")
-        about = f" ({built})" if built else ""
-        rows[f"{partition}, environment {environ}{about}"] = [
+    blocks = {}
+    for heading, cases in _blocks(verdict).items():
+        groups: dict[tuple[str, str], list[TestResult]] = {}
+        for case in cases:
+            kernel = kernels.get(case.check, case.check)  # a test that did not run has none
+            groups.setdefault((kernel, case.case), []).append(case)
+        blocks[heading] = [
             [group[0].check, case, *_cells(verdict, group)] for (_, case), group in groups.items()
         ]
-    return rows
+    return blocks
+
+
+def _blocks(verdict: RunVerdict) -> dict[str, list[TestResult]]:
+    """Partition, environment and software -> tests."""
+    places: dict[str, list[TestResult]] = {}
+    for case in verdict.judged:
+        place = f"{case.system}:{case.partition}, environment {case.environ}"
+        places.setdefault(place, []).append(case)
+    software = {
+        place: next((f" ({c.record.built_with})" for c in cases if c.record.built_with), "")
+        for place, cases in places.items()
+    }
+    return {place + software[place]: cases for place, cases in places.items()}
 
 
 def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
@@ -253,126 +234,69 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     counts = Counter(map(verdict.outcome, cases))
     applicable = len(cases) - counts[Verdict.NOT_APPLICABLE]
     passed = f"{counts[Verdict.PASS]}/{applicable}" if applicable else "-"
-    timed = [(metric.value, index) for index, c in enumerate(cases) if (metric := _longest(c))]
-    fastest = "-"
-    case = cases[min(timed)[1]] if timed else None
+    measured = [case for case in cases if case.verdict in (Verdict.PASS, Verdict.FAIL)]
+    timed = [(times[-1].value, index) for index, c in enumerate(measured) if (times := _times(c))]
+    fastest, worst = "-", "-"
+    case = measured[min(timed)[1]] if timed else None
     if case and (case.record.kernel or case.check) in tables.ALTERNATIVES:
         fastest = short(f"{case.method} {case.layout}".strip(), 22)
-    metrics = [metric for case in cases for metric in case.metrics if metric.asserted]
-    if not metrics:
-        return [passed, fastest, "-"]
-    worst = max(metrics, key=lambda metric: (metric.failed, metric.used))
-    return [passed, fastest, f"{worst.name} {worst.used:.0%}"]
+    if metrics := [metric for case in cases for metric in case.metrics if metric.asserted]:
+        metric = max(metrics, key=lambda metric: (metric.failed, metric.used))
+        worst = f"{metric.name} {metric.used:.0%}"
+    return [passed, fastest, worst]
 
 
-def _is_time(name: str) -> bool:
-    """True if a metric is the absolute time, of a sweep at one point."""
-    return bool(re.match("time(?!_(min|p99))(_|$)", name))
-
-
-def _longest(case: TestResult) -> JudgedMetric | None:
-    """The time of a test that was measured; of a sweep, at its last point."""
-    measured = case.verdict in (Verdict.PASS, Verdict.FAIL)
-    times = [m for m in case.metrics if measured and _is_time(m.name) and finite(m.value)]
-    return times[-1] if times else None
+def _times(case: TestResult) -> list[JudgedMetric]:
+    """The absolute time of a test; of a sweep, at each point."""
+    times = [m for m in case.metrics if re.match("time(?!_(min|p99))(_|$)", m.name)]
+    return [metric for metric in times if finite(metric.value)]
 
 
 # ---- the table of all tests ----
 
 
 def table(verdict: RunVerdict) -> list[str]:
-    """The tests as lines of text, a block per check, partition and environment."""
-    blocks: dict[tuple[str, str, str], list[TestResult]] = {}
-    for case in verdict.judged:
-        key = (case.check, f"{case.system}:{case.partition}", case.environ)
-        blocks.setdefault(key, []).append(case)
+    """The tests as lines of text, a block per partition and environment. A launch of which nothing
+    was measured is one line."""
     lines = []
-    for (check, partition, environ), cases in blocks.items():
-        built_with = next((case.record.built_with for case in cases if case.record.built_with), "")
-        about = f" ({built_with})" if built_with else ""
-        lines += ["", f"{check} on {partition}, environment {environ}{about}"]
-        lines += _block(verdict, cases)
+    nothing = (Verdict.NOT_MEASURED, Verdict.NOT_APPLICABLE)
+    for heading, cases in _blocks(verdict).items():
+        launches: dict[tuple[str, int], list[TestResult]] = {}
+        for case in cases:
+            launches.setdefault((case.group, case.run), []).append(case)
+        rows = [["check", "case", "layout", "method", "time", "limits", "verdict"]]
+        for launch in launches.values():
+            alike = len({case.verdict for case in launch}) == 1 and launch[0].verdict in nothing
+            for case in launch[:1] if alike else launch:
+                layout = f"{case.layout} {case.record.geometry}".strip()
+                several = alike and len(launch) > 1
+                method = f"({len(launch)} methods)" if several else case.method
+                place = [case.check, case.case, layout, method]
+                rows.append([*place, _time(case), _limits(case), verdict.outcome(case)])
+        lines += ["", heading, *indented(rows)]
     return lines[1:]
 
 
-def _block(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
-    judged = {m.name for case in cases for m in case.metrics if m.asserted} - {"time"}
-    names = dict.fromkeys(m.name for case in cases for m in case.metrics)
-    asserted = [name for name in names if name in judged]
-    wide = len(asserted) > 4  # a sweep: show the point closest to its bounds
-    head = ["case", "layout", "method", "time", *(["closest to a limit"] if wide else asserted)]
-    rows, last = [], None
-    for group in folded(verdict, cases):
-        case, methods = group[0], dict.fromkeys(case.method for case in group)
-        metrics: dict[str, list[JudgedMetric]] = {}
-        for metric in (metric for case in group for metric in case.metrics):
-            metrics.setdefault(metric.name, []).append(metric)
-        cells = [_closest(metrics)] if wide else [_cell(metrics.get(name)) for name in asserted]
-        place = [case.case, f"{case.layout} {case.record.geometry}".strip()]
-        method = f"({len(methods)} methods)" if len(methods) > 1 else case.method
-        times = f" x{len(group)}" if len(group) > 1 and len(methods) == 1 else ""
-        shown = place if place != last else ["", ""]
-        rows.append([*shown, method, _time(metrics), *cells, verdict.outcome(case) + times])
-        last = place
-    return ["  " + line for line in columns([[*head, "verdict"], *rows])]
-
-
-def folded(verdict: RunVerdict, cases: Iterable[TestResult]) -> list[list[TestResult]]:
-    """Groups of tests that are one row each: a launch of which nothing was measured, a test that
-    passed in several runs; every other test is alone."""
-    launches: dict[tuple[str, int], list[TestResult]] = {}
-    for case in cases:
-        launches.setdefault((case.group, case.run), []).append(case)
-    groups: dict[tuple[str, ...], list[TestResult]] = {}
-    nothing = (Verdict.NOT_MEASURED, Verdict.NOT_APPLICABLE)
-    for launch in launches.values():
-        alike = len({case.verdict for case in launch}) == 1 and launch[0].verdict in nothing
-        for case in launch:
-            passed = case.verdict == Verdict.PASS
-            test = (case.group, case.method, "" if passed else str(case.run))
-            key = (case.group, str(case.run)) if alike else test
-            groups.setdefault(key, []).append(case)
-    return list(groups.values())
-
-
-def _closest(metrics: Mapping[str, Sequence[JudgedMetric]]) -> str:
-    """Of a sweep the point closest to its bounds."""
-    sweep = [metric for values in metrics.values() for metric in values if metric.asserted]
-    if not sweep:
-        return ""
-    worst = max(sweep, key=lambda metric: (metric.failed, metric.distance))
-    points = len({metric.name for metric in sweep})
-    return f"{worst.name} {_cell(metrics[worst.name])} of {points}"
-
-
-def _cell(metrics: Sequence[JudgedMetric] | None) -> str:
-    """The range of a metric over the tests of a row, with the bounds that they have in common."""
-    if not metrics:
-        return ""
-    text = _range(metrics, number)
-    bounds = {(metric.low, metric.high) for metric in metrics}
-    if not any(metric.asserted for metric in metrics):
-        return text
-    mark = "!" if any(metric.failed for metric in metrics) else " "
-    return text + mark + (f"({span(*bounds.pop())})" if len(bounds) == 1 else "(several limits)")
-
-
-def _range(metrics: Sequence[JudgedMetric], form: Callable[[float], str]) -> str:
-    values = [metric.value for metric in metrics]
-    return "..".join(dict.fromkeys((form(min(values)), form(max(values)))))
-
-
-def _time(metrics: Mapping[str, Sequence[JudgedMetric]]) -> str:
+def _time(case: TestResult) -> str:
     """The absolute time; of a sweep, at its first and last point."""
-    names = [name for name in metrics if _is_time(name)]
-    if not names:
-        return ""
-    texts = [
-        _range(metrics[name], duration) + (f" at {name[5:]}" if len(names) > 1 else "")
-        for name in dict.fromkeys((names[0], names[-1]))
-    ]
-    failed = any(metric.failed for name in names for metric in metrics[name])
-    return ", ".join(texts) + ("!" if failed else "")
+    times = _times(case)
+    return ", ".join(
+        duration(metric.value) + (f" at {metric.name[5:]}" if len(times) > 1 else "")
+        for metric in dict.fromkeys((times[0], times[-1]) if times else ())
+    )
+
+
+def _limits(case: TestResult) -> str:
+    """The metrics with limits; of many, as of a sweep, the one closest to its limits."""
+    metrics = [metric for metric in case.metrics if metric.asserted]
+    of = ""
+    if len(metrics) > 4:
+        of = f" of {len(metrics)}"
+        metrics = [max(metrics, key=lambda metric: (metric.failed, metric.distance))]
+    return ", ".join(
+        f"{m.name} {number(m.value)}{'!' if m.failed else ' '}({span(m.low, m.high)}){of}"
+        for m in metrics
+    )
 
 
 # ---- what a person should know beside ----
@@ -393,18 +317,14 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     for remark, groups in remarks.items():
         others = f" and {plural(len(groups) - 1, 'other test')}" if groups[1:] else ""
         lines.append(f"note: {groups[0]}{others}: {clause(remark)}")
-    hit = [
-        case
-        for case in verdict.cases
-        if case.fixture and LIMITS.preempted_note < case.record.preempted <= LIMITS.preempted_launch
-    ]
+    low, high = LIMITS.preempted_note, LIMITS.preempted_launch
+    hit = [case for case in verdict.cases if case.fixture and low < case.record.preempted <= high]
     if hit:
         worst = max(hit, key=lambda case: case.record.preempted)
-        launches = "1 launch" if len(hit) == 1 else f"{len(hit)} launches"
         lines.append(
-            f"note: other processes ran on the cores of {launches}, in up to "
-            f"{worst.record.preempted:.0%} of the samples ({worst.group}); a quiet machine gives "
-            "other times"
+            f"note: other processes ran on the cores of {plural(len(hit), 'launch', 'launches')}, "
+            f"in up to {worst.record.preempted:.0%} of the samples ({worst.group}); a quiet "
+            "machine gives other times"
         )
     lines += [
         f"note: {case.record.kernel} {case.case} {case.layout} {clause(case.remark)}"
@@ -462,13 +382,12 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
 
 
 def _case_as_json(case: TestResult) -> dict[str, Any]:
-    names = ("check", "case", "layout", "method", "environ", "hash")
-    more = ("run", "fixture", "verdict", "folders", "files", "ran", "seconds")
+    names = "check case layout method environ hash run fixture verdict folders files ran seconds"
     reasons = {"cause": case.reason, "remark": case.remark}
     return {
         "test": case.name,
         "partition": f"{case.system}:{case.partition}",
-        **{name: getattr(case, name) for name in (*names, *more)},
+        **{name: getattr(case, name) for name in names.split()},
         **{name: clause(reason) for name, reason in reasons.items()},
         "reasons": {name: r.as_dict() for name, r in reasons.items() if r},
         "metrics": [{**asdict(m), "asserted": m.asserted} for m in case.metrics],
