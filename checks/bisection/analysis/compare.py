@@ -157,7 +157,7 @@ def _advice(result: Comparison, context: Context) -> list[Reason]:
     if tiers[0] != tiers[1]:
         notes.append(Code.TIERS_DIFFER(before=tiers[0], after=tiers[1]))
     if outliers := sum(row.outlier for row in result.rows):
-        notes.append(Code.REPEAT_SUSPECTS(metrics=outliers))
+        notes.append(Code.REPEAT_OUTLIERS(metrics=outliers))
     if context.noise:
         notes.append(Code.AA_LEFT_OUT(metrics=len(context.noise)))
     return notes

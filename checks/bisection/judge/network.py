@@ -18,7 +18,7 @@ TIERS = ("triage", "interconnect")  # whose question is the network
 CHECKS = ("network_noise", "pairs", "network", "congestion", "transpose")
 # What a run has in its other tuples already, which decide its exit code.
 RULED = SLOW_HOSTS | {
-    *(Code.LAUNCH_BAD, Code.SLOW_NODE, Code.SLOWER, Code.SUSPECT, Code.BAD_COMPONENT),
+    *(Code.LAUNCH_BAD, Code.SLOW_NODE, Code.SLOWER, Code.OUTLIER, Code.BAD_COMPONENT),
     Code.COMPONENT_SUSPECTED,
 }
 

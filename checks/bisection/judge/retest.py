@@ -41,7 +41,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
             refuted[launch] = known
         why = plan.why or ("unmeasured" if launch in plan.chosen else "budget")
         outliers += [
-            reason_of(Code.SUSPECT, row, why=why, seconds=plan.cost[launch], budget=plan.budget)
+            reason_of(Code.OUTLIER, row, why=why, seconds=plan.cost[launch], budget=plan.budget)
             for row in rows
             if row.key not in reruns.values and not confirmed
         ]
@@ -54,6 +54,6 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         control = " ".join(filter(None, plan.control[:3]))
         remarks.append(Code.RETEST_SLOWER(control=control, factor=reruns.drift))
     if slower or outliers:
-        tags = {**verdict.tags, SLOWER: "confirmed" if slower else "suspected"}
+        tags = {**verdict.tags, SLOWER: "confirmed" if slower else "outlier"}
         verdict = replace(verdict, tags=tags)
     return verdict.noting(slower=slower, outliers=outliers, remarks=remarks)

@@ -55,7 +55,9 @@ def since(event: Event) -> str:
 
 
 def sure(event: Event) -> str:
-    """How seldom noise would look like it."""
+    """How seldom noise would look like it, or why it is accepted."""
+    if event.accepted:
+        return f"accepted: {event.accepted}"
     if event.drift is not None:
         return ""
     years = 1 / max(event.rate, 1e-12)

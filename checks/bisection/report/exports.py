@@ -56,29 +56,23 @@ def markdown(report: Report) -> str:
 def _md_table(table: Table) -> list[str]:
     from tabulate import tabulate
 
+    def cell(text: str, kind: str) -> str:
+        code = kind in ("code", "command", "files")
+        lines = (_md_code(t).replace("|", "\\|") if code else _md(t) for t in text.split("\n"))
+        return "<br>".join(lines)
+
     most = MD_FOLDED if table.folded else MD_ROWS
-    cells = [
-        [
-            "<br>".join(
-                _md_code(line).replace("|", "\\|")
-                if kind in ("code", "command", "files")
-                else _md(line)
-                for line in cell.split("\n")
-            )
-            for cell, kind in zip(row, table.kinds, strict=True)
-        ]
-        for row in table.rows[:most]
-    ]
+    cells = [list(map(cell, row, table.kinds)) for row in table.rows[:most]]
     align = ["right" if kind == "num" else "global" for kind in table.kinds]
     text = tabulate(cells, table.head, "pipe", disable_numparse=True, stralign=None, colalign=align)
     left = len(table.rows) - most
-    note = table.note or (f"{left} more rows are in report.html." if left > 0 else "")
-    above = [f"{_md(table.title)}:"] if table.title else []
-    above += [f"All rows: {_md(table.alike)}."] if table.alike else []
-    below = [f"Note {n}: {_md(text)}" for n, text in enumerate(table.footnotes, 1)]
-    below += [note] if note else []
-    lines = [line for part in above for line in (part, "")]
-    return [*lines, *text.splitlines(), *(line for part in below for line in ("", part))]
+    parts = [
+        f"{_md(table.title)}:" if table.title else "",
+        f"All rows: {_md(table.alike)}." if table.alike else "",
+        text,
+        table.note or (f"{left} more rows are in report.html." if left > 0 else ""),
+    ]
+    return "\n\n".join(filter(None, parts)).splitlines()
 
 
 def _md(text: Any) -> str:

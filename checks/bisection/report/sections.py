@@ -24,11 +24,11 @@ from bisection.report.run import (
     summary_blocks,
 )
 from bisection.report.tables import (
+    EVENTS,
     FAILURES,
     POINTS,
     Table,
     changes_table,
-    events_table,
     listing,
     nodes_of,
     points_table,
@@ -210,7 +210,7 @@ def _predicted(report: Report) -> Section:
 def _history(report: Report) -> Section:
     events = report.history
     points = [point for event in events for point in event.points]
-    tables = [events_table(events), points_table(points)] if events else []
+    tables = [listing(events, EVENTS, MOST, "events"), points_table(points)] if events else []
     lead = (
         "What changed over the nights, and since when. Each line below is a metric over its nights."
     )

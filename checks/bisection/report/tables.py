@@ -2,11 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from bisection.analysis.model import Change, ChangePoint, Comparison, Event, Row, Suspect
+from bisection.analysis.model import Change, ChangePoint, Comparison, Row, Suspect
 from bisection.analysis.predict import Prediction
 from bisection.core.format import (
     NONE,
@@ -66,7 +66,6 @@ class Table:
     note: str = ""  # what was left out
     title: str = ""
     alike: str = ""  # what all rows have in common, in place of columns
-    footnotes: list[str] = field(default_factory=list)  # texts of several cells, numbered from 1
     folded: bool = False  # whether a page shows it only when asked
 
 
@@ -82,52 +81,31 @@ def listing(
 
     Args:
         items: what is listed.
-        columns: the columns; those that are empty in all rows are left out. What is the same in all
-            rows is listed once, and so is a long text that several rows have.
+        columns: the columns; those that are empty in all rows are left out. Of text that is the
+            same in all rows, a line is left.
         most: rows that are shown; the note counts the others.
         name: what the rows are, for that note.
     """
     items = list(items)
     rows = [[cell(item) for _, _, cell in columns] for item in items[:most]]
-    used = [i for i in range(len(columns)) if any(row[i] not in ("", "-", NONE) for row in rows)]
-    alike = [i for i in used if columns[i][1] in WORDY and len(rows) > 2 and _same(rows, i)]
+    values = [set(column) for column in zip(*rows, strict=True)]
+    used = [i for i, cells in enumerate(values) if cells - {"", "-", NONE}]
+    wordy = [i for i in used if columns[i][1] in ("text", "small")]
+    alike = [i for i in wordy if len(rows) > 2 and len(values[i]) == 1]
     used = [i for i in used if i not in alike]
-    cells = [[row[i] for i in used] for row in rows]
-    footnotes = _noted(cells, [columns[i][1] for i in used])
     left = len(items) - most
     return Table(
         *([columns[i][part] for i in used] for part in (0, 1)),
-        cells,
+        [[row[i] for i in used] for row in rows],
         f"{left:,} more {name} are not listed." if left > 0 else "",
         alike="; ".join(f"{columns[i][0]}: {rows[0][i]}" for i in alike),
-        footnotes=footnotes,
     )
 
 
-WORDY = ("text", "small")  # kinds of columns that are left out where all rows have the same
-LONG, SEVERAL = 30, 3  # characters of a text that so many rows have: it is a footnote
-
-
-def _same(rows: Sequence[Sequence[str]], column: int) -> bool:
-    return all(row[column] == rows[0][column] for row in rows)
-
-
-def _noted(cells: list[list[str]], kinds: Sequence[str]) -> list[str]:
-    """Puts the number of a footnote in place of each long text that several rows have; returns the
-    footnotes."""
-    counts = Counter(
-        cell
-        for row in cells
-        for cell, kind in zip(row, kinds, strict=True)
-        if kind == "small" and len(cell) > LONG
-    )
-    numbers = {text: n for n, text in enumerate((t for t in counts if counts[t] >= SEVERAL), 1)}
-    for row in cells:
-        row[:] = [
-            f"note {numbers[cell]}" if kind == "small" and cell in numbers else cell
-            for cell, kind in zip(row, kinds, strict=True)
-        ]
-    return list(numbers)
+def lines_of(items: Iterable[Any], columns_of: Sequence[Column], most: int = ROWS) -> list[str]:
+    """The same as lines of a terminal, with all columns that have content."""
+    table = listing(items, [(head, "num", cell) for head, _, cell in columns_of], most)
+    return columns([table.head, *table.rows])
 
 
 def cells_table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[list[str]]) -> Table:
@@ -141,31 +119,28 @@ def cells_table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[list[s
 def sessions_table(comparison: Comparison) -> Table:
     """The newest sessions of each side."""
     sides = {"before": comparison.before, "A/A": comparison.aa, "after": comparison.after}
-    shown, left_out = [], []
+    shown, notes = [], []
     for side, sessions in sides.items():
         newest = sorted(sessions, key=lambda s: -s["start"] if finite(s.get("start")) else 0)
         shown += [(side, session) for session in newest[:SESSIONS]]
-        if len(newest) > SESSIONS:
-            first = utc(newest[-1].get("start"))
-            left_out.append(f"{len(newest) - SESSIONS} more {side}, since {first}")
-    table = listing(
-        shown,
-        (
-            ("side", "text", lambda item: item[0]),
-            ("started", "date", lambda item: utc(item[1].get("start"))),
-            ("tags", "text", lambda item: short(_tags(item[1]), 120)),
-            ("session", "code", lambda item: short(item[1].get("uuid") or "", 40)),
-            ("folder", "code", lambda item: short(item[1].get("folder") or "", 160)),
-        ),
+        if left := newest[SESSIONS:]:
+            notes.append(f"{len(left)} more {side}, since {utc(left[-1].get('start'))}")
+
+    def tags(item: tuple[str, dict[str, Any]]) -> str:
+        """The tags of a session, the short ones first."""
+        texts = (f"{name}={value}" for name, value in (item[1].get("tags") or {}).items())
+        return short(", ".join(sorted(texts, key=len)), 120)
+
+    columns = (
+        ("side", "text", lambda item: item[0]),
+        ("started", "date", lambda item: utc(item[1].get("start"))),
+        ("tags", "text", tags),
+        ("session", "code", lambda item: short(item[1].get("uuid") or "", 40)),
+        ("folder", "code", lambda item: short(item[1].get("folder") or "", 160)),
     )
-    table.note = f"{' and '.join(left_out)}." if left_out else ""
+    table = listing(shown, columns)
+    table.note = f"{' and '.join(notes)}." if notes else ""
     return table
-
-
-def _tags(session: Mapping[str, Any]) -> str:
-    """The tags of a session, the short ones first."""
-    tags = sorted((session.get("tags") or {}).items(), key=lambda tag: len(str(tag[1])))
-    return ", ".join(f"{name}={value}" for name, value in tags)
 
 
 def changes_table(changes: Sequence[Change]) -> Table:
@@ -186,7 +161,7 @@ def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
         """Why, with what else a person should know of a row."""
         texts = [
             words.why(row),
-            words.explained(row),
+            clause(row.explained),
             f"holds for {row.scope}" if several and row.scope else "",
         ]
         return short("; ".join(filter(None, texts)), 240)
@@ -233,18 +208,15 @@ def rows_by_check(rows: Sequence[Row]) -> list[Table]:
     return tables
 
 
-def events_table(events: Sequence[Event]) -> Table:
-    """Events, the alarms first."""
-    columns = (
-        ("event", "text", lambda event: short(event.session, 8)),
-        ("is", "text", happened.state),
-        ("since", "date", happened.since),
-        ("metrics", "text", lambda event: short(happened.what(event), 300)),
-        ("size", "small", happened.size),
-        ("changed then", "small", lambda event: short(happened.why(event), 400)),
-        ("false alarm", "small", happened.sure),
-    )
-    return listing(events, columns, happened.MOST, "events")
+EVENTS = (
+    ("event", "text", lambda event: event.session[:8]),
+    ("", "text", happened.state),
+    ("since", "date", happened.since),
+    ("what", "text", lambda event: short(happened.what(event), 300)),
+    ("size", "small", happened.size),
+    ("changed", "small", lambda event: short(happened.why(event), 400)),
+    ("false alarm", "small", happened.sure),
+)
 
 
 def points_table(points: Sequence[ChangePoint]) -> Table:
@@ -253,7 +225,7 @@ def points_table(points: Sequence[ChangePoint]) -> Table:
         ("verdict", "verdict", lambda point: point.verdict),
         ("metric", "text", lambda point: short(point.label, 140)),
         ("where", "small", lambda point: short(point.place, 80)),
-        ("since", "date", lambda point: f"{utc(point.at)} ({short(point.session, 8)})"),
+        ("since", "date", lambda point: f"{utc(point.at)} ({point.session[:8]})"),
         ("new / old level", "num", lambda point: times(point.ratio)),
         ("sessions", "num", lambda point: f"{point.before} before, {point.after} since"),
         ("the network explains", "small", lambda point: clause(point.cause)),

@@ -16,7 +16,7 @@ from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.judge import alarms
 from bisection.report import events as happened
 from bisection.report import words
-from bisection.report.tables import columns
+from bisection.report.tables import EVENTS, lines_of
 from bisection.runs.command import rerun
 from bisection.runs.model import Request
 from bisection.store.database import Session
@@ -34,16 +34,14 @@ def comparison_text(result: Comparison) -> list[str]:
     lines = [f"before: {words.group(result.before)}", f"after:  {words.group(result.after)}", ""]
     lines += [*map(words.finding, result.findings), ""] if result.findings else []
     codes = words.beside_network(result.rows)
-    lines += [*_table(words.CODES, codes), ""] if codes else []
     listed = {row.key for row in codes}
     others = [row for row in result.rows if row.key not in listed]
+    tables = {words.CODES: codes}
     for verdict in LISTED:
-        rows = [row for row in words.alone(others) if row.verdict == verdict]
-        one_sided = verdict in (Verdict.MISSING, Verdict.NEW)
-        if rows:
-            lines += [*(_tests if one_sided else _table)(verdict, rows), ""]
-    outliers = [row for row in others if row.outlier]
-    lines += [*_table("unlike all earlier sessions", outliers), ""] if outliers else []
+        tables[verdict] = [row for row in words.alone(others) if row.verdict == verdict]
+    tables["outliers"] = [row for row in others if row.outlier]
+    for title, rows in tables.items():
+        lines += [*_table(title, rows), ""] if rows else []
     if result.expected is not None:
         lines += [*_upgrade(result), ""]
     lines += [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
@@ -66,9 +64,7 @@ def beside(result: Comparison) -> list[str]:
 def _of_one(result: Comparison) -> str:
     if any(row.scope == Scope.SESSIONS for row in result.rows):  # by the jobs of --reruns
         return words.sentence(result)
-    kinds = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED)
-    kinds += (Verdict.NEW,)
-    counts = [f"{result.count(kind)} {kind}" for kind in kinds if result.count(kind)]
+    counts = [f"{result.count(kind)} {kind}" for kind in LISTED if result.count(kind)]
     if len(result.before) < LIMITS.fewest:
         counts.append(f"slower and faster ones are named from {LIMITS.fewest} sessions on")
     else:
@@ -78,62 +74,53 @@ def _of_one(result: Comparison) -> str:
     return f"{', '.join(counts)} (of {plural(len(result.rows), 'metric')})"
 
 
-def _place(row: Row) -> str:
-    return row.place or "no system's"
-
-
 def _table(title: str, rows: Sequence[Row]) -> list[str]:
     """A line per test, with the metric that says most; of a sweep, its point that does."""
     tests: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        tests.setdefault((row.test, _place(row)), []).append(row)
-    where = len({_place(row) for row in rows}) > 1
-    cells = [_line(group, where) for group in list(tests.values())[:MOST]]
-    head = ["test", *(["where"] if where else []), "metric", "before", "after", "change", ""]
-    about = "" if where else f" on {_place(rows[0])}"
-    lines = [f"{title}{about}:", *("  " + line for line in columns([head, *cells]))]
-    return lines + _rest([row for group in list(tests.values())[MOST:] for row in group])
+        tests.setdefault((row.test, row.place), []).append(row)
+    several = len({row.place for row in rows}) > 1
+    lines = []
+    for group in tests.values():  # least and largest times come after the others
+        last = ("time_min", "time_p99")
+        first = min(group, key=lambda row: (row.base in last, not row.absolute))
+        lines.append((first, group))
+
+    def metric(line: tuple[Row, list[Row]]) -> str:
+        first, group = line
+        points = sum(row.base == first.base for row in group)
+        return first.metric + (f" of {points}" if points > 1 else "")
+
+    def why(line: tuple[Row, list[Row]]) -> str:
+        first, group = line
+        others = ", ".join(dict.fromkeys(r.base for r in group if r.base != first.base))
+        return "; ".join(filter(None, (words.why(first), f"also {others}" if others else "")))
+
+    columns = (
+        ("test", "text", lambda line: line[0].test),
+        ("where", "text", lambda line: line[0].place if several else ""),
+        ("metric", "text", metric),
+        ("before", "num", lambda line: words.value(line[0].before.median, line[0].unit)),
+        ("after", "num", lambda line: words.value(line[0].after.median, line[0].unit)),
+        ("change", "text", lambda line: change(line[0].change)),
+        ("", "text", why),
+    )
+    about = "" if several else f" on {rows[0].place}"
+    text = [f"{title}{about}:", *(f"  {line}" for line in lines_of(lines, columns, MOST))]
+    left = len(lines) - MOST
+    return text + ([f"  and {plural(left, 'more test')}"] if left > 0 else [])
 
 
-def _line(rows: Sequence[Row], where: bool) -> list[str]:
-    first = min(rows, key=lambda row: (_secondary(row), not row.absolute))  # else the largest
-    points = sum(row.base == first.base for row in rows)
-    others = dict.fromkeys(row.base for row in rows)
-    others.pop(first.base)
-    notes = [words.why(first), f"also {', '.join(others)}" if others else ""]
-    return [
-        first.test,
-        *([_place(first)] if where else []),
-        first.metric + (f" of {points}" if points > 1 else ""),
-        words.value(first.before.median, first.unit),
-        words.value(first.after.median, first.unit),
-        change(first.change),
-        "; ".join(filter(None, notes)),
-    ]
-
-
-def _secondary(row: Row) -> bool:
-    """Least and largest times come after the others."""
-    return row.base in ("time_min", "time_p99")
-
-
-def _tests(title: str, rows: Sequence[Row]) -> list[str]:
-    """Returns the tests of one side alone, each with how many metrics."""
-    counts = Counter((_place(row), row.test) for row in rows)
-    shown = list(counts.items())[:MOST]
-    cells = [[where, test, plural(n, "metric")] for (where, test), n in shown]
-    lines = [f"{title}:", *("  " + line for line in columns(cells))]
-    names = {name for name, _ in shown}
-    return lines + _rest([row for row in rows if (_place(row), row.test) not in names])
-
-
-def _rest(rows: Sequence[Row]) -> list[str]:
-    """A line on metrics that are not shown, by check."""
-    if not rows:
-        return []
-    counts = Counter(row.check for row in rows)
-    text = ", ".join(f"{count} of {check}" for check, count in counts.items())
-    return [f"  and {plural(len(rows), 'more metric')}: {text}"]
+UPGRADE = (
+    ("test", "text", lambda row: row.test),
+    ("metric", "text", lambda row: row.metric),
+    ("speed-up", "num", lambda row: "{:.2f} [{:.2f}, {:.2f}]".format(*row.speedup)),
+    ("", "text", lambda row: row.against),
+    ("ranks x threads", "text", lambda row: row.after.geometry),
+    ("nodes", "num", lambda row: str(len(row.after.hosts) or "")),
+    ("software", "text", lambda row: row.after.software),
+    ("", "text", lambda row: clause(row.explained)),
+)
 
 
 def _upgrade(result: Comparison) -> list[str]:
@@ -142,24 +129,10 @@ def _upgrade(result: Comparison) -> list[str]:
     if not rows:
         return [f"expected ratio {result.expected:g}: no speed-up to compare with it"]
     rows.sort(key=lambda row: -row.speedup[0])
-    head = ["test", "metric", "speed-up", "", "ranks x threads", "nodes", "software", ""]
-    cells = [
-        [
-            row.test,
-            row.metric,
-            "{:.2f} [{:.2f}, {:.2f}]".format(*row.speedup),
-            row.against,
-            row.after.geometry,
-            str(len(row.after.hosts) or ""),
-            row.after.software,
-            clause(row.explained),
-        ]
-        for row in rows[:MOST]
-    ]
     counts = Counter(row.against for row in rows)
     text = ", ".join(f"{counts[against]} {against}" for against in Against)
     lines = [f"speed-up, against the expected {result.expected:g} ({text}):"]
-    return lines + ["  " + line for line in columns([head, *cells])]
+    return lines + ["  " + line for line in lines_of(rows, UPGRADE, MOST)]
 
 
 def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
@@ -178,7 +151,13 @@ def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
 
 # ---- histories ----
 
-EVENT = (happened.state, happened.since, happened.what, happened.size, happened.why)  # a line
+POINTS = (
+    ("", "text", lambda point: f"{point.test} {point.metric}"),
+    ("", "text", lambda point: f"x{point.ratio:.3g}"),
+    ("", "text", lambda point: "worse" if point.verdict == Verdict.REGRESSED else "better"),
+    ("", "text", lambda p: f"{plural(p.before, 'session')} before, {p.after} since"),
+    ("", "text", lambda point: clause(point.cause)),
+)
 
 
 def history_text(
@@ -197,20 +176,13 @@ def history_text(
         notes: on sessions and metrics that do not count.
         all_metrics: whether the metrics of each event are listed.
     """
-    cells = [
-        [
-            event.session[:8],
-            *(words_of(event) for words_of in EVENT),
-            f"accepted: {event.accepted}" if event.accepted else happened.sure(event),
-        ]
-        for event in events[: happened.MOST]
-    ]
-    head = ["event", "", "since", "what", "size", "changed", "false alarm"]
-    lines = columns([head, *cells]) if cells else []
+    lines = lines_of(events, EVENTS, happened.MOST) if events else []
     if len(events) > happened.MOST:
         lines.append(f"and {plural(len(events) - happened.MOST, 'more event')}")
-    if all_metrics:
-        lines += [line for event in events if event.points for line in _metrics(event)]
+    for event in events if all_metrics else ():
+        if event.points:
+            points = alarms.worst_first(event.points)
+            lines += ["", f"{event.session[:8]}:", *lines_of(points, POINTS)[1:]]
     lines += [""] if lines else []
     needed = 2 * LIMITS.level
     longest = max((len(values) for *_, values in histories), default=0)
@@ -246,18 +218,3 @@ def next_steps(events: Sequence[Event], sessions: Sequence[Session]) -> list[str
         f"to rerun: {rerun(event.worse, request)}",
         f"to accept the new level: bisection history --accept {event.session[:8]} -m REASON",
     ]
-
-
-def _metrics(event: Event) -> list[str]:
-    """The metrics of an event, a line each."""
-    cells = [
-        [
-            f"{point.test} {point.metric}",
-            f"x{point.ratio:.3g}",
-            "worse" if point.verdict == Verdict.REGRESSED else "better",
-            f"{plural(point.before, 'session')} before, {point.after} since",
-            clause(point.cause) if point.cause else "",
-        ]
-        for point in alarms.worst_first(event.points)
-    ]
-    return ["", f"{event.session[:8]}:", *("  " + line for line in columns(cells))]

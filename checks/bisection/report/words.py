@@ -98,7 +98,7 @@ def sentence(comparison: Comparison) -> str:
     rows = comparison.rows
     counts = [f"{comparison.count(v)} {v}" for v in COMPARED if comparison.count(v)]
     strange = sum(row.outlier for row in rows)
-    counts += [f"{strange} unlike all earlier sessions"] if strange else []
+    counts += [plural(strange, "outlier")] if strange else []
     text = f"{', '.join(counts) or 'nothing to compare'} (of {plural(len(rows), 'metric')})"
     parts = [*map(clause, comparison.findings), *_by_kind(rows)]
     parts += filter(None, [by_network(rows)])

@@ -2,7 +2,7 @@
 
     latest, latest~3       the newest, the one three before it
     earlier, earlier:20    all, or the last 20, before the other side, of its tiers and systems;
-                           without those tagged `slower`: SLOWER THAN BEFORE, or suspected of it
+                           without those tagged `slower`: SLOWER THAN BEFORE, or with outliers
     2026-11-20             a day (UTC); 2026-11-01..2026-11-20 all of these days, either end open
     phase=before           a tag, as given to `bisection run --tag phase=before`
     7f3c9a                 the beginning of a session's identifier

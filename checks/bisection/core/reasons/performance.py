@@ -110,7 +110,7 @@ class Performance(Topic):
         return f"{_sides(v)}{rerun}; {number(factor)} times slower than in all of {earlier}{nodes}"
 
     # why: failed, off, budget or unmeasured; seconds: of its launch
-    SUSPECT = SLOWER
+    OUTLIER = SLOWER
 
     def FASTER(metrics: int, **v: Any) -> str:
         metrics = plural(metrics, "metric")
@@ -231,7 +231,7 @@ class Performance(Topic):
         "told from a slower network (--control names one)"
     )
     TIERS_DIFFER = "the sides are of other tiers ({before}; {after}), with other tests"
-    REPEAT_SUSPECTS = "{metrics} metrics are unlike all earlier sessions: repeat them"
+    REPEAT_OUTLIERS = "{metrics} metrics are outliers: repeat them"
     # rho: correlation of nights; nights: per side; worth: independent ones
     NIGHTS_ALIKE = (
         "nights are not independent: each resembles the one before (correlation {rho:.1f}), "

@@ -125,7 +125,7 @@ def test_a_suspect_that_is_not_measured_again_is_no_pass(night, tmp_path):
     assert "NOT MEASURED: 1 of 1 checks passed, in" in run.said
     assert "\n    1 outlier not confirmed\n" in run.text
     assert "outliers, slower than in all of 6 earlier sessions; the retest did not" in run.said
-    assert stored(tmp_path)[-1] == "suspected"
+    assert stored(tmp_path)[-1] == "outlier"
 
 
 def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(fake, tmp_path):

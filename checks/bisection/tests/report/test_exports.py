@@ -189,7 +189,7 @@ def test_alarms_and_what_is_slower_have_gauges():
         point.verdict = Verdict.REGRESSED if point.ratio > 1 else Verdict.IMPROVED
     place = {"system": "localhost", "partition": "default"}
     slower = [Reason(Code.SLOWER, {**place, "check": "transpose"})] * 2
-    run = ran(case(), slower=slower, outliers=[Reason(Code.SUSPECT, {**place, "check": "md"})])
+    run = ran(case(), slower=slower, outliers=[Reason(Code.OUTLIER, {**place, "check": "md"})])
     report = only(run=run, history=[event(*points)], of_run=True)
     samples = families(exports.prometheus(report))
     about = {**place, "environ": "system", "session": "feedbeef"}
