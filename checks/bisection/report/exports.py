@@ -120,7 +120,7 @@ def junit(report: Report) -> str:
     """The tests of the newest run as JUnit XML, then the metrics that were compared, unless the
     report is part of the run, whose verdict does not depend on them."""
     entries = _entries(report.run) if report.run else []
-    for row in worst_first(report.comparison.rows if report.comparison else []):
+    for row in worst_first(report.rows):
         verdict, beside = row.verdict, row.limit is not None
         if report.of_run or (verdict == Verdict.INCONCLUSIVE and row.low is None and not beside):
             continue
@@ -250,7 +250,7 @@ def prometheus(report: Report) -> str:
 
 
 def _samples(report: Report) -> Iterator[Sample]:
-    run, rows = report.run, report.comparison.rows if report.comparison else []
+    run, rows = report.run, report.rows
     judged = run.judged if run else []
     places = dict.fromkeys((test.system, test.partition) for test in [*judged, *rows])
     for here in places or [(run.request.system if run else "", "")]:
@@ -282,7 +282,7 @@ def _samples(report: Report) -> Iterator[Sample]:
         for name, value in (("", row.ratio), ("_lower", row.low), ("_upper", row.high)):
             yield f"change{name}", value, "ratio", labels
         yield "verdict", 1, "", {**labels, "verdict": row.verdict}
-    for suspect in report.comparison.suspects if report.comparison else []:
+    for suspect in report.suspects:
         system, _, partition = suspect.where.partition(":")
         labels = {"system": system, "partition": partition, "of": str(len(suspect.nodes))}
         for node in suspect.nodes:
@@ -326,8 +326,8 @@ def nodecheck(report: Report) -> str:
 
 def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
     """(node, why), of nodes that results accuse by name."""
-    run, suspects = report.run, report.comparison.suspects if report.comparison else []
-    slow = [Code.SLOW_NODE(**asdict(suspect)) for suspect in suspects]
+    run = report.run
+    slow = [Code.SLOW_NODE(**asdict(suspect)) for suspect in report.suspects]
     slow += run.slow_nodes if run else []
     others = [r for r in run.remarks if r.code in FAULTS_OF_HOSTS - SLOW_HOSTS] if run else []
     for reason in [*slow, *others]:

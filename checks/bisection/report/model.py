@@ -8,7 +8,7 @@ from typing import Any
 
 from bisection.analysis.blame import Blame
 from bisection.analysis.impact import Impact
-from bisection.analysis.model import Comparison, Event, Row, Series
+from bisection.analysis.model import Comparison, Event, Row, Series, Suspect
 from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core.format import finite, plural
@@ -36,6 +36,16 @@ class Report:
     of_run: bool = False  # whether the report is part of that run, and has its exit code
     about: str = ""  # the sessions and the software
     folder: Path | None = None  # where it is written, for links to files beside it
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The rows of the comparison."""
+        return self.comparison.rows if self.comparison else ()
+
+    @property
+    def suspects(self) -> Sequence[Suspect]:
+        """Slow nodes by the comparison."""
+        return self.comparison.suspects if self.comparison else ()
 
     @property
     def cases(self) -> Sequence[TestResult]:
@@ -86,8 +96,7 @@ def headline(report: Report) -> tuple[str, str]:
         The state, a key of STATES, and the words.
     """
     comparison, run = report.comparison, report.run
-    rows = comparison.rows if comparison else []
-    counts = Counter(row.verdict for row in rows)
+    rows, counts = report.rows, Counter(row.verdict for row in report.rows)
     failed, unmeasured = (
         run.count(kind) if run else 0 for kind in (Verdict.FAIL, Verdict.NOT_MEASURED)
     )

@@ -117,8 +117,7 @@ def sections(report: Report) -> list[Section]:
 
 def figures(report: Report) -> dict[str, list[Group]]:
     """Section -> figures, those first that must not be left out."""
-    rows = report.comparison.rows if report.comparison else []
-    expected = report.comparison.expected if report.comparison else None
+    rows, expected = report.rows, report.comparison.expected if report.comparison else None
     styles, cases = Styles([*report.cases, *rows]), measured_cases(report.cases)
     with_time = timed(cases)
     return {
@@ -135,8 +134,7 @@ def figures(report: Report) -> dict[str, list[Group]]:
 
 def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
     """(what the template draws, how many series it does not): first what changed or failed."""
-    rows = report.comparison.rows if report.comparison else []
-    verdicts = {row.key: row.verdict for row in rows}
+    verdicts = {row.key: row.verdict for row in report.rows}
     points = {point.key for event in report.history for point in event.points}
     failed = {(c.check, c.case, c.method) for c in report.failures}
     rank = {verdict: index for index, verdict in enumerate(COMPARED)}

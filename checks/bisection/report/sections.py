@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from bisection.core import paths
-from bisection.core.format import plural, short
+from bisection.core.format import plural, short, times
 from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
@@ -27,8 +27,9 @@ from bisection.report.tables import (
     EVENTS,
     FAILURES,
     POINTS,
+    ROWS,
     Table,
-    changes_table,
+    cells_table,
     listing,
     nodes_of,
     points_table,
@@ -36,8 +37,8 @@ from bisection.report.tables import (
     rows_by_check,
     rows_table,
     sessions_table,
-    suspects_table,
 )
+from bisection.runs.model import RunVerdict
 
 if TYPE_CHECKING:  # it loads matplotlib, which Markdown does not need
     from bisection.report.figures.common import Group
@@ -47,7 +48,6 @@ PURPOSE = (
     "molecular-dynamics codes. It verifies every answer, and judges times by references and by "
     "earlier sessions."
 )
-LINES = 150  # of the section of checks
 WORST = 30  # rows of the section of what is worse; all are in the last one
 
 
@@ -62,7 +62,6 @@ class Section:
     notes: list[str] = field(default_factory=list)
     groups: list["Group"] = field(default_factory=list)
     sparks: list[dict[str, Any]] = field(default_factory=list)
-    words_first: bool = False  # notes and tables stand above the figures
 
     @property
     def shown(self) -> bool:
@@ -87,50 +86,48 @@ def opening(report: Report) -> Opening:
     state, title = headline(report)
     if network := report.interconnect:
         title = interconnect.headline(network) + (f". {title}" if not network.findings else "")
-    sentences = [f"Against earlier sessions: {words.sentence(comparison)}"] if comparison else []
-    return Opening(
-        state,
-        title,
-        ([f"The run: {sentence(run)}"] if run else []) + sentences,
-        words.unsafe(comparison) if comparison else "",
-        list(map(clause, comparison.advice)) if comparison else [],
-        comparison.rerun if comparison else "",
-    )
+    sentences = [f"The run: {sentence(run)}"] if run else []
+    if comparison is None:
+        return Opening(state, title, sentences, "", [], "")
+    sentences.append(f"Against earlier sessions: {words.sentence(comparison)}")
+    advice = list(map(clause, comparison.advice))
+    return Opening(state, title, sentences, words.unsafe(comparison), advice, comparison.rerun)
 
 
 def sections(report: Report) -> list[Section]:
     """All sections in order: what is worse, what failed, what was measured, then what explains it.
     Sections of figures alone are empty here."""
-    first = [_network, _predicted] if report.interconnect else []
-    return [build(report) for build in dict.fromkeys([*first, *ORDER])]
+    first = ["network", "predicted"] if report.interconnect else []
+    parts = []
+    for name in dict.fromkeys([*first, *SECTIONS]):
+        title, build = SECTIONS[name]
+        lead, tables, notes = (build, [], []) if isinstance(build, str) else build(report)
+        parts.append(Section(name, title, lead, [t for t in tables if t.rows], notes))
+    return parts
 
 
-def _worse(report: Report) -> Section:
+Content = tuple[str, list[Table], list[str]]  # lead, tables, notes
+
+
+def _worse(report: Report) -> Content:
+    codes, others = words.split_codes(report.rows)
     rows = [
         row
-        for row in words.alone(report.comparison.rows if report.comparison else [])
+        for row in words.alone(others)
         if row.verdict in (Verdict.REGRESSED, Verdict.MISSING)
         or row.outlier
         or row.against == Against.BELOW
     ]
-    codes = words.beside_network(report.comparison.rows) if report.comparison else []
-    listed = {row.key for row in codes}
-    rows = [row for row in rows if row.key not in listed]
-    tables = [rows_table(each, WORST) for each in (codes, rows) if each]
-    if codes:
-        tables[0].title = words.CODES.capitalize()
-    run = report.run
+    tables = [rows_table(each, WORST) for each in (codes, rows)]
+    tables[0].title = words.CODES.capitalize() if codes else ""
+    run, comparison = report.run, report.comparison
     reasons = [*run.slower[:WORST], *run.outliers[:WORST], *run.remarks] if run else []
-    shared = map(words.finding, report.comparison.findings if report.comparison else ())
-    notes = [*shared, *map(clause, [*reasons, *report.alarms[:MOST]])]
-    return Section("worse", "Worse than before", "", tables, notes)
+    shared = map(words.finding, comparison.findings if comparison else ())
+    return "", tables, [*shared, *map(clause, [*reasons, *report.alarms[:MOST]])]
 
 
-def _failures(report: Report) -> Section:
-    run = report.run
-    if run is None or not (run.bad or run.troubles or run.failures):
-        return Section("failures", "Failed and not measured")
-    lead = "Tests that went wrong alike are one row. The command repeats them."
+def _failures(report: Report) -> Content:
+    run = report.run or RunVerdict()
     notes = list(map(clause, (*run.troubles, *run.failures)))
     followed = sum(bool(case.follows) for case in run.judged)
     notes += [f"{plural(followed, 'test')} only followed another one's failure."] * bool(followed)
@@ -142,8 +139,8 @@ def _failures(report: Report) -> Section:
         ("rerun", "command", lambda group: short(group.rerun, 1200)),
         ("files", "files", lambda group: _files(group, report.folder)),
     )
-    table = listing(failure_groups(run), columns, FAILURES, "groups")
-    return Section("failures", "Failed and not measured", lead, [table], notes)
+    lead = "Tests that went wrong alike are one row. The command repeats them."
+    return lead, [listing(failure_groups(run), columns, FAILURES, "groups")], notes
 
 
 def _files(group: FailureGroup, folder: Path | None) -> str:
@@ -153,35 +150,36 @@ def _files(group: FailureGroup, folder: Path | None) -> str:
     return "\n".join(quote(os.path.relpath(file, folder)) for file in files[:8])
 
 
-def _checks(report: Report) -> Section:
-    blocks = summary_blocks(report.run) if report.run and report.run.judged else {}
+def _checks(report: Report) -> Content:
+    blocks = summary_blocks(report.run) if report.run else {}
     kinds = ["text", "text", "num", "text", "text"]
-    tables, left = [], LINES
-    for heading, rows in blocks.items():
-        tables += [Table(list(SUMMARY), kinds, rows[:left], title=short(heading))] if left else []
-        left = max(0, left - len(rows))
-    hidden = sum(map(len, blocks.values())) - LINES
-    if hidden > 0:
-        tables[-1].note = f"{hidden:,} more lines are in verdict.txt."
-    lead = f"A line per kernel and case; {USED}."
-    return Section("checks", "Checks of the newest run", lead, tables)
+    tables = [replace(cells_table(SUMMARY, kinds, blocks[b]), title=short(b)) for b in blocks]
+    return f"A line per kernel and case; {USED}.", tables, []
 
 
-def _changes(report: Report) -> Section:
-    comparison = report.comparison
-    tables = [changes_table(comparison.changes)] if comparison and comparison.changes else []
-    notes = [] if tables or not comparison else ["Nothing that is recorded."]
-    return Section("changes", "What changed", "", tables, notes)
+def _changes(report: Report) -> Content:
+    changes = report.comparison.changes if report.comparison else []
+    columns = (
+        ("what", "text", lambda change: short(change.what)),
+        ("before", "text", lambda change: short(change.before) or "none"),
+        ("after", "text", lambda change: short(change.after) or "none"),
+    )
+    notes = ["Nothing that is recorded."] if report.comparison and not changes else []
+    return "", [listing(changes, columns, ROWS // 3, "changes")], notes
 
 
-def _nodes(report: Report) -> Section:
-    suspects = report.comparison.suspects if report.comparison else []
-    tables = [suspects_table(suspects)] if suspects else []
+def _nodes(report: Report) -> Content:
+    columns = (
+        ("node", "text", lambda suspect: short(" or ".join(suspect.nodes), 400)),
+        ("partition", "text", lambda suspect: short(suspect.where, 80)),
+        ("time on it / elsewhere", "num", lambda suspect: times(suspect.ratio)),
+        ("jobs", "num", lambda suspect: str(suspect.jobs)),
+    )
     lead = "A node is suspect if jobs on it take longer than the others."
-    return Section("nodes", "Nodes", lead, tables)
+    return lead, [listing(report.suspects, columns, ROWS // 3, "nodes")], []
 
 
-def _network(report: Report) -> Section:
+def _network(report: Report) -> Content:
     tables, notes = [], []
     for blame in report.pairs:
         place = f"{short(blame.place, 80)}: " if len(report.pairs) > 1 else ""
@@ -194,83 +192,70 @@ def _network(report: Report) -> Section:
         lead = f"{interconnect.MEANING[network.grade]} {lead}"
         tables = interconnect.findings(network) + tables + interconnect.beside(report)
         notes += interconnect.notes(report)
-    return Section("network", "Network", lead, tables, notes[:POINTS], words_first=True)
+    return lead, tables, notes[:POINTS]
 
 
-def _predicted(report: Report) -> Section:
-    lead = "Collectives, halos and transposes, and the time that messages, nodes and the bisection "
-    lead += (
-        f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
-    )
-    lead += "random pairs of nodes collide as much. Algorithm: they do not; look at MPI's library."
-    tables = [predictions_table(report.predictions)] if report.predictions else []
-    return Section("predicted", "What the network explains", lead, tables)
-
-
-def _history(report: Report) -> Section:
-    events = report.history
-    points = [point for event in events for point in event.points]
-    tables = [listing(events, EVENTS, MOST, "events"), points_table(points)] if events else []
+def _predicted(report: Report) -> Content:
     lead = (
-        "What changed over the nights, and since when. Each line below is a metric over its nights."
+        "Collectives, halos and transposes, and the time that messages, nodes and the bisection "
+        f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
+        "random pairs of nodes collide as much. Algorithm: they do not; look at MPI's library."
     )
-    return Section("history", "History", lead, tables)
+    return lead, [predictions_table(report.predictions)], []
 
 
-def _compared(report: Report) -> Section:
-    tables = [sessions_table(report.comparison)] if report.comparison else []
-    return Section("compared", "What was compared", "", tables)
+def _history(report: Report) -> Content:
+    points = [point for event in report.history for point in event.points]
+    tables = [listing(report.history, EVENTS, MOST, "events"), points_table(points)]
+    lead = "What changed over the nights, and since when. Each line below is a metric over its "
+    return lead + "nights.", tables, []
 
 
-def _rows(report: Report) -> Section:
-    rows = report.comparison.rows if report.comparison else []
-    scopes = words.scopes(rows)
+def _compared(report: Report) -> Content:
+    return "", [sessions_table(report.comparison)] if report.comparison else [], []
+
+
+def _rows(report: Report) -> Content:
+    scopes = words.scopes(report.rows)
     lead = "Every metric that was compared, the worst first."
     lead += f" The verdicts hold for {scopes[0]}." if len(scopes) == 1 else ""
-    return Section("rows", "All rows", lead, rows_by_check(rows))
+    return lead, rows_by_check(report.rows), []
 
 
-def _drawn(name: str, title: str, lead: str) -> Callable[[Report], Section]:
-    return lambda report: Section(name, title, lead)
-
-
-ORDER: tuple[Callable[[Report], Section], ...] = (
-    _worse,
-    _failures,
-    _checks,
-    _changes,
-    _drawn(
-        "speedups",
+# identifier -> title; the content, or the lead of a section of figures alone
+SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
+    "worse": ("Worse than before", _worse),
+    "failures": ("Failed and not measured", _failures),
+    "checks": ("Checks of the newest run", _checks),
+    "changes": ("What changed", _changes),
+    "speedups": (
         "Speed-up",
         "Performance after over before: a bar per test, from 1 (as before) to its ratio of "
         "medians. To the right is faster. Under each name: ranks \u00d7 threads, nodes, software. "
         "Bars of other ranks or software are not one number.",
     ),
-    _drawn(
-        "scaling",
+    "scaling": (
         "Speed-up against ranks",
         "The same tests on several numbers of ranks. A ratio that falls as ranks rise points to "
         "the network or to noise, one that rises to a better network.",
     ),
-    _nodes,
-    _network,
-    _history,
-    _drawn("methods", "Methods", "The ways to communicate, in the newest session."),
-    _drawn("npar", "NPAR", "Time against the number of groups that share the bands."),
-    _drawn(
-        "layouts",
+    "nodes": ("Nodes", _nodes),
+    "network": ("Network", _network),
+    "history": ("History", _history),
+    "methods": ("Methods", "The ways to communicate, in the newest session."),
+    "npar": ("NPAR", "Time against the number of groups that share the bands."),
+    "layouts": (
         "Hybrid layouts",
         "Ranks against threads on the same cores, each layout with its fastest method.",
     ),
-    _drawn(
-        "shares",
+    "shares": (
         "Communication",
         "The fraction of the time spent communicating, by kind of MPI call. Where other processes "
         f"had the cores for more than {LIMITS.preempted_note:.0%} of the time, it is that of the "
         "kernel's phases in undisturbed steps, if they are known.",
     ),
-    _predicted,
-    _drawn("sweeps", "Message sizes", "Time of one exchange against the size of its messages."),
-    _compared,
-    _rows,
-)
+    "predicted": ("What the network explains", _predicted),
+    "sweeps": ("Message sizes", "Time of one exchange against the size of its messages."),
+    "compared": ("What was compared", _compared),
+    "rows": ("All rows", _rows),
+}

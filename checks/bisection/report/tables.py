@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bisection.analysis.model import Change, ChangePoint, Comparison, Row, Suspect
+from bisection.analysis.model import ChangePoint, Comparison, Row
 from bisection.analysis.predict import Prediction
 from bisection.core.format import (
     NONE,
@@ -143,16 +143,6 @@ def sessions_table(comparison: Comparison) -> Table:
     return table
 
 
-def changes_table(changes: Sequence[Change]) -> Table:
-    """Facts that differ between two sides."""
-    columns = (
-        ("what", "text", lambda change: short(change.what)),
-        ("before", "text", lambda change: short(change.before) or "none"),
-        ("after", "text", lambda change: short(change.after) or "none"),
-    )
-    return listing(changes, columns, ROWS // 3, "changes")
-
-
 def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
     """Rows of a comparison, worst first, whether they are judged or not with their numbers."""
     several = len(words.scopes(rows)) > 1
@@ -254,17 +244,6 @@ def predictions_table(rows: Sequence[Prediction]) -> Table:
         ("finding", "text", lambda group: group[0].finding),
     )
     return listing(list(groups.values()), columns, POINTS, "predictions")
-
-
-def suspects_table(suspects: Sequence[Suspect]) -> Table:
-    """Nodes that stand out by their jobs."""
-    columns = (
-        ("node", "text", lambda suspect: short(" or ".join(suspect.nodes), 400)),
-        ("partition", "text", lambda suspect: short(suspect.where, 80)),
-        ("time on it / elsewhere", "num", lambda suspect: times(suspect.ratio)),
-        ("jobs", "num", lambda suspect: str(suspect.jobs)),
-    )
-    return listing(suspects, columns, ROWS // 3, "nodes")
 
 
 def case_name(case: TestResult) -> str:

@@ -33,9 +33,7 @@ def comparison_text(result: Comparison) -> list[str]:
     """The comparison as lines of text."""
     lines = [f"before: {words.group(result.before)}", f"after:  {words.group(result.after)}", ""]
     lines += [*map(words.finding, result.findings), ""] if result.findings else []
-    codes = words.beside_network(result.rows)
-    listed = {row.key for row in codes}
-    others = [row for row in result.rows if row.key not in listed]
+    codes, others = words.split_codes(result.rows)
     tables = {words.CODES: codes}
     for verdict in LISTED:
         tables[verdict] = [row for row in words.alone(others) if row.verdict == verdict]

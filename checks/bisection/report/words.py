@@ -51,11 +51,13 @@ def alone(rows: Sequence[Row]) -> list[Row]:
 CODES = "slower codes, and what of it the network explains"  # heading of rows with a cause
 
 
-def beside_network(rows: Sequence[Row]) -> list[Row]:
-    """Returns what got worse of the codes that were set against the network, their times first."""
+def split_codes(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Returns what got worse of the codes that were set against the network, their times first, and
+    all other rows."""
     codes = {row.identity for row in rows if row.cause}
     worse = [row for row in rows if row.identity in codes and row.is_worse]
-    return sorted(worse, key=lambda row: row.cause is None)
+    others = [row for row in rows if not (row.identity in codes and row.is_worse)]
+    return sorted(worse, key=lambda row: row.cause is None), others
 
 
 def by_network(rows: Sequence[Row]) -> str:
