@@ -5,8 +5,7 @@
  *   InfiniBand, RoCE, Omni-Path, EFA   /sys/class/infiniband, one adapter per port
  *   Slingshot         /sys/class/cxi, its telemetry
  * The variable BX_SYS_ROOT names a folder that stands for / in these paths. */
-#ifndef BX_ADAPTERS_H
-#define BX_ADAPTERS_H
+#pragma once
 
 enum { BX_ADAPTERS_MOST = 64, BX_ADAPTER_ERRORS = 29 };
 
@@ -33,5 +32,3 @@ typedef struct {
 /* Reads all adapters but loopback and those stacked on others (bonds, VLANs), whose bytes the lower
  * ones count again. */
 void bx_adapters_read(bx_adapters *all);
-
-#endif

@@ -7,8 +7,7 @@
  * Exit codes: 0 verified, 1 wrong answer, 2 usage, 3 resources, 4 no progress; anything else is a
  * crash.  Every function is collective over the world communicator unless it says "local".
  */
-#ifndef BX_H
-#define BX_H
+#pragma once
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
 #error "a NaN must fail verification: build without -ffast-math and -ffinite-math-only"
@@ -360,5 +359,3 @@ static inline double bx_random_uniform(uint64_t seed, uint64_t index)
 {
     return (double)(int64_t)bx_random_hash(seed, index) * 0x1p-63;
 }
-
-#endif

@@ -11,8 +11,7 @@
  * Every function is collective over `comm` and returns 0, or 1 on every rank with the reason, which
  * names the file, in `why` (at most why_size bytes).
  */
-#ifndef BX_RESTART_H
-#define BX_RESTART_H
+#pragma once
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -44,5 +43,3 @@ int bx_restart_write(const char *path, MPI_Comm comm, const char *schema,
 int bx_restart_read(const char *path, MPI_Comm comm, const char *schema, bx_restart_number *numbers,
                     size_t number_count, bx_restart_set *sets, size_t set_count, char *why,
                     size_t why_size);
-
-#endif

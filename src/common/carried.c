@@ -106,8 +106,6 @@ cJSON *bx_carried_end(const bx_run *run, bx_carried *begun)
     cJSON *list = cJSON_CreateArray();
     for (int r = 0; r < run->size; r++)
         if (lengths[r] > 0) cJSON_AddItemToArray(list, cJSON_Parse(all + at[r]));
-    free(lengths);
-    free(at);
-    free(all);
+    BX_FREE(lengths, at, all);
     return list;
 }

@@ -1,8 +1,5 @@
 /* A chain of dependent operations, in assembly with its loop: no compiler, and none of its options,
  * changes what a turn costs.  (In C, a build without optimisation keeps the chain in memory.) */
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 199309L
-#endif
 #include "host.h"
 
 #include <time.h>

@@ -1,7 +1,6 @@
 /* What work costs on a simulated machine (checks/workshop/smpi): kernels price what a step
  * computes.  In a normal build nothing is simulated, and all of this is empty. */
-#ifndef BX_CHARGE_H
-#define BX_CHARGE_H
+#pragma once
 
 #include "run.h"
 
@@ -25,15 +24,10 @@ bool bx_charge_is_hollow(void);
 void bx_charge_describe(bx_run *run, cJSON *result);
 #else
 enum { BX_IS_SIMULATED = false };
-static inline void bx_charge(bx_work work, double amount, bool by_all_threads)
-{
-    (void)work, (void)amount, (void)by_all_threads;
-}
+static inline void bx_charge(bx_work work, double amount, bool by_all_threads) {}
 static inline void bx_charge_fork(void) {}
 static inline void bx_charge_pay(void) {}
-static inline void bx_charge_start(const bx_run *run) { (void)run; }
+static inline void bx_charge_start(const bx_run *run) {}
 static inline bool bx_charge_is_hollow(void) { return false; }
-static inline void bx_charge_describe(bx_run *run, cJSON *result) { (void)run, (void)result; }
-#endif
-
+static inline void bx_charge_describe(bx_run *run, cJSON *result) {}
 #endif

@@ -1,11 +1,6 @@
 /* The CPUs that this thread may use, however many the host has (all local).  Needs the C library
- * alone: the probe (src/probe) takes it in. */
-#ifndef BX_CPUS_H
-#define BX_CPUS_H
-
-#ifndef _GNU_SOURCE
-#error "sched.h needs _GNU_SOURCE before the first header"
-#endif
+ * alone: the probe (src/probe) takes it in; sched.h needs _GNU_SOURCE. */
+#pragma once
 
 #include <errno.h>
 #include <sched.h>
@@ -44,5 +39,3 @@ static inline char *bx_cpus_text(const cpu_set_t *set, size_t size)
     }
     return text;
 }
-
-#endif

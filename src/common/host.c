@@ -1,7 +1,4 @@
 /* Facts about this host, and the rate at which its clock really runs. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "host.h"
 
 #include "bx.h"
@@ -77,11 +74,7 @@ static double chain_ghz(void)
 double bx_host_clock_ghz(int threads)
 {
     double slowest = INFINITY;
-#ifdef _OPENMP
 #pragma omp parallel num_threads(threads) reduction(min : slowest)
-#else
-    (void)threads;
-#endif
     slowest = chain_ghz();
     return slowest;
 }
@@ -96,9 +89,7 @@ void bx_host_watch_threads(int threads)
     watched.count = threads;
     watched.file = bx_memory_alloc((size_t)threads, sizeof *watched.file);
     watched.waited = bx_memory_alloc((size_t)threads, sizeof *watched.waited);
-#ifdef _OPENMP
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
-#endif
     for (int i = 0; i < threads; i++) {
         char path[64];
         snprintf(path, sizeof path, "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));

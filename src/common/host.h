@@ -1,6 +1,5 @@
 /* Facts about this host (all local). */
-#ifndef BX_HOST_H
-#define BX_HOST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ double bx_host_group_free(const char *root);
 double bx_host_folder_room(const char *folder);
 /* Writes the folder of the file that is mapped at an address to folder[size]; "" for none. */
 void bx_host_folder_of(const void *address, char *folder, size_t size);
-
-#endif

@@ -1,7 +1,4 @@
 /* Nodes, host names, and the cores that ranks and threads may use. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "layout.h"
 
 #include "charge.h"
@@ -9,13 +6,11 @@
 #include "host.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 enum { HOST_TEXT = 64, MOST_THREADS = 1024 };
 
@@ -38,7 +33,6 @@ static void number_nodes(bx_run *run)
  * on it. */
 static int ask_threads(bx_run *run)
 {
-#ifdef _OPENMP
     const char *text = getenv("OMP_NUM_THREADS");
     char *end = NULL;
     long threads = text ? strtol(text, &end, 10) : 1;
@@ -50,10 +44,6 @@ static int ask_threads(bx_run *run)
     omp_set_dynamic(0); /* the runtime may not choose fewer from region to region */
     omp_set_num_threads(BX_IS_SIMULATED ? 1 : (int)threads);
     return (int)threads;
-#else
-    (void)run;
-    return 1;
-#endif
 }
 
 /* Refuses threads that OpenMP or the MPI library does not grant. */
@@ -67,11 +57,9 @@ static void check_threads(bx_run *run)
                       "OMP_NUM_THREADS %d: this MPI library grants MPI_THREAD_SINGLE, which allows "
                       "1 thread per rank",
                       run->threads);
-#ifdef _OPENMP
 #pragma omp parallel
 #pragma omp single
     team = omp_get_num_threads();
-#endif
     if (team != run->threads)
         bx_run_refuse(run, BX_RESOURCES,
                       "OMP_NUM_THREADS %d: OpenMP grants %d per rank; OMP_THREAD_LIMIT and "
@@ -189,8 +177,7 @@ cJSON *bx_layout_json(const bx_run *run)
             cJSON_AddItemToArray(of_threads, cJSON_CreateString(seat + t * width));
         cJSON_AddItemToArray(list, entry);
     }
-    free(hosts);
-    free(places);
+    BX_FREE(hosts, places);
     return json;
 }
 
@@ -253,7 +240,6 @@ cJSON *bx_layout_hosts_json(const bx_run *run)
         cJSON *like = cJSON_GetObjectItem(hosts_like(list, all, r), "names");
         cJSON_AddItemToArray(like, cJSON_CreateString(text));
     }
-    free(all);
-    free(names);
+    BX_FREE(all, names);
     return list;
 }

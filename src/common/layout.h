@@ -1,6 +1,5 @@
 /* Nodes, host names, and the cores of ranks and threads. */
-#ifndef BX_LAYOUT_H
-#define BX_LAYOUT_H
+#pragma once
 
 #include "run.h"
 
@@ -18,5 +17,3 @@ void bx_layout_add_clock(const bx_run *run, cJSON *layout);
 /* Returns "hosts" of the result on rank 0 (the caller deletes it), NULL on the others: groups of
  * hosts that are alike.  Collective. */
 cJSON *bx_layout_hosts_json(const bx_run *run);
-
-#endif

@@ -132,9 +132,7 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
         }
     }
     cost.wall = MPI_Wtime() - start;
-    free(seconds);
-    free(waited);
-    free(phases);
+    BX_FREE(seconds, waited, phases);
     return cost;
 }
 
@@ -170,11 +168,8 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
 void bx_results_free(bx_result *results, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        free(results[i].seconds);
-        free(results[i].waited);
-        free(results[i].preempted);
-        free(results[i].phases);
-        free(results[i].phases_most);
+        BX_FREE(results[i].seconds, results[i].waited, results[i].preempted, results[i].phases,
+                results[i].phases_most);
     }
     free(results);
 }

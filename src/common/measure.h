@@ -1,6 +1,5 @@
 /* The measurement: rounds of all methods, interleaved. */
-#ifndef BX_MEASURE_H
-#define BX_MEASURE_H
+#pragma once
 
 #include "profile.h"
 #include "verification.h"
@@ -42,5 +41,3 @@ typedef void bx_progress(void *context);
  * Collective. */
 bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progress *progress,
                        void *context);
-
-#endif

@@ -1,7 +1,4 @@
 /* Memory of this host, and of its control groups. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "host.h"
 
 #include "bx.h"

@@ -110,8 +110,7 @@ static cJSON *add_ratio(const bx_run *run, cJSON *metrics, timing over, timing u
     }
     cJSON *metric = add_metric(metrics, name, bx_statistics_quantile(ratios, taken, 0.5), "ratio");
     add_quartiles(metric, ratios, taken);
-    free(ratios);
-    free(picked);
+    BX_FREE(ratios, picked);
     return metric;
 }
 
@@ -148,8 +147,7 @@ static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *resul
         snprintf(name, sizeof name, "%s_share", run->kernel->phases[k]);
         add_metric(metrics, name, medians[k] / sum, "share");
     }
-    free(medians);
-    free(shares);
+    BX_FREE(medians, shares);
 }
 
 struct bx_metrics {

@@ -30,22 +30,17 @@ static void free_peers(bx_peers *peers)
         if (all.comms[i].peers == peers) all.comms[i].peers = NULL;
         if (all.wins[i].peers == peers) all.wins[i].peers = NULL;
     }
-    free((int *)peers->node);
-    free((int *)peers->near);
-    free((int *)peers->neighbours);
-    free(peers);
+    BX_FREE((int *)peers->node, (int *)peers->near, (int *)peers->neighbours, peers);
 }
 
 static int free_of_comm(MPI_Comm comm, int key, void *value, void *extra)
 {
-    (void)comm, (void)key, (void)extra;
     free_peers(value);
     return MPI_SUCCESS;
 }
 
 static int free_of_window(MPI_Win win, int key, void *value, void *extra)
 {
-    (void)win, (void)key, (void)extra;
     free_peers(value);
     return MPI_SUCCESS;
 }
@@ -94,7 +89,7 @@ static bx_peers *create(MPI_Group group, bool like_world)
 }
 
 #ifdef SMPI_H /* which has no graphs */
-static void find_neighbours(MPI_Comm comm, bx_peers *peers) { (void)comm, (void)peers; }
+static void find_neighbours(MPI_Comm comm, bx_peers *peers) {}
 #else
 static void find_neighbours(MPI_Comm comm, bx_peers *peers)
 {

@@ -1,7 +1,6 @@
 /* The nodes of the ranks of communicators and windows: found once, then looked up in few
  * nanoseconds (all local). */
-#ifndef BX_PEERS_H
-#define BX_PEERS_H
+#pragma once
 
 #include "bx.h"
 
@@ -24,5 +23,3 @@ void bx_peers_stop(void);
 const bx_peers *bx_peers_of_comm(MPI_Comm comm);
 /* Returns the ranks of a window, likewise. */
 const bx_peers *bx_peers_of_window(MPI_Win win);
-
-#endif

@@ -1,6 +1,5 @@
 /* Refuses a processor that lacks instructions which the kernel was compiled with: one line in place
    of SIGILL.  Compiled for the oldest processor of the architecture, and run before main(). */
-#define _GNU_SOURCE /* program_invocation_short_name */
 #include "processor.h"
 #include "bx.h"
 

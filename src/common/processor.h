@@ -1,5 +1,4 @@
-#ifndef BX_PROCESSOR_H
-#define BX_PROCESSOR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@ extern const bx_instructions bx_processor_assumed[];
 
 /* Returns whether the compiler may have used them in the kernel. */
 static inline bool bx_processor_assumes(const bx_instructions *set) { return *set->macro != '_'; }
-
-#endif

@@ -67,13 +67,9 @@ void bx_profile_stop(void)
     bx_peers_stop();
     for (bx_recording *next, *r = profile.rest.next; r; r = next) {
         next = r->next;
-        free(r->rows);
-        free(r);
+        BX_FREE(r->rows, r);
     }
-    free(profile.rest.rows);
-    free(profile.rows);
-    free(profile.names);
-    free(profile.bound);
+    BX_FREE(profile.rest.rows, profile.rows, profile.names, profile.bound);
 }
 
 /* ---- counting ---- */

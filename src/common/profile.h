@@ -1,6 +1,5 @@
 /* The communication profile: the harness's side, then what the wrappers of MPI's routines use. */
-#ifndef BX_PROFILE_H
-#define BX_PROFILE_H
+#pragma once
 
 #include "run.h"
 
@@ -111,5 +110,3 @@ void bx_profile_remember(MPI_Request request);
 bx_class bx_profile_class_of(int count, const MPI_Request *requests);
 /* Forgets the completed ones, after the wait that bx_profile_class_of was called for. */
 void bx_profile_forget(int count, const MPI_Request *requests);
-
-#endif

@@ -1,8 +1,5 @@
 /* Claims of memory and time: a launch states its needs before it uses them, and is refused where
  * they are too large. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "run.h"
 
 #include "charge.h"

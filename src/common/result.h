@@ -1,7 +1,6 @@
 /* The result: metrics, JSON, of which result.schema.json is the schema, and the table for people.
  * All on rank 0 and local, unless it says otherwise; the caller deletes JSON. */
-#ifndef BX_RESULT_H
-#define BX_RESULT_H
+#pragma once
 
 #include "measure.h"
 
@@ -40,5 +39,3 @@ bx_carried *bx_carried_begin(const bx_run *run);
 /* Reads them again and returns the result's "adapters" on rank 0 (the caller deletes it), NULL on
  * the others; frees `begun`.  Collective. */
 cJSON *bx_carried_end(const bx_run *run, bx_carried *begun);
-
-#endif

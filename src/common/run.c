@@ -67,17 +67,9 @@ void bx_run_lap(bx_run *run, size_t phase)
     run->lap_mpi = mpi;
 }
 
-void bx_run_progress(bx_run *run, int64_t part)
-{
-    (void)run;
-    bx_watchdog_part(part);
-}
+void bx_run_progress(bx_run *run, int64_t part) { bx_watchdog_part(part); }
 
-void bx_run_await(bx_run *run, int rank, const char *host)
-{
-    (void)run;
-    bx_watchdog_await(rank, host);
-}
+void bx_run_await(bx_run *run, int rank, const char *host) { bx_watchdog_await(rank, host); }
 
 #ifdef BX_SIMULATED /* a rank has a core for itself; SimGrid 3.32's MPI_Ibarrier holds nobody */
 void bx_run_sleep_until(MPI_Request *request) { PMPI_Wait(request, MPI_STATUS_IGNORE); }

@@ -1,6 +1,5 @@
 /* One launch: its options, layout and kernel, what the kernel has noted, and its parts. */
-#ifndef BX_RUN_H
-#define BX_RUN_H
+#pragma once
 
 #include "bx.h"
 
@@ -65,5 +64,3 @@ cJSON *bx_options_json(const bx_run *run);
 
 /* Prints the claimed memory and time; nothing if nothing was claimed.  Prints on rank 0; local. */
 void bx_resources_print(const bx_run *run);
-
-#endif

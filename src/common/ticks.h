@@ -1,7 +1,6 @@
 /* A clock for intervals shorter than a call of MPI_Wtime costs: the processor's counter, where the
  * operating system trusts it as its own clock, else MPI_Wtime (all local). */
-#ifndef BX_TICKS_H
-#define BX_TICKS_H
+#pragma once
 
 #include "bx.h"
 
@@ -27,5 +26,3 @@ static inline double bx_ticks_now(void)
 #endif
     return PMPI_Wtime();
 }
-
-#endif

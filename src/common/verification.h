@@ -1,6 +1,5 @@
 /* The outcomes of one method's verification. */
-#ifndef BX_VERIFICATION_H
-#define BX_VERIFICATION_H
+#pragma once
 
 #include "bx.h"
 
@@ -19,5 +18,3 @@ struct bx_verification {
 /* Replaces each error by its maximum over the ranks of `comm`.  A method without outcomes gets one
  * that fails.  Returns whether each is within its tolerance.  Collective over `comm`. */
 bool bx_verification_settle(bx_verification *verification, MPI_Comm comm);
-
-#endif

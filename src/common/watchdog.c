@@ -2,9 +2,6 @@
  * messages are lost, would let all others wait until somebody looks.  A thread of each rank watches
  * its rank's counter; ranks of a host tell each other through shared memory where they are, with
  * the stack of each rank's main thread, which a signal makes it write down. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "watchdog.h"
 
 #include "profile.h"
@@ -148,7 +145,6 @@ static void describe_place(char place[PLACE])
 #ifdef HAS_BACKTRACE
 static void write_stack_down(int signal)
 {
-    (void)signal;
     atomic_store(&watchdog.frame_count, backtrace(watchdog.frames, FRAMES));
 }
 #endif
@@ -175,8 +171,6 @@ static void describe_stack(char stack[STACK])
             (unsigned long)((char *)watchdog.frames[i] - (char *)info.dli_fbase));
         if (info.dli_sname && strcmp(info.dli_sname, "bx_harness_run") == 0) break;
     }
-#else
-    (void)stack;
 #endif
 }
 
@@ -256,7 +250,6 @@ static bool any_placed(void)
  * those have reported and ended the launch. */
 static void *watch(void *unused)
 {
-    (void)unused;
     double check, still = 0;
     unsigned long seen = atomic_load(&watchdog.finished);
     while (wait_for(check = patience() / CHECKS_PER_TIMEOUT)) {

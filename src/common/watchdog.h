@@ -1,8 +1,7 @@
 /* The watchdog: ends a launch in which no step finishes for --progress-timeout; by default for 60 s
  * or 20 times the longest round or part of a step, whichever is longer, and for 5 min where neither
  * is known yet. */
-#ifndef BX_WATCHDOG_H
-#define BX_WATCHDOG_H
+#pragma once
 
 #include "run.h"
 
@@ -20,5 +19,3 @@ void bx_watchdog_await(int rank, const char *host);
 void bx_watchdog_round(const bx_run *run, double seconds);
 /* Collective. */
 void bx_watchdog_stop(void);
-
-#endif

@@ -5,8 +5,7 @@
  * has room, and the first access to a page without room ends the launch by SIGBUS.  In others the
  * rank that fails leaves the rest waiting.  So the room is looked at before a window is allocated,
  * on all hosts. */
-#ifndef BX_WINDOW_H
-#define BX_WINDOW_H
+#pragma once
 
 #include "bx.h"
 
@@ -47,5 +46,3 @@ void bx_window_sync(MPI_Comm comm, const MPI_Win *windows, int count);
 /* Returns why the last window that could not be had could not, the same on every rank; the text
  * lasts until the next failure.  Local. */
 const char *bx_window_why(void);
-
-#endif

@@ -230,8 +230,7 @@ static void teardown(void *address)
     state *s = address;
     for (int i = 0; i < 2; i++) free_team(&s->teams_of[i]);
     if (s->comm != MPI_COMM_NULL) MPI_Comm_free(&s->comm);
-    free(s->usage);
-    free(s);
+    BX_FREE(s->usage, s);
 }
 
 /* ---- a method at work ---- */

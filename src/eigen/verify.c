@@ -202,8 +202,7 @@ bx_errors bx_verify_solution(const bx_problem *p)
     whole u = gather(p);
     double errors[] = {residual(p, &u) / (n * norm * EPS), overlap(p, &u) / (n * EPS),
                        from_lapack(p) / (n * norm * EPS)};
-    free(u.number);
-    free(u.vectors);
+    BX_FREE(u.number, u.vectors);
     MPI_Allreduce(MPI_IN_PLACE, errors, 3, MPI_DOUBLE, MPI_MAX, p->distribution->team);
     return (bx_errors){errors[0], errors[1], errors[2]};
 }
@@ -273,8 +272,7 @@ double bx_verify_probe(const bx_problem *p, double *complete)
         *complete = bx_verification_worse(*complete, fabs(z[length + i] - x[i]));
         size = fmax(size, fabs(x[i]));
     }
-    free(row);
-    free(x);
+    BX_FREE(row, x);
     *complete /= rows_of(p) * size * EPS;
     return error / (rows_of(p) * m->norm * size * EPS);
 }

@@ -107,8 +107,7 @@ static void ask(bx_halo *halo)
     }
     qsort(halo->sends, (size_t)asking, sizeof *halo->sends, by_rank);
     MPI_Waitall(halo->receive_count, requests, MPI_STATUSES_IGNORE);
-    free(asked);
-    free(requests);
+    BX_FREE(asked, requests);
 }
 
 /* ---- memory ---- */
@@ -170,8 +169,7 @@ bx_halo *bx_halo_create(const bx_mesh *mesh)
 
 static void free_peer(bx_peer *peer)
 {
-    free(peer->cells);
-    free(peer->places);
+    BX_FREE(peer->cells, peer->places);
     bx_region_free(&peer->region);
 }
 
@@ -239,6 +237,5 @@ void bx_halo_exchange_plainly(const bx_halo *halo, int copy)
     for (int64_t n = 0; n < halo->own_sends.count * each; n++)
         *number_of(halo, &halo->own_receives, copy, n) =
             *number_of(halo, &halo->own_sends, copy, n);
-    free(buffers);
-    free(requests);
+    BX_FREE(buffers, requests);
 }

@@ -53,8 +53,7 @@ static void deal(bx_mesh *mesh, const blocks *b)
         mesh->rank_of[sizes[i][1]] = least;
         load[least] += sizes[i][0];
     }
-    free(sizes);
-    free(load);
+    BX_FREE(sizes, load);
 }
 
 /* The index into `place` of an own node. */

@@ -33,8 +33,7 @@ void bx_packed_finish(void *me, int copy)
 void bx_packed_destroy(void *me)
 {
     state *self = me;
-    free(self->requests);
-    free(self);
+    BX_FREE(self->requests, self);
 }
 
 const bx_method bx_method_isend = {

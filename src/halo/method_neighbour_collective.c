@@ -64,8 +64,7 @@ static void destroy(void *me)
 {
     state *self = me;
     MPI_Comm_free(&self->graph);
-    free(self->ranks);
-    free(self);
+    BX_FREE(self->ranks, self);
 }
 
 const bx_method bx_method_neighbour_collective = {

@@ -47,8 +47,7 @@ static void destroy(void *me)
 {
     state *self = me;
     for (int i = 0; i < self->messages->count; i++) MPI_Request_free(&self->requests[i]);
-    free(self->requests);
-    free(self);
+    BX_FREE(self->requests, self);
 }
 
 const bx_method bx_method_persistent = {

@@ -73,8 +73,7 @@ static void finish(void *me, int copy)
 static void destroy(void *me)
 {
     state *self = me;
-    free(self->pairs);
-    free(self);
+    BX_FREE(self->pairs, self);
 }
 
 const bx_method bx_method_sendrecv = {

@@ -81,8 +81,7 @@ static void destroy(void *me)
     state *self = me;
     for (int i = 0; i < self->halo->receive_count; i++) bx_region_free(&self->theirs[i]);
     bx_packed_destroy(self->packed);
-    free(self->theirs);
-    free(self);
+    BX_FREE(self->theirs, self);
 }
 
 const bx_method bx_method_shm = {

@@ -48,6 +48,5 @@ void bx_one_sided_destroy(void *me)
     MPI_Win_free(&self->window);
     MPI_Group_free(&self->to);
     MPI_Group_free(&self->from);
-    free(self->targets);
-    free(self);
+    BX_FREE(self->targets, self);
 }

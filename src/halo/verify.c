@@ -179,7 +179,6 @@ double bx_verify_unequal(const bx_halo *halo, int copy)
         treat(halo, &halo->own_sends, copy, HASH) != treat(halo, &halo->own_receives, copy, HASH);
     for (int i = 0; i < receives; i++)
         unequal += treat(halo, &halo->receives[i], copy, HASH) != hashes[i];
-    free(hashes);
-    free(requests);
+    BX_FREE(hashes, requests);
     return unequal;
 }

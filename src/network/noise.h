@@ -4,19 +4,10 @@
 #include "bx.h"
 #include "noise.def"
 
-#ifdef _OPENMP
 #include <omp.h>
-#endif
 
 /* The number of the calling thread: a core is measured by a thread of its own. */
-static inline int bx_noise_thread(void)
-{
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
+static inline int bx_noise_thread(void) { return omp_get_thread_num(); }
 
 /* Durations of the quanta of one core. */
 typedef struct {

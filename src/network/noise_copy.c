@@ -16,9 +16,7 @@ static uint64_t content(const bx_noise_memory *m, int t, size_t w)
 
 void bx_noise_fill(bx_noise_memory *m)
 {
-#ifdef _OPENMP
 #pragma omp parallel for num_threads(m->threads) schedule(static, 1)
-#endif
     for (int t = 0; t < m->threads; t++) {
         size_t at = (size_t)t * m->words;
         for (size_t w = 0; w < m->words; w++) m->from[at + w] = content(m, t, w);
@@ -35,9 +33,7 @@ void bx_noise_renew(bx_noise_memory *m)
         from[0] = content(m, t, 0);
         from[m->words - 1] = content(m, t, m->words - 1);
     }
-#ifdef _OPENMP
 #pragma omp parallel for num_threads(m->threads) schedule(static, 1)
-#endif
     for (int t = 0; t < m->threads; t++)
         memset(&m->to[(size_t)t * m->words], CLEAR, m->words * sizeof *m->to);
 }
@@ -45,9 +41,7 @@ void bx_noise_renew(bx_noise_memory *m)
 void bx_noise_copy(bx_noise_memory *m, int threads)
 {
     if (threads == 0) return; /* num_threads(0) would be all */
-#ifdef _OPENMP
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
     for (int t = 0; t < threads; t++) {
         size_t at = (size_t)t * m->words;
         memcpy(&m->to[at], &m->from[at], m->words * sizeof *m->to);
@@ -58,9 +52,7 @@ void bx_noise_copy(bx_noise_memory *m, int threads)
 double bx_noise_wrong_bytes(const bx_noise_memory *m, int threads)
 {
     double wrong = 0;
-#ifdef _OPENMP
 #pragma omp parallel for num_threads(m->threads) schedule(static, 1) reduction(+ : wrong)
-#endif
     for (int t = 0; t < m->threads; t++) {
         const uint64_t *to = &m->to[(size_t)t * m->words];
         for (size_t w = 0; w < m->words; w++)

@@ -6,9 +6,7 @@ enum { TURNS = 8192 }; /* of a chain: about 50 us at 2.6 GHz, short beside what 
 
 void bx_noise_measure_quanta(bx_noise_quanta *quanta, int threads, int64_t count)
 {
-#ifdef _OPENMP
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
     for (int t = 0; t < threads; t++) {
         bx_noise_quanta own = quanta[t];
         for (int64_t i = 0; i < count; i++) {

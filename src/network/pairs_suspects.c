@@ -110,8 +110,7 @@ static double judge(judgement *j, int groups, double *level)
         if (rest > fmax(PATH_EFFECT, PATH_SPREADS * width))
             *score = fmax(*score, rest / fmax(PATH_EFFECT, width));
     }
-    free(effects);
-    free(some);
+    BX_FREE(effects, some);
     return exp(worst);
 }
 

@@ -81,6 +81,5 @@ int bx_pairs_switches_read(bx_run *run, const char *path, const char (*hosts)[BX
 void bx_pairs_switches_free(bx_pairs_switches *switches)
 {
     for (int i = 0; switches->names && i < switches->count; i++) free(switches->names[i]);
-    free(switches->names);
-    free(switches->switch_of);
+    BX_FREE(switches->names, switches->switch_of);
 }

@@ -63,11 +63,7 @@ void bx_pairs_find(bx_pairs *pairs, double reach, int64_t na, const double *xa, 
     pairs->other = bx_memory_grow(pairs->other, count + 1, sizeof *pairs->other);
 }
 
-void bx_pairs_free(bx_pairs *pairs)
-{
-    free(pairs->start);
-    free(pairs->other);
-}
+void bx_pairs_free(bx_pairs *pairs) { BX_FREE(pairs->start, pairs->other); }
 
 /* Energy and force over distance of `count` pairs of squared distances r2.  Beyond the cutoff both
  * are 0. */

@@ -28,8 +28,7 @@ static void count_pairs(bx_share *share, const bx_lattice *lattice)
         bx_pairs_free(&pairs);
         free(xb);
     }
-    free(xa);
-    free(part);
+    BX_FREE(xa, part);
 }
 
 static int rank_at(double place, double all, int ranks)
@@ -59,8 +58,4 @@ void bx_share_make(bx_share *share, const bx_lattice *lattice, int ranks)
     free(order);
 }
 
-void bx_share_free(bx_share *share)
-{
-    free(share->owner);
-    free(share->worker);
-}
+void bx_share_free(bx_share *share) { BX_FREE(share->owner, share->worker); }

@@ -9,7 +9,6 @@
  * "messages: V T".
  *
  * BX_DISK=BYTES: no file gets larger. */
-#define _GNU_SOURCE
 #include "run.h"
 
 #include <dlfcn.h>

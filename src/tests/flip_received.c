@@ -9,7 +9,6 @@
  * P, laps L where L is the number of laps of the step when each phase, from 0 on, ended last; 0:
  * not yet.
  */
-#define _GNU_SOURCE
 #include "bx.h"
 
 #include <dlfcn.h>

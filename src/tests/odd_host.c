@@ -1,7 +1,6 @@
 /* A kernel on a host that is built otherwise than this one.  BX_HOST=large: it has 2,048 CPUs, of
  * which every other one may be used, and 2000.  BX_HOST=single: the MPI library grants no thread
  * beside the main one. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
 #include <sched.h>

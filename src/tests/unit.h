@@ -1,6 +1,5 @@
 /* The least a unit test needs: say what failed, and fail. */
-#ifndef BX_UNIT_H
-#define BX_UNIT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -13,5 +12,3 @@ static int unit_failures = 0;
             unit_failures++;                                                                       \
         }                                                                                          \
     } while (0)
-
-#endif

@@ -1,8 +1,5 @@
 /* The fields of a transpose plan: each thread is the first to touch its part, which so lies in its
  * memory.  Page faults of threads show it. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "plan.h"
 #include "run.h"
 #include "unit.h"

@@ -167,8 +167,7 @@ static bx_geometry *create_throughout(const int64_t grid[3], int columns, const 
         list[s] = (column){owner[s], number[xy[s] % g->nx], xy[s] / g->nx, xy[s]};
     distribute(g, columns, list, ranks, node_of, ranks_per_node);
     g->inner = create_inner(grid, g, x_of, node_of, ranks_per_node);
-    free(list);
-    free(number);
+    BX_FREE(list, number);
     return g;
 }
 
@@ -186,8 +185,7 @@ bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, in
         for (s = first[r]; s < first[r + 1]; s++) owner[s] = r;
     bx_geometry *g = (exchanges == 1 ? bx_geometry_create_columns : create_throughout)(
         grid, columns, xy, owner, ranks, node_of, ranks_per_node);
-    free(first);
-    free(xy);
+    BX_FREE(first, xy);
     return g;
 }
 

@@ -212,8 +212,7 @@ static void destroy(void *me)
         int *arrays[] = {l->gather, l->gather_at, l->scatter, l->scatter_at,
                          l->send,   l->send_at,   l->receive, l->receive_at};
         for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
-        free(l->from_gathered);
-        free(l->to_scattered);
+        BX_FREE(l->from_gathered, l->to_scattered);
     }
     bx_lengths_free(&self->lengths);
     fftw_free(self->gather);

@@ -125,8 +125,7 @@ static void destroy(void *me)
     bx_lengths_free(&self->lengths);
     fftw_free(self->blocks);
     fftw_free(self->packed);
-    free(self->requests);
-    free(self);
+    BX_FREE(self->requests, self);
 }
 
 const bx_method bx_method_p2p = {

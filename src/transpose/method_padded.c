@@ -83,8 +83,7 @@ static void destroy(void *me)
     for (int way = 0; way < 2; way++) fftw_free(self->half[way]);
     fftw_free(self->blocks);
     fftw_free(self->packed);
-    free(self->row_at);
-    free(self);
+    BX_FREE(self->row_at, self);
 }
 
 const bx_method bx_method_padded = {

@@ -232,8 +232,7 @@ static void find_x_runs(bx_plan *plan)
         plan->x_first[0] = 0;
         plan->x_length[0] = g->plane_nx;
     }
-    free(has);
-    free(x_has);
+    BX_FREE(has, x_has);
 }
 
 static void find_runs(bx_plan *plan)

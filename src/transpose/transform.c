@@ -4,11 +4,9 @@
 
 #include "charge.h"
 
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 typedef struct {
     bx_plan *plan; /* of one exchange */
@@ -64,14 +62,7 @@ bx_counts bx_exchange_counts(const bx_geometry *g, const bx_method *method, bx_d
     return sum;
 }
 
-static size_t thread_number(void)
-{
-#ifdef _OPENMP
-    return (size_t)omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
+static size_t thread_number(void) { return (size_t)omp_get_thread_num(); }
 
 /* Laps are those of the first thread. */
 static void lap(const job *j, size_t phase)
