@@ -253,6 +253,16 @@ double bx_statistics_quantile(double *values, size_t count, double q);
 
 /* Returns `count` items of `size` bytes, zeroed; the caller frees them. */
 void *bx_memory_alloc(size_t count, size_t size);
+/* BX_ALLOC(COUNT, A, B): sets each of up to 6 pointers to that many zeroed items of its type. */
+#define BX_ALLOC(count, ...)                                                                       \
+    BX_PICK(__VA_ARGS__, BX_6, BX_5, BX_4, BX_3, BX_2, BX_1, 0)(count, __VA_ARGS__)
+#define BX_PICK(a, b, c, d, e, f, macro, ...) macro
+#define BX_1(count, array) (array) = bx_memory_alloc(count, sizeof *(array))
+#define BX_2(count, array, ...) BX_1(count, array), BX_1(count, __VA_ARGS__)
+#define BX_3(count, array, ...) BX_1(count, array), BX_2(count, __VA_ARGS__)
+#define BX_4(count, array, ...) BX_1(count, array), BX_3(count, __VA_ARGS__)
+#define BX_5(count, array, ...) BX_1(count, array), BX_4(count, __VA_ARGS__)
+#define BX_6(count, array, ...) BX_1(count, array), BX_5(count, __VA_ARGS__)
 /* Enlarges `memory` to `count` items of `size` bytes, as realloc does. */
 void *bx_memory_grow(void *memory, size_t count, size_t size);
 /* Returns a copy of a text, which the caller frees. */

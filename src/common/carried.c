@@ -92,7 +92,7 @@ cJSON *bx_carried_end(const bx_run *run, bx_carried *begun)
     char *all = NULL;
     free(begun);
     if (run->rank == 0) {
-        lengths = bx_memory_alloc((size_t)run->size, sizeof *lengths);
+        BX_ALLOC((size_t)run->size, lengths);
         at = bx_memory_alloc((size_t)run->size + 1, sizeof *at);
     }
     PMPI_Gather(&length, 1, MPI_INT, lengths, 1, MPI_INT, 0, run->world);

@@ -87,8 +87,7 @@ static struct {
 void bx_host_watch_threads(int threads)
 {
     watched.count = threads;
-    watched.file = bx_memory_alloc((size_t)threads, sizeof *watched.file);
-    watched.waited = bx_memory_alloc((size_t)threads, sizeof *watched.waited);
+    BX_ALLOC((size_t)threads, watched.file, watched.waited);
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int i = 0; i < threads; i++) {
         char path[64];

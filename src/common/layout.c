@@ -19,7 +19,7 @@ static void number_nodes(bx_run *run)
 {
     int first = run->rank;
     PMPI_Bcast(&first, 1, MPI_INT, 0, run->node);
-    run->node_of = bx_memory_alloc((size_t)run->size, sizeof *run->node_of);
+    BX_ALLOC((size_t)run->size, run->node_of);
     int *first_of = bx_memory_alloc((size_t)run->size, sizeof *first_of);
     PMPI_Allgather(&first, 1, MPI_INT, first_of, 1, MPI_INT, run->world);
     run->node_count = 0;

@@ -156,11 +156,8 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
             result->point = p;
             result->recording = bx_recording_create();
             if (run->rank != 0) continue;
-            result->seconds = bx_memory_alloc(samples, sizeof(double));
-            result->waited = bx_memory_alloc(samples, sizeof(double));
-            result->preempted = bx_memory_alloc(samples, sizeof(bool));
-            result->phases = bx_memory_alloc(samples * kernel->phase_count, sizeof(double));
-            result->phases_most = bx_memory_alloc(samples * kernel->phase_count, sizeof(double));
+            BX_ALLOC(samples, result->seconds, result->waited, result->preempted);
+            BX_ALLOC(samples * kernel->phase_count, result->phases, result->phases_most);
         }
     return results;
 }

@@ -266,7 +266,7 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
                               .limit = 600,
                               .progress_timeout = -1, /* by the rounds */
                               .seed = 1};
-    run->selected = bx_memory_alloc(kernel->method_count, sizeof *run->selected);
+    BX_ALLOC(kernel->method_count, run->selected);
     bx_option table[MAX_OPTIONS];
     int count = full_table(run, table);
     struct option options[MAX_OPTIONS + 1];

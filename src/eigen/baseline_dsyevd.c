@@ -13,7 +13,7 @@ bx_lapack bx_lapack_create(const bx_problem *p, int n)
                    .liwork = 3 + 5 * n};
     s.work = bx_solver_workspace(p, (size_t)s.lwork * (size_t)s.parts);
     s.rwork = bx_solver_workspace(p, (size_t)s.lrwork);
-    s.iwork = bx_memory_alloc((size_t)s.liwork, sizeof *s.iwork);
+    BX_ALLOC((size_t)s.liwork, s.iwork);
     return s;
 }
 

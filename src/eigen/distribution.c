@@ -33,8 +33,7 @@ static bx_distribution *create(MPI_Comm team, int n)
     MPI_Comm_size(team, &d->ranks);
     MPI_Comm_rank(team, &d->rank);
     d->n = n;
-    d->row = bx_memory_alloc((size_t)n, sizeof *d->row);
-    d->column = bx_memory_alloc((size_t)n, sizeof *d->column);
+    BX_ALLOC((size_t)n, d->row, d->column);
     d->context = -1;
     return d;
 }

@@ -187,14 +187,9 @@ static void create_team(state *s, team *t, MPI_Comm comm, int first, int count, 
     t->count = count;
     t->blocks = bx_distribution_create_blocks(comm, s->size, block, grid_rows);
     size_t number = (size_t)count;
-    t->matrices = bx_memory_alloc(number, sizeof *t->matrices);
-    t->densities = bx_memory_alloc(number, sizeof *t->densities);
-    t->energies = bx_memory_alloc(number, sizeof *t->energies);
-    t->problems = bx_memory_alloc(number, sizeof *t->problems);
-    t->products = bx_memory_alloc(number, sizeof *t->products);
-    t->integrals = bx_memory_alloc(number, sizeof *t->integrals);
-    for (int k = 0; k < count && s->crystal; k++)
-        t->integrals[k] = bx_memory_alloc((size_t)s->size, sizeof *t->integrals[k]);
+    BX_ALLOC(number, t->matrices, t->densities, t->energies, t->problems, t->products,
+             t->integrals);
+    for (int k = 0; k < count && s->crystal; k++) BX_ALLOC((size_t)s->size, t->integrals[k]);
 }
 
 /* Whether a matrix is the last of its k-point. */
@@ -286,7 +281,7 @@ static taken open_solver(state *s, size_t method, bx_workspace workspace)
         if (solver->capacity) p->capacity = solver->capacity(p);
         p->a = bx_solver_workspace(p, p->capacity);
         p->v = bx_solver_workspace(p, p->capacity);
-        p->w = bx_memory_alloc((size_t)s->size, sizeof *p->w);
+        BX_ALLOC((size_t)s->size, p->w);
         p->number = bx_memory_alloc((size_t)d->columns + 1, sizeof *p->number);
         t->products[k] = s->aimpro && is_last(s, k) ? bx_products_create(p) : NULL;
         p->workspace = workspace;
@@ -353,7 +348,7 @@ static int setup(bx_run *run, void **address)
     mine *= s->solves;
     create_team(s, &s->teams_of[0], s->comm, number * mine, mine, (int)options.grid_rows);
     if (s->rank == 0) create_team(s, &s->teams_of[1], MPI_COMM_SELF, 0, s->solves, 1);
-    s->usage = bx_memory_alloc((size_t)bx_solver_count, sizeof *s->usage);
+    BX_ALLOC((size_t)bx_solver_count, s->usage);
     if (claim_memory(s, sized_by) != BX_OK) return BX_RESOURCES;
     create_matrices(s, &s->teams_of[0], spectrum);
     create_matrices(s, &s->teams_of[1], spectrum);

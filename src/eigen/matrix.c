@@ -77,12 +77,10 @@ static bx_matrix *allocate(int n, int parts)
     bx_matrix *m = bx_memory_alloc(1, sizeof *m);
     m->n = n;
     m->parts = parts;
-    m->value = bx_memory_alloc(count, sizeof *m->value);
-    m->sorted = bx_memory_alloc(count, sizeof *m->sorted);
-    m->order = bx_memory_alloc(count, sizeof *m->order);
-    m->cosines = bx_memory_alloc(2 * count + 3, sizeof *m->cosines);
+    BX_ALLOC(count, m->value, m->sorted, m->order);
+    BX_ALLOC(2 * count + 3, m->cosines);
     m->sines = bx_memory_alloc(2 * count + 2, sizeof *m->sines);
-    m->turn = bx_memory_alloc(2 * count, sizeof *m->turn);
+    BX_ALLOC(2 * count, m->turn);
     for (int i = 0; i < 2 * n + 2; i++) m->sines[i] = sin(PI * i / (n + 1));
     return m;
 }

@@ -344,8 +344,7 @@ static void *create(const bx_problem *p)
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         *fields[i] = counts[i] > 0 ? bx_solver_workspace(p, counts[i]) : NULL;
     s->lapack = bx_lapack_create(p, size);
-    s->top = bx_memory_alloc((size_t)s->pairs, sizeof *s->top);
-    s->bottom = bx_memory_alloc((size_t)s->pairs, sizeof *s->bottom);
+    BX_ALLOC((size_t)s->pairs, s->top, s->bottom);
     return s;
 }
 

@@ -20,9 +20,9 @@ static void *create(const bx_problem *p, driver *call, size_t extra)
     bx_scalapack *w = bx_memory_alloc(1, sizeof *w);
     double work[2] = {0, 0}, rwork[1] = {0}, n = d->n;
     int iwork[1] = {0};
-    w->failed = bx_memory_alloc((size_t)d->n, sizeof *w->failed);
+    BX_ALLOC((size_t)d->n, w->failed);
     w->clusters = bx_memory_alloc(2 * (size_t)d->ranks, sizeof *w->clusters);
-    w->gaps = bx_memory_alloc((size_t)d->ranks, sizeof *w->gaps);
+    BX_ALLOC((size_t)d->ranks, w->gaps);
     w->work = work, w->rwork = rwork, w->iwork = iwork;
     w->lwork = w->lrwork = w->liwork = -1;
     bx_problem query = *p;
@@ -35,7 +35,7 @@ static void *create(const bx_problem *p, driver *call, size_t extra)
     w->liwork = smaller(iwork[0] + 7 * n + 8 * d->grid_columns + 2);
     w->work = bx_solver_workspace(p, (size_t)w->lwork * (size_t)parts);
     w->rwork = bx_solver_workspace(p, parts == 2 ? (size_t)w->lrwork : 0);
-    w->iwork = bx_memory_alloc((size_t)w->liwork, sizeof *w->iwork);
+    BX_ALLOC((size_t)w->liwork, w->iwork);
     return w;
 }
 

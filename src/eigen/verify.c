@@ -30,7 +30,7 @@ static whole gather(const bx_problem *p)
     int members = d->grid_rows, mine = count_of(d, d->grid_row), parts = p->parts;
     size_t n = (size_t)d->n, pairs = (size_t)parts;
     whole u = {.count = mine};
-    u.number = bx_memory_alloc((size_t)mine + 1, sizeof *u.number);
+    BX_ALLOC((size_t)mine + 1, u.number);
     u.vectors = bx_memory_alloc((size_t)mine * n * pairs + 1, sizeof *u.vectors);
     int *counts = bx_memory_alloc(4 * (size_t)members, sizeof *counts), *offsets = counts + members;
     int *from = counts + 2 * members, *from_offsets = counts + 3 * members;

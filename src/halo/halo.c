@@ -94,7 +94,7 @@ static void ask(bx_halo *halo)
     MPI_Allreduce(MPI_IN_PLACE, asked, halo->ranks, MPI_INT, MPI_SUM, halo->comm);
     asking = asked[halo->rank];
     halo->send_count = asking;
-    halo->sends = bx_memory_alloc((size_t)asking, sizeof *halo->sends);
+    BX_ALLOC((size_t)asking, halo->sends);
     for (int i = 0; i < asking; i++) {
         MPI_Status status;
         int count;
@@ -137,8 +137,7 @@ static void allocate(bx_halo *halo)
     int64_t (*all)[2] = bx_memory_alloc((size_t)size, sizeof *all);
     MPI_Allgather(mine, 2, MPI_INT64_T, all, 2, MPI_INT64_T, halo->node);
     for (int i = 0; i < size; i++) total += paged(fields * all[i][1]);
-    halo->fields_of = bx_memory_alloc((size_t)halo->ranks, sizeof *halo->fields_of);
-    halo->stride_of = bx_memory_alloc((size_t)halo->ranks, sizeof *halo->stride_of);
+    BX_ALLOC((size_t)halo->ranks, halo->fields_of, halo->stride_of);
     bool shared = bx_shared_create(halo->mesh->run, halo->node, (size_t)total * sizeof(double),
                                    &halo->memory);
     if (!shared) allocate_alone(halo, fields * halo->mesh->stride);

@@ -400,9 +400,7 @@ static int setup(bx_run *run, void **state)
     if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
     h->points = (double)h->mesh->own * h->mesh->width;
     MPI_Allreduce(MPI_IN_PLACE, &h->points, 1, MPI_DOUBLE, MPI_SUM, h->halo->comm);
-    h->messages = bx_memory_alloc((size_t)bx_method_count, sizeof *h->messages);
-    h->selves = bx_memory_alloc((size_t)bx_method_count, sizeof *h->selves);
-    h->why = bx_memory_alloc((size_t)bx_method_count, sizeof *h->why);
+    BX_ALLOC((size_t)bx_method_count, h->messages, h->selves, h->why);
     for (int m = 0; m < bx_method_count; m++)
         if (bx_run_is_selected(run, bx_methods[m]->about.name)) create_method(h, m);
     run_plainly(h);

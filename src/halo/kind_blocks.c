@@ -201,14 +201,13 @@ static void create(bx_mesh *mesh)
     mesh->width = 1;
     mesh->has_solution = true;
     bx_mesh_cut(mesh, b->blocks, cut_unequally, mesh);
-    mesh->rank_of = bx_memory_alloc((size_t)b->blocks, sizeof *mesh->rank_of);
-    b->first = bx_memory_alloc((size_t)b->blocks, sizeof *b->first);
+    BX_ALLOC((size_t)b->blocks, mesh->rank_of, b->first);
     deal(mesh, b);
     for (int i = 0; i < b->blocks; i++) {
         b->first[i] = mesh->own;
         if (mesh->rank_of[i] == mesh->rank) mesh->own += bx_box_cells(bx_tree_leaf(mesh->tree, i));
     }
-    b->place = bx_memory_alloc((size_t)mesh->own + 1, sizeof *b->place);
+    BX_ALLOC((size_t)mesh->own + 1, b->place);
     b->neighbours = bx_memory_alloc(SIDES * ((size_t)mesh->own + 1), sizeof *b->neighbours);
     number_nodes(mesh, b);
     /* on the memory of the threads that will read them */
@@ -217,7 +216,7 @@ static void create(bx_mesh *mesh)
         memset(&b->neighbours[SIDES * i], 0, SIDES * sizeof *b->neighbours);
     visit_all(mesh, list_neighbours, mesh);
     mesh->stored = mesh->own + mesh->ghosts;
-    mesh->waves = bx_memory_alloc(FIELDS, sizeof *mesh->waves);
+    BX_ALLOC(FIELDS, mesh->waves);
     for (int f = 0; f < FIELDS; f++) {
         bx_wave *w = &mesh->waves[f];
         *w = bx_wave_create(mesh->extent, NUMBERS[f], WALLS, 1);

@@ -74,7 +74,7 @@ static void create(bx_mesh *mesh)
         add_ghosts(mesh, c, axis, false);
         add_ghosts(mesh, c, axis, true);
     }
-    mesh->waves = bx_memory_alloc(FIELDS, sizeof *mesh->waves);
+    BX_ALLOC(FIELDS, mesh->waves);
     for (int f = 0; f < FIELDS; f++) {
         bx_wave *w = &mesh->waves[f];
         *w = bx_wave_create(mesh->extent, NUMBERS[f], WALLS, 1);

@@ -129,7 +129,7 @@ static void set_waves(bx_mesh *mesh, ocean *o)
 {
     static const int NUMBER[3] = {1, 2, 0};
     static const bool WALLS[3] = {false, false, false};
-    mesh->waves = bx_memory_alloc(FIELDS, sizeof *mesh->waves);
+    BX_ALLOC(FIELDS, mesh->waves);
     for (int f = 0; f < FIELDS; f++)
         mesh->waves[f] = bx_wave_create(mesh->extent, NUMBER, WALLS, mesh->width);
     const double *angle = mesh->waves[ELEVATION].angle;
@@ -171,9 +171,8 @@ static void create(bx_mesh *mesh)
     o->rotation = 2 * M_PI * mesh->options->courant / fmax((double)mesh->extent[0], FEWEST_COLUMNS);
     int64_t columns = bx_box_cells(&o->box);
     o->row = bx_box_length(&o->box, 0) + 2;
-    o->list = bx_memory_alloc((size_t)columns + 1, sizeof *o->list);
-    o->flows = bx_memory_alloc((size_t)columns + 1, sizeof *o->flows);
-    o->courant = bx_memory_alloc((size_t)mesh->width, sizeof *o->courant);
+    BX_ALLOC((size_t)columns + 1, o->list, o->flows);
+    BX_ALLOC((size_t)mesh->width, o->courant);
     list_wet(mesh, o, true);
     o->interior = o->wet;
     list_wet(mesh, o, false);

@@ -22,7 +22,7 @@ static bx_halo_message *list(const bx_halo *halo, const bx_peer *peers, int peer
             at += m.numbers;
         }
     }
-    *packed = bx_memory_alloc((size_t)at, sizeof **packed);
+    BX_ALLOC((size_t)at, *packed);
     return messages;
 }
 

@@ -21,8 +21,7 @@ static void *create(const bx_halo_messages *messages)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
     self->messages = messages;
-    self->requests = bx_memory_alloc((size_t)messages->count, sizeof *self->requests);
-    self->types = bx_memory_alloc((size_t)messages->count, sizeof *self->types);
+    BX_ALLOC((size_t)messages->count, self->requests, self->types);
     for (int i = 0; i < messages->count; i++)
         self->types[i] = bx_region_type(nth(messages, i)->region);
     return self;

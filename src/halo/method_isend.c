@@ -12,7 +12,7 @@ void *bx_packed_create(const bx_halo_messages *messages)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
     self->messages = messages;
-    self->requests = bx_memory_alloc((size_t)messages->count, sizeof *self->requests);
+    BX_ALLOC((size_t)messages->count, self->requests);
     return self;
 }
 

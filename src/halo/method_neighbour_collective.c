@@ -25,7 +25,7 @@ static void *create(const bx_halo_messages *messages)
     state *self = bx_memory_alloc(1, sizeof *self);
     int in = messages->receive_count, out = messages->send_count;
     self->messages = messages;
-    self->ranks = bx_memory_alloc(3 * (size_t)(in + out), sizeof *self->ranks);
+    BX_ALLOC(3 * (size_t)(in + out), self->ranks);
     self->counts = self->ranks + in + out;
     self->offsets = self->counts + in + out;
     for (int i = 0; i < in + out; i++) {

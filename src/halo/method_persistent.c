@@ -15,7 +15,7 @@ static void *create(const bx_halo_messages *messages)
     state *self = bx_memory_alloc(1, sizeof *self);
     int made = 0;
     self->messages = messages;
-    self->requests = bx_memory_alloc((size_t)messages->count, sizeof *self->requests);
+    BX_ALLOC((size_t)messages->count, self->requests);
     for (int i = 0; i < messages->receive_count; i++) {
         const bx_halo_message *m = &messages->receives[i];
         MPI_Recv_init(&messages->received[m->at], (int)m->numbers, MPI_DOUBLE, m->rank, TAG,

@@ -32,8 +32,7 @@ static void *create(const bx_halo_messages *messages)
     const bx_halo *halo = messages->halo;
     state *self = bx_memory_alloc(1, sizeof *self);
     self->messages = messages;
-    self->pairs =
-        bx_memory_alloc((size_t)(halo->send_count + halo->receive_count), sizeof *self->pairs);
+    BX_ALLOC((size_t)(halo->send_count + halo->receive_count), self->pairs);
     const bx_halo_message *send = messages->sends, *last_send = send + messages->send_count;
     const bx_halo_message *receive = messages->receives,
                           *last_receive = receive + messages->receive_count;

@@ -28,7 +28,7 @@ static void *create(const bx_halo_messages *messages)
     MPI_Request *requests = bx_memory_alloc((size_t)halo->send_count, sizeof *requests);
     self->halo = halo;
     self->packed = bx_packed_create(messages);
-    self->theirs = bx_memory_alloc((size_t)halo->receive_count, sizeof *self->theirs);
+    BX_ALLOC((size_t)halo->receive_count, self->theirs);
     for (int i = 0; i < halo->send_count; i++) {
         const bx_peer *peer = &halo->sends[i];
         bool near = bx_halo_on_node(halo, peer->rank);

@@ -40,7 +40,7 @@ static int build(bx_tree *tree, const bx_box *box, int first, int leaves, bx_tre
 bx_tree *bx_tree_create(const bx_box *whole, int leaves, bx_tree_cut *cut, const void *context)
 {
     bx_tree *tree = bx_memory_alloc(1, sizeof *tree);
-    tree->nodes = bx_memory_alloc(2 * (size_t)leaves, sizeof *tree->nodes);
+    BX_ALLOC(2 * (size_t)leaves, tree->nodes);
     tree->leaves = bx_memory_alloc((size_t)leaves, sizeof *tree->leaves);
     build(tree, whole, 0, leaves, cut, context);
     return tree;

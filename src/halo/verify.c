@@ -26,7 +26,7 @@ static context in_context(const bx_halo *halo, int copy, int64_t step, bool exac
 {
     const bx_mesh *mesh = halo->mesh;
     context c = {.halo = halo, .fields = halo->fields[copy]};
-    c.amplitude = bx_memory_alloc((size_t)(mesh->fields * mesh->width), sizeof *c.amplitude);
+    BX_ALLOC((size_t)(mesh->fields * mesh->width), c.amplitude);
     for (int f = 0; f < mesh->fields; f++)
         bx_wave_at(&mesh->waves[f], step, exact, &c.amplitude[f * mesh->width]);
     return c;

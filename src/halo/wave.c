@@ -15,9 +15,7 @@ bx_wave bx_wave_create(const int64_t extent[3], const int number[3], const bool 
             wave.along[axis][i] = walls[axis] ? cos(turn) : cexp(I * turn);
         }
     }
-    wave.amplitude = bx_memory_alloc((size_t)levels, sizeof *wave.amplitude);
-    wave.factor = bx_memory_alloc((size_t)levels, sizeof *wave.factor);
-    wave.exact = bx_memory_alloc((size_t)levels, sizeof *wave.exact);
+    BX_ALLOC((size_t)levels, wave.amplitude, wave.factor, wave.exact);
     return wave;
 }
 

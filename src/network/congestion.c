@@ -90,11 +90,10 @@ static int setup(bx_run *run, void **state)
     if (code == BX_OK)
         code = bx_resources_claim_time(run, 0, windows * 1.5 * window_seconds, "--window");
     if (code != BX_OK) return code;
-    c->memory = bx_memory_alloc(2 * c->party.words, sizeof *c->memory);
+    BX_ALLOC(2 * c->party.words, c->memory);
     size_t peers = (size_t)(c->size > BX_GRID_SIDES ? c->size : BX_GRID_SIDES);
-    c->party.counts = bx_memory_alloc(peers, sizeof(int));
-    c->party.offsets = bx_memory_alloc(peers, sizeof(int));
-    c->party.requests = bx_memory_alloc(BX_CONGESTION_SLOTS, sizeof(MPI_Request));
+    BX_ALLOC(peers, c->party.counts, c->party.offsets);
+    BX_ALLOC(BX_CONGESTION_SLOTS, c->party.requests);
     c->party.sent = c->memory;
     c->party.received = c->memory + c->party.words;
     return BX_OK;

@@ -69,7 +69,7 @@ static int setup(bx_run *run, void **state)
         return bx_run_refuse(run, BX_RESOURCES, "--bytes %lld: out of memory",
                              (long long)bytes_per_core);
     bx_noise_fill(&n->memory);
-    n->quanta = bx_memory_alloc((size_t)n->threads, sizeof *n->quanta);
+    BX_ALLOC((size_t)n->threads, n->quanta);
     if (n->rank == 0) n->accounts = bx_memory_alloc((size_t)n->size, sizeof *n->accounts);
     gethostname(n->mine.host, NAME - 1);
     return BX_OK;

@@ -115,7 +115,7 @@ static void name_nodes(pairs *p)
     if (bx_run_is_emulated(p->run))
         snprintf(mine.host + strlen(mine.host), sizeof mine.host - strlen(mine.host), "/%d",
                  p->node);
-    p->seats = bx_memory_alloc((size_t)p->nodes, sizeof *p->seats);
+    BX_ALLOC((size_t)p->nodes, p->seats);
     MPI_Allgather(&mine, sizeof mine, MPI_BYTE, p->seats, sizeof mine, MPI_BYTE, p->line.column);
 }
 
@@ -131,8 +131,7 @@ static int find_switches(pairs *p)
     int code = bx_run_agree(p->run);
     if (code != BX_OK) return code;
     MPI_Bcast(&p->switches.count, 1, MPI_INT, 0, p->world);
-    if (p->rank != 0)
-        p->switches.switch_of = bx_memory_alloc((size_t)p->nodes, sizeof *p->switches.switch_of);
+    if (p->rank != 0) BX_ALLOC((size_t)p->nodes, p->switches.switch_of);
     MPI_Bcast(p->switches.switch_of, p->nodes, MPI_INT, 0, p->world);
     return BX_OK;
 }
@@ -177,7 +176,7 @@ static int setup(bx_run *run, void **state)
     code = bx_resources_claim_memory(run, needed, "--bytes: two buffers, --rounds: the matrix");
     if (code != BX_OK) return code;
     int most_meetings = p->nodes / 2 > MEETINGS_AGAIN ? p->nodes / 2 : MEETINGS_AGAIN;
-    p->meetings = bx_memory_alloc((size_t)most_meetings, sizeof *p->meetings);
+    BX_ALLOC((size_t)most_meetings, p->meetings);
     if (p->rank == 0) p->accounts = bx_memory_alloc((size_t)p->nodes, sizeof *p->accounts);
     if (p->line.local >= p->line.talker_count) return BX_OK;
     size_t whole_pages = (bytes + PAGE - 1) / PAGE * PAGE;

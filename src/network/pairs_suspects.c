@@ -127,9 +127,9 @@ void bx_pairs_summarise(const bx_pairs_record *records, size_t count, int nodes,
     judgement j = {.records = records, .nodes = nodes, .switch_of = switch_of};
     size_t nodes_listed[BX_PAIRS_SUSPECTS], paths_listed[BX_PAIRS_PATHS];
     double level;
-    j.values = bx_memory_alloc(2 * count, sizeof *j.values);
+    BX_ALLOC(2 * count, j.values);
     j.node_score = bx_memory_alloc((size_t)nodes, sizeof *j.node_score);
-    j.pair_score = bx_memory_alloc(count, sizeof *j.pair_score);
+    BX_ALLOC(count, j.pair_score);
     *summary = (bx_pairs_summary){0};
     for (size_t i = 0; i < count; i++)
         add(&j, i, records[i].a, records[i].b, log(records[i].values.latency));

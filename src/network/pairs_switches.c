@@ -56,7 +56,7 @@ int bx_pairs_switches_read(bx_run *run, const char *path, const char (*hosts)[BX
     if (!file) return bx_run_refuse(run, BX_USAGE, "--switches %s: %s", path, strerror(errno));
     char (*names)[BX_PAIRS_NAME] = bx_memory_alloc((size_t)nodes, sizeof *names);
     entry *sorted = bx_memory_alloc((size_t)nodes, sizeof *sorted);
-    switches->switch_of = bx_memory_alloc((size_t)nodes, sizeof *switches->switch_of);
+    BX_ALLOC((size_t)nodes, switches->switch_of);
     for (int i = 0; i < nodes; i++) {
         switches->switch_of[i] = -1;
         memcpy(names[i], hosts[i], BX_PAIRS_NAME);

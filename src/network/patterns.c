@@ -301,9 +301,8 @@ static void find_units(bx_patterns *s)
     int nodes = bx_run_node_count(s->run), place = 0;
     const int *node_of = bx_run_node_of(s->run);
     s->units = nodes > 1 ? nodes : s->size;
-    s->unit_first = bx_memory_alloc((size_t)s->units + 1, sizeof(int));
-    s->order = bx_memory_alloc((size_t)s->size, sizeof(int));
-    s->place = bx_memory_alloc((size_t)s->size, sizeof(int));
+    BX_ALLOC((size_t)s->units + 1, s->unit_first);
+    BX_ALLOC((size_t)s->size, s->order, s->place);
     for (int rank = 0; rank < s->size; rank++)
         s->unit_first[nodes > 1 ? node_of[rank] + 1 : rank + 1]++;
     for (int unit = 0; unit < s->units; unit++) s->unit_first[unit + 1] += s->unit_first[unit];
@@ -385,11 +384,9 @@ static int setup(bx_run *run, void **state)
     find_units(s);
     if (adapter_rate == 0) adapter_rate = find_rate(s);
     size_t slots = (size_t)(s->size > BX_WINDOW ? s->size : BX_WINDOW);
-    s->to = bx_memory_alloc(slots, sizeof *s->to);
-    s->from = bx_memory_alloc(slots, sizeof *s->from);
-    s->counts = bx_memory_alloc((size_t)s->size, sizeof *s->counts);
-    s->offsets = bx_memory_alloc((size_t)s->size, sizeof *s->offsets);
-    s->requests = bx_memory_alloc(2 * (size_t)BX_WINDOW, sizeof *s->requests);
+    BX_ALLOC(slots, s->to, s->from);
+    BX_ALLOC((size_t)s->size, s->counts, s->offsets);
+    BX_ALLOC(2 * (size_t)BX_WINDOW, s->requests);
     bool one_sided = false;
     double bytes = find_sizes(s, &one_sided);
     int code = bx_resources_claim_memory(run, 2 * bytes, "--memory: two buffers for each rank");
@@ -460,8 +457,7 @@ static void teardown(void *state)
 
 static void list_methods(void)
 {
-    methods = bx_memory_alloc(bx_pattern_count, sizeof *methods);
-    most_blocks = bx_memory_alloc(bx_pattern_count, sizeof *most_blocks);
+    BX_ALLOC(bx_pattern_count, methods, most_blocks);
     for (size_t m = 0; m < bx_pattern_count; m++) {
         const char *name = bx_choice_name(bx_pattern_table[m].name);
         methods[m] = (bx_choice){name, pattern_of(m)->summary, pattern_of(m)->wins, false, NULL};

@@ -133,8 +133,7 @@ static int claim(bx_run *run, const bx_lattice *lattice, int ranks)
 
 static void make_messages(patches_state *s, bx_run *run)
 {
-    s->messages = bx_memory_alloc((size_t)bx_method_count, sizeof *s->messages);
-    s->planned = bx_memory_alloc((size_t)bx_method_count, sizeof *s->planned);
+    BX_ALLOC((size_t)bx_method_count, s->messages, s->planned);
     for (int m = 0; m < bx_method_count; m++) {
         if (!bx_run_is_selected(run, bx_methods[m]->about.name)) continue;
         s->messages[m] = bx_messages_create(&s->objects, bx_methods[m]->joined);
@@ -172,7 +171,7 @@ static int setup(bx_run *run, void **address)
     int64_t steps = bx_run_block_steps(run) * given.steps;
     bx_objects_create(&s->objects, run, &s->lattice, steps);
     make_messages(s, run);
-    s->energies = bx_memory_alloc((size_t)steps, sizeof *s->energies);
+    BX_ALLOC((size_t)steps, s->energies);
     for (int p = 0; p < s->objects.patch_count; p++) s->copies += s->objects.patches[p].copy_count;
     MPI_Allreduce(MPI_IN_PLACE, &s->copies, 1, MPI_DOUBLE, MPI_SUM, bx_run_comm(run));
     s->copies /= bx_lattice_patches(&s->lattice);

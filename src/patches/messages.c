@@ -91,9 +91,7 @@ static bx_message *group(bx_parts *parts, bool joined, int *count)
         part->message = *count - 1;
     }
     for (int i = 0; i < *count; i++)
-        if (messages[i].parts > 1)
-            messages[i].buffer =
-                bx_memory_alloc((size_t)messages[i].count, sizeof *messages[i].buffer);
+        if (messages[i].parts > 1) BX_ALLOC((size_t)messages[i].count, messages[i].buffer);
     return messages;
 }
 
@@ -105,18 +103,17 @@ bx_messages *bx_messages_create(bx_objects *objects, bool joined)
     list_parts(m);
     m->sends = group(&m->sent, joined, &m->send_count);
     m->receives = group(&m->received, joined, &m->receive_count);
-    m->sends_of = bx_memory_alloc((size_t)objects->patch_count, sizeof *m->sends_of);
+    BX_ALLOC((size_t)objects->patch_count, m->sends_of);
     for (int p = 0; p < objects->patch_count; p++) m->sends_of[p] = -1;
     for (int i = m->sent.count - 1; i >= 0; i--) {
         int *first = &m->sends_of[m->sent.list[i].patch - objects->patches];
         m->sent.list[i].next = *first;
         *first = i;
     }
-    m->held = bx_memory_alloc((size_t)m->send_count, sizeof *m->held);
+    BX_ALLOC((size_t)m->send_count, m->held);
     m->requests = bx_memory_alloc((size_t)m->receive_count, sizeof *m->requests);
     for (int i = 0; i < m->receive_count; i++) m->requests[i] = MPI_REQUEST_NULL;
-    m->indices = bx_memory_alloc((size_t)m->receive_count, sizeof *m->indices);
-    m->statuses = bx_memory_alloc((size_t)m->receive_count, sizeof *m->statuses);
+    BX_ALLOC((size_t)m->receive_count, m->indices, m->statuses);
     return m;
 }
 

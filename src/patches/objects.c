@@ -66,14 +66,12 @@ static void make_patch(bx_objects *o, int number, const int copies[27])
     o->own_count += patch->own;
     patch->atoms = bx_lattice_fill(o->lattice, number, NULL, NULL, NULL);
     size_t words = BX_HEADER + 3 * (size_t)patch->atoms;
-    patch->positions = bx_memory_alloc(words, sizeof *patch->positions);
-    patch->forces = bx_memory_alloc(words, sizeof *patch->forces);
+    BX_ALLOC(words, patch->positions, patch->forces);
     if (!patch->own) return;
-    patch->velocities = bx_memory_alloc(3 * (size_t)patch->atoms, sizeof *patch->velocities);
-    patch->sums = bx_memory_alloc(3 * (size_t)patch->atoms, sizeof *patch->sums);
-    patch->ids = bx_memory_alloc((size_t)patch->atoms, sizeof *patch->ids);
+    BX_ALLOC(3 * (size_t)patch->atoms, patch->velocities, patch->sums);
+    BX_ALLOC((size_t)patch->atoms, patch->ids);
     while (patch->copy_count < 27 && copies[patch->copy_count] >= 0) patch->copy_count++;
-    patch->copies = bx_memory_alloc(27, sizeof *patch->copies);
+    BX_ALLOC(27, patch->copies);
     memcpy(patch->copies, copies, 27 * sizeof *copies);
 }
 
@@ -142,13 +140,11 @@ void bx_objects_create(bx_objects *o, bx_run *run, const bx_lattice *lattice, in
     int64_t most = 0;
     for (int p = 0; p < o->patch_count; p++)
         most = o->patches[p].atoms > most ? o->patches[p].atoms : most;
-    o->scratch = bx_memory_alloc(2 * (size_t)o->threads, sizeof *o->scratch);
+    BX_ALLOC(2 * (size_t)o->threads, o->scratch);
     for (int t = 0; t < 2 * o->threads; t++)
         o->scratch[t] = bx_memory_alloc(3 * (size_t)most, sizeof **o->scratch);
-    o->urgent.pairs = bx_memory_alloc((size_t)o->pair_count, sizeof *o->urgent.pairs);
-    o->other.pairs = bx_memory_alloc((size_t)o->pair_count, sizeof *o->other.pairs);
-    o->batch = bx_memory_alloc((size_t)o->pair_count, sizeof *o->batch);
-    o->energies = bx_memory_alloc((size_t)steps, sizeof *o->energies);
+    BX_ALLOC((size_t)o->pair_count, o->urgent.pairs, o->other.pairs, o->batch);
+    BX_ALLOC((size_t)steps, o->energies);
 }
 
 void bx_objects_free(bx_objects *o)

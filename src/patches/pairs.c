@@ -41,7 +41,7 @@ void bx_pairs_find(bx_pairs *pairs, double reach, int64_t na, const double *xa, 
     bool alone = is_alone(na, xa, nb, xb);
     size_t room = 0, count = 0;
     bound(nb, xb, shift, low, high);
-    pairs->start = bx_memory_alloc((size_t)na + 1, sizeof *pairs->start);
+    BX_ALLOC((size_t)na + 1, pairs->start);
     pairs->other = NULL;
     for (int64_t i = 0; i < na; i++) {
         const double at[3] = {xa[i], xa[na + i], xa[2 * na + i]};

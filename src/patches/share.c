@@ -41,7 +41,7 @@ void bx_share_make(bx_share *share, const bx_lattice *lattice, int ranks)
 {
     int patches = share->patches = bx_lattice_patches(lattice);
     int *order = bx_memory_alloc((size_t)patches, sizeof *order);
-    share->owner = bx_memory_alloc((size_t)patches, sizeof *share->owner);
+    BX_ALLOC((size_t)patches, share->owner);
     share->worker = bx_memory_alloc((size_t)patches * BX_OWN_PAIRS, sizeof *share->worker);
     count_pairs(share, lattice);
     bx_lattice_order(lattice, order);

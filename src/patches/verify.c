@@ -100,7 +100,7 @@ static void place_patches(plain *s)
         }
         s->counts[rank] = (int)(at - s->places[rank]);
     }
-    s->x = bx_memory_alloc((size_t)at, sizeof *s->x);
+    BX_ALLOC((size_t)at, s->x);
     for (int p = 0; p < s->patch_count; p++) {
         plain_patch *patch = &s->patches[p];
         size_t numbers = 3 * (size_t)patch->atoms;
@@ -108,12 +108,8 @@ static void place_patches(plain *s)
         patch->own = o->share.owner[p] == o->rank;
         bx_lattice_fill(o->lattice, p, patch->x, NULL, NULL);
         if (!patch->own) continue;
-        patch->v = bx_memory_alloc(numbers, sizeof *patch->v);
-        patch->start = bx_memory_alloc(numbers, sizeof *patch->start);
-        patch->before = bx_memory_alloc(numbers, sizeof *patch->before);
-        patch->next = bx_memory_alloc(numbers, sizeof *patch->next);
-        patch->ids = bx_memory_alloc((size_t)patch->atoms, sizeof *patch->ids);
-        patch->sums = bx_memory_alloc(numbers, sizeof *patch->sums);
+        BX_ALLOC(numbers, patch->v, patch->start, patch->before, patch->next, patch->sums);
+        BX_ALLOC((size_t)patch->atoms, patch->ids);
         bx_lattice_fill(o->lattice, p, patch->start, patch->v, patch->ids);
         for (size_t i = 0; i < numbers; i++)
             patch->before[i] = patch->start[i] - BX_TIME_STEP * patch->v[i];
@@ -137,8 +133,7 @@ static void find_pairs(plain *s)
             s->pairs[s->pair_count++] = pair;
         }
     }
-    for (int i = 0; i < 2; i++)
-        s->scratch[i] = bx_memory_alloc(3 * (size_t)most, sizeof *s->scratch[i]);
+    for (int i = 0; i < 2; i++) BX_ALLOC(3 * (size_t)most, s->scratch[i]);
 }
 
 static plain *open_plain(const bx_objects *o)
@@ -146,9 +141,8 @@ static plain *open_plain(const bx_objects *o)
     plain *s = bx_memory_alloc(1, sizeof *s);
     s->o = o;
     s->patch_count = o->share.patches;
-    s->patches = bx_memory_alloc((size_t)s->patch_count, sizeof *s->patches);
-    s->counts = bx_memory_alloc((size_t)o->ranks, sizeof *s->counts);
-    s->places = bx_memory_alloc((size_t)o->ranks, sizeof *s->places);
+    BX_ALLOC((size_t)s->patch_count, s->patches);
+    BX_ALLOC((size_t)o->ranks, s->counts, s->places);
     place_patches(s);
     find_pairs(s);
     return s;
@@ -438,7 +432,7 @@ void bx_verify_reference(const bx_objects *o, bx_reference *reference)
            *by_positions = bx_memory_alloc((size_t)o->steps, sizeof *by_positions);
     bool holds = true;
     *reference = (bx_reference){0};
-    reference->energies = bx_memory_alloc((size_t)o->steps, sizeof *reference->energies);
+    BX_ALLOC((size_t)o->steps, reference->energies);
     add_momentum(s, -1, momentum);
     for (int64_t step = 0; holds && step < o->steps; step++) {
         bx_energy *energy = &reference->energies[step];

@@ -166,9 +166,8 @@ bool bx_fock_open(bx_fock *f, bx_run *run, const bx_fock_size *size)
     MPI_Comm_size(f->comm, &f->ranks);
     f->own = own_blocks(size, f->rank, f->ranks);
     for (uint64_t i = 0; i < 2; i++) f->chain[i] = 4 * drawn(f, FACTORS, i) + 1; /* full periods */
-    f->got = bx_memory_alloc(2 * f->words, sizeof *f->got);
-    f->sums = bx_memory_alloc(2 * f->words, sizeof *f->sums);
-    f->times = bx_memory_alloc((size_t)f->tasks, sizeof *f->times);
+    BX_ALLOC(2 * f->words, f->got, f->sums);
+    BX_ALLOC((size_t)f->tasks, f->times);
     f->expected = bx_memory_alloc(f->own * f->words, sizeof *f->expected);
     for (int64_t task = 0; task < f->tasks; task++) {
         int64_t turns = bx_fock_cost(f, task);

@@ -122,9 +122,7 @@ static int setup(bx_run *run, void **address)
     bx_fock_size size = settle_size(run);
     int code = claim(run, &size, ranks);
     if (code != BX_OK) return code;
-    s->methods = bx_memory_alloc(bx_tasks_count, sizeof *s->methods);
-    s->measured = bx_memory_alloc(bx_tasks_count, sizeof *s->measured);
-    s->why = bx_memory_alloc(bx_tasks_count, sizeof *s->why);
+    BX_ALLOC(bx_tasks_count, s->methods, s->measured, s->why);
     s->window = MPI_WIN_NULL;
     bool windows =
         bx_fock_open(&s->fock, run, &size) &&

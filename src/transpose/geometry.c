@@ -37,8 +37,7 @@ static int *deal(int things, int ranks)
 static void group_nodes(bx_geometry *g, const int *node_of, int ranks_per_node)
 {
     size_t ranks = (size_t)g->ranks;
-    g->node_of = bx_memory_alloc(ranks, sizeof *g->node_of);
-    g->node_ranks = bx_memory_alloc(ranks, sizeof *g->node_ranks);
+    BX_ALLOC(ranks, g->node_of, g->node_ranks);
     /* a team may hold ranks of some nodes only: number those it holds, in order */
     int largest = 0;
     for (int r = 0; r < g->ranks; r++) {
@@ -53,7 +52,7 @@ static void group_nodes(bx_geometry *g, const int *node_of, int ranks_per_node)
         g->node_of[r] = number[g->node_of[r]];
     }
     free(number);
-    g->node_first = bx_memory_alloc((size_t)g->nodes + 1, sizeof *g->node_first);
+    BX_ALLOC((size_t)g->nodes + 1, g->node_first);
     int at = 0;
     for (int n = 0; n < g->nodes; n++) {
         g->node_first[n] = at;
@@ -83,10 +82,8 @@ static void distribute(bx_geometry *g, int columns, column *list, int ranks, con
     size_t batches = (size_t)g->batches + 1;
     g->ranks = ranks;
     g->columns = columns;
-    g->column_xy = bx_memory_alloc((size_t)columns + 1, sizeof *g->column_xy);
-    g->column_batch = bx_memory_alloc((size_t)columns + 1, sizeof *g->column_batch);
-    g->column_place = bx_memory_alloc((size_t)columns + 1, sizeof *g->column_place);
-    g->column_first = bx_memory_alloc((size_t)ranks + 1, sizeof *g->column_first);
+    BX_ALLOC((size_t)columns + 1, g->column_xy, g->column_batch, g->column_place);
+    BX_ALLOC((size_t)ranks + 1, g->column_first);
     g->before = bx_memory_alloc((size_t)ranks * batches, sizeof *g->before);
     for (int s = 0; s < columns; s++) {
         g->column_xy[s] = list[s].xy;

@@ -176,9 +176,8 @@ static int check_sizes(bx_transpose_state *t, int bands)
 
 static void create_methods(bx_transpose_state *t, unsigned planner)
 {
-    t->methods = bx_memory_alloc((size_t)bx_method_count, sizeof *t->methods);
-    t->why = bx_memory_alloc((size_t)bx_method_count, sizeof *t->why);
-    t->baselines = bx_memory_alloc((size_t)bx_baseline_count, sizeof *t->baselines);
+    BX_ALLOC((size_t)bx_method_count, t->methods, t->why);
+    BX_ALLOC((size_t)bx_baseline_count, t->baselines);
     for (int m = 0; m < bx_method_count; m++) {
         const bx_method *method = bx_methods[m];
         if (!bx_run_is_selected(t->run, method->about.name)) continue;

@@ -56,11 +56,7 @@ static void *create(bx_plan *plan, int leaders)
     self->plan = plan;
     self->planes = bx_buffer_create((size_t)plan->my_planes * plan->plane_size);
     self->lengths = bx_lengths_create(plan);
-    self->half_bytes_at = bx_memory_alloc(ranks, sizeof(int));
-    self->one = bx_memory_alloc(ranks, sizeof(int));
-    self->zero = bx_memory_alloc(ranks, sizeof(int));
-    self->element = bx_memory_alloc(ranks, sizeof *self->element);
-    self->in_planes = bx_memory_alloc(ranks, sizeof *self->in_planes);
+    BX_ALLOC(ranks, self->half_bytes_at, self->one, self->zero, self->element, self->in_planes);
     for (int p = 0; p < plan->geometry->ranks; p++) {
         self->half_bytes_at[p] = self->lengths.half_at[p] * (int)sizeof(bx_complex);
         self->element[p] = self->in_planes[p] = MPI_C_DOUBLE_COMPLEX;

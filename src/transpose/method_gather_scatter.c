@@ -45,8 +45,7 @@ static void lay_out(state *self, bx_direction way)
     int **by_node[] = {&l->send, &l->send_at, &l->receive, &l->receive_at};
     for (int i = 0; i < 4; i++) *by_rank[i] = bx_memory_alloc((size_t)size, sizeof(int));
     for (int i = 0; i < 4; i++) *by_node[i] = bx_memory_alloc((size_t)g->nodes, sizeof(int));
-    l->from_gathered = bx_memory_alloc((size_t)size * (size_t)g->ranks, sizeof *l->from_gathered);
-    l->to_scattered = bx_memory_alloc((size_t)size * (size_t)g->ranks, sizeof *l->to_scattered);
+    BX_ALLOC((size_t)size * (size_t)g->ranks, l->from_gathered, l->to_scattered);
     for (int i = 0; i < size; i++) {
         int rank = bx_geometry_ranks(g, me)[i];
         l->gather_at[i] = (int)l->gathered;

@@ -26,7 +26,7 @@ static void *create(bx_plan *plan, int leaders)
     self->lengths = bx_lengths_create(plan);
     self->blocks = bx_buffer_create(self->lengths.plane_total);
     self->packed = bx_plan_create_packed(plan);
-    self->requests = bx_memory_alloc(requests, sizeof *self->requests);
+    BX_ALLOC(requests, self->requests);
     for (size_t i = 0; i < requests; i++) self->requests[i] = MPI_REQUEST_NULL;
     self->hides = plan->published && plan->threads == 1 && plan->my_planes > 0;
     return self;

@@ -33,7 +33,7 @@ static void *create(bx_plan *plan, int leaders)
     for (int way = 0; way < 2; way++) self->half[way] = create_blocks(plan);
     self->blocks = create_blocks(plan);
     if (plan->published) self->packed = create_blocks(plan);
-    self->row_at = bx_memory_alloc((size_t)g->plane_first[g->ranks] + 1, sizeof *self->row_at);
+    BX_ALLOC((size_t)g->plane_first[g->ranks] + 1, self->row_at);
     for (int p = 0; p < g->ranks; p++)
         for (int z = g->plane_first[p]; z < g->plane_first[p + 1]; z++)
             self->row_at[z] =

@@ -91,8 +91,7 @@ static void lay_out(bx_node_exchange *self, bx_direction way)
     const bx_geometry *g = plan->geometry;
     size_t ranks = (size_t)g->ranks, nodes = (size_t)g->nodes;
     layout *l = &self->layouts[way];
-    l->send_at = bx_memory_alloc(ranks, sizeof *l->send_at);
-    l->receive_at = bx_memory_alloc(ranks, sizeof *l->receive_at);
+    BX_ALLOC(ranks, l->send_at, l->receive_at);
     int **arrays[] = {&l->send, &l->send_offset, &l->receive, &l->receive_offset};
     for (int i = 0; i < 4; i++) *arrays[i] = bx_memory_alloc(nodes, sizeof(int));
     walker w = {.self = self, .l = l, .my_slice = self->am_leader ? plan->node_rank : -1};

@@ -91,7 +91,7 @@ static void zero_halves(const bx_plan *plan)
 static void create_halves(bx_plan *plan)
 {
     plan->halves.window = MPI_WIN_NULL;
-    plan->halves_of = bx_memory_alloc((size_t)plan->geometry->ranks, sizeof *plan->halves_of);
+    BX_ALLOC((size_t)plan->geometry->ranks, plan->halves_of);
     plan->halves_of[plan->rank] = bx_buffer_create(half_elements(plan->geometry, plan->rank));
     zero_halves(plan);
 }
@@ -239,7 +239,7 @@ static void find_runs(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
     size_t rows = (size_t)g->ranks * (size_t)g->batches;
-    plan->runs = bx_memory_alloc((size_t)g->columns + 1, sizeof *plan->runs);
+    BX_ALLOC((size_t)g->columns + 1, plan->runs);
     plan->runs_first = bx_memory_alloc(rows + 1, sizeof *plan->runs_first);
     int count = 0;
     for (size_t row = 0; row < rows; row++) {
@@ -263,16 +263,15 @@ static void find_rows(bx_plan *plan)
     const bx_geometry *g = plan->geometry;
     int planes = g->plane_first[g->ranks], mine = g->plane_first[plan->rank];
     size_t ends = (size_t)plan->my_planes + 1;
-    plan->plane_point = bx_memory_alloc(ends, sizeof *plan->plane_point);
-    plan->plane_batch = bx_memory_alloc(ends, sizeof *plan->plane_batch);
+    BX_ALLOC(ends, plan->plane_point, plan->plane_batch);
     for (int z = 0; z <= plan->my_planes; z++) {
         plan->plane_point[z] = (mine + z) / g->batches;
         plan->plane_batch[z] = (mine + z) % g->batches;
     }
-    plan->row_at = bx_memory_alloc((size_t)planes + 1, sizeof *plan->row_at);
+    BX_ALLOC((size_t)planes + 1, plan->row_at);
     for (int p = 0; p < planes; p++)
         plan->row_at[p] = (size_t)bx_geometry_elements(g, plan->rank, p);
-    plan->row_left = bx_memory_alloc((size_t)plan->my_columns + 1, sizeof *plan->row_left);
+    BX_ALLOC((size_t)plan->my_columns + 1, plan->row_left);
     for (int s = 0; s < plan->my_columns; s++) {
         int batch = g->column_batch[g->column_first[plan->rank] + s];
         plan->row_left[s] = bx_geometry_before(g, plan->rank, batch + 1) - s;
