@@ -60,7 +60,7 @@ typedef struct {
 
 /* A kernel.  Every function takes the `state` that setup has made; `method` is an index into
  * `methods`, `point` one from 0 to point_count() - 1.  tests/first_kernel.c and .f90 are
- * small ones; bx_kernel_t of bx_interface.f90 has the same members. */
+ * small ones; bx_kernel_t of bx_harness.f90 has the same members. */
 typedef struct bx_kernel {
     /* ---- needed ---- */
     const char *name;

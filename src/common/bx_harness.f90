@@ -5,31 +5,324 @@
 ! alone are C's NULL: no such procedure, no such list.
 module bx_harness
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, &
-    c_int, c_int64_t, c_loc, c_new_line, c_null_char, c_ptr, c_size_t
+    c_funptr, c_int, c_int64_t, c_loc, c_new_line, c_null_char, c_null_funptr, c_null_ptr, c_ptr, &
+    c_size_t
   use, intrinsic :: ieee_arithmetic, only: ieee_is_nan, ieee_positive_inf, ieee_value
-  use bx_interface, only: bx_agree, bx_block_steps, bx_choice_t, bx_comm, bx_file_read, &
-    bx_file_updated, bx_file_written, bx_flag, bx_grid, bx_integer, bx_kernel_t, bx_lap, &
-    bx_memory_used, bx_node_comm, bx_node_count, bx_ok, bx_option_t, bx_real, bx_region_leave, &
-    bx_resources, bx_seed, bx_string, bx_threads, bx_traffic_classes, bx_traffic_read, &
-    bx_traffic_t, bx_uniform, bx_usage, bx_wrong, c_case, c_case_given, c_case_is, c_check, &
-    c_claim_file, c_claim_memory, c_claim_time, c_detail_number, c_detail_text, c_file_close, &
-    c_file_open, c_file_put, c_library, c_metric, c_metric_value, c_node_of, c_note, c_passed, &
-    c_refuse, c_region_enter, c_region_read, c_selected, c_strlen
   implicit none (type, external)
   private
 
-  public :: bx_choice_t, bx_option_t, bx_kernel_t, bx_traffic_t
-  public :: bx_fortran_sees_nan, bx_block_steps, bx_detail
-  public :: bx_case, bx_case_given, bx_case_is, bx_node_of, bx_metric, bx_metric_value, bx_library
-  public :: bx_traffic_read, bx_region_read, bx_string_at
-  public :: bx_text, bx_comm, bx_node_comm, bx_node_count, bx_threads, bx_seed, bx_selected
-  public :: bx_refuse, bx_agree, bx_claim_memory, bx_claim_time, bx_lap, bx_check, bx_note
-  public :: bx_claim_file, bx_file_open, bx_file_put, bx_file_close
-  public :: bx_region_enter, bx_region_leave, bx_uniform, bx_memory_used
-  public :: bx_largest, bx_passed, bx_one_of, bx_without
-  public :: bx_integer_option, bx_real_option, bx_text_option
-  public :: bx_ok, bx_wrong, bx_usage, bx_resources, bx_file_read, bx_file_written, &
-    bx_file_updated, bx_flag, bx_integer, bx_real, bx_string, bx_grid, bx_traffic_classes
+  public :: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, bx_check, bx_choice_t, &
+    bx_claim_file, bx_claim_memory, bx_claim_time, bx_comm, bx_detail, bx_file_close, &
+    bx_file_open, bx_file_put, bx_fortran_sees_nan, bx_integer_option, bx_kernel_t, bx_lap, &
+    bx_largest, bx_library, bx_memory_used, bx_metric, bx_metric_value, bx_node_comm, &
+    bx_node_count, bx_node_of, bx_note, bx_one_of, bx_option_t, bx_passed, bx_real_option, &
+    bx_refuse, bx_region_enter, bx_region_leave, bx_region_read, bx_seed, bx_selected, &
+    bx_string_at, bx_text, bx_text_option, bx_threads, bx_traffic_read, bx_traffic_t, bx_uniform, &
+    bx_without
+
+  integer(c_int), parameter, public :: bx_ok = 0, bx_wrong = 1, bx_usage = 2, bx_resources = 3
+  integer(c_int), parameter, public :: bx_file_read = 0, bx_file_written = 1, bx_file_updated = 2
+  integer(c_int), parameter, public :: bx_flag = 0, bx_integer = 1, bx_real = 2, &
+    bx_string = 3, bx_grid = 4
+
+  !> A case or a method, as bx.h's bx_choice.
+  type, bind(C) :: bx_choice_t
+    type(c_ptr) :: name = c_null_ptr, summary = c_null_ptr, wins = c_null_ptr
+    logical(c_bool) :: baseline = .false._c_bool
+    type(c_ptr) :: family = c_null_ptr
+  end type bx_choice_t
+
+  !> What one rank has sent in one class of MPI calls, as bx.h's bx_traffic.
+  type, bind(C) :: bx_traffic_t
+    real(c_double) :: calls, messages, off_node_messages, bytes, off_node_bytes, seconds, waiting
+  end type bx_traffic_t
+  integer, parameter, public :: bx_traffic_classes = 4 !< p2p, collective, barrier, one-sided
+
+  !> A long option; `value` is the address of a logical(c_bool), integer(c_int64_t),
+  !> real(c_double), type(c_ptr) or integer(c_int64_t)(3), as its type says.
+  type, bind(C) :: bx_option_t
+    type(c_ptr) :: name = c_null_ptr, metavar = c_null_ptr, help = c_null_ptr
+    integer(c_int) :: type = bx_flag
+    real(c_double) :: low = 0, high = 0
+    type(c_ptr) :: value = c_null_ptr
+  end type bx_option_t
+
+  !> See bx.h, whose members these are, in its order; tests compare the two.
+  type, bind(C) :: bx_kernel_t
+    type(c_ptr) :: name = c_null_ptr, summary = c_null_ptr
+    type(c_ptr) :: cases = c_null_ptr
+    integer(c_size_t) :: case_count = 0
+    type(c_ptr) :: methods = c_null_ptr
+    integer(c_size_t) :: method_count = 0
+    type(c_funptr) :: setup = c_null_funptr, verify = c_null_funptr, step = c_null_funptr
+    type(c_ptr) :: options = c_null_ptr
+    integer(c_size_t) :: option_count = 0
+    type(c_ptr) :: phases = c_null_ptr
+    integer(c_size_t) :: phase_count = 0
+    type(c_ptr) :: phase_groups = c_null_ptr
+    type(c_ptr) :: ratios = c_null_ptr
+    integer(c_size_t) :: ratio_count = 0
+    type(c_ptr) :: baselines = c_null_ptr, apart = c_null_ptr, sampling = c_null_ptr
+    type(c_funptr) :: arrange = c_null_funptr, applicable = c_null_funptr
+    type(c_funptr) :: comparable = c_null_funptr
+    type(c_funptr) :: point_count = c_null_funptr, point = c_null_funptr, measured = c_null_funptr
+    type(c_funptr) :: begin = c_null_funptr, prepare = c_null_funptr
+    type(c_funptr) :: inspect = c_null_funptr, end = c_null_funptr
+    type(c_funptr) :: items = c_null_funptr, metrics = c_null_funptr
+    type(c_funptr) :: report = c_null_funptr, teardown = c_null_funptr
+  end type bx_kernel_t
+
+  interface
+    !> Fortran handle of the kernel's communicator, for MPI_Comm%MPI_VAL.
+    integer(c_int) function bx_comm(run) bind(C, name="bx_run_comm_f")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+    end function bx_comm
+
+    !> Fortran handle of the communicator of this rank's node.  Local.
+    integer(c_int) function bx_node_comm(run) bind(C, name="bx_run_node_comm_f")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+    end function bx_node_comm
+
+    type(c_ptr) function c_node_of(run) bind(C, name="bx_run_node_of")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+    end function c_node_of
+
+    type(c_ptr) function c_case(run) bind(C, name="bx_run_case")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+    end function c_case
+
+    !> Whether --case names the case; else it is the default.
+    logical(c_bool) function bx_case_given(run) bind(C, name="bx_run_case_is_given")
+      import :: c_bool, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+    end function bx_case_given
+
+    !> Steps of a block, warm-up included.  Local.
+    integer(c_int64_t) function bx_block_steps(run) bind(C, name="bx_run_block_steps")
+      import :: c_int64_t, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+    end function bx_block_steps
+
+    subroutine c_case_is(run, name) bind(C, name="bx_run_set_case")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run, name
+    end subroutine c_case_is
+
+    subroutine c_metric(metrics, name, value, unit, better) bind(C, name="bx_metrics_add")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: metrics
+      real(c_double), value :: value
+      character(kind=c_char), intent(in) :: name(*), unit(*), better(*)
+    end subroutine c_metric
+
+    real(c_double) function c_metric_value(metrics, name) bind(C, name="bx_metrics_value")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: metrics
+      character(kind=c_char), intent(in) :: name(*)
+    end function c_metric_value
+
+    !> Whether every outcome so far is within its tolerance, on all ranks.  Collective.
+    logical(c_bool) function bx_passed(run, verification) bind(C, name="bx_verification_passed")
+      import :: c_bool, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run, verification
+    end function bx_passed
+
+    integer(c_size_t) function c_strlen(text) bind(C, name="strlen")
+      import :: c_ptr, c_size_t
+      implicit none (type, external)
+      type(c_ptr), value :: text
+    end function c_strlen
+
+    subroutine c_library(name, version) bind(C, name="bx_build_add_library")
+      import :: c_char
+      implicit none (type, external)
+      character(kind=c_char), intent(in) :: name(*), version(*)
+    end subroutine c_library
+
+    subroutine c_detail_number(details, name, value) bind(C, name="bx_detail_number")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: details
+      character(kind=c_char), intent(in) :: name(*)
+      real(c_double), value :: value
+    end subroutine c_detail_number
+
+    subroutine c_detail_text(details, name, value) bind(C, name="bx_detail_text")
+      import :: c_char, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: details
+      character(kind=c_char), intent(in) :: name(*), value(*)
+    end subroutine c_detail_text
+
+    !> Reads what this rank has sent since the start, by class.  Local.
+    subroutine bx_traffic_read(traffic) bind(C, name="bx_profile_read")
+      import :: bx_traffic_t
+      implicit none (type, external)
+      type(bx_traffic_t), intent(out) :: traffic(*)
+    end subroutine bx_traffic_read
+
+    subroutine c_region_read(name, traffic) bind(C, name="bx_profile_read_region")
+      import :: bx_traffic_t, c_char
+      implicit none (type, external)
+      character(kind=c_char), intent(in) :: name(*)
+      type(bx_traffic_t), intent(out) :: traffic(*)
+    end subroutine c_region_read
+
+    !> Number of nodes.  Local.
+    integer(c_int) function bx_node_count(run) bind(C, name="bx_run_node_count")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+    end function bx_node_count
+
+    !> Threads per rank.  Local.
+    integer(c_int) function bx_threads(run) bind(C, name="bx_run_threads")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+    end function bx_threads
+
+    !> Value of --seed.  Local.
+    integer(c_int64_t) function bx_seed(run) bind(C, name="bx_run_seed")
+      import :: c_int64_t, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+    end function bx_seed
+
+    !> The largest code of any rank's refusal, or bx_ok.  Collective.
+    integer(c_int) function bx_agree(run) bind(C, name="bx_run_agree")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+    end function bx_agree
+
+    !> Inside `step`: the time since the last lap, or since the step's start, belongs to `phase`
+    !> (from 0, as in bx.h).  Local.
+    subroutine bx_lap(run, phase) bind(C, name="bx_run_lap")
+      import :: c_ptr, c_size_t
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_size_t), value :: phase
+    end subroutine bx_lap
+
+    !> Uniform in [-1, 1), the same for the same arguments everywhere.
+    real(c_double) function bx_uniform(seed, index) bind(C, name="bx_random_uniform_f")
+      import :: c_double, c_int64_t
+      implicit none (type, external)
+      integer(c_int64_t), value :: seed, index
+    end function bx_uniform
+
+    !> Bytes that this process has in memory, without what it shares; 0 if unknown.
+    real(c_double) function bx_memory_used() bind(C, name="bx_host_memory_used")
+      import :: c_double
+      implicit none (type, external)
+    end function bx_memory_used
+
+    !> Ends a region.  Local.
+    subroutine bx_region_leave() bind(C, name="bx_profile_leave_region")
+      implicit none (type, external)
+    end subroutine bx_region_leave
+
+    logical(c_bool) function c_selected(run, method) bind(C, name="bx_run_is_selected")
+      import :: c_bool, c_char, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: method(*)
+    end function c_selected
+
+    integer(c_int) function c_refuse(run, code, text) bind(C, name="bx_run_refuse_text")
+      import :: c_char, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int), value :: code
+      character(kind=c_char), intent(in) :: text(*)
+    end function c_refuse
+
+    integer(c_int) function c_claim_memory(run, bytes, sized_by) &
+      bind(C, name="bx_resources_claim_memory")
+      import :: c_char, c_double, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      real(c_double), value :: bytes
+      character(kind=c_char), intent(in) :: sized_by(*)
+    end function c_claim_memory
+
+    integer(c_int) function c_claim_time(run, setup_seconds, round_seconds, sized_by) &
+      bind(C, name="bx_resources_claim_time")
+      import :: c_char, c_double, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      real(c_double), value :: setup_seconds, round_seconds
+      character(kind=c_char), intent(in) :: sized_by(*)
+    end function c_claim_time
+
+    integer(c_int) function c_claim_file(run, option, path, use) bind(C, name="bx_file_claim")
+      import :: c_char, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: option(*), path(*)
+      integer(c_int), value :: use
+    end function c_claim_file
+
+    type(c_ptr) function c_file_open(path) bind(C, name="bx_file_open")
+      import :: c_char, c_ptr
+      implicit none (type, external)
+      character(kind=c_char), intent(in) :: path(*)
+    end function c_file_open
+
+    subroutine c_file_put(file, text, length) bind(C, name="bx_file_put_text")
+      import :: c_char, c_ptr, c_size_t
+      implicit none (type, external)
+      type(c_ptr), value :: file
+      character(kind=c_char), intent(in) :: text(*)
+      integer(c_size_t), value :: length
+    end subroutine c_file_put
+
+    subroutine c_file_close(file, path, why, why_size) bind(C, name="bx_file_close_text")
+      import :: c_char, c_ptr, c_size_t
+      implicit none (type, external)
+      type(c_ptr), value :: file
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_size_t), value :: why_size
+      character(kind=c_char), intent(out) :: why(*)
+    end subroutine c_file_close
+
+    subroutine c_check(verification, name, error, tolerance, unit) &
+      bind(C, name="bx_verification_check")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: verification
+      character(kind=c_char), intent(in) :: name(*), unit(*)
+      real(c_double), value :: error, tolerance
+    end subroutine c_check
+
+    subroutine c_note(run, text) bind(C, name="bx_run_note_text")
+      import :: c_char, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: text(*)
+    end subroutine c_note
+
+    subroutine c_region_enter(name) bind(C, name="bx_profile_enter_region")
+      import :: c_char
+      implicit none (type, external)
+      character(kind=c_char), intent(in) :: name(*)
+    end subroutine c_region_enter
+  end interface
 
   !> The largest magnitude of an array of one or three dimensions, 0 of an empty one; infinite if a
   !> number is not finite (maxval passes over NaNs).
@@ -45,39 +338,35 @@ module bx_harness
 contains
 
   !> An option with a whole number from `low` to `high`.
-  function bx_integer_option(name, metavar, help, low, high, value) result(option)
+  type(bx_option_t) function bx_integer_option(name, metavar, help, low, high, value) result(option)
     character(*), intent(in) :: name, metavar, help
     real(c_double), intent(in) :: low, high
     integer(c_int64_t), target, intent(in) :: value
-    type(bx_option_t) :: option
     option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_integer, low, high, &
                          c_loc(value))
   end function bx_integer_option
 
   !> An option with a real number from `low` to `high`.
-  function bx_real_option(name, metavar, help, low, high, value) result(option)
+  type(bx_option_t) function bx_real_option(name, metavar, help, low, high, value) result(option)
     character(*), intent(in) :: name, metavar, help
     real(c_double), intent(in) :: low, high
     real(c_double), target, intent(in) :: value
-    type(bx_option_t) :: option
     option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_real, low, high, &
                          c_loc(value))
   end function bx_real_option
 
   !> An option with a text.
-  function bx_text_option(name, metavar, help, value) result(option)
+  type(bx_option_t) function bx_text_option(name, metavar, help, value) result(option)
     character(*), intent(in) :: name, metavar, help
     type(c_ptr), target, intent(in) :: value
-    type(bx_option_t) :: option
     option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_string, 0.0_c_double, &
                          0.0_c_double, c_loc(value))
   end function bx_text_option
 
   !> Inside `applicable`: true if `reason` is empty; else writes the reason to `why`.
-  function bx_without(reason, why) result(can)
+  logical(c_bool) function bx_without(reason, why) result(can)
     character(*), intent(in) :: reason
     character(kind=c_char), intent(inout) :: why(:)
-    logical(c_bool) :: can
     integer :: i, length
     can = logical(reason == "", c_bool)
     length = min(len_trim(reason), size(why) - 1)
@@ -89,10 +378,9 @@ contains
 
   !> Refuses the value of a text option that is none of the choices.  The message omits an empty
   !> choice.  Returns bx_ok or bx_usage.
-  function bx_one_of(run, option, given, choices) result(code)
+  integer(c_int) function bx_one_of(run, option, given, choices) result(code)
     type(c_ptr), intent(in) :: run, given
     character(*), intent(in) :: option, choices(:)
-    integer(c_int) :: code
     character(:), allocatable :: value, list
     integer :: i
     code = bx_ok
@@ -123,23 +411,15 @@ contains
     end do
   end function largest_of_block
 
-  !> Whether every outcome so far is within its tolerance, on all ranks.  Collective.
-  logical function bx_passed(run, verification)
-    type(c_ptr), intent(in) :: run, verification
-    bx_passed = c_passed(run, verification)
-  end function bx_passed
-
   !> Whether the compiler has left tests for NaN in; `nan` must be one.
-  function bx_fortran_sees_nan(nan) result(sees) bind(C, name="bx_harness_sees_nan")
+  logical(c_bool) function bx_fortran_sees_nan(nan) result(sees) bind(C, name="bx_harness_sees_nan")
     real(c_double), value :: nan
-    logical(c_bool) :: sees
     sees = logical(ieee_is_nan(nan) .and. .not. nan <= 1 .and. bx_largest([nan]) > 1, c_bool)
   end function bx_fortran_sees_nan
 
   !> The address of a C string that lives as long as the program: names in tables are kept by it.
-  function bx_text(text) result(address)
+  type(c_ptr) function bx_text(text) result(address)
     character(*), intent(in) :: text
-    type(c_ptr) :: address
     character(kind=c_char), pointer :: copy(:)
     integer :: i
     allocate (copy(len_trim(text) + 1))
@@ -156,12 +436,6 @@ contains
     character(:), allocatable :: name
     name = bx_string_at(c_case(run))
   end function bx_case
-
-  !> Whether --case names the case; else it is the default.
-  logical function bx_case_given(run)
-    type(c_ptr), intent(in) :: run
-    bx_case_given = c_case_given(run)
-  end function bx_case_given
 
   !> Renames the case in the result, where options have changed it.
   subroutine bx_case_is(run, name)
@@ -204,10 +478,9 @@ contains
   end subroutine bx_metric
 
   !> Inside `metrics`: the value of a metric that exists already; NaN if it does not.
-  function bx_metric_value(metrics, name) result(value)
+  real(c_double) function bx_metric_value(metrics, name) result(value)
     type(c_ptr), intent(in) :: metrics
     character(*), intent(in) :: name
-    real(c_double) :: value
     value = c_metric_value(metrics, trim(name)//c_null_char)
   end function bx_metric_value
 
@@ -238,59 +511,53 @@ contains
   end subroutine bx_region_read
 
   !> Whether --method or --baseline names `method`.
-  function bx_selected(run, method) result(selected)
+  logical function bx_selected(run, method) result(selected)
     type(c_ptr), intent(in) :: run
     character(*), intent(in) :: method
-    logical :: selected
     selected = c_selected(run, trim(method)//c_null_char)
   end function bx_selected
 
   !> Refuses to run, with an exit code and a line that names the value and what is allowed.  Returns
   !> the code of this rank's first refusal.  Local.
-  function bx_refuse(run, code, text) result(same_code)
+  integer(c_int) function bx_refuse(run, code, text) result(same_code)
     type(c_ptr), intent(in) :: run
     integer(c_int), intent(in) :: code
     character(*), intent(in) :: text
-    integer(c_int) :: same_code
     same_code = c_refuse(run, code, trim(text)//c_null_char)
   end function bx_refuse
 
   !> Claims `bytes` for this rank: refuses with bx_resources where the ranks of a node need more
   !> than it has free; `sized_by` names the options in the message.  Returns as bx_agree.
   !> Collective.
-  function bx_claim_memory(run, bytes, sized_by) result(code)
+  integer(c_int) function bx_claim_memory(run, bytes, sized_by) result(code)
     type(c_ptr), intent(in) :: run
     real(c_double), intent(in) :: bytes
     character(*), intent(in) :: sized_by
-    integer(c_int) :: code
     code = c_claim_memory(run, bytes, trim(sized_by)//c_null_char)
   end function bx_claim_memory
 
   !> Claims time: seconds of the rest of setup, and of one step of each selected method, on this
   !> rank.  Refuses with bx_resources where the launch would take longer than --limit.  Returns as
   !> bx_agree.  Collective, once, in setup.
-  function bx_claim_time(run, setup_seconds, round_seconds, sized_by) result(code)
+  integer(c_int) function bx_claim_time(run, setup_seconds, round_seconds, sized_by) result(code)
     type(c_ptr), intent(in) :: run
     real(c_double), intent(in) :: setup_seconds, round_seconds
     character(*), intent(in) :: sized_by
-    integer(c_int) :: code
     code = c_claim_time(run, setup_seconds, round_seconds, trim(sized_by)//c_null_char)
   end function bx_claim_time
 
   !> Refuses a file that cannot be read or written later, see bx.h.  Every rank calls it.  Returns
   !> bx_ok or bx_usage.
-  function bx_claim_file(run, option, path, use) result(code)
+  integer(c_int) function bx_claim_file(run, option, path, use) result(code)
     type(c_ptr), intent(in) :: run
     character(*), intent(in) :: option, path
     integer(c_int), intent(in) :: use !< bx_file_read, bx_file_written or bx_file_updated
-    integer(c_int) :: code
     code = c_claim_file(run, trim(option)//c_null_char, path//c_null_char, use)
   end function bx_claim_file
 
   !> A file that takes the place of `path` when it is closed; null if it cannot be created.  Local.
-  function bx_file_open(path) result(file)
+  type(c_ptr) function bx_file_open(path) result(file)
     character(*), intent(in) :: path
-    type(c_ptr) :: file
     file = c_file_open(path//c_null_char)
   end function bx_file_open
 

@@ -1,7 +1,7 @@
 ! Where Fortran has the members of the types that it shares with C; unit_layout.c compares.
 module unit_layout
   use, intrinsic :: iso_c_binding, only: c_intptr_t, c_loc, c_ptr, c_size_t, c_sizeof
-  use bx_interface, only: bx_choice_t, bx_kernel_t, bx_option_t, bx_traffic_t
+  use bx_harness, only: bx_choice_t, bx_kernel_t, bx_option_t, bx_traffic_t
   implicit none (type, external)
   private
   public :: fortran_layout
