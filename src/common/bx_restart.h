@@ -8,9 +8,7 @@
  * A reader refuses by name: a truncated file, a damaged one (header and rows have checksums),
  * another schema, and numbers that differ from its own.
  *
- * Every function is collective over `comm` and returns 0, or 1 on every rank with the reason, which
- * names the file, in `why` (at most why_size bytes).
- */
+ * Both functions are collective over `comm` and return 0, or 1 on every rank with the reason. */
 #pragma once
 
 #include <mpi.h>
@@ -32,14 +30,19 @@ typedef struct {
     void *rows;            /* [mine][columns] of double or int64_t */
 } bx_restart_set;
 
-/* Writes numbers[number_count] and sets[set_count] to a file of a schema (at most 47 characters).
- */
-int bx_restart_write(const char *path, MPI_Comm comm, const char *schema,
-                     const bx_restart_number *numbers, size_t number_count,
-                     const bx_restart_set *sets, size_t set_count, char *why, size_t why_size);
-/* Reads such a file: sets the values of numbers[number_count] that are carried, and the rows of
- * sets[set_count].  Where `mine` is negative, it is set, and so are `rows`, which the caller frees,
- * also after a failure. */
-int bx_restart_read(const char *path, MPI_Comm comm, const char *schema, bx_restart_number *numbers,
-                    size_t number_count, bx_restart_set *sets, size_t set_count, char *why,
-                    size_t why_size);
+/* A file: what is written, or what a reader expects and gets. */
+typedef struct {
+    const char *path, *schema; /* schema: at most 47 characters */
+    MPI_Comm comm;
+    bx_restart_number *numbers; /* [number_count] */
+    size_t number_count;
+    bx_restart_set *sets; /* [set_count] */
+    size_t set_count;
+    char *why; /* [why_size] the reason of a failure, which names the file */
+    size_t why_size;
+} bx_restart_file;
+
+int bx_restart_write(const bx_restart_file *f);
+/* Sets the values of numbers that are carried, and the rows of the sets.  Where `mine` is negative,
+ * it is set, and so are `rows`, which the caller frees, also after a failure. */
+int bx_restart_read(const bx_restart_file *f);

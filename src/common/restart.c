@@ -58,32 +58,36 @@ static uint64_t checksum(const void *words, int64_t bytes)
     return sum;
 }
 
+typedef bx_restart_file file;
+
+/* Writes the reason of a failure. */
+#define SAY(f, ...) snprintf((f)->why, (f)->why_size, __VA_ARGS__)
+
 /* Any rank's failure is everyone's; `why` becomes the reason of the lowest such rank. */
-static int agree(MPI_Comm comm, bool good, char *why, size_t why_size)
+static int agree(const file *f, bool good)
 {
     int rank, lowest, ranks;
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &ranks);
+    MPI_Comm_rank(f->comm, &rank);
+    MPI_Comm_size(f->comm, &ranks);
     int mine = good ? ranks : rank;
-    MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, comm);
+    MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, f->comm);
     if (lowest == ranks) return 0;
-    MPI_Bcast(why, (int)why_size, MPI_CHAR, lowest, comm);
+    MPI_Bcast(f->why, (int)f->why_size, MPI_CHAR, lowest, f->comm);
     return 1;
 }
 
 /* As agree, of an MPI error: "PATH: PROBLEM: the error's text". */
-static int agree_mpi(MPI_Comm comm, int code, const char *path, const char *problem, char *why,
-                     size_t why_size)
+static int agree_mpi(const file *f, int code, const char *path, const char *problem)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length;
     if (code != MPI_SUCCESS) MPI_Error_string(code, text, &length);
-    snprintf(why, why_size, "%s: %s: %s", path, problem, text);
-    return agree(comm, code == MPI_SUCCESS, why, why_size);
+    SAY(f, "%s: %s: %s", path, problem, text);
+    return agree(f, code == MPI_SUCCESS);
 }
 
 /* Reads or writes `bytes` of this rank from `at`, in pieces.  Returns an MPI error. */
-static int transfer(MPI_File file, MPI_Comm comm, MPI_Offset at, void *memory, int64_t bytes,
+static int transfer(MPI_File handle, MPI_Comm comm, MPI_Offset at, void *memory, int64_t bytes,
                     bool write)
 {
     int64_t calls = (bytes + BX_RESTART_PIECE - 1) / BX_RESTART_PIECE, done = 0;
@@ -94,8 +98,8 @@ static int transfer(MPI_File file, MPI_Comm comm, MPI_Offset at, void *memory, i
         int now = (int)(left < BX_RESTART_PIECE ? left : BX_RESTART_PIECE), moved = 0;
         void *piece = now > 0 ? (char *)memory + done : NULL;
         MPI_Status status;
-        int code = (write ? MPI_File_write_at_all(file, at + done, piece, now, MPI_BYTE, &status)
-                          : MPI_File_read_at_all(file, at + done, piece, now, MPI_BYTE, &status));
+        int code = (write ? MPI_File_write_at_all(handle, at + done, piece, now, MPI_BYTE, &status)
+                          : MPI_File_read_at_all(handle, at + done, piece, now, MPI_BYTE, &status));
         if (code == MPI_SUCCESS) MPI_Get_count(&status, MPI_BYTE, &moved);
         if (code == MPI_SUCCESS && moved != now) code = MPI_ERR_IO;
         if (first == MPI_SUCCESS) first = code;
@@ -105,24 +109,25 @@ static int transfer(MPI_File file, MPI_Comm comm, MPI_Offset at, void *memory, i
 }
 
 /* Returns the header of a file that is to be written, on every rank; the caller frees it. */
-static head *create_header(MPI_Comm comm, const char *schema, const bx_restart_number *numbers,
-                           size_t number_count, const bx_restart_set *sets, size_t set_count)
+static head *create_header(const file *f)
 {
     int ranks;
-    MPI_Comm_size(comm, &ranks);
-    size_t bytes = sizeof(head) + number_count * sizeof(double) +
-                   set_count * (sizeof(int64_t) + (size_t)ranks * sizeof(part));
+    MPI_Comm_size(f->comm, &ranks);
+    size_t bytes = sizeof(head) + f->number_count * sizeof(double) +
+                   f->set_count * (sizeof(int64_t) + (size_t)ranks * sizeof(part));
     head *h = bx_memory_alloc(1, bytes);
-    *h = (head){.header_bytes = bytes, .numbers = number_count, .sets = set_count};
+    *h = (head){.header_bytes = bytes, .numbers = f->number_count, .sets = f->set_count};
     h->ranks = (uint64_t)ranks;
-    snprintf(h->schema, sizeof h->schema, "%s", schema);
-    for (size_t i = 0; i < number_count; i++) values_of(h)[i] = numbers[i].value;
-    for (size_t i = 0; i < set_count; i++) {
-        columns_of(h)[i] = sets[i].columns;
-        part mine = {sets[i].mine, checksum(sets[i].rows, 8 * sets[i].mine * sets[i].columns)};
-        MPI_Allgather(&mine, sizeof mine, MPI_BYTE, part_of(h, i, 0), sizeof mine, MPI_BYTE, comm);
+    snprintf(h->schema, sizeof h->schema, "%s", f->schema);
+    for (size_t i = 0; i < f->number_count; i++) values_of(h)[i] = f->numbers[i].value;
+    for (size_t i = 0; i < f->set_count; i++) {
+        const bx_restart_set *set = &f->sets[i];
+        columns_of(h)[i] = set->columns;
+        part mine = {set->mine, checksum(set->rows, 8 * set->mine * set->columns)};
+        MPI_Allgather(&mine, sizeof mine, MPI_BYTE, part_of(h, i, 0), sizeof mine, MPI_BYTE,
+                      f->comm);
     }
-    h->file_bytes = (uint64_t)place_of(h, set_count, 0);
+    h->file_bytes = (uint64_t)place_of(h, f->set_count, 0);
     h->checksum = checksum(h, (int64_t)bytes);
     return h;
 }
@@ -138,175 +143,176 @@ static int reserve(const char *partial, uint64_t bytes)
 }
 
 /* Writes header and rows to the file that `reserve` has created.  Returns an MPI error. */
-static int write_all(const char *partial, MPI_Comm comm, head *h, const bx_restart_set *sets)
+static int write_all(const file *f, const char *partial, head *h)
 {
-    MPI_File file;
-    int rank, code = MPI_File_open(comm, partial, MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
+    MPI_File handle;
+    int rank, code = MPI_File_open(f->comm, partial, MPI_MODE_WRONLY, MPI_INFO_NULL, &handle);
     int opened = code == MPI_SUCCESS;
-    MPI_Allreduce(MPI_IN_PLACE, &opened, 1, MPI_INT, MPI_MIN, comm);
+    MPI_Allreduce(MPI_IN_PLACE, &opened, 1, MPI_INT, MPI_MIN, f->comm);
     if (!opened) return code; /* on all ranks: a folder may be seen by some alone */
-    MPI_Comm_rank(comm, &rank);
-    int first = transfer(file, comm, 0, h, rank == 0 ? (int64_t)h->header_bytes : 0, true);
+    MPI_Comm_rank(f->comm, &rank);
+    int first = transfer(handle, f->comm, 0, h, rank == 0 ? (int64_t)h->header_bytes : 0, true);
     for (size_t i = 0; i < h->sets; i++) {
-        code = transfer(file, comm, place_of(h, i, (uint64_t)rank), sets[i].rows,
-                        8 * sets[i].mine * sets[i].columns, true);
+        code = transfer(handle, f->comm, place_of(h, i, (uint64_t)rank), f->sets[i].rows,
+                        8 * f->sets[i].mine * f->sets[i].columns, true);
         if (first == MPI_SUCCESS) first = code;
     }
-    code = MPI_File_close(&file);
+    code = MPI_File_close(&handle);
     return first == MPI_SUCCESS ? code : first;
 }
 
 /* SimGrid's MPI has no real disks. */
-static int refuse_simulated(const char *path, char *why, size_t why_size)
+static int refuse_simulated(const file *f)
 {
-    snprintf(why, why_size, "%s: a simulated launch has no restart files", path);
+    SAY(f, "%s: a simulated launch has no restart files", f->path);
     return 1;
 }
 
-int bx_restart_write(const char *path, MPI_Comm comm, const char *schema,
-                     const bx_restart_number *numbers, size_t number_count,
-                     const bx_restart_set *sets, size_t set_count, char *why, size_t why_size)
+int bx_restart_write(const file *f)
 {
     char partial[PATH_MAX];
     int rank;
-    MPI_Comm_rank(comm, &rank);
-    if (BX_IS_SIMULATED) return refuse_simulated(path, why, why_size);
-    if (!bx_file_partial(partial, sizeof partial, path)) {
-        snprintf(why, why_size, "%s: %s", path, strerror(ENAMETOOLONG));
+    MPI_Comm_rank(f->comm, &rank);
+    if (BX_IS_SIMULATED) return refuse_simulated(f);
+    if (!bx_file_partial(partial, sizeof partial, f->path)) {
+        SAY(f, "%s: %s", f->path, strerror(ENAMETOOLONG));
         return 1;
     }
-    head *h = create_header(comm, schema, numbers, number_count, sets, set_count);
+    head *h = create_header(f);
     int code = rank == 0 ? reserve(partial, h->file_bytes) : 0;
-    snprintf(why, why_size, "%s: cannot be written: %s", partial, strerror(code));
-    int failed = agree(comm, code == 0, why, why_size) ||
-                 agree_mpi(comm, write_all(partial, comm, h, sets), partial, "cannot be written",
-                           why, why_size);
+    SAY(f, "%s: cannot be written: %s", partial, strerror(code));
+    int failed =
+        agree(f, code == 0) || agree_mpi(f, write_all(f, partial, h), partial, "cannot be written");
     if (!failed) {
-        code = rank == 0 ? bx_file_replace(partial, path) : 0;
-        snprintf(why, why_size, "%s: %s", path, strerror(code));
-        failed = agree(comm, code == 0, why, why_size);
+        code = rank == 0 ? bx_file_replace(partial, f->path) : 0;
+        SAY(f, "%s: %s", f->path, strerror(code));
+        failed = agree(f, code == 0);
     }
     if (failed && rank == 0) unlink(partial); /* a full disk would stay full */
     free(h);
     return failed;
 }
 
-/* Returns the header of a file of `schema`, NULL with the reason in `why`; the caller frees it.
- * Local. */
-static head *read_header(const char *path, const char *schema, char *why, size_t size)
+/* Returns the header of the file, NULL with the reason; the caller frees it.  Local. */
+static head *read_header(const file *f)
 {
-    FILE *file = fopen(path, "rb");
+    FILE *stream = fopen(f->path, "rb");
     struct stat status;
     head start, *h = NULL;
-    if (!file || fstat(fileno(file), &status) != 0) {
-        snprintf(why, size, "%s: %s", path, strerror(errno));
-    } else if (fread(&start, sizeof start, 1, file) != 1) {
-        snprintf(why, size, "%s: is no %s, or truncated", path, schema);
-    } else if (strncmp(start.schema, schema, sizeof start.schema) != 0) {
-        snprintf(why, size, "%s: is no %s", path, schema);
+    if (!stream || fstat(fileno(stream), &status) != 0) {
+        SAY(f, "%s: %s", f->path, strerror(errno));
+    } else if (fread(&start, sizeof start, 1, stream) != 1) {
+        SAY(f, "%s: is no %s, or truncated", f->path, f->schema);
+    } else if (strncmp(start.schema, f->schema, sizeof start.schema) != 0) {
+        SAY(f, "%s: is no %s", f->path, f->schema);
     } else if (start.file_bytes != (uint64_t)status.st_size ||
                start.header_bytes > start.file_bytes || start.header_bytes < sizeof start) {
-        snprintf(why, size, "%s: is truncated or damaged: has %lld bytes, its header says %llu",
-                 path, (long long)status.st_size, (unsigned long long)start.file_bytes);
+        SAY(f, "%s: is truncated or damaged: has %lld bytes, its header says %llu", f->path,
+            (long long)status.st_size, (unsigned long long)start.file_bytes);
     } else {
         h = bx_memory_alloc(1, start.header_bytes);
-        rewind(file);
-        bool whole = fread(h, 1, start.header_bytes, file) == start.header_bytes;
+        rewind(stream);
+        bool whole = fread(h, 1, start.header_bytes, stream) == start.header_bytes;
         h->checksum = 0;
         if (!whole || checksum(h, (int64_t)start.header_bytes) != start.checksum) {
-            snprintf(why, size, "%s: is damaged: its header does not match its checksum", path);
+            SAY(f, "%s: is damaged: its header does not match its checksum", f->path);
             free(h);
             h = NULL;
         }
     }
-    if (file) fclose(file);
+    if (stream) fclose(stream);
     return h;
 }
 
 /* Compares a file with what the caller expects; sets the carried numbers.  Local. */
-static bool examine(head *h, int ranks, const char *path, bx_restart_number *numbers, size_t count,
-                    const bx_restart_set *sets, size_t set_count, char *why, size_t size)
+static bool examine(const file *f, head *h, int ranks)
 {
-    if (h->numbers != count || h->sets != set_count) {
-        snprintf(why, size, "%s: has %llu numbers and %llu sets of rows, expected %zu and %zu",
-                 path, (unsigned long long)h->numbers, (unsigned long long)h->sets, count,
-                 set_count);
+    if (h->numbers != f->number_count || h->sets != f->set_count) {
+        SAY(f, "%s: has %llu numbers and %llu sets of rows, expected %zu and %zu", f->path,
+            (unsigned long long)h->numbers, (unsigned long long)h->sets, f->number_count,
+            f->set_count);
         return false;
     }
-    for (size_t i = 0; i < count; i++) {
-        double there = values_of(h)[i], here = numbers[i].value;
-        if (numbers[i].carried) numbers[i].value = there;
-        if (numbers[i].carried || (there <= here && there >= here)) continue; /* not of a NaN */
+    for (size_t i = 0; i < f->number_count; i++) {
+        bx_restart_number *number = &f->numbers[i];
+        double there = values_of(h)[i], here = number->value;
+        if (number->carried) number->value = there;
+        if (number->carried || (there <= here && there >= here)) continue; /* not of a NaN */
         int digits = fabs(there - here) < 1e-9 * fabs(here) ? 17 : 10;
-        snprintf(why, size, "%s: is of another calculation: its %s is %.*g, here it is %.*g", path,
-                 numbers[i].name, digits, there, digits, here);
+        SAY(f, "%s: is of another calculation: its %s is %.*g, here it is %.*g", f->path,
+            number->name, digits, there, digits, here);
         return false;
     }
-    for (size_t i = 0; i < set_count; i++) {
-        if (columns_of(h)[i] == sets[i].columns) continue;
-        snprintf(why, size, "%s: its %s have %lld columns, expected %lld", path, sets[i].name,
-                 (long long)columns_of(h)[i], (long long)sets[i].columns);
+    for (size_t i = 0; i < f->set_count; i++) {
+        if (columns_of(h)[i] == f->sets[i].columns) continue;
+        SAY(f, "%s: its %s have %lld columns, expected %lld", f->path, f->sets[i].name,
+            (long long)columns_of(h)[i], (long long)f->sets[i].columns);
         return false;
     }
-    snprintf(why, size, "%s: is of %llu ranks, here are %d", path, (unsigned long long)h->ranks,
-             ranks);
+    SAY(f, "%s: is of %llu ranks, here are %d", f->path, (unsigned long long)h->ranks, ranks);
     return h->ranks == (uint64_t)ranks;
 }
 
-/* Returns the header on every rank after it was examined; NULL, with the reason in `why`. */
-static head *open_header(const char *path, MPI_Comm comm, const char *schema,
-                         bx_restart_number *numbers, size_t number_count,
-                         const bx_restart_set *sets, size_t set_count, char *why, size_t size)
+/* Returns the header on every rank after it was examined; NULL with the reason. */
+static head *open_header(const file *f)
 {
     int rank, ranks;
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &ranks);
-    head *h = rank == 0 ? read_header(path, schema, why, size) : NULL;
+    MPI_Comm_rank(f->comm, &rank);
+    MPI_Comm_size(f->comm, &ranks);
+    head *h = rank == 0 ? read_header(f) : NULL;
     uint64_t bytes = h ? h->header_bytes : 0;
-    bool good = rank != 0 || h;
-    if (!agree(comm, good, why, size)) {
-        MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, comm);
+    if (!agree(f, rank != 0 || h)) {
+        MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, f->comm);
         if (!h) h = bx_memory_alloc(1, bytes);
-        MPI_Bcast(h, (int)bytes, MPI_BYTE, 0, comm);
-        good = examine(h, ranks, path, numbers, number_count, sets, set_count, why, size);
-        if (!agree(comm, good, why, size)) return h;
+        MPI_Bcast(h, (int)bytes, MPI_BYTE, 0, f->comm);
+        if (!agree(f, examine(f, h, ranks))) return h;
     }
     free(h);
     return NULL;
 }
 
-static bool read_set(MPI_File file, MPI_Comm comm, const char *path, head *h, size_t index,
-                     bx_restart_set *set, char *why, size_t size)
+static bool read_set(const file *f, MPI_File handle, head *h, size_t index)
 {
     int rank;
-    MPI_Comm_rank(comm, &rank);
+    bx_restart_set *set = &f->sets[index];
+    MPI_Comm_rank(f->comm, &rank);
     const part *mine = part_of(h, index, (uint64_t)rank);
     int64_t bytes = 8 * mine->rows * set->columns;
-    snprintf(why, size, "%s: has %lld rows of %s on a rank, expected %lld", path,
-             (long long)mine->rows, set->name, (long long)set->mine);
-    if (agree(comm, set->mine < 0 || set->mine == mine->rows, why, size)) return false;
+    SAY(f, "%s: has %lld rows of %s on a rank, expected %lld", f->path, (long long)mine->rows,
+        set->name, (long long)set->mine);
+    if (agree(f, set->mine < 0 || set->mine == mine->rows)) return false;
     if (set->mine < 0) set->rows = bx_memory_alloc((size_t)bytes + 1, 1);
     set->mine = mine->rows;
-    int code = transfer(file, comm, place_of(h, index, (uint64_t)rank), set->rows, bytes, false);
-    if (agree_mpi(comm, code, path, "cannot be read", why, size)) return false;
-    snprintf(why, size, "%s: is damaged: its %s do not match their checksums", path, set->name);
-    return !agree(comm, mine->checksum == checksum(set->rows, bytes), why, size);
+    int code =
+        transfer(handle, f->comm, place_of(h, index, (uint64_t)rank), set->rows, bytes, false);
+    if (agree_mpi(f, code, f->path, "cannot be read")) return false;
+    SAY(f, "%s: is damaged: its %s do not match their checksums", f->path, set->name);
+    return !agree(f, mine->checksum == checksum(set->rows, bytes));
 }
 
-int bx_restart_read(const char *path, MPI_Comm comm, const char *schema, bx_restart_number *numbers,
-                    size_t number_count, bx_restart_set *sets, size_t set_count, char *why,
-                    size_t why_size)
+int bx_restart_read(const file *f)
 {
-    MPI_File file;
-    if (BX_IS_SIMULATED) return refuse_simulated(path, why, why_size);
-    head *h =
-        open_header(path, comm, schema, numbers, number_count, sets, set_count, why, why_size);
+    MPI_File handle;
+    if (BX_IS_SIMULATED) return refuse_simulated(f);
+    head *h = open_header(f);
     if (!h) return 1;
-    int code = MPI_File_open(comm, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
-    bool good = !agree_mpi(comm, code, path, "cannot be read by all ranks", why, why_size);
-    for (size_t i = 0; i < set_count && good; i++)
-        good = read_set(file, comm, path, h, i, &sets[i], why, why_size);
-    if (code == MPI_SUCCESS) MPI_File_close(&file);
+    int code = MPI_File_open(f->comm, f->path, MPI_MODE_RDONLY, MPI_INFO_NULL, &handle);
+    bool good = !agree_mpi(f, code, f->path, "cannot be read by all ranks");
+    for (size_t i = 0; i < f->set_count && good; i++) good = read_set(f, handle, h, i);
+    if (code == MPI_SUCCESS) MPI_File_close(&handle);
     free(h);
     return !good;
+}
+
+/* Both as Fortran can call them, with its communicator (bx_restart.f90). */
+int bx_restart_f(bool reads, const char *path, MPI_Fint comm, const char *schema,
+                 bx_restart_number *numbers, size_t number_count, bx_restart_set *sets,
+                 size_t set_count, char *why, size_t why_size);
+int bx_restart_f(bool reads, const char *path, MPI_Fint comm, const char *schema,
+                 bx_restart_number *numbers, size_t number_count, bx_restart_set *sets,
+                 size_t set_count, char *why, size_t why_size)
+{
+    const file f = {path, schema,  MPI_Comm_f2c(comm), numbers, number_count, sets, set_count,
+                    why,  why_size};
+    return reads ? bx_restart_read(&f) : bx_restart_write(&f);
 }

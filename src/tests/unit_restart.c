@@ -70,8 +70,8 @@ static int save(const char *path, double must_agree)
     fill(&all);
     number(must_agree, ENERGY, numbers);
     list(&all, rows_here(), sets);
-    return bx_restart_write(path, MPI_COMM_WORLD, SCHEMA, numbers, NUMBERS, sets, SETS, why,
-                            sizeof why);
+    return bx_restart_write(&(bx_restart_file){path, SCHEMA, MPI_COMM_WORLD, numbers, NUMBERS, sets,
+                                               SETS, why, sizeof why});
 }
 
 static void release(bx_restart_set sets[SETS])
@@ -87,8 +87,8 @@ static int load(const char *path, const char *schema, double must_agree)
     fill(&wanted);
     number(must_agree, 0, numbers);
     list(NULL, -1, sets);
-    int failed = bx_restart_read(path, MPI_COMM_WORLD, schema, numbers, NUMBERS, sets, SETS, why,
-                                 sizeof why);
+    int failed = bx_restart_read(&(bx_restart_file){path, schema, MPI_COMM_WORLD, numbers, NUMBERS,
+                                                    sets, SETS, why, sizeof why});
     if (!failed) {
         const size_t rows = (size_t)rows_here();
         expect(sets[0].mine == rows_here() && sets[1].mine == rows_here() && sets[2].mine == 0,
@@ -166,7 +166,8 @@ static void remove_it(const char *path)
 static int read_into(const char *path, MPI_Comm comm, bx_restart_number *numbers, size_t count,
                      bx_restart_set sets[SETS])
 {
-    return bx_restart_read(path, comm, SCHEMA, numbers, count, sets, SETS, why, sizeof why);
+    return bx_restart_read(
+        &(bx_restart_file){path, SCHEMA, comm, numbers, count, sets, SETS, why, sizeof why});
 }
 
 static void test_refusals(const char *path)
