@@ -364,6 +364,8 @@ static inline uint64_t bx_random_hash(uint64_t seed, uint64_t index)
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
+/* Returns the numbers 0 .. count-1 in a random order (Fisher and Yates), which the caller frees. */
+int *bx_random_order(int count, uint64_t seed);
 /* Returns a number uniform in [-1, 1). */
 static inline double bx_random_uniform(uint64_t seed, uint64_t index)
 {

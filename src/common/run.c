@@ -156,3 +156,15 @@ void bx_kernel_add_method(bx_kernel *kernel, const bx_choice *about)
 {
     add(&kernel->methods, &kernel->method_count, about);
 }
+
+int *bx_random_order(int count, uint64_t seed)
+{
+    int *order = bx_memory_alloc((size_t)count, sizeof *order);
+    for (int i = 0; i < count; i++) order[i] = i;
+    for (int i = count - 1; i > 0; i--) {
+        int k = (int)(bx_random_hash(seed, (uint64_t)i) % (uint64_t)(i + 1)), kept = order[i];
+        order[i] = order[k];
+        order[k] = kept;
+    }
+    return order;
+}

@@ -119,23 +119,12 @@ static bool applicable(void *state, size_t method, char *why, size_t why_size)
 
 /* ---- a cycle ---- */
 
-static void shuffle(int *items, int count, uint64_t seed)
-{
-    for (int i = count - 1; i > 0; i--) {
-        int k = (int)(bx_random_hash(seed, (uint64_t)i) % (uint64_t)(i + 1)), item = items[i];
-        items[i] = items[k];
-        items[k] = item;
-    }
-}
-
 /* Deals the nodes of a cycle, the same for all methods: the first half has the victims.  Beside
  * each other, every other rank of a node is an aggressor. */
 static void deal(congestion *c, int64_t cycle)
 {
-    int *order = bx_memory_alloc((size_t)c->nodes, sizeof *order), place = 0;
     uint64_t seed = bx_random_hash(bx_run_seed(c->run), (uint64_t)cycle);
-    for (int i = 0; i < c->nodes; i++) order[i] = i;
-    shuffle(order, c->nodes, seed);
+    int *order = bx_random_order(c->nodes, seed), place = 0;
     while (order[place] != c->node) place++;
     free(order);
     c->aggresses = c->beside ? c->local % 2 : place >= (c->nodes + 1) / 2;
@@ -325,18 +314,17 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
 /* Runs one cycle; measured[WINDOWS] on rank 0, zero where there is no window. */
 static void run_cycle(congestion *c, size_t method, int64_t cycle, double seconds, window *measured)
 {
-    int order[WINDOWS];
-    for (int kind = 0; kind < WINDOWS; kind++) order[kind] = kind;
+    uint64_t seed = bx_random_hash(~bx_run_seed(c->run), (uint64_t)cycle * METHODS + method);
+    int *order = bx_random_order(WINDOWS, seed);
     memset(c->wrong_victim, 0, sizeof c->wrong_victim);
     memset(c->wrong_aggressor, 0, sizeof c->wrong_aggressor);
     c->amiss_victim = c->amiss_aggressor = c->rounds_missing = c->time_missing = 0;
     deal(c, cycle);
-    shuffle(order, WINDOWS,
-            bx_random_hash(~bx_run_seed(c->run), (uint64_t)cycle * METHODS + method));
     for (int i = 0; i < WINDOWS; i++)
         if (method != ALONE || order[i] < AGGRESSORS)
             measured[order[i]] = measure(c, method, order[i], seconds);
     MPI_Comm_free(&c->party.comm);
+    free(order);
 }
 
 static void step(void *state, size_t method, size_t point)

@@ -1,22 +1,7 @@
 /* Who meets whom: a tournament by the circle method, its rounds cut into turns. */
 #include "pairs.h"
 
-#include <stdlib.h>
-
 enum { NODES_PER_PAIR = 128 }; /* in thin mode, where switches are unknown */
-
-static int *shuffled(int count, uint64_t seed)
-{
-    int *numbers = bx_memory_alloc((size_t)count, sizeof *numbers);
-    for (int i = 0; i < count; i++) numbers[i] = i;
-    for (int i = count - 1; i > 0; i--) {
-        int other = (int)(bx_random_hash(seed, (uint64_t)i) % (uint64_t)(i + 1));
-        int kept = numbers[i];
-        numbers[i] = numbers[other];
-        numbers[other] = kept;
-    }
-    return numbers;
-}
 
 void bx_pairs_schedule_create(bx_pairs_schedule *schedule, int nodes, bx_pairs_mode mode,
                               const int *switch_of, int switches, uint64_t seed)
@@ -25,8 +10,8 @@ void bx_pairs_schedule_create(bx_pairs_schedule *schedule, int nodes, bx_pairs_m
     *schedule = (bx_pairs_schedule){.nodes = nodes,
                                     .seats = seats,
                                     .rounds = seats - 1,
-                                    .node_at = shuffled(seats, bx_random_hash(seed, 0)),
-                                    .order = shuffled(seats - 1, bx_random_hash(seed, 1)),
+                                    .node_at = bx_random_order(seats, bx_random_hash(seed, 0)),
+                                    .order = bx_random_order(seats - 1, bx_random_hash(seed, 1)),
                                     .mode = mode,
                                     .switch_of = switch_of,
                                     .switches = switches};

@@ -1,4 +1,5 @@
-/* A communication pattern: one file pattern_NAME.c, and one line in patterns.def.
+/* A communication pattern: a bx_pattern in pattern_collectives.c or pattern_messages.c, and one
+ * line in patterns.def.
  *
  * A pattern moves blocks of one size.  A rank sends `sent_blocks` blocks and receives
  * `received_blocks` in one exchange; a step has `count` exchanges, each with blocks of its own, so
@@ -67,12 +68,6 @@ typedef struct bx_pattern {
     double (*inspect)(bx_patterns *s);
 } bx_pattern;
 
-/* Members that one-sided patterns between the two halves share. */
-#define BX_PATTERN_ONE_SIDED                                                                       \
-    .slots = true, .one_sided = true, .applicable = bx_pattern_needs_two_ranks,                    \
-    .route = bx_pattern_route_across, .messages = bx_pattern_messages_across,                      \
-    .volume = bx_pattern_volume_across
-
 /* A line of patterns.def. */
 typedef struct {
     const char *name;
@@ -88,7 +83,7 @@ BX_METHODS(BX_DECLARE)
 extern const bx_pattern_entry bx_pattern_table[];
 extern const size_t bx_pattern_count;
 
-/* ---- for patterns (pattern_common.c; all local) ---- */
+/* ---- for patterns (all local) ---- */
 
 /* The first block of an exchange in a buffer. */
 static inline uint64_t *bx_pattern_sent(const bx_patterns *s, int number)
@@ -101,44 +96,16 @@ static inline uint64_t *bx_pattern_received(const bx_patterns *s, int number)
 }
 
 /* Adds a block to a route; a rank of MPI_PROC_NULL adds none. */
-void bx_pattern_send_to(bx_patterns *s, int rank);
-void bx_pattern_receive_from(bx_patterns *s, int rank);
-/* The unit of a rank. */
-int bx_pattern_unit(const bx_patterns *s, int rank);
-/* The rank that has the place in unit `other` which this rank has in its own; MPI_PROC_NULL: none
- * has, or `other` is -1. */
-int bx_pattern_counterpart(const bx_patterns *s, int other);
-/* The unit opposite to a unit: first half to second half; -1: the middle one of an odd number. */
-int bx_pattern_opposite(const bx_patterns *s, int unit);
-/* Writes a random order of 0 .. count-1, the same on every rank, new in each deal. */
-void bx_pattern_shuffle(const bx_patterns *s, int count, int *shuffled);
-/* Sends and receives the blocks of the route, all at once. */
-void bx_pattern_exchange(const bx_patterns *s, int number);
-
-/* Ranks of the fullest and of the emptiest unit. */
-int bx_pattern_fullest(const bx_patterns *s);
-int bx_pattern_emptiest(const bx_patterns *s);
-/* Pairs of ranks between two units: the ranks of the smaller one; 0 where `other` is -1. */
-int bx_pattern_pairs(const bx_patterns *s, int unit, int other);
-/* Volumes: the most ranks that two units of one pair both have, however units are matched in pairs,
- * as more than half of the units have them; all ranks less those of the emptiest unit (each unit
- * gets the blocks of the others). */
-double bx_pattern_volume_matched(const bx_patterns *s);
-double bx_pattern_volume_others(const bx_patterns *s);
-
-/* A block to each rank and one from each. */
-void bx_pattern_route_to_each(bx_patterns *s);
-double bx_pattern_volume_alltoall(const bx_patterns *s);
-/* A message from each rank to each other one. */
-double bx_pattern_messages_to_each(const bx_patterns *s);
-/* One block to all ranks alike, and one from each. */
-void bx_pattern_route_gather(bx_patterns *s);
-
-/* One block from each rank of the first half to its counterpart in the second. */
-void bx_pattern_route_across(bx_patterns *s);
-double bx_pattern_messages_across(const bx_patterns *s);
-double bx_pattern_volume_across(const bx_patterns *s);
-
-/* Reasons why a pattern cannot run. */
-bool bx_pattern_needs_two_ranks(const bx_patterns *s, char *why, size_t why_size);
-bool bx_pattern_needs_two_nodes(const bx_patterns *s, char *why, size_t why_size);
+static inline void bx_pattern_send_to(bx_patterns *s, int rank)
+{
+    if (rank != MPI_PROC_NULL) s->to[s->sent_blocks++] = rank;
+}
+static inline void bx_pattern_receive_from(bx_patterns *s, int rank)
+{
+    if (rank != MPI_PROC_NULL) s->from[s->received_blocks++] = rank;
+}
+/* Ranks of a unit. */
+static inline int bx_pattern_ranks(const bx_patterns *s, int unit)
+{
+    return s->unit_first[unit + 1] - s->unit_first[unit];
+}
