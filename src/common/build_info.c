@@ -31,21 +31,16 @@ cJSON *bx_build_json(void)
     MPI_Get_library_version(mpi, &length);
     mpi[strcspn(mpi, ",\n")] = '\0';
     cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "version", BX_VERSION);
-    cJSON_AddStringToObject(json, "commit", BX_COMMIT);
-    cJSON_AddStringToObject(json, "sources", strchr(marker, ':') + 1);
-    cJSON_AddStringToObject(json, "compiler", BX_COMPILER);
-    cJSON_AddStringToObject(json, "flags", BX_FLAGS);
-    cJSON_AddStringToObject(json, "build_type", BX_BUILD_TYPE);
-    cJSON_AddStringToObject(json, "march", BX_MARCH);
+    BX_TEXTS(json, {"version", BX_VERSION}, {"commit", BX_COMMIT},
+             {"sources", strchr(marker, ':') + 1}, {"compiler", BX_COMPILER}, {"flags", BX_FLAGS},
+             {"build_type", BX_BUILD_TYPE}, {"march", BX_MARCH});
     cJSON *instructions = cJSON_AddArrayToObject(json, "instructions");
     for (const bx_instructions *set = bx_processor_assumed; set->name; set++)
         if (bx_processor_assumes(set))
             cJSON_AddItemToArray(instructions, cJSON_CreateString(set->name));
     cJSON_AddStringToObject(json, "mpi", mpi);
     cJSON *list = cJSON_AddObjectToObject(json, "libraries");
-    cJSON_AddStringToObject(list, "fftw", BX_FFTW_VERSION);
-    cJSON_AddStringToObject(list, "cjson", cJSON_Version());
+    BX_TEXTS(list, {"fftw", BX_FFTW_VERSION}, {"cjson", cJSON_Version()});
     for (int i = 0; i < library_count; i++)
         cJSON_AddStringToObject(list, libraries[i].name, libraries[i].version);
     return json;

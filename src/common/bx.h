@@ -305,6 +305,24 @@ double bx_host_memory_used(void);
  * Local; other ranks' lines are dropped. */
 void bx_run_note(bx_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Adds several numbers, or texts, to an object: BX_NUMBERS(json, {"ranks", ranks}, {"each", 2}).
+ * Nothing where the object is NULL. */
+#define BX_NUMBERS(object, ...)                                                                    \
+    bx_json_numbers(object, sizeof((bx_number[]){__VA_ARGS__}) / sizeof(bx_number),                \
+                    (bx_number[]){__VA_ARGS__})
+#define BX_TEXTS(object, ...)                                                                      \
+    bx_json_texts(object, sizeof((bx_text[]){__VA_ARGS__}) / sizeof(bx_text),                      \
+                  (bx_text[]){__VA_ARGS__})
+typedef struct {
+    const char *name;
+    double value;
+} bx_number;
+typedef struct {
+    const char *name, *value;
+} bx_text;
+void bx_json_numbers(cJSON *object, size_t count, const bx_number *numbers);
+void bx_json_texts(cJSON *object, size_t count, const bx_text *texts);
+
 /* ---- files that users name (file.c; all local) ---- */
 
 typedef enum { BX_FILE_READ, BX_FILE_WRITTEN, BX_FILE_UPDATED } bx_file_use;

@@ -39,14 +39,11 @@ static cJSON *adapter_json(const bx_adapter *before, const bx_adapter *after, do
     cJSON *json = cJSON_CreateObject();
     double sent = growth(before->sent, after->sent);
     int counted = 0;
-    cJSON_AddStringToObject(json, "name", after->name);
-    cJSON_AddStringToObject(json, "kind", after->kind);
-    cJSON_AddStringToObject(json, "state", after->state);
-    cJSON_AddNumberToObject(json, "rate", after->rate);
-    cJSON_AddStringToObject(json, "firmware", after->firmware);
-    cJSON_AddNumberToObject(json, "sent", sent);
-    cJSON_AddNumberToObject(json, "received", growth(before->received, after->received));
-    cJSON_AddNumberToObject(json, "share", payload > 0 ? sent / payload : NAN);
+    BX_TEXTS(json, {"name", after->name}, {"kind", after->kind}, {"state", after->state},
+             {"firmware", after->firmware});
+    BX_NUMBERS(json, {"rate", after->rate}, {"sent", sent},
+               {"received", growth(before->received, after->received)},
+               {"share", payload > 0 ? sent / payload : NAN});
     cJSON *errors = cJSON_AddObjectToObject(json, "errors");
     for (int i = 0; i < BX_ADAPTER_ERRORS; i++) {
         double grown = growth(before->errors[i], after->errors[i]);
@@ -66,11 +63,9 @@ static char *host_text(const bx_carried *begun, double payload, double seconds)
     bx_adapters_read(&after);
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "host", host);
-    cJSON_AddNumberToObject(json, "seconds", seconds);
-    cJSON_AddNumberToObject(json, "payload", payload);
-    cJSON_AddNumberToObject(json, "segments", growth(begun->before.segments, after.segments));
-    cJSON_AddNumberToObject(json, "retransmitted",
-                            growth(begun->before.retransmitted, after.retransmitted));
+    BX_NUMBERS(json, {"seconds", seconds}, {"payload", payload},
+               {"segments", growth(begun->before.segments, after.segments)},
+               {"retransmitted", growth(begun->before.retransmitted, after.retransmitted)});
     cJSON *list = cJSON_AddArrayToObject(json, "list");
     for (int i = 0; i < after.count; i++)
         for (int k = 0; k < begun->before.count; k++)

@@ -5,16 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-MPI_Fint bx_run_comm_f(const bx_run *run);
-MPI_Fint bx_run_node_comm_f(const bx_run *run);
-int bx_run_refuse_text(bx_run *run, int code, const char *text);
-void bx_run_note_text(bx_run *run, const char *text);
-void bx_detail_number(cJSON *details, const char *name, double value);
-void bx_detail_text(cJSON *details, const char *name, const char *value);
-double bx_random_uniform_f(int64_t seed, int64_t index);
-void bx_file_put_text(FILE *file, const char *text, size_t length);
-void bx_file_close_text(FILE *file, const char *path, char *why, size_t why_size);
-
 MPI_Fint bx_run_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_run_comm(run)); }
 MPI_Fint bx_run_node_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_run_node_comm(run)); }
 int bx_run_refuse_text(bx_run *run, int code, const char *text)
@@ -22,14 +12,13 @@ int bx_run_refuse_text(bx_run *run, int code, const char *text)
     return bx_run_refuse(run, code, "%s", text);
 }
 void bx_run_note_text(bx_run *run, const char *text) { bx_run_note(run, "%s", text); }
-/* `details` is NULL on all ranks but one. */
 void bx_detail_number(cJSON *details, const char *name, double value)
 {
-    if (details) cJSON_AddNumberToObject(details, name, value);
+    cJSON_AddNumberToObject(details, name, value);
 }
 void bx_detail_text(cJSON *details, const char *name, const char *value)
 {
-    if (details) cJSON_AddStringToObject(details, name, value);
+    cJSON_AddStringToObject(details, name, value);
 }
 double bx_random_uniform_f(int64_t seed, int64_t index)
 {

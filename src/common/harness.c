@@ -45,9 +45,8 @@ static cJSON *describe(bx_run *run, int argc, char **argv)
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "schema", "bisection-result");
     cJSON_AddNumberToObject(root, "version", 3);
-    cJSON_AddStringToObject(root, "kernel", run->kernel->name);
-    cJSON_AddStringToObject(root, "case", run->common.case_name);
-    cJSON_AddStringToObject(root, "status", "running");
+    BX_TEXTS(root, {"kernel", run->kernel->name}, {"case", run->common.case_name},
+             {"status", "running"});
     cJSON_AddFalseToObject(root, "verified");
     cJSON_AddStringToObject(root, "started", started);
     cJSON_AddItemToObject(root, "command",
@@ -145,14 +144,12 @@ static int launch(bx_run *run, int argc, char **argv)
         cJSON_AddItemToObject(root, "communication", regions);
         cJSON_AddItemToObject(root, "adapters", adapters);
         cJSON *harness = cJSON_AddObjectToObject(root, "harness");
-        cJSON_AddNumberToObject(harness, "launch_s", MPI_Wtime() - began);
-        cJSON_AddNumberToObject(harness, "processor_s", processor / run->size);
+        BX_NUMBERS(harness, {"launch_s", MPI_Wtime() - began},
+                   {"processor_s", processor / run->size}, {"measure_s", cost.wall},
+                   {"step_s", cost.step}, {"input_s", cost.input},
+                   {"overhead_s", cost.wall - cost.step - cost.input});
         if (run->seconds_needed > 0)
             cJSON_AddNumberToObject(harness, "claimed_s", run->seconds_needed);
-        cJSON_AddNumberToObject(harness, "measure_s", cost.wall);
-        cJSON_AddNumberToObject(harness, "step_s", cost.step);
-        cJSON_AddNumberToObject(harness, "input_s", cost.input);
-        cJSON_AddNumberToObject(harness, "overhead_s", cost.wall - cost.step - cost.input);
         bx_table_print(run, root);
         if (run->common.profile) bx_table_print_profile(root);
         if (!cJSON_IsTrue(cJSON_GetObjectItem(root, "verified"))) code = BX_WRONG;

@@ -159,10 +159,8 @@ cJSON *bx_layout_json(const bx_run *run)
     if (run->rank != 0) return NULL;
 
     cJSON *json = cJSON_CreateObject();
-    cJSON_AddNumberToObject(json, "nodes", run->node_count);
-    cJSON_AddNumberToObject(json, "ranks", run->size);
-    cJSON_AddNumberToObject(json, "threads", threads);
-    cJSON_AddNumberToObject(json, "ranks_per_node", largest);
+    BX_NUMBERS(json, {"nodes", run->node_count}, {"ranks", run->size}, {"threads", threads},
+               {"ranks_per_node", largest});
     cJSON_AddBoolToObject(json, "emulated_nodes", run->common.ranks_per_node > 0);
     cJSON *list = cJSON_AddArrayToObject(json, "per_rank");
     for (int r = 0; r < run->size; r++) {
@@ -210,10 +208,8 @@ static cJSON *hosts_like(cJSON *list, const bx_host *all, int r)
         if (memcmp(&all[first], &all[r], sizeof *all) == 0) return entry;
     }
     entry = cJSON_CreateObject();
-    cJSON_AddStringToObject(entry, "cpu", all[r].cpu);
-    cJSON_AddStringToObject(entry, "kernel", all[r].kernel);
-    cJSON_AddStringToObject(entry, "architecture", all[r].architecture);
-    cJSON_AddStringToObject(entry, "firmware", all[r].firmware);
+    BX_TEXTS(entry, {"cpu", all[r].cpu}, {"kernel", all[r].kernel},
+             {"architecture", all[r].architecture}, {"firmware", all[r].firmware});
     cJSON_AddNumberToObject(entry, "first_rank", r);
     cJSON_AddArrayToObject(entry, "names");
     cJSON_AddItemToArray(list, entry);

@@ -48,15 +48,14 @@ static cJSON *add_metric(cJSON *metrics, const char *name, double value, const c
 {
     cJSON *metric = cJSON_AddObjectToObject(metrics, name);
     cJSON_AddNumberToObject(metric, "value", value); /* cJSON writes non-finite numbers as null */
-    cJSON_AddStringToObject(metric, "unit", unit);
-    cJSON_AddStringToObject(metric, "better", "lower");
+    BX_TEXTS(metric, {"unit", unit}, {"better", "lower"});
     return metric;
 }
 
 static void add_quartiles(cJSON *metric, double *values, size_t count)
 {
-    cJSON_AddNumberToObject(metric, "low", bx_statistics_quantile(values, count, 0.25));
-    cJSON_AddNumberToObject(metric, "high", bx_statistics_quantile(values, count, 0.75));
+    BX_NUMBERS(metric, {"low", bx_statistics_quantile(values, count, 0.25)},
+               {"high", bx_statistics_quantile(values, count, 0.75)});
 }
 
 static double items(const bx_run *run, const bx_result *result)

@@ -408,9 +408,8 @@ cJSON *bx_profile_traffic_json(MPI_Comm world, const bx_traffic *traffic, double
         for (int f = 0; f < FIELDS; f++) {
             cJSON *field = cJSON_AddObjectToObject(class, FIELD_NAMES[f]);
             int i = c * FIELDS + f;
-            cJSON_AddNumberToObject(field, "min", low[i] / steps);
-            cJSON_AddNumberToObject(field, "mean", sum[i] / steps / size);
-            cJSON_AddNumberToObject(field, "max", high[i] / steps);
+            BX_NUMBERS(field, {"min", low[i] / steps}, {"mean", sum[i] / steps / size},
+                       {"max", high[i] / steps});
         }
     }
     return json;
@@ -422,7 +421,7 @@ cJSON *bx_profile_regions_json(MPI_Comm world)
     bx_traffic traffic[BX_CLASS_COUNT];
     bx_profile_read(traffic);
     cJSON *json = bx_profile_traffic_json(world, traffic, 1);
-    cJSON *regions = json ? cJSON_AddObjectToObject(json, "regions") : NULL;
+    cJSON *regions = cJSON_AddObjectToObject(json, "regions");
     int count;
     PMPI_Allreduce(&profile.region_count, &count, 1, MPI_INT, MPI_MIN, world);
     for (int r = 0; r < count; r++) {
@@ -474,8 +473,7 @@ static void add_part(cJSON *list, const char *group, const char *name, double sh
 {
     if (!(share > 0)) return;
     cJSON *part = cJSON_CreateObject();
-    cJSON_AddStringToObject(part, "group", group);
-    cJSON_AddStringToObject(part, "name", name);
+    BX_TEXTS(part, {"group", group}, {"name", name});
     cJSON_AddNumberToObject(part, "share", share);
     cJSON_AddItemToArray(list, part);
 }

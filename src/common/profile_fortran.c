@@ -52,7 +52,6 @@ static int rank_in(MPI_Comm comm)
 #define ONE(text, symbol, forward, other, class, comm, blocking, parameters, arguments, sends)     \
     extern void forward(BARE parameters, void *error) __attribute__((weak));                       \
     extern void other(BARE parameters, void *error) __attribute__((weak));                         \
-    void symbol(BARE parameters, void *error);                                                     \
     void symbol(BARE parameters, void *error)                                                      \
     {                                                                                              \
         static bx_routine self = {#text, {{0}}};                                                   \

@@ -307,9 +307,6 @@ int bx_restart_read(const file *f)
 /* Both as Fortran can call them, with its communicator (bx_restart.f90). */
 int bx_restart_f(bool reads, const char *path, MPI_Fint comm, const char *schema,
                  bx_restart_number *numbers, size_t number_count, bx_restart_set *sets,
-                 size_t set_count, char *why, size_t why_size);
-int bx_restart_f(bool reads, const char *path, MPI_Fint comm, const char *schema,
-                 bx_restart_number *numbers, size_t number_count, bx_restart_set *sets,
                  size_t set_count, char *why, size_t why_size)
 {
     const file f = {path, schema,  MPI_Comm_f2c(comm), numbers, number_count, sets, set_count,

@@ -26,8 +26,7 @@ static cJSON *verification_json(const bx_result *result)
         const bx_outcome *outcome = &result->verification.outcomes[i];
         cJSON *entry = cJSON_CreateObject();
         cJSON_AddStringToObject(entry, "name", outcome->name);
-        cJSON_AddNumberToObject(entry, "error", outcome->error);
-        cJSON_AddNumberToObject(entry, "tolerance", outcome->tolerance);
+        BX_NUMBERS(entry, {"error", outcome->error}, {"tolerance", outcome->tolerance});
         cJSON_AddStringToObject(entry, "unit", outcome->unit);
         cJSON_AddBoolToObject(entry, "passed", outcome->error <= outcome->tolerance);
         cJSON_AddItemToArray(list, entry);

@@ -535,13 +535,8 @@ static void report(void *address, bx_run *run, cJSON *details)
                 s->kpoints, s->kpoints == 1 ? "matrix" : "matrices", s->size, s->teams,
                 s->teams == 1 ? "team" : "teams", d->ranks, d->grid_rows, d->grid_columns,
                 d->block);
-    if (!details) return;
-    cJSON_AddNumberToObject(details, "size", s->size);
-    cJSON_AddNumberToObject(details, "kpoints", s->kpoints);
-    cJSON_AddNumberToObject(details, "teams", s->teams);
-    cJSON_AddNumberToObject(details, "grid_rows", d->grid_rows);
-    cJSON_AddNumberToObject(details, "grid_columns", d->grid_columns);
-    cJSON_AddNumberToObject(details, "block", d->block);
+    BX_NUMBERS(details, {"size", s->size}, {"kpoints", s->kpoints}, {"teams", s->teams},
+               {"grid_rows", d->grid_rows}, {"grid_columns", d->grid_columns}, {"block", d->block});
     if (s->crystal)
         cJSON_AddNumberToObject(details, "integrals_imbalance",
                                 bx_integrals_imbalance(s->size, d->ranks));

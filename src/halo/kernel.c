@@ -426,20 +426,18 @@ static void teardown(void *state)
 /* The mean and the largest of a number of all ranks, on rank 0. */
 static void add_over_ranks(const halo_state *h, cJSON *json, const char *name, double value)
 {
-    double mean, most;
+    double mean = 0, most = 0;
     MPI_Reduce(&value, &mean, 1, MPI_DOUBLE, MPI_SUM, 0, h->halo->comm);
     MPI_Reduce(&value, &most, 1, MPI_DOUBLE, MPI_MAX, 0, h->halo->comm);
-    if (!json) return;
     cJSON *object = cJSON_AddObjectToObject(json, name);
-    cJSON_AddNumberToObject(object, "mean", mean / h->halo->ranks);
-    cJSON_AddNumberToObject(object, "most", most);
+    BX_NUMBERS(object, {"mean", mean / h->halo->ranks}, {"most", most});
 }
 
 static void report(void *state, bx_run *run, cJSON *details)
 {
     const halo_state *h = state;
     const bx_mesh *mesh = h->mesh;
-    cJSON *json = details ? cJSON_AddObjectToObject(details, "halo") : NULL;
+    cJSON *json = cJSON_AddObjectToObject(details, "halo");
     double all =
         (double)mesh->extent[0] * (double)mesh->extent[1] * (double)mesh->extent[2] * mesh->width;
     add_over_ranks(h, json, "points", (double)mesh->own * mesh->width);
@@ -449,12 +447,11 @@ static void report(void *state, bx_run *run, cJSON *details)
         received += (double)h->halo->receives[i].region.numbers * mesh->fields * sizeof(double);
     add_over_ranks(h, json, "received", received);
     add_over_ranks(h, json, "ghosts", (double)h->ghosts * sizeof(double));
-    if (!json) return;
     char text[32];
     snprintf(text, sizeof text, "%016" PRIx64, h->plain.checksum);
     cJSON_AddStringToObject(json, "checksum", text);
-    cJSON_AddNumberToObject(json, "error_exact", mesh->has_solution ? h->plain.exact : NAN);
-    cJSON_AddNumberToObject(json, "computed_share", h->points / all);
+    BX_NUMBERS(json, {"error_exact", mesh->has_solution ? h->plain.exact : NAN},
+               {"computed_share", h->points / all});
     bx_run_note(run,
                 "%d fields; %.0f points computed of %.0f; fields after %" PRId64
                 " steps have the hash %s",

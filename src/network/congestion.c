@@ -341,13 +341,11 @@ static void step(void *state, size_t method, size_t point)
         if (method == ALONE && kind >= AGGRESSORS) continue;
         cJSON *entry = cJSON_CreateObject();
         cJSON_AddNumberToObject(entry, "cycle", (double)cycle);
-        cJSON_AddStringToObject(entry, "victim", methods[method].name);
-        cJSON_AddStringToObject(entry, "window", window_names[kind]);
-        cJSON_AddNumberToObject(entry, "count", measured[kind].count);
-        cJSON_AddNumberToObject(entry, "mean",
-                                measured[kind].count > 0 ? measured[kind].mean : NAN);
-        cJSON_AddNumberToObject(entry, "p99", measured[kind].count > 0 ? measured[kind].p99 : NAN);
-        cJSON_AddNumberToObject(entry, "load", measured[kind].load);
+        BX_TEXTS(entry, {"victim", methods[method].name}, {"window", window_names[kind]});
+        BX_NUMBERS(entry, {"count", measured[kind].count},
+                   {"mean", measured[kind].count > 0 ? measured[kind].mean : NAN},
+                   {"p99", measured[kind].count > 0 ? measured[kind].p99 : NAN},
+                   {"load", measured[kind].load});
         cJSON_AddItemToArray(c->list, entry);
     }
 }

@@ -199,12 +199,10 @@ static void add_node(noise *n, cJSON *list, int node)
     if (emulated) snprintf(host + strlen(host), 16, "/%d", node); /* several on one host */
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "host", host);
-    cJSON_AddNumberToObject(json, "cores", cores);
-    cJSON_AddNumberToObject(json, "quantum", quantum > 0 ? quantum : NAN);
-    cJSON_AddNumberToObject(json, "longest", all > 0 ? longest : NAN);
-    cJSON_AddNumberToObject(json, "lost", lost / all);
-    cJSON_AddNumberToObject(json, "copy_core", rate[COPY_CORE] > 0 ? rate[COPY_CORE] : NAN);
-    cJSON_AddNumberToObject(json, "copy_node", rate[COPY_NODE] > 0 ? rate[COPY_NODE] : NAN);
+    BX_NUMBERS(json, {"cores", cores}, {"quantum", quantum > 0 ? quantum : NAN},
+               {"longest", all > 0 ? longest : NAN}, {"lost", lost / all},
+               {"copy_core", rate[COPY_CORE] > 0 ? rate[COPY_CORE] : NAN},
+               {"copy_node", rate[COPY_NODE] > 0 ? rate[COPY_NODE] : NAN});
     cJSON_AddItemToArray(list, json);
 }
 

@@ -220,8 +220,8 @@ static void report(void *state, bx_run *run, cJSON *details)
     } else {
         cJSON_AddNullToObject(json, "switches");
     }
-    cJSON_AddNumberToObject(json, "bytes", (double)(p->line.words * WORD));
-    cJSON_AddNumberToObject(json, "ranks_per_node", p->line.talker_count);
+    BX_NUMBERS(json, {"bytes", (double)(p->line.words * WORD)},
+               {"ranks_per_node", p->line.talker_count});
     const char *folder = p->matrix_path ? strrchr(p->matrix_path, '/') : NULL;
     const char *file = folder ? folder + 1 : p->matrix_path;
     cJSON_AddItemToObject(json, "file", file ? cJSON_CreateString(file) : cJSON_CreateNull());

@@ -312,10 +312,8 @@ static void report(void *address, bx_run *run, cJSON *details)
                 lattice->box[2] / (double)lattice->patches[2], objects / s->objects.ranks,
                 s->copies);
     if (!details) return;
-    cJSON_AddNumberToObject(details, "atoms", (double)lattice->atoms);
-    cJSON_AddNumberToObject(details, "patches", patches);
-    cJSON_AddNumberToObject(details, "objects_per_rank", objects / s->objects.ranks);
-    cJSON_AddNumberToObject(details, "copies_per_patch", s->copies);
+    BX_NUMBERS(details, {"atoms", lattice->atoms}, {"patches", patches},
+               {"objects_per_rank", objects / s->objects.ranks}, {"copies_per_patch", s->copies});
     if (bx_charge_is_hollow()) return;
     char text[32];
     snprintf(text, sizeof text, "%016" PRIx64, s->reference.state);

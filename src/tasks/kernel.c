@@ -347,11 +347,8 @@ static void report(void *address, bx_run *run, cJSON *details)
         run, "%lld tasks, the largest %.0f times the mean; a matrix of %lld rows in blocks of %lld",
         (long long)f->tasks, (double)f->largest / mean, (long long)(f->size.blocks * f->size.rows),
         (long long)f->size.rows);
-    if (!details) return;
-    cJSON_AddNumberToObject(details, "tasks", (double)f->tasks);
-    cJSON_AddNumberToObject(details, "turns", (double)f->turns);
-    cJSON_AddNumberToObject(details, "largest_task", (double)f->largest);
-    cJSON_AddNumberToObject(details, "rows", (double)(f->size.blocks * f->size.rows));
+    BX_NUMBERS(details, {"tasks", f->tasks}, {"turns", f->turns}, {"largest_task", f->largest},
+               {"rows", (double)(f->size.blocks * f->size.rows)});
 }
 
 const bx_kernel *bx_kernel_get(void)

@@ -12,20 +12,6 @@ typedef struct {
 } bxf_exchange_t;
 
 bx_geometry *bxf_geometry(const int grid[3], int columns, const int *xy, const int *owner,
-                          int ranks, const int *node_of);
-bx_plan *bxf_plan(bx_run *run, MPI_Fint team, const bx_geometry *geometry, int bands,
-                  const char *planner);
-void bxf_shape(const bx_plan *plan, int shape[6]);
-int bxf_method_count(void);
-const char *bxf_method_name(int number);
-bool bxf_applicable(const bx_geometry *geometry, int number, char *why, size_t why_size);
-bx_exchange *bxf_exchange(bx_plan *plan, int number);
-void bxf_forward(bxf_exchange_t exchange, int band, int slot);
-void bxf_inverse(bxf_exchange_t exchange, int band, int slot);
-void bxf_apply(bxf_exchange_t exchange, int count, const double *field);
-void bxf_counts(const bx_geometry *geometry, int number, int way, double *messages, double *bytes);
-
-bx_geometry *bxf_geometry(const int grid[3], int columns, const int *xy, const int *owner,
                           int ranks, const int *node_of)
 {
     const int64_t wide[3] = {grid[0], grid[1], grid[2]};

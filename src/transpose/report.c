@@ -10,11 +10,9 @@
 static void add_counts(cJSON *object, const char *name, bx_counts counts)
 {
     cJSON *json = cJSON_AddObjectToObject(object, name);
-    cJSON_AddNumberToObject(json, "messages", counts.messages);
-    cJSON_AddNumberToObject(json, "off_node_messages", counts.off_node_messages);
-    cJSON_AddNumberToObject(json, "bytes", counts.bytes);
-    cJSON_AddNumberToObject(json, "off_node_bytes", counts.off_node_bytes);
-    cJSON_AddNumberToObject(json, "padding_bytes", counts.padding_bytes);
+    BX_NUMBERS(json, {"messages", counts.messages}, {"off_node_messages", counts.off_node_messages},
+               {"bytes", counts.bytes}, {"off_node_bytes", counts.off_node_bytes},
+               {"padding_bytes", counts.padding_bytes});
 }
 
 /* "14 ranks 2, 2 ranks 1": how many ranks hold how many things. */
@@ -29,8 +27,7 @@ static void shares_text(const int *first, int ranks, char *text, size_t size, cJ
                  r - from == 1 ? "" : "s", r - from == 1 ? "s" : "", held);
         if (!list) continue;
         cJSON *entry = cJSON_CreateObject();
-        cJSON_AddNumberToObject(entry, "ranks", r - from);
-        cJSON_AddNumberToObject(entry, "each", held);
+        BX_NUMBERS(entry, {"ranks", r - from}, {"each", held});
         cJSON_AddItemToArray(list, entry);
     }
 }
@@ -59,9 +56,9 @@ static void report_exchange(const bx_transpose_state *t, const bx_geometry *g, c
 {
     char planes[160], columns[160], text[160] = "";
     shares_text(g->plane_first, g->ranks, planes, sizeof planes,
-                json ? cJSON_AddArrayToObject(json, "planes") : NULL);
+                cJSON_AddArrayToObject(json, "planes"));
     shares_text(g->column_first, g->ranks, columns, sizeof columns,
-                json ? cJSON_AddArrayToObject(json, "columns") : NULL);
+                cJSON_AddArrayToObject(json, "columns"));
     int64_t sizes[MOST_SIZES];
     int count = block_sizes(g, sizes), listed = count < MOST_SIZES ? count : MOST_SIZES;
     double mean = (double)g->columns * g->length / g->ranks;
@@ -82,18 +79,17 @@ static void report_exchange(const bx_transpose_state *t, const bx_geometry *g, c
     cJSON *list = cJSON_AddArrayToObject(json, "block_sizes");
     for (int i = 0; i < listed; i++)
         cJSON_AddItemToArray(list, cJSON_CreateNumber((double)sizes[i]));
-    cJSON_AddNumberToObject(json, "elements_mean", mean);
-    cJSON_AddNumberToObject(json, "elements_padded", padded);
+    BX_NUMBERS(json, {"elements_mean", mean}, {"elements_padded", padded});
 }
 
 static void report_distribution(const bx_transpose_state *t, bx_run *run, cJSON *details)
 {
     const bx_geometry *g = t->geometry;
-    cJSON *json = details ? cJSON_AddObjectToObject(details, "distribution") : NULL;
+    cJSON *json = cJSON_AddObjectToObject(details, "distribution");
     report_exchange(t, g, "columns", g->inner ? "columns along y" : "planes", run, json);
-    if (json) cJSON_AddNumberToObject(json, "teams", t->teams);
+    cJSON_AddNumberToObject(json, "teams", t->teams);
     if (!g->inner) return;
-    json = details ? cJSON_AddObjectToObject(details, "second_exchange") : NULL;
+    json = cJSON_AddObjectToObject(details, "second_exchange");
     report_exchange(t, g->inner, "columns along y", "rows along x", run, json);
 }
 
@@ -118,7 +114,7 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *detai
         snprintf(head + used, sizeof head - used, " %24s", PUBLISHED[i].name);
     }
     bx_run_note(run, "%s   bytes (padding)", head);
-    cJSON *json = details ? cJSON_AddObjectToObject(details, "counts") : NULL;
+    cJSON *json = cJSON_AddObjectToObject(details, "counts");
     for (int m = 0; m < bx_method_count; m++) {
         if (!t->methods[m]) continue;
         const bx_method *method = bx_methods[m];
@@ -126,14 +122,14 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *detai
         bx_counts here = bx_transpose_planned_counts(t, m, BX_FORWARD);
         snprintf(cell, sizeof cell, "%.0f (%.0f)", here.messages, here.off_node_messages);
         snprintf(line, sizeof line, "%-16s %20s", method->about.name, cell);
-        cJSON *entry = json ? cJSON_AddObjectToObject(json, method->about.name) : NULL;
-        if (entry) add_counts(entry, "forward", here);
+        cJSON *entry = cJSON_AddObjectToObject(json, method->about.name);
+        add_counts(entry, "forward", here);
         for (int i = 0; i < PUBLISHED_COUNT; i++) {
             bx_counts there = bx_exchange_counts(published[i], method, BX_FORWARD, t->leaders);
             size_t used = strlen(line);
             snprintf(cell, sizeof cell, "%.0f (%.0f)", there.messages, there.off_node_messages);
             snprintf(line + used, sizeof line - used, " %24s", cell);
-            if (entry) add_counts(entry, PUBLISHED[i].name, there);
+            add_counts(entry, PUBLISHED[i].name, there);
         }
         bx_run_note(run, "%s   %.0f (%.0f)", line, here.bytes, here.padding_bytes);
     }

@@ -63,7 +63,6 @@ void bx_charge_pay(void)
 
 /* In the place of the clock of OpenMP, which is this machine's: with what is owed, so that parts of
  * a step between two calls of MPI are told apart. */
-double __wrap_omp_get_wtime_(void);
 double __wrap_omp_get_wtime_(void) { return PMPI_Wtime() + owed; }
 
 bool bx_charge_is_hollow(void)
@@ -83,8 +82,7 @@ void bx_charge_describe(bx_run *run, cJSON *result)
     sg_version_get(&major, &minor, &patch);
     snprintf(version, sizeof version, "SimGrid %d.%d", major, minor);
     cJSON *simulated = cJSON_AddObjectToObject(result, "simulated");
-    cJSON_AddStringToObject(simulated, "by", version);
-    cJSON_AddStringToObject(simulated, "machine", bx_platform_text("name"));
+    BX_TEXTS(simulated, {"by", version}, {"machine", bx_platform_text("name")});
     const char *changed = bx_platform_text("changed");
     if (changed) cJSON_AddStringToObject(simulated, "changed", changed);
     cJSON_AddBoolToObject(simulated, "hollow", bx_charge_is_hollow());

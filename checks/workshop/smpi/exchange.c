@@ -84,7 +84,6 @@ static bool is_dense(MPI_Datatype type, size_t *bytes)
 }
 
 int __real_PMPI_Alltoall(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm);
-int __wrap_PMPI_Alltoall(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm);
 int __wrap_PMPI_Alltoall(const void *send, int count, MPI_Datatype type, void *receive,
                          int receive_count, MPI_Datatype receive_type, MPI_Comm comm)
 {
@@ -103,8 +102,6 @@ int __wrap_PMPI_Alltoall(const void *send, int count, MPI_Datatype type, void *r
 
 int __real_PMPI_Alltoallv(const void *, const int *, const int *, MPI_Datatype, void *, const int *,
                           const int *, MPI_Datatype, MPI_Comm);
-int __wrap_PMPI_Alltoallv(const void *, const int *, const int *, MPI_Datatype, void *, const int *,
-                          const int *, MPI_Datatype, MPI_Comm);
 int __wrap_PMPI_Alltoallv(const void *send, const int *counts, const int *places, MPI_Datatype type,
                           void *receive, const int *receive_counts, const int *receive_places,
                           MPI_Datatype receive_type, MPI_Comm comm)
@@ -121,7 +118,6 @@ int __wrap_PMPI_Alltoallv(const void *send, const int *counts, const int *places
 
 /* SimGrid looks at all requests for each that ends: with 255 messages that is most of a simulation.
  * One after the other they end at the same time. */
-int __wrap_PMPI_Waitall(int, MPI_Request[], MPI_Status[]);
 int __wrap_PMPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
     int error = MPI_SUCCESS;

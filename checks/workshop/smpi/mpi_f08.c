@@ -58,7 +58,6 @@ static void free_comm(handle *comm)
 
 /* A routine: its parameters, all of them addresses, and its call.  Errors end the launch. */
 #define ROUTINE(name, parameters, call)                                                            \
-    void bx_f08_##name parameters;                                                                 \
     void bx_f08_##name parameters { call; }
 
 /* clang-format off */

@@ -8,24 +8,16 @@ typedef const int *number;
 typedef void *array;
 typedef size_t length; /* of a text, which Fortran passes last */
 
-#define PRICED(...) PRICED_(__VA_ARGS__)
-#define PRICED_(name, flop, parameters, arguments)                                                 \
-    void __real_##name parameters;                                                                 \
-    void __wrap_##name parameters;                                                                 \
-    void __wrap_##name parameters                                                                  \
-    {                                                                                              \
-        bx_charge(BX_ALGEBRA, flop, true);                                                         \
-        if (!bx_charge_is_hollow()) __real_##name arguments;                                       \
-    }
+#define PRICED(name, flop, ...) PRICED_(name, flop, , __VA_ARGS__)
 /* With an INFO, which a routine that is not called leaves as it is. */
-#define SOLVED(...) SOLVED_(__VA_ARGS__)
-#define SOLVED_(name, flop, parameters, arguments)                                                 \
+#define SOLVED(name, flop, ...) PRICED_(name, flop, *info = 0, __VA_ARGS__)
+#define PRICED_(name, flop, begin, ...) PRICED__(name, flop, begin, __VA_ARGS__)
+#define PRICED__(name, flop, begin, parameters, arguments)                                         \
     void __real_##name parameters;                                                                 \
-    void __wrap_##name parameters;                                                                 \
     void __wrap_##name parameters                                                                  \
     {                                                                                              \
+        begin;                                                                                     \
         bx_charge(BX_ALGEBRA, flop, true);                                                         \
-        *info = 0;                                                                                 \
         if (!bx_charge_is_hollow()) __real_##name arguments;                                       \
     }
 

@@ -10,7 +10,6 @@ typedef const int *lengths;
 
 #define REPLACED(result, name, parameters)                                                         \
     result __real_##name parameters;                                                               \
-    result __wrap_##name parameters;                                                               \
     result __wrap_##name parameters
 
 static struct price {
