@@ -77,8 +77,3 @@ bx_halo_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool 
 void bx_messages_free(bx_halo_messages *messages);
 void bx_messages_pack(const bx_halo_messages *messages, int copy);
 void bx_messages_unpack(const bx_halo_messages *messages, int copy);
-/* Starts all messages at once: requests[receive_count + send_count]. */
-void bx_messages_start(const bx_halo_messages *messages, MPI_Request *requests);
-/* Gives each message's sender its place in the receiver's buffer: [send_count], which the caller
- * frees.  Collective. */
-int64_t *bx_messages_targets(const bx_halo_messages *messages);

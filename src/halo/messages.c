@@ -1,10 +1,6 @@
 #include "charge.h"
 #include "halo.h"
 
-#include <stdlib.h>
-
-enum { TAG = 2 };
-
 /* The messages with all peers, and their packed numbers. */
 static bx_halo_message *list(const bx_halo *halo, const bx_peer *peers, int peer_count,
                              bool aggregated, bool between_nodes, int *count, double **packed)
@@ -70,34 +66,4 @@ void bx_messages_unpack(const bx_halo_messages *messages, int copy)
                              &messages->received[m->at + f * m->region->numbers]);
         bx_charge(BX_COPY, (double)m->numbers * sizeof(double), true);
     }
-}
-
-void bx_messages_start(const bx_halo_messages *messages, MPI_Request *requests)
-{
-    for (int i = 0; i < messages->receive_count; i++) {
-        const bx_halo_message *m = &messages->receives[i];
-        MPI_Irecv(&messages->received[m->at], (int)m->numbers, MPI_DOUBLE, m->rank, TAG,
-                  messages->halo->comm, requests++);
-    }
-    for (int i = 0; i < messages->send_count; i++) {
-        const bx_halo_message *m = &messages->sends[i];
-        MPI_Isend(&messages->sent[m->at], (int)m->numbers, MPI_DOUBLE, m->rank, TAG,
-                  messages->halo->comm, requests++);
-    }
-}
-
-int64_t *bx_messages_targets(const bx_halo_messages *messages)
-{
-    MPI_Comm comm = messages->halo->comm;
-    int sends = messages->send_count, receives = messages->receive_count;
-    int64_t *targets = bx_memory_alloc((size_t)sends, sizeof *targets);
-    MPI_Request *requests = bx_memory_alloc((size_t)(sends + receives), sizeof *requests);
-    for (int i = 0; i < sends; i++)
-        MPI_Irecv(&targets[i], 1, MPI_INT64_T, messages->sends[i].rank, TAG, comm, &requests[i]);
-    for (int i = 0; i < receives; i++)
-        MPI_Isend(&messages->receives[i].at, 1, MPI_INT64_T, messages->receives[i].rank, TAG, comm,
-                  &requests[sends + i]);
-    MPI_Waitall(sends + receives, requests, MPI_STATUSES_IGNORE);
-    free(requests);
-    return targets;
 }

@@ -1,4 +1,5 @@
-/* A way to exchange a halo: one file method_NAME.c, and one line in halo.def. */
+/* A way to exchange a halo: a bx_method in one of the files method_*.c, and one line in halo.def.
+ */
 #pragma once
 
 #include "halo.def"
@@ -28,3 +29,9 @@ BX_METHODS(BX_DECLARE)
 /* Every method [bx_method_count], in the order of halo.def (methods.c). */
 extern const bx_method *const bx_methods[];
 extern const int bx_method_count;
+
+/* The members of isend, for methods that exchange by it too (method_packed.c). */
+void *bx_packed_create(const bx_halo_messages *messages);
+void bx_packed_start(void *self, int copy);
+void bx_packed_finish(void *self, int copy);
+void bx_packed_destroy(void *self);

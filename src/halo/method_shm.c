@@ -2,7 +2,7 @@
  * other nodes is sent.  One barrier of the node is enough: it comes after the step that has written
  * what is read, and the copy that is read is written again only after the next barrier. */
 #include "charge.h"
-#include "packed.h"
+#include "method.h"
 
 #include <stdlib.h>
 #include <string.h>

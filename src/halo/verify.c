@@ -14,66 +14,56 @@ static uint64_t bits_of(double number)
 
 /* ---- fields ---- */
 
+typedef enum { WRITE, COMPARE, ADD } visit;
+
 typedef struct {
     const bx_halo *halo;
     double *fields;
-    double complex *amplitude; /* [fields][width] */
+    double complex *amplitude; /* [fields][width] of the solution; NULL: not needed */
+    visit act;
     double error;
     uint64_t sum;
 } context;
 
-static context in_context(const bx_halo *halo, int copy, int64_t step, bool exact)
+/* Writes the solution to a cell, compares the cell with it, or adds the cell to a sum, in which the
+ * order of cells does not matter. */
+static void treat_cell(void *me, int64_t cell, int64_t at)
 {
-    const bx_mesh *mesh = halo->mesh;
-    context c = {.halo = halo, .fields = halo->fields[copy]};
-    BX_ALLOC((size_t)(mesh->fields * mesh->width), c.amplitude);
-    for (int f = 0; f < mesh->fields; f++)
-        bx_wave_at(&mesh->waves[f], step, exact, &c.amplitude[f * mesh->width]);
-    return c;
-}
-
-static void write_cell(void *me, int64_t cell, int64_t at)
-{
-    const context *c = me;
+    context *c = me;
     const bx_mesh *mesh = c->halo->mesh;
     int64_t place[3];
     bx_mesh_at(mesh, cell, place);
     for (int f = 0; f < mesh->fields; f++) {
-        double complex space = bx_wave_space(&mesh->waves[f], place);
         double *numbers = &c->fields[f * mesh->stride + at * mesh->width];
-        for (int l = 0; l < mesh->width; l++)
-            numbers[l] = creal(c->amplitude[f * mesh->width + l] * space);
-    }
-}
-
-static void compare_cell(void *me, int64_t cell, int64_t at)
-{
-    context *c = me;
-    const bx_mesh *mesh = c->halo->mesh;
-    int64_t place[3];
-    bx_mesh_at(mesh, cell, place);
-    for (int f = 0; f < mesh->fields; f++) {
-        double complex space = bx_wave_space(&mesh->waves[f], place);
-        const double *numbers = &c->fields[f * mesh->stride + at * mesh->width];
-        for (int l = 0; l < mesh->width; l++)
-            c->error = bx_verification_worse(
-                c->error, fabs(numbers[l] - creal(c->amplitude[f * mesh->width + l] * space)));
-    }
-}
-
-/* A sum, so that the order of cells does not matter. */
-static void add_cell(void *me, int64_t cell, int64_t at)
-{
-    context *c = me;
-    const bx_mesh *mesh = c->halo->mesh;
-    for (int f = 0; f < mesh->fields; f++)
+        double complex space = c->act == ADD ? 0 : bx_wave_space(&mesh->waves[f], place);
         for (int l = 0; l < mesh->width; l++) {
             uint64_t name =
                 ((uint64_t)cell * (uint64_t)mesh->fields + (uint64_t)f) * (uint64_t)mesh->width +
                 (uint64_t)l;
-            double number = c->fields[f * mesh->stride + at * mesh->width + l];
-            c->sum += bx_random_hash(bits_of(number), name);
+            if (c->act == ADD) {
+                c->sum += bx_random_hash(bits_of(numbers[l]), name);
+                continue;
+            }
+            double exact = creal(c->amplitude[f * mesh->width + l] * space);
+            if (c->act == WRITE)
+                numbers[l] = exact;
+            else
+                c->error = bx_verification_worse(c->error, fabs(numbers[l] - exact));
         }
+    }
+}
+
+/* Visits all own cells of a copy, at a step of the solution. */
+static context visit_cells(const bx_halo *halo, int copy, visit act, int64_t step, bool exact)
+{
+    const bx_mesh *mesh = halo->mesh;
+    context c = {.halo = halo, .fields = halo->fields[copy], .act = act};
+    if (act != ADD) BX_ALLOC((size_t)(mesh->fields * mesh->width), c.amplitude);
+    for (int f = 0; f < mesh->fields && act != ADD; f++)
+        bx_wave_at(&mesh->waves[f], step, exact, &c.amplitude[f * mesh->width]);
+    mesh->kind->visit(mesh, treat_cell, &c);
+    free(c.amplitude);
+    return c;
 }
 
 void bx_verify_fill(const bx_halo *halo)
@@ -85,38 +75,24 @@ void bx_verify_fill(const bx_halo *halo)
 #pragma omp parallel for schedule(static)
             for (int64_t i = 0; i < mesh->stride; i++) field[i] = NAN;
         }
-        context c = in_context(halo, copy, -copy, false);
-        if (copy == 0 || mesh->continues) mesh->kind->visit(mesh, write_cell, &c);
+        if (copy == 0 || mesh->continues) visit_cells(halo, copy, WRITE, -copy, false);
         if (mesh->kind->mask) mesh->kind->mask(mesh, halo->fields[copy]);
-        free(c.amplitude);
     }
 }
 
 double bx_verify_error(const bx_halo *halo, int copy, int64_t step, bool exact)
 {
-    context c = in_context(halo, copy, step, exact);
-    halo->mesh->kind->visit(halo->mesh, compare_cell, &c);
-    free(c.amplitude);
-    return c.error;
+    return visit_cells(halo, copy, COMPARE, step, exact).error;
 }
 
 uint64_t bx_verify_checksum(const bx_halo *halo, int copy)
 {
-    context c = {.halo = halo, .fields = halo->fields[copy]};
-    halo->mesh->kind->visit(halo->mesh, add_cell, &c);
-    MPI_Allreduce(MPI_IN_PLACE, &c.sum, 1, MPI_UINT64_T, MPI_SUM, halo->comm);
-    return c.sum;
+    uint64_t sum = visit_cells(halo, copy, ADD, 0, false).sum;
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, halo->comm);
+    return sum;
 }
 
 /* ---- the exchange ---- */
-
-/* The numbers of a peer's cells, one after the other. */
-static double *number_at(const bx_halo *halo, const bx_peer *peer, int copy, int64_t cell, int f,
-                         int level)
-{
-    const bx_mesh *mesh = halo->mesh;
-    return &halo->fields[copy][f * mesh->stride + peer->places[cell] * mesh->width + level];
-}
 
 static double mark_of(const bx_halo *halo, int64_t cell, int f, int level)
 {
@@ -129,11 +105,13 @@ typedef enum { MARK, CLEAR, COUNT_WRONG, HASH } action;
 /* Does something to all numbers of a peer; returns the wrong bytes, or a hash. */
 static uint64_t treat(const bx_halo *halo, const bx_peer *peer, int copy, action act)
 {
+    const bx_mesh *mesh = halo->mesh;
     uint64_t result = 0;
     for (int64_t i = 0; i < peer->count; i++)
-        for (int f = 0; f < halo->mesh->fields; f++)
-            for (int l = 0; l < halo->mesh->width; l++) {
-                double *number = number_at(halo, peer, copy, i, f, l);
+        for (int f = 0; f < mesh->fields; f++)
+            for (int l = 0; l < mesh->width; l++) {
+                double *number =
+                    &halo->fields[copy][f * mesh->stride + peer->places[i] * mesh->width + l];
                 double mark = act == HASH ? 0 : mark_of(halo, peer->cells[i], f, l);
                 if (act == MARK) *number = mark;
                 if (act == CLEAR) *number = NAN;
