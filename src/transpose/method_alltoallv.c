@@ -5,7 +5,6 @@
 
 typedef struct {
     bx_plan *plan;
-    bx_lengths lengths;
     bx_complex *blocks; /* on the side of the planes */
     bx_complex *packed; /* as published, on that of the columns */
 } state;
@@ -14,8 +13,7 @@ static void *create(bx_plan *plan, int leaders)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
-    self->lengths = bx_lengths_create(plan);
-    self->blocks = bx_buffer_create(self->lengths.plane_total);
+    self->blocks = bx_buffer_create(plan->lengths.plane_total);
     self->packed = bx_plan_create_packed(plan);
     return self;
 }
@@ -24,17 +22,11 @@ static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
-    const bx_lengths *l = &self->lengths;
     bx_complex *half = self->packed ? self->packed : bx_plan_half(plan, way, slot, plan->rank);
     int copied = self->packed ? plan->geometry->ranks : 0;
     for (int p = 0; way == BX_FORWARD && p < copied; p++)
         bx_plan_copy_packed(plan, way, slot, p, self->packed);
-    if (way == BX_FORWARD)
-        MPI_Alltoallv(half, l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, self->blocks,
-                      l->plane_length, l->plane_at, MPI_C_DOUBLE_COMPLEX, plan->team);
-    else
-        MPI_Alltoallv(self->blocks, l->plane_length, l->plane_at, MPI_C_DOUBLE_COMPLEX, half,
-                      l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, plan->team);
+    bx_plan_alltoallv(plan, way, half, self->blocks, NULL);
     for (int p = 0; way == BX_INVERSE && p < copied; p++)
         bx_plan_copy_packed(plan, way, slot, p, self->packed);
 }
@@ -42,13 +34,12 @@ static void start(void *me, bx_direction way, int slot)
 static void repack(void *me, const bx_plane_part *part)
 {
     const state *self = me;
-    bx_plan_repack_all(self->plan, part, &self->lengths, self->blocks);
+    bx_plan_repack_all(self->plan, part, self->blocks);
 }
 
 static void destroy(void *me)
 {
     state *self = me;
-    bx_lengths_free(&self->lengths);
     fftw_free(self->blocks);
     fftw_free(self->packed);
     free(self);

@@ -11,7 +11,6 @@
 
 typedef struct {
     bx_plan *plan;
-    bx_lengths lengths;
     bx_complex *planes;                /* [my_planes][plane_size] what is sent, or has arrived */
     int *half_bytes_at, *one, *zero;   /* [ranks] */
     MPI_Datatype *element, *in_planes; /* [ranks] a block's type in either field */
@@ -55,12 +54,11 @@ static void *create(bx_plan *plan, int leaders)
     size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;
     self->planes = bx_buffer_create((size_t)plan->my_planes * plan->plane_size);
-    self->lengths = bx_lengths_create(plan);
     BX_ALLOC(ranks, self->half_bytes_at, self->one, self->zero, self->element, self->in_planes);
     for (int p = 0; p < plan->geometry->ranks; p++) {
-        self->half_bytes_at[p] = self->lengths.half_at[p] * (int)sizeof(bx_complex);
+        self->half_bytes_at[p] = plan->lengths.half_at[p] * (int)sizeof(bx_complex);
         self->element[p] = self->in_planes[p] = MPI_C_DOUBLE_COMPLEX;
-        self->one[p] = self->lengths.plane_length[p] > 0;
+        self->one[p] = plan->lengths.plane_length[p] > 0;
         if (self->one[p]) self->in_planes[p] = planes_type(plan, p);
     }
     return self;
@@ -72,13 +70,13 @@ static void start(void *me, bx_direction way, int slot)
     const bx_plan *plan = self->plan;
     bx_complex *half = bx_plan_half(plan, way, slot, plan->rank), *planes = self->planes;
     /* the library packs, or unpacks, the planes */
-    bx_charge(BX_COPY, (double)(self->lengths.plane_total * sizeof *planes), false);
+    bx_charge(BX_COPY, (double)(plan->lengths.plane_total * sizeof *planes), false);
     if (way == BX_FORWARD)
-        MPI_Alltoallw(half, self->lengths.half_length, self->half_bytes_at, self->element, planes,
+        MPI_Alltoallw(half, plan->lengths.half_length, self->half_bytes_at, self->element, planes,
                       self->one, self->zero, self->in_planes, plan->team);
     else
         MPI_Alltoallw(planes, self->one, self->zero, self->in_planes, half,
-                      self->lengths.half_length, self->half_bytes_at, self->element, plan->team);
+                      plan->lengths.half_length, self->half_bytes_at, self->element, plan->team);
 }
 
 /* The columns of other ranks, run by run; then one's own. */
@@ -88,7 +86,7 @@ static void repack(void *me, const bx_plane_part *part)
     const bx_plan *plan = self->plan;
     bool forward = part->way == BX_FORWARD;
     double share = (double)(part->last - part->first) / fmax(1, plan->my_planes);
-    bx_charge(BX_COPY, share * (double)(self->lengths.plane_total * sizeof(bx_complex)), true);
+    bx_charge(BX_COPY, share * (double)(plan->lengths.plane_total * sizeof(bx_complex)), true);
     for (int z = part->first; z < part->last; z++) {
         bx_complex *stage = part->planes + (size_t)(z - part->first) * plan->plane_size,
                    *plane = self->planes + (size_t)z * plan->plane_size;
@@ -109,7 +107,6 @@ static void destroy(void *me)
     state *self = me;
     for (int p = 0; p < self->plan->geometry->ranks; p++)
         if (self->one[p]) MPI_Type_free(&self->in_planes[p]);
-    bx_lengths_free(&self->lengths);
     fftw_free(self->planes);
     BX_FREE(self->half_bytes_at, self->one, self->zero, self->element, self->in_planes, self);
 }

@@ -23,7 +23,6 @@ typedef struct {
     bx_plan *plan;
     MPI_Comm roots; /* one rank per node, in node order */
     layout layouts[2];
-    bx_lengths lengths;
     size_t half_total;                                  /* elements of mine that travel */
     bx_complex *gather, *scatter;                       /* every rank's own part */
     bx_complex *gathered, *sent, *received, *scattered; /* roots */
@@ -41,10 +40,8 @@ static void lay_out(state *self, bx_direction way)
     const bx_geometry *g = plan->geometry;
     layout *l = &self->layouts[way];
     int me = plan->node_index, size = bx_geometry_node_size(g, me);
-    int **by_rank[] = {&l->gather, &l->gather_at, &l->scatter, &l->scatter_at};
-    int **by_node[] = {&l->send, &l->send_at, &l->receive, &l->receive_at};
-    for (int i = 0; i < 4; i++) *by_rank[i] = bx_memory_alloc((size_t)size, sizeof(int));
-    for (int i = 0; i < 4; i++) *by_node[i] = bx_memory_alloc((size_t)g->nodes, sizeof(int));
+    BX_ALLOC((size_t)size, l->gather, l->gather_at, l->scatter, l->scatter_at);
+    BX_ALLOC((size_t)g->nodes, l->send, l->send_at, l->receive, l->receive_at);
     BX_ALLOC((size_t)size * (size_t)g->ranks, l->from_gathered, l->to_scattered);
     for (int i = 0; i < size; i++) {
         int rank = bx_geometry_ranks(g, me)[i];
@@ -85,10 +82,9 @@ static void *create(bx_plan *plan, int leaders)
                    &self->roots);
     for (int way = 0; way < 2; way++) lay_out(self, way);
     const layout *f = &self->layouts[BX_FORWARD], *i = &self->layouts[BX_INVERSE];
-    self->lengths = bx_lengths_create(plan);
     self->half_total = (size_t)plan->my_columns * (size_t)plan->geometry->length - own_block(plan);
-    self->gather = bx_buffer_create(larger(self->half_total, self->lengths.plane_total));
-    self->scatter = bx_buffer_create(larger(self->half_total, self->lengths.plane_total));
+    self->gather = bx_buffer_create(larger(self->half_total, plan->lengths.plane_total));
+    self->scatter = bx_buffer_create(larger(self->half_total, plan->lengths.plane_total));
     if (plan->node_rank == 0) {
         self->gathered = bx_buffer_create(larger(f->gathered, i->gathered));
         self->scattered = bx_buffer_create(larger(f->scattered, i->scattered));
@@ -165,7 +161,7 @@ static void at_root(state *self, bx_direction way)
 static void copy_half(const state *self, bx_complex *half, bx_complex *buffer, bool out)
 {
     const bx_plan *plan = self->plan;
-    size_t before = (size_t)self->lengths.half_at[plan->rank];
+    size_t before = (size_t)plan->lengths.half_at[plan->rank];
     size_t own = own_block(plan);
     bx_complex *parts[2] = {half, half + before + own};
     size_t at[2] = {0, before}, counts[2] = {before, self->half_total - before};
@@ -181,8 +177,8 @@ static void start(void *me, bx_direction way, int slot)
     const layout *l = &self->layouts[way];
     bool forward = way == BX_FORWARD;
     bx_complex *half = bx_plan_half(plan, way, slot, plan->rank);
-    int sent = (int)(forward ? self->half_total : self->lengths.plane_total);
-    int received = (int)(forward ? self->lengths.plane_total : self->half_total);
+    int sent = (int)(forward ? self->half_total : plan->lengths.plane_total);
+    int received = (int)(forward ? plan->lengths.plane_total : self->half_total);
     if (forward) copy_half(self, half, self->gather, true);
     bx_run_lap(plan->run, BX_PHASE_PACK);
     MPI_Gatherv(self->gather, sent, MPI_C_DOUBLE_COMPLEX, self->gathered, l->gather, l->gather_at,
@@ -199,8 +195,7 @@ static void start(void *me, bx_direction way, int slot)
 static void repack(void *me, const bx_plane_part *part)
 {
     const state *self = me;
-    bx_plan_repack_all(self->plan, part, &self->lengths,
-                       part->way == BX_FORWARD ? self->scatter : self->gather);
+    bx_plan_repack_all(self->plan, part, part->way == BX_FORWARD ? self->scatter : self->gather);
 }
 
 static void destroy(void *me)
@@ -208,12 +203,10 @@ static void destroy(void *me)
     state *self = me;
     for (int way = 0; way < 2; way++) {
         layout *l = &self->layouts[way];
-        int *arrays[] = {l->gather, l->gather_at, l->scatter, l->scatter_at,
-                         l->send,   l->send_at,   l->receive, l->receive_at};
-        for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
+        BX_FREE(l->gather, l->gather_at, l->scatter, l->scatter_at);
+        BX_FREE(l->send, l->send_at, l->receive, l->receive_at);
         BX_FREE(l->from_gathered, l->to_scattered);
     }
-    bx_lengths_free(&self->lengths);
     fftw_free(self->gather);
     fftw_free(self->scatter);
     fftw_free(self->gathered);

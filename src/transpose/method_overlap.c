@@ -5,7 +5,6 @@
 
 typedef struct {
     bx_plan *plan;
-    bx_lengths lengths;
     bx_complex *blocks[2][BX_SLOTS]; /* [bx_direction][slot] on the side of the planes */
     MPI_Request request[2][BX_SLOTS];
 } state;
@@ -14,10 +13,9 @@ static void *create(bx_plan *plan, int leaders)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
-    self->lengths = bx_lengths_create(plan);
     for (int way = 0; way < 2; way++)
         for (int slot = 0; slot < BX_SLOTS; slot++) {
-            self->blocks[way][slot] = bx_buffer_create(self->lengths.plane_total);
+            self->blocks[way][slot] = bx_buffer_create(plan->lengths.plane_total);
             self->request[way][slot] = MPI_REQUEST_NULL;
         }
     return self;
@@ -26,17 +24,8 @@ static void *create(bx_plan *plan, int leaders)
 static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
-    const bx_lengths *l = &self->lengths;
-    bx_complex *half = bx_plan_half(self->plan, way, slot, self->plan->rank),
-               *blocks = self->blocks[way][slot];
-    MPI_Request *request = &self->request[way][slot];
-    if (way == BX_FORWARD)
-        MPI_Ialltoallv(half, l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, blocks,
-                       l->plane_length, l->plane_at, MPI_C_DOUBLE_COMPLEX, self->plan->team,
-                       request);
-    else
-        MPI_Ialltoallv(blocks, l->plane_length, l->plane_at, MPI_C_DOUBLE_COMPLEX, half,
-                       l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, self->plan->team, request);
+    bx_plan_alltoallv(self->plan, way, bx_plan_half(self->plan, way, slot, self->plan->rank),
+                      self->blocks[way][slot], &self->request[way][slot]);
 }
 
 static void finish(void *me, bx_direction way, int slot)
@@ -48,13 +37,12 @@ static void finish(void *me, bx_direction way, int slot)
 static void repack(void *me, const bx_plane_part *part)
 {
     const state *self = me;
-    bx_plan_repack_all(self->plan, part, &self->lengths, self->blocks[part->way][part->slot]);
+    bx_plan_repack_all(self->plan, part, self->blocks[part->way][part->slot]);
 }
 
 static void destroy(void *me)
 {
     state *self = me;
-    bx_lengths_free(&self->lengths);
     for (int way = 0; way < 2; way++)
         for (int slot = 0; slot < BX_SLOTS; slot++) fftw_free(self->blocks[way][slot]);
     free(self);

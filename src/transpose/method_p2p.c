@@ -10,7 +10,6 @@ enum { TAG = 1 };
 
 typedef struct {
     bx_plan *plan;
-    bx_lengths lengths;
     bx_complex *blocks;    /* on the side of the planes */
     bx_complex *packed;    /* as published, on that of the columns */
     MPI_Request *requests; /* [2 * ranks] receives, then sends */
@@ -23,8 +22,7 @@ static void *create(bx_plan *plan, int leaders)
     state *self = bx_memory_alloc(1, sizeof *self);
     size_t requests = 2 * (size_t)plan->geometry->ranks;
     self->plan = plan;
-    self->lengths = bx_lengths_create(plan);
-    self->blocks = bx_buffer_create(self->lengths.plane_total);
+    self->blocks = bx_buffer_create(plan->lengths.plane_total);
     self->packed = bx_plan_create_packed(plan);
     BX_ALLOC(requests, self->requests);
     for (size_t i = 0; i < requests; i++) self->requests[i] = MPI_REQUEST_NULL;
@@ -43,7 +41,7 @@ static int peer_of(const state *self, int i, bool receive)
 static void receive(state *self, int i, bx_direction way, int slot)
 {
     const bx_plan *plan = self->plan;
-    const bx_lengths *l = &self->lengths;
+    const bx_lengths *l = &plan->lengths;
     int p = peer_of(self, i, true);
     bool planes = way == BX_FORWARD;
     bx_complex *half = self->packed ? self->packed : bx_plan_half(plan, way, slot, plan->rank);
@@ -56,7 +54,7 @@ static void receive(state *self, int i, bx_direction way, int slot)
 static void send(state *self, int i, bx_direction way, int slot)
 {
     const bx_plan *plan = self->plan;
-    const bx_lengths *l = &self->lengths;
+    const bx_lengths *l = &plan->lengths;
     int p = peer_of(self, i, false), ranks = plan->geometry->ranks;
     bx_complex *block = way == BX_FORWARD ? bx_plan_copy_packed(plan, way, slot, p, self->packed)
                                           : self->blocks + l->plane_at[p];
@@ -101,28 +99,27 @@ static void repack(void *me, const bx_plane_part *part)
     bool forward = part->way == BX_FORWARD;
     int ranks = plan->geometry->ranks;
     if (forward ? !self->awaited : !self->hides || part->last < plan->my_planes) {
-        bx_plan_repack_all(plan, part, &self->lengths, self->blocks);
+        bx_plan_repack_all(plan, part, self->blocks);
         return;
     }
     bx_plan_repack_own(plan, part);
     if (!forward) {
         for (int i = 1; i < ranks; i++) {
             int p = peer_of(self, i, false);
-            bx_plan_repack(plan, part, p, self->blocks + self->lengths.plane_at[p]);
+            bx_plan_repack(plan, part, p, self->blocks + plan->lengths.plane_at[p]);
             send(self, i, BX_INVERSE, part->slot);
         }
         return;
     }
     self->awaited = false;
     for (int p = next_peer(self); p >= 0; p = next_peer(self))
-        bx_plan_repack(plan, part, p, self->blocks + self->lengths.plane_at[p]);
+        bx_plan_repack(plan, part, p, self->blocks + plan->lengths.plane_at[p]);
     MPI_Waitall(ranks, self->requests + ranks, MPI_STATUSES_IGNORE);
 }
 
 static void destroy(void *me)
 {
     state *self = me;
-    bx_lengths_free(&self->lengths);
     fftw_free(self->blocks);
     fftw_free(self->packed);
     BX_FREE(self->requests, self);

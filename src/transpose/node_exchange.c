@@ -34,15 +34,19 @@ static int slice_of(int index, int size, int leaders)
     return k;
 }
 
-/* Lengths and places of the blocks that `from_node` sends to `to_node`, beginning at `base`; calls
- * visit(from, to, slice, place, length) in buffer order and returns the end. */
-typedef void visitor(void *context, int from, int to, int slice, size_t place, size_t length);
-
-static size_t walk(const bx_node_exchange *self, bx_direction way, int from_node, int to_node,
-                   size_t base, visitor *visit, void *context)
+/* Lays out the blocks that `from_node` sends to `to_node`, beginning at `base` of the buffer from
+ * which they are sent, or to which they come; returns their end. */
+static size_t place_blocks(bx_node_exchange *self, bx_direction way, bool sent, int from_node,
+                           int to_node, size_t base)
 {
-    const bx_geometry *g = self->plan->geometry;
+    const bx_plan *plan = self->plan;
+    const bx_geometry *g = plan->geometry;
+    layout *l = &self->layouts[way];
+    int other = sent ? to_node : from_node, my_slice = self->am_leader ? plan->node_rank : -1;
+    int *count = &(sent ? l->send : l->receive)[other];
+    int *offset = &(sent ? l->send_offset : l->receive_offset)[other];
     int froms = bx_geometry_node_size(g, from_node), tos = bx_geometry_node_size(g, to_node);
+    bool stays = sent && other == plan->node_index && self->in_place;
     size_t at = base, largest = (size_t)bx_geometry_largest_node(g);
     for (int t = 0; t < tos; t++)
         for (int f = 0; f < froms; f++) {
@@ -50,65 +54,33 @@ static size_t walk(const bx_node_exchange *self, bx_direction way, int from_node
             size_t length = (size_t)bx_geometry_block(g, way, from, to);
             size_t place =
                 self->padded ? base + ((size_t)t * largest + (size_t)f) * self->block : at;
-            visit(context, from, to, slice_of(t, tos, self->leaders), place, length);
             at += length;
+            if (sent && from == plan->rank) l->send_at[to] = place;
+            if ((!sent || stays) && to == plan->rank) l->receive_at[from] = place;
+            if (stays || slice_of(t, tos, self->leaders) != my_slice) continue;
+            if (*count == 0) *offset = (int)place;
+            *count += (int)length;
         }
     return self->padded ? base + self->node_block : at;
-}
-
-typedef struct {
-    const bx_node_exchange *self;
-    layout *l;
-    int other; /* the other node */
-    int my_slice;
-} walker;
-
-static void place_send(void *context, int from, int to, int slice, size_t place, size_t length)
-{
-    walker *w = context;
-    if (from == w->self->plan->rank) w->l->send_at[to] = place;
-    if (w->other == w->self->plan->node_index && w->self->in_place) {
-        if (to == w->self->plan->rank) w->l->receive_at[from] = place;
-        return;
-    }
-    if (slice != w->my_slice) return;
-    if (w->l->send[w->other] == 0) w->l->send_offset[w->other] = (int)place;
-    w->l->send[w->other] += (int)length;
-}
-
-static void place_receive(void *context, int from, int to, int slice, size_t place, size_t length)
-{
-    walker *w = context;
-    if (to == w->self->plan->rank) w->l->receive_at[from] = place;
-    if (slice != w->my_slice) return;
-    if (w->l->receive[w->other] == 0) w->l->receive_offset[w->other] = (int)place;
-    w->l->receive[w->other] += (int)length;
 }
 
 static void lay_out(bx_node_exchange *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;
-    const bx_geometry *g = plan->geometry;
-    size_t ranks = (size_t)g->ranks, nodes = (size_t)g->nodes;
+    int me = plan->node_index, nodes = plan->geometry->nodes;
     layout *l = &self->layouts[way];
-    BX_ALLOC(ranks, l->send_at, l->receive_at);
-    int **arrays[] = {&l->send, &l->send_offset, &l->receive, &l->receive_offset};
-    for (int i = 0; i < 4; i++) *arrays[i] = bx_memory_alloc(nodes, sizeof(int));
-    walker w = {.self = self, .l = l, .my_slice = self->am_leader ? plan->node_rank : -1};
-    for (int n = 0; n < g->nodes; n++) {
-        w.other = n;
-        if (n != plan->node_index || self->own_node)
-            l->send_total = walk(self, way, plan->node_index, n, l->send_total, place_send, &w);
-        else if (self->padded)
-            l->send_total += self->node_block;
-    }
-    for (int n = 0; n < g->nodes; n++) {
-        w.other = n;
-        if (n != plan->node_index || (self->own_node && !self->in_place))
-            l->receive_total =
-                walk(self, way, n, plan->node_index, l->receive_total, place_receive, &w);
-        else if (self->padded)
-            l->receive_total += self->node_block;
+    BX_ALLOC((size_t)plan->geometry->ranks, l->send_at, l->receive_at);
+    BX_ALLOC((size_t)nodes, l->send, l->send_offset, l->receive, l->receive_offset);
+    for (int n = 0; n < nodes; n++) {
+        size_t skipped = self->padded ? self->node_block : 0;
+        if (n != me || self->own_node)
+            l->send_total = place_blocks(self, way, true, me, n, l->send_total);
+        else
+            l->send_total += skipped;
+        if (n != me || (self->own_node && !self->in_place))
+            l->receive_total = place_blocks(self, way, false, n, me, l->receive_total);
+        else
+            l->receive_total += skipped;
     }
 }
 

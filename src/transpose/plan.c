@@ -278,6 +278,21 @@ static void find_rows(bx_plan *plan)
     }
 }
 
+static void find_lengths(bx_plan *plan)
+{
+    const bx_geometry *g = plan->geometry;
+    bx_lengths *l = &plan->lengths;
+    BX_ALLOC((size_t)g->ranks, l->half_length, l->half_at, l->plane_length, l->plane_at);
+    for (int p = 0; p < g->ranks; p++) {
+        l->half_at[p] = (int)bx_geometry_elements(g, plan->rank, g->plane_first[p]);
+        l->plane_at[p] = (int)l->plane_total;
+        if (p == plan->rank) continue;
+        l->half_length[p] = (int)bx_geometry_block(g, BX_FORWARD, plan->rank, p);
+        l->plane_length[p] = (int)bx_geometry_block(g, BX_FORWARD, p, plan->rank);
+        l->plane_total += (size_t)l->plane_length[p];
+    }
+}
+
 /* `count` columns between the field, [count][length], and the stage, [length][count]. */
 static fftw_plan plan_columns(bx_plan *plan, int count, bx_direction way, unsigned planner)
 {
@@ -359,6 +374,7 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     create_fields(plan);
     find_rows(plan);
     find_runs(plan);
+    find_lengths(plan);
     find_x_runs(plan);
     plan_ffts(plan, planner);
     zero_fields(plan); /* planning has written over them */
@@ -418,32 +434,12 @@ void bx_plan_free(bx_plan *plan)
     fftw_free(plan->column_stage);
     fftw_free(plan->columns);
     fftw_free(plan->planes);
+    bx_lengths *l = &plan->lengths;
+    BX_FREE(l->half_length, l->half_at, l->plane_length, l->plane_at);
     BX_FREE(plan->row_at, plan->row_left, plan->plane_point, plan->plane_batch);
     free_halves(plan);
     MPI_Comm_free(&plan->node);
     BX_FREE(plan->halves_of, plan->runs, plan->runs_first, plan);
-}
-
-bx_lengths bx_lengths_create(const bx_plan *plan)
-{
-    const bx_geometry *g = plan->geometry;
-    bx_lengths l = {0};
-    int **arrays[] = {&l.half_length, &l.half_at, &l.plane_length, &l.plane_at};
-    for (int i = 0; i < 4; i++) *arrays[i] = bx_memory_alloc((size_t)g->ranks, sizeof(int));
-    for (int p = 0; p < g->ranks; p++) {
-        l.half_at[p] = (int)bx_geometry_elements(g, plan->rank, g->plane_first[p]);
-        l.plane_at[p] = (int)l.plane_total;
-        if (p == plan->rank) continue;
-        l.half_length[p] = (int)bx_geometry_block(g, BX_FORWARD, plan->rank, p);
-        l.plane_length[p] = (int)bx_geometry_block(g, BX_FORWARD, p, plan->rank);
-        l.plane_total += (size_t)l.plane_length[p];
-    }
-    return l;
-}
-
-void bx_lengths_free(bx_lengths *lengths)
-{
-    BX_FREE(lengths->half_length, lengths->half_at, lengths->plane_length, lengths->plane_at);
 }
 
 /* ---- copies ---- */
@@ -489,14 +485,31 @@ void bx_plan_repack_own(const bx_plan *plan, const bx_plane_part *part)
     bx_plan_repack(plan, part, own, bx_plan_half_block(plan, part->way, part->slot, own, own));
 }
 
-void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part, const bx_lengths *lengths,
-                        bx_complex *buffer)
+void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part, bx_complex *buffer)
 {
     for (int p = 0; p < plan->geometry->ranks; p++)
         if (p == plan->rank)
             bx_plan_repack_own(plan, part);
         else
-            bx_plan_repack(plan, part, p, buffer + lengths->plane_at[p]);
+            bx_plan_repack(plan, part, p, buffer + plan->lengths.plane_at[p]);
+}
+
+void bx_plan_alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, bx_complex *buffer,
+                       MPI_Request *request)
+{
+    const bx_lengths *l = &plan->lengths;
+    const MPI_Datatype type = MPI_C_DOUBLE_COMPLEX;
+    bool out = way == BX_FORWARD;
+    const bx_complex *from = out ? half : buffer;
+    bx_complex *to = out ? buffer : half;
+    const int *sent = out ? l->half_length : l->plane_length,
+              *sent_at = out ? l->half_at : l->plane_at;
+    const int *coming = out ? l->plane_length : l->half_length,
+              *coming_at = out ? l->plane_at : l->half_at;
+    if (request)
+        MPI_Ialltoallv(from, sent, sent_at, type, to, coming, coming_at, type, plan->team, request);
+    else
+        MPI_Alltoallv(from, sent, sent_at, type, to, coming, coming_at, type, plan->team);
 }
 
 enum { SMALL_COPY = 4096 }; /* elements that are not worth waking threads for */

@@ -36,6 +36,14 @@ typedef struct {
     int place, column, length; /* first place in the plane, first column of its row, columns */
 } bx_run_of_columns;
 
+/* Elements exchanged with each rank [ranks], 0 with oneself, and where its block begins [ranks]: in
+ * the half-transformed field, where blocks are in rank order, and in a buffer of blocks on the side
+ * of the planes, of plane_total elements. */
+typedef struct {
+    int *half_length, *half_at, *plane_length, *plane_at;
+    size_t plane_total;
+} bx_lengths;
+
 /* The half-transformed field stands between the two: columns after the forward or before the
  * inverse transform along them, laid out [length][columns of the rank], so that what goes to or
  * comes from a rank is contiguous: a row per plane, of the rank's columns that cross it.  Methods
@@ -75,6 +83,7 @@ typedef struct bx_plan {
     /* [bx_direction] a plane: along y from or to the stage, along x from between, back within a
      * field */
     fftw_plan fft_y[2][BX_X_RUNS], fft_x, fft_x_back;
+    bx_lengths lengths;
     size_t *row_at; /* [planes of all ranks] where a row of the half-transformed begins */
     int *plane_point, *plane_batch; /* [my_planes + 1] of each of my planes, and of the next */
     int *row_left;                  /* [my_columns] columns from here to the end of its row */
@@ -163,18 +172,13 @@ static inline const int *bx_plan_runs(const bx_plan *plan, int peer, int z)
 void bx_plan_repack(const bx_plan *plan, const bx_plane_part *part, int peer, bx_complex *block);
 void bx_plan_repack_own(const bx_plan *plan, const bx_plane_part *part);
 
-/* Elements exchanged with each rank [ranks], 0 with oneself, and where its block begins [ranks]: in
- * the half-transformed field, where blocks are in rank order, and in a buffer of blocks on the side
- * of the planes, of plane_total elements. */
-typedef struct {
-    int *half_length, *half_at, *plane_length, *plane_at;
-    size_t plane_total;
-} bx_lengths;
-bx_lengths bx_lengths_create(const bx_plan *plan);
-void bx_lengths_free(bx_lengths *lengths);
 /* Copies a part's share of all blocks: buffer[plane_total] has those of the other ranks. */
-void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part, const bx_lengths *lengths,
-                        bx_complex *buffer);
+void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part, bx_complex *buffer);
+/* One MPI_Alltoallv between such a buffer and one like the half-transformed field, from which
+ * forward blocks are sent; `request`: MPI_Ialltoallv, unless it is NULL.  Collective over the team.
+ */
+void bx_plan_alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, bx_complex *buffer,
+                       MPI_Request *request);
 
 /* Returns a buffer like a rank's half-transformed field, where blocks are packed that are sent, and
  * come in (Bethune 2010, section 4); NULL unless that is to be done as published.  fftw_free. */
