@@ -146,6 +146,9 @@ const bx_kernel *bx_kernel_get(void);
 
 /* The world of the kernel. */
 MPI_Comm bx_run_comm(const bx_run *run);
+/* This rank, and the number of ranks, in it. */
+int bx_run_rank(const bx_run *run);
+int bx_run_ranks(const bx_run *run);
 /* The ranks of this rank's node, discovered or emulated (--ranks-per-node). */
 MPI_Comm bx_run_node_comm(const bx_run *run);
 /* [ranks] the node of each rank, numbered from 0 in the order of their first ranks; owned by the
@@ -158,6 +161,8 @@ int bx_run_threads(const bx_run *run);
 uint64_t bx_run_seed(const bx_run *run);
 /* The name of the case; owned by the run. */
 const char *bx_run_case(const bx_run *run);
+/* Its index in the kernel's cases; 0 where it is not among them. */
+size_t bx_run_case_index(const bx_run *run);
 /* Whether --case names the case; otherwise it is the kernel's default. */
 bool bx_run_case_is_given(const bx_run *run);
 /* Renames the case in the result, where options have changed it.  `name` is not copied. */
@@ -271,10 +276,8 @@ char *bx_memory_copy_text(const char *text);
 void bx_memory_free(size_t count, void *const *pointers);
 #define BX_FREE(...)                                                                               \
     bx_memory_free(sizeof((void *[]){__VA_ARGS__}) / sizeof(void *), (void *[]){__VA_ARGS__})
-/* Returns the name of a method as the command line has it, with hyphens for the underscores of its
- * identifier; the caller frees it. */
-char *bx_choice_name(const char *identifier);
-/* Adds a copy of a case or of a method, for bx_kernel_get, where a constant cannot list them. */
+/* Adds a copy of a case or of a method, for bx_kernel_get, where a constant cannot list them.  A
+ * method's name has hyphens for the underscores of an identifier. */
 void bx_kernel_add_case(bx_kernel *kernel, const bx_choice *about);
 void bx_kernel_add_method(bx_kernel *kernel, const bx_choice *about);
 

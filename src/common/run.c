@@ -9,6 +9,8 @@
 #include <time.h>
 
 MPI_Comm bx_run_comm(const bx_run *run) { return run->world; }
+int bx_run_rank(const bx_run *run) { return run->rank; }
+int bx_run_ranks(const bx_run *run) { return run->size; }
 MPI_Comm bx_run_node_comm(const bx_run *run) { return run->node; }
 const int *bx_run_node_of(const bx_run *run) { return run->node_of; }
 int bx_run_node_count(const bx_run *run) { return run->node_count; }
@@ -16,6 +18,13 @@ int bx_run_node_count(const bx_run *run) { return run->node_count; }
 int bx_run_threads(const bx_run *run) { return BX_IS_SIMULATED ? 1 : run->threads; }
 uint64_t bx_run_seed(const bx_run *run) { return (uint64_t)run->common.seed; }
 const char *bx_run_case(const bx_run *run) { return run->common.case_name; }
+
+size_t bx_run_case_index(const bx_run *run)
+{
+    for (size_t i = 0; i < run->kernel->case_count; i++)
+        if (strcmp(run->kernel->cases[i].name, run->common.case_name) == 0) return i;
+    return 0;
+}
 const char *bx_run_output(const bx_run *run) { return run->common.output; }
 bool bx_run_is_emulated(const bx_run *run) { return run->common.ranks_per_node > 0; }
 int64_t bx_run_block_steps(const bx_run *run) { return run->common.warmup + run->common.block; }
@@ -144,14 +153,6 @@ void bx_memory_free(size_t count, void *const *pointers)
     for (size_t i = 0; i < count; i++) free(pointers[i]);
 }
 
-char *bx_choice_name(const char *identifier)
-{
-    char *name = bx_memory_copy_text(identifier);
-    for (char *c = name; *c; c++)
-        if (*c == '_') *c = '-';
-    return name;
-}
-
 static void add(const bx_choice **list, size_t *count, const bx_choice *about)
 {
     bx_choice *longer = bx_memory_grow((bx_choice *)*list, *count + 1, sizeof *longer);
@@ -166,7 +167,12 @@ void bx_kernel_add_case(bx_kernel *kernel, const bx_choice *about)
 
 void bx_kernel_add_method(bx_kernel *kernel, const bx_choice *about)
 {
-    add(&kernel->methods, &kernel->method_count, about);
+    bx_choice method = *about;
+    char *name = bx_memory_copy_text(about->name);
+    for (char *c = name; *c; c++)
+        if (*c == '_') *c = '-';
+    method.name = name;
+    add(&kernel->methods, &kernel->method_count, &method);
 }
 
 int *bx_random_order(int count, uint64_t seed)

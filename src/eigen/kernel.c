@@ -96,9 +96,7 @@ static int divisor(int a, int b) { return b == 0 ? a : divisor(b, a % b); }
 
 static const case_work *settle_case(state *s, bx_spectrum *spectrum)
 {
-    const case_work *chosen = CASES;
-    for (size_t i = 0; i < CASE_COUNT; i++)
-        if (strcmp(CASES[i].about.name, bx_run_case(s->run)) == 0) chosen = &CASES[i];
+    const case_work *chosen = &CASES[bx_run_case_index(s->run)];
     s->aimpro = strcmp(chosen->work, "aimpro") == 0;
     s->crystal = strcmp(chosen->work, "crystal") == 0;
     s->solves = s->aimpro ? DIAGONALISATIONS : 1;
@@ -333,8 +331,8 @@ static int setup(bx_run *run, void **address)
     *address = s;
     s->run = run;
     s->comm = MPI_COMM_NULL;
-    MPI_Comm_rank(bx_run_comm(run), &s->rank);
-    MPI_Comm_size(bx_run_comm(run), &s->ranks);
+    s->rank = bx_run_rank(run);
+    s->ranks = bx_run_ranks(run);
     const case_work *chosen = settle_case(s, &spectrum);
     settle_teams(s, chosen);
     if (bx_run_agree(run) != BX_OK) return BX_USAGE;

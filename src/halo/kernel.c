@@ -321,9 +321,7 @@ static void create_method(halo_state *h, int m)
 
 static const case_entry *chosen_case(bx_run *run, int64_t extent[3])
 {
-    const case_entry *chosen = cases;
-    for (size_t i = 0; i < CASES; i++)
-        if (strcmp(cases[i].about.name, bx_run_case(run)) == 0) chosen = &cases[i];
+    const case_entry *chosen = &cases[bx_run_case_index(run)];
     memcpy(extent, options.grid[0] ? options.grid : chosen->extent, sizeof chosen->extent);
     return chosen;
 }
@@ -339,11 +337,10 @@ static void require_value(bx_run *run, const char *option, const char *value, co
 static int claim(bx_run *run, const case_entry *chosen, const int64_t extent[3])
 {
     static const double STEP = 4e-9, FILL = 60e-9, SLACK = 1.3; /* s per number; ghosts, messages */
-    int ranks, methods = 0;
-    MPI_Comm_size(bx_run_comm(run), &ranks);
+    int methods = 0;
     for (int m = 0; m < bx_method_count; m++)
         methods += bx_run_is_selected(run, bx_methods[m]->about.name);
-    double points = (double)extent[0] * (double)extent[1] * (double)extent[2] / ranks;
+    double points = (double)extent[0] * (double)extent[1] * (double)extent[2] / bx_run_ranks(run);
     char sized_by[96];
     snprintf(sized_by, sizeof sized_by, "--grid %" PRId64 ",%" PRId64 ",%" PRId64, extent[0],
              extent[1], extent[2]);

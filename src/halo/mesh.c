@@ -12,8 +12,8 @@ bx_mesh *bx_mesh_create(bx_run *run, const bx_kind *kind, const bx_halo_options 
     mesh->run = run;
     mesh->kind = kind;
     mesh->options = options;
-    MPI_Comm_rank(bx_run_comm(run), &mesh->rank);
-    MPI_Comm_size(bx_run_comm(run), &mesh->ranks);
+    mesh->rank = bx_run_rank(run);
+    mesh->ranks = bx_run_ranks(run);
     memcpy(mesh->extent, extent, sizeof mesh->extent);
     kind->create(mesh);
     mesh->stride = (mesh->stored * mesh->width + LINE - 1) / LINE * LINE;

@@ -16,7 +16,7 @@ static int64_t smallest = 8, largest = 4 << 20; /* B */
 static int64_t memory = 64;                     /* MiB */
 static double adapter_rate;                     /* Gbit/s of a node; 0: unknown */
 
-static bx_choice *methods;
+static const bx_choice *methods;
 static int *most_blocks;    /* [method] of any rank, to be sent or to be received */
 static uint64_t generation; /* of the input: each step has its own */
 
@@ -455,15 +455,6 @@ static void teardown(void *state)
             s->offsets, s->requests);
 }
 
-static void list_methods(void)
-{
-    BX_ALLOC(bx_pattern_count, methods, most_blocks);
-    for (size_t m = 0; m < bx_pattern_count; m++) {
-        const char *name = bx_choice_name(bx_pattern_table[m].name);
-        methods[m] = (bx_choice){name, pattern_of(m)->summary, pattern_of(m)->wins, false, NULL};
-    }
-}
-
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
@@ -504,10 +495,12 @@ const bx_kernel *bx_kernel_get(void)
         .report = report,
         .teardown = teardown,
     };
-    if (!methods) {
-        list_methods();
-        kernel.methods = methods;
-        kernel.method_count = bx_pattern_count;
-    }
+    if (methods) return &kernel;
+    BX_ALLOC(bx_pattern_count, most_blocks);
+    for (size_t m = 0; m < bx_pattern_count; m++)
+        bx_kernel_add_method(&kernel, &(bx_choice){.name = bx_pattern_table[m].name,
+                                                   .summary = pattern_of(m)->summary,
+                                                   .wins = pattern_of(m)->wins});
+    methods = kernel.methods;
     return &kernel;
 }

@@ -66,9 +66,7 @@ static bool set(int64_t to[3], const int64_t value[3])
 
 static bx_lattice settle_lattice(bx_run *run)
 {
-    bx_lattice lattice = CASES[0].lattice;
-    for (size_t i = 0; i < CASE_COUNT; i++)
-        if (strcmp(CASES[i].about.name, bx_run_case(run)) == 0) lattice = CASES[i].lattice;
+    bx_lattice lattice = CASES[bx_run_case_index(run)].lattice;
     lattice.seed = bx_run_seed(run);
     bool changed = set(lattice.patches, given.patches);
     if (set(lattice.cells, given.cells)) {
@@ -102,13 +100,13 @@ static double all_pairs(const bx_lattice *lattice)
     return (double)lattice->atoms * density * reach * reach * reach * (4 * 3.1416 / 3) / 2;
 }
 
-static int claim(bx_run *run, const bx_lattice *lattice, int ranks)
+static int claim(bx_run *run, const bx_lattice *lattice)
 {
     static const double PAIR = 3e-9, LOOK = 1.5e-9; /* s per pair; to find whether two are near */
     static const double LISTS = 3;                  /* own, and both sides' of the reference */
     static const double ATOM_BYTES = 24;            /* of three numbers */
     static const double POTENTIAL = 1e-7;           /* s per pair, by complex numbers */
-    int methods = 0;
+    int methods = 0, ranks = bx_run_ranks(run);
     char sized_by[96];
     for (int m = 0; m < bx_method_count; m++)
         methods += bx_run_is_selected(run, bx_methods[m]->about.name);
@@ -160,13 +158,11 @@ static int refuse_long_block(bx_run *run, const patches_state *s)
 static int setup(bx_run *run, void **address)
 {
     patches_state *s = bx_memory_alloc(1, sizeof *s);
-    int ranks;
     *address = s;
-    MPI_Comm_size(bx_run_comm(run), &ranks);
     s->lattice = settle_lattice(run);
     require_tags(run, &s->lattice);
     if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
-    int code = claim(run, &s->lattice, ranks);
+    int code = claim(run, &s->lattice);
     if (code != BX_OK) return code;
     int64_t steps = bx_run_block_steps(run) * given.steps;
     bx_objects_create(&s->objects, run, &s->lattice, steps);

@@ -130,8 +130,8 @@ static void find_pairs(bx_objects *o)
 void bx_objects_create(bx_objects *o, bx_run *run, const bx_lattice *lattice, int64_t steps)
 {
     *o = (bx_objects){.run = run, .lattice = lattice, .steps = steps};
-    MPI_Comm_rank(bx_run_comm(run), &o->rank);
-    MPI_Comm_size(bx_run_comm(run), &o->ranks);
+    o->rank = bx_run_rank(run);
+    o->ranks = bx_run_ranks(run);
     o->threads = bx_run_threads(run);
     bx_share_make(&o->share, lattice, o->ranks);
     make_patches(o);

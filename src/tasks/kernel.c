@@ -66,7 +66,7 @@ static const bx_choice IDEAL = {.name = "ideal",
 /* NULL: the baseline. */
 static const bx_tasks_method *method_of(size_t m)
 {
-    return m < bx_tasks_count ? bx_tasks_table[m].method : NULL;
+    return m < bx_tasks_count ? bx_tasks_table[m] : NULL;
 }
 
 static void add(series *s, double value)
@@ -84,10 +84,7 @@ static double median(const series *s)
 
 static bx_fock_size settle_size(bx_run *run)
 {
-    bx_fock_size size = CASES[0].size;
-    for (size_t i = 0; i < CASE_COUNT; i++)
-        if (strcmp(CASES[i].about.name, bx_run_case(run)) == 0) size = CASES[i].size;
-    bx_fock_size of_case = size;
+    bx_fock_size size = CASES[bx_run_case_index(run)].size, of_case = size;
     if (given.blocks) size.blocks = given.blocks;
     if (given.rows) size.rows = given.rows;
     if (given.partners) size.partners = given.partners;
@@ -96,9 +93,10 @@ static bx_fock_size settle_size(bx_run *run)
     return size;
 }
 
-static int claim(bx_run *run, const bx_fock_size *size, int ranks)
+static int claim(bx_run *run, const bx_fock_size *size)
 {
     char sized_by[128];
+    int ranks = bx_run_ranks(run);
     double round = 0, each = bx_fock_turns(size) * TURN / bx_run_threads(run);
     snprintf(sized_by, sizeof sized_by, "--blocks %lld --rows %lld --partners %lld --work %lld",
              (long long)size->blocks, (long long)size->rows, (long long)size->partners,
@@ -115,12 +113,9 @@ static int claim(bx_run *run, const bx_fock_size *size, int ranks)
 static int setup(bx_run *run, void **address)
 {
     state *s = bx_memory_alloc(1, sizeof *s);
-    int rank, ranks;
     *address = s;
-    MPI_Comm_rank(bx_run_comm(run), &rank);
-    MPI_Comm_size(bx_run_comm(run), &ranks);
     bx_fock_size size = settle_size(run);
-    int code = claim(run, &size, ranks);
+    int code = claim(run, &size);
     if (code != BX_OK) return code;
     BX_ALLOC(bx_tasks_count, s->methods, s->measured, s->why);
     s->window = MPI_WIN_NULL;
@@ -131,8 +126,8 @@ static int setup(bx_run *run, void **address)
         int64_t tasks = s->fock.tasks;
         s->methods[m] = (bx_tasks){.run = run,
                                    .comm = bx_run_comm(run),
-                                   .rank = rank,
-                                   .ranks = ranks,
+                                   .rank = bx_run_rank(run),
+                                   .ranks = bx_run_ranks(run),
                                    .tasks = tasks,
                                    .draws = tasks > MOST_DRAWS ? tasks : MOST_DRAWS + 1,
                                    .window = s->window};
@@ -376,10 +371,7 @@ const bx_kernel *bx_kernel_get(void)
     };
     for (size_t i = 0; i < CASE_COUNT; i++) bx_kernel_add_case(&kernel, &CASES[i].about);
     for (size_t m = 0; m < bx_tasks_count; m++) {
-        const bx_tasks_method *method = method_of(m);
-        const char *name = bx_choice_name(bx_tasks_table[m].name);
-        bx_choice about = {.name = name, .summary = method->summary, .wins = method->wins};
-        bx_kernel_add_method(&kernel, &about);
+        bx_kernel_add_method(&kernel, &bx_tasks_table[m]->about);
     }
     bx_kernel_add_method(&kernel, &IDEAL);
     return &kernel;

@@ -64,8 +64,9 @@ static int64_t draw(bx_tasks *s)
 }
 
 const bx_tasks_method bx_tasks_hierarchical = {
-    .summary = "a counter for each node, which takes chunks of tasks from rank 0's",
-    .wins = "a draw leaves the node once for a chunk; chunks are coarser at the end",
+    .about = {.name = "hierarchical",
+              .summary = "a counter for each node, which takes chunks of tasks from rank 0's",
+              .wins = "a draw leaves the node once for a chunk; chunks are coarser at the end"},
     .asks = true,
     .create = create,
     .begin = begin,

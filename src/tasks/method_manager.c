@@ -26,8 +26,9 @@ static void serve(bx_tasks *s)
 }
 
 const bx_tasks_method bx_tasks_manager = {
-    .summary = "rank 0 takes no tasks and answers messages that ask for numbers",
-    .wins = "needs no one-sided counter; costs a rank, and a way and back for each task",
+    .about = {.name = "manager",
+              .summary = "rank 0 takes no tasks and answers messages that ask for numbers",
+              .wins = "needs no one-sided counter; costs a rank, and a way and back for each task"},
     .spare = true,
     .asks = true,
     .draw = draw,

@@ -17,7 +17,7 @@ typedef struct {
 } bx_tasks;
 
 typedef struct bx_tasks_method {
-    const char *summary, *wins;
+    bx_choice about;
     bool spare; /* rank 0 takes no tasks */
     bool asks;  /* other ranks are asked for a number: its latency is measured */
     /* Makes what the method needs (`self`), clears it before each build, and frees it.  create
@@ -34,17 +34,11 @@ typedef struct bx_tasks_method {
     void (*serve)(bx_tasks *s);
 } bx_tasks_method;
 
-/* A line of tasks.def. */
-typedef struct {
-    const char *name;
-    const bx_tasks_method *method;
-} bx_tasks_entry;
-
 #define BX_DECLARE(name) extern const bx_tasks_method bx_tasks_##name;
 BX_METHODS(BX_DECLARE)
 
 /* [bx_tasks_count] in the order of tasks.def (methods.c). */
-extern const bx_tasks_entry bx_tasks_table[];
+extern const bx_tasks_method *const bx_tasks_table[];
 extern const size_t bx_tasks_count;
 
 /* Returns the value of a word of a rank's part of a window before `added` is added to it

@@ -11,12 +11,7 @@ typedef struct {
     fftw_plan fft[2];
 } state;
 
-static bool alone(const state *self)
-{
-    int rank;
-    MPI_Comm_rank(bx_run_comm(self->plan->run), &rank);
-    return rank == 0;
-}
+static bool alone(const state *self) { return bx_run_rank(self->plan->run) == 0; }
 
 static void begin(void *me)
 {

@@ -78,9 +78,7 @@ static int planner_flag(bx_run *run, unsigned *flag)
 /* Sets options that are not given from the case; returns the radius squared. */
 static double settle_case(bx_run *run)
 {
-    const case_size *chosen = CASES;
-    for (size_t i = 0; i < CASE_COUNT; i++)
-        if (strcmp(CASES[i].about.name, bx_run_case(run)) == 0) chosen = &CASES[i];
+    const case_size *chosen = &CASES[bx_run_case_index(run)];
     if (options.grid[0] == 0) {
         memcpy(options.grid, chosen->grid, sizeof options.grid);
         if (options.exchanges == 0) options.exchanges = chosen->exchanges;
@@ -101,9 +99,7 @@ static double settle_case(bx_run *run)
 /* Teams are runs of ranks: one per k-point, or fewer where ranks are few. */
 static void split_teams(bx_transpose_state *t)
 {
-    int rank, size;
-    MPI_Comm_rank(bx_run_comm(t->run), &rank);
-    MPI_Comm_size(bx_run_comm(t->run), &size);
+    int rank = bx_run_rank(t->run), size = bx_run_ranks(t->run);
     t->teams = options.kpoints < size ? (int)options.kpoints : size;
     t->my_team = 0;
     while (rank >= (int)((int64_t)size * (t->my_team + 1) / t->teams)) t->my_team++;
@@ -112,10 +108,8 @@ static void split_teams(bx_transpose_state *t)
 
 static bx_geometry *team_geometry(const bx_transpose_state *t, double radius_squared)
 {
-    int ranks, world_rank;
+    int ranks, mine = bx_run_node_of(t->run)[bx_run_rank(t->run)];
     MPI_Comm_size(t->team, &ranks);
-    MPI_Comm_rank(bx_run_comm(t->run), &world_rank);
-    int mine = bx_run_node_of(t->run)[world_rank];
     int *node_of = bx_memory_alloc((size_t)ranks, sizeof *node_of);
     MPI_Allgather(&mine, 1, MPI_INT, node_of, 1, MPI_INT, t->team);
     bx_geometry *g =
@@ -265,9 +259,7 @@ static int setup(bx_run *run, void **state)
     for (bx_plan *plan = t->plan; plan; plan = plan->inner) plan->published = options.published;
     MPI_Allreduce(&bands, &t->most_bands, 1, MPI_INT, MPI_MAX, bx_run_comm(run));
     create_methods(t, planner);
-    int rank;
-    MPI_Comm_rank(bx_run_comm(run), &rank);
-    return options.wisdom && rank == 0 ? write_wisdom(run) : BX_OK;
+    return options.wisdom && bx_run_rank(run) == 0 ? write_wisdom(run) : BX_OK;
 }
 
 static void teardown(void *state)
