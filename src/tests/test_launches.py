@@ -1,0 +1,48 @@
+"""Launches of kernels that must verify: launches.txt.
+
+Usage: test_launches.py BUILD_FOLDER [unittest arguments]
+"""
+
+import itertools
+import re
+import sys
+import unittest
+from pathlib import Path
+
+from kernel_run import run
+
+BUILD = Path()
+
+
+def launches() -> "dict[str, list[str]]":
+    """The command lines of each executable, with braces expanded; RANKS and THREADS first."""
+    lines = Path(__file__).with_name("launches.txt").read_text().splitlines()
+    commands: dict[str, list[str]] = {}
+    for line in lines:
+        parts = re.split(r"\{(.*?)\}", line.partition("#")[0])
+        for texts in itertools.product(*(part.split(",") for part in parts[1::2])):
+            texts = [*texts, ""]
+            words = "".join(map("".join, zip(parts[::2], texts, strict=True))).split()
+            if words:
+                commands.setdefault(words.pop(1), []).append(words)
+    return commands
+
+
+class Launches(unittest.TestCase):
+    def test_every_method_verifies(self):
+        for name, commands in launches().items():
+            executable = next((p for p in BUILD.glob(f"*/{name}") if p.is_file()), None)
+            if not executable and name.startswith("checked-"):
+                continue  # gfortran's
+            for layout, *arguments in commands:
+                ranks, _, threads = layout.partition("x")
+                with self.subTest(" ".join([layout, name, *arguments])):
+                    out = run(str(executable), int(ranks), *arguments, threads=int(threads or 1))
+                    self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                    self.assertTrue(out.result["verified"])
+                    self.assertNotIn("Fortran runtime", out.stderr)
+
+
+if __name__ == "__main__":
+    BUILD = Path(sys.argv.pop(1))
+    unittest.main()
