@@ -43,8 +43,8 @@ struct bx_run {
 
 /* ---- harness.c ---- */
 
-/* Reads the command line, verifies and measures the selected methods on the ranks of `world`, prints
- * and writes the result.  Returns the exit code of bx.h.  Collective over `world`. */
+/* Reads the command line, verifies and measures the selected methods on the ranks of `world`,
+ * prints and writes the result.  Returns the exit code of bx.h.  Collective over `world`. */
 int bx_harness_run(MPI_Comm world, int argc, char **argv, const bx_kernel *kernel);
 
 /* ---- options.c: the command line ---- */

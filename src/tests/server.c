@@ -2,8 +2,8 @@
  *
  * Usage: mpiexec -n RANKS server FOLDER
  *
- * Command k = 0, 1, ... is the file FOLDER/k.ask: texts that end with '\0', in this order: number of
- * ranks, file of the kernel (a shared object), number of environment variables, NAME=VALUE of
+ * Command k = 0, 1, ... is the file FOLDER/k.ask: texts that end with '\0', in this order: number
+ * of ranks, file of the kernel (a shared object), number of environment variables, NAME=VALUE of
  * each, arguments with the kernel's name first.  The first ranks run it in a world of their own;
  * what they print is in FOLDER/k.out and FOLDER/k.err, and FOLDER/k.done has the exit code in
  * decimal digits.  "0" in the place of the number of ranks ends the server, as does the removal of
