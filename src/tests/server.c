@@ -11,7 +11,6 @@
  *
  * The caller copies the kernel for each command: another file has static variables of its own.  A
  * kernel that ends its process ends the server. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <mpi.h>
