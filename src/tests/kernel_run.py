@@ -130,12 +130,14 @@ def run(
     *arguments: str,
     threads: int = 1,
     before: "tuple[str, ...]" = (),
+    served: bool = True,
     **environment: str,
 ) -> Outcome:
     """Adds --output in a scratch folder, unless the arguments name one.
 
     A server runs it, unless it dies of it or the environment is not of the kernel alone: then MPI
-    starts for it. `before` is a command that starts the launcher.
+    starts for it. `before` is a command that starts the launcher. In a server the kernel does not
+    see the MPI calls of libraries: a test of these has `served` false.
 
     Raises unittest.SkipTest where this MPI library cannot run so many ranks in time.
     """
@@ -146,7 +148,7 @@ def run(
         output = Path(folder) / "result.json"
         options = arguments if "--output" in arguments else (*arguments, "--output", str(output))
         process = None
-        if not before and all(name.startswith("BX_") for name in environment):
+        if served and not before and all(name.startswith("BX_") for name in environment):
             variables = {"OMP_NUM_THREADS": str(threads), **environment}
             process = servers.run(executable, ranks, variables, list(options))
         process = process or subprocess.run(
