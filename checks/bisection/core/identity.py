@@ -31,11 +31,8 @@ class Geometry:
 
 def parsed(text: str | None) -> Geometry | None:
     """The Geometry of "[nodes x] ranks per node x threads per rank"; None for any other text."""
-    parts = (text or "").split("x")
-    if len(parts) not in (2, 3) or not all(re.fullmatch("[0-9]{1,7}", part) for part in parts):
-        return None
-    numbers = [int(part) for part in parts]
-    return Geometry(*numbers) if len(numbers) == 3 else Geometry(1, *numbers)
+    match = re.fullmatch("(?:([0-9]{1,7})x)?([0-9]{1,7})x([0-9]{1,7})", text or "")
+    return Geometry(*(int(number or 1) for number in match.groups())) if match else None
 
 
 @dataclass

@@ -5,6 +5,7 @@ it becomes a geometry: nodes x ranks per node x threads per rank, one thread per
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from bisection.core.identity import Geometry
@@ -61,8 +62,8 @@ def geometry(
     shares = ranks_of_layouts(cores, topology)
     ranks_per_node = shares[layout]
     if ranks_per_node > cores:
-        asked = {"layout": layout, "ranks_per_node": ranks_per_node}
-        raise DoesNotFit(Code.LAYOUT_TOO_LARGE(**asked, cores=cores))
+        counts = {"ranks_per_node": ranks_per_node, "cores": cores}
+        raise DoesNotFit(Code.LAYOUT_TOO_LARGE(layout=layout, **counts))
     shape = Geometry(nodes, ranks_per_node, cores // ranks_per_node)
     other = next(name for name, ranks in shares.items() if ranks == ranks_per_node)
     if other != layout:
@@ -81,13 +82,7 @@ def bindings(templates: Iterable[str], shape: Geometry) -> list[str]:
     Raises:
         KeyError, IndexError, ValueError: a template has another field, or is none.
     """
-    fields = {
-        "nodes": shape.nodes,
-        "ranks": shape.ranks,
-        "ranks_per_node": shape.ranks_per_node,
-        "threads": shape.threads,
-    }
-    return [template.format(**fields) for template in templates]
+    return [template.format(**asdict(shape), ranks=shape.ranks) for template in templates]
 
 
 def cpulist(text: str) -> set[int]:
@@ -101,13 +96,12 @@ def cpulist(text: str) -> set[int]:
 
 def core_of(masks: Iterable[str] | None) -> dict[int, int]:
     """CPU -> core index, from ReFrame's topology["cores"], a list of hexadecimal CPU masks."""
-    cores = {}
-    for index, mask in enumerate(masks or []):
-        bits = int(mask, 16)
-        for cpu in range(bits.bit_length()):
-            if bits >> cpu & 1:
-                cores[cpu] = index
-    return cores
+    return {
+        cpu: index
+        for index, bits in enumerate(int(mask, 16) for mask in masks or [])
+        for cpu in range(bits.bit_length())
+        if bits >> cpu & 1
+    }
 
 
 def misplaced(

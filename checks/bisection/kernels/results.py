@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +117,10 @@ def hosts(result: Result) -> list[str]:
 
 def facts(result: Result) -> dict[str, str]:
     """Returns what a launch ran on and with, by name: what may explain a change of its times."""
-    build, simulated = result["build"], result.get("simulated")
+    build, simulated = result["build"], result.get("simulated") or {}
+    hollow = ", hollow" if simulated.get("hollow") else ""
     texts = {
-        "simulated": _of_simulation(simulated) if simulated else "",
+        "simulated": f"{simulated['machine']} by {simulated['by']}{hollow}" if simulated else "",
         "CPU": _of_hosts(result, "cpu"),
         "operating system's kernel": _of_hosts(result, "kernel"),
         "firmware": _of_hosts(result, "firmware"),
@@ -132,12 +133,6 @@ def facts(result: Result) -> dict[str, str]:
         "kernels' sources": build.get("sources", "")[:12],
     }
     return {name: text for name, text in texts.items() if text}
-
-
-def _of_simulation(simulated: Mapping[str, Any]) -> str:
-    """Returns the simulator and the machine."""
-    hollow = ", hollow" if simulated["hollow"] else ""
-    return f"{simulated['machine']} by {simulated['by']}{hollow}"
 
 
 def _of_hosts(result: Result, name: str) -> str:
@@ -232,54 +227,42 @@ def metrics(entries: Iterable[Entry]) -> dict[str, Metric]:
     for entry in entries:
         label = point_label(entry.get("point"))
         listed = entry.get("metrics") or {}
-        for name, metric in {**listed, **_mpi_share(entry)}.items():
+        for name, metric in {**listed, **_communication(entry)}.items():
             flat[f"{name}_{label}" if label else name] = metric
         size, time = (entry.get("point") or {}).get("bytes"), listed.get("time")
-        if not entry.get("point"):
-            flat.update(_sent(entry))
-        elif size and time and unusable(time) is None:
+        if size and time and unusable(time) is None:
             times[size] = time["value"]
     return {**flat, **fits.metrics(times)}
 
 
-def _mpi_share(entry: Entry) -> dict[str, Metric]:
-    """The fraction of a step that is spent in MPI, the mean over ranks, as a metric."""
-    step = _mean_step(entry)
-    if not step or not entry.get("communication"):
-        return {}
-    inside = sum(traffic["seconds"]["mean"] for traffic in entry["communication"].values())
-    return {"mpi_share": {"value": inside / step, "unit": "share", "better": "lower"}}
+def _communication(entry: Entry) -> dict[str, Metric]:
+    """The fraction of a step that is spent in MPI, the mean over ranks, as a metric.
 
-
-def _mean_step(entry: Entry) -> float | None:
-    """The mean of all timed steps (s): the seconds inside MPI are of them all. None where preempted
-    steps took so much of that time that waiting for a core would count as communication."""
-    seconds = entry["samples"].get("seconds")
+    Without a sweep also of each class of calls: the fraction of the time inside, the mean size of
+    its messages and the peers of a call, of the rank that sends most. No fraction is known where
+    preempted steps took so much of the time that waiting for a core would count as communication.
+    """
+    classes, seconds = entry.get("communication") or {}, entry["samples"].get("seconds")
     if not seconds:
-        return None
+        return {}
+    values: dict[str, tuple[float, str]] = {}
     preempted = sum(itertools.compress(seconds, entry["samples"].get("preempted", ())))
     known = preempted <= LIMITS.preempted_note * sum(seconds)
-    return statistics.fmean(seconds) if known else None
-
-
-def _sent(entry: Entry) -> dict[str, Metric]:
-    """Of each class of MPI calls that a step makes: the fraction of the time inside, the mean size
-    of its messages and the peers of a call, of the rank that sends most."""
-    step, sent = _mean_step(entry), {}
-    for name in ("p2p", "collective") if entry["samples"].get("seconds") else ():
-        traffic = (entry.get("communication") or {}).get(name)
+    step = statistics.fmean(seconds)  # the seconds inside MPI are of all steps
+    if known and step and classes:
+        inside = sum(traffic["seconds"]["mean"] for traffic in classes.values())
+        values["mpi_share"] = (inside / step, "share")
+    for name in () if entry.get("point") else ("p2p", "collective"):
+        traffic = classes.get(name)
         if not traffic or not traffic["messages"]["max"]:
             continue
-        messages = traffic["messages"]["max"]
-        share = {f"{name}_share": (traffic["seconds"]["mean"] / step, "fraction")} if step else {}
-        values = share | {
-            f"{name}_size": (traffic["bytes"]["max"] / messages, "B/message"),
-            f"{name}_peers": (messages / max(1, traffic["calls"]["max"]), "messages/call"),
-            f"{name}_calls": (traffic["calls"]["max"] / _items(entry), "calls"),
-        }
-        for key, (value, unit) in values.items():
-            sent[key] = {"value": value, "unit": unit, "better": "lower"}
-    return sent
+        messages, calls = traffic["messages"]["max"], traffic["calls"]["max"]
+        if known and step:
+            values[f"{name}_share"] = (traffic["seconds"]["mean"] / step, "fraction")
+        values[f"{name}_size"] = (traffic["bytes"]["max"] / messages, "B/message")
+        values[f"{name}_peers"] = (messages / max(1, calls), "messages/call")
+        values[f"{name}_calls"] = (calls / _items(entry), "calls")
+    return {n: {"value": v, "unit": unit, "better": "lower"} for n, (v, unit) in values.items()}
 
 
 def _items(entry: Entry) -> float:
