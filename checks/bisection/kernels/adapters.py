@@ -138,18 +138,15 @@ def _errors(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
     counts = {host: adapter["errors"] for host, adapter in peers.items() if adapter}
     for host, errors in counts.items():
         others = [counts[other] for other in counts if other != host]
-        grown = [
-            [error, count]
-            for error, count in errors.items()
-            if count > _usual([other.get(error, 0.0) for other in others])
-        ]
+        grown = []
+        for error, count in errors.items():
+            usual = 0.0  # where too few others show what is usual
+            if len(others) > 2:
+                usual = statistics.median(other.get(error, 0.0) for other in others)
+            if count > LIMITS.adapter_errors * usual:
+                grown.append([error, count])
         if grown:
             yield Code.ADAPTER_ERRORS(host=host, adapter=name, errors=grown)
-
-
-def _usual(others: Sequence[float]) -> float:
-    """Returns what a value may be beside those of the other hosts; 0 where these are too few."""
-    return LIMITS.adapter_errors * statistics.median(others) if len(others) > 2 else 0.0
 
 
 def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:

@@ -77,9 +77,9 @@ def files_read(build: Path) -> set[str]:
         words |= set(re.split(r"(?<!\\)\s+", path.read_text(errors="replace")))
     for line in (build / "CMakeCache.txt").read_text(errors="replace").splitlines():
         words |= set(line.partition("=")[2].split(";"))
-    own = (f"{paths.ROOT / 'src'}/", f"{build.resolve()}/")
+    ours = (f"{paths.ROOT / 'src'}/", f"{build.resolve()}/")
     files = {word.replace("\\ ", " ") for word in words if word.startswith("/")}
-    return {file for file in files if os.path.isfile(file) and not file.startswith(own)}
+    return {file for file in files if os.path.isfile(file) and not file.startswith(ours)}
 
 
 def states(prefix: Path, names: Iterable[str]) -> dict[str, list[int] | None]:
@@ -89,13 +89,9 @@ def states(prefix: Path, names: Iterable[str]) -> dict[str, list[int] | None]:
         prefix: the folder of names that are not absolute.
         names: files and folders.
     """
-    states: dict[str, list[int] | None] = dict.fromkeys(names)
-    for name in states:
-        path = prefix / name
-        if path.exists():
-            status = path.stat()
-            states[name] = [status.st_size, status.st_mtime_ns]
-    return states
+    there = {name: prefix / name for name in names}
+    known = {name: path.stat() if path.exists() else None for name, path in there.items()}
+    return {name: s and [s.st_size, s.st_mtime_ns] for name, s in known.items()}
 
 
 def unchanged(prefix: Path) -> tuple[dict[str, Any] | None, str]:

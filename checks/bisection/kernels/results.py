@@ -47,21 +47,19 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
     except FileNotFoundError:
         raise ResultError(Code.NO_RESULT(kernel=kernel)) from None
     except (OSError, ValueError) as error:
-        reason = Code.RESULT_UNREADABLE(path=str(path), error=str(error))
-        raise ResultError(reason) from None
+        raise ResultError(Code.RESULT_UNREADABLE(path=str(path), error=str(error))) from None
+    file = str(path)
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
-        raise ResultError(Code.RESULT_FOREIGN(path=str(path), schema=SCHEMA))
-    if result.get("version") != VERSION:
-        other = {"path": str(path), "version": repr(result.get("version"))}
-        raise ResultError(Code.RESULT_VERSION(last=VERSION, **other))
+        raise ResultError(Code.RESULT_FOREIGN(path=file, schema=SCHEMA))
+    if (version := result.get("version")) != VERSION:
+        raise ResultError(Code.RESULT_VERSION(path=file, version=repr(version), last=VERSION))
     for key, wanted in (("kernel", kernel), ("case", case)):
-        if wanted is not None and result.get(key) != wanted:
-            other = {"path": str(path), "key": key, "value": repr(result.get(key))}
-            raise ResultError(Code.RESULT_OTHER(wanted=repr(wanted), **other))
-    if result.get("status") != "complete":
-        measured = len([entry for entry in result.get("results", []) if entry.get("samples")])
-        status = repr(result.get("status"))
-        raise ResultError(Code.RESULT_INCOMPLETE(kernel=kernel, status=status, methods=measured))
+        if wanted is not None and (value := result.get(key)) != wanted:
+            values = {"value": repr(value), "wanted": repr(wanted)}
+            raise ResultError(Code.RESULT_OTHER(path=file, key=key, **values))
+    if (status := result.get("status")) != "complete":
+        count = sum(bool(entry.get("samples")) for entry in result.get("results", []))
+        raise ResultError(Code.RESULT_INCOMPLETE(kernel=kernel, status=repr(status), methods=count))
     return result
 
 
