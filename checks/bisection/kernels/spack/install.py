@@ -48,9 +48,8 @@ def install(system: str = AUTO) -> Facts:
         The system, the prefix of the kernels and mpi_prefix, whose bin/ has the mpirun that belongs
         to them; lock, the concretised environment, kept under its hash; lock_hash, the SHA-256 of
         that file, which names this checkout's path and this machine's processor; software_hash, of
-        the packages, versions and options alone: equal in two checkouts; compiler, mpi and fftw as
-        name@version; spack, its version; spack_commit and packages_commit, "" without a clone;
-        target, the processor that Spack compiled for.
+        the packages, versions and options alone: equal in two checkouts; mpi as name@version;
+        spack_commit and packages_commit, "" without a clone.
 
     Raises:
         SpackError: Spack, or a package of the system, is missing, or a step failed.

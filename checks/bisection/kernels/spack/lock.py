@@ -87,35 +87,22 @@ def keep_lock(lock: Path) -> Path:
 
 
 def lock_facts(lock: Path) -> dict[str, str]:
-    """The hashes and versions that `install` returns, from a spack.lock."""
+    """The hashes and the MPI that `install` returns, from a spack.lock."""
     data = lock.read_bytes()
     content = json.loads(data)
     specs = content["concrete_specs"]
-    root = specs[content["roots"][0]["hash"]]
-    target = root["arch"]["target"]
-    provider = {}
-    for edge in root["dependencies"]:
-        spec = specs[edge["hash"]]
-        for name in (edge["name"], *edge["parameters"].get("virtuals", ())):
-            provider[name] = f"{spec['name']}@{spec['version']}"
+    edges = specs[content["roots"][0]["hash"]]["dependencies"]
+    of_mpi = (e["hash"] for e in edges if "mpi" in e["parameters"].get("virtuals", ()))
     # Names, versions and options, without paths.
-    described = [
-        [
-            *(spec["name"], spec["version"]),
-            {k: v for k, v in spec.get("parameters", {}).items() if k != "dev_path"},
-            spec.get("package_hash"),
-        ]
-        for spec in specs.values()
-    ]
-    software = sorted(described, key=json.dumps)
+    software = []
+    for spec in specs.values():
+        options = {k: v for k, v in spec.get("parameters", {}).items() if k != "dev_path"}
+        software.append([spec["name"], spec["version"], options, spec.get("package_hash")])
+    software.sort(key=json.dumps)
     return {
         "lock_hash": hashlib.sha256(data).hexdigest(),
         "software_hash": digest(json.dumps(software, sort_keys=True)),
-        "compiler": provider.get("c", "unknown"),
-        "mpi": provider.get("mpi", "unknown"),
-        "fftw": provider.get("fftw", "unknown"),
-        "spack": content["spack"]["version"],
-        "target": target if isinstance(target, str) else target["name"],
+        "mpi": next(("{name}@{version}".format_map(specs[key]) for key in of_mpi), "unknown"),
     }
 
 

@@ -25,22 +25,15 @@ FILE = externals.environment_file("debian12").read_text()
 DEBIAN = {match["name"]: match["version"] for match in externals.EXTERNAL.finditer(FILE)}
 
 
-def node(name, version, **more):
-    return {"name": name, "version": version, "arch": {"target": "x86_64"}, **more}
-
-
 def lock(path="/home/a/src", fftw="3.3.10"):
     edges = [
-        {"name": "gcc", "hash": "g", "parameters": {"virtuals": ["c", "fortran"]}},
         {"name": "openmpi", "hash": "o", "parameters": {"virtuals": ["mpi"]}},
         {"name": "fftw", "hash": "f", "parameters": {}},
     ]
-    root = node("bisection-kernels", "develop", parameters={"dev_path": path}, dependencies=edges)
-    root["arch"] = {"target": {"name": "zen3"}}
-    nodes = {"g": node("gcc", "12.2.0"), "o": node("openmpi", "4.1.4"), "f": node("fftw", fftw)}
-    specs = {"r": root, **nodes}
-    of = {"version": "1.1.0", "type": "git"}
-    return json.dumps({"roots": [{"hash": "r"}], "spack": of, "concrete_specs": specs})
+    root = {"name": "bisection-kernels", "version": "develop", "parameters": {"dev_path": path}}
+    root["dependencies"] = edges
+    nodes = {"o": {"name": "openmpi", "version": "4.1.4"}, "f": {"name": "fftw", "version": fftw}}
+    return json.dumps({"roots": [{"hash": "r"}], "concrete_specs": {"r": root, **nodes}})
 
 
 class Place:
@@ -221,12 +214,7 @@ def test_nothing_is_done_twice(place):
     first = place.install()
     assert place.calls() == ["concretize", "install"]
     assert first["prefix"] == str(place.root / "opt")
-    assert (first["compiler"], first["mpi"], first["fftw"]) == (
-        "gcc@12.2.0",
-        "openmpi@4.1.4",
-        "fftw@3.3.10",
-    )
-    assert (first["spack"], first["target"], first["mpi_prefix"]) == ("1.1.0", "zen3", "/usr")
+    assert (first["mpi"], first["mpi_prefix"]) == ("openmpi@4.1.4", "/usr")
     os.utime(place.source)
     assert place.install() == first
     assert place.calls(questions=True) == []  # Spack is not even started
@@ -428,7 +416,7 @@ def test_a_path_that_spack_would_change_is_refused(place, monkeypatch):
 def test_command_line(place, capsys):
     assert __main__.main(["install", "--system", "debian12", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert (answer["prefix"], answer["fftw"]) == (str(place.root / "opt"), "fftw@3.3.10")
+    assert answer["prefix"] == str(place.root / "opt")
     assert __main__.main(["install", "--system", "debian12"]) == 0
     assert "lock hash" in capsys.readouterr().out
     assert __main__.main(["externals", "--system", "auto"]) == 0
