@@ -2,7 +2,7 @@
 
 import pytest
 
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons import clause
 from bisection.kernels import adapters
 
 PAYLOAD = 1e9  # B of a host
@@ -164,8 +164,3 @@ def test_a_lossy_link_is_told_from_those_that_send_to_it(count):
 
 def test_a_network_on_which_all_hosts_repeat_segments_names_none():
     assert faults(*[[eth(1.0)]] * 6, losses=(3e4, 2e4, 1.5e4, 2e4, 3e4, 2e4)) == []
-
-
-def test_codes():
-    reasons = adapters.faults(launch(MLX, with_errors(link_downed=1), losses=(0, 0)))
-    assert [reason.code for reason in reasons] == [Code.ADAPTER_ERRORS]
