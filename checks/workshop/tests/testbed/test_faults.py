@@ -56,21 +56,25 @@ def test_what_differs_from_what_is_wanted_is_wrong(changed, text):
     assert wrong(**changed) == [text]
 
 
-def test_a_node_that_a_passing_run_names_must_be_in_nodecheck():
-    slow = dataclasses.replace(FAN, code=Code.SLOW_NODE, exit_code=Exit.OK)
-    passed = {"exit_code": 0, "reasons": [Reason(Code.SLOW_NODE)]}
-    assert wrong(slow, **passed, named="node2 bisection: slow\n") == []
-    assert wrong(slow, **passed, named="") == ["node2 is not in nodecheck.txt"]
-
-
-def test_no_other_node_may_be_in_nodecheck():
-    named = "node1 bisection: slow\nnode2 bisection: down\n"
-    assert wrong(named=named) == ["node1 is in nodecheck.txt"]
-    survived = dataclasses.replace(FAN, code=None, names=(), exit_code=Exit.OK)
-    passed = {"exit_code": 0, "reasons": [], "causes": []}
-    assert wrong(survived, **passed, named="node2 bisection: slow\n") == [
-        "node2 is in nodecheck.txt"
-    ]
+@pytest.mark.parametrize(
+    ("code", "named", "differs"),
+    [
+        (Code.SLOW_NODE, "node2 bisection: slow\n", []),
+        (Code.SLOW_NODE, "", ["node2 is not in nodecheck.txt"]),
+        (
+            Code.SLOW_NODE,
+            "node1 bisection: slow\nnode2 bisection: slow\n",
+            ["node1 is in nodecheck.txt"],
+        ),
+        (None, "node2 bisection: slow\n", ["node2 is in nodecheck.txt"]),
+    ],
+)
+def test_nodes_that_a_passing_run_names_are_those_in_nodecheck(code, named, differs):
+    names = FAN.names if code else ()
+    fault = dataclasses.replace(FAN, code=code, names=names, exit_code=Exit.OK)
+    reasons = [Reason(code)] if code else []
+    causes = RAN.causes if code else []
+    assert wrong(fault, exit_code=0, reasons=reasons, causes=causes, named=named) == differs
 
 
 def test_faults_are_chosen_by_name():
