@@ -78,27 +78,35 @@ def edit(file, old, new):
     file.write_text(file.read_text().replace(old, new))
 
 
+def variable(name, value):
+    return lambda house, built, patch: patch.setenv(name, value.format(house=house))
+
+
+def script(old, new):
+    return lambda house, built, patch: edit(house / "rfm_build.sh", old, new)
+
+
+def installed(name):
+    return lambda house, built, patch: change(built / "opt" / name)
+
+
 UNCHANGED = {
     "nothing": lambda house, built, patch: None,
     "a time of a source": lambda house, built, patch: change(house / "src" / "tiny.c"),
-    "jobs": lambda house, built, patch: edit(house / "rfm_build.sh", "-j 2", "-j 16"),
-    "the job's name": lambda house, built, patch: edit(
-        house / "rfm_build.sh", "#!/bin/bash\n", "#!/bin/bash\n#SBATCH --job-name=other\n"
-    ),
-    "MPI at run time": lambda house, built, patch: patch.setenv("OMPI_MCA_btl", "tcp,self"),
-    "a folder on PATH": lambda house, built, patch: patch.setenv(
-        "PATH", f"{house}:{os.environ['PATH']}"
-    ),
+    "jobs": script("-j 2", "-j 16"),
+    "the job's name": script("#!/bin/bash\n", "#!/bin/bash\n#SBATCH --job-name=other\n"),
+    "MPI at run time": variable("OMPI_MCA_btl", "tcp,self"),
+    "a folder on PATH": variable("PATH", f"{{house}}:{os.environ['PATH']}"),
 }
 CHANGED = {
     "a source": lambda house, built, patch: edit(house / "src" / "tiny.c", "answer()", "!answer()"),
-    "an option": lambda house, built, patch: edit(house / "rfm_build.sh", "-S", "-DA=1 -S"),
-    "a module": lambda house, built, patch: edit(house / "rfm_build.sh", "load mpi", "load mpi/5"),
-    "flags": lambda house, built, patch: patch.setenv("CFLAGS", "-O1"),
-    "MPI's compiler": lambda house, built, patch: patch.setenv("OMPI_CC", "clang"),
-    "loaded modules": lambda house, built, patch: patch.setenv("LOADEDMODULES", "gcc/14"),
-    "a library": lambda house, built, patch: change(built / "opt" / "lib" / "libanswer.so"),
-    "a header": lambda house, built, patch: change(built / "opt" / "include" / "answer.h"),
+    "an option": script("-S", "-DA=1 -S"),
+    "a module": script("load mpi", "load mpi/5"),
+    "flags": variable("CFLAGS", "-O1"),
+    "MPI's compiler": variable("OMPI_CC", "clang"),
+    "loaded modules": variable("LOADEDMODULES", "gcc/14"),
+    "a library": installed("lib/libanswer.so"),
+    "a header": installed("include/answer.h"),
     "a new library": lambda house, built, patch: (built / "opt" / "lib" / "libelpa.so").touch(),
     "a program": lambda house, built, patch: change(
         next((house / "home" / "kernels").glob("*/bin/bisection-tiny"))

@@ -6,7 +6,6 @@ from bisection.kernels.layouts import (
     ALL_LAYOUTS,
     DoesNotFit,
     bindings,
-    core_of,
     cpulist,
     domains,
     geometry,
@@ -38,18 +37,6 @@ def test_geometry_that_does_not_fit():
     reason = error.value.reason
     assert reason.code == Code.LAYOUT_TOO_LARGE
     assert (reason["layout"], reason["ranks_per_node"], reason["cores"]) == ("node2", 2, 1)
-
-
-@pytest.mark.parametrize(
-    ("layout", "cores", "other", "shape"),
-    [("node", 1, "mpi", "3x1x1"), ("node2", 2, "mpi", "3x2x1"), ("domain", 2, "node", "3x1x2")],
-)
-def test_equal_geometries_are_measured_once(layout, cores, other, shape):
-    geometry(other, cores, nodes=3)
-    with pytest.raises(DoesNotFit) as error:
-        geometry(layout, cores, nodes=3)
-    twin = {"layout": layout, "other": other, "geometry": shape}
-    assert error.value.reason == Code.LAYOUT_IS_TWIN(**twin)
 
 
 @pytest.mark.parametrize("cores", range(1, 9))
@@ -99,10 +86,6 @@ def test_cpulist():
     assert cpulist("0-3,8") == {0, 1, 2, 3, 8}
     with pytest.raises(ValueError, match="invalid literal"):
         cpulist("all")
-
-
-def test_core_of():
-    assert core_of(["0x5", "0xa"]) == {0: 0, 2: 0, 1: 1, 3: 1}
 
 
 SMT = ["0x11", "0x22", "0x44", "0x88"]  # four cores, cpus n and n + 4 share one
