@@ -5,7 +5,7 @@ import re
 import shlex
 import subprocess
 from argparse import ArgumentParser
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 PATIENCE = 60  # s for a command to answer
@@ -59,22 +59,19 @@ def ask(*command: str, environ: Mapping[str, str] | None = None) -> Answer:
 
 def last_error(command: str, stderr: str) -> str:
     """The last line of a command's error output, with its name before it; "" if it has none."""
-    return _named(command, _lines(command, stderr)[-1:])
+    return "".join(f"{command}: {line}" for line in _lines(command, stderr)[-1:])
 
 
 def all_errors(command: str, stderr: str) -> str:
     """All lines of a command's error output as one, each once, with its name before them; "" if it
     has none. A scheduler's last line rarely has what a site's own policy prints."""
-    return _named(command, dict.fromkeys(_lines(command, stderr)))
+    lines = dict.fromkeys(_lines(command, stderr))
+    return f"{command}: {'; '.join(lines)}" if lines else ""
 
 
 def _lines(command: str, stderr: str) -> list[str]:
     lines = (re.sub(rf"^{command}: (error: )?", "", line.strip()) for line in stderr.splitlines())
     return [line for line in lines if line]
-
-
-def _named(command: str, lines: Collection[str]) -> str:
-    return f"{command}: {'; '.join(lines)}" if lines else ""
 
 
 def option_value(options: Iterable[str], *names: str) -> str:

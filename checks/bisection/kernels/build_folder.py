@@ -25,7 +25,7 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.kernels import sources
-from bisection.kernels.spack.lock import digest
+from bisection.kernels.spack.lock import digest, processor
 
 UNUSED = 7 * 86400  # s without a run, after which a folder is removed
 
@@ -45,7 +45,6 @@ TOOLS = (
 ).split()
 # Where administrators install without a package manager.
 LOCAL = [f"/usr/local/{name}" for name in ("bin", "include", "lib", "lib64")]
-PROCESSOR = r"(?m)^(?:model name|flags|CPU implementer|CPU part|Features|cpu)\s*:.*$"
 
 
 def folder(script: Path) -> Path:
@@ -60,11 +59,7 @@ def folder(script: Path) -> Path:
     """
     variables = {n: v for n, v in os.environ.items() if VARIABLES.fullmatch(n)}
     tools = [shutil.which(name) for name in TOOLS]
-    try:
-        processor = sorted(set(re.findall(PROCESSOR, Path("/proc/cpuinfo").read_text())))
-    except OSError:
-        processor = []
-    facts = [sources.of_checkout(), variables, tools, platform.machine(), processor]
+    facts = [sources.of_checkout(), variables, tools, platform.machine(), processor()]
     commands = re.sub(r"(?m)^#.*\n|(-j|--parallel) \d+", "", script.read_text())
     return paths.home() / "kernels" / digest(commands, json.dumps(facts, sort_keys=True))[:16]
 

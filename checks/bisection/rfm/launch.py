@@ -52,7 +52,7 @@ TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|P
 RECORD = f"env | grep -E '^(({TUNING})_|LOADEDMODULES=)' | sort >environment || true"
 # The feature of partitions that SimGrid simulates.
 SIMULATED = "simulated"
-# Facts of a build by Spack -> fields of its Installation.
+# Facts of a build by Spack -> their names in what it returns.
 SPACK_FACTS = {
     "lock": "lock_hash",
     "software": "software_hash",

@@ -58,14 +58,20 @@ def file_digests(folder: Path) -> dict[str, str]:
     }
 
 
+def processor() -> list[str]:
+    """The model and the instruction sets of this host's processor; empty where Linux hides them."""
+    words = r"(?m)^(?:model name|flags|CPU implementer|CPU part|Features|cpu)\s*:.*$"
+    with contextlib.suppress(OSError):
+        return sorted(set(re.findall(words, Path("/proc/cpuinfo").read_text())))
+    return []
+
+
 def host(environment: str) -> str:
     """Returns what Spack finds out by itself: CPU, C library, system release, and compilers on PATH
     unless the environment names them."""
-    facts = [platform.machine(), *platform.libc_ver()]
+    facts = [platform.machine(), *platform.libc_ver(), *processor()]
     with contextlib.suppress(OSError):
         facts.append(Path("/etc/os-release").read_text())
-        cpu = Path("/proc/cpuinfo").read_text()
-        facts += re.findall(r"(?m)^(?:flags|Features|cpu)\s*:.*$", cpu)[:1]
     if "compilers:" not in environment:
         for name in ("gcc", "g++", "gfortran"):
             path = shutil.which(name)
