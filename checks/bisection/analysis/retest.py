@@ -15,7 +15,7 @@ from bisection.analysis.model import Row
 from bisection.core.verdicts import Exit, Verdict
 from bisection.runs.command import launch_pattern, once
 from bisection.runs.model import Request, RunVerdict, TestResult
-from bisection.runs.reframe_log import end_of_run
+from bisection.runs.report import end_of_run
 
 START = 10.0  # s that ReFrame needs beside the launches
 TURNS = 2  # launches of each in the retest

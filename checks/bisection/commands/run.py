@@ -45,7 +45,7 @@ from bisection.report import run as run_report
 from bisection.report.model import Report
 from bisection.report.text import beside
 from bisection.report.words import defect_line
-from bisection.runs import command, folder, queue, quiet, reframe_log
+from bisection.runs import command, folder, queue, quiet
 from bisection.runs import report as reframe_report
 from bisection.runs.model import Request, RunVerdict
 from bisection.sites import before_run
@@ -367,7 +367,7 @@ def measure(
     began = time.monotonic()
     code, log = command.watch(request, results, tell, limit, store)
     left = queue.cancel(request.job_name) if request.job_name else None
-    if error := reframe_log.usage_error(log):
+    if error := reframe_report.usage_error(log):
         folder.discard(results)
         raise BisectionError(error)
     report = folder.read_report(results)
@@ -461,7 +461,7 @@ def measure_disturbed(night: Night, until: float) -> None:
         if night.run.request.is_local:
             if busy := wait_again(night, until - time.monotonic() - takes):
                 night.run = night.run.noting(remarks=[busy])
-            if busy or reframe_log.end_of_run(night.run.troubles):
+            if busy or reframe_report.end_of_run(night.run.troubles):
                 break
         words = plural(len(launches), "launch", "launches")
         print(f"rerun: {words} that other processes disturbed, in about {duration(takes)}")
@@ -471,7 +471,7 @@ def measure_disturbed(night: Night, until: float) -> None:
         turn = Turn(tuple(launches), second)
         _, better = replaced(night.verdict, turn)
         night.evidence = replace(night.evidence, turns=(*night.evidence.turns, turn))
-        end = second and reframe_log.end_of_run(second.troubles)
+        end = second and reframe_report.end_of_run(second.troubles)
         if end and time.monotonic() < until:  # not by its limit, but by a person
             night.trouble(end)
         if end or not better:
@@ -510,7 +510,7 @@ def measure_again(request: Request, site: Path, into: Path, limit: float) -> Run
     except (BisectionError, OSError) as error:  # the night keeps its verdict
         print(f"{into.name}: {error}")
         return None
-    if end := reframe_log.end_of_run(verdict.troubles):
+    if end := reframe_report.end_of_run(verdict.troubles):
         print(f"{into.name}: {clause(end)}")
     folder.clear(verdict, into)
     return verdict

@@ -13,7 +13,6 @@ from bisection.judge import hosts, rule
 from bisection.report import run as run_report
 from bisection.runs import report as reframe_report
 from bisection.runs.model import RunVerdict
-from bisection.runs.reframe_log import load_report
 
 
 class NoVerdict(BisectionError):
@@ -55,7 +54,7 @@ def read(path: Path) -> RunVerdict:
             if not (path / "verdict.json").exists():
                 raise NoVerdict(f"{path} has no verdict: the run was stopped, or still runs")
             return RunVerdict.from_dict(json.loads((path / "verdict.json").read_text()))
-        report = load_report(path)
+        report = reframe_report.load_report(path)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise BisectionError(f"no verdict in {path}: {error}") from None
     if report is None:

@@ -13,8 +13,8 @@ from typing import Any
 from bisection.core import paths
 from bisection.kernels import launch_record
 from bisection.rfm.switches import TOPOLOGY
-from bisection.runs import reframe_log
 from bisection.runs.model import RunVerdict
+from bisection.runs.report import load_report
 
 # ReFrame's files of a launch or a build, as patterns -> what they are kept as.
 KEPT = {
@@ -65,7 +65,7 @@ def point_to_latest(results: Path) -> None:
 def read_report(folder: Path) -> dict[str, Any] | None:
     """ReFrame's report in a results folder; None if there is none that can be read."""
     try:
-        return reframe_log.load_report(folder / "report.json")
+        return load_report(folder / "report.json")
     except ValueError:
         return None
 

@@ -1,26 +1,44 @@
-"""Reads ReFrame's report: what passed, what did not, and why.
+"""Reads ReFrame's report and output: what passed, what did not, and why.
 
 ReFrame's own exit code is not enough: it is 0 when nothing was selected, when a check file does not
-load, when everything was skipped, when a retry passed, when the results were not stored.
+load, when everything was skipped, when a retry passed, when the results were not stored. ReFrame's
+own words are matched here and nowhere else; what they mean is returned as a Reason.
 """
 
+import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from bisection.core.commands import all_errors, last_error
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
+from bisection.core.slurm import UNREACHABLE
 from bisection.core.verdicts import KernelExit, Verdict
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.rfm import causes
-from bisection.runs import reframe_log
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
-from bisection.runs.reframe_log import Entry, Key, key_of
+
+Entry = Mapping[str, Any]  # a test case in ReFrame's report
+Key = tuple[str, str, str]  # what a test case is called where another one depends on it
 
 # What ReFrame itself records of a session, and no tag may be called: a pattern.
 RECORDED = "data_version|hostname|uuid|cmdline|config_files|log_files|user|version|workdir"
 RECORDED += "|(prefix|time|num)_.*"
+
+
+def load_report(path: Path | str) -> dict[str, Any] | None:
+    """ReFrame's report in `path`; None if there is none. ValueError if the file is not a report."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+    except FileNotFoundError:
+        return None
+    if not isinstance(report, dict) or "runs" not in report:
+        raise ValueError(f"{path} is not a report of ReFrame")
+    return report
 
 
 def read(
@@ -41,34 +59,35 @@ def read(
     Raises:
         KeyError, TypeError, ...: the report is not one of ReFrame's.
     """
-    troubles = reframe_log.troubles(log) if log is not None else []
-    if report is None and log and reframe_log.began(log):
+    troubles = log_troubles(log) if log is not None else []
+    log = log or ""
+    if report is None:
+        if not re.search(r"^\[=+\] Running [1-9]\d* check", log, re.M):
+            # Nothing ran, so nothing could be stored.
+            troubles = [trouble for trouble in troubles if trouble.code != Code.NOT_RECORDED]
+            return RunVerdict(troubles=troubles or [Code.NONE_SELECTED()])
         report = {"session_info": {"time_elapsed": 0.0, "uuid": ""}, "runs": [{"testcases": []}]}
         troubles.append(Code.NO_REPORT())
-    if report is None:
-        # Nothing ran, so nothing could be stored.
-        troubles = [trouble for trouble in troubles if trouble.code != Code.NOT_RECORDED]
-        return RunVerdict(troubles=troubles or [Code.NONE_SELECTED()])
-    cases, end = [], reframe_log.end_of_run(troubles)
+    cases, end = [], end_of_run(troubles)
+    # Hash of a skipped test -> why.
+    skipped = dict(re.findall(r"^\[\s+SKIP \] \(.*?/([0-9a-f]{8}) @\S+ \[(.*)\]$", log, re.M))
     for run in report["runs"]:
-        entries = {key_of(entry): entry for entry in run["testcases"]}
-        skipped = reframe_log.skip_reasons(log or "")
+        entries = {_key(entry): entry for entry in run["testcases"]}
         records = _records(entries)
-        cases += [_case(e, entries, records[key_of(e)], skipped, end) for e in run["testcases"]]
+        cases += [_case(e, entries, records[_key(e)], skipped, end) for e in run["testcases"]]
     first = report["runs"][0]["testcases"]
-    announced = reframe_log.selected(log or "")
-    absent = announced - len(first) if announced else 0
+    announced = re.search(r"^\[.*\] \(\s*\d+/(\d+)\)", log, re.M)
+    absent = int(announced[1]) - len(first) if announced else 0
     if absent:
-        troubles.append(Code.TESTS_ABSENT(absent=absent, selected=announced))
+        troubles.append(Code.TESTS_ABSENT(absent=absent, selected=int(announced[1])))
     if listing and (absent or not announced):
-        reason = end or Code.RUN_ENDED()
-        cases += reframe_log.absent_cases(first, listing(), reason)
+        cases += _absent_cases(first, listing(), end or Code.RUN_ENDED())
     if left is None:
-        troubles += reframe_log.jobs_left(first)
+        troubles += _jobs_left(first)
     else:
         troubles += [Code.JOBS_LEFT(scheduler="slurm", jobs=left)] if left else []
         cases = [replace(c, reason=_without_cancelled(c.reason, left)) for c in cases]
-    if not any(not case.fixture for case in cases):
+    if all(case.fixture for case in cases):
         troubles.append(Code.NO_TEST())
     session = report["session_info"]
     return RunVerdict(
@@ -81,12 +100,91 @@ def read(
     )
 
 
+# ---- the log ----
+
+
+def usage_error(log: str) -> str | None:
+    """ReFrame's words on a command line that it does not take; None if it took it."""
+    match = re.search(r"^reframe: error: (.*)", log, re.M)
+    return match[1] if match else None
+
+
+def log_troubles(log: str) -> list[Reason]:
+    """Returns failures to load or record, and those that stopped the run."""
+    reasons = []
+    for line in log.splitlines():
+        if match := re.match(r"WARNING: skipping (test file|test|incompatible test) (.*)", line):
+            trouble = Code.NOT_LOADED(kind=match[1], text=match[2])
+            if trouble not in reasons:
+                reasons.append(trouble)
+        elif line.startswith(("ERROR: ", "WARNING: failed to ", "WARNING: run session stopped")):
+            text = line.split(": ", 1)[1]
+            ends = text.startswith("run session stopped") or None
+            # The words behind it may say more.
+            fault = failure(log[log.index(line) :]) if line.startswith("ERROR") and ends else None
+            reasons.append(fault or Code.REFRAME_TEXT(text=text, ended=ends))
+    ran = re.search(r"^\[==========\] Finished", log, re.M)
+    stored = r"^Current session stored with UUID: |^(ERROR|WARNING): .*results in the database"
+    if ran and not re.search(stored, log, re.M):
+        reasons.append(Code.NOT_RECORDED())
+    return reasons
+
+
+def end_of_run(troubles: Iterable[Reason]) -> Reason | None:
+    """The trouble that ended the run before its time; None if none did."""
+    ends = {Code.NO_REPORT, *MACHINE_FAULTS, *OUTER_FAULTS}
+    return next((t for t in troubles if t.code in ends or t["ended"]), None)
+
+
+# ---- jobs and tests that ReFrame left ----
+
+
+def _jobs_left(entries: Iterable[Entry]) -> list[Reason]:
+    """Per scheduler, the launches that ReFrame left, neither ended nor cancelled."""
+    left: dict[str, list[str]] = {}
+    ended = ("pass", "fail", "xfail", "xpass", "skip", "fail_deps", "abort")
+    for entry in entries:
+        launch = entry["fixture"] and entry.get("launch_record")
+        if launch and entry["result"] not in ended and entry.get("jobid"):
+            left.setdefault(entry["scheduler"], []).append(str(entry["jobid"]))
+    left.pop("local", None)
+    return [Code.JOBS_LEFT(scheduler=name, jobs=jobs) for name, jobs in left.items()]
+
+
 def _without_cancelled(reason: Reason | None, left: Sequence[str]) -> Reason | None:
     """A reason that names, of the jobs that it leaves in the queue, those that are there still."""
     if reason is None or not reason["jobs"]:
         return reason
-    jobs = [job for job in reason["jobs"] if job in left]
-    return reason.with_values(jobs=jobs)
+    return reason.with_values(jobs=[job for job in reason["jobs"] if job in left])
+
+
+def _absent_cases(entries: Iterable[Entry], listing: str, reason: Reason) -> list[TestResult]:
+    """The selected test cases that the run did not come to, from ReFrame's list of them (-lC)."""
+    known = {(entry["hashcode"], *_key(entry)[1:]) for entry in entries}
+    cases = []
+    listed = re.findall(r"^- (\S+)(.*) /([0-9a-f]{8}) @(\S+)\+(\S+)$", listing, re.M)
+    for check, rest, hashcode, where, environ in listed:
+        if (hashcode, where, environ) not in known:
+            parameters = dict(re.findall(r"%(?:launch\.)?(\w+)=(\S+)", check + rest))
+            system, _, partition = where.partition(":")
+            case = TestResult(
+                *(system, partition, environ, check),
+                *(parameters.get(name, "") for name in ("case", "layout", "method")),
+                name=check + rest,
+                hash=hashcode,
+                record=LaunchRecord(check),
+                reason=reason,
+                ran=False,
+            )
+            cases.append(case)
+    return cases
+
+
+# ---- test cases ----
+
+
+def _key(entry: Entry) -> Key:
+    return entry["unique_name"], f"{entry['system']}:{entry['partition']}", entry["environ"]
 
 
 def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
@@ -97,10 +195,9 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
         needed = [tuple(other) for other in entry.get("dependencies_actual") or []]
         launches = [other for other in needed if other in records and records[other].kernel]
         alike = [k for k in launches if entries[k].get("layout") == entry.get("layout")]
-        if len(launches) > 1 and not alike:
-            shared = {"geometry": "", "work": None, "wrong": (), "preempted": 0.0}
-            records.setdefault(key, replace(records[launches[0]], **shared))
         record = records[(alike or launches)[0]] if launches else LaunchRecord()
+        if len(launches) > 1 and not alike:
+            record = replace(record, geometry="", work=None, wrong=(), preempted=0.0)
         records.setdefault(key, record)
     return records
 
@@ -119,16 +216,13 @@ def _case(
 ) -> TestResult:
     verdict, reason = _classify(entry, entries, record, skipped, end)
     higher = entry.get("higher") or []
-    metrics = [
-        _metric(name, values, higher) for name, values in (entry["perfvalues"] or {}).items()
-    ]
-    metrics = [metric for metric in metrics if metric.value is not None]
+    values = (entry["perfvalues"] or {}).items()
+    metrics = [_metric(name, *parts, higher) for name, parts in values if parts[0] is not None]
     if verdict == Verdict.PASS and not entry["fixture"] and not metrics:
         verdict, reason = Verdict.NOT_MEASURED, Code.NOTHING_MEASURED()
     if verdict != Verdict.PASS and entry["fail_phase"] in ("compile", "compile_wait"):
         reason = _build_error(entry, reason)
-    failed = [(m.name, m.value, m.unit, m.low, m.high) for m in metrics if m.failed]
-    if failed:
+    if failed := [(m.name, m.value, m.unit, m.low, m.high) for m in metrics if m.failed]:
         reason = Code.OUT_OF_BOUNDS(metrics=failed)
     return TestResult(
         *(entry["system"], entry["partition"], entry["environ"]),
@@ -155,16 +249,19 @@ def _classify(
     skipped: Mapping[str, str],
     end: Reason | None,
 ) -> tuple[Verdict, Reason | None]:
-    result = entry["result"]
+    result, words = entry["result"], entry["fail_reason"] or ""
+    plain = re.sub(
+        r"^(sanity|performance|reframe|build|job) error: ", "", " ".join(words.strip().splitlines())
+    )
+    recorded = Reason.read(entry.get("reason")) or Reason.read(plain) or Code.TEXT()
     if result == "pass":
         return Verdict.PASS, None
     if result == "xfail":
-        return Verdict.KNOWN, _reason(entry)
+        return Verdict.KNOWN, recorded
     if result == "xpass":
         return Verdict.FAIL, Code.UNEXPECTED_PASS()
     if result == "fail":
-        fault = reframe_log.failure(entry["fail_reason"] or "", entry.get("time_run"))
-        reason = fault or _reason(entry)
+        reason = failure(words, entry.get("time_run")) or recorded
         return _failed(entry, record, reason), reason
     if result in ("skip", "fail_deps"):
         root = _root(entry, entries)
@@ -172,17 +269,8 @@ def _classify(
             return Verdict.NOT_APPLICABLE, Reason.read(why)
         if root is not entry:
             return Verdict.NOT_MEASURED, Code.FOLLOWS(test=root["display_name"])
-        why = skipped.get(entry["hashcode"])
-        return Verdict.NOT_MEASURED, Code.SKIPPED(why=why)
+        return Verdict.NOT_MEASURED, Code.SKIPPED(why=skipped.get(entry["hashcode"]))
     return Verdict.NOT_MEASURED, end or Code.NOT_RUN(result=result or None)
-
-
-def _reason(entry: Entry) -> Reason:
-    """Returns why a test failed: what it recorded itself, else ReFrame's words."""
-    reason = Reason.read(entry.get("reason")) or Reason.read(
-        reframe_log.plain(entry["fail_reason"])
-    )
-    return reason or Code.TEXT()
 
 
 def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:
@@ -212,9 +300,8 @@ def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
     for pattern in (r"(?i)error\b", r"^bisection\.kernels\.spack: "):
         for index, line in enumerate(lines):
             if re.search(pattern, line):
-                error = " ".join(lines[index : index + 2])
                 reason = reason or Code.TEXT()
-                return reason.with_values(build=error)
+                return reason.with_values(build=" ".join(lines[index : index + 2]))
     return reason
 
 
@@ -227,11 +314,60 @@ def _root(entry: Entry, entries: Mapping[Key, Entry]) -> Entry:
     return entry
 
 
-def _metric(name: str, values: Sequence[Any], higher: Sequence[str]) -> JudgedMetric:
-    value, reference, lower, upper, unit, verdict = values
+def _metric(
+    name: str,
+    value: float,
+    reference: Any,
+    lower: float | None,
+    upper: float | None,
+    unit: str,
+    verdict: str,
+    higher: Sequence[str],
+) -> JudgedMetric:
     # A metric without a reference has 0 for one and no bounds.
     low, high = (None if part is None else reference * (1 + part) for part in (lower, upper))
     name = name.rsplit(":", 1)[-1]
     better = "higher" if name in higher else "lower"
     expected = None if low is None and high is None else reference
     return JudgedMetric(name, value, unit, low, high, verdict, better, expected)
+
+
+# ---- words for failures ----
+
+COMMANDS = re.compile(
+    r"(?:\S*/)?(sacct|sbatch|scancel|scontrol|sinfo|squeue|qdel|qselect|qstat|qsub|bjobs|bkill|"
+    r"bsub|oardel|oarstat|oarsub|flux)(?:\s|$)"
+)
+SUBMIT = ("sbatch", "qsub", "bsub", "oarsub")
+SPAWNED = re.compile(
+    r"spawned process (?:error|timeout): command '(?P<command>.*?)' (?P<how>failed|timed out) .*?:"
+    r"\s+--- stdout ---\s.*?--- stdout ---\s+--- stderr ---\s(?P<stderr>.*?)--- stderr ---",
+    re.S,
+)
+
+
+def failure(text: str, seconds: float | None = None) -> Reason | None:
+    """The fault of a scheduler that ReFrame's reason for a failure, or its output, is about.
+
+    Args:
+        text: ReFrame's words.
+        seconds: how long ReFrame had the job.
+    """
+    for spawned in SPAWNED.finditer(text):
+        if match := COMMANDS.match(spawned["command"]):
+            command = match[1]
+            error = last_error(command, spawned["stderr"])
+            if spawned["how"] == "timed out":
+                return Code.INFRASTRUCTURE(command=command)
+            if command in SUBMIT and error and not UNREACHABLE.search(error):
+                return Code.BLOCKED(refused=all_errors(command, spawned["stderr"]))
+            return Code.INFRASTRUCTURE(said=error or None, command=command)
+    if match := re.search(r"job blocked error: \[jobid=(\S+)\] .*? due to reason: (.*)", text):
+        return Code.BLOCKED(job=match[1], waited=seconds, reason=match[2].strip())
+    if match := re.search(r"job error: \[jobid=(\S+)\] maximum pending time exceeded", text):
+        return Code.BLOCKED(job=match[1], waited=seconds)
+    if match := re.search(r"job error: \[jobid=\S+\] job timed out \(.*s > (\S+)s\)", text):
+        return Code.TIMEOUT(limit=float(match[1]))
+    if match := re.search(r"job scheduler error: (.*)", text):
+        return Code.INFRASTRUCTURE(said=match[1])
+    return None

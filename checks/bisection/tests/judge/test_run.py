@@ -7,8 +7,7 @@ from bisection.judge import rule
 from bisection.judge.hosts import faulty_hosts
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.runs.model import JudgedMetric, TestResult
-from bisection.runs.reframe_log import troubles
-from bisection.runs.report import read
+from bisection.runs.report import log_troubles, read
 
 
 def entry(name="transpose %method=p2p", result="pass", **more):
@@ -105,12 +104,12 @@ def test_troubles_in_the_log_are_found():
         "ERROR: run session stopped: keyboard interrupt\n"
         "[==========] Finished on Fri\n"
     )
-    assert [clause(trouble) for trouble in troubles(log)] == [
+    assert [clause(trouble) for trouble in log_troubles(log)] == [
         "test file does not load: 'checks/x.py': name error: y",
         "failed to store results in the database: disk I/O error",
         "run session stopped: keyboard interrupt",
     ]
-    assert troubles("[==========] Finished on Fri\n")[0].code == Code.NOT_RECORDED
+    assert log_troubles("[==========] Finished on Fri\n")[0].code == Code.NOT_RECORDED
 
 
 def test_used_is_0_on_the_better_bound_and_1_on_the_worse():

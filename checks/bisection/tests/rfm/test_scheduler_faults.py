@@ -17,8 +17,7 @@ from bisection.core import slurm as core_slurm
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import record_of
 from bisection.rfm import scheduler_faults
-from bisection.runs import reframe_log
-from bisection.runs.report import read
+from bisection.runs.report import failure, read
 from bisection.store import sample_file
 
 COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
@@ -386,7 +385,7 @@ def test_only_a_hang_is_reported_as_one():
     ],
 )
 def test_faults_are_found_in_the_words_of_reframe(text, says):
-    assert clause(reframe_log.failure(text, 90.0)) == says
+    assert clause(failure(text, 90.0)) == says
 
 
 def test_reframe_that_was_killed():
