@@ -112,8 +112,6 @@ def main(arguments: Sequence[str] | None = None, program: Program = BISECTION) -
         The exit code.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments[:1] == ["help"]:
-        arguments = [*arguments[1:], "--help"]
     whole = parser(next(iter(arguments), None), program)
     options, rest = whole.parse_known_args(arguments)
     if rest and options.command != "run":

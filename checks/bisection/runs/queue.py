@@ -13,7 +13,7 @@ from bisection.core.topology import expanded
 from bisection.rfm import rotation
 
 PAUSES = (0.5, 1, 2, 4, 8)  # s, before each further look
-SOON, RARELY = 5.0, 15.0  # s, between looks at the queue, at first and later
+PERIOD = 10.0  # s, between looks at the queue
 NOT_INSTALLED = 127  # a shell's exit code
 
 
@@ -96,7 +96,7 @@ class Job(NamedTuple):
 class Watch:
     """Looks now and then at the jobs of a run while none of them runs.
 
-    It says why the next one waits, once for each of Slurm's reasons. Where others have taken the
+    It reports why the next one waits, once for each of Slurm's reasons. Where others have taken the
     nodes that were chosen before the run, its jobs no longer ask for these: Slurm then chooses.
     """
 
@@ -105,38 +105,31 @@ class Watch:
     ) -> None:
         self.name, self.say = name, say
         self.chosen = {frozenset(nodes) for nodes in chosen}
-        self.pause = SOON
-        self.next = time.monotonic() + SOON
+        self.next = time.monotonic() + PERIOD
         self.since: dict[str, float] = {}  # job -> when it was first seen waiting
         self.said: set[tuple[str, str]] = set()  # job, reason
 
     def look(self) -> None:
         """Asks Slurm if it is time to."""
-        if not self.name or time.monotonic() < self.next:
+        now = time.monotonic()
+        if not self.name or now < self.next:
             return
+        self.next = now + PERIOD
         answer = ask("squeue", "-h", "--all", "-n", self.name, "-o", "%i|%T|%P|%n|%S|%r")
         rows = [line.split("|", 5) for line in answer.text.splitlines()]
         jobs = [Job(*row) for row in rows if len(row) == len(Job._fields)]
-        now = time.monotonic()
-        waiting = [job for job in jobs if job.state == "PENDING"]
         # the others wait for this one
-        first = next((job for job in waiting if job.reason != "Dependency"), None)
-        alone = first and len(waiting) == len(jobs)
-        new = alone and first.id not in self.since
-        self.pause = SOON if new else min(1.5 * self.pause, RARELY)
-        self.next = now + self.pause
-        if alone:
-            self._waits(first, waiting, now)
-
-    def _waits(self, job: Job, jobs: Sequence[Job], now: float) -> None:
-        waited = now - self.since.setdefault(job.id, now)
-        if waited >= SOON and (job.id, job.reason) not in self.said:
-            self.said.add((job.id, job.reason))
-            start = float(job.start) if job.start.isdecimal() else None
-            where = {"job": job.id, "queue": job.queue}
-            self.say(Code.JOB_WAITS(**where, reason=job.reason, start=start))
-        if waited >= LIMITS.nodes_taken and frozenset(expanded(job.nodes)) in self.chosen:
-            same = [other.id for other in jobs if other.nodes == job.nodes]
+        first = next((job for job in jobs if job.reason != "Dependency"), None)
+        if first is None or any(job.state != "PENDING" for job in jobs):
+            return
+        waited = now - self.since.setdefault(first.id, now)
+        if waited >= PERIOD and (first.id, first.reason) not in self.said:
+            self.said.add((first.id, first.reason))
+            start = float(first.start) if first.start.isdecimal() else None
+            where = {"job": first.id, "queue": first.queue}
+            self.say(Code.JOB_WAITS(**where, reason=first.reason, start=start))
+        if waited >= LIMITS.nodes_taken and frozenset(expanded(first.nodes)) in self.chosen:
+            same = [job.id for job in jobs if job.nodes == first.nodes]
             freed = [number for number in same if rotation.free(number)]
-            if job.id in freed:
-                self.say(Code.NODES_TAKEN(nodes=expanded(job.nodes), jobs=freed))
+            if first.id in freed:
+                self.say(Code.NODES_TAKEN(nodes=expanded(first.nodes), jobs=freed))

@@ -217,7 +217,7 @@ def _case(
     verdict, reason = _classify(entry, entries, record, skipped, end)
     higher = entry.get("higher") or []
     values = (entry["perfvalues"] or {}).items()
-    metrics = [_metric(name, *parts, higher) for name, parts in values if parts[0] is not None]
+    metrics = [_metric(name, parts, higher) for name, parts in values if parts[0] is not None]
     if verdict == Verdict.PASS and not entry["fixture"] and not metrics:
         verdict, reason = Verdict.NOT_MEASURED, Code.NOTHING_MEASURED()
     if verdict != Verdict.PASS and entry["fail_phase"] in ("compile", "compile_wait"):
@@ -314,16 +314,8 @@ def _root(entry: Entry, entries: Mapping[Key, Entry]) -> Entry:
     return entry
 
 
-def _metric(
-    name: str,
-    value: float,
-    reference: Any,
-    lower: float | None,
-    upper: float | None,
-    unit: str,
-    verdict: str,
-    higher: Sequence[str],
-) -> JudgedMetric:
+def _metric(name: str, values: Sequence[Any], higher: Sequence[str]) -> JudgedMetric:
+    value, reference, lower, upper, unit, verdict = values
     # A metric without a reference has 0 for one and no bounds.
     low, high = (None if part is None else reference * (1 + part) for part in (lower, upper))
     name = name.rsplit(":", 1)[-1]

@@ -289,11 +289,6 @@ def test_version(bisection, arguments):
         assert bisection(*arguments)[:2] == (0, f"bisection {number}\n")
 
 
-def test_help_as_a_command(bisection):
-    assert bisection("help", "sessions")[1].startswith("usage: bisection sessions")
-    assert bisection("help")[1].startswith("usage: bisection [-h]")
-
-
 @pytest.mark.parametrize(
     ("arguments", "usage"),
     [

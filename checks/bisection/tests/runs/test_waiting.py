@@ -61,7 +61,7 @@ def test_it_says_once_why_and_again_when_the_reason_changes(slurm, watch, said):
     slurm.watched(watch, 600)
     first = "waiting: job 6 in queue quad; Slurm's reason: Resources"
     assert said == [f"{first}; expected start 2026-11-22 11:11 UTC"]
-    assert 600 / queue.RARELY <= len(slurm.asked) < 50
+    assert len(slurm.asked) <= 600 / queue.PERIOD
     slurm.text = PAIR.format("N/A", "Priority")
     slurm.watched(watch, 60)
     slurm.text = PAIR.format("N/A", "Resources")
@@ -90,7 +90,7 @@ def test_nodes_that_others_took_are_asked_for_no_more(slurm, watch, said):
     slurm.text = PAIR.format("N/A", "Resources") + OTHER
     slurm.watched(watch, int(LIMITS.nodes_taken))
     assert updated(slurm) == []
-    slurm.watched(watch, int(queue.RARELY))
+    slurm.watched(watch, int(queue.PERIOD))
     assert updated(slurm) == [("JobId=6", "ReqNodeList="), ("JobId=7", "ReqNodeList=")]
     assert said[1:] == ["node1, node2 are busy: node request dropped for 2 jobs"]
 
