@@ -32,15 +32,16 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home"
 
 
-@pytest.mark.parametrize("words", ["compare a b", "history", "report", "sessions"])
-def test_a_store_that_cannot_be_opened_is_one_line(home, command_line, words):
+@pytest.mark.parametrize("content", [b"this is no database" * 400, None])
+def test_a_store_that_cannot_be_opened_is_one_line(home, command_line, content):
     """A folder in its place stands for a file of another user: root may read all."""
-    (home / "store.db").mkdir()
-    code, _, errors = command_line(*words.split())
-    assert code == 2
-    assert errors.splitlines()[-1].startswith(f"bisection {words.split()[0]}: error: {home}")
-    assert "Traceback" not in errors
-    with pytest.raises(StoreError):
+    (home / "store.db").write_bytes(content) if content else (home / "store.db").mkdir()
+    for words in ("compare a b", "history", "report", "sessions"):
+        code, _, errors = command_line(*words.split())
+        assert code == 2
+        assert errors.startswith(f"bisection {words.split()[0]}: error: {home}")
+        assert errors.count("\n") == 1
+    with pytest.raises(StoreError, match="file is not a database" if content else "unable to open"):
         Store(home / "store.db")
 
 

@@ -5,12 +5,10 @@ import multiprocessing
 import os
 import resource
 import sqlite3
-import subprocess
 import sys
 
 import pytest
 from made_up import case, nights, session, store
-from running import CHECKS
 
 from bisection import cli
 from bisection.core import paths
@@ -61,7 +59,7 @@ def test_other_tools_need_to_say_little(tmp_path):
     assert next(iter(stored.metrics().values())) == ("rate", "flop/s", "higher")
 
 
-HEAD = '{"schema": "bisection-samples", "version": %s, "session": %s, "start": %s}'
+SESSION = '{"schema": "bisection-samples", "version": 2, "session": "a"'
 
 
 @pytest.mark.parametrize(
@@ -69,28 +67,20 @@ HEAD = '{"schema": "bisection-samples", "version": %s, "session": %s, "start": %
     [
         ("", "no session in it"),
         ('{"check": "x", "metrics": {}}', ":1: a test case before any session"),
-        ('{"schema": "bisection-samples", "version": 2, "sess', ":1: not JSON, or cut short"),
+        (SESSION, ":1: not JSON, or cut short"),
         (
-            '{"schema": "bisection-samples", "version": 1, "session": "a", "start": 1}',
+            SESSION.replace("2", "1") + "}",
             "version 1; only 'bisection-samples' version 2 can be read: move the file away",
         ),
-        ('{"schema": "bisection-samples", "version": 2, "session": 3, "start": 1}', "session is 3"),
-        ('{"schema": "bisection-samples", "version": 2, "session": "a"}', "start is missing"),
+        (SESSION.replace('"a"', "3") + ', "start": 1}', "session is 3"),
+        (SESSION + "}", "start is missing"),
         ("[]", ":1: not an object"),
         ("[" * 100_000, ":1: not JSON, or cut short"),
-        *(
-            (
-                f'{{"schema": "bisection-samples", "version": 2, "session": "a", {more}}}',
-                f":1: {name} is",
-            )
-            for more, name in (
-                ('"start": NaN', "start"),
-                ('"start": Infinity', "start"),
-                ('"start": 1e300', "start"),
-                ('"start": 1, "tags": [1]', "tags"),
-                ('"start": 1, "facts": {"MPI": 4}', "facts.MPI"),
-            )
-        ),
+        (SESSION + ', "start": NaN}', ":1: start is"),
+        (SESSION + ', "start": Infinity}', ":1: start is"),
+        (SESSION + ', "start": 1e300}', ":1: start is"),
+        (SESSION + ', "start": 1, "tags": [1]}', ":1: tags is"),
+        (SESSION + ', "start": 1, "facts": {"MPI": 4}}', ":1: facts.MPI is"),
     ],
 )
 def test_session_line_that_is_none(tmp_path, text, says):
@@ -101,36 +91,30 @@ def test_session_line_that_is_none(tmp_path, text, says):
 
 
 @pytest.mark.parametrize(
-    ("metrics", "says"),
+    ("fields", "says"),
     [
-        ('{"time": 3}', "metrics.time is 3: it must be array"),
-        ('{"time": ["3", "s", "lower"]}', 'metrics.time.0 is "3": it must be number or null'),
-        ('{"time": [3, "s", "smaller"]}', 'metrics.time.2 is "smaller"'),
-        ("[]", r"metrics is \[\]"),
-        ('{"time": [3, "s"', "not JSON, or cut short"),
+        ('"metrics": {"time": 3}', "metrics.time is 3: it must be array"),
+        ('"metrics": {"time": ["3", "s", "lower"]}', 'metrics.time.0 is "3": it must be number'),
+        ('"metrics": {"time": [3, "s", "smaller"]}', 'metrics.time.2 is "smaller"'),
+        ('"metrics": []', r"metrics is \[\]"),
+        ('"metrics": {"time": [3, "s"', "not JSON, or cut short"),
+        *(
+            (f'"metrics": {{}}, {field}', rf"{field.split(chr(34))[1]}(\.0)? is")
+            for field in (
+                *('"run": "x"', '"run": -3', '"disturbed": "x"', '"hosts": "n1"', '"hosts": [1]'),
+                *('"pair": ["n1"]', '"verdict": [1]', '"cause": 7', '"control": "yes"'),
+            )
+        ),
     ],
 )
-def test_half_a_file_stores_nothing(tmp_path, file, metrics, says, monkeypatch, capsys):
+def test_half_a_file_stores_nothing(tmp_path, file, fields, says, monkeypatch, capsys):
     with file.open("a") as more:
-        more.write(f'{{"check": "x", "metrics": {metrics}}}\n')
+        more.write(f'{{"check": "x", {fields}}}\n')
     with pytest.raises(sample_file.StoreError, match=f"samples.jsonl:4: .*{says}"):
         sync.contents(file)
     assert imported(tmp_path, file, monkeypatch=monkeypatch) == 2
     assert "samples.jsonl:4: " in capsys.readouterr().err
     assert Store(paths.store_db(tmp_path)).sessions() == []
-
-
-@pytest.mark.parametrize(
-    "field",
-    ['"run": "x"', '"run": -3', '"disturbed": "x"', '"hosts": "n1"', '"hosts": [1]',
-     '"pair": ["n1"]', '"verdict": [1]', '"cause": 7', '"control": "yes"'],
-)  # fmt: skip
-def test_a_field_of_another_kind_is_told(tmp_path, file, field):
-    with file.open("a") as more:
-        more.write(f'{{"check": "x", "metrics": {{}}, {field}}}\n')
-    name = field.split('"')[1]
-    with pytest.raises(sample_file.StoreError, match=rf"samples.jsonl:4: {name}(\.0)? is"):
-        sync.contents(file)
 
 
 def test_numbers_beyond_all_are_not_measured(tmp_path):
@@ -257,16 +241,18 @@ def test_reframes_session_that_is_damaged_is_named(tmp_path, blob, capsys):
 # ---- damage ----
 
 
-def test_a_spooled_file_that_is_damaged_keeps_no_other_from_the_store(tmp_path, capsys):
+def test_files_that_are_damaged_keep_no_other_from_the_store(tmp_path, capsys):
     for name in ("a", "b", "c"):
         (tmp_path / "results" / name).mkdir(parents=True)
     (tmp_path / "results" / "a" / sample_file.SPOOLED).write_bytes(b"\xff\xfe\n")
     (tmp_path / "results" / "b" / sample_file.SPOOLED).mkdir()
-    sample_file.write_samples(
-        tmp_path / "results" / "c" / sample_file.SPOOLED, session(7), [case()]
-    )
+    spooled = tmp_path / "results" / "c" / sample_file.SPOOLED
+    sample_file.write_samples(spooled, session(7), [case()])
+    (trouble,) = kept(tmp_path, report(), tmp_path / "results" / "c")  # of a new store
+    assert "a/samples.jsonl" in clause(trouble)
+    sample_file.write_samples(spooled, session(7), [case()])
     with sync.opened(tmp_path) as stored:
-        assert stored.count() == 1
+        assert [s.uuid for s in stored.sessions()] == ["11112222", "00000007-made-up"]
     assert "a/samples.jsonl" in capsys.readouterr().err
 
 
@@ -348,31 +334,6 @@ def test_damaged_store_is_set_aside_and_made_again(tmp_path, monkeypatch, capsys
         aside.unlink()
 
 
-def test_a_damaged_store_is_one_line_for_every_command(tmp_path):
-    paths.store_db(tmp_path).write_bytes(b"this is no database" * 400)
-    for command in (["compare", "latest~1", "latest"], ["history"], ["report"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "bisection", *command],
-            env={**os.environ, "BISECTION_HOME": str(tmp_path), "PYTHONPATH": str(CHECKS)},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1
-        assert "file is not a database" in done.stderr
-
-
-def test_results_folders_fill_a_new_store(tmp_path, monkeypatch):
-    folder = tmp_path / "results" / "2026-11-21"
-    folder.mkdir(parents=True)
-    sample_file.write_samples(
-        folder / sample_file.SPOOLED, session(7), [case(metrics={"time": 1.0})]
-    )
-    assert imported(tmp_path, monkeypatch=monkeypatch) == 0
-    with sync.opened(tmp_path) as stored:
-        assert [s.uuid for s in stored.sessions()] == ["00000007-made-up"]
-
-
 @pytest.mark.parametrize("version", [1, 9])
 def test_store_of_another_version_is_left_alone(tmp_path, version):
     stored = store(tmp_path / "store.db")
@@ -442,16 +403,6 @@ def kept(home, report, folder):
     """The troubles of keeping a run."""
     with Store(paths.store_db(home)) as store:
         return sync.keep(store, home, read(report), folder)
-
-
-def test_a_run_is_stored_beside_files_that_are_damaged(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / "results" / name).mkdir(parents=True)
-    (tmp_path / "results" / "a" / sample_file.SPOOLED).write_text('{"half')
-    (trouble,) = kept(tmp_path, report(), tmp_path / "results" / "b")
-    assert "a/samples.jsonl:1: not JSON" in clause(trouble)
-    with Store(paths.store_db(tmp_path)) as stored:
-        assert [session.uuid for session in stored.sessions()] == ["11112222"]
 
 
 def test_a_run_whose_file_cannot_be_written_is_stored(tmp_path):
