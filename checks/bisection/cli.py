@@ -6,7 +6,7 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -84,19 +84,14 @@ class Output:
 
     def write(self, text: str) -> int:
         """Writes text; returns its length."""
-        with self._unread():
+        with contextlib.suppress(BrokenPipeError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         """Hands on what is kept back."""
-        with self._unread():
-            self._stream.flush()
-
-    @contextlib.contextmanager
-    def _unread(self) -> Iterator[None]:
         try:
-            yield
+            self._stream.flush()
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
@@ -122,14 +117,13 @@ def main(arguments: Sequence[str] | None = None, program: Program = BISECTION) -
         with contextlib.redirect_stdout(output):
             return options.act(options)
     except BisectionError as error:
-        print(f"{program.name} {options.command}: error: {error}", file=sys.stderr)
-        return error.exit_code
+        fault, code = error, error.exit_code
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = error.filename2 or error.filename or paths.home()
-        text = f"{program.name} {options.command}: error: {where}: {error.strerror}"
-        print(text, file=sys.stderr)
-        return Exit.NOT_MEASURED
+        fault, code = f"{where}: {error.strerror}", Exit.NOT_MEASURED
     finally:
         output.flush()  # not at the interpreter's end, whose exit code for it is 120
+    print(f"{program.name} {options.command}: error: {fault}", file=sys.stderr)
+    return code

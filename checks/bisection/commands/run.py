@@ -76,67 +76,31 @@ JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     lines = [f"  {n:13} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
-    heading = "tiers, with minutes on two quiet cores, at most:"
-    parser.epilog = "\n".join([heading, *lines])
-    parser.add_argument("--tier", choices=TIERS, default="nightly", help="default: nightly")
-    parser.add_argument(
-        "--system",
-        default="localhost",
-        metavar="NAME",
-        help="site-configs/NAME.py, or DIR/NAME.py; also NAME:PARTITION; default: localhost",
-    )
-    parser.add_argument(
-        "-p",
-        dest="environ",
-        metavar="NAME",
-        help="how the kernels are built: system, spack, or an environment of the site",
-    )
-    parser.add_argument(
-        "--tag",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a name for the session, to select it by: --tag phase=before",
-    )
-    parser.add_argument(
-        "--retest",
-        type=seconds_of,
-        default="10m",
-        metavar="DURATION",
-        help="time for the retest, half of it also for launches that other processes disturbed; "
-        "0: no retest, and metrics outside their limits fail; default: 10m",
-    )
-    parser.add_argument(
-        "--against",
-        metavar="SESSIONS",
-        help=f"compare the run with these sessions, such as network=old; {HELP}; default: earlier "
-        "sessions of its kind",
-    )
-    parser.add_argument(
-        "--wait",
-        type=seconds_of,
-        metavar="DURATION",
-        help="wait up to this time for a quiet machine; if it stays busy, run nothing, exit with 3",
-    )
-    parser.add_argument(
-        "--deadline",
-        type=seconds_of,
-        metavar="DURATION",
-        help="start no launch later than this after the run's start: later ones are BLOCKED",
-    )
-    parser.add_argument(
-        "--stale",
-        action="store_true",
-        help="accept kernels that were built from other sources than this checkout's",
-    )
-    parser.add_argument(
-        "--sweep-nodes",
-        action="store_true",
-        help="repeat the launches on other idle nodes, until one run can identify a slow node",
-    )
-    parser.add_argument(
-        "--verbose", action="store_true", help="print every test with its metrics and limits"
-    )
+    parser.epilog = "\n".join(["tiers, with minutes on two quiet cores, at most:", *lines])
+    add = parser.add_argument
+    add("--tier", choices=TIERS, default="nightly", help="default: nightly")
+    text = "site-configs/NAME.py, or DIR/NAME.py; also NAME:PARTITION; default: localhost"
+    add("--system", default="localhost", metavar="NAME", help=text)
+    text = "how the kernels are built: system, spack, or an environment of the site"
+    add("-p", dest="environ", metavar="NAME", help=text)
+    text = "a name for the session, to select it by: --tag phase=before"
+    add("--tag", action="append", default=[], metavar="NAME=VALUE", help=text)
+    span = {"type": seconds_of, "metavar": "DURATION"}
+    text = "time for the retest, half of it also for launches that other processes disturbed; 0: "
+    text += "no retest, and metrics outside their limits fail; default: 10m"
+    add("--retest", default="10m", **span, help=text)
+    text = f"compare the run with these sessions, such as network=old; {HELP}; default: earlier "
+    add("--against", metavar="SESSIONS", help=f"{text}sessions of its kind")
+    text = "wait up to this time for a quiet machine; if it stays busy, run nothing, exit with 3"
+    add("--wait", **span, help=text)
+    text = "start no launch later than this after the run's start: later ones are BLOCKED"
+    add("--deadline", **span, help=text)
+    text = "accept kernels that were built from other sources than this checkout's"
+    add("--stale", action="store_true", help=text)
+    text = "repeat the launches on other idle nodes, until one run can identify a slow node"
+    add("--sweep-nodes", action="store_true", help=text)
+    text = "print every test with its metrics and limits"
+    add("--verbose", action="store_true", help=text)
 
 
 def act(options: argparse.Namespace) -> Exit:
@@ -155,11 +119,11 @@ def act(options: argparse.Namespace) -> Exit:
             f"; `bisection site check {site.stem}` reports what changed, and "
             f"`bisection site new {site.stem} --refresh` records it",
         )
+    damaged = sync.set_damaged_aside(paths.home())
+    against = named(options.against)
     results = folder.new_folder()
     if schedulers <= set(SLURM):
         request.job_name = queue.job_name(results)
-    damaged = sync.set_damaged_aside(paths.home())
-    against = named(options.against)
     partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
@@ -174,7 +138,9 @@ def act(options: argparse.Namespace) -> Exit:
     until = time.monotonic() + budget
     measure_disturbed(night, until - budget / 2)
     with contextlib.ExitStack() as stack:
-        store = open_store(night, stack)
+        store = None
+        with night.keeps():
+            store = stack.enter_context(Store(paths.store_db(paths.home())))
         stored = store if run.session else None
         if stored:
             night.trouble(*sync.keep(stored, paths.home(), night.verdict, results))
@@ -222,13 +188,18 @@ class Night:
 
     @contextlib.contextmanager
     def keeps(self, lost: str = "") -> Iterator[None]:
-        """Makes a file that cannot be written, as on a full disk, a trouble of the run.
+        """Makes a trouble of the run of a store that cannot be used, and of a file that cannot be
+        written, as on a full disk. A session that is not stored is a trouble already.
 
         Args:
             lost: what any other defect loses, for people, which is a trouble then, too.
         """
         try:
             yield
+        except SelectionError:
+            pass
+        except StoreError as error:
+            self.trouble(Code.STORE_UNUSABLE(error=str(error)))
         except Exception as error:
             text = f"{lost}: {error!r}"
             if lost:
@@ -394,15 +365,6 @@ def refused(argument: str) -> str | None:
     return None
 
 
-def open_store(night: Night, stack: contextlib.ExitStack) -> Store | None:
-    """The store; None, and a trouble of the run, if it cannot be used."""
-    try:
-        return stack.enter_context(Store(paths.store_db(paths.home())))
-    except StoreError as error:
-        night.trouble(Code.NOT_STORED(error=str(error)))
-        return None
-
-
 def write(verdict: RunVerdict, results: Path) -> None:
     """Writes the verdict's files."""
     lines = [*run_report.text(verdict, verbose=True), ""]
@@ -427,16 +389,13 @@ def named(sessions: str | None) -> str | None:
 def compare(night: Night, store: Store, against: str | None) -> None:
     """Sets the run beside other sessions, by default the earlier ones of its kind. If they cannot
     be compared, that is a trouble of the run, as are tests of the session before that are gone."""
-    with contextlib.suppress(SelectionError):  # the run is not stored, which is a trouble already
-        try:
-            now = select(night.run.session, store)
-            night.evidence = judged_by.of_nights(night.evidence, store, night.run, against)
-            last = select("earlier:1", store, now)
-            before, after = (_tests_of(store, side) for side in (last, now))
-            if gone := sorted(" ".join(filter(None, key[3:])) for key in before - after):
-                night.trouble(Code.TESTS_GONE(tests=gone))
-        except StoreError as error:
-            night.trouble(Code.NOT_STORED(error=str(error)))
+    with night.keeps():
+        now = select(night.run.session, store)
+        night.evidence = judged_by.of_nights(night.evidence, store, night.run, against)
+        last = select("earlier:1", store, now)
+        before, after = (_tests_of(store, side) for side in (last, now))
+        if gone := sorted(" ".join(filter(None, key[3:])) for key in before - after):
+            night.trouble(Code.TESTS_GONE(tests=gone))
 
 
 def _tests_of(store: Store, sessions: Sequence[Session]) -> set[tuple[str, ...]]:
@@ -455,8 +414,6 @@ def measure_disturbed(night: Night, until: float) -> None:
         until: the time (of the monotonic clock) at which it ends.
     """
     while launches := disturbed(night.verdict, until - time.monotonic()):
-        with night.keeps():
-            write(night.verdict, night.results)  # what is on disk never passes meanwhile
         takes = START + sum(launch.seconds for launch in launches)
         if night.run.request.is_local:
             if busy := wait_again(night, until - time.monotonic() - takes):
@@ -466,8 +423,8 @@ def measure_disturbed(night: Night, until: float) -> None:
         words = plural(len(launches), "launch", "launches")
         print(f"rerun: {words} that other processes disturbed, in about {duration(takes)}")
         request = request_for(night.verdict, launches)
-        into = night.results / f"rerun-{len(night.evidence.turns) + 1}"
-        second = measure_again(request, night.site, into, until - time.monotonic())
+        name = f"rerun-{len(night.evidence.turns) + 1}"
+        second = measure_again(night, request, name, until - time.monotonic())
         turn = Turn(tuple(launches), second)
         _, better = replaced(night.verdict, turn)
         night.evidence = replace(night.evidence, turns=(*night.evidence.turns, turn))
@@ -492,26 +449,29 @@ def wait_again(night: Night, seconds: float) -> Reason | None:
         signal.signal(signal.SIGTERM, before)
 
 
-def measure_again(request: Request, site: Path, into: Path, limit: float) -> RunVerdict | None:
+def measure_again(night: Night, request: Request, name: str, limit: float) -> RunVerdict | None:
     """Runs some launches of a run once more; None, and a line that says why, if ReFrame does not.
 
     Args:
+        night: the run.
         request: what is asked for, without its command line.
-        site: the site file.
-        into: the folder of the results, which is made.
+        name: of the folder of the results, which is made.
         limit: s after which ReFrame is stopped.
     """
-    request.command = command.command(request, site, into)
+    with night.keeps():
+        write(night.verdict, night.results)  # what is on disk never passes meanwhile
+    into = night.results / name
+    request.command = command.command(request, night.site, into)
     try:
         into.mkdir()
         run = measure(request, into, limit, store=False)
         verdict = rule(folder.named(run, into))
         folder.keep(verdict, into)
     except (BisectionError, OSError) as error:  # the night keeps its verdict
-        print(f"{into.name}: {error}")
+        print(f"{name}: {error}")
         return None
     if end := reframe_report.end_of_run(verdict.troubles):
-        print(f"{into.name}: {clause(end)}")
+        print(f"{name}: {clause(end)}")
     folder.clear(verdict, into)
     return verdict
 
@@ -531,17 +491,15 @@ def retest(
     asked = [part for part in partitions if part["fullname"] in verdict.request.nodes]
     choices = rotation.choose(asked, verdict.request.arguments, store) if asked else {}
     others = {name: choice.sets[0] for name, choice in choices.items()}
-    with night.keeps():
-        write(night.verdict, night.results)  # what is on disk never passes while the retest runs
     launches = plural(len(agenda.chosen), "launch", "launches")
     whys = ["outside its limits"] if agenda.failed else []
     whys += ["with a node that looks slow"] if agenda.nodes else []
     whys += ["slower than in all earlier sessions"] if agenda.outliers else []
     takes = duration(agenda.seconds)
     print(f"retest: {launches}, {' or '.join(whys)}, in about {takes}", flush=True)
-    request, into = retest_request(agenda, verdict, others), night.results / "retest"
-    again = measure_again(request, night.site, into, agenda.budget)
-    night.evidence = replace(night.evidence, retest=Retest(agenda, again))
+    request = retest_request(agenda, verdict, others)
+    repeated = measure_again(night, request, "retest", agenda.budget)
+    night.evidence = replace(night.evidence, retest=Retest(agenda, repeated))
 
 
 def report_on(night: Night, store: Store) -> Report | None:
@@ -550,13 +508,10 @@ def report_on(night: Night, store: Store) -> Report | None:
     run = night.run
     if not (run.session and run.judged):
         return None
-    with night.keeps("no report"), contextlib.suppress(SelectionError):  # a trouble already
-        try:
-            now = select(run.session, store)
-            night.evidence = judged_by.of_history(night.evidence, store, now, run)
-            return gather.gather(store, now, night.verdict, night.evidence, of_run=True)
-        except StoreError as error:
-            night.trouble(Code.STORE_UNUSABLE(error=str(error)))
+    with night.keeps("no report"):
+        now = select(run.session, store)
+        night.evidence = judged_by.of_history(night.evidence, store, now, run)
+        return gather.gather(store, now, night.verdict, night.evidence, of_run=True)
     return None
 
 

@@ -129,7 +129,6 @@ class Outcome(NamedTuple):
     cause: str  # a Reason as JSON, or text
     preempted: float  # fraction of samples
     hosts: tuple[str, ...]
-    again: str
 
     @property
     def reason(self) -> Reason | None:
@@ -228,14 +227,9 @@ class Store(contextlib.AbstractContextManager):
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
         """A transaction: all of it is stored, or nothing."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
+        with self._own_errors(), self.connection:
+            self.connection.execute("BEGIN IMMEDIATE")
             yield
-            self.connection.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                self.connection.execute("ROLLBACK")
-            raise
 
     def add(self, contents: Iterable[Contents]) -> int:
         """Stores sessions with their test cases, all of them or none. Stored sessions stay as they
@@ -247,7 +241,7 @@ class Store(contextlib.AbstractContextManager):
         Raises:
             StoreError: nothing was stored.
         """
-        with self._own_errors(), self.writing():
+        with self.writing():
             gone = self.forgotten()
             return sum(self._add(*part) for part in contents if part[0]["session"] not in gone)
 
@@ -257,7 +251,7 @@ class Store(contextlib.AbstractContextManager):
         Raises:
             StoreError: the store is as it was.
         """
-        with self._own_errors(), self.writing():
+        with self.writing():
             self._remove(session["session"])
             self._add(session, cases)
 
@@ -275,18 +269,18 @@ class Store(contextlib.AbstractContextManager):
         number, tests, metrics = inserted.lastrowid, {}, {}
         outcomes, samples, turns = [], [], set()
         for case in cases:
-            test = self._id("tests", _columns(case), tests)
+            columns = [str(case.get(name) or "") for name in (*IDENTITY, "geometry")]
+            columns += [bool(case.get("control")), " ".join(case.get("pair") or [])]
+            test = self._id("tests", tuple(columns), tests)
             turn = int(case.get("run") or 0)
             while (test, turn) in turns:  # a test that was repeated, each time as a job of its own
                 turn += 1
             turns.add((test, turn))
-            outcomes.append(
-                (
-                    *(number, test, turn, case.get("verdict") or Verdict.PASS),
-                    *(_cause(case), case.get("disturbed") or 0.0),
-                    *(" ".join(case.get("hosts") or []), case.get("again") or ""),
-                )
-            )
+            verdict, reason = case.get("verdict") or Verdict.PASS, case.get("reason")
+            cause = json.dumps(reason, sort_keys=True) if reason else case.get("cause") or ""
+            hosts, again = " ".join(case.get("hosts") or []), case.get("again") or ""
+            preempted = case.get("disturbed") or 0.0
+            outcomes.append((number, test, turn, verdict, cause, preempted, hosts, again))
             for name, (value, unit, better) in case["metrics"].items():
                 metric = self._id("metrics", Metric(name, unit, better), metrics)
                 samples.append((number, test, metric, turn, finite_or_none(value)))
@@ -315,7 +309,7 @@ class Store(contextlib.AbstractContextManager):
         Raises:
             StoreError: the marks cannot be read or written; they are as they were.
         """
-        with self._own_errors(), self.writing():
+        with self.writing():
             marks = read_marks(marks_file(self.path))
             yield marks
             write_marks(marks_file(self.path), marks)
@@ -403,7 +397,7 @@ class Store(contextlib.AbstractContextManager):
     def outcomes(self, sessions: Sequence[Session]) -> list[Outcome]:
         """Returns the outcomes of all jobs of these sessions."""
         rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
-        return [Outcome(*row[:6], tuple(row[6].split()), row[7]) for row in rows]
+        return [Outcome(*row[:6], tuple(row[6].split())) for row in rows]
 
     def samples(self, sessions: Sequence[Session] | None = None) -> np.ndarray:
         """The values of all jobs of these sessions, or of all.
@@ -424,15 +418,3 @@ class Store(contextlib.AbstractContextManager):
 
 def _numbers(sessions: Sequence[Session]) -> str:
     return ", ".join(str(session.id) for session in sessions)
-
-
-def _columns(case: Line) -> tuple[Any, ...]:
-    """A test case as a row of the table of tests."""
-    texts = (str(case.get(name) or "") for name in (*IDENTITY, "geometry"))
-    return (*texts, bool(case.get("control")), " ".join(case.get("pair") or []))
-
-
-def _cause(case: Line) -> str:
-    """Why, as it is stored: a Reason as JSON, or the text of another tool."""
-    reason = case.get("reason")
-    return json.dumps(reason, sort_keys=True) if reason else case.get("cause") or ""

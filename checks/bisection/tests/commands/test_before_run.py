@@ -47,6 +47,7 @@ def change(file, old, new):
         (["--tier", "quick", "-n", "tiny", "-n", "tinny"], "-n tinny: no such test; there are"),
         (["-n", "("], "-n (: no regular expression: "),
         (["-n", "tiny"], "-n tiny: nothing in tier nightly; in quick"),
+        (["--tier", "quick", "--against", "network=older"], "'network=older' names no session"),
     ],
 )  # fmt: skip
 def test_names_that_there_are_not_are_usage(house, capsys, arguments, says):

@@ -43,7 +43,7 @@ def again(monkeypatch):
     def measure(run, *turns, budget=300.0, busy=None):
         asked, left = [], list(turns)
 
-        def measured(request, site, into, limit):
+        def measured(_, request, name, limit):
             assert 0 < limit <= budget
             asked.append([word for word in request.arguments if word.startswith("--name=")])
             return rule(left.pop(0))
@@ -54,7 +54,6 @@ def again(monkeypatch):
             return busy
 
         monkeypatch.setattr(command, "measure_again", measured)
-        monkeypatch.setattr(command, "write", lambda *_: None)
         monkeypatch.setattr(command.quiet, "wait", wait)
         now = 1000.0
         monkeypatch.setattr(command.time, "monotonic", lambda: now)

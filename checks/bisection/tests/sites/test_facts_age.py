@@ -85,7 +85,7 @@ def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
 
     monkeypatch.setattr(run.folder, "new_folder", stop)
     with pytest.raises(Stop):
-        run.act(argparse.Namespace(deadline=None, wait=None))
+        run.act(argparse.Namespace(deadline=None, wait=None, against=None))
     printed = " ".join(capsys.readouterr().out.split())
     assert "warning: lab.json is older than the last boot" in printed
     assert "`bisection site check lab`" in printed
