@@ -127,7 +127,7 @@ def act(options: argparse.Namespace) -> Exit:
     partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
-    print(command.pasted(request.command), flush=True)
+    print(f"command: {command.pasted(request.command)}", flush=True)
     run = folder.named(measure(request, results), results)
     night = Night(run.noting(troubles=damaged), site, results)
     with night.keeps():

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -160,21 +159,9 @@ def invocation() -> list[str]:
 
 
 def pasted(line: Sequence[str]) -> str:
-    """A command line of ReFrame as it can be pasted into a shell, after the word `command:`.
-
-    Args:
-        line: its words, for the repository's root.
-
-    Returns:
-        Lines of 80 columns, broken between words.
-    """
-    words = [shlex.quote(word) for word in line]
-    if not paths.in_root():
-        words = ["(cd", shlex.quote(str(paths.ROOT)), "&&", *words[:-1], f"{words[-1]})"]
-    text = " ".join(word.replace(" ", "\0") for word in words)  # no break in a quoted word
-    kept = {"break_long_words": False, "break_on_hyphens": False}
-    lines = textwrap.wrap(f"command: {text}", 78, subsequent_indent="    ", **kept)
-    return " \\\n".join(lines).replace("\0", " ")
+    """A command line of ReFrame, for the repository's root, as it can be pasted into a shell."""
+    text = shlex.join(line)
+    return text if paths.in_root() else f"(cd {shlex.quote(str(paths.ROOT))} && {text})"
 
 
 # ---- the process: its output kept, one line of progress ----
@@ -305,14 +292,10 @@ def listing(line: Sequence[str]) -> str:
     return ""
 
 
-MINUTE = 60.0  # s
-
-
 class Progress:
     """One line: how many tests of all are done, and what runs.
 
-    Rewritten in place on a terminal; elsewhere a new line once a minute at most, and only if
-    anything but the time has changed.
+    It is rewritten in place on a terminal; there is none elsewhere.
 
     Args:
         stream: where it is printed.
@@ -324,10 +307,9 @@ class Progress:
         self.stream, self.live = stream, stream.isatty()
         self.stage: Path | None = stage
         self._say = say
-        self.began = self.shown = time.monotonic()
+        self.began = time.monotonic()
         self.done, self.now = "", "loading checks"
         self.begun: dict[str, str] = {}  # test that has not ended -> its words; the oldest first
-        self.last = self.now
         self.launches: dict[Path, bool] = {}  # result -> whether others took its cores
 
     def read(self, line: str) -> None:
@@ -362,15 +344,11 @@ class Progress:
         self._say(reason)
 
     def show(self) -> None:
-        """Prints the line; elsewhere than on a terminal once a minute at most."""
-        now, state = time.monotonic(), f"{self.done}{self.now}"
-        text = f"{now - self.began:4.0f} s  {state}"
+        """Prints the line."""
         if self.live:
+            text = f"{time.monotonic() - self.began:4.0f} s  {self.done}{self.now}"
             width = shutil.get_terminal_size().columns - 1
             print(f"\r\033[K{text[:width]}", end="", file=self.stream, flush=True)
-        elif now - self.shown >= MINUTE and state != self.last:
-            self.shown, self.last = now, state
-            print(text, file=self.stream, flush=True)
 
     def clear(self) -> None:
         """Removes the line from a terminal."""

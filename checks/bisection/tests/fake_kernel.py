@@ -293,10 +293,10 @@ def slow_time(result, method, factor=8.0):
 
 
 def at_first(fault, later=None):
-    """A fault of the first launch in BISECTION_HOME only; `later` is one of the others."""
+    """A fault of a method's first launch in BISECTION_HOME; `later` is one of the others."""
 
     def either(result, method):
-        marker = Path(os.environ["BISECTION_HOME"], "launched")
+        marker = Path(os.environ["BISECTION_HOME"], f"launched-{method}")
         chosen = later if marker.exists() else fault
         marker.touch()
         return chosen(result, method) if chosen else None
@@ -410,7 +410,6 @@ FAULTS = {
     "slow-at-first": at_first(slow_time),
     "slow-ratio-at-first": at_first(set_metric(2.5)),
     "slow-then-preempted": at_first(slow_time, preempted),
-    "slow-then-wrong": at_first(slow_time, wrong),
     "preempted": preempted,
     "zero": set_metric(0.0),
     "inf": set_metric(math.inf),

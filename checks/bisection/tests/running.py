@@ -37,6 +37,7 @@ TWO_CORES = first_cores(2)
 # One method at one layout: the smallest selection that builds, launches and judges. (-n matches the
 # displayed name without its spaces.)
 ONE = ("-n", "^transpose%method=p2p%launch.layout=mpi%launch.case=cnt40")
+SHM = ONE[1].replace("p2p", "shm")  # another method of the same launch
 
 
 def fake_program():
@@ -58,7 +59,7 @@ class Run:
     @property
     def said(self):
         """The text on one line: lines of a mail are broken where they are too long."""
-        return " ".join(self.text.replace(" \\\n", " ").split())
+        return " ".join(self.text.split())
 
     @property
     def whole(self):

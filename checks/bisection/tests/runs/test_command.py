@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from running import CHECKS
@@ -89,16 +88,6 @@ def test_it_ends_with_a_killed_run(tmp_path):
     watching.wait()
     assert heard() == b"ended\n"
     os.close(pipe)
-
-
-def test_a_file_gets_a_line_a_minute_and_only_news(clock):
-    progress = Progress(io.StringIO(), Path("stage"), print)
-    for second in range(600):
-        clock[0] = float(second)
-        if second == 90:
-            progress.read("[ RUN      ] NparLaunch %layout=mpi %case=mini1 ~x:y+z /0a")
-        progress.show()
-    assert progress.stream.getvalue().splitlines() == ["  90 s  npar mpi mini1"]
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
     file = site(boot=60, changed=-60)
     monkeypatch.setattr(run, "measure_alone", lambda: None)
     monkeypatch.setattr(run, "wait", lambda *_: None)
+    monkeypatch.setattr(run.sync, "set_damaged_aside", lambda home: [])
     monkeypatch.setattr(run, "prepare", lambda options: (Request(), file, PARTITIONS))
 
     class Stop(Exception):
