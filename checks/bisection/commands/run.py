@@ -61,14 +61,8 @@ REFUSED = {
     "--max-retries": "a check that fails once has failed",
     "--skip-sanity-check": "a wrong answer would pass",
     "--skip-performance-check": "a slow method would pass",
+    "--dry-run": "it runs nothing; use ReFrame itself",
 }
-REFUSED |= dict.fromkeys(
-    (
-        *("--dry-run", "--list", "--list-detailed", "--list-tags", "--describe", "--ci-generate"),
-        *("-l", "-L", "-lC", "-LC", "-lT", "-LT"),
-    ),
-    "it runs nothing; use ReFrame itself",
-)
 # Variables of checks that say what is judged: set from outside they would let a failure pass.
 JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
@@ -189,11 +183,8 @@ class Night:
     @contextlib.contextmanager
     def keeps(self, lost: str = "") -> Iterator[None]:
         """Makes a trouble of the run of a store that cannot be used, and of a file that cannot be
-        written, as on a full disk. A session that is not stored is a trouble already.
-
-        Args:
-            lost: what any other defect loses, for people, which is a trouble then, too.
-        """
+        written, as on a full disk; where anything is `lost` by any other defect, of that, too. A
+        session that is not stored is a trouble already."""
         try:
             yield
         except SelectionError:
@@ -333,7 +324,7 @@ def measure(
         store: whether ReFrame stores the run in its database.
 
     Raises:
-        BisectionError: ReFrame does not take the command line.
+        BisectionError: ReFrame does not take the command line, or it leaves no check.
     """
     began = time.monotonic()
     code, log = command.watch(request, results, tell, limit, store)
@@ -359,10 +350,7 @@ def refused(argument: str) -> str | None:
     if JUDGING.search(argument):
         return "it changes what is judged"
     name = argument.partition("=")[0]
-    for option, why in REFUSED.items():
-        if option == name or (name.startswith("--") and len(name) > 4 and option.startswith(name)):
-            return why
-    return None
+    return next((w for o, w in REFUSED.items() if len(name) > 4 and o.startswith(name)), None)
 
 
 def write(verdict: RunVerdict, results: Path) -> None:
@@ -406,13 +394,8 @@ def _tests_of(store: Store, sessions: Sequence[Session]) -> set[tuple[str, ...]]
 
 
 def measure_disturbed(night: Night, until: float) -> None:
-    """Reruns launches whose cores other processes used, the worst first, while this host is
-    quiet enough.
-
-    Args:
-        night: the run.
-        until: the time (of the monotonic clock) at which it ends.
-    """
+    """Reruns launches whose cores other processes used, the worst first, while this host is quiet
+    enough, until a time of the monotonic clock."""
     while launches := disturbed(night.verdict, until - time.monotonic()):
         takes = START + sum(launch.seconds for launch in launches)
         if night.run.request.is_local:
@@ -450,14 +433,8 @@ def wait_again(night: Night, seconds: float) -> Reason | None:
 
 
 def measure_again(night: Night, request: Request, name: str, limit: float) -> RunVerdict | None:
-    """Runs some launches of a run once more; None, and a line that says why, if ReFrame does not.
-
-    Args:
-        night: the run.
-        request: what is asked for, without its command line.
-        name: of the folder of the results, which is made.
-        limit: s after which ReFrame is stopped.
-    """
+    """Runs some launches of a run once more within a limit (s), with results in a folder of this
+    name; None, and a line that says why, if ReFrame does not."""
     with night.keeps():
         write(night.verdict, night.results)  # what is on disk never passes meanwhile
     into = night.results / name

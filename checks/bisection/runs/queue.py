@@ -27,32 +27,24 @@ def silence(say: Callable[[str, float], None]) -> str:
     Returns:
         Slurm's last error; "" once it answers.
     """
-    until, said = time.monotonic() + LIMITS.controller_silent, False
+    until, reported = time.monotonic() + LIMITS.controller_silent, False
     while not (answer := ask("sinfo", "-h", "-o", "%P")):
         if time.monotonic() > until or answer.code == NOT_INSTALLED:
             return answer.error
-        if not said:
+        if not reported:
             say(answer.error, LIMITS.controller_silent)
-            said = True
+        reported = True
         time.sleep(PAUSES[2])
     return ""
 
 
 def job_name(folder: Path) -> str:
-    """A name for the jobs of a run, which no other run has.
-
-    Args:
-        folder: the results folder.
-    """
+    """A name for the jobs of a run, which no other run has, by its results folder."""
     return f"bisection-{folder.name}-{secrets.token_hex(2)}"
 
 
 def options(name: str) -> list[str]:
-    """ReFrame's options that queue all launches at once, of which Slurm runs one at a time.
-
-    Args:
-        name: of the jobs.
-    """
+    """ReFrame's options that queue all launches at once; Slurm runs one of this name at a time."""
     return ["--exec-policy", "async", "-J", "dependency=singleton", "-J", f"job-name={name}"]
 
 

@@ -66,8 +66,7 @@ class Session:
 
     @property
     def kind(self) -> tuple[str | None, ...]:
-        """Returns what sessions of one kind have in common: tier, system, environment,
-        arguments."""
+        """Returns what sessions of one kind have in common, in the order of KIND."""
         return tuple(self.tags.get(name) for name in KIND)
 
     @property
@@ -173,14 +172,8 @@ class Tally:
 
 
 class Store(contextlib.AbstractContextManager):
-    """The database; made when it is opened first.
-
-    Args:
-        path: the file; folders above it are made.
-
-    Raises:
-        StoreError: it cannot be opened, is damaged, or is of another version.
-    """
+    """The database; it and the folders above it are made when it is opened first. Each function
+    raises StoreError if it cannot be used, is damaged, or is of another version."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -232,25 +225,14 @@ class Store(contextlib.AbstractContextManager):
             yield
 
     def add(self, contents: Iterable[Contents]) -> int:
-        """Stores sessions with their test cases, all of them or none. Stored sessions stay as they
-        are, forgotten ones stay forgotten.
-
-        Returns:
-            How many sessions were stored.
-
-        Raises:
-            StoreError: nothing was stored.
-        """
+        """Stores sessions with their test cases, all of them or none; returns how many. Stored
+        sessions stay as they are, forgotten ones stay forgotten."""
         with self.writing():
             gone = self.forgotten()
             return sum(self._add(*part) for part in contents if part[0]["session"] not in gone)
 
     def replace(self, session: Line, cases: Iterable[Line]) -> None:
-        """Stores a session in place of what is stored of it; its marks stay.
-
-        Raises:
-            StoreError: the store is as it was.
-        """
+        """Stores a session in place of what is stored of it; its marks stay."""
         with self.writing():
             self._remove(session["session"])
             self._add(session, cases)
@@ -304,11 +286,7 @@ class Store(contextlib.AbstractContextManager):
     @contextlib.contextmanager
     def marking(self) -> Iterator[dict[str, Mark]]:
         """The marks {session: Mark}, to be changed: they are written whole at the end, by one
-        process at a time, and sessions that are then forgotten leave the store.
-
-        Raises:
-            StoreError: the marks cannot be read or written; they are as they were.
-        """
+        process at a time, and sessions that are then forgotten leave the store."""
         with self.writing():
             marks = read_marks(marks_file(self.path))
             yield marks
@@ -332,11 +310,7 @@ class Store(contextlib.AbstractContextManager):
     # ---- reading ----
 
     def sessions(self) -> list[Session]:
-        """All sessions, oldest first, with their marks.
-
-        Raises:
-            StoreError: the store or the file of marks cannot be read.
-        """
+        """All sessions, oldest first, with their marks."""
         rows = self._rows(
             "SELECT uuid, start, tags, facts, work, id FROM sessions ORDER BY start, id"
         )

@@ -22,20 +22,9 @@ from bisection.core.verdicts import Verdict
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.runs.report import read
 from bisection.sites.site import Defect
+from bisection.store import sample_file
 from bisection.store.database import IMPORT_AGAIN, TIMEOUT, Store
-from bisection.store.sample_file import (
-    SCHEMA,
-    SPOOLED,
-    VERSION,
-    Contents,
-    Line,
-    StoreError,
-    check_line,
-    finite_or_none,
-    first_session,
-    read_samples,
-    write_samples,
-)
+from bisection.store.sample_file import SPOOLED, Contents, Line, StoreError, write_samples
 
 IMPORTED = "imported"  # folder with copies of what came from elsewhere
 LISTS = ("libraries", "nodes", "MPI environment", "modules")  # facts that are lists of their items
@@ -55,15 +44,15 @@ def of_verdict(verdict: RunVerdict) -> Contents:
             check = case.record.kernel if case.fixture else case.check  # a kernel: its controls
             work.setdefault(check, {})[case.case] = case.record.work
     session = {
-        "schema": SCHEMA,
-        "version": VERSION,
+        "schema": sample_file.SCHEMA,
+        "version": sample_file.VERSION,
         "session": verdict.session,
         "start": verdict.started,
         "tags": {**verdict.tags},
         "facts": _facts(verdict),
         "work": work,
     }
-    check_line(session, "session")
+    sample_file.check_line(session, "session")
     return session, [line for case in verdict.cases for line in _lines(case)]
 
 
@@ -80,7 +69,9 @@ def _lines(case: TestResult) -> Iterator[Line]:
         "again": f"/{case.hash}",
     }
     if not case.fixture:
-        metrics = {m.name: [finite_or_none(m.value), m.unit, m.better] for m in case.metrics}
+        metrics = {
+            m.name: [sample_file.finite_or_none(m.value), m.unit, m.better] for m in case.metrics
+        }
         yield {**place, "metrics": metrics}
     # Of a launch that was placed wrongly no time counts, that of the cores alone neither.
     elif case.verdict == Verdict.PASS:
@@ -89,7 +80,7 @@ def _lines(case: TestResult) -> Iterator[Line]:
             clock = name == "clock"
             metric, *kind = ("clock", "GHz", "higher") if clock else ("time", "s", "lower")
             hosts = [record.slowest] if clock and record.slowest else place["hosts"]
-            metrics = {metric: [finite_or_none(value), *kind]}
+            metrics = {metric: [sample_file.finite_or_none(value), *kind]}
             yield {**place, "method": name, "hosts": hosts, "metrics": metrics}
 
 
@@ -101,7 +92,11 @@ def _facts(verdict: RunVerdict) -> dict[str, str]:
         for name, text in {**case.record.facts, "nodes": ", ".join(case.record.hosts)}.items():
             parts = text.split(", ") if name in LISTS else [text]
             items.setdefault(name, set()).update(filter(None, parts))
-        clocks += [clock] if (clock := finite_or_none(case.record.controls.get("clock"))) else []
+        clocks += (
+            [clock]
+            if (clock := sample_file.finite_or_none(case.record.controls.get("clock")))
+            else []
+        )
     if clocks:
         items["clock"] = {f"{statistics.median(clocks):.1f} GHz"}
     return {name: ", ".join(sorted(parts)) for name, parts in sorted(items.items()) if parts}
@@ -130,7 +125,7 @@ def contents(path: Path | str) -> list[Contents]:
         samples = source / SPOOLED
         source = samples if samples.exists() else source / "report.json"
     if source.suffix != ".json":
-        return list(read_samples(source))
+        return list(sample_file.read_samples(source))
     try:
         return [_of_report(source.read_bytes(), source)]
     except OSError as error:
@@ -205,9 +200,9 @@ def synchronise(store: Store, home: Path | str) -> tuple[int, str]:
     added, faults = 0, []
     spooled = Path(home).glob(f"results/*/{SPOOLED}")
     for path in sorted([*spooled, *Path(home).glob(f"{IMPORTED}/*.jsonl")]):
-        if first_session(path) not in known:
+        if sample_file.first_session(path) not in known:
             try:
-                sessions = list(read_samples(path))
+                sessions = list(sample_file.read_samples(path))
             except StoreError as error:
                 faults.append(str(error))
                 continue
@@ -310,17 +305,8 @@ def store_defects(home: Path | str) -> list[Defect]:
 
 def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str) -> list[Reason]:
     """Writes a run's samples to its results folder, and stores them in place of what is stored of
-    the run. A store that is new is filled with all earlier sessions.
-
-    Args:
-        store: where to store them.
-        home: the folder of everything that is generated.
-        verdict: the run.
-        folder: its results folder.
-
-    Returns:
-        A trouble of the run for each part of this that failed.
-    """
+    the run. A store that is new is filled with all earlier sessions of `home`. Returns a trouble
+    for each part of this that failed."""
     try:
         session, cases = of_verdict(verdict)
     except StoreError as error:
