@@ -15,20 +15,11 @@ from running import CHECKS
 from bisection.commands.run import measure
 from bisection.core.reasons import clause
 from bisection.core.verdicts import Exit
-from bisection.runs import command
 from bisection.runs.command import Progress, rerun
 from bisection.runs.model import Request
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """The monotonic clock, a list with its time."""
-    now = [0.0]
-    monkeypatch.setattr(command.time, "monotonic", lambda: now[0])
-    return now
-
-
-def test_progress(clock, tmp_path):
+def test_progress(tmp_path):
     progress = Progress(io.StringIO(), tmp_path, print)
     progress.read(
         "[ RUN      ] TransposeLaunch %layout=mpi %case=cnt40 ~localhost:default+system /0a"
@@ -36,7 +27,7 @@ def test_progress(clock, tmp_path):
     progress.read("[       OK ] ( 2/43) Build ~localhost:default+system /0b [built]")
     progress.live = True
     progress.show()
-    assert progress.stream.getvalue().endswith(" 0 s  2/43  transpose mpi cnt40")
+    assert progress.stream.getvalue().endswith(" s  2/43  transpose mpi cnt40")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -94,12 +85,12 @@ def test_it_ends_with_a_killed_run(tmp_path):
     ("disturbed", "lines"), [([1, 1, 1, 1], 1), ([1, 1], 0), ([0, 1, 1, 1], 0)]
 )
 def test_preempted_launches_are_told_once(tmp_path, disturbed, lines):
-    told = []
-    progress = Progress(io.StringIO(), tmp_path, told.append)
+    reasons = []
+    progress = Progress(io.StringIO(), tmp_path, reasons.append)
     for number, flag in enumerate(disturbed):
         folder = tmp_path / "system" / "partition" / "environ" / f"Launch_{number}"
         folder.mkdir(parents=True)
         result = {"status": "complete", "results": [{"samples": {"preempted": [flag] * 4}}]}
         (folder / "result.json").write_text(json.dumps(result))
         progress.read(f"[       OK ] ( {number + 1}/9) NparLaunch %layout=mpi")
-    assert [reason["launches"] for reason in told] == [3] * lines
+    assert [reason["launches"] for reason in reasons] == [3] * lines

@@ -29,23 +29,16 @@ def proc(tmp_path, monkeypatch):
     return write
 
 
-def test_what_others_use(proc, monkeypatch):
-    ticks = os.sysconf("SC_CLK_TCK")
+@pytest.mark.parametrize(("more", "used"), [(1.0, 1), (0.02, None)])
+def test_what_others_use(proc, monkeypatch, more, used):
+    ticks = round(more * os.sysconf("SC_CLK_TCK"))
     proc(1000, cc1=100, idle=500)
     monkeypatch.setattr(quiet.time, "monotonic", iter([0.0, 1.0]).__next__)
-    monkeypatch.setattr(
-        quiet.time, "sleep", lambda _: proc(1000 + ticks, cc1=100 + ticks, idle=500)
-    )
+    later = {"cc1": 100 + ticks, "idle": 500}
+    monkeypatch.setattr(quiet.time, "sleep", lambda _: proc(1000 + ticks, **later))
     reason = quiet.busy()
-    assert reason["used"] == pytest.approx(1)
-    assert reason["top"] == [["cc1 (x) y", pytest.approx(1)]]
-
-
-def test_a_quiet_machine_is_none(proc, monkeypatch):
-    proc(1000)
-    monkeypatch.setattr(quiet.time, "monotonic", iter([0.0, 1.0]).__next__)
-    monkeypatch.setattr(quiet.time, "sleep", lambda _: proc(1002))
-    assert quiet.busy() is None
+    assert (reason and reason["used"]) == (used and pytest.approx(used))
+    assert (reason and reason["top"]) == (used and [["cc1 (x) y", pytest.approx(used)]])
 
 
 def test_a_loop_of_this_machine_is_seen():

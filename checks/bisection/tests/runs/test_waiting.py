@@ -101,20 +101,23 @@ def test_nodes_that_the_site_asks_for_stay(slurm, watch):
     assert updated(slurm) == []
 
 
-def test_a_controller_that_comes_back_is_waited_for(slurm, said):
-    slurm.code = 1
+@pytest.mark.parametrize(
+    ("code", "then", "error", "times"),
+    [
+        (1, 0, "", 1),
+        (1, 1, "sinfo: connect failure", 1),
+        (queue.NOT_INSTALLED, 1, "sinfo: connect failure", 0),
+    ],
+)
+def test_a_controller_is_waited_for(slurm, code, then, error, times):
+    """It comes back; it stays away; there is none."""
+    printed = []
 
-    def say(error, seconds):
-        said.append((error, seconds))
-        slurm.code = 0
+    def say(*values):
+        printed.append(values)
+        slurm.code = then
 
-    assert queue.silence(say) == ""
-    assert said == [("sinfo: connect failure", LIMITS.controller_silent)]
-
-
-@pytest.mark.parametrize(("code", "times"), [(1, 1), (queue.NOT_INSTALLED, 0)])
-def test_a_controller_that_is_away_ends_the_run(slurm, said, code, times):
     slurm.code = code
-    assert queue.silence(lambda *values: said.append(values)) == "sinfo: connect failure"
-    assert len(said) == times
+    assert queue.silence(say) == error
+    assert printed == [("sinfo: connect failure", LIMITS.controller_silent)] * times
     assert slurm.now < LIMITS.controller_silent + 5

@@ -66,28 +66,23 @@ def test_sessions_that_are_none(named, text, says):
 
 
 def test_identifiers_and_tags_are_taken_as_they_are(tmp_path):
-    stored = store(
-        tmp_path / "store.db",
-        [(session(0, session="1", tags={"branch": "mine/new"}), [])],
-        [(session(1, session="10"), [])],
-    )
-    assert [s.uuid for s in select("1", stored)] == ["1"]
-    assert [s.uuid for s in select("branch=mine/new", stored)] == ["1"]
+    lines = [session(0, session="1", tags={"branch": "mine/new"}), session(1, session="10")]
+    stored = store(tmp_path / "store.db", [(line, []) for line in lines])
+    for text in ("1", "branch=mine/new"):
+        assert [s.uuid for s in select(text, stored)] == ["1"]
     with pytest.raises(SelectionError):
         select("earlier:0", stored, select("10", stored))
 
 
-def test_a_session_on_two_sides_is_refused(rng, tmp_path):
+@pytest.mark.parametrize(
+    ("before", "aa"), [("latest", None), ("latest~1", "latest"), ("latest~1", "latest~1")]
+)
+def test_a_session_on_two_sides_is_refused(rng, tmp_path, before, aa):
     stored = store(tmp_path / "store.db", nights({"p2p": times(rng, count=4)}))
     options = {"expected_ratio": None, "control": None, "name": None, "fail_on": ()}
-    for before, after, aa in (
-        ("latest", "latest", None),
-        ("latest~1", "latest", "latest"),
-        ("latest~1", "latest", "latest~1"),
-    ):
-        asked = argparse.Namespace(before=before, after=after, aa=aa, **options)
-        with pytest.raises(SelectionError, match="both have session"):
-            compare_options(stored, asked)
+    asked = argparse.Namespace(before=before, after="latest", aa=aa, **options)
+    with pytest.raises(SelectionError, match="both have session"):
+        compare_options(stored, asked)
 
 
 def test_empty_store(tmp_path):
