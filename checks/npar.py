@@ -7,8 +7,7 @@ from reframe.core.runtime import runtime, valid_sysenv_comb
 
 from bisection.core.reasons import Code
 from bisection.kernels import layouts, tables
-from bisection.rfm import references
-from bisection.rfm.check import KernelCheck
+from bisection.rfm.check import KernelCheck, references_of
 from bisection.rfm.launch import Launch, fail
 
 # Ranks and bands are few, and so are the cases: a launch is done in seconds on a few cores.
@@ -132,7 +131,7 @@ class npar_best(NparCheck):
     @run_after("performance")
     def remark_on_change(self) -> None:
         """The reference's value is the expected choice; its bounds accept others."""
-        expected = references.of(self).get("groups")
+        expected = references_of(self).get("groups")
         best = int(self.measured["groups"]["value"])
         if expected and round(expected[0]) != best:
             was = round(expected[0])

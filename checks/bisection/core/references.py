@@ -1,7 +1,7 @@
 """Where performance references are kept, which are usable, and which apply to a test case.
 
 reference/systems/<system>.yaml holds them by check, partition and test attributes; ReFrame reads
-them ($ref, $index) and compares (bisection/rfm/references.py).
+them ($ref, $index) and compares (bisection/rfm/check.py).
 """
 
 import math

@@ -42,7 +42,7 @@ UNAVAILABLE = ("down", "drain", "fail", "error", "inval", "maint", "reboot", "un
 
 
 def takes_jobs(state: str) -> bool:
-    """Whether a node in this state takes jobs now, or once its jobs have ended."""
+    """True if a node in this state takes jobs now, or once its jobs have ended."""
     words = set(re.findall(r"[A-Z_]+", state))
     return "*" not in state and bool(words & TAKES_JOBS) and not words & TAKES_NONE
 
@@ -60,19 +60,14 @@ def unavailable(options: Sequence[str]) -> list[tuple[str, str]]:
 def reasons_of_nodes(
     states: tuple[str, ...], partition: str = "", names: str = ""
 ) -> list[tuple[str, str]]:
-    """The nodes whose state begins with one of `states`, each once, with the reason that Slurm has.
-
-    Args:
-        states: sinfo's words, in lower case.
-        partition: Slurm's; "" for all.
-        names: of the nodes, in Slurm's compressed form; "" for all.
-    """
+    """The nodes whose state, in sinfo's words, begins with one of `states`, each once, with Slurm's
+    reason; `partition` and `names` as of node_rows."""
     rows = node_rows("%N|%T|%E", partition, names)
     return list({name: why for name, state, why in rows if state.startswith(states)}.items())
 
 
 def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[str]]:
-    """What Slurm has of nodes: a row per node and partition.
+    """Fields of nodes: a row per node and partition.
 
     Args:
         fields: sinfo's, with bars between them; the last one may contain bars.
@@ -86,11 +81,17 @@ def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[st
     return [line.split("|", bars) for line in lines if line.count("|") >= bars]
 
 
-# ---- records ----
+# ---- jobs ----
+
+
+def free(job: str) -> bool:
+    """Drops the request of a job in the queue, by its number, for nodes by name; True if Slurm
+    accepted that."""
+    return bool(ask("scontrol", "update", f"JobId={job}", "ReqNodeList="))
 
 
 def job_record(jobid: str) -> tuple[dict[str, str], str]:
-    """What Slurm's controller knows of a job, by key; and its error if it does not answer."""
+    """The record of a job in Slurm's controller, by key; and its error if it does not answer."""
     answer = ask("scontrol", "show", "job", "-o", str(jobid))
     return record_of(answer.text), answer.error
 

@@ -1,14 +1,21 @@
-"""One verdict per method of a launch."""
+"""One verdict per method of a launch, and the references that apply to it.
+
+ReFrame reads references and compares. Those that it lets pass in silence are rejected here.
+"""
+
+from collections.abc import Sequence
+from typing import Any
 
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
-from reframe.core.exceptions import PerformanceError
+from reframe.core.exceptions import PerformanceError, ReferenceParseError
 
-from bisection.core.reasons import Code
+from bisection.core import references
+from bisection.core.reasons import Code, Reason
+from bisection.core.units import KIND_OF_UNIT
 from bisection.kernels import results
 from bisection.kernels.results import ResultError
-from bisection.rfm import references
 from bisection.rfm.launch import described, environments, fail, leave_out
 
 
@@ -111,7 +118,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
             for name, metric in self.measured.items()
         }
         self.higher = [n for n, metric in self.measured.items() if metric["better"] == "higher"]
-        if fault := references.attach(self) or references.check(self, self.measured):
+        if fault := self._attach_references() or self._reference_faults():
             fail(self, fault, PerformanceError)
 
     @run_after("performance")
@@ -121,13 +128,73 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         A method that was added since is not judged, and a note says so.
         """
         # After the values are recorded: a site without references must see what it could write.
-        if self.is_dry_run():
-            return
-        units = {name: metric["unit"] for name, metric in self.measured.items()}
         claimed = self.current_partition.extras.get("references", [])
-        judged = self._at_points(self._judged())
-        missing = references.require(self, units, judged, claimed)
-        if missing and missing.code == Code.NO_REFERENCE and references.is_of_new_method(self):
-            self.remark = Code.METHOD_NOT_JUDGED(method=self.method, **missing.values).dumps()
+        if self.is_dry_run() or not claimed:
+            return
+        file = references.path(self.current_system.name)
+        where = {"partition": self.current_partition.fullname, "file": str(file)}
+        if not file.exists():
+            fail(self, Code.NO_REFERENCE_FILE(**where, kinds=claimed), PerformanceError)
+        kinds = {name: KIND_OF_UNIT.get(m["unit"]) for name, m in self.measured.items()}
+        wanted = [name for name in self._at_points(self._judged()) if kinds[name] in claimed]
+        applying = references_of(self)
+        missing = [name for name in wanted if name not in applying]
+        if missing and self._is_of_new_method():
+            reason = Code.METHOD_NOT_JUDGED(method=self.method, **where, metrics=missing)
+            self.remark = reason.dumps()
         elif missing:
-            fail(self, missing, PerformanceError)
+            fail(self, Code.NO_REFERENCE(**where, metrics=missing), PerformanceError)
+
+    def _attach_references(self) -> Reason | None:
+        """Takes the references of the system, if there are any; the reason if it cannot."""
+        file = references.path(self.current_system.name)
+        if not file.exists():
+            return None
+        try:
+            self.reference = {"$ref": str(file)}
+        except (ReferenceParseError, OSError, TypeError, ValueError, AttributeError) as error:
+            return Code.REFERENCES_UNREADABLE(file=str(file), error=str(error))
+        return None
+
+    def _reference_faults(self) -> Reason | None:
+        """The references by which nothing, or anything, could pass; None if there are none.
+
+        Each needs finite bounds on both sides, the lower one above zero (a failed measurement is
+        often a zero), and must belong to a metric that was measured.
+        """
+        wrong = []
+        for name, reference in references_of(self).items():
+            if name not in self.measured:
+                wrong.append((name, Code.REFERENCE_OF_NO_METRIC()))
+            else:
+                wrong += [(name, fault) for fault in references.faults(reference)]
+        file = str(references.path(self.current_system.name))
+        where = {"partition": self.current_partition.fullname, "file": file}
+        return Code.REFERENCES_UNUSABLE(**where, faults=wrong) if wrong else None
+
+    def _is_of_new_method(self) -> bool:
+        """True if the test's place has references of other methods, and none of its own."""
+        index = list(self.reference.index or ())
+        if not index:
+            return False
+        partition, case = self.current_partition, {}
+        special = {
+            "$system": self.current_system.name,
+            "$partition": partition.fullname,
+            "$environ": self.current_environ.name,
+        }
+        for name in index:
+            owner, _, key = name.rpartition(".")
+            source = partition.processor if owner == "$processor" else self
+            case[name] = special.get(name) or getattr(source, key or name, None)
+        others = [name for name in type(self).raw_params["method"].values if name != self.method]
+        return references.is_new_method({**self.reference.data, "$index": index}, case, others)
+
+
+def references_of(test: Any) -> dict[str, Sequence[Any]]:
+    """The references that apply to a test: metric -> (value, lower, upper), bounds as fractions."""
+    try:
+        applying = test.reference[test] if test.reference else {}
+    except (KeyError, ValueError):
+        return {}
+    return {name: getattr(reference, "data", reference) for name, reference in applying.items()}

@@ -32,7 +32,7 @@ from bisection.kernels import adapters, launch_record, layouts, results, sources
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import ResultError
-from bisection.rfm import causes, internals, queue, rank_faults, rotation, scheduler_faults
+from bisection.rfm import causes, internals, queue
 from bisection.rfm.causes import Ended
 
 internals.give_back_temporary_folder()
@@ -41,7 +41,7 @@ internals.hasten_deprecations()
 internals.hasten_loading()
 internals.submit_by(queue.submit)
 internals.submit_within(queue.allowed)
-internals.spare_blocked(rotation.free_blocked)
+internals.spare_blocked(queue.free_blocked)
 internals.forget_cancelled_jobs()
 if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued
     internals.queue_at_once(1000)
@@ -239,7 +239,7 @@ class Build(rfm.RegressionTest):
                 self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
         if not list(Path(self.prefix_dir, "bin").glob("bisection-*")) and not self.is_dry_run():
             scheduler = self.build_job.scheduler.registered_name
-            fault = scheduler_faults.of_job(self.build_job, scheduler, errors="", ended=False)
+            fault = causes.of_job(self.build_job, Ended(scheduler=scheduler))
             if fault and fault.code == Code.BLOCKED:
                 fault = queue.late() or fault
             fail(self, fault or Code.NO_KERNEL(folder=f"{self.prefix_dir}/bin"))
@@ -372,7 +372,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         if self._scheduler in SLURM:
             # After a node's death Slurm would queue the job again, and ReFrame wait for it.
             options = queue.deadline_options(self.time_limit)
-            options += rotation.nodelist(self.current_partition.fullname, self.unique_name)
+            options += queue.nodelist(self.current_partition.fullname, self.unique_name)
             self.job.options += ["--no-requeue", *options]
         facts = self.build.facts
         self._note(facts=facts)  # also of a launch that does not start
@@ -445,7 +445,7 @@ class Launch(rfm.RunOnlyRegressionTest):
 
     def _fail_for_placement(self, fault: Reason) -> None:
         """Fails if ranks were misplaced, which explains a launch that did not end as it should."""
-        seats = rank_faults.seats(self.stagedir)
+        seats = causes.seats(self.stagedir)
         self._note(hosts=tuple(sorted({seat["host"] for seat in seats})))
         if not seats or fault.code in {Code.NODE_FAIL, *OUTER_FAULTS}:
             return

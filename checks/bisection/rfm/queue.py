@@ -1,23 +1,81 @@
-"""The queue of a batch system: whether a job has a place in it, and how long it may wait there."""
+"""The queue of a batch system: a job's nodes, its place, and how long it may wait there."""
 
+import functools
+import json
 import math
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from reframe.core.exceptions import ReframeError, SpawnedProcessError
 
-from bisection.core.commands import all_errors, last_error, option_value
+from bisection.core.commands import all_errors, ask, last_error, option_value
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import DEADLINE, NO_PLACE, QUEUE_FULL, node_rows, unavailable
-from bisection.rfm import rotation
+from bisection.core.slurm import DEADLINE, NO_PLACE, QUEUE_FULL, free, node_rows, unavailable
+
+# ---- the nodes that launches request, chosen before the run (bisection.analysis.rotation) ----
+
+# A file's path; its JSON: a partition's full name -> lists of nodes, used in turn. They may be too
+# many for the environment.
+NODES = "BISECTION_NODES"
+NODELIST = "--nodelist="
+_turns: Counter[tuple[str, str]] = Counter()
+
+
+def nodelist(partition: str, launch: str) -> list[str]:
+    """Slurm's option that requests the nodes of a launch; none where Slurm is to choose.
+
+    Args:
+        partition: its full name.
+        launch: the test's unique name; a repeated launch has the next nodes.
+    """
+    file = os.environ.get(NODES)
+    sets = _chosen(file).get(partition) if file else None
+    if not sets:
+        return []
+    turn = _turns[partition, launch]
+    _turns[partition, launch] += 1
+    return [f"{NODELIST}{','.join(sets[turn % len(sets)])}"]
+
+
+@functools.cache
+def _chosen(file: str) -> dict[str, list[list[str]]]:
+    return json.loads(Path(file).read_text())
+
+
+def free_blocked(jobs: Sequence[Any], reasons: Mapping[str, Sequence[str]] | None) -> list[Any]:
+    """Drops the request for the nodes that were chosen before the run, if these are not there any
+    more.
+
+    Args:
+        jobs: ReFrame's.
+        reasons: Slurm's reasons by job number; None if they are not known.
+
+    Returns:
+        Those jobs, which are to run on other nodes.
+    """
+    freed = []
+    asking = [job for job in jobs if any(option.startswith(NODELIST) for option in job.options)]
+    asking = asking if os.environ.get(NODES) else []
+    if asking and reasons is None:
+        numbers = ",".join(job.jobid for job in asking)
+        lines = ask("squeue", "-h", "-j", numbers, "-o", "%i|%r").text.splitlines()
+        reasons = {number: [why] for number, _, why in (line.partition("|") for line in lines)}
+    for job in asking:
+        if any(why.startswith("ReqNodeNotAvail") for why in reasons.get(job.jobid, ())):
+            free(job.jobid)
+            job.options = [option for option in job.options if not option.startswith(NODELIST)]
+            freed.append(job)
+    return freed
+
 
 # ---- a place ----
 
-# Of a job's options those that do not say where it runs.
+# Of a job's options those that do not decide where it runs.
 NAMES = re.compile(r"--(job-name|output|error)\b")
 QUEUE_FULL_PAUSE = 5  # s
 _allowed = [math.inf]  # jobs that the user may have in the queue, as far as it is known
@@ -35,8 +93,12 @@ def require_place(job: Any) -> None:
     Raises:
         ReframeError: Slurm cannot; the text is the Reason as JSON.
     """
+    script = Path(job.script_filename)
     place, refused = _asked(job)
-    if refused and rotation.remove_nodelist(Path(job.script_filename)):
+    lines = script.read_text().splitlines(keepends=True)
+    free_lines = [line for line in lines if not line.startswith(f"#SBATCH {NODELIST}")]
+    if refused and os.environ.get(NODES) and free_lines != lines:
+        script.write_text("".join(free_lines))
         place, refused = _asked(job)
     if refused:
         down = missing(place) or None
@@ -44,24 +106,20 @@ def require_place(job: Any) -> None:
 
 
 def _asked(job: Any) -> tuple[tuple[str, ...], str]:
-    """A job's options that say where it runs, and Slurm's words if it cannot place it, else ""."""
+    """A job's options that decide where it runs, and Slurm's words if it cannot place it; "" if it
+    can, or does not answer."""
     lines = Path(job.script_filename).read_text().splitlines()
     options = [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH ")]
     access = job.sched_access if job.scheduler.get_option("sched_access_in_submit") else []
     place = (*access, *(option for option in options if not NAMES.match(option)))
     if place not in refusals:
-        refusals[place] = _refusal(job, access)
+        refusals[place] = ""
+        try:
+            job.scheduler.sbatch(["--test-only", *access, job.script_filename])
+        except SpawnedProcessError as error:
+            if NO_PLACE in last_error("sbatch", error.stderr or ""):
+                refusals[place] = all_errors("sbatch", error.stderr)
     return place, refusals[place]
-
-
-def _refusal(job: Any, access: Sequence[str]) -> str:
-    """Slurm's words if it cannot place a job, else ""; also where it does not answer."""
-    try:
-        job.scheduler.sbatch(["--test-only", *access, job.script_filename])
-    except SpawnedProcessError as error:
-        if NO_PLACE in last_error("sbatch", error.stderr or ""):
-            return all_errors("sbatch", error.stderr)
-    return ""
 
 
 def missing(options: Sequence[str]) -> list[tuple[str, str]]:
@@ -85,7 +143,7 @@ def missing(options: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def allowed() -> float:
-    """Returns how many jobs of the run may be in the queue."""
+    """The number of jobs of the run that may be in the queue."""
     return _allowed[0]
 
 
@@ -127,15 +185,14 @@ def deadline() -> float:
 
 
 def late() -> Reason | None:
-    """Returns why nothing is started any more, once the deadline of the run has passed."""
+    """The reason why nothing starts any more; None before the deadline of the run."""
     if time.time() < deadline():
         return None
     return Code.BLOCKED(deadline=float(os.environ[DEADLINE].split()[1]))
 
 
 def until_deadline(patience: float | None) -> float | None:
-    """Returns how long a job may wait in the queue, s; `patience` where no deadline comes
-    before."""
+    """The time that a job may wait in the queue, s; `patience` where no deadline comes before."""
     left = max(deadline() - time.time(), 0)
     return patience if left == math.inf else min(patience or math.inf, left)
 

@@ -26,7 +26,7 @@ from bisection.core.slurm import DEADLINE
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
 from bisection.kernels.results import preempted
-from bisection.rfm.rotation import NODES
+from bisection.rfm.queue import NODES
 from bisection.runs import queue
 from bisection.runs.model import Request, RunVerdict, TestResult
 from bisection.runs.report import RECORDED

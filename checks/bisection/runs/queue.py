@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
+from bisection.core.slurm import free
 from bisection.core.thresholds import LIMITS
 from bisection.core.topology import expanded
-from bisection.rfm import rotation
 
 PAUSES = (0.5, 1, 2, 4, 8)  # s, before each further look
 PERIOD = 10.0  # s, between looks at the queue
@@ -122,6 +122,6 @@ class Watch:
             self.say(Code.JOB_WAITS(**where, reason=first.reason, start=start))
         if waited >= LIMITS.nodes_taken and frozenset(expanded(first.nodes)) in self.chosen:
             same = [job.id for job in jobs if job.nodes == first.nodes]
-            freed = [number for number in same if rotation.free(number)]
+            freed = [number for number in same if free(number)]
             if first.id in freed:
                 self.say(Code.NODES_TAKEN(nodes=expanded(first.nodes), jobs=freed))

@@ -13,7 +13,7 @@ from bisection.analysis.rotation import Largest, choose, largest, next_set, swee
 from bisection.core import slurm as core_slurm
 from bisection.core.commands import Answer
 from bisection.core.thresholds import LIMITS
-from bisection.rfm.rotation import nodelist
+from bisection.rfm.queue import nodelist
 from bisection.runs import command
 from bisection.runs.model import Request
 

@@ -1,13 +1,422 @@
-"""What is taken for the cause where several things went wrong."""
+"""The causes of launches, in the words of real launchers: Open MPI 4, MPICH 4, Slurm 22.05."""
 
+import json
 import types
 
 import pytest
-from test_rank_faults import OPEN_MPI_5, OTHERS, SRUN
 
 from bisection.core import slurm as core_slurm
-from bisection.core.reasons import clause
+from bisection.core.reasons import Code, Reason, clause
+from bisection.core.slurm import record_of
 from bisection.rfm import causes
+from bisection.rfm.causes import Ended
+from bisection.runs import reframe_log
+from bisection.runs.report import read
+
+OPEN_MPI = """[node7:14669] [[21939,0],0] ORTE_ERROR_LOG: Out of resource in file show_help.c at 507
+bx_verification_check: 'energy' in 'eV': too many checks in one method
+--------------------------------------------------------------------------
+MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
+with errorcode 70.
+
+NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
+--------------------------------------------------------------------------
+"""
+OPEN_MPI_5 = """MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD
+  Proc: [[21939,1],3]
+  Errorcode: 5
+"""
+MPICH = (
+    "Abort(5) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 5) - "
+    "process 1\nsrun: error: node3: task 1: Exited with exit code 5\n"
+)
+OTHERS = """srun: launch/slurm: _step_signal: Terminating StepId=7.0
+slurmstepd-node1: error: *** STEP 7.0 ON node1 CANCELLED AT 2026-11-22T07:52:47 ***
+srun: error: node1: task 0: Terminated
+srun: error: node3: tasks 2-3: Terminated
+srun: Force Terminated StepId=7.0
+"""
+SRUN = f"""srun: cluster configuration lacks support for cpu binding
+[node2:00598] *** Process received signal ***
+[node2:00598] Signal: Segmentation fault (11)
+[node2:00598] Failing at address: 0x256
+[node2:00598] [ 0] /lib/x86_64-linux-gnu/libc.so.6(+0x3c050)[0x7f8f6f008050]
+[node2:00598] *** End of error message ***
+srun: error: node2: task 1: Segmentation fault
+{OTHERS}"""
+MPIRUN = """[node2:02301] *** Process received signal ***
+[node2:02301] *** End of error message ***
+--------------------------------------------------------------------------
+Primary job  terminated normally, but 1 process returned
+a non-zero exit code. Per user-direction, the job has been aborted.
+--------------------------------------------------------------------------
+--------------------------------------------------------------------------
+mpirun noticed that process rank 1 with PID 2301 on node node2 exited on signal 11 (Segm. fault).
+--------------------------------------------------------------------------
+"""
+# Of hydra's own processes, which Slurm started: not one of our ranks.
+PROXIES = """[proxy:0:3@node4] main (pm/pmiserv/pmip.c:169): demux engine error waiting for event
+srun: error: node4: task 3: Exited with exit code 7
+[mpiexec@head] main (ui/mpich/mpiexec.c:325): process manager error waiting for completion
+"""
+HYDRA = f"""[node2:2789 :0:2789] Caught signal 11 (Segmentation fault: tkill(2) at 0xae5)
+==== backtrace (tid:   2789) ====
+ 0  /lib/x86_64-linux-gnu/libucs.so.0(ucs_handle_error+0x2dc) [0x7f8f2a080e9c]
+=================================
+===================================================================================
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 2789 RUNNING AT node2
+=   EXIT CODE: 11
+=   CLEANING UP REMAINING PROCESSES
+===================================================================================
+{PROXIES}"""
+INTEL = HYDRA.replace("PID", "RANK 1 PID").replace("EXIT CODE: 11", "KILLED BY SIGNAL: 11 (Segm)")
+REMARK = "srun: cluster configuration lacks support for cpu binding\n"
+# (its words, its name in ReFrame)
+LAUNCHERS = {
+    "srun": (SRUN, "srun"),
+    "mpirun": (MPIRUN, "mpirun"),
+    "hydra": (HYDRA, "mpirun"),
+    "intel": (INTEL, "mpirun"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The folder of a launch of four ranks, rank 0 on node1 and so on."""
+    seats = [{"rank": rank, "host": f"node{rank + 1}"} for rank in range(4)]
+    (tmp_path / "result.json").write_text(json.dumps({"layout": {"per_rank": seats}}))
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            OPEN_MPI,
+            "MPI_ABORT: rank 1 aborted with code 70: "
+            "bx_verification_check: 'energy' in 'eV': too many checks in one method",
+        ),
+        (OPEN_MPI_5, "MPI_ABORT: rank 3 aborted with code 5"),
+        (MPICH, "MPI_ABORT: rank 1 on node3 aborted with code 5"),
+        (
+            f"{REMARK}md: out\n{REMARK}{OPEN_MPI_5}",
+            "MPI_ABORT: rank 3 aborted with code 5: md: out",
+        ),
+        (REMARK + OPEN_MPI_5, "MPI_ABORT: rank 3 aborted with code 5"),
+        ("mpirun noticed that process rank 1 exited on signal 11", ""),
+    ],
+)
+def test_abort_has_rank_and_node(words, says):
+    assert clause(causes.of_abort(Ended(errors=words))) == says
+
+
+def test_host_of_an_abort_is_in_the_result(folder):
+    reason = causes.of_abort(Ended(errors=OPEN_MPI_5, folder=folder))
+    assert reason.values == {"rank": 3, "host": "node4", "exit_code": 5}
+
+
+def death_of(words, launcher, folder=""):
+    death = causes.first_death(Ended(errors=words, launcher=launcher, folder=folder))
+    return death and (death.exit_code, death.rank, death.host)
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_rank_that_crashed_is_named_by_every_launcher(folder, launcher):
+    assert death_of(*LAUNCHERS[launcher], folder) == (139, 1, "node2")
+
+
+@pytest.mark.parametrize(
+    ("words", "launcher", "death"),
+    [
+        # srun's exit code is then 143, of the ranks that it ended
+        (f"srun: error: node2: task 1: Exited with exit code 1\n{OTHERS}", "srun", (1, 1, "node2")),
+        (SRUN.replace("Segmentation fault\n", "Killed\n"), "srun", (137, 1, "node2")),
+        (SRUN.replace("task 1: Segm", "tasks 1,3: Segm"), "srun", (139, None, "node2")),
+        (
+            SRUN.replace("Segmentation fault\n", "Aborted (core dumped)\n"),
+            "srun",
+            (134, 1, "node2"),
+        ),
+        (OTHERS, "srun", None),
+        (PROXIES, "mpirun", None),
+        (HYDRA, "mpirun", (139, None, "node2")),  # where the ranks are is not known
+        (HYDRA.replace("CODE: 11", "CODE: 139"), "mpirun", (139, None, "node2")),
+        # exit code 4 is a kernel's own, or its signal 4
+        (HYDRA.replace("CODE: 11", "CODE: 4"), "mpirun", (4, None, "node2")),
+        (
+            HYDRA.replace("CODE: 11", "CODE: 4").replace("signal 11", "signal 4"),
+            "mpirun",
+            (132, None, "node2"),
+        ),
+        ("", "srun", None),
+    ],
+)
+def test_first_death(words, launcher, death):
+    assert death_of(words, launcher) == death
+
+
+@pytest.mark.parametrize(
+    ("words", "last"),
+    [
+        (SRUN, None),
+        ('[node1:34] Set MCA parameter "orte_base_help_aggregate" to 0\n', None),
+        (f"md: out of bounds\n{SRUN}", "md: out of bounds"),
+        (f"{MPIRUN}md: out of bounds\n", "md: out of bounds"),
+        (f"{HYDRA}md: out of bounds\n{PROXIES}", "md: out of bounds"),
+        (f"bisection-md: no room\nlibfoo: cleaning up\n{OTHERS}", "bisection-md: no room"),
+        ("", None),
+    ],
+)
+def test_last_line_is_the_programs(words, last):
+    assert causes.last_line(words, "md") == last
+    assert causes.last_line(words, "md", any_line=True) == (
+        last or (words.splitlines() or [None])[-1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "where", "says"),
+    [
+        (139, {"rank": 1, "host": "node2"}, "md was killed by SIGSEGV, rank 1 on node2"),
+        (139, {"host": "node2"}, "md was killed by SIGSEGV on node2"),
+        (
+            132,
+            {"rank": 1, "host": "node2"},
+            "md was killed by SIGILL, rank 1 on node2; it was built for another processor",
+        ),
+        (70, {"rank": 0, "host": "n1"}, "md exited with 70, rank 0 on n1"),
+    ],
+)
+def test_crash_is_worded_with_rank_and_node(exit_code, where, says):
+    assert clause(Code.KERNEL_EXIT(kernel="md", exit_code=exit_code, **where)) == says
+
+
+UNSEEN = {
+    "chdir": "slurmstepd-node2: error: couldn't chdir to `{}': No such file or directory: going to "
+    "/tmp instead\n",
+    "srun": "slurmstepd-node2: error: execve(): {}: No such file or directory\n"
+    "srun: error: node2: task 1: Exited with exit code 2\n",
+    "mpirun": "mpirun was unable to launch the specified application as it could not access\n"
+    "or execute an executable:\n\nExecutable: {}\nNode: node2\n\nwhile attempting to start\n",
+    "hydra": "[proxy:0:1@node2] HYDU_create_process (utils/launch/launch.c:74): execvp error on "
+    "file {} (No such file or directory)\n",
+}
+
+
+@pytest.mark.parametrize("launcher", UNSEEN)
+def test_node_that_does_not_see_a_folder_is_named(tmp_path, launcher):
+    reason = causes.of_unseen(UNSEEN[launcher].format(tmp_path))
+    assert clause(reason) == (
+        f"INFRASTRUCTURE: node2 does not see {tmp_path}, which all nodes must share"
+    )
+    assert causes.of_unseen(UNSEEN[launcher].format(tmp_path / "nowhere")) is None
+
+
+@pytest.mark.parametrize(
+    ("worlds", "says"),
+    [
+        (
+            4,
+            "INVALID placement: the launcher started 4 MPI worlds of 1 rank instead of one of 4",
+        ),
+        (1, "INVALID placement: 1 rank ran, not 4"),
+    ],
+)
+def test_worlds_are_counted(worlds, says):
+    line = "bisection-md: --expect-ranks 4: this MPI world has 1\n"
+    assert clause(causes.of_worlds(line * worlds + OTHERS)) == says
+
+
+def test_library_that_the_launcher_does_not_know():
+    page = (
+        'The application appears to have been direct launched using "srun",\n'
+        "but OMPI was not built with SLURM's PMI support and therefore cannot\nexecute. There are "
+        "several options for building PMI support under\n"
+    )
+    line = "-" * 74
+    words = f"{line}\n{page}{line}\n*** An error occurred in MPI_Init\n*** on a NULL\n"
+    says = clause(causes.of_worlds(words))
+    assert says.startswith("the launcher started no MPI world: The application")
+    assert says.endswith("OMPI was not built with SLURM's PMI support and therefore cannot execute")
+    assert causes.of_worlds("") is None
+
+
+def job(state=None, cancelling=False):
+    return types.SimpleNamespace(
+        jobid="7",
+        state=state,
+        is_cancelling=cancelling,
+        time_limit=900,
+        submit_time=100.0,
+        completion_time=190.0,
+    )
+
+
+NOT_KNOWN = ({}, "scontrol: slurm_load_jobs error: Invalid job id specified")
+CANCELLED = "slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-21T09:09:32 DUE TO"
+UNSTARTED = ({"JobState": "DEADLINE", "Reason": "DeadLine", "NodeList": ""}, "")
+
+
+@pytest.mark.parametrize(
+    ("end", "record", "words", "exit_code", "says"),
+    [
+        (job("COMPLETED"), NOT_KNOWN, "", 0, ""),
+        (job("COMPLETED"), NOT_KNOWN, "", None, ""),
+        (job("NODE_FAIL"), NOT_KNOWN, "", 0, "NODE_FAIL: job 7 lost a node"),
+        (
+            job("COMPLETED"),
+            NOT_KNOWN,
+            f"{CANCELLED} TIME LIMIT ***",
+            None,
+            "TIMEOUT: job 7 ran to its time limit of 15 min",
+        ),
+        (
+            job("CANCELLED", cancelling=True),
+            NOT_KNOWN,
+            "",
+            None,
+            "BLOCKED: job 7 was not started in 90 s; no reason is known",
+        ),
+        (
+            job("COMPLETED"),
+            ({"JobState": "RUNNING"}, ""),
+            "",
+            None,
+            "INFRASTRUCTURE: the scheduler did not list job 7, which is RUNNING; left in the "
+            "queue: 7; cancel with scancel 7",
+        ),
+        (
+            job("DEADLINE"),
+            UNSTARTED,
+            "",
+            None,
+            "BLOCKED: job 7 was not started in 90 s; the scheduler's reason: DeadLine",
+        ),
+        (
+            job("DEADLINE"),
+            ({"JobState": "DEADLINE", "NodeList": "n1"}, ""),
+            "",
+            None,
+            "TIMEOUT: job 7 ran to its time limit of 15 min on n1",
+        ),
+        (job("PREEMPTED"), NOT_KNOWN, "", None, "CANCELLED: job 7 was preempted, not by this run"),
+    ],
+)
+def test_faults_are_found_in_the_record_of_a_job(monkeypatch, end, record, words, exit_code, says):
+    monkeypatch.setattr(core_slurm, "job_record", lambda jobid: record)
+    of_slurm = Ended(scheduler="squeue", errors=words, exit_code=exit_code)
+    assert clause(causes.of_job(end, of_slurm)) == says
+    assert causes.of_job(end, Ended(errors=words, exit_code=exit_code)) is None
+
+
+def test_record_of_a_job():
+    record = record_of("JobState=DEADLINE Reason=DeadLine NodeList=(null) WorkDir=/a b")
+    assert record == {**UNSTARTED[0], "WorkDir": "/a b"}
+
+
+HANG = """\
+bisection-md: nothing finished for 90 s on host n2; its ranks:
+  ranks 0-1,3 on n2: in MPI_Waitall, timing packed, round 2
+    __sched_yield (libc.so.6+0xee017)
+    PMPI_Waitall (libmpi.so.40+0x9681f)
+    mpi_waitall_f08_ (bisection-md+0x1cb00)
+    ? (bisection-md+0x38aec)
+    bx_harness_run (bisection-md+0x22e39)
+  rank 2 on n2: no answer: stopped, or still advancing
+--------------------------------------------------------------------------
+    stray (bisection-md+0x1)
+bisection-md: nothing finished for 90 s on host n1; its ranks:
+  ranks 4-5 on n1: in the kernel's own code, verifying packed
+    __md_domain_MOD_exchange (bisection-md+0x3e8f5)
+"""
+
+
+@pytest.mark.parametrize("exit_code", [4, 137, None])  # some launchers report who was killed
+def test_hang_is_reported_with_what_its_ranks_did(exit_code, tmp_path):
+    seats = [{"rank": r, "host": h} for r, h in enumerate(["n2"] * 4 + ["n1"] * 2 + ["n3"] * 2)]
+    (tmp_path / "result.json").write_text(json.dumps({"layout": {"per_rank": seats}}))
+    reason = causes.of_hang(
+        Ended(errors=f"noise\n{HANG}", exit_code=exit_code, folder=str(tmp_path))
+    )
+    assert clause(reason) == (
+        "HANG: nothing finished for 90 s; no answer from rank 2 on n2; no answer from ranks 6,7 on "
+        "n3; ranks 0-1,3 on n2 in MPI_Waitall, timing packed, round 2; ranks 4-5 on n1 in the "
+        "kernel's own code, verifying packed; stack of rank 0: mpi_waitall_f08_ < bx_harness_run"
+    )
+    assert Reason.read(reason.dumps()) == reason
+
+
+def test_hang_is_read_where_a_launcher_mixes_the_lines_of_hosts():
+    first, second = HANG.partition("-----")[0].splitlines(), HANG.splitlines()[-3:]
+    mixed = [line for pair in zip(second, first, strict=False) for line in pair] + first[3:]
+    reason = causes.of_hang(Ended(errors="\n".join(mixed), exit_code=4))
+    assert reason["silent"] == [["2", "n2"]]
+    assert [row[:2] for row in reason["waiting"]] == [["4-5", ["n1"]], ["0-1,3", ["n2"]]]
+
+
+def test_only_a_hang_is_reported_as_one():
+    assert clause(causes.of_hang(Ended(exit_code=4))) == "HANG: nothing finished"
+    assert causes.of_hang(Ended(errors="killed", exit_code=137)) is None
+    assert causes.of_hang(Ended(errors=HANG, exit_code=0)) is None  # it advanced after all
+
+
+def ended(command, stderr="", how="error"):
+    """ReFrame's words on a command of a scheduler that failed."""
+    end = "failed with exit code 1" if how == "error" else "timed out after 60s"
+    text = f"spawned process {how}: command '{command}' {end}:\n--- stdout ---\n--- stdout ---\n"
+    return f"{text}--- stderr ---\n{stderr}\n--- stderr ---"
+
+
+FAILED = "sbatch: error: Batch job submission failed:"
+POLICY = f"""sbatch: error: site policy: name your project with -A ACCOUNT, else no job can connect
+{FAILED} Unspecified error"""
+NO_ID = "could not retrieve the job id of the submitted job"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("sanity error: the job did not run to its end", ""),
+        (ended("cp a b", "cp: no"), ""),
+        (
+            ended("sbatch x", f"{FAILED} Unable to contact slurm controller (connect failure)"),
+            "INFRASTRUCTURE: sbatch: Batch job submission failed: Unable to contact slurm "
+            "controller (connect failure)",
+        ),
+        (ended("sbatch x", how="timeout"), "INFRASTRUCTURE: sbatch did not answer in time"),
+        (
+            ended("qsub x", "qsub: Unknown queue"),
+            "BLOCKED: the scheduler refused the job: qsub: Unknown queue",
+        ),
+        (
+            ended("sbatch x", POLICY),
+            "BLOCKED: the scheduler refused the job: sbatch: site policy: name your project with "
+            "-A ACCOUNT, else no job can connect; Batch job submission failed: Unspecified error "
+            "(account=... in the site file, or `site new --account A`)",
+        ),
+        (
+            "job error: [jobid=7] maximum pending time exceeded",
+            "BLOCKED: job 7 was not started in 90 s; no reason is known",
+        ),
+        (f"job scheduler error: {NO_ID}", f"INFRASTRUCTURE: {NO_ID}"),
+    ],
+)
+def test_faults_are_found_in_the_words_of_reframe(text, says):
+    assert clause(reframe_log.failure(text, 90.0)) == says
+
+
+def test_reframe_that_was_killed():
+    log = "[==========] Running 2 check(s)\n[==========] Started on Sat\n"
+    listing = (
+        "- transpose %method=p2p %launch.layout=mpi %launch.case=cnt40 /bb333c43 @a:b+system\n"
+    )
+    verdict = read(None, log, lambda: listing)
+    assert verdict.exit_code == 3
+    (case,) = verdict.cases
+    assert (case.method, case.layout, case.case) == ("p2p", "mpi", "cnt40")
+    assert case.reason.code == Code.NO_REPORT
+
 
 WRONG = f"srun: error: node2: task 1: Exited with exit code 1\n{OTHERS}"
 
@@ -30,18 +439,12 @@ WRONG = f"srun: error: node2: task 1: Exited with exit code 1\n{OTHERS}"
         (None, "TIMEOUT", OTHERS, "TIMEOUT: job 7 ran to its time limit of 15 min", None),
         (None, "NODE_FAIL", SRUN, "NODE_FAIL: job 7 lost a node", None),
         (None, "COMPLETED", "", "the job did not run to its end", None),
-        (
-            143,
-            "COMPLETED",
-            SRUN + OPEN_MPI_5,
-            "MPI_ABORT: rank 3 aborted with code 5",
-            139,
-        ),
+        (143, "COMPLETED", SRUN + OPEN_MPI_5, "MPI_ABORT: rank 3 aborted with code 5", 139),
+        (1, "COMPLETED", OPEN_MPI_5, "MPI_ABORT: rank 3 aborted with code 5", 1),
     ],
 )
 def test_cause_of_a_launch(monkeypatch, tmp_path, exit_code, state, words, says, accepted):
     monkeypatch.setattr(core_slurm, "job_record", lambda jobid: ({}, "scontrol: gone"))
-    job = types.SimpleNamespace(jobid="7", state=state, is_cancelling=False, time_limit=900)
-    ended = causes.Ended("md", str(tmp_path), "squeue", "srun", exit_code, words, "")
-    code, reason = causes.of_launch(job, ended)
+    ended = Ended("md", str(tmp_path), "squeue", "srun", exit_code, words)
+    code, reason = causes.of_launch(job(state), ended)
     assert (code, clause(reason)) == (accepted, says)

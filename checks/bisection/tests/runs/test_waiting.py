@@ -2,10 +2,10 @@
 
 import pytest
 
+from bisection.core import slurm as core_slurm
 from bisection.core.commands import Answer
 from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
-from bisection.rfm import rotation
 from bisection.runs import queue
 
 PAIR = "6|PENDING|quad|node[1-2]|{}|{}\n7|PENDING|quad|node[1-2]|N/A|Dependency\n"
@@ -19,7 +19,7 @@ class Slurm:
     def __init__(self, monkeypatch):
         self.now, self.code, self.text, self.asked = 0.0, 0, "", []
         monkeypatch.setattr(queue, "ask", self.ask)
-        monkeypatch.setattr(rotation, "ask", self.ask)
+        monkeypatch.setattr(core_slurm, "ask", self.ask)
         monkeypatch.setattr(queue.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(queue.time, "sleep", self.sleep)
 

@@ -1,26 +1,52 @@
-"""What becomes of launches in a queue, on ReFrame's own Slurm back-ends over fake_slurm."""
+"""Launches in a queue, and faults around them: ReFrame's own Slurm back-ends over fake_slurm.
 
+With ReFrame alone many of these runs wait for ever, pass with no case run, or fail for a missing
+result.
+"""
+
+import functools
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
 import pytest
 from reframe.core.exceptions import SpawnedProcessError
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
-from running import CHECKS
-from test_scheduler_faults import COMMANDS, HERE, SITE, on_slurm
+from running import CHECKS, HERE, run_in
 
 from bisection.core import slurm as core_slurm
+from bisection.core.commands import Answer
 from bisection.core.reasons import clause
 from bisection.rfm import internals, queue
+from bisection.store import sample_file
+
+COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
+SITE = HERE / "slurm_site.py"
+P2P = ("-n", "^transpose%method=p2p%launch.layout=mpi%launch.case=cnt40")
+
 
 MPI_AND_NODE = "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case="
 BOTH = ("-n", MPI_AND_NODE + "cnt40$")
+
+
+def on_slurm(home, fake, back_end, wrong, *arguments, **how):
+    """`bisection run` on a cluster of fake commands: a Run."""
+    for name in ("bin", "jobs"):
+        (home / name).mkdir()
+    for name in COMMANDS:
+        (home / "bin" / name).symlink_to(HERE / "fake_slurm.py")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
+        patch.setenv("FAKE_SLURM", str(home / "jobs"))
+        patch.setenv("FAKE_SLURM_FAULTS", json.dumps(wrong))
+        return run_in(home, fake, "--system", f"{SITE}:{back_end}", *arguments, **how)
 
 
 @pytest.fixture
@@ -38,6 +64,163 @@ def jobs(tmp_path):
         return [json.loads(file.read_text()) for file in files]
 
     return read
+
+
+# Launch: its fault, its verdict, its cause with # for a number.
+ON_SLURM = {
+    "mpi/cnt40": (None, "pass", ""),
+    "mpi/cnt80": ("timeout", "FAIL", "TIMEOUT: job # ran to its time limit of 15 min on n[1-2]"),
+    "mpi/silicon": ("node-fail", "FAIL",
+        "NODE_FAIL: job # lost n2 (Not responding), it ran on n[1-2]"),
+    "mpi/tin-8k": ("oom", "FAIL", "OUT_OF_MEMORY: job # used more memory than it may on n[1-2]"),
+    "mpi/al2o3-g": ("waits", "not measured",
+        "BLOCKED: job # was not started in # s; the scheduler's reason: Resources"),
+    "node/cnt40": ("too-big", "not measured",
+        "BLOCKED: job # was not started in # s; the scheduler's reason: PartitionNodeLimit"),
+    "node/cnt80": ("scancel", "not measured",
+        "CANCELLED: job # was cancelled on n[1-2], not by this run"),
+    "node/silicon": ("refused", "not measured",
+        "BLOCKED: the scheduler refused the job: sbatch: Batch job submission failed: Requested "
+        "node configuration is not available"),
+    "node/tin-8k": ("unseen", "not measured",
+        "INFRASTRUCTURE: n1 does not see /home/lab/bisection, which all nodes must share"),
+}  # fmt: skip
+# Each launch takes two seconds more there, and a refusal or a reason are the same.
+ON_SQUEUE = {where: ON_SLURM[where] for where in ON_SLURM if re.match("mpi/[^t]", where)}
+BACK_ENDS = {"slurm": ON_SLURM, "squeue": ON_SQUEUE}
+
+
+@pytest.fixture(scope="module")
+def launches(fake, tmp_path_factory):
+    """launches(back_end) is the Run of all that goes wrong on it; each is run once."""
+
+    @functools.cache
+    def run(back_end):
+        wrong = {where: fault for where, (fault, *_) in BACK_ENDS[back_end].items() if fault}
+        names = "|".join(f"{where.replace('/', '%launch.case=')}$" for where in BACK_ENDS[back_end])
+        how = {"selected": ("-n", f"^transpose%method=p2p.*({names})"), "tier": "upgrade"}
+        pending = ("-S", "TransposeLaunch.max_pending_time=2s")
+        return on_slurm(tmp_path_factory.mktemp(back_end), fake, back_end, wrong, *pending, **how)
+
+    return run
+
+
+class TestLaunches:
+    """ReFrame's `slurm` asks sacct; its `squeue` only sees jobs vanish from the queue."""
+
+    @pytest.mark.parametrize("back_end", BACK_ENDS)
+    def test_run_fails(self, launches, back_end):
+        run, words = launches(back_end), [word for _, word, _ in BACK_ENDS[back_end].values()]
+        passed, failed = words.count("pass"), words.count("FAIL")
+        assert run.code == 1, run.text
+        assert run.verdict["troubles"] == []
+        assert f"FAIL: {passed} of {len(words)} checks passed, {failed} failed" in run.said
+        assert f"{len(words) - passed - failed} not measured" in run.said
+
+    @pytest.mark.parametrize(
+        ("back_end", "where", "word", "says"),
+        [
+            (back_end, where, word, says)
+            for back_end, wanted in BACK_ENDS.items()
+            for where, (_, word, says) in wanted.items()
+        ],
+    )
+    def test_has_its_cause(self, launches, back_end, where, word, says):
+        run, (layout, case) = launches(back_end), where.split("/")
+        launch = run.case("", layout, case)
+        assert launch["verdict"] == word
+        pattern = re.escape(says).replace(r"\#", r"\d+")
+        assert re.fullmatch(pattern, launch["cause"]), launch["cause"]
+        assert launch["cause"] in run.said
+        judged = "pass" if word == "pass" else "not measured"
+        assert run.case("p2p", layout, case)["verdict"] == judged
+
+
+def test_a_run_asks_for_an_idle_node_and_survives_what_ends(slurm, jobs):
+    """The accounting database and sbatch answer late, and the user may queue one job."""
+    run = slurm("slurm", {"sacct": 5, "sbatch": 1, "MaxSubmitJobs": 1}, selected=BOTH)
+    assert run.code == 0, run.text
+    assert "slurm_site:slurm: runs on n1; 2 of 3 nodes are idle" in run.said
+    assert [job["nodelist"] for job in jobs()] == ["n1", "n1"]
+    session, _ = next(sample_file.read_samples(run.folder / sample_file.SPOOLED))
+    assert "nodelist" not in session["tags"]["arguments"]
+
+
+@pytest.mark.parametrize("nodes", ["gone", "drained"])
+def test_a_launch_without_its_chosen_node_runs_on_another(slurm, jobs, nodes):
+    run = slurm("squeue", {"nodes": nodes}, selected=P2P)
+    assert run.code == 0, run.text
+    assert "slurm_site:squeue: runs on n1; 2 of 3 nodes are idle" in run.said
+    assert [job["nodelist"] for job in jobs()] == [None]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_jobs_whose_chosen_node_is_drained_are_freed(monkeypatch, known):
+    """ReFrame knows Slurm's reasons on one back-end, and has yet to ask on the other."""
+    monkeypatch.setenv(queue.NODES, "a file")
+    rows = {"1": "ReqNodeNotAvail, UnavailableNodes:n1", "2": "Resources"}
+    text = "".join(f"{job}|{why}\n" for job, why in rows.items())
+    monkeypatch.setattr(queue, "ask", lambda *words: Answer(words[0], 0, text, ""))
+    freed = []
+    monkeypatch.setattr(queue, "free", freed.append)
+    asked = [SimpleNamespace(jobid=job, options=["--nodelist=n1", "-x"]) for job in rows]
+    asked.append(SimpleNamespace(jobid="3", options=[]))
+    reasons = {job: [why] for job, why in rows.items()} if known else None
+    assert queue.free_blocked(asked, reasons) == asked[:1]
+    assert freed == ["1"]
+    assert [job.options for job in asked] == [["-x"], ["--nodelist=n1", "-x"], []]
+    monkeypatch.delenv(queue.NODES)
+    assert queue.free_blocked(asked[1:], {"2": ["ReqNodeNotAvail"]}) == []
+
+
+class TestOutage:
+    """The scheduler does not answer: ReFrame alone says PASSED of no case, and leaves the job."""
+
+    CASES = ("-n", "^transpose%method=(p2p|shm)%launch.layout=(mpi|node)%launch.case=cnt40")
+
+    def test_of_the_accounting_database(self, slurm, tmp_path):
+        run = slurm("slurm", {"mpi/cnt40": "runs", "sacct": 99}, selected=self.CASES)
+        cause = "INFRASTRUCTURE: sacct: Problem talking to the database: Connection refused"
+        assert run.code == 3, run.text
+        assert "NOT MEASURED: 0 of 4 checks passed, 4 not measured" in run.said
+        assert f"trouble: {cause}" in run.said
+        assert "left in the queue" not in run.said
+        states = [json.loads(file.read_text())["state"] for file in tmp_path.glob("jobs/*.json")]
+        assert set(states) <= {"CANCELLED", "COMPLETED"}  # by their name; none is left
+        for layout in ("mpi", "node"):
+            for method in ("p2p", "shm"):
+                case = run.case(method, layout)
+                assert (case["verdict"], case["cause"]) == ("not measured", cause)
+        suites = ET.parse(run.folder / "junit.xml").getroot()
+        erring = suites.findall(".//testcase[error]")
+        assert sum(test.get("name").endswith((" p2p", " shm")) for test in erring) == 4
+        assert suites.find(".//failure") is None
+        assert len(erring) == len(suites.findall(".//testcase"))
+
+    def test_of_the_controller(self, slurm):
+        wrong = {"mpi/cnt40": "runs", "squeue": 99, "scontrol": 99}
+        run = slurm("squeue", wrong, selected=P2P)
+        assert run.code == 3, run.text
+        launch = run.case("")
+        assert launch["verdict"] == "not measured"
+        assert launch["cause"] == (
+            "INFRASTRUCTURE: scontrol: slurm_load_jobs error: Unable to contact slurm controller "
+            "(connect failure); left in the queue: 1; cancel with scancel 1"
+        )
+
+
+def test_launcher_that_is_to_end_clears_up_before_it_is_killed(bisection, tmp_path, monkeypatch):
+    """mpirun removes its ranks' shared memory; ReFrame kills it once the job's script has ended."""
+    folder = tmp_path / "launcher"
+    folder.mkdir()
+    clear = f"sleep 0.5; touch {folder}/cleared; exit 143"
+    (folder / "mpirun").write_text(f"#!/bin/bash\ntrap '{clear}' TERM\nsleep 60 & wait\n")
+    (folder / "mpirun").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    run = bisection("-S", "TransposeLaunch.time_limit=1s")
+    assert (run.code, run.case("")["verdict"]) == (1, "FAIL"), run.text
+    assert run.case("")["cause"] == "TIMEOUT: it ran to its time limit of 1 s"
+    assert (folder / "cleared").exists()
 
 
 class TestPlace:
@@ -99,12 +282,6 @@ class TestTurn:
         assert first["name"].startswith(f"bisection-{run.folder.name}-")
         assert second["submit"] < first["end"] <= second["start"]
         assert first["end"] - second["submit"] > 2
-
-    def test_is_waited_for_where_a_user_may_queue_one_job(self, slurm, jobs):
-        """And though the controller does not answer what is asked first."""
-        run = slurm("slurm", {"sbatch": 1, "MaxSubmitJobs": 1}, selected=BOTH)
-        assert run.code == 0, run.text
-        assert len(jobs()) == 2
 
     def test_of_a_full_queue_is_waited_for_while_launches_are_watched(self, monkeypatch):
         """Once it is known how many jobs a user may queue, ReFrame holds the others back."""
