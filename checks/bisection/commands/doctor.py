@@ -9,7 +9,7 @@ Exit code: 0 no defects, 1 defects, 2 usage, 3 a site file does not load within 
 """
 
 import argparse
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from bisection.analysis.propose import stale
@@ -43,41 +43,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
+    """Examines sites and all that belongs to them; prints the defects, returns the exit code."""
     system = options.system
     if system is not None:
         require_site(system)
     try:
-        return examine(site_names() if system is None else [system], system)
+        home = paths.home()
+        sites = load(site_names() if system is None else [system])
+        findings = store_faults = store_defects(home)
+        for site in sites.values():
+            findings = [*findings, *site.defects, *site_defects(site), *lock_findings(site)]
+        findings += check_defects(sites.values(), everywhere=system is None)
+        files = reference_files(None if system is None else site_file(system).stem)
+        recorded: dict[str, str] = {}
+        if not store_faults and paths.store_db(home).exists():
+            with opened(home) as store:
+                recorded = {metric.name: metric.unit for metric in store.metrics().values()}
+                for file in files:
+                    if (site := sites.get(file.stem)) and (tree := read(file)[0]):
+                        findings += stale(store, site, file, tree)
+        for file in files:
+            findings += reference_defects(file, sites.get(file.stem), recorded)
+        return print_findings(set(findings), sites, files)
     except OSError as error:  # no room for a temporary file, a folder that may not be read
         raise BisectionError(str(error)) from None
-
-
-def examine(names: Sequence[str], system: str | None) -> Exit:
-    """Examines sites and all that belongs to them, and prints the defects.
-
-    Args:
-        names: the sites, by name or path of the file.
-        system: the one site that they are, None if they are all there are.
-    """
-    home = paths.home()
-    sites = load(names)
-    store_faults = store_defects(home)
-    findings = [*store_faults]
-    for site in sites.values():
-        findings += [*site.defects, *site_defects(site), *lock_findings(site)]
-    findings += check_defects(sites.values(), everywhere=system is None)
-    files = reference_files(None if system is None else site_file(system).stem)
-    recorded: dict[str, str] = {}
-    if not store_faults and paths.store_db(home).exists():
-        with opened(home) as store:
-            recorded = {metric.name: metric.unit for metric in store.metrics().values()}
-            for file in files:
-                if (site := sites.get(file.stem)) and (tree := read(file)[0]):
-                    findings += stale(store, site, file, tree)
-    for file in files:
-        findings += reference_defects(file, sites.get(file.stem), recorded)
-    return print_findings(set(findings), sites, files)
 
 
 def print_findings(
@@ -85,19 +74,15 @@ def print_findings(
 ) -> Exit:
     """Prints defects, notes and what was examined; returns the exit code."""
     defects = [finding for finding in findings if not finding.is_note]
-    for finding in sorted(findings, key=lambda finding: (finding.is_note, finding)):
+    for finding in sorted(findings, key=Defect.order):
         print(defect_line(finding))
-    checks = len(list((paths.ROOT / "checks").glob("*.py")))
-    tests = sum(test["places"] > 0 for site in sites.values() for test in site.tests)
-    examined = ", ".join(
-        plural(number, name)
-        for number, name in (
-            (len(sites), "site file"),
-            (checks, "check file"),
-            (len(files), "reference file"),
-            (tests, "test case"),
-        )
-    )
+    counts = {
+        "site file": len(sites),
+        "check file": len(list((paths.ROOT / "checks").glob("*.py"))),
+        "reference file": len(files),
+        "test case": sum(test["places"] > 0 for site in sites.values() for test in site.tests),
+    }
+    examined = ", ".join(plural(number, name) for name, number in counts.items())
     if not defects:
         print(f"doctor: no defects ({examined})")
         return Exit.OK

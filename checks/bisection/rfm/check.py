@@ -99,7 +99,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
             fail(self, Code.METRICS_UNUSABLE(method=self.method, metrics=bad))
 
     def _judged(self) -> list[str]:
-        """Returns what is asserted of this method; its ratio to itself could not fail."""
+        """The metrics asserted of this method; its ratio to itself could not fail."""
         return [name for name in self.asserted if name != f"ratio_{self.method}"]
 
     def _at_points(self, metrics: list[str]) -> list[str]:

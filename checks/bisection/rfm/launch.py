@@ -62,31 +62,20 @@ SPACK_FACTS = {
 
 
 def fail(test: Any, reason: Reason, error: type[Exception] = SanityError) -> NoReturn:
-    """Ends a test for a reason, which the run's verdict takes from ReFrame's report.
-
-    Args:
-        test: the test, which has a variable `reason`.
-        reason: why it fails.
-        error: what ReFrame is to take it for.
-    """
+    """Ends a test, which has a variable `reason`, for a reason. The run's verdict has it from
+    ReFrame's report; `error` is its kind there."""
     test.reason = reason.dumps()
     raise error(str(reason))
 
 
 def leave_out(test: Any, reason: Reason) -> None:
-    """Reports a test as not applicable.
-
-    Args:
-        test: the test, which has a variable `not_applicable`.
-        reason: why it is not.
-    """
+    """Reports a test, which has a variable `not_applicable`, as not applicable."""
     test.not_applicable = reason.dumps()
     test.skip(str(reason))
 
 
 def recorded(folder: str) -> dict[str, str]:
-    """Returns what RECORD left in the folder of a job, as facts; empty if the job did not come to
-    it."""
+    """The facts that RECORD left in the folder of a job; empty if the job did not come to it."""
     try:
         lines = Path(folder, "environment").read_text(errors="replace").splitlines()
     except OSError:
@@ -100,8 +89,7 @@ def recorded(folder: str) -> dict[str, str]:
 
 
 def environments() -> list[str]:
-    """Returns what `valid_prog_environs` of all checks is: the environments with the feature
-    `kernels`.
+    """The `valid_prog_environs` of all checks: the environments with the feature `kernels`.
 
     Those that Spack provisions, which may take an hour, must be named by ReFrame's -p.
     """

@@ -36,15 +36,8 @@ def name_patterns(arguments: Sequence[str]) -> list[str]:
 
 
 def choose_partitions(site: Site, system: str) -> Partitions:
-    """The partitions of a run.
-
-    Args:
-        site: the site, loaded.
-        system: the option --system, NAME or NAME:PARTITION.
-
-    Raises:
-        BisectionError: there is no such partition.
-    """
+    """The partitions of a run by the option --system, NAME or NAME:PARTITION; BisectionError if
+    there is no such partition."""
     name = system.partition(":")[2]
     if partitions := [part for part in site.partitions if name in ("", part["name"])]:
         return partitions
@@ -53,7 +46,7 @@ def choose_partitions(site: Site, system: str) -> Partitions:
 
 
 def unusable(site: Site, partitions: Partitions) -> list[Defect]:
-    """Returns why no launch could be placed, or none be judged by its references.
+    """The defects by which no launch could be placed, or none be judged by its references.
 
     Args:
         site: the site, loaded.
@@ -88,11 +81,11 @@ def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str
     names = dict.fromkeys(name for part in partitions for name in part["environs"])
     features = {name: site.environs[name]["features"] for name in names}
     known = [name for name in names if "kernels" in features[name]]
-    own = [name for name in known if "spack" not in features[name]]
     if not known:
         raise BisectionError(f"{site.name} has no environment with the feature kernels")
     if asked is None:
-        return "system" if "system" in known else "|".join(map(re.escape, own or known))
+        unaided = [name for name in known if "spack" not in features[name]]
+        return "system" if "system" in known else "|".join(map(re.escape, unaided or known))
     try:
         if any(re.match(asked, name) for name in known):
             return asked
@@ -102,34 +95,22 @@ def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str
 
 
 def require_tests(site: Site, tier: str, names: Sequence[str]) -> None:
-    """Requires that each pattern of -n selects a test.
-
-    Args:
-        site: the site, loaded for these patterns.
-        tier: the tier of the run.
-        names: the patterns.
-
-    Raises:
-        BisectionError: one selects no test of the tier.
-    """
+    """Requires that each pattern of -n, for which the site was loaded, selects a test of the tier;
+    BisectionError if one does not."""
     for name in names:
         tests = [test for test in site.tests if name in test["named"] and test["places"]]
         tiers = [t for t in TIERS if any(t in test["tags"] for test in tests)]
         if tests and tier not in tiers:
             raise BisectionError(f"-n {name}: nothing in tier {tier}; in {some(tiers)}")
         if not tests:
-            raise BisectionError(f"-n {name}: no such test; there are {_names(site)}")
+            texts = [f"checks {some(site.checks)}"]
+            for key in ("method", "layout", "case"):
+                values = dict.fromkeys(str(test[key]) for test in site.tests if test[key])
+                parameter = "launch.case" if key == "case" else key
+                texts.append(f"{parameter}={'|'.join(values)}")
+            raise BisectionError(f"-n {name}: no such test; there are {'; '.join(texts)}")
 
 
 def needed_files(site: Site, names: Sequence[str]) -> set[str]:
     """The files, as one types them, of the checks that the patterns of -n select."""
     return {site.checks[test["check"]]["path"] for test in site.tests if test["named"] and names}
-
-
-def _names(site: Site) -> str:
-    """The names by which tests are selected."""
-    texts = [f"checks {some(site.checks)}"]
-    for key, parameter in (("method", "method"), ("layout", "layout"), ("case", "launch.case")):
-        values = dict.fromkeys(str(test[key]) for test in site.tests if test[key])
-        texts.append(f"{parameter}={'|'.join(values)}")
-    return "; ".join(texts)

@@ -47,12 +47,9 @@ class Defect:
         """The defect of a file, whose path is shown as one types it in the repository's root."""
         return cls(paths.shown(path), line, code(**values))
 
-    def __lt__(self, other: "Defect") -> bool:
-        return self._key < other._key
-
-    @property
-    def _key(self) -> tuple[str, int, str]:
-        return self.path, self.line, self.reason.dumps()
+    def order(self) -> tuple[bool, str, int, str]:
+        """Sorts defects by file and line, behind them the notes."""
+        return self.is_note, self.path, self.line, self.reason.dumps()
 
     @property
     def is_note(self) -> bool:

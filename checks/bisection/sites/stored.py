@@ -1,7 +1,5 @@
 """Finds defects of Spack locks."""
 
-import re
-from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -42,30 +40,11 @@ def lock_findings(site: Site) -> list[Defect]:
         if base.exists() and not there:
             where["folder"] = paths.shown(base)
             findings.append(Defect.of(site.path, line, Code.SPACK_NOT_BUILT, **where))
-        findings += target_notes(site, environ, [known[name] for name in names])
     return findings
 
 
-def target_notes(site: Site, environ: str, files: Sequence[Path]) -> list[Defect]:
-    """A note for each partition behind a scheduler whose processor no spack.yaml names: Spack
-    builds on this host, for this host's processor."""
-    open_files = [paths.shown(f) for f in files if not re.search(r"\btarget[:=]", f.read_text())]
-    return [
-        Defect.of(
-            site.path,
-            line_of(site.path, partition["name"], "environs"),
-            Code.SPACK_TARGET_OPEN,
-            partition=partition["fullname"],
-            environ=environ,
-            files=open_files,
-        )
-        for partition in site.partitions
-        if open_files and environ in partition["environs"] and partition["scheduler"] != "local"
-    ]
-
-
 def lock_defects(file: Path, lock: Path) -> list[Defect]:
-    """Returns what is wrong with a Spack lock.
+    """The defects of a Spack lock.
 
     Args:
         file: the spack.yaml that the lock was made from.

@@ -3,13 +3,15 @@
 
 Installed as bisection-transpose and bisection-patterns and started by a real mpirun. The
 variable FAKE_FAULTS, a JSON object, says what goes wrong where: "p2p" is a method of any launch,
-"mpi/cnt40" a launch, by layout and case; what can go wrong is in FAULTS.
+"mpi/cnt40" a launch, by layout and case. What can go wrong is in FAULTS, or a metric has a wrong
+value: "ratio_packed=9", and of a launch "packed:time=2e-3".
 """
 
 import argparse
 import json
 import math
 import os
+import re
 import signal
 import socket
 import sys
@@ -17,6 +19,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # started by any Python, anywhere
+from bisection.core.units import UNITS
 from bisection.kernels import tables
 
 BASELINES = {
@@ -28,11 +31,38 @@ BASELINES = {
     "patches": ["forces"],
 }
 BASE_SECONDS = 1e-3
+RANKS = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+# Metrics of every method of every kernel; those of METHODS differ.
+METRICS = {
+    **dict.fromkeys(("ratio_alltoallv", "ratio_original", "ratio_isend", "ratio_static"), 1.0),
+    "ratio_stencil": 1.3, "halo_over_stencil": 0.3, "points": 1e8,
+    "ratio_ideal": 1.15, "imbalance": 1.1, "efficiency": 0.9,
+    "latency": 1e-6, "ratio_bare": 1.0,
+    "ratio_forces": 1.1, "messages_per_patch": 16.0 * (RANKS > 1), "messages_share": 0.05,
+    "ratio_dsyevd": 1.2,
+    # Of an MD step; fewer ranks send less together, more each.
+    "ratio_packed": 1.2, "ratio_cached": 1.7, "atom_steps": 1e6, "iterations": 44.0,
+    "communication_share": 0.1 * (RANKS > 1), "fft_share": 0.2, "idle_share": 0.0,
+    "two_body_forces_share": 0.3, "metal_ld_compute_share": 0.5, "tersoff_forces_share": 0.0,
+    "bytes": 1000.0 * (RANKS - 1), "bytes_per_rank": 1000.0 * (RANKS - 1) / RANKS,
+    "messages": 12.0 * (RANKS - 1),
+}  # fmt: skip
+METHODS = {
+    "packed": {"ratio_packed": 1.0, "ratio_cached": 1.4},
+    "dlpoly3": {"ratio_packed": 3.2, "ratio_cached": 5.0},
+    "jacobi": {"ratio_dsyevd": 15.0},
+    **{method: {"ratio_dsyevd": 3.0} for method in ("pdsyevx", "elpa2")},
+    "pdsyev": {"ratio_dsyevd": 3.5},
+    # Rank 0 takes no tasks.
+    **{m: {"ratio_ideal": 2.2} for m in ("counter-progress", "manager") if RANKS > 1},
+}
+UNITS_OF = {"latency": "s", "matrices": "B"}  # of metrics whose name has no unit
 
 
-def metric(value, unit):
-    spread = value if value is None or not math.isfinite(value) else value * 0.02
-    low, high = (None, None) if value is None else (value - spread, value + spread)
+def metric(name, value):
+    units = (unit for unit, facts in UNITS.items() if re.fullmatch(facts.names, name))
+    unit = UNITS_OF.get(name) or next(units, "ratio")
+    low, high = value * 0.98, value * 1.02
     return {"value": value, "unit": unit, "better": "lower", "low": low, "high": high}
 
 
@@ -42,92 +72,29 @@ def traffic():
     return dict.fromkeys(("p2p", "collective", "barrier", "one_sided"), unsent)
 
 
-def of_md(method):
-    """What a time step costs, where it is one: fewer ranks send less together, more each."""
-    packed, cached = {"packed": (1.0, 1.4), "dlpoly3": (3.2, 5.0)}.get(method, (1.2, 1.7))
-    ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
-    return {
-        "ratio_packed": metric(packed, "ratio"),
-        "ratio_cached": metric(cached, "ratio"),
-        "atom_steps": metric(1e6, "atom-steps/s"),
-        "communication_share": metric(0.1 * (ranks > 1), "share"),
-        "two_body_forces_share": metric(0.3, "share"),
-        "metal_ld_compute_share": metric(0.5, "share"),
-        "tersoff_forces_share": metric(0.0, "share"),
-        "fft_share": metric(0.2, "share"),
-        "bytes": metric(1000.0 * (ranks - 1), "B"),
-        "bytes_per_rank": metric(1000.0 * (ranks - 1) / ranks, "B"),
-        "messages": metric(12.0 * (ranks - 1), "messages"),
-        "iterations": metric(44.0, "iterations"),
-    }
-
-
-def of_eigen(method):
+def of_jacobi():
     """The counts of block Jacobi are the kernel's, as references assert them exactly."""
-    ratio = {"jacobi": 15.0, "pdsyevx": 3.0, "pdsyev": 3.5, "elpa2": 3.0}.get(method, 1.2)
-    ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
     rows, columns, sweeps = 512, 512, 10.0
     if "fock-256" in sys.argv:
         rows, columns, sweeps = 256, 256, 8.0
     elif "crystal-mini" in sys.argv:
         rows = 504  # in blocks of equal numbers of columns
-    return {
-        "ratio_dsyevd": metric(ratio, "ratio"),
-        "matrices": metric(2.0 * 8 * rows * columns / ranks, "B"),
-        "sweeps": metric(4.0 if "--guess-error" in sys.argv else sweeps, "sweeps"),
-    }
-
-
-def of_tasks(method):
-    """Rank 0 takes no tasks in two of the ways, and one asks nobody for a number."""
-    ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
-    spare = ranks > 1 and method in ("counter-progress", "manager")
-    asking = {} if method == "static" else {
-        "latency": metric(1e-6, "s"), "ratio_bare": metric(1.0, "ratio"),
-    }  # fmt: skip
-    return asking | {
-        "ratio_ideal": metric(2.2 if spare else 1.15, "ratio"),
-        "imbalance": metric(1.1, "ratio"),
-        "efficiency": metric(0.9, "ratio"),
-    }
-
-
-def of_halo():
-    """A step, most of which is the stencil."""
-    return {
-        "ratio_isend": metric(1.0, "ratio"),
-        "ratio_stencil": metric(1.3, "ratio"),
-        "halo_over_stencil": metric(0.3, "ratio"),
-        "points": metric(1e8, "points/s"),
-    }
-
-
-def of_patches():
-    """A step, most of which is forces; on one rank nothing is sent."""
-    ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
-    rate = {"message_rate": metric(1e5, "messages/s")} if ranks > 1 else {}
-    return rate | {
-        "ratio_static": metric(1.0, "ratio"),
-        "ratio_forces": metric(1.1, "ratio"),
-        "messages_per_patch": metric(16.0 * (ranks > 1), "messages"),
-        "messages_share": metric(0.05, "share"),
-    }
+    sweeps = 4.0 if "--guess-error" in sys.argv else sweeps
+    return {"matrices": 2.0 * 8 * rows * columns / RANKS, "sweeps": sweeps}
 
 
 def entry(method, baseline, point):
     seconds = BASE_SECONDS * (1 + (point or {}).get("bytes", 0) / 1e5)
-    metrics = {"time": metric(seconds, "s"), "ratio_alltoallv": metric(1.0, "ratio")}
-    metrics["ratio_best" if method.startswith("npar-") else "ratio_base"] = metric(1.0, "ratio")
-    metrics["ratio_original"] = metric(1.0, "ratio")
-    metrics["idle_share"] = metric(0.0, "share")
-    metrics |= of_eigen(method) | of_md(method) | of_halo() | of_tasks(method) | of_patches()
+    values = {**METRICS, **of_jacobi(), **METHODS.get(method, {}), "time": seconds}
+    values["ratio_best" if method.startswith("npar-") else "ratio_base"] = 1.0
     if point is None:
-        metrics["ratio_serial"] = metric(0.45, "ratio")
-        metrics["exchange_share"] = metric(0.3, "share")
+        values |= {"ratio_serial": 0.45, "exchange_share": 0.3}
     else:
-        metrics["ratio_alltoall"] = metric(1.0, "ratio")
-        metrics["time_min"] = metric(seconds * 0.9, "s")
-        metrics["time_p99"] = metric(seconds * 1.5, "s")
+        values |= {"ratio_alltoall": 1.0, "time_min": seconds * 0.9, "time_p99": seconds * 1.5}
+    if RANKS > 1:
+        values["message_rate"] = 1e5
+    if method == "static":  # asks nobody for a task's number
+        del values["latency"], values["ratio_bare"]
     check = {
         "name": "serial transform",
         "error": 0.0,
@@ -149,7 +116,7 @@ def entry(method, baseline, point):
             "rounds": [0, 0, 1, 1],
             "phases": {},
         },
-        "metrics": metrics,
+        "metrics": {name: metric(name, value) for name, value in values.items()},
         "communication": traffic(),
     }
 
@@ -158,18 +125,9 @@ def per_rank(ranks, threads):
     """Threads on CPUs of their own, in rank order."""
     seats = []
     for rank in range(ranks):
-        mine = [str(rank * threads + i) for i in range(threads)]
-        host = socket.gethostname()
-        seats.append(
-            {
-                "rank": rank,
-                "host": host,
-                "node": 0,
-                "cpus": ",".join(mine),
-                "threads": mine,
-                "ghz": [3.0, 3.0],
-            }
-        )
+        cpus = [str(rank * threads + i) for i in range(threads)]
+        where = {"rank": rank, "host": socket.gethostname(), "node": 0}
+        seats.append({**where, "cpus": ",".join(cpus), "threads": cpus, "ghz": [3.0, 3.0]})
     return seats
 
 
@@ -203,8 +161,7 @@ def result_of(options, kernel):
         sizes = {"alltoall": range(3, 21), "alltoallv": range(3, 21), "pingpong": range(3, 23)}
         points = {m: [{"bytes": 1 << n} for n in sizes.get(m, (3, 16))] for m in methods}
         points["barrier"] = [{}]
-    ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
-    groups = [n for n in range(1, ranks + 1) if ranks % n == 0] if kernel == "npar" else []
+    groups = [n for n in range(1, RANKS + 1) if RANKS % n == 0] if kernel == "npar" else []
     if options.case == "mini2":
         groups = groups[-1:]
     methods = [f"npar-{n}" for n in groups] + methods
@@ -225,11 +182,11 @@ def result_of(options, kernel):
         "parameters": {"repeats": 2, "block": 2, "seed": 1},
         "layout": {
             "nodes": 1,
-            "ranks": ranks,
+            "ranks": RANKS,
             "threads": threads,
-            "ranks_per_node": ranks,
+            "ranks_per_node": RANKS,
             "emulated_nodes": False,
-            "per_rank": per_rank(ranks, threads),
+            "per_rank": per_rank(RANKS, threads),
         },
         "build": {
             "version": "0.1.0",
@@ -260,7 +217,7 @@ def result_of(options, kernel):
         ],
         "communication": traffic(),
         "details": {
-            "domains_a": ranks,
+            "domains_a": RANKS,
             "domains_b": 1,
             "domains_c": 1,
             "points": {m: [(p or {}).get("bytes", 0) for p in ps] for m, ps in points.items()},
@@ -271,6 +228,14 @@ def result_of(options, kernel):
 
 def of(result, method):
     return next(entry for entry in result["results"] if entry["method"] == method)
+
+
+def fault(name):
+    """A fault by its name."""
+    if match := re.fullmatch(r"(?:(\w+):)?(\w+)=(.+)", name):
+        metric, value = match[2], float(match[3])
+        return lambda result, method: set_metric(value, metric)(result, match[1] or method)
+    return FAULTS[name]
 
 
 def wrong(result, method, **_):
@@ -392,19 +357,6 @@ FAULTS = {
     "hang-on-one-core": hang_on_one_core,
     "segv-after": leave(-signal.SIGSEGV),
     "slow": set_metric(2.5),
-    "slow-style": set_metric(9.0, "ratio_packed"),
-    "slow-memory": set_metric(9.0, "ratio_cached"),
-    "slow-node": lambda result, **_: set_metric(2e-3, "time")(result, "packed"),
-    "fast-node": lambda result, **_: set_metric(0.8e-3, "time")(result, "packed"),
-    "more-bytes": lambda result, **_: set_metric(1e6, "bytes")(result, "packed"),
-    "slow-knob": set_metric(2.5, "ratio_base"),
-    "slow-solver": set_metric(60.0, "ratio_dsyevd"),
-    "sweep": set_metric(9.0, "sweeps"),
-    "unbalanced": set_metric(9.0, "ratio_ideal"),
-    "slow-counter": set_metric(99.0, "ratio_bare"),
-    "slow-messages": set_metric(9.0, "ratio_static"),
-    "slow-step": set_metric(99.0, "ratio_forces"),
-    "slow-choice": set_metric(2.5, "ratio_best"),
     "other-best": other_best,
     "slow-time": slow_time,
     "slow-at-first": at_first(slow_time),
@@ -428,9 +380,9 @@ FAULTS = {
 }
 
 
-def faulty(kernel, fault):
+def faulty(kernel, name):
     """Patterns and transposes share names of methods; faults of metrics are of the transposes."""
-    return kernel != "patterns" or fault in ("wrong", "inapplicable")
+    return kernel != "patterns" or name in ("wrong", "inapplicable")
 
 
 def main():
@@ -450,7 +402,7 @@ def main():
         has = any(entry["method"] == where for entry in result["results"])
         if where == launch or ("/" not in where and has and faulty(result["kernel"], name)):
             method = "p2p" if where == launch else where
-            code = FAULTS[name](result, method=method) or code
+            code = fault(name)(result, method=method) or code
     with open(options.output, "w", encoding="utf-8") as file:
         json.dump(result, file)
     print("measured", flush=True)

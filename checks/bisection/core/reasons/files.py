@@ -112,10 +112,6 @@ class Files(Topic):
     SPACK_NOT_BUILT = (
         "environment {environ}: nothing is built yet for spack_env {value} in {folder}"
     )
-    SPACK_TARGET_OPEN = (
-        "{partition}, environment {environ}: Spack builds for the processor of this host, as "
-        "{files} requires no target"
-    )
     LOCK_UNREADABLE = "is no lock of Spack ({error}); " + SPACK_AGAIN
     LOCK_CHANGED = "was changed since the kernels were built from it; " + SPACK_AGAIN
     LOCK_NOT_COMPARED = "cannot be compared with {file}: {error}"
@@ -128,4 +124,4 @@ class Files(Topic):
 
 
 # What the doctor finds and is no defect.
-NOTES = frozenset({Launches.METHOD_NOT_JUDGED, Files.SPACK_NOT_BUILT, Files.SPACK_TARGET_OPEN})
+NOTES = frozenset({Launches.METHOD_NOT_JUDGED, Files.SPACK_NOT_BUILT})

@@ -266,14 +266,6 @@ class Launches(Topic):
     def METRICS_UNUSABLE(method: str, metrics: list) -> str:
         return f"metric of {method}: " + "; ".join(f"{n} {clause(fault)}" for n, fault in metrics)
 
-    # counts: [[ranks, sent, ranks, sent, unit, each: of them]]
-    def COUNTS_CONTRADICT(counts: list) -> str:
-        together = "each of {} ranks sends {:.6g} {unit} a step, each of {} {:.6g}"
-        alone = "{} ranks send {:.6g} {unit} a step, {} send {:.6g}"
-        return "; ".join(
-            (together if each else alone).format(*sent, unit=unit) for *sent, unit, each in counts
-        )
-
     # ---- references ----
 
     STRICT_OFF = "strict_check is off: a slow method would pass"

@@ -175,23 +175,6 @@ def test_last_line_is_the_programs(words, last):
     )
 
 
-@pytest.mark.parametrize(
-    ("exit_code", "where", "says"),
-    [
-        (139, {"rank": 1, "host": "node2"}, "md was killed by SIGSEGV, rank 1 on node2"),
-        (139, {"host": "node2"}, "md was killed by SIGSEGV on node2"),
-        (
-            132,
-            {"rank": 1, "host": "node2"},
-            "md was killed by SIGILL, rank 1 on node2; it was built for another processor",
-        ),
-        (70, {"rank": 0, "host": "n1"}, "md exited with 70, rank 0 on n1"),
-    ],
-)
-def test_crash_is_worded_with_rank_and_node(exit_code, where, says):
-    assert clause(Code.KERNEL_EXIT(kernel="md", exit_code=exit_code, **where)) == says
-
-
 UNSEEN = {
     "chdir": "slurmstepd-node2: error: couldn't chdir to `{}': No such file or directory: going to "
     "/tmp instead\n",

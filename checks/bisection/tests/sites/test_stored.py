@@ -78,22 +78,6 @@ class TestLocks:
         (finding,) = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
         assert "spack_env is debian: allowed are debian12, generic, auto" in defect_line(finding)
 
-    def test_spack_behind_a_scheduler_must_know_the_processor(self, locked, tmp_path):
-        partition = {"name": "cpu", "fullname": "lab:cpu", "environs": ["spack"]}
-        for scheduler, count in (("local", 0), ("slurm", 1)):
-            site = dataclasses.replace(
-                locked[0], partitions=[{**partition, "scheduler": scheduler}]
-            )
-            notes = stored.lock_findings(site)
-            assert len(notes) == count
-        assert (
-            "note: lab:cpu, environment spack: Spack builds for the processor of this host, as"
-            in (told(notes))
-        )
-        file = tmp_path / "spack.yaml"
-        file.write_text("spack:\n  packages:\n    all:\n      require: target=zen4\n")
-        assert stored.target_notes(site, "spack", [file]) == []
-
 
 class TestStore:
     @pytest.mark.parametrize("content", [b"garbage" * 100, b"SQLite format 3\0" + b"x" * 5000])
