@@ -39,20 +39,12 @@ def of_tier(tests, tier):
     return {test["name"]: test for test in tests if tier in test["tags"]}
 
 
-@pytest.mark.parametrize("tier", TIERS)
-def test_about_as_many_checks_as_documented(tests, tier):
-    readme = (CHECKS / "README.md").read_text()
-    row = rf"\| `{tier}` \| .* \| about (\d+) \| {TIERS[tier].minutes} min \|"
-    (about,) = map(int, re.findall(row, readme))
-    assert len(of_tier(tests, tier)) == pytest.approx(about, rel=0.1)
-
-
 def test_tiers_differ(tests):
     names = {tier: set(of_tier(tests, tier)) for tier in TIERS}
     assert names["quick"] < names["nightly"] < names["upgrade"]
     assert names["interconnect"] < names["upgrade"]
-    assert names["interconnect"] - names["nightly"]
     assert names["triage"] < names["upgrade"]
+    assert names["interconnect"] - names["nightly"]
     assert names["nightly"] - names["interconnect"]
 
 
@@ -64,14 +56,8 @@ def test_tiers_serve_their_purpose(tests):
     of_network = of_tier(tests, "interconnect").values()
     assert {t["layout"] for t in of_network if t["name"].startswith(("npar", "md"))} == {"mpi"}
     of_triage = list(of_tier(tests, "triage"))
-    order = list(dict.fromkeys(name.partition(" ")[0] for name in of_triage))
-    assert order == [
-        "network_noise",
-        "pairs",
-        "network",
-        "congestion",
-        "transpose",
-    ]  # the suspects first
+    order = " ".join(dict.fromkeys(name.partition(" ")[0] for name in of_triage))
+    assert order == "network_noise pairs network congestion transpose"  # the suspects first
     transposes = [test for test in tests if test["name"].startswith("transpose")]
     assert all("interconnect" in test["tags"] for test in transposes)
     assert TIERS["quick"].minutes < 4
@@ -86,9 +72,8 @@ def test_each_check_has_a_description(tests, tmp_path):
     assert "<none>" not in described
 
 
-def test_help_has_the_tiers(tmp_path):
-    code, text = start(["python", "-m", "bisection", "run", "--help"], tmp_path)
-    assert code == 0
+def test_help_has_the_tiers(command_line):
+    _, text, _ = command_line("run", "--help")
     for name, tier in TIERS.items():
         assert re.search(rf"^  {name} +{tier.minutes}  {tier.purpose}$", text, re.M)
 

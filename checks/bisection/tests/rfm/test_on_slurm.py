@@ -36,16 +36,21 @@ MPI_AND_NODE = "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case="
 BOTH = ("-n", MPI_AND_NODE + "cnt40$")
 
 
-def on_slurm(home, fake, back_end, wrong, *arguments, **how):
-    """`bisection run` on a cluster of fake commands: a Run."""
+def enter(patch, home, wrong):
+    """Sets the environment of a cluster of fake commands."""
     for name in ("bin", "jobs"):
         (home / name).mkdir()
     for name in COMMANDS:
         (home / "bin" / name).symlink_to(HERE / "fake_slurm.py")
+    patch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
+    patch.setenv("FAKE_SLURM", str(home / "jobs"))
+    patch.setenv("FAKE_SLURM_FAULTS", json.dumps(wrong))
+
+
+def on_slurm(home, fake, back_end, wrong, *arguments, **how):
+    """`bisection run` on a cluster of fake commands: a Run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
-        patch.setenv("FAKE_SLURM", str(home / "jobs"))
-        patch.setenv("FAKE_SLURM_FAULTS", json.dumps(wrong))
+        enter(patch, home, wrong)
         return run_in(home, fake, "--system", f"{SITE}:{back_end}", *arguments, **how)
 
 
@@ -365,23 +370,15 @@ class TestDeadline:
         assert clause(queue.late()) == self.SAYS + "6 h"
 
 
-def test_a_run_that_is_stopped_leaves_no_job(fake, tmp_path, jobs):
-    for name in ("bin", "jobs"):
-        (tmp_path / name).mkdir()
-    for name in COMMANDS:
-        (tmp_path / "bin" / name).symlink_to(HERE / "fake_slurm.py")
-    environ = {
-        **os.environ,
-        "PATH": f"{tmp_path / 'bin'}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
-        "PYTHONPATH": str(CHECKS),
-        "BISECTION_HOME": str(tmp_path),
-        "FAKE_SLURM": str(tmp_path / "jobs"),
-        "FAKE_SLURM_FAULTS": json.dumps({"mpi/cnt40": "runs", "node/cnt40": "runs"}),
-    }
+def test_a_run_that_is_stopped_leaves_no_job(fake, tmp_path, jobs, monkeypatch):
+    enter(monkeypatch, tmp_path, {"mpi/cnt40": "runs", "node/cnt40": "runs"})
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable), prepend=":")
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(CHECKS))
     command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", *BOTH]
     command += ["--system", f"{SITE}:squeue", "-S", f"Build.kernels={fake}"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
-    run = subprocess.Popen(command, env=environ, cwd=CHECKS.parent, text=True, **pipes)
+    run = subprocess.Popen(command, cwd=CHECKS.parent, text=True, **pipes)
     end = time.monotonic() + 120
     while len(jobs()) < 2 and time.monotonic() < end:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""`bisection doctor`: every class of defect is made once, and must be told with its place."""
+"""`bisection doctor`: every class of defect is made once, and must be reported with its place."""
 
 import dataclasses
 import subprocess
@@ -10,7 +10,7 @@ from running import start
 
 from bisection import cli
 from bisection.core.reasons import clause
-from bisection.sites import reference_rules, rules
+from bisection.sites import rules
 from bisection.sites import site as sites
 from bisection.sites.site import load, load_site
 
@@ -25,13 +25,6 @@ class TestHouse:
         assert code == 0, text
         assert text.splitlines()[-1].startswith("doctor: no defects (")
 
-    def test_small_one_has_none(self, house, capsys):
-        assert cli.main(["doctor"]) == 0
-        said = capsys.readouterr().out
-        assert said == (
-            "doctor: no defects (1 site file, 1 check file, 0 reference files, 1 test case)\n"
-        )
-
     def test_defects_are_counted(self, house, capsys):
         (house / "checks" / "tiny.py").write_text("import reframe\n\n1 / 0\n")
         assert cli.main(["doctor", "--system", "localhost"]) == 1
@@ -45,14 +38,6 @@ class TestHouse:
     def test_unknown_system_is_usage(self, house, capsys):
         assert cli.main(["doctor", "--system", "genric"]) == 2
         assert "--system genric: unknown; site-configs/ has localhost" in capsys.readouterr().err
-
-    def test_references_alone(self, house):
-        file = house / "reference" / "systems" / "other.yaml"
-        file.write_text("provenance: {date: 2026-11-21, sessions: [a], lock: none}\n")
-        assert told(reference_rules.reference_defects(file, None)) == (
-            "reference/systems/other.yaml:1: there is no site-configs/other.py: "
-            "site-configs/ has localhost"
-        )
 
 
 # name -> (what is replaced in localhost.py, by what, line by its text, what is told)
@@ -102,14 +87,7 @@ def test_site_defect(broken_sites, name):
     assert says in told(defects)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "doctor",
-        "run --system localhost",
-        "site check localhost",
-    ],
-)
+@pytest.mark.parametrize("words", ["doctor", "run --system localhost", "site check localhost"])
 def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, monkeypatch, words):
     """A busy host is no defect of the file."""
     monkeypatch.setattr(sites, "PATIENCE", 0.2)

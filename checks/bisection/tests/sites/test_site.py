@@ -41,26 +41,17 @@ def test_two_threads_of_a_core_are_one_core(common, monkeypatch):
     assert machine["topology"]["cores"] == ["0x5", "0xa"]
 
 
+V1 = "/sys/fs/cgroup/cpu/b/cpu.cfs_"
+
+
 @pytest.mark.parametrize(
     ("files", "quota"),
     [
         ({"/sys/fs/cgroup/a/cpu.max": "150000 100000\n"}, 1.5),
         ({"/sys/fs/cgroup/a/cpu.max": "max 100000\n"}, None),
         ({"/sys/fs/cgroup/cpu.max": "400000 100000\n"}, 4.0),
-        (
-            {
-                "/sys/fs/cgroup/cpu/b/cpu.cfs_quota_us": "200000\n",
-                "/sys/fs/cgroup/cpu/b/cpu.cfs_period_us": "100000\n",
-            },
-            2.0,
-        ),
-        (
-            {
-                "/sys/fs/cgroup/cpu/b/cpu.cfs_quota_us": "-1\n",
-                "/sys/fs/cgroup/cpu/b/cpu.cfs_period_us": "100000\n",
-            },
-            None,
-        ),
+        ({f"{V1}quota_us": "200000\n", f"{V1}period_us": "100000\n"}, 2.0),
+        ({f"{V1}quota_us": "-1\n", f"{V1}period_us": "100000\n"}, None),
         ({}, None),
     ],
 )
