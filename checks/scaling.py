@@ -87,15 +87,10 @@ class ScalingCheck(KernelCheck):
         """True if all launches are verified; keeps times, or a finding's numbers, in `measured`."""
         lookup = observables.lookup_in([launch.result for launch in self.launches], machine())
         if self.method == TIMES:
-            unit, wanted = (
-                "s",
-                {
-                    f"time_{point.method}_{point.layout}-{point.cores}": partial(
-                        lookup, point, "time"
-                    )
-                    for point in points_of(self.kernel, self.case)
-                },
-            )
+            unit, wanted = "s", {}
+            for point in points_of(self.kernel, self.case):
+                name = f"time_{point.method}_{point.layout}-{point.cores}"
+                wanted[name] = partial(lookup, point, "time")
         else:
             parts = parts_of(self.kernel, self.case, self.method)
             unit, wanted = "ratio", {n: partial(part.value, lookup) for n, part in parts.items()}

@@ -40,15 +40,7 @@ class EditableReferences:
             tree.yaml_set_start_comment(header)
         if not isinstance(tree, CommentedMap):
             raise ValueError(f"{file} is not a mapping of checks")
-        self.tree, self.uses = tree, {}
-        self._count_uses(tree)
-
-    def _count_uses(self, node: Any) -> None:
-        """Counts from how many places each part is reached: an alias is a use."""
-        self.uses[id(node)] = self.uses.get(id(node), 0) + 1
-        if self.uses[id(node)] == 1 and isinstance(node, CommentedMap):
-            for part in node.values():
-                self._count_uses(part)
+        self.tree = tree
 
     def where(self, case: Mapping[str, Any], metric: str) -> Path_:
         """The place of the reference of a test case: the keys that ReFrame takes for it, and from
@@ -86,8 +78,8 @@ class EditableReferences:
         return _comment(data, path[-1])[0]
 
     def put(self, path: Path_, entry: Sequence[float | None], note: str) -> None:
-        """Sets the reference at a place, with a note behind it. What aliases share with other
-        places is copied first: those keep what they have. Comments of a person stay."""
+        """Sets the reference at a place, with a note behind it. Parts that aliases share with
+        other places are copied first: the others stay. Comments of a person stay."""
         data = self.tree
         for depth, key in enumerate(path[:-1]):
             part = data.get(key)
@@ -98,8 +90,9 @@ class EditableReferences:
                 data[key] = part
                 if depth == 0:
                     data.yaml_set_comment_before_after_key(key, before="\n")
-            elif self.uses.get(id(part), 0) > 1:
-                part = data[key] = self._copied(part)
+            elif part.anchor.value:  # aliases share it with other places
+                part = data[key] = copy.deepcopy(part)
+                _drop_anchors(part)
             data = part
         behind, below = _comment(data, path[-1])
         data[path[-1]] = _flow(entry)
@@ -107,13 +100,6 @@ class EditableReferences:
         data.yaml_add_eol_comment(note + kept, path[-1])
         if below:
             data.ca.items[path[-1]][2].value += below
-
-    def _copied(self, part: CommentedMap) -> CommentedMap:
-        """The same with everything below it, shared with no other place."""
-        copied = copy.deepcopy(part)
-        _drop_anchors(copied)
-        self._count_uses(copied)
-        return copied
 
     def text(self) -> str:
         """The file."""
