@@ -62,32 +62,28 @@ def start_scripts_below_blanks() -> None:
     )
 
 
-def submit_by(submit: Callable[[Callable[[Any], None], Any], None]) -> None:
-    """Submits jobs of Slurm by `submit`, which gets ReFrame's own way to do it, and the job."""
-    original = SlurmJobScheduler.submit
-    SlurmJobScheduler.submit = lambda self, job: submit(partial(original, self), job)
-
-
-def forget_cancelled_jobs() -> None:
-    """Does not wait for jobs that ReFrame itself has cancelled: it stops a second at each."""
-    wait = SlurmJobScheduler.wait
-    SlurmJobScheduler.wait = lambda self, job: job.is_cancelling or wait(self, job)
-
-
-def spare_blocked(spared: Callable[[Any, Any], list[Any]]) -> None:
-    """Does not cancel some of the jobs that it otherwise would for Slurm's reason of waiting.
+def take_over_slurm(
+    submit: Callable[[Callable[[Any], None], Any], None], spared: Callable[[Any, Any], list[Any]]
+) -> None:
+    """Changes ReFrame's back-ends of Slurm. They no longer stop a second at each job that ReFrame
+    itself has cancelled.
 
     Args:
-        spared: those of the jobs in its first argument; the second one has Slurm's reasons by job
-            number, None where ReFrame has yet to ask.
+        submit: submits a job; it gets ReFrame's own way to do it, and the job.
+        spared: those of the jobs in its first argument that are not to be cancelled for Slurm's
+            reason of waiting. The second one has the reasons by job number, None where ReFrame has
+            yet to ask.
     """
-    original = SlurmJobScheduler._cancel_if_blocked
+    original, wait = SlurmJobScheduler.submit, SlurmJobScheduler.wait
+    cancel = SlurmJobScheduler._cancel_if_blocked
 
-    def cancel(self: Any, jobs: Any, reasons: Any = None) -> None:
+    def cancel_others(self: Any, jobs: Any, reasons: Any = None) -> None:
         spare = spared(jobs, reasons)
-        original(self, [job for job in jobs if job not in spare], reasons)
+        cancel(self, [job for job in jobs if job not in spare], reasons)
 
-    SlurmJobScheduler._cancel_if_blocked = cancel
+    SlurmJobScheduler.submit = lambda self, job: submit(partial(original, self), job)
+    SlurmJobScheduler.wait = lambda self, job: job.is_cancelling or wait(self, job)
+    SlurmJobScheduler._cancel_if_blocked = cancel_others
 
 
 def queue_at_once(jobs: int) -> None:
@@ -105,7 +101,7 @@ def submit_within(allowed: Callable[[], float]) -> None:
 
     def advance(self: Any, task: Any) -> int:
         tasks = self._partition_tasks.items()
-        queued = sum(len(those) for name, those in tasks if name != "_rfm_local")
+        queued = sum(len(jobs) for name, jobs in tasks if name != "_rfm_local")
         return original(self, task) if task.check.local or queued < allowed() else 0
 
     Policy._advance_ready_run = advance
@@ -125,7 +121,7 @@ def build_on_node(test: Any, pending: Any) -> None:
 
 
 def set_processor(partition: Any, info: dict[str, Any]) -> None:
-    """Gives a partition the processor information that ReFrame found on it earlier."""
+    """Gives a partition the processor information that ReFrame detected on it earlier."""
     partition._processor = ProcessorInfo(info)
 
 

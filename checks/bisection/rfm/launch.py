@@ -39,10 +39,8 @@ internals.give_back_temporary_folder()
 internals.start_scripts_below_blanks()
 internals.hasten_deprecations()
 internals.hasten_loading()
-internals.submit_by(queue.submit)
+internals.take_over_slurm(queue.submit, queue.free_blocked)
 internals.submit_within(queue.allowed)
-internals.spare_blocked(queue.free_blocked)
-internals.forget_cancelled_jobs()
 if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued
     internals.queue_at_once(1000)
 

@@ -56,6 +56,9 @@ METHODS = {
     # Rank 0 takes no tasks.
     **{m: {"ratio_ideal": 2.2} for m in ("counter-progress", "manager") if RANKS > 1},
 }
+NAMES = "calls messages off_node_messages bytes off_node_bytes seconds waiting".split()
+UNSENT = {name: {"min": 0, "mean": 0, "max": 0} for name in NAMES}
+NO_TRAFFIC = dict.fromkeys(("p2p", "collective", "barrier", "one_sided"), UNSENT)
 UNITS_OF = {"latency": "s", "matrices": "B"}  # of metrics whose name has no unit
 
 
@@ -64,12 +67,6 @@ def metric(name, value):
     unit = UNITS_OF.get(name) or next(units, "ratio")
     low, high = value * 0.98, value * 1.02
     return {"value": value, "unit": unit, "better": "lower", "low": low, "high": high}
-
-
-def traffic():
-    names = "calls messages off_node_messages bytes off_node_bytes seconds waiting".split()
-    unsent = {name: {"min": 0, "mean": 0, "max": 0} for name in names}
-    return dict.fromkeys(("p2p", "collective", "barrier", "one_sided"), unsent)
 
 
 def of_jacobi():
@@ -95,13 +92,9 @@ def entry(method, baseline, point):
         values["message_rate"] = 1e5
     if method == "static":  # asks nobody for a task's number
         del values["latency"], values["ratio_bare"]
-    check = {
-        "name": "serial transform",
-        "error": 0.0,
-        "tolerance": 1e-10,
-        "unit": "largest element",
-        "passed": True,
-    }
+    check = {"name": "serial transform", "error": 0.0, "tolerance": 1e-10}
+    check |= {"unit": "largest element", "passed": True}
+    samples = {"seconds": [seconds] * 4, "waited": [0] * 4, "preempted": [0] * 4}
     return {
         "method": method,
         "baseline": baseline,
@@ -109,15 +102,9 @@ def entry(method, baseline, point):
         "applicable": True,
         "why": None,
         "verification": {"passed": True, "checks": [check]},
-        "samples": {
-            "seconds": [seconds] * 4,
-            "waited": [0] * 4,
-            "preempted": [0] * 4,
-            "rounds": [0, 0, 1, 1],
-            "phases": {},
-        },
+        "samples": {**samples, "rounds": [0, 0, 1, 1], "phases": {}},
         "metrics": {name: metric(name, value) for name, value in values.items()},
-        "communication": traffic(),
+        "communication": NO_TRAFFIC,
     }
 
 
@@ -215,7 +202,7 @@ def result_of(options, kernel):
             for method in methods + baselines
             for point in points.get(method, [None])
         ],
-        "communication": traffic(),
+        "communication": NO_TRAFFIC,
         "details": {
             "domains_a": RANKS,
             "domains_b": 1,
@@ -291,37 +278,21 @@ def no_method(result, method):
     result["results"].remove(of(result, method))
 
 
-def inapplicable(result, method):
-    of(result, method).update(applicable=False, why="needs two nodes", samples={}, metrics={})
-
-
-def unchecked(result, method):
-    of(result, method)["verification"] = {"passed": True, "checks": []}
-
-
-def running(result, **_):
-    result["status"] = "running"
-
-
 def shared_core(result, **_):
     for rank in result["layout"]["per_rank"]:
         rank.update(cpus="0", threads=["0"] * len(rank["threads"]))
 
 
-def two_hosts(result, **_):
-    result["layout"]["per_rank"][-1]["host"] = "elsewhere"
+def of_launch(**values):
+    return lambda result, **_: result.update(values)
 
 
-def slow_clock(result, **_):
-    result["layout"]["per_rank"][-1]["ghz"] = [3.0, 2.6]
+def of_method(**values):
+    return lambda result, method: of(result, method).update(values)
 
 
-def errors(result, **_):
-    result["adapters"] = adapters(errors={"symbol_error": 12})
-
-
-def tcp(result, **_):
-    result["adapters"] = adapters(1e9, hosts=("n1", "n2"))
+def of_last_rank(**values):
+    return lambda result, **_: result["layout"]["per_rank"][-1].update(values)
 
 
 def hang(result, **_):
@@ -337,25 +308,16 @@ def hang(result, **_):
     return 4
 
 
-def hang_on_one_core(result, **_):
-    shared_core(result)
-    return hang(result)
-
-
-def leave(code):
-    return lambda result, **_: code
-
-
 FAULTS = {
     "wrong": wrong,
     "wrong-baseline": lambda result, **_: wrong(result, "serial"),
     "wrong-but-exit-0": lambda result, method: wrong(result, method) and 0,
-    "exit-1-but-verified": leave(1),
-    "exit-2": leave(2),
-    "exit-3": leave(3),
+    "exit-1-but-verified": lambda *_, **__: 1,
+    "exit-2": lambda *_, **__: 2,
+    "exit-3": lambda *_, **__: 3,
     "hang": hang,
-    "hang-on-one-core": hang_on_one_core,
-    "segv-after": leave(-signal.SIGSEGV),
+    "hang-on-one-core": lambda result, **_: shared_core(result) or hang(result),
+    "segv-after": lambda *_, **__: -signal.SIGSEGV,
     "slow": set_metric(2.5),
     "other-best": other_best,
     "slow-time": slow_time,
@@ -369,14 +331,14 @@ FAULTS = {
     "text": set_metric("1.0"),
     "no-metric": no_metric,
     "no-method": no_method,
-    "inapplicable": inapplicable,
-    "unchecked": unchecked,
-    "running": running,
+    "inapplicable": of_method(applicable=False, why="needs two nodes", samples={}, metrics={}),
+    "unchecked": of_method(verification={"passed": True, "checks": []}),
+    "running": of_launch(status="running"),
     "shared-core": shared_core,
-    "two-hosts": two_hosts,
-    "slow-clock": slow_clock,
-    "errors": errors,
-    "tcp": tcp,
+    "two-hosts": of_last_rank(host="elsewhere"),
+    "slow-clock": of_last_rank(ghz=[3.0, 2.6]),
+    "errors": of_launch(adapters=adapters(errors={"symbol_error": 12})),
+    "tcp": of_launch(adapters=adapters(1e9, hosts=("n1", "n2"))),
 }
 
 

@@ -5,12 +5,11 @@ import json
 import sqlite3
 
 import pytest
-from houses import told
 from running import SITES
 
 from bisection.core import paths
+from bisection.core.reasons import Code
 from bisection.kernels.spack import externals, lock
-from bisection.report.words import defect_line
 from bisection.sites import stored
 from bisection.sites.site import Site
 from bisection.store import sync
@@ -35,70 +34,62 @@ def locked(tmp_path, monkeypatch):
     return Site("localhost", SITES / "localhost.py", environs=environs), folder
 
 
-class TestLocks:
-    def test_good_one(self, locked):
-        assert stored.lock_findings(locked[0]) == []
-
-    def test_made_from_an_older_file(self, locked):
-        site, folder = locked
-        text = (folder / "spack.yaml").read_text()
-        line = text[: text.index("fftw@")].count("\n") + 1
-        (folder / "spack.yaml").write_text(text.replace("fftw@", "fftw@1.", 1))
-        (finding,) = stored.lock_findings(site)
-        assert defect_line(finding).startswith(f"spack-env/debian12/spack.yaml:{line}: ")
-        assert "spack.lock was made from" in defect_line(finding)
-
-    def test_changed_by_hand(self, locked):
-        site, folder = locked
-        with (folder / "spack.lock").open("a") as file:
-            file.write("\n")
-        (finding,) = stored.lock_findings(site)
-        assert "was changed since the kernels were built from it" in defect_line(finding)
-
-    @pytest.mark.parametrize("text", ["", "[]", "{", '{"roots": []}'])
-    def test_no_lock_at_all(self, locked, text):
-        site, folder = locked
-        (folder / "spack.lock").write_text(text)
-        (finding,) = stored.lock_findings(site)
-        assert "is no lock of Spack" in defect_line(finding)
-
-    def test_missing_is_a_note(self, locked):
-        site, folder = locked
-        (folder / "spack.lock").unlink()
-        (note,) = stored.lock_findings(site)
-        assert note.is_note
-        assert "note: environment spack: nothing is built yet for spack_env auto" in told([note])
-
-    def test_nothing_where_spack_was_never_used(self, locked, monkeypatch, tmp_path):
-        monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "other"))
-        assert stored.lock_findings(locked[0]) == []
-
-    def test_unknown_environment(self, locked):
-        environs = {"spack": {"features": ["spack"], "extras": {"spack_env": "debian"}}}
-        (finding,) = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
-        assert "spack_env is debian: allowed are debian12, generic, auto" in defect_line(finding)
+# How a lock is damaged -> kind of the defect.
+DAMAGES = [
+    (None, None),
+    (lambda lock: lock.write_text(lock.read_text() + "\n"), Code.LOCK_CHANGED),
+    (lambda lock: lock.write_text(""), Code.LOCK_UNREADABLE),
+    (lambda lock: lock.write_text("[]"), Code.LOCK_UNREADABLE),
+    (lambda lock: lock.write_text('{"roots": []}'), Code.LOCK_UNREADABLE),
+    (lambda lock: lock.unlink(), Code.SPACK_NOT_BUILT),
+]
 
 
-class TestStore:
-    @pytest.mark.parametrize("content", [b"garbage" * 100, b"SQLite format 3\0" + b"x" * 5000])
-    def test_damaged_results_are_a_defect(self, tmp_path, content):
-        path = paths.results_db(tmp_path)
-        path.parent.mkdir()
-        path.write_bytes(content)
-        (defect,) = sync.store_defects(tmp_path)
-        assert defect_line(defect).startswith(f"{path}:1: is damaged: ")
+@pytest.mark.parametrize(("damage", "code"), DAMAGES)
+def test_damaged_lock(locked, damage, code):
+    site, folder = locked
+    if damage:
+        damage(folder / "spack.lock")
+    findings = stored.lock_findings(site)
+    assert [finding.reason.code for finding in findings] == ([code] if code else [])
+    assert all(finding.is_note == (code == Code.SPACK_NOT_BUILT) for finding in findings)
 
-    def test_damaged_store_is_a_defect(self, tmp_path):
-        paths.store_db(tmp_path).write_bytes(b"this is no database" * 400)
-        (defect,) = sync.store_defects(tmp_path)
-        assert (defect.path, defect.line) == (str(paths.store_db(tmp_path)), 1)
-        assert "`bisection import` rebuilds it" in defect_line(defect)
 
-    def test_store_of_a_newer_version_is_a_defect(self, tmp_path):
-        with sqlite3.connect(paths.store_db(tmp_path)) as base:
-            base.execute("PRAGMA user_version = 99")
-        (defect,) = sync.store_defects(tmp_path)
-        assert "version 99" in defect_line(defect)
+def test_lock_of_an_older_file(locked):
+    site, folder = locked
+    text = (folder / "spack.yaml").read_text()
+    line = text[: text.index("fftw@")].count("\n") + 1
+    (folder / "spack.yaml").write_text(text.replace("fftw@", "fftw@1.", 1))
+    (finding,) = stored.lock_findings(site)
+    assert (finding.path, finding.line) == ("spack-env/debian12/spack.yaml", line)
+    assert finding.reason.code == Code.LOCK_OLD
 
-    def test_no_store_is_no_defect(self, tmp_path):
-        assert sync.store_defects(tmp_path) == []
+
+def test_nothing_where_spack_was_never_used(locked, monkeypatch, tmp_path):
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "other"))
+    assert stored.lock_findings(locked[0]) == []
+
+
+def test_unknown_environment(locked):
+    environs = {"spack": {"features": ["spack"], "extras": {"spack_env": "debian"}}}
+    (finding,) = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
+    assert finding.reason.code == Code.SPACK_ENV_UNKNOWN
+    assert finding.reason["known"] == ["debian12", "generic", "auto"]
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 100, b"SQLite format 3\0" + b"x" * 5000])
+@pytest.mark.parametrize("database", [paths.results_db, paths.store_db])
+def test_damaged_database_is_a_defect(tmp_path, database, content):
+    path = database(tmp_path)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    (defect,) = sync.store_defects(tmp_path)
+    assert (defect.path, defect.line) == (str(path), 1)
+
+
+def test_store_of_a_newer_version_is_a_defect(tmp_path):
+    assert sync.store_defects(tmp_path) == []
+    with sqlite3.connect(paths.store_db(tmp_path)) as base:
+        base.execute("PRAGMA user_version = 99")
+    (defect,) = sync.store_defects(tmp_path)
+    assert "version 99" in defect.reason["error"]
