@@ -5,16 +5,10 @@ bisection site check NAME   checks the file against the machine, by one job per 
 """
 
 import argparse
-import importlib
 import signal
 
+from bisection.commands import site_check, site_new
 from bisection.core.verdicts import BisectionError, Exit
-
-# Each module has `add_arguments(parser)` and `act(options)`, as those of other commands.
-SUBCOMMANDS = {
-    "new": ("site_new", "write the site file of this machine"),
-    "check": ("site_check", "check whether a site file is true"),
-}
 
 
 class Interrupted(BisectionError):
@@ -25,17 +19,13 @@ class Interrupted(BisectionError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
-    for name, (module, text) in SUBCOMMANDS.items():
-        loaded = importlib.import_module(f"bisection.commands.{module}")
-        command = commands.add_parser(
-            name,
-            help=text,
-            description=loaded.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        loaded.add_arguments(command)
-        command.set_defaults(act_on_site=loaded.act)
+    commands = parser.add_subparsers(required=True, metavar="SUBCOMMAND")
+    form = argparse.RawDescriptionHelpFormatter
+    for name, module in (("new", site_new), ("check", site_check)):
+        text, summary = module.__doc__, module.__doc__.partition(":")[0].partition(",")[0]
+        command = commands.add_parser(name, help=summary, description=text, formatter_class=form)
+        module.add_arguments(command)
+        command.set_defaults(act_on_site=module.act)
 
 
 def act(options: argparse.Namespace) -> Exit:

@@ -89,9 +89,7 @@ def checked(options: argparse.Namespace) -> Path:
 def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
     """Writes NAME.py and NAME.json, or prints NAME.py."""
     begin = time.monotonic()
-    site = new.draft(
-        options.name, known, options.queue, options.account, options.nodes, options.qos
-    )
+    site = new.draft(options, known)
     if options.dry_run:
         if site.parts:
             site.decisions.append(Code.NOT_TRIED())

@@ -21,8 +21,7 @@ What was not seen is left out. site-configs/common_cluster.py reads it for ReFra
 import contextlib
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +31,10 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.slurm import SLURM, configuration, record_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
-from bisection.sites.cluster.software import Software
-from bisection.sites.cluster.survey import Group, QueueInfo, Survey
-from bisection.sites.cluster.trial import Outcome
 
 VERSION = 1  # also FACTS_VERSION of site-configs/common_cluster.py
 
 Facts = dict[str, Any]
-# Of a node, as node_facts.py names them.
-OF_NODES = ("networks", "governor", "smt", "microcode", "kernel", "system")
 # Kinds of device that are there for messages. An Ethernet card that could do RoCE need not be.
 FAST = ("infiniband", "omni-path", "slingshot", "efa")
 UP = ("active", "up", "unknown")  # states of a device
@@ -75,72 +69,6 @@ def old(file: Path) -> Facts:
 def write(file: Path, facts: Facts) -> None:
     """Writes the facts; OSError if that is not possible."""
     paths.write_whole(file, json.dumps(facts, indent=1) + "\n")
-
-
-def of_site(
-    name: str, survey: Survey, software: Software, partitions: Mapping[str, Facts]
-) -> Facts:
-    """The facts of a site, of which those of partitions are made by `of_partition`."""
-    known = {key: getattr(survey, key) for key in ("kind", "version", "cluster", "accounting")}
-    about = asdict(software)
-    mpi = {key: about.pop(key) for key in ("kind", "version", "compiler", "launcher")}
-    return {
-        "version": VERSION,
-        "system": name,
-        "written": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "scheduler": known,
-        "software": {"mpi": mpi, **about},
-        "partitions": dict(partitions),
-    }
-
-
-def of_partition(
-    queue: QueueInfo, group: Group, nodes: list[Facts], outcome: Outcome | None
-) -> Facts:
-    """The facts of a partition.
-
-    Args:
-        queue: its queue.
-        group: its nodes, as the scheduler knows them.
-        nodes: facts of those that a trial job saw (node_facts.py); empty if none did.
-        outcome: what the chosen launcher did; None if none was right.
-    """
-    facts = {
-        "queue": queue.name if queue.named else "",
-        "constraint": group.constraint,
-        "nodes": len(group.nodes),
-        "max_time": queue.max_time,
-        "whole_nodes": queue.whole_nodes,
-        "gres": group.known.gres,
-        "processor": processor(group, nodes),
-    }
-    if nodes:
-        facts["memory"] = min(node["memory"] for node in nodes)
-        facts |= {name: nodes[0][name] for name in OF_NODES}
-        facts["boot"] = {node["host"]: node["boot"] for node in nodes}
-    if outcome:
-        facts |= {"mpi": outcome.library, "launcher": outcome.launcher.name}
-        facts |= {"carried": outcome.carried, "latency": outcome.latency}
-        facts["bandwidth"] = outcome.bandwidth
-    return {name: value for name, value in facts.items() if value not in ("", None, {}, [])}
-
-
-def processor(group: Group, nodes: list[Facts]) -> Facts:
-    """ReFrame's processor information, of the cores that jobs may use.
-
-    A node may see more cores than jobs may use: those that the scheduler keeps for the system. Its
-    topology stays whole, as a rank may be on any of them.
-    """
-    known = group.known
-    node = {
-        "num_cpus": known.cores * known.per_core,
-        "num_cpus_per_core": known.per_core,
-        "num_sockets": known.sockets,
-    }
-    seen = min((node["processor"] for node in nodes), key=cores_of, default=node)
-    cores, per_core = min(cores_of(seen), known.cores), seen["num_cpus_per_core"]
-    per_socket = -(-cores // seen["num_sockets"]) * per_core
-    return {**seen, "num_cpus": cores * per_core, "num_cpus_per_socket": per_socket}
 
 
 def cores_of(processor: Mapping[str, Any]) -> int:

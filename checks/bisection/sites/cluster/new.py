@@ -4,8 +4,10 @@ import re
 import runpy
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +72,46 @@ class Part:
         return {word: value for word, value in words.items() if value}
 
     @property
-    def facts(self) -> facts.Facts:
-        """Of NAME.json."""
-        return facts.of_partition(self.queue, self.group, self.trial.nodes, self.outcome)
+    def facts(self) -> dict[str, Any]:
+        """Of NAME.json (facts.py); what was not seen is left out."""
+        nodes, outcome = self.trial.nodes, self.outcome
+        known: dict[str, Any] = {
+            "queue": self.queue.name,
+            "constraint": self.group.constraint,
+            "nodes": len(self.group.nodes),
+            "max_time": self.queue.max_time,
+            "whole_nodes": self.queue.whole_nodes,
+            "gres": self.group.known.gres,
+            "processor": self.processor,
+        }
+        if nodes:
+            known["memory"] = min(node["memory"] for node in nodes)
+            names = ("networks", "governor", "smt", "microcode", "kernel", "system")
+            known |= {name: nodes[0][name] for name in names}
+            known["boot"] = {node["host"]: node["boot"] for node in nodes}
+        if outcome:
+            known |= {"mpi": outcome.library, "launcher": outcome.launcher.name}
+            known |= {name: getattr(outcome, name) for name in facts.MEASURED}
+        return {name: value for name, value in known.items() if value not in ("", None, {}, [])}
+
+    @property
+    def processor(self) -> dict[str, Any]:
+        """ReFrame's processor information, of the cores that jobs may use.
+
+        A node may see more: those that the scheduler keeps for the system. Its topology stays
+        whole, as a rank may be on any of them.
+        """
+        known = self.group.known
+        scheduled = {
+            "num_cpus": known.cores * known.per_core,
+            "num_cpus_per_core": known.per_core,
+            "num_sockets": known.sockets,
+        }
+        seen = (node["processor"] for node in self.trial.nodes)
+        least = min(seen, key=facts.cores_of, default=scheduled)
+        cores, per_core = min(facts.cores_of(least), known.cores), least["num_cpus_per_core"]
+        per_socket = -(-cores // least["num_sockets"]) * per_core
+        return {**least, "num_cpus": cores * per_core, "num_cpus_per_socket": per_socket}
 
     @property
     def devices(self) -> list[Mapping[str, Any]]:
@@ -100,14 +139,22 @@ class Draft:
     parts: list[Part] = field(default_factory=list)
     closed: list[Reason] = field(default_factory=list)  # queues that this user cannot use
     decisions: list[Reason] = field(default_factory=list)  # of the site as a whole
-    unread: list[str] = field(default_factory=list)  # partitions that nothing is known of
+    unread: dict[str, Any] = field(default_factory=dict)  # facts of partitions: none are known
 
     @property
-    def facts(self) -> facts.Facts:
+    def facts(self) -> dict[str, Any]:
         """Of NAME.json."""
-        parts: dict[str, facts.Facts] = {name: {} for name in self.unread}
-        parts |= {part.name: part.facts for part in self.parts}
-        return facts.of_site(self.name, self.survey, self.software, parts)
+        about = asdict(self.software)
+        mpi = {key: about.pop(key) for key in ("kind", "version", "compiler", "launcher")}
+        scheduler = ("kind", "version", "cluster", "accounting")
+        return {
+            "version": facts.VERSION,
+            "system": self.name,
+            "written": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "scheduler": {key: getattr(self.survey, key) for key in scheduler},
+            "software": {"mpi": mpi, **about},
+            "partitions": {**self.unread, **{part.name: part.facts for part in self.parts}},
+        }
 
     @property
     def all_decisions(self) -> list[Reason]:
@@ -133,41 +180,32 @@ def survey(account: str = "") -> Survey:
     return Survey(kind="", reframe="local")
 
 
-def draft(
-    name: str,
-    known: Survey,
-    queues: Sequence[str] = (),
-    account: str = "",
-    most: int | None = None,
-    qos: str = "",
-) -> Draft:
+def draft(options: Namespace, known: Survey) -> Draft:
     """The draft of a site before any job ran.
 
     Args:
-        name: of the site.
-        known: what its scheduler says.
-        queues: those that are wanted; all that this user can use if empty.
-        account: that jobs shall use, "" for the user's own.
-        most: the nodes of the largest launch.
-        qos: the quality of service that jobs shall ask for, "" for the user's own.
+        options: of `site new`.
+        known: the survey of its scheduler.
 
     Raises:
-        BisectionError: a queue is wanted that there is not, or a `qos` without Slurm.
+        BisectionError: a queue is wanted that there is not, or a QOS without Slurm.
     """
-    site = Draft(name, known, software.read(), account, qos, decisions=list(known.decisions))
-    if qos and known.kind != "Slurm":
-        raise BisectionError(f"--qos {qos}: only Slurm has it, and it is not on this host")
+    there, queues, most = software.read(), options.queue, options.nodes
+    site = Draft(options.name, known, there, options.account, options.qos)
+    site.decisions += known.decisions
+    if options.qos and known.kind != "Slurm":
+        raise BisectionError(f"--qos {options.qos}: only Slurm has it, and it is not on this host")
     names = [queue.name for queue in known.queues]
     if unknown := [queue for queue in queues if queue not in names]:
         raise BisectionError(f"--queue {unknown[0]}: unknown; there are {', '.join(names)}")
     if not known.kind:
         return site
     if not known.queues:
-        site.unread.append("default")
-    if not site.software.compiler:
+        site.unread["default"] = {}
+    if not there.compiler:
         site.decisions.append(Code.NO_COMPILER())
-    if missing := site.software.missing:
-        site.decisions.append(Code.LIBRARIES_UNSEEN(names=missing))
+    if there.missing:
+        site.decisions.append(Code.LIBRARIES_UNSEEN(names=there.missing))
     wanted = [queue for queue in known.queues if queue.name in (queues or names)]
     site.closed = [queue.closed for queue in wanted if queue.closed]
     for queue in wanted:
@@ -376,7 +414,7 @@ def refreshed(site_file: Path, known: Survey) -> Draft:
         name = given["name"]
         queue = given.get("queue") or old.get(name, {}).get("queue") or name
         if not queues:  # of a scheduler that is not read
-            site.unread.append(name)
+            site.unread[name] = {}
         elif queue not in queues:
             where = f"{paths.shown(site_file)}:{given['line']}: partition {name}"
             raise BisectionError(f"{where}: unknown queue {queue}; there are {', '.join(queues)}")

@@ -55,7 +55,6 @@ class QueueInfo:
     whole_nodes: bool = False  # each job has its nodes for itself
     shared: bool = False  # jobs share cores whatever they ask for
     closed: Reason | None = None  # why this user cannot use it
-    named: bool = True  # jobs ask for it by name
 
 
 @dataclass(frozen=True)
