@@ -8,13 +8,12 @@ Exit code: 0 all ok, 1 something is wrong, 2 usage, 3 something was not tried.
 import argparse
 import contextlib
 import shutil
-import sys
 import time
 
 from bisection.core import paths
 from bisection.core.format import seconds_of
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.report.site import print_results, summary
+from bisection.report.site import result_lines
 from bisection.sites.before_run import choose_partitions
 from bisection.sites.cluster import check
 from bisection.sites.cluster.check_model import State
@@ -45,23 +44,28 @@ def act(options: argparse.Namespace) -> Exit:
     partitions = choose_partitions(site, options.name) if site.partitions else []
     checked = options.name.partition(":")[2]
     folder = paths.home() / "site-check" / (f"{site.name}-{checked}" if checked else site.name)
+    place, states = None, []
     try:
         shutil.rmtree(folder, ignore_errors=True)  # of an earlier check
         folder.mkdir(parents=True)
         subjects = check.subjects(site, partitions, folder, options.patience)
-        try:
-            with contextlib.closing(check.run(check.PROBES, subjects)) as running:
-                results = print_results(running, site.name, sys.stdout)
-        finally:
-            for build in folder.glob("*.kernels"):
-                shutil.rmtree(build, ignore_errors=True)
-        states = {result.finding.state for result in results}
-        if not (kept := State.WRONG in states and any(folder.iterdir())):
+        with contextlib.closing(check.run(check.PROBES, subjects)) as results:
+            for result in results:
+                if result.partition != place:
+                    place = result.partition
+                    print(f"{site.name}:{place}" if place else site.name)
+                print("\n".join(result_lines(result, site.name)), flush=True)
+                states.append(result.finding.state)
+        if State.WRONG not in states:
             shutil.rmtree(folder)
     except OSError as error:
         raise BisectionError(f"site check {options.name}: {error}") from None
-    place = paths.shown(folder) if kept else ""
-    print(summary(results, site.name, time.monotonic() - begin, place))
+    finally:
+        for build in folder.glob("*.kernels"):
+            shutil.rmtree(build, ignore_errors=True)
+    counts = ", ".join(f"{states.count(state)} {state}" for state in State if state in states)
+    kept = f"; output of the jobs: {paths.shown(folder)}" if any(folder.glob("*")) else ""
+    print(f"site check {site.name}: {counts} in {time.monotonic() - begin:.0f} s{kept}")
     if State.WRONG in states:
         return Exit.FAILED
     return Exit.NOT_MEASURED if State.NOT_TRIED in states else Exit.OK

@@ -1,8 +1,5 @@
 """The output of `bisection site check`: a line per probe, and advice below a wrong one."""
 
-from collections.abc import Iterable
-from typing import TextIO
-
 from bisection.core.reasons import Code, Reason, clause
 from bisection.sites.cluster.check import PROBES, Result
 from bisection.sites.cluster.check_model import State
@@ -69,12 +66,8 @@ def remedy(reason: Reason, name: str, partition: str) -> str:
 
 
 def result_lines(result: Result, name: str) -> list[str]:
-    """The lines of a result: one, and for what is wrong or open another with what to do.
-
-    Args:
-        result: the result.
-        name: the site.
-    """
+    """The lines of a result of the site `name`: one, and for what is wrong or not tried another
+    with what to do."""
     state, reason = result.finding.state, result.finding.reason
     rests = reason.code == Code.RESTS_ON
     words = f'as "{TITLES[reason["probe"]]}" is not ok' if rests else clause(reason)
@@ -82,30 +75,3 @@ def result_lines(result: Result, name: str) -> list[str]:
     if state != State.OK and not rests:
         lines.append(f"{'':{WIDTH + 13}}  -> {remedy(reason, name, result.partition)}")
     return lines
-
-
-def print_results(results: Iterable[Result], name: str, stream: TextIO) -> list[Result]:
-    """Prints results as they come, under the names of their partitions, and returns them all."""
-    printed: list[Result] = []
-    for result in results:
-        if not printed or printed[-1].partition != result.partition:
-            place = f"{name}:{result.partition}" if result.partition else name
-            print(place, file=stream)
-        print("\n".join(result_lines(result, name)), file=stream, flush=True)
-        printed.append(result)
-    return printed
-
-
-def summary(results: Iterable[Result], name: str, seconds: float, folder: str) -> str:
-    """The last line: how many of each state, in which time, and where the jobs' output is.
-
-    Args:
-        results: all results.
-        name: the site.
-        seconds: that the check took.
-        folder: of the jobs' output; "" where nothing is wrong.
-    """
-    states = [result.finding.state for result in results]
-    counts = [f"{states.count(state)} {state}" for state in State if state in states]
-    place = f"; output of the jobs: {folder}" if folder else ""
-    return f"site check {name}: {', '.join(counts)} in {seconds:.0f} s{place}"
