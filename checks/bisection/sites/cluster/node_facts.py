@@ -37,15 +37,21 @@ def cpulist(text: str) -> set:
     return cpus
 
 
-def masks(groups: list) -> list:
-    """Groups of CPUs as hexadecimal masks."""
-    return [hex(sum(1 << cpu for cpu in group)) for group in groups]
+def masks(groups: dict) -> list:
+    """Groups of CPUs as hexadecimal masks, in the order of their keys."""
+    return [hex(sum(1 << cpu for cpu in groups[key])) for key in sorted(groups)]
+
+
+def field(pattern: str, path: str) -> str:
+    """The group of a pattern where it first matches in a file; "" if it does not."""
+    match = re.search(pattern, read(path), re.M)
+    return match.group(1).strip() if match else ""
 
 
 def processor() -> dict:
     """ReFrame's processor information of the CPUs that this process may use."""
     allowed = os.sched_getaffinity(0)
-    cores, sockets, caches = {}, {}, {}
+    cores, sockets, caches, domains = {}, {}, {}, {}
     for cpu in sorted(allowed):
         folder = f"/sys/devices/system/cpu/cpu{cpu}"
         siblings = cpulist(read(folder + "/topology/thread_siblings_list")) or {cpu}
@@ -53,56 +59,30 @@ def processor() -> dict:
         package = read(folder + "/topology/physical_package_id")
         sockets.setdefault(int(package or 0), set()).add(cpu)
         for index in glob.glob(folder + "/cache/index*"):
-            if read(index + "/type") in ("Data", "Unified"):
-                kind = ("L" + read(index + "/level"), read(index + "/size"))
-                shared = cpulist(read(index + "/shared_cpu_list")) & allowed
-                caches.setdefault(kind, {})[min(shared | {cpu})] = shared | {cpu}
-    domains = {}
+            if read(index + "/level") == "3":
+                shared = cpulist(read(index + "/shared_cpu_list")) & allowed | {cpu}
+                caches[min(shared)] = shared
     for node in glob.glob("/sys/devices/system/node/node[0-9]*"):
         cpus = cpulist(read(node + "/cpulist")) & allowed
         if cpus:
             domains[int(re.sub(r".*node", "", node))] = cpus
-    domains = domains or {0: allowed}
     per_core = min(len(cpus) for cpus in cores.values())
     count = len(cores) * per_core
     return {
         "arch": os.uname().machine,
-        "vendor": cpuinfo("vendor_id", "CPU implementer"),
-        "model": cpuinfo("model name", "CPU part"),
+        "vendor": field(r"^(?:vendor_id|CPU implementer)[ \t]*:(.*)$", "/proc/cpuinfo"),
+        "model": field(r"^(?:model name|CPU part)[ \t]*:(.*)$", "/proc/cpuinfo"),
         "num_cpus": count,
         "num_cpus_per_core": per_core,
         "num_cpus_per_socket": -(-count // len(sockets)),
         "num_sockets": len(sockets),
         "topology": {
-            "numa_nodes": masks([domains[key] for key in sorted(domains)]),
-            "sockets": masks([sockets[key] for key in sorted(sockets)]),
-            "cores": masks([cores[key] for key in sorted(cores)]),
-            "caches": [
-                {
-                    "type": level,
-                    "size": int(re.sub(r"\D", "", size) or 0) * 1024,
-                    "num_cpus": max(map(len, groups.values())),
-                    "cpusets": masks([groups[key] for key in sorted(groups)]),
-                }
-                for (level, size), groups in sorted(caches.items())
-            ],
+            "numa_nodes": masks(domains or {0: allowed}),
+            "sockets": masks(sockets),
+            "cores": masks(cores),
+            "caches": [{"type": "L3", "cpusets": masks(caches)}],
         },
     }
-
-
-def cpuinfo(*keys: str) -> str:
-    """The first value in /proc/cpuinfo of the first key that is there."""
-    for key in keys:
-        match = re.search(rf"^{key}\s*:[ \t]*(.*)$", read("/proc/cpuinfo"), re.M)
-        if match:
-            return match.group(1).strip()
-    return ""
-
-
-def memory() -> int:
-    """Bytes of this node."""
-    lines = matching("MemTotal", "/proc/meminfo")
-    return int(re.sub(r"\D", "", lines[0])) * 1024 if lines else 0
 
 
 def granted(whole: int, environ: dict) -> int:
@@ -126,11 +106,6 @@ def granted(whole: int, environ: dict) -> int:
     limits.append(int(environ.get("SLURM_MEM_PER_NODE", 0)) << 20)
     limits.append((int(environ.get("SLURM_MEM_PER_CPU", 0)) << 20) * min(cpus, default=0))
     return min([whole, *filter(None, limits)])
-
-
-def matching(start: str, path: str) -> list:
-    """The lines of a file that begin with `start`."""
-    return [line for line in read(path).splitlines() if line.startswith(start)]
 
 
 def rate(text: str, unit: float = 1.0) -> float:
@@ -165,30 +140,24 @@ def networks() -> list:
     ]
 
 
-def governors() -> str:
-    """The frequency governors of all CPUs, "performance" or several with slashes between."""
-    files = glob.glob("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
-    return "/".join(sorted(set(map(read, files))))
-
-
 def facts(paths: list) -> dict:
     """All facts of this node."""
-    whole = memory()
-    boot = [line.split()[1] for line in matching("btime", "/proc/stat")]
-    release = re.search(r'^PRETTY_NAME="?(.*?)"?$', read("/etc/os-release"), re.M)
+    memory = 1024 * int(field(r"^MemTotal:\s*(\d+)", "/proc/meminfo") or 0)
+    boot = field(r"^btime (\d+)", "/proc/stat")
+    governors = glob.glob("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
     return {
         "host": socket.gethostname(),
         "node": os.environ.get("SLURMD_NODENAME", ""),  # Slurm's name of it, which may differ
         "processor": processor(),
-        "memory": whole,  # B
-        "granted": granted(whole, dict(os.environ)),  # B of it, to the job
+        "memory": memory,  # B
+        "granted": granted(memory, dict(os.environ)),  # B of it, to the job
         "networks": networks(),
-        "governor": governors(),
+        "governor": "/".join(sorted(set(map(read, governors)))),  # several with slashes between
         "smt": {"1": "on", "0": "off"}.get(read("/sys/devices/system/cpu/smt/active"), ""),
         "kernel": os.uname().release,
-        "system": release.group(1) if release else "",
-        "microcode": cpuinfo("microcode"),
-        "boot": int(boot[0]) if boot else None,  # Unix time
+        "system": field(r'^PRETTY_NAME="?(.*?)"?$', "/etc/os-release"),
+        "microcode": field(r"^microcode[ \t]*:(.*)$", "/proc/cpuinfo"),
+        "boot": int(boot) if boot else None,  # Unix time
         "python": sys.executable,
         "sees": {path: os.path.exists(path) for path in paths},
     }

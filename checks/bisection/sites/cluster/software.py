@@ -8,15 +8,8 @@ from dataclasses import dataclass
 
 from bisection.core.commands import ask
 
-# What the kernels are linked with, as pkg-config names it.
-LIBRARIES = {
-    "FFTW": ("fftw3",),
-    "cJSON": ("libcjson",),
-    "BLAS": ("openblas", "blas-netlib", "blas", "mkl-dynamic-lp64-seq"),
-    "ScaLAPACK": ("scalapack-openmpi", "scalapack-mpich", "scalapack", "mkl-dynamic-lp64-seq"),
-    "ELPA": ("elpa", "elpa_openmp"),
-}
-NEEDED = ("FFTW", "cJSON")  # the build finds these by pkg-config alone (src/CMakeLists.txt)
+# The build finds these by pkg-config alone (src/CMakeLists.txt).
+LIBRARIES = {"FFTW": "fftw3", "cJSON": "libcjson"}
 COMPILERS = ("mpicc", "cc")  # that find MPI by themselves; cc is Cray's
 LAUNCHERS = ("mpirun", "mpiexec")
 
@@ -44,7 +37,7 @@ class Software:
     @property
     def missing(self) -> list[str]:
         """The libraries that the kernels need and pkg-config does not find."""
-        return [name for name in NEEDED if name not in self.libraries]
+        return [name for name in LIBRARIES if name not in self.libraries]
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Software:
@@ -80,9 +73,5 @@ def modules_system(environ: Mapping[str, str]) -> str:
 
 def libraries() -> dict[str, str]:
     """The versions of LIBRARIES that pkg-config finds."""
-    versions = {}
-    for name, packages in LIBRARIES.items():
-        answers = (ask("pkg-config", "--modversion", package) for package in packages)
-        if answer := next(filter(None, answers), None):
-            versions[name] = answer.text.strip()
-    return versions
+    answers = {name: ask("pkg-config", "--modversion", word) for name, word in LIBRARIES.items()}
+    return {name: answer.text.strip() for name, answer in answers.items() if answer}
