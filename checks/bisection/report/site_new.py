@@ -4,6 +4,7 @@ import re
 import textwrap
 from collections.abc import Iterable
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
@@ -14,58 +15,21 @@ from bisection.sites.cluster.survey import Survey
 
 WIDTH = 100
 
-IMPORTS = """\
-from pathlib import Path
-
-from reframe.utility import import_module_from_file
-
-common = import_module_from_file(str(Path(__file__).with_name("common.py")))
-"""
-# Of a scheduler whose queues are not read.
-TO_FILL_IN = """\
-        common.partition(
-            "default",
-            queue="",
-            nodes=1,
-            launcher="mpirun",
-            processor={
-                "num_cpus": 1,
-                "num_cpus_per_core": 1,
-                "num_cpus_per_socket": 1,
-                "num_sockets": 1,
-            },
-        ),
-"""
-
 
 def site_file(site: Draft) -> str:
     """The text of NAME.py."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # they take a second to load
+
     if not site.survey.kind:
         return _one_host(site.name)
-    today = datetime.now(timezone.utc).strftime("%Y-%m-%d")
-    name, survey, modules = site.name, site.survey, site.software.modules
-    head = f"{name}: {_scheduler(survey)}. Written by `bisection site new {name}` on {today}."
-    about = (
-        f"What the machine said of itself is in {name}.json; `bisection site check {name}` "
-        "reports what has changed."
-    )
-    lines = [f'"""{head}', "", *textwrap.wrap(about, WIDTH), '"""', "", IMPORTS]
-    lines += _decide(site.decisions, 0)
-    lines.append(f"site_configuration = common.{'slurm' if survey.kind == 'Slurm' else 'cluster'}(")
-    lines.append("    __file__,")
-    if survey.reframe != "slurm":
-        why = "" if survey.accounting else "  # no accounting database"
-        lines.append(f'    scheduler="{survey.reframe}",{why}')
-    for word in ("account", "qos"):
-        if value := getattr(site, word):
-            lines.append(f'    {word}="{value}",')
-    if modules:
-        lines.append(f"    modules={_value(modules)},  # that were loaded")
-    lines.append("    partitions=[")
-    for part in site.parts:
-        lines += [*_comment(described(part), 8), *_decide(part.decisions, 8), _call(part)]
-    text = "\n".join(lines) + "\n"
-    return text + ("" if site.parts else TO_FILL_IN) + "    ],\n)\n"
+    how = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, undefined=StrictUndefined, **how)
+    named = {"decide": _decide, "comment": _comment, "described": described}
+    environment.filters |= {**named, "call": _call, "value": _value}
+    day = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    names = {"survey": site.survey, "scheduler": _scheduler(site.survey), "day": day}
+    return environment.get_template("site_file.py.jinja").render(site=site, **names)
 
 
 def _one_host(name: str) -> str:
@@ -76,15 +40,13 @@ def _one_host(name: str) -> str:
     return re.sub(r'\n *#[^"]*"references": \["ratio"\]', f'\n{" " * 24}"references": []', text)
 
 
-def _decide(reasons: Iterable[Reason], indent: int) -> list[str]:
-    return [line for reason in reasons for line in _comment(f"DECIDE: {clause(reason)}", indent)]
+def _decide(reason: Reason, indent: str) -> str:
+    return _comment(f"DECIDE: {clause(reason)}", f"{indent}# ", f"{indent}#   ")
 
 
-def _comment(text: str, indent: int) -> list[str]:
-    first = " " * indent + "# "
-    further = first + "  " if text.startswith("DECIDE") else first
-    places = {"initial_indent": first, "subsequent_indent": further}
-    return textwrap.wrap(one_line(text, 2000), WIDTH, break_on_hyphens=False, **places)
+def _comment(text: str, start: str, further: str = "") -> str:
+    places = {"initial_indent": start, "subsequent_indent": further or start}
+    return textwrap.fill(one_line(text, 2000), WIDTH, break_on_hyphens=False, **places)
 
 
 def _call(part: Part) -> str:
