@@ -152,7 +152,7 @@ class Pbs(Scheduler):
         except (ValueError, LookupError, StopIteration):
             gone = "unknown job" in answer.error.lower() or bool(answer)
             return State("", alive=not gone, error="" if gone else answer.error)
-        word = known.get("job_state", "")
+        word = {"R": "RUNNING"}.get(known["job_state"], known["job_state"])
         hosts = re.findall(r"(?:^|\+)([^/+]+)", known.get("exec_host", ""))
         reason = known.get("comment", "")
         return State(word, word not in ("F", "X"), reason, ",".join(dict.fromkeys(hosts)))

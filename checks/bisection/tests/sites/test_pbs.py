@@ -149,12 +149,22 @@ def test_a_job_that_pbs_refuses(pbs_here, commands, tmp_path):
     assert (finished.fault.code, finished.fault["refused"]) == (Code.BLOCKED, "qsub: Unknown queue")
 
 
-def test_a_job_that_waits_in_pbs_is_cancelled(pbs_here, commands, tmp_path):
-    job = {"Jobs": {"7": {"job_state": "Q", "comment": "Not enough free nodes"}}}
-    (tmp_path / "job").write_text(json.dumps(job))
+@pytest.mark.parametrize(
+    ("state", "code", "words"),
+    [
+        ("Q", Code.BLOCKED, {"reason": "Not enough free nodes"}),
+        ("R", Code.TIMEOUT, {"nodes": "cn1"}),
+    ],
+)
+def test_a_job_that_is_not_over_in_time_is_cancelled(
+    pbs_here, commands, tmp_path, state, code, words
+):
+    job = {"job_state": state, "comment": "Not enough free nodes", "exec_host": "cn1/0*36"}
+    (tmp_path / "job").write_text(json.dumps({"Jobs": {"7": job}}))
     commands("qsub", "echo 7")
-    finished = jobs.run(pbs.Pbs(), Queue("q", [], 1, 1), [], tmp_path, 0.2)
-    assert finished.fault["reason"] == "Not enough free nodes"
+    fault = jobs.run(pbs.Pbs(), Queue("q", [], 1, 1), [], tmp_path, 0.2).fault
+    assert fault.code == code
+    assert fault.values.items() >= words.items()
     assert (tmp_path / "deleted").exists()
 
 
