@@ -10,9 +10,9 @@ from made_cluster import GIB, PARTITION, Machine, counting
 
 from bisection.commands import site_check
 from bisection.core.reasons import Code, Reason
-from bisection.report.site import REMEDIES, TITLES, remedy, result_lines
+from bisection.report.site import OTHERWISE, REMEDIES, TITLES, remedy, result_lines
 from bisection.sites.cluster import check, check_job
-from bisection.sites.cluster.check_model import ok, wrong
+from bisection.sites.cluster.check_model import State, ok, wrong
 from bisection.sites.cluster.jobs import Ended
 from bisection.sites.cluster.pbs import Pbs
 from bisection.sites.cluster.slurm import Slurm
@@ -30,41 +30,37 @@ def machine(tmp_path, monkeypatch):
     for scheduler in (Slurm, Pbs):
         monkeypatch.setattr(scheduler, "survey", machine.read)
     monkeypatch.setattr(Slurm, "unavailable", lambda self, access, nodes: machine.down)
-    monkeypatch.setattr(check_job, "try_queue", machine.try_queue)
     monkeypatch.setattr(Slurm, "refusal", lambda self, script: machine.refusal)
+    monkeypatch.setattr(check_job, "try_queue", machine.try_queue)
     return machine
 
 
 @pytest.fixture
-def checked(machine, command_line):
-    """checked(): exit code and output of `bisection site check lab`."""
+def checked(machine, command_line, monkeypatch):
+    """checked(): exit code, output, and {state: {probe: reason}} of `bisection site check lab`."""
+    results = []
+    lines = site_check.result_lines
+    monkeypatch.setattr(site_check, "result_lines", lambda *r: results.append(r[0]) or lines(*r))
 
     def run(name="lab"):
         file = machine.site.path.with_suffix(".json")
         if machine.known:
             facts = {"version": 1, "written": "2026-11-22T07:00:00Z"}
             file.write_text(json.dumps({**facts, "partitions": {"standard": machine.known}}))
+        results.clear()
         code, text, _ = command_line("site", "check", name)
-        return code, text
+        reasons = {state: {} for state in State}
+        for result in results:
+            reasons[result.finding.state][result.probe] = result.finding.reason
+        return code, text, reasons
 
     return run
 
 
-def lines_of(text, state):
-    """{title: (words, what to do)} of the probes in a state."""
-    rows = text.splitlines()
-    answers = {}
-    for row, following in zip(rows, [*rows[1:], ""], strict=True):
-        if row.startswith(f"  {state}"):
-            title = next(title for title in TITLES.values() if f"  {title}  " in row)
-            answers[title] = row.partition(title)[2].strip(), following.partition("-> ")[2]
-    return answers
-
-
 def test_all_is_right(checked, tmp_path):
-    code, text = checked()
-    assert (code, lines_of(text, "WRONG"), lines_of(text, "not tried")) == (0, {}, {})
-    titles = [title for title in TITLES.values() if title in text]
+    code, text, reasons = checked()
+    assert (code, [*reasons[State.OK]]) == (0, [*TITLES])
+    titles = [title for title in TITLES.values() if f"  ok         {title}  " in text]
     assert titles == list(TITLES.values())  # all of them, in this order
     assert not list((tmp_path / "home" / "site-check").iterdir())
 
@@ -72,251 +68,180 @@ def test_all_is_right(checked, tmp_path):
 def test_job_asks_for_a_rank_per_core_and_no_longer_than_the_queue_allows(machine, checked):
     machine.queue_is(max_time=300)
     checked()
-    asked = machine.asked
-    assert str(asked.shape) == "2x4x1"
-    assert asked.max_time == 300
+    assert str(machine.asked.shape) == "2x4x1"
+    assert machine.asked.max_time == 300
 
 
-def spoil_steps(machine, **steps):
-    machine.trial.steps |= {name: Ended(*ended) for name, ended in steps.items()}
+def survey(**changes):
+    return lambda machine: machine.survey_is(**changes)
 
 
-def spoil_nodes(machine, **facts):
-    machine.trial.nodes[1] |= facts
+def queue(**changes):
+    return lambda machine: machine.queue_is(**changes)
 
 
-def spoil_outcome(machine, index=0, **values):
-    for name, value in values.items():
-        setattr(machine.trial.outcomes[index], name, value)
+def job(**values):
+    return lambda machine: [setattr(machine.trial, name, value) for name, value in values.items()]
+
+
+def steps(**ended):
+    steps = {name: Ended(*values) for name, values in ended.items()}
+    return lambda machine: machine.trial.steps.update(steps)
+
+
+def second_node(**facts):
+    return lambda machine: machine.trial.nodes[1].update(facts)
+
+
+def launch(index, **values):
+    return lambda machine: vars(machine.trial.outcomes[index]).update(values)
+
+
+def drained(machine):
+    machine.down = [["n1", "bad DIMM"], ["n2", "bad DIMM"]]
+    nodes = [
+        dataclasses.replace(node, up=node.name == "n3") for node in machine.queue.groups[0].nodes
+    ]
+    machine.queue_is(groups=[Group(nodes)])
+
+
+def no_account(machine):
+    machine.partition.update(access=["-p", "standard"])
+    machine.survey_is(decisions=[Code.ACCOUNT_OPEN(user="me", accounts=["a"])])
+
+
+def unbound(machine):
+    machine.survey_is(task_plugin="task/none")
+    launch(1, fault=Code.MISPLACED(seats=[SHARED]))(machine)
+
+
+def all_ports(**facts):
+    return lambda machine: [node["networks"][0].update(facts) for node in machine.trial.nodes]
 
 
 SHARED = Code.CORE_SHARED(rank=1, host="n1", thread=None, cpus="0", other=[0, None, "0"])
-WRONG = {
-    # name: (what spoils it, the probe, words of its line, words of what to do)
-    "a defect of the site file": (
-        lambda m: m.site.defects.append(Defect.of("lab.py", 3, Code.NOT_LOADING, error="oops")),
-        ("file", "lab.py:3: does not load: oops", "bisection doctor --system lab"),
+DEFECT = Defect.of("lab.py", 3, Code.NOT_LOADING, error="oops")
+REFUSED = "sbatch: Requested node configuration is not available"
+CLOSED = Code.QUEUE_GROUPS(queue="standard", groups=["g"])
+SEATS = [SHARED.as_dict()]
+WORLDS = Code.WORLDS(launcher="srun", worlds=8, size=1, asked=8)
+NO_WORLD = Code.NO_WORLD(launcher="srun", last="PMI2 not built")
+NO_PYTHON = {check_job.sys.executable: False}
+WRONG = [  # what spoils it, the probe, the code of its reason, and some of its values
+    (lambda m: m.site.defects.append(DEFECT), "file", "SITE_DEFECTS", {"line": 3}),
+    (lambda m: setattr(m, "silent", True), "scheduler", "SCHEDULER_SILENT", {}),
+    (survey(accounting=False), "accounting", "NO_ACCOUNTING", {}),
+    (no_account, "account", "ACCOUNT_OPEN", {}),
+    (survey(accounts=["chemistry"]), "account", "ACCOUNT_UNKNOWN", {"account": "physics"}),
+    (queue(name="express"), "account", "QUEUE_UNKNOWN", {"known": ["express"]}),
+    (queue(closed=CLOSED), "account", "QUEUE_GROUPS", {}),
+    (drained, "nodes", "NODES_UP", {"up": 1, "nodes": 3, "asked": 2}),
+    (lambda m: setattr(m, "refusal", REFUSED), "placement", "NOT_PLACED", {"geometry": "2x4x1"}),
+    (job(fault=Code.BLOCKED(job="7", waited=9.0, reason="Priority")), "job", "BLOCKED", {}),
+    (job(fault=Code.BLOCKED(refused="sbatch: x")), "job", "BLOCKED", {}),
+    (job(fault=Code.TIMEOUT(job="7", limit=300.0)), "job", "TIMEOUT", {}),
+    (job(fault=Code.OUTPUT_UNSEEN(job="7", path="/tmp/x")), "job", "OUTPUT_UNSEEN", {}),
+    (job(fault=Code.NODE_FAIL(job="7", nodes="n1")), "job", "NODE_FAIL", {}),
+    (job(fault=Code.OUT_OF_MEMORY(job="7")), "job", "OUT_OF_MEMORY", {}),
+    (job(fault=Code.CANCELLED(job="7", state="CANCELLED")), "job", "CANCELLED", {}),
+    (job(fault=Code.INFRASTRUCTURE(said="no contact")), "job", "INFRASTRUCTURE", {}),
+    (job(fault=Code.NOT_ENDED(last="bash: killed")), "job", "NOT_ENDED", {}),
+    (job(modules={"openmpi": "no"}), "modules", "MODULES_FAIL", {"modules": [["openmpi", "no"]]}),
+    (job(build=Code.PROBE_NOT_BUILT(last="no mpicc")), "program", "PROBE_NOT_BUILT", {}),
+    (
+        *(steps(configure=(1, 2.0, "-- x\nCMake Error: fftw3\n")), "kernels", "KERNELS_FAIL"),
+        {"step": "configure", "last": "CMake Error: fftw3"},
     ),
-    "a silent controller": (
-        lambda m: setattr(m, "silent", True),
-        ("scheduler", "does not answer. scontrol: refused", "scontrol ping"),
+    (
+        *(steps(configure=(1, 2.0, "No space left on device\nCMake Error: x\n")), "kernels"),
+        *("NO_SPACE", {"build": "CMake Error: x"}),
     ),
-    "no accounting database": (
-        lambda m: m.survey_is(accounting=False),
-        ("accounting", "sacct does not answer", 'scheduler="squeue"'),
+    (steps(compile=(2, 2.0, "error: omp.h\n")), "kernels", "KERNELS_FAIL", {"step": "compile"}),
+    (steps(kernel=(132, 2.0, "Illegal\n")), "kernels", "KERNELS_FAIL", {"exit_code": 132}),
+    # Its words name a signal and not the cause.
+    (steps(kernel=(124, 60.0, "srun: CANCELLED\n")), "kernels", "KERNELS_LATE", {"limit": 60.0}),
+    (
+        job(unseen={"n2": "No such file"}),
+        "seen",
+        "FOLDER_UNSEEN",
+        {"hosts": [["n2", "No such file"]]},
     ),
-    "no account": (
-        lambda m: (
-            m.partition.update(access=["-p", "standard"]),
-            m.survey_is(decisions=[Code.ACCOUNT_OPEN(user="me", accounts=["a"])]),
-        ),
-        ("account", "account", "account=..."),
-    ),
-    "a stranger's account": (
-        lambda m: m.survey_is(accounts=["chemistry"]),
-        ("account", "physics is not one of this user: chemistry", "sacctmgr"),
-    ),
-    "no such queue": (
-        lambda m: m.queue_is(name="express"),
-        ("account", "queue standard does not exist; there are express", "sinfo"),
-    ),
-    "a closed queue": (
-        lambda m: m.queue_is(closed=Code.QUEUE_GROUPS(queue="standard", groups=["g"])),
-        ("account", "only members of g", "ask for access"),
-    ),
-    "a drained node": (
-        lambda m: (
-            setattr(m, "down", [["n1", "bad DIMM"], ["n2", "bad DIMM"]]),
-            m.queue_is(
-                groups=[
-                    Group([dataclasses.replace(n, up=n.name == "n3") for n in group.nodes])
-                    for group in m.queue.groups
-                ]
-            ),
-        ),
-        ("nodes", "1 of 3 up, 2 needed; n1: bad DIMM, n2: bad DIMM", "state=resume"),
-    ),
-    "an impossible geometry": (
-        lambda m: setattr(m, "refusal", "sbatch: Requested node configuration is not available"),
-        ("placement", "mpi, 2x4x1: sbatch: Requested node", "of standard in the site file"),
-    ),
-    "a job that waits": (
-        lambda m: setattr(m.trial, "fault", Code.BLOCKED(job="7", waited=300.0, reason="Priority")),
-        ("job", "the scheduler's reason: Priority", "--patience"),
-    ),
-    "a job that is refused": (
-        lambda m: setattr(m.trial, "fault", Code.BLOCKED(refused="sbatch: name it by -A; x")),
-        ("job", "sbatch: name it by -A; x (account=... in", "account, qos and nodes of"),
-    ),
-    "a job that hangs": (
-        lambda m: setattr(m.trial, "fault", Code.TIMEOUT(job="7", limit=300.0)),
-        ("job", "ran to its time limit", "last step"),
-    ),
-    "no output": (
-        lambda m: setattr(m.trial, "fault", Code.OUTPUT_UNSEEN(job="7", path="/tmp/x", nodes="n1")),
-        ("job", "left no output in /tmp/x", "BISECTION_HOME"),
-    ),
-    "a lost node": (
-        lambda m: setattr(m.trial, "fault", Code.NODE_FAIL(job="7", nodes="n1")),
-        ("job", "lost a node", "drain"),
-    ),
-    "too little memory for the job": (
-        lambda m: setattr(m.trial, "fault", Code.OUT_OF_MEMORY(job="7")),
-        ("job", "more memory", "--mem=0"),
-    ),
-    "a cancelled job": (
-        lambda m: setattr(m.trial, "fault", Code.CANCELLED(job="7", state="CANCELLED")),
-        ("job", "was cancelled", "again"),
-    ),
-    "a controller that went away": (
-        lambda m: setattr(m.trial, "fault", Code.INFRASTRUCTURE(said="no contact")),
-        ("job", "no contact", "scontrol ping"),
-    ),
-    "a job that stops": (
-        lambda m: setattr(m.trial, "fault", Code.NOT_ENDED(last="bash: killed")),
-        ("job", "bash: killed", "output"),
-    ),
-    "a module that is gone": (
-        lambda m: m.trial.modules.update(openmpi="unknown module"),
-        ("modules", "openmpi: unknown module", "module avail"),
-    ),
-    "no mpicc": (
-        lambda m: setattr(m.trial, "build", Code.PROBE_NOT_BUILT(last="no mpicc")),
-        ("program", "no mpicc", "modules=[...]"),
-    ),
-    "no FFTW": (
-        lambda m: spoil_steps(m, configure=(1, 2.0, "-- x\nCMake Error: fftw3 not found\n")),
-        ("kernels", "not configure the kernels: CMake Error: fftw3 not found", "Spack"),
-    ),
-    "a disk that is full": (
-        lambda m: spoil_steps(m, configure=(1, 2.0, "No space left on device\nCMake Error: x\n")),
-        ("kernels", "No space left on device: CMake Error: x", "Make room there"),
-    ),
-    "a compiler that fails": (
-        lambda m: spoil_steps(m, compile=(2, 2.0, "fatal error: omp.h\n")),
-        ("kernels", "does not compile: fatal error: omp.h", "Spack"),
-    ),
-    "a kernel that dies": (
-        lambda m: spoil_steps(m, kernel=(132, 2.0, "Illegal instruction\n")),
-        ("kernels", "does not run: Illegal instruction", "Spack"),
-    ),
-    "a kernel that waits for a core": (
-        lambda m: spoil_steps(m, kernel=(124, 60.0, "srun: error: STEP 4.5 CANCELLED\n")),
-        ("kernels", "a kernel does not run within 60 s", "Other processes"),
-    ),
-    "a node without the folder": (
-        lambda m: m.trial.unseen.update(n2="No such file or directory"),
-        ("seen", "is not seen by n2: No such file", "these nodes mount"),
-    ),
-    "a node without our Python": (
-        lambda m: spoil_nodes(m, sees={check_job.sys.executable: False}),
-        ("seen", "is not seen by n2", "file system"),
-    ),
-    "too many cores in the site file": (
+    (second_node(sees=NO_PYTHON), "seen", "PATH_UNSEEN", {"hosts": ["n2"]}),
+    (
         lambda m: m.trial.nodes[1]["processor"].update(num_cpus=2),
-        ("alike", "the site file gives 4 cores, n2 has 2", "--refresh"),
+        *("alike", "CORES_CLAIMED", {"claimed": 4, "cores": 2, "host": "n2"}),
     ),
-    "unlike nodes": (
-        lambda m: spoil_nodes(m, governor="powersave"),
-        ("alike", "governor performance on n1, powersave on n2", "constraint"),
+    (
+        *(second_node(governor="powersave"), "alike", "NODES_DIFFER"),
+        {"differences": [["governor", [["performance", ["n1"]], ["powersave", ["n2"]]]]]},
     ),
-    "a lost memory module": (
-        lambda m: spoil_nodes(m, memory=14 * GIB),
-        ("alike", "memory 16 GiB on n1, 14 GiB on n2", "Repair"),
+    (
+        *(second_node(memory=14 * GIB), "alike", "NODES_DIFFER"),
+        {"differences": [["memory", [[str(16 * GIB), ["n1"]], [str(14 * GIB), ["n2"]]]]]},
     ),
-    "a device that is down on a node": (
+    (
         lambda m: m.trial.nodes[1]["networks"][0].update(state="down"),
-        ("alike", "mlx5_0 200 Gb/s on n1, not up on n2", "Repair"),
+        *("alike", "NODES_DIFFER"),
+        {"differences": [["mlx5_0", [["200 Gb/s", ["n1"]], ["None", ["n2"]]]]]},
     ),
-    "microcode of another version than recorded": (
+    (
         lambda m: m.known.update(microcode="0x0"),
-        ("facts", "microcode 0x0 -> 0x1 on n1, n2", "bisection site new lab --refresh"),
+        *("facts", "FACTS_CHANGED", {"changes": [["microcode", "0x0", "0x1", ["n1", "n2"]]]}),
     ),
-    "a slower port than recorded": (
-        lambda m: [n["networks"][0].update(rate=100.0) for n in m.trial.nodes],
-        ("facts", "mlx5_0 200 Gb/s -> 100 Gb/s on n1, n2", "--refresh"),
+    (
+        *(all_ports(rate=100.0), "facts", "FACTS_CHANGED"),
+        {"changes": [["mlx5_0", "200 Gb/s", "100 Gb/s", ["n1", "n2"]]]},
     ),
-    "a launcher that starts nothing": (
-        lambda m: spoil_outcome(m, fault=Code.NO_WORLD(launcher="srun", last="PMI2 not built")),
-        ("world", "srun started no MPI world (layout mpi): PMI2 not built", "srun --mpi=list"),
+    (launch(0, fault=NO_WORLD), "world", "NO_WORLD", {"layout": "mpi"}),
+    (launch(0, fault=WORLDS), "world", "WORLDS", {"layout": "mpi"}),
+    (launch(1, fault=Code.NOT_ENDED(last="corrupted heap")), "world", "NOT_ENDED", {}),
+    (
+        launch(2, fault=Code.MISPLACED(seats=[SHARED] * 3)),
+        *("cores", "MISPLACED", {"layout": "node2", "seats": SEATS * 2}),
     ),
-    "a world per rank": (
-        lambda m: spoil_outcome(m, fault=Code.WORLDS(launcher="srun", worlds=8, size=1, asked=8)),
-        ("world", "8 MPI worlds of 1 rank instead of one of 8", "--mpi=pmi2"),
+    (
+        *(launch(0, carried={"eth0": 1.01}), "network", "NETWORK_UNUSED_BY"),
+        {"expected": [["mlx5_0", "infiniband", 200.0]]},
     ),
-    "a program that dies at its end": (
-        lambda m: spoil_outcome(m, 1, fault=Code.NOT_ENDED(last="corrupted heap")),
-        ("world", "corrupted heap", "output"),
+    (
+        launch(0, bandwidth=5e9, links=[("n1", "n2", 2e-6, 2e10), ("n1", "n3", 2e-6, 5e9)]),
+        *("speed", "LINK_SLOW", {"pair": ["n1", "n3"]}),
     ),
-    "two ranks on a core": (
-        lambda m: spoil_outcome(m, 2, fault=Code.MISPLACED(seats=[SHARED])),
-        ("cores", "INVALID placement (layout node2): rank 1 on n1 (cpus 0) shares", "`binding`"),
+    (
+        launch(0, latency=9e-6, links=[("n1", "n3", 9e-6, 2e10), ("n1", "n2", 2e-6, 2e10)]),
+        *("speed", "LINK_SLOW", {"pair": ["n1", "n3"]}),
     ),
-    "TCP beside InfiniBand": (
-        lambda m: spoil_outcome(m, carried={"eth0": 1.01}),
-        (
-            *("network", "eth0 101% of the bytes, not through mlx5_0 (infiniband, 200 Gb/s)"),
-            "UCX_TLS",
-        ),
-    ),
-    "a slow link": (
-        lambda m: spoil_outcome(m, bandwidth=5e9, links=[("n1", "n2", 2e-6, 5e9)]),
-        ("speed", "5 GB/s (n1 to n2); were 2 us, 20 GB/s", "cable"),
-    ),
-    "a high latency": (
-        lambda m: spoil_outcome(m, latency=9e-6, links=[("n1", "n2", 9e-6, 2e10)]),
-        ("speed", "9 us, 20 GB/s (n1 to n2); were 2 us", "cable"),
-    ),
-    "a launch that outlives its rank": (
-        lambda m: spoil_steps(m, leave=(124, 30.0, "")),
-        ("exit", "did not end in 10 s", "another launcher"),
-    ),
-    "a launch that outlives its rank after a long start": (
-        lambda m: spoil_steps(m, leave=(124, 45.0, "LEFT 80.000\n", 100.0)),
-        ("exit", "did not end in 10 s", "another launcher"),
-    ),
-    "a Slurm that binds nothing": (
-        lambda m: (
-            m.survey_is(task_plugin="task/none"),
-            spoil_outcome(m, 1, fault=Code.MISPLACED(seats=[SHARED])),
-        ),
-        ("cores", "slurm.conf has TaskPlugin=task/none", "TaskPlugin=task/affinity"),
-    ),
-    "an exit code that is lost": (
-        lambda m: spoil_steps(m, leave=(0, 0.5, "")),
-        ("exit", "a rank exited with 3, and srun with 0", "passes for success"),
-    ),
-    "a queue for short jobs": (
-        lambda m: m.queue_is(max_time=300),
-        ("limits", "gives a job 5 min, a launch asks for 15 min", "max_time"),
-    ),
-    "little memory": (
-        lambda m: spoil_nodes(m, granted=GIB // 2),
-        ("limits", "0.5 GiB on n2, the largest launch needs 1.25 GiB", "--mem=0"),
-    ),
-    "little memory by Slurm's configuration, where nothing enforces it": (
-        lambda m: setattr(m.trial, "memory", GIB / 2),
-        ("limits", "0.5 GiB on n1, the largest launch needs 1.25 GiB", "--mem=0"),
-    ),
-}
+    (steps(leave=(124, 30.0, "")), "exit", "RANK_EXIT_HANGS", {"seconds": 30.0}),
+    # A long start does not count.
+    (steps(leave=(124, 45.0, "LEFT 80.0\n", 100.0)), "exit", "RANK_EXIT_HANGS", {"seconds": 20.0}),
+    (unbound, "cores", "SRUN_UNBOUND", {"plugin": "task/none"}),
+    (steps(leave=(0, 0.5, "")), "exit", "RANK_EXIT_LOST", {"left": 3}),
+    (queue(max_time=300), "limits", "TIME_SHORT", {"limit": 300, "asked": 900}),
+    (second_node(granted=GIB // 2), "limits", "MEMORY_SHORT", {"host": "n2", "needed": 1.25 * GIB}),
+    # By Slurm's configuration, where nothing enforces it.
+    (job(memory=GIB / 2), "limits", "MEMORY_SHORT", {"memory": GIB / 2}),
+]
 
 
-@pytest.mark.parametrize("fault", WRONG)
-def test_what_is_wrong_says_what_to_do(fault, machine, checked, tmp_path):
-    spoil, (probe, words, mend) = WRONG[fault]
+@pytest.mark.parametrize(("spoil", "probe", "kind", "values"), WRONG)
+def test_what_is_wrong_is_named_with_a_remedy(
+    spoil, probe, kind, values, machine, checked, tmp_path
+):
     spoil(machine)
-    code, text = checked()
+    code, text, reasons = checked()
     assert code == 1
-    wrong = lines_of(text, "WRONG")
     # A node that is unlike the others is also unlike the recorded one.
-    assert list(wrong) in ([TITLES[probe]], [TITLES["alike"], TITLES["facts"]])
-    line, advice = wrong[TITLES[probe]]
-    assert words in line
-    assert mend in advice
+    assert list(reasons[State.WRONG]) in ([probe], ["alike", "facts"])
+    reason = reasons[State.WRONG][probe]
+    assert reason.code == getattr(Code, kind)
+    assert {name: reason[name] for name in values} == values
+    mend = remedy(reason, "lab", "standard")
+    assert f"-> {mend}\n" in text
+    assert (mend == OTHERWISE) == (kind == "QUEUE_GROUPS")
     # What rests on it is not tried, and all else is.
-    rests = {TITLES[name] for name in resting_on(probe)}
-    assert set(lines_of(text, "not tried")) == rests
-    if TITLES["job"] not in rests:  # an empty folder is not named
+    rests = resting_on(probe)
+    assert set(reasons[State.NOT_TRIED]) == rests
+    if "job" not in rests:  # an empty folder is not named
         assert str(tmp_path / "home" / "site-check" / "lab") in text.splitlines()[-1]
 
 
@@ -328,79 +253,68 @@ def resting_on(root):
     return names - {root}
 
 
-def test_every_probe_is_made_wrong():
-    assert {probe for _, (probe, _, _) in WRONG.values()} == set(TITLES)
-    assert [probe.name for probe in check.PROBES] == list(TITLES)
-
-
-def test_a_probe_comes_after_those_that_it_rests_on():
+def test_every_probe_is_made_wrong_after_those_that_it_rests_on():
+    assert {probe for _, probe, _, _ in WRONG} == set(TITLES)
     before = set()
     for probe in check.PROBES:
         assert set(probe.rests_on) <= before
         before.add(probe.name)
 
 
-def test_without_facts_what_needs_them_is_not_tried(machine, checked):
-    machine.known = None
-    code, text = checked()
-    assert code == 3
-    untried = lines_of(text, "not tried")
-    assert list(untried) == [TITLES["facts"], TITLES["speed"]]
-    assert untried[TITLES["speed"]][0].startswith("2 us, 20 GB/s; ")
-    assert all("bisection site new lab --refresh" in advice for _, advice in untried.values())
-
-
-def test_bytes_that_no_device_counts_are_not_judged(machine, checked):
-    spoil_outcome(machine, carried={"eth0": 0.03})
-    code, text = checked()
-    assert (code, list(lines_of(text, "not tried"))) == (3, [TITLES["network"]])
-
-
-def test_a_long_start_up_is_not_the_end_of_a_rank(machine, checked):
-    spoil_steps(machine, leave=(3, 30.0, "LEFT 99.500\n", 100.0))
-    assert checked()[0] == 0
-
-
-def test_a_scheduler_that_is_not_read_leaves_all_else_untried(machine, checked):
-    machine.partition["scheduler"] = "lsf"
-    code, text = checked()
-    assert code == 3
-    assert len(lines_of(text, "not tried")) == len(TITLES) - 1
-
-
-def test_pbs_is_asked_for_no_place(machine, checked):
+def pbs(machine):
     machine.partition.update(scheduler="pbs", access=["-q standard", "-A physics"])
-    code, text = checked()
-    assert code == 0
-    absent = [title for title in TITLES.values() if title not in text]
-    assert absent == [TITLES["accounting"], TITLES["placement"]]
 
 
-def test_spack_builds_its_kernels_itself(machine, checked):
-    machine.site.environs["system"]["features"] = ["kernels", "spack"]
-    code, text = checked()
-    assert (code, list(lines_of(text, "not tried"))) == (3, [TITLES["kernels"]])
+def on_this_host(machine):
+    machine.partition.update(scheduler="local", access=[], extras={"nodes": 1, "binding": []})
+    machine.trial.outcomes = machine.trial.outcomes[:1]
+    machine.known = None
+
+
+OF_SLURM = {"accounting", "account", "nodes", "placement"}
+
+
+@pytest.mark.parametrize(
+    ("change", "exit_code", "untried", "absent"),
+    [
+        (lambda m: setattr(m, "known", None), 3, {"facts", "speed"}, set()),
+        (launch(0, carried={"eth0": 0.03}), 3, {"network"}, set()),  # no device counts the bytes
+        (steps(leave=(3, 30.0, "LEFT 99.500\n", 100.0)), 0, set(), set()),  # a long start-up
+        (lambda m: m.partition.update(scheduler="lsf"), 3, {*TITLES} - {"file"}, set()),
+        (pbs, 0, set(), {"accounting", "placement"}),
+        (
+            lambda m: m.site.environs["system"].update(features=["kernels", "spack"]),
+            *(3, {"kernels"}, set()),
+        ),
+        (on_this_host, 0, set(), {*OF_SLURM, "network", "speed", "facts"}),
+    ],
+)
+def test_what_is_not_tried_or_not_there(machine, checked, change, exit_code, untried, absent):
+    change(machine)
+    code, _, reasons = checked()
+    assert (code, set(reasons[State.NOT_TRIED])) == (exit_code, untried)
+    assert {*TITLES} - {probe for state in State for probe in reasons[state]} == absent
+
+
+def another(name, **changes):
+    return {**copy.deepcopy(PARTITION), "name": name, "fullname": f"lab:{name}", **changes}
 
 
 def test_partitions_of_alike_nodes_build_once(machine, checked):
-    other = {**copy.deepcopy(PARTITION), "name": "standard-2", "fullname": "lab:standard-2"}
-    machine.site.partitions.append(other)
-    code, text = checked()
-    assert code == 0
-    assert "as on standard, which is on the same nodes" in text
-    code, text = checked("lab:standard-2")  # whose facts are those of standard
+    machine.site.partitions.append(another("standard-2"))
+    code, _, reasons = checked()
+    assert (code, reasons[State.OK]["kernels"]["partition"]) == (0, "standard")
+    code, text, _ = checked("lab:standard-2")  # whose facts are those of standard
     assert code == 0
     assert "lab:standard\n" not in text
 
 
 def test_partitions_of_other_nodes_build_for_themselves(machine, checked):
     """Nodes of one model may still lack a library that others have."""
-    other = {**copy.deepcopy(PARTITION), "name": "fat", "fullname": "lab:fat"}
-    other["access"] = ["--partition=standard", "--constraint=fat", "--account=physics"]
-    machine.site.partitions.append(other)
-    text = checked()[1]
-    assert "on the same nodes" not in text
-    assert text.count("configured, one built and run") == 2
+    access = ["--partition=standard", "--constraint=fat", "--account=physics"]
+    machine.site.partitions.append(another("fat", access=access))
+    _, _, reasons = checked()
+    assert reasons[State.OK]["kernels"]["partition"] is None
 
 
 @pytest.mark.parametrize("option", ["--exclusive", "--mem=0"])
@@ -408,23 +322,20 @@ def test_jobs_are_in_the_queue_at_once_where_they_share_no_node(
     machine, checked, monkeypatch, option
 ):
     names = ("standard", "fat", "long", "gpu", "debug", "huge")
-    queues = [dataclasses.replace(machine.queue, name=name) for name in names]
-    machine.survey_is(queues=queues)
+    machine.survey_is(queues=[dataclasses.replace(machine.queue, name=name) for name in names])
     machine.site.partitions[:] = [
-        {**copy.deepcopy(PARTITION), "name": name, "fullname": f"lab:{name}",
-         "access": [f"--partition={name}", option, "--account=physics"]}
-        for name in names
-    ]  # fmt: skip
+        another(name, access=[f"--partition={name}", option, "--account=physics"]) for name in names
+    ]
     try_queue, most = counting(machine.try_queue)
     monkeypatch.setattr(check_job, "try_queue", try_queue)
-    _, text = checked()
+    text = checked()[1]
     shown = [line.removeprefix("lab:") for line in text.splitlines() if line.startswith("lab:")]
     assert shown == list(names)
     assert max(most) == (check.AT_ONCE if option == "--exclusive" else 1)
 
 
-def test_an_error_of_one_partition_ends_the_check(machine, checked, monkeypatch, capsys):
-    machine.site.partitions += [{**copy.deepcopy(PARTITION), "name": "two", "fullname": "lab:two"}]
+def test_an_error_of_one_partition_ends_the_check(machine, checked, monkeypatch):
+    machine.site.partitions.append(another("two"))
 
     def try_queue(*_, **how):
         raise OSError("no such folder")
@@ -443,7 +354,7 @@ def test_who_closes_a_check_cancels_its_jobs(machine, tmp_path):
         return ok(Code.NO_SCHEDULER())
 
     machine.partition["access"] = ["--exclusive"]
-    two = {**copy.deepcopy(PARTITION), "name": "two", "access": ["-p two", "--exclusive"]}
+    two = another("two", access=["-p two", "--exclusive"])
     subjects = check.subjects(machine.site, [machine.partition, two], tmp_path, 1)
     results = check.run([check.Probe("job", "", look)], subjects)
     next(results)
@@ -451,16 +362,7 @@ def test_who_closes_a_check_cancels_its_jobs(machine, tmp_path):
     assert stopped == [True]
 
 
-def test_a_partition_on_this_host_needs_no_scheduler(machine, checked):
-    machine.partition.update(scheduler="local", access=[], extras={"nodes": 1, "binding": []})
-    machine.trial.outcomes = machine.trial.outcomes[:1]
-    machine.known = None
-    code, text = checked()
-    assert code == 0
-    assert "none: launches run on this host" in text
-
-
-def test_unknown_partition_is_a_usage_error(checked, command_line, machine):
+def test_unknown_partition_is_a_usage_error(machine, command_line):
     code, _, errors = command_line("site", "check", "lab:fast")
     assert code == 2
     assert "lab has standard" in errors
@@ -474,14 +376,11 @@ def test_a_queue_is_found_however_it_is_written(machine, checked, access):
 
 def test_every_remedy_is_of_a_code_that_can_come():
     for code in REMEDIES:
-        text = remedy(Reason(code, {"environ": "spack"}), "lab", "standard")
-        assert text.endswith(".")
-        assert "{" not in text
+        assert "{" not in remedy(Reason(code, {"environ": "spack"}), "lab", "standard")
 
 
 def test_lines_are_aligned():
     fine = check.Result("file", "", ok(Code.SITE_LOADS(partitions=1)))
     bad = check.Result("exit", "p", wrong(Code.RANK_EXIT_HANGS()))
-    columns = {line.index(word) for result, word in ((fine, "1 part"), (bad, "its launch did"))
-               for line in result_lines(result, "lab")[:1]}  # fmt: skip
-    assert len(columns) == 1
+    first, second = (result_lines(result, "lab")[0] for result in (fine, bad))
+    assert first.index("1 part") == second.index("its launch did")
