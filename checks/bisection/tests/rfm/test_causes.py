@@ -10,7 +10,7 @@ from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import record_of
 from bisection.rfm import causes
 from bisection.rfm.causes import Ended
-from bisection.runs import reframe_log
+from bisection.runs.report import failure
 from bisection.runs.report import read
 
 LAST = "bx_verification_check: 'energy' in 'eV': too many checks in one method"
@@ -345,7 +345,7 @@ NO_CONTACT = "Unable to contact slurm controller (connect failure)"
     ],
 )  # fmt: skip
 def test_faults_in_the_words_of_reframe(text, code, values):
-    assert is_of(reframe_log.failure(text, 90.0), code, values)
+    assert is_of(failure(text, 90.0), code, values)
 
 
 def test_reframe_that_was_killed():

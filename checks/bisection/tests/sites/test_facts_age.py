@@ -8,7 +8,6 @@ import pytest
 
 from bisection.commands import run
 from bisection.core.commands import Answer
-from bisection.core.reasons import clause
 from bisection.runs.model import Request
 from bisection.sites.cluster import facts
 
@@ -42,33 +41,25 @@ def site(tmp_path, monkeypatch):
     return make
 
 
-def test_facts_that_are_newer_are_not_mentioned(site):
-    assert facts.outdated(site(boot=-60, changed=-60), {"slurm"}) is None
-
-
 @pytest.mark.parametrize(
-    ("boot", "changed", "words"),
+    ("boot", "changed", "event", "since"),
     [
-        (60, -60, "lab.json is older than the last boot (2026-11-22 08:01 UTC)"),
-        (-60, 120, "lab.json is older than the last configuration (2026-11-22 08:02 UTC)"),
+        (-60, -60, None, None),
+        (60, -60, "boot", WRITTEN + 60),
+        (-60, 120, "configuration", WRITTEN + 120),
     ],
 )
-def test_facts_that_are_older_are(site, boot, changed, words):
-    assert clause(facts.outdated(site(boot, changed), {"squeue"})) == words
+def test_facts_that_are_older_than_an_event(site, boot, changed, event, since):
+    reason = facts.outdated(site(boot, changed), {"squeue"})
+    assert (reason and reason["what"], reason and reason["since"]) == (event, since)
 
 
 def test_without_slurm_or_facts_nothing_is_asked(site, monkeypatch):
-    file = site(boot=60, changed=60)
+    file = site(60, 60, written="yesterday")
     monkeypatch.setattr(facts, "ask", lambda *command: pytest.fail("asked"))
     assert facts.outdated(file, {"local"}) is None
     assert facts.outdated(file.with_name("other.py"), {"slurm"}) is None
-
-
-def test_facts_without_a_time_are_left_to_the_site_file(site):
-    assert facts.outdated(site(60, 60, written="yesterday"), {"slurm"}) is None
-
-
-PARTITIONS = [{"scheduler": "slurm"}]
+    assert facts.outdated(file, {"slurm"}) is None  # a broken file is left to the site file
 
 
 def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
@@ -76,7 +67,7 @@ def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
     monkeypatch.setattr(run, "measure_alone", lambda: None)
     monkeypatch.setattr(run, "wait", lambda *_: None)
     monkeypatch.setattr(run.sync, "set_damaged_aside", lambda home: [])
-    monkeypatch.setattr(run, "prepare", lambda options: (Request(), file, PARTITIONS))
+    monkeypatch.setattr(run, "prepare", lambda options: (Request(), file, [{"scheduler": "slurm"}]))
 
     class Stop(Exception):
         pass
