@@ -70,17 +70,12 @@ class Result:
 
 
 def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Iterator[Result]:
-    """Runs the probes: those of the site, then those of its partitions, AT_ONCE at a time.
+    """Runs the probes, each after those that it rests on: those of the site, then those of its
+    partitions, AT_ONCE at a time.
 
-    Partitions with the same nodes take turns; so do all where one could disturb another.
-
-    Args:
-        probes: in an order in which each comes after those that it rests on.
-        subjects: the partitions.
-
-    Yields:
-        The results, those of a partition once its job is over. Jobs are cancelled where the caller
-        closes this.
+    Partitions with the same nodes take turns; so do all where one could disturb another. The
+    results of a partition come once its job is over. Jobs are cancelled where the caller closes
+    this.
     """
     roots: dict[str, str] = {}  # probe -> the wrong one that it rests on
     # A scheduler first, if there is one.
@@ -122,14 +117,8 @@ def _run(
 def subjects(
     site: Site, partitions: Sequence[Facts], folder: Path, patience: float
 ) -> list[Subject]:
-    """The partitions of a site as subjects of the probes.
-
-    Args:
-        site: the site, loaded.
-        partitions: those that are checked; none where the site does not load.
-        folder: for their jobs.
-        patience: s for each job.
-    """
+    """The partitions of a site as subjects of the probes; one without a name where it does not
+    load. Each job may take `patience` seconds, and leaves its files in the folder."""
     file = facts.file_of(site.path)
     shared = {
         "facts": facts.read(file) if file.exists() else None,

@@ -224,15 +224,11 @@ def run(
     A job that is not over in time, or that the caller interrupts, is cancelled.
 
     Args:
-        scheduler: where it is submitted.
-        queue: what it asks for.
+        scheduler, queue: where it is submitted, and what it asks for.
         steps: its steps, of which each runs whatever the one before it ended with.
-        folder: for the script and its output; all nodes must see it.
+        folder: for the script and its output; all nodes must see it. OSError if that cannot be.
         patience: seconds from the submission to the end.
         variables: of the environment of all steps.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     output, path = (folder / f"{queue.name}.{ending}" for ending in ("out", "sh"))
     output.unlink(missing_ok=True)

@@ -163,11 +163,8 @@ class Draft:
 
 
 def survey(account: str = "") -> Survey:
-    """Returns what the scheduler of this host says; its `kind` is "" where there is none.
-
-    Raises:
-        SchedulerError: a scheduler is installed and does not answer.
-    """
+    """Returns the survey of this host's scheduler, whose `kind` is "" where there is none;
+    SchedulerError if it does not answer."""
     for scheduler in dict.fromkeys(SCHEDULERS.values()):
         if scheduler.is_here():
             return scheduler.survey(account)
@@ -181,15 +178,8 @@ def survey(account: str = "") -> Survey:
 
 
 def draft(options: Namespace, known: Survey) -> Draft:
-    """The draft of a site before any job ran.
-
-    Args:
-        options: of `site new`.
-        known: the survey of its scheduler.
-
-    Raises:
-        BisectionError: a queue is wanted that there is not, or a QOS without Slurm.
-    """
+    """The draft of a site before any job ran, by the options of `site new`; BisectionError where
+    they want a queue that there is not, or a QOS without Slurm."""
     there, queues, most = software.read(), options.queue, options.nodes
     site = Draft(options.name, known, there, options.account, options.qos)
     site.decisions += known.decisions
@@ -270,10 +260,7 @@ def as_reframe(site: Draft, part: Part, launcher: Launcher, nodes: int) -> dict[
 
 def try_out(site: Draft) -> Iterator[Part]:
     """Runs a trial job in each partition of a draft, AT_ONCE at a time, and settles its launcher.
-
-    Yields each partition once its job is over. Jobs are cancelled where the caller is interrupted.
-    OSError: the folder of the jobs cannot be written.
-    """
+    Yields each partition once its job is over; interrupted, it cancels the jobs."""
     folder = paths.home() / "site" / site.name
     folder.mkdir(parents=True, exist_ok=True)
     jobs, stop = [], threading.Event()
@@ -327,12 +314,7 @@ def take_better(site: Draft, second: Draft) -> None:
 
 
 def settle(site: Draft, part: Part) -> None:
-    """Takes the first launcher that was right; what was wrong is for a person to decide.
-
-    Args:
-        site: the draft.
-        part: its partition, with its trial.
-    """
+    """Takes the first launcher that was right; what was wrong is for a person to decide."""
     trial, at = part.trial, {"partition": part.name}
     pairs = list(zip(_tried(site, part), trial.outcomes, strict=False))
     right = [pair for pair in pairs if pair[1].fault is None]
@@ -369,11 +351,8 @@ def _named(launcher: Launcher, fault: Reason | None, known: Survey) -> Reason | 
 
 
 def choices(file: Path) -> dict[str, Any]:
-    """The choices of a site file, whether or not its facts can be read.
-
-    Raises:
-        BisectionError: it does not load, or is not made by common.slurm or common.cluster.
-    """
+    """The choices of a site file, whether or not its facts can be read; BisectionError where it
+    does not load, or is not made by common.slurm or common.cluster."""
     common = import_module_from_file(str(file.with_name("common.py")))
     systems: list[dict[str, Any]] = []
 
@@ -397,14 +376,7 @@ def choices(file: Path) -> dict[str, Any]:
 
 def refreshed(site_file: Path, known: Survey) -> Draft:
     """The draft of a site that has a file: its partitions and launchers are those of the file.
-
-    Args:
-        site_file: NAME.py.
-        known: what the scheduler says.
-
-    Raises:
-        BisectionError: the file does not load, or names a queue that there is not.
-    """
+    BisectionError: the file does not load, or names a queue that there is not."""
     chosen = choices(site_file)
     account, qos = chosen.get("account", ""), chosen.get("qos", "")
     site = Draft(site_file.stem, known, software.read(), account, qos)

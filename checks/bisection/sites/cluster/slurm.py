@@ -92,14 +92,12 @@ def queues(
     groups: set[str],
     accounts: Sequence[str] = (),
 ) -> list[QueueInfo]:
-    """The queues, of the one-line records of partitions and nodes.
+    """The queues, of the one-line records that `scontrol show` prints of partitions and nodes.
 
     Args:
-        partitions: what `scontrol show partition -o` printed.
-        nodes: what `scontrol show node -o` printed.
+        partitions, nodes: the records.
         account: that jobs will use, "" if it is not known.
-        groups: of the user.
-        accounts: likewise; empty if they are not known.
+        groups, accounts: of the user; no accounts if they are not known.
     """
     members: dict[str, list[Node]] = {}
     for line in nodes.splitlines():
@@ -125,12 +123,8 @@ def queues(
 
 
 def mpi_types(listed: Answer, default: str) -> list[str]:
-    """The types of srun --mpi that are worth a trial, the default first.
-
-    Args:
-        listed: the answer to `srun --mpi=list`, which some versions print as an error.
-        default: MpiDefault.
-    """
+    """The types of srun --mpi that are worth a trial, MpiDefault first, of the answer to `srun
+    --mpi=list`, which some versions print as an error."""
     # Before 22.05 on standard error: "srun: MPI types are...", "srun: pmi2".
     text = listed.text + listed.stderr
     words = set(re.findall(r"^(?:srun:)?[ \t]+(\w+)[ \t]*$", text, re.MULTILINE))

@@ -91,10 +91,8 @@ class SchedulerError(Exception):
 
 
 def grouped(nodes: Iterable[Node]) -> list[Group]:
-    """Nodes of a queue in groups of alike ones, the largest first.
-
-    A feature that all of a group and no other node has becomes its constraint.
-    """
+    """Nodes of a queue in groups of alike ones, the largest first. A feature that all of a group
+    and no other node has becomes its constraint."""
     kinds: dict[tuple[int, int, int, str], list[Node]] = {}
     for node in nodes:
         kinds.setdefault(node.kind, []).append(node)

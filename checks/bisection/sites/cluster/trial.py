@@ -40,11 +40,8 @@ class Launcher:
         return " ".join([self.name, *self.options])
 
     def command(self, shape: Geometry) -> list[str]:
-        """The words before the program, as ReFrame writes them for a launch.
-
-        Raises:
-            KeyError, IndexError, ValueError: a template has another field, or is none.
-        """
+        """The words before the program, as ReFrame writes them for a launch; KeyError, IndexError
+        or ValueError where an option is no template of `bindings`."""
         from reframe.core.backends import getlauncher, getscheduler  # a run needs no jobs here
         from reframe.core.schedulers import Job
 
@@ -100,22 +97,15 @@ def try_queue(
     """Runs one job in a queue: facts of each node, then each launcher with each geometry.
 
     Args:
-        queue: what the job asks for.
+        queue, scheduler, variables: of the job, as `run` has them.
         launchers: those to try.
         folder: for what the job needs and leaves; it is made, and all nodes must see it.
         patience: seconds from the submission to the end, after which the job is cancelled.
         modules: loaded before anything else.
-        scheduler: where it is submitted.
         shapes: the geometries; a rank per core alone if empty. Messages are sent in the first.
-        variables: of the environment, as a partition's env_vars.
         sees: files that every node should see, beside the folder and our Python.
-        builds: steps after the build of the MPI program.
+        builds, further: steps after the build of the MPI program, and after the launches.
         build_here: whether to build on this host, as nodes have no compilers.
-        further: steps after the launches.
-
-    Raises:
-        OSError: the folder cannot be written.
-        KeyError, IndexError, ValueError: launcher options are no templates.
     """
     shapes = shapes or [queue.shape]
     facts, probe = folder / f"{queue.name}.facts", program(queue, folder)
