@@ -12,7 +12,6 @@ Exit code: 0 nothing is left to decide, 1 something is, 2 usage, 3 the scheduler
 
 import argparse
 import re
-import shlex
 import time
 from pathlib import Path
 
@@ -71,17 +70,15 @@ def checked(options: argparse.Namespace) -> Path:
             f"{options.name!r} is no name: letters, digits, - and _ are allowed, and no 'common...'"
         )
     file = paths.ROOT / "site-configs" / f"{options.name}.py"
-    given = [name for name in ("queue", "account", "qos", "nodes") if getattr(options, name)]
-    if options.refresh and given:
-        raise BisectionError(f"--refresh takes no --{given[0]}: NAME.py holds the choices")
+    choices = [name for name in ("queue", "account", "qos", "nodes") if getattr(options, name)]
+    if options.refresh and choices:
+        raise BisectionError(f"--refresh takes no --{choices[0]}: NAME.py holds the choices")
     if options.refresh and not file.exists():
         raise BisectionError(f"--refresh: there is no {paths.shown(file)}")
     if file.exists() and not (options.refresh or options.dry_run):
         raise BisectionError(
-            f"{paths.shown(file)} exists and is not overwritten. To begin anew: rm "
-            f"{shlex.quote(paths.shown(file))}. To add a queue: copy its partition from what "
-            "--dry-run --queue Q prints into the file, then --refresh writes "
-            f"{options.name}.json anew"
+            f"{paths.shown(file)} exists and is not overwritten. Remove it to begin anew; to add a "
+            "queue, copy its partition from what --dry-run --queue Q prints, then --refresh"
         )
     return file
 

@@ -42,21 +42,15 @@ EPITAPHS = {
     "CANCELLED": "2026-11-21T09:11:42 ***",
 }
 NO_DATABASE = (
-    "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection to "
-    "host:127.0.0.1:16819: Connection refused\n"
     "sacct: error: Sending PersistInit msg: Connection refused\n"
     "sacct: error: Problem talking to the database: Connection refused\n"
 )
 NO_CONTROLLER = "Unable to contact slurm controller (connect failure)\n"
 INVALID = "slurm_load_jobs error: Invalid job id specified\n"
 NO_PLACE = "allocation failure: Requested node configuration is not available\n"
-LIMIT = (
-    "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job "
-    "violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n"
-)
-REFUSED = (
-    "sbatch: error: Batch job submission failed: Requested node configuration is not available\n"
-)
+FAILED = "sbatch: error: Batch job submission failed: "
+LIMIT = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}Job violates accounting/QOS policy\n"
+REFUSED = f"{FAILED}Requested node configuration is not available\n"
 
 
 def leave(words):
@@ -163,27 +157,21 @@ def sbatch():
         leave("sbatch: error: this fake takes no job that Slurm would requeue\n")
     jobid = str(len(list(FOLDER.glob("*.json"))) + 1)
     hours, minutes, seconds = map(int, options["time"].split(":"))
-    limit = 3600 * hours + 60 * minutes + seconds
-    end = options.get("deadline")
+    limit, end = 3600 * hours + 60 * minutes + seconds, options.get("deadline")
     job = {
         "id": jobid,
         "name": options["job-name"],
         "fault": fault,
         "script": str(script),
-        "state": "PENDING",
-        "reason": "Dependency",
-        "then": "",
-        "started": False,
         "submit": time.time(),
         "latest": time.mktime(time.strptime(end, "%Y-%m-%dT%H:%M:%S")) - limit if end else 1e12,
-        "end": None,
-        "exit": 0,
-        "signal": 0,
         "stdout": str(script.with_name(options["output"])),
         "stderr": str(script.with_name(options["error"])),
         "limit": options["time"],
         "nodelist": options.get("nodelist"),
     }
+    job |= {"state": "PENDING", "reason": "Dependency", "then": "", "started": False}
+    job |= {"end": None, "exit": 0, "signal": 0}
     store(job)
     if options.get("dependency") != "singleton":
         begin(job)
@@ -263,12 +251,8 @@ def main():
         return run(*sys.argv[2:])
     command = Path(sys.argv[0]).name
     if fails(command):
-        before = {"sbatch": "sbatch: error: Batch job submission failed: "}
-        leave(
-            NO_DATABASE
-            if command == "sacct"
-            else before.get(command, "slurm_load_jobs error: ") + NO_CONTROLLER
-        )
+        before = FAILED if command == "sbatch" else "slurm_load_jobs error: "
+        leave(NO_DATABASE if command == "sacct" else before + NO_CONTROLLER)
     return globals()[command]()
 
 

@@ -45,7 +45,7 @@ class Part:
     group: Group
     nodes: int | list[int]  # per launch
     launcher: Launcher  # as the site file has it, without the options for cores
-    given: Mapping[str, Any] | None = None  # of a site file that is there: its words
+    words: Mapping[str, Any] | None = None  # of a site file that is there
     trial: Trial = field(default_factory=Trial)  # empty where no job ran
     outcome: Outcome | None = None  # of `launcher`, if it was right
     others: list[tuple[Launcher, Reason | None]] = field(default_factory=list)  # None: right, too
@@ -59,8 +59,8 @@ class Part:
     @property
     def choices(self) -> dict[str, Any]:
         """The words of common.partition, behind its name."""
-        if self.given:
-            return {w: value for w, value in self.given.items() if w not in ("name", "line")}
+        if self.words:
+            return {w: value for w, value in self.words.items() if w not in ("name", "line")}
         words = {
             "queue": self.queue.name if self.queue.name != self.name else "",
             "constraint": self.group.constraint,
@@ -289,7 +289,7 @@ def try_out(site: Draft) -> Iterator[Part]:
 
 def _tried(site: Draft, part: Part) -> list[Launcher]:
     """The launchers of a partition's trial, in its order; that of a site file alone."""
-    return [part.launcher] if part.given else launchers(site)
+    return [part.launcher] if part.words else launchers(site)
 
 
 def unlike(part: Part, before: facts.Facts) -> bool:
@@ -297,8 +297,8 @@ def unlike(part: Part, before: facts.Facts) -> bool:
     where an earlier one did not: once may be a bad moment."""
     old = before.get("partitions", {}).get(part.name, {})
     known = {name: old[name] for name in facts.MEASURED if name in old}
-    measured = {name: part.facts.get(name) for name in known}
-    return bool(known) and (part.outcome is None or bool(facts.compare(known, measured)))
+    now = {name: part.facts.get(name) for name in known}
+    return bool(known) and (part.outcome is None or bool(facts.compare(known, now)))
 
 
 def take_better(site: Draft, second: Draft) -> None:
@@ -382,18 +382,18 @@ def refreshed(site_file: Path, known: Survey) -> Draft:
     site = Draft(site_file.stem, known, software.read(), account, qos)
     queues = {queue.name: queue for queue in known.queues}
     old = facts.old(facts.file_of(site_file)).get("partitions", {})
-    for given in chosen["partitions"]:
-        name = given["name"]
-        queue = given.get("queue") or old.get(name, {}).get("queue") or name
+    for words in chosen["partitions"]:
+        name = words["name"]
+        queue = words.get("queue") or old.get(name, {}).get("queue") or name
         if not queues:  # of a scheduler that is not read
             site.unread[name] = {}
         elif queue not in queues:
-            where = f"{paths.shown(site_file)}:{given['line']}: partition {name}"
+            where = f"{paths.shown(site_file)}:{words['line']}: partition {name}"
             raise BisectionError(f"{where}: unknown queue {queue}; there are {', '.join(queues)}")
         else:
-            group = _members(queues[queue], given.get("constraint", ""))
-            launcher = Launcher(given["launcher"], tuple(given.get("options", ())))
-            site.parts.append(Part(name, queues[queue], group, given["nodes"], launcher, given))
+            group = _members(queues[queue], words.get("constraint", ""))
+            launcher = Launcher(words["launcher"], tuple(words.get("options", ())))
+            site.parts.append(Part(name, queues[queue], group, words["nodes"], launcher, words))
     return site
 
 

@@ -193,9 +193,7 @@ def test_it_never_overwrites(new_site, house):
     file.write_text(file.read_text() + "# mine\n")
     code, printed, text = new_site()
     assert code == 2
-    assert (
-        "site-configs/vc.py exists and is not overwritten. To begin anew: rm site-conf" in printed
-    )
+    assert "site-configs/vc.py exists and is not overwritten. Remove it to begin anew" in printed
     assert text.endswith("# mine\n")
 
 
