@@ -90,7 +90,7 @@ def counting(try_queue):
 
     def counted(*arguments, **more):
         running.append(1)
-        time.sleep(0.1)
+        time.sleep(0.5)
         most.append(len(running))
         running.pop()
         return try_queue(*arguments, **more)

@@ -213,12 +213,6 @@ def test_defects_of_the_file_have_a_line(cluster, old, new, where, words):
     assert words in lines
 
 
-def reframe(file, *words):
-    program = "import sys; from reframe.frontend.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, "-C", str(file), "--show-config", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
@@ -235,15 +229,11 @@ def test_broken_facts_are_one_clear_line(cluster, text, line, words):
     assert told([defect]).startswith(f"site-configs/vc.json:{line}: does not load: {words}")
     assert told([defect]).endswith(": `bisection site new vc --refresh` writes it")
     if text is None:
-        done = reframe(file.with_name("vc.py"))
+        program = "import sys; from reframe.frontend.cli import main; sys.exit(main())"
+        command = [sys.executable, "-c", program, "-C", str(file.with_name("vc.py"))]
+        done = subprocess.run([*command, "--show-config"], capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
         assert done.stderr.startswith(f"{file}:{line}: {words}")
-
-
-def test_reframe_by_hand(cluster):
-    done = reframe(cluster() / "vc.py", "systems")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)[0]["partitions"][0]["name"] == "duo"
 
 
 def test_shared_files_are_no_sites():

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_cluster import counting, node
+from made_cluster import node
 from reframe.core import backends
 from running import load_site
 
@@ -16,7 +16,7 @@ from bisection.commands import site_new
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.sites import rules, site
-from bisection.sites.cluster import facts, jobs, new, software
+from bisection.sites.cluster import facts, new, software
 from bisection.sites.cluster.trial import Outcome, Trial
 
 OUTPUTS = Path(__file__).with_name("slurm")
@@ -329,19 +329,6 @@ def test_names_of_queues_that_reframe_does_not_take(new_site, machine):
     assert 'common.partition("gpu_q", queue="gpu.q", nodes=2' in text
     access = {name.partition("-")[0]: part["access"][0] for name, part in loads().items()}
     assert access == {"gpu_q": "--partition=gpu.q", "_2nodes": "--partition=2nodes"}
-
-
-def test_few_trial_jobs_at_once(new_site, machine, monkeypatch):
-    partition, *rest = CLUSTER.splitlines()
-    names = [f"q{number}" for number in range(9)]
-    partitions = [partition.replace("duo", name) for name in names]
-    rest = [line.replace("Partitions=duo,", f"Partitions={','.join(names)},") for line in rest]
-    machine.cluster("\n".join(partitions + rest))
-    try_queue, most = counting(machine.try_queue)
-    monkeypatch.setattr(new, "try_queue", try_queue)
-    assert new_site()[0] == 0
-    assert len(most) == 10
-    assert max(most) <= jobs.AT_ONCE
 
 
 def test_modules_that_are_loaded(new_site, machine, monkeypatch):

@@ -51,38 +51,36 @@ def test_limits_of_queues():
     assert [unlike[name].shared for name in ("mixed", "shared")] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("version", "queue", "code"),
-    [
-        ("22.05-unlike", "mixed", None),
-        ("22.05-unlike", "down", Code.QUEUE_STATE),
-        ("20.11-threads", "long", Code.QUEUE_GROUPS),
-        ("20.11-threads", "project", Code.QUEUE_ACCOUNTS),
-        ("20.11-threads", "empty", Code.QUEUE_EMPTY),
-        ("23.11-gpu", "debug", Code.QUEUE_STATE),
-        ("24.05-spared", "admin", Code.QUEUE_STATE),
-    ],
-)
-def test_queues_that_a_user_cannot_use(version, queue, code):
-    closed = queues(version, account="a3", groups=["users"])[queue].closed
-    assert (closed and closed.code) == code
-    if code:
-        assert closed["queue"] == queue
+A3 = {"account": "a3", "groups": ["users"]}
 
 
 @pytest.mark.parametrize(
-    ("version", "queue", "user", "others"),
+    ("version", "queue", "user", "code", "others"),
     [
-        ("20.11-threads", "long", {"groups": ["wheel"]}, ()),
-        ("20.11-threads", "project", {"account": "a2"}, ()),
-        ("24.05-spared", "shared", {"account": "a1", "accounts": ["a1", "a7"]}, ["a7"]),
-        ("20.11-threads", "project", {"account": "a9"}, ["a1", "a2"]),
-        ("20.11-threads", "project", {"account": "a9", "accounts": ["a9"]}, None),
+        ("22.05-unlike", "mixed", A3, None, None),
+        ("22.05-unlike", "down", A3, Code.QUEUE_STATE, None),
+        ("20.11-threads", "long", A3, Code.QUEUE_GROUPS, None),
+        ("20.11-threads", "long", {"groups": ["wheel"]}, None, None),
+        ("20.11-threads", "empty", A3, Code.QUEUE_EMPTY, None),
+        ("23.11-gpu", "debug", A3, Code.QUEUE_STATE, None),
+        ("24.05-spared", "admin", A3, Code.QUEUE_STATE, None),
+        ("20.11-threads", "project", {"account": "a2"}, None, None),
+        ("20.11-threads", "project", {"account": "a9"}, Code.QUEUE_ACCOUNTS, ["a1", "a2"]),
+        (
+            *("20.11-threads", "project", {"account": "a9", "accounts": ["a9"]}),
+            *(Code.QUEUE_ACCOUNTS, None),
+        ),
+        (
+            *("24.05-spared", "shared", {"account": "a1", "accounts": ["a1", "a7"]}),
+            *(Code.QUEUE_ACCOUNTS, ["a7"]),
+        ),
     ],
 )
-def test_members_of_a_group_and_accounts(version, queue, user, others):
+def test_queues_that_a_user_cannot_use(version, queue, user, code, others):
     closed = queues(version, **user)[queue].closed
-    assert (closed["others"] if closed else ()) == others
+    assert (closed and (closed.code, closed["queue"], closed["others"])) == (
+        code and (code, queue, others)
+    )
 
 
 def test_values_with_blanks_and_equals_signs():
@@ -125,12 +123,9 @@ def test_types_of_srun(text, error, default, types):
     assert slurm.mpi_types(Answer("srun", 0, text, error), default) == types
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("00:30:00", 1800), ("1-00:00:00", 86400), ("1:00", 60), ("UNLIMITED", None), ("", None)],
-)
-def test_time_limits(text, seconds):
-    assert survey.seconds_of(text) == seconds
+def test_time_limits():
+    texts = ("00:30:00", "1-00:00:00", "1:00", "UNLIMITED", "")
+    assert [*map(survey.seconds_of, texts)] == [1800, 86400, 60, None, None]
 
 
 @pytest.mark.parametrize(
