@@ -49,13 +49,13 @@ def act(options: argparse.Namespace) -> Exit:
         shutil.rmtree(folder, ignore_errors=True)  # of an earlier check
         folder.mkdir(parents=True)
         subjects = check.subjects(site, partitions, folder, options.patience)
-        with contextlib.closing(check.run(check.PROBES, subjects)) as results:
-            for result in results:
-                if result.partition != place:
-                    place = result.partition
+        with contextlib.closing(check.run(check.PROBES, subjects)) as findings:
+            for finding in findings:
+                if finding.partition != place:
+                    place = finding.partition
                     print(f"{site.name}:{place}" if place else site.name)
-                print("\n".join(result_lines(result, site.name)), flush=True)
-                states.append(result.finding.state)
+                print("\n".join(result_lines(finding, site.name)), flush=True)
+                states.append(finding.state)
         if State.WRONG not in states:
             shutil.rmtree(folder)
     except OSError as error:

@@ -1,8 +1,8 @@
 """The output of `bisection site check`: a line per probe, and advice below a wrong one."""
 
 from bisection.core.reasons import Code, Reason, clause
-from bisection.sites.cluster.check import PROBES, Result
-from bisection.sites.cluster.check_model import State
+from bisection.sites.cluster.check import PROBES
+from bisection.sites.cluster.check_model import Finding, State
 
 TITLES = {probe.name: probe.title for probe in PROBES}
 WIDTH = max(map(len, TITLES.values()))
@@ -65,13 +65,13 @@ def remedy(reason: Reason, name: str, partition: str) -> str:
     return text.format(name=name, partition=partition, environ=reason["environ"])
 
 
-def result_lines(result: Result, name: str) -> list[str]:
+def result_lines(finding: Finding, name: str) -> list[str]:
     """The lines of a result of the site `name`: one, and for what is wrong or not tried another
     with what to do."""
-    state, reason = result.finding.state, result.finding.reason
+    state, reason = finding.state, finding.reason
     rests = reason.code == Code.RESTS_ON
     words = f'as "{TITLES[reason["probe"]]}" is not ok' if rests else clause(reason)
-    lines = [f"  {state:<9}  {TITLES[result.probe]:<{WIDTH}}  {words}".rstrip()]
+    lines = [f"  {state:<9}  {TITLES[finding.probe]:<{WIDTH}}  {words}".rstrip()]
     if state != State.OK and not rests:
-        lines.append(f"{'':{WIDTH + 13}}  -> {remedy(reason, name, result.partition)}")
+        lines.append(f"{'':{WIDTH + 13}}  -> {remedy(reason, name, finding.partition)}")
     return lines

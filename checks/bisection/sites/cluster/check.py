@@ -9,7 +9,7 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,16 +60,7 @@ PROBES = (
 )
 
 
-@dataclass(frozen=True)
-class Result:
-    """The result of a probe of a partition, or of the site."""
-
-    probe: str
-    partition: str  # "" for the site
-    finding: Finding
-
-
-def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Iterator[Result]:
+def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Iterator[Finding]:
     """Runs the probes, each after those that it rests on: those of the site, then those of its
     partitions, AT_ONCE at a time.
 
@@ -88,30 +79,30 @@ def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Iterator[Result
     for subject in subjects:
         rows.setdefault(subject.same_nodes, []).append(subject)
 
-    def check(row: Sequence[Subject]) -> list[Result]:
-        return [result for s in row for result in _run(of_partitions, s, s.name, dict(roots))]
+    def check(row: Sequence[Subject]) -> list[Finding]:
+        return [finding for s in row for finding in _run(of_partitions, s, s.name, dict(roots))]
 
     most = AT_ONCE if all(subject.apart for subject in subjects) else 1
-    for results in at_once(check, list(rows.values()), first.stop, most):
-        yield from results
+    for findings in at_once(check, list(rows.values()), first.stop, most):
+        yield from findings
 
 
 def _run(
     probes: Sequence[Probe], subject: Subject, partition: str, roots: dict[str, str]
-) -> Iterator[Result]:
+) -> Iterator[Finding]:
     for probe in probes:
         if root := next((roots[name] for name in probe.rests_on if name in roots), None):
-            roots[probe.name] = root
-            yield Result(probe.name, partition, not_tried(Code.RESTS_ON(probe=root)))
-            continue
-        try:
-            finding = probe.look(subject)
-        except SchedulerError as error:
-            finding = wrong(error.reason)
+            finding = not_tried(Code.RESTS_ON(probe=root))
+        else:
+            root = probe.name
+            try:
+                finding = probe.look(subject)
+            except SchedulerError as error:
+                finding = wrong(error.reason)
         if finding:
             if finding.state != State.OK:
-                roots[probe.name] = probe.name
-            yield Result(probe.name, partition, finding)
+                roots[probe.name] = root
+            yield replace(finding, probe=probe.name, partition=partition)
 
 
 def subjects(

@@ -37,6 +37,8 @@ class Finding:
 
     state: State
     reason: Reason
+    probe: str = ""  # which check.py fills in
+    partition: str = ""  # "" for the site
 
 
 ok, wrong, not_tried = (partial(Finding, state) for state in State)

@@ -17,7 +17,7 @@ results = []
 subjects = check.subjects(site, site.partitions, folder, 120)
 for subject in subjects:
     subject.built[subject.kernel_key] = "another partition"
-for result in check.run(check.PROBES, subjects):
-    words = clause(result.finding.reason)
-    results.append([result.partition, result.probe, result.finding.state, words])
+for finding in check.run(check.PROBES, subjects):
+    words = clause(finding.reason)
+    results.append([finding.partition, finding.probe, finding.state, words])
 print(json.dumps(results))

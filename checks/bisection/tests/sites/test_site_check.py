@@ -50,8 +50,8 @@ def checked(machine, command_line, monkeypatch):
         results.clear()
         code, text, _ = command_line("site", "check", name)
         reasons = {state: {} for state in State}
-        for result in results:
-            reasons[result.finding.state][result.probe] = result.finding.reason
+        for finding in results:
+            reasons[finding.state][finding.probe] = finding.reason
         return code, text, reasons
 
     return run
@@ -364,7 +364,7 @@ def test_every_remedy_is_of_a_code_that_can_come():
 
 
 def test_lines_are_aligned():
-    fine = check.Result("file", "", ok(Code.SITE_LOADS(partitions=1)))
-    bad = check.Result("exit", "p", wrong(Code.RANK_EXIT_HANGS()))
+    fine = ok(Code.SITE_LOADS(partitions=1), "file")
+    bad = wrong(Code.RANK_EXIT_HANGS(), "exit", "p")
     first, second = (result_lines(result, "lab")[0] for result in (fine, bad))
     assert first.index("1 part") == second.index("its launch did")
