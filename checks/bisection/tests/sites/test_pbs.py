@@ -8,8 +8,10 @@ import shutil
 import signal
 import threading
 import time
+from functools import partial
 
 import pytest
+from made_cluster import command
 
 from bisection import cli
 from bisection.core.reasons import Code
@@ -59,12 +61,7 @@ def commands(tmp_path, monkeypatch):
         (folder / tool).symlink_to(shutil.which(tool))
     monkeypatch.setenv("PATH", str(folder))
 
-    def write(name, body):
-        (folder / name).write_text(f"#!/bin/bash\n{body}\n")
-        (folder / name).chmod(0o755)
-        return folder
-
-    return write
+    return partial(command, folder)
 
 
 @pytest.fixture

@@ -4,10 +4,11 @@ import os
 import re
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from made_cluster import node
+from made_cluster import command, node
 from reframe.core import backends
 from running import load_site
 
@@ -76,7 +77,7 @@ class Machine:
     """A Slurm whose commands print what they are given, and trial jobs that find what is right."""
 
     def __init__(self, folder, patch):
-        self.folder, self.jobs = folder, []
+        self.folder, self.jobs, self.command = folder, [], partial(command, folder)
         self.wrong = {}  # launcher and options -> Reason
         self.fault = None
         self.networks = [ETHERNET]
@@ -94,11 +95,6 @@ class Machine:
         patch.delenv("LOADEDMODULES", raising=False)
         patch.delenv("LMOD_CMD", raising=False)
         patch.setattr(new, "try_queue", self.try_queue)
-
-    def command(self, name, body):
-        file = self.folder / name
-        file.write_text(f"#!/bin/sh\n{body}\n")
-        file.chmod(0o755)
 
     def cluster(self, text, enforce="none", plugin="task/affinity"):
         (self.folder / "config").write_text(CONFIG.format(enforce=enforce, plugin=plugin))
@@ -187,16 +183,6 @@ def test_the_whole_file(new_site, machine, house):
     assert asked == {"duo": access["duo"], "quad": access["quad-4"]}  # as launches will
 
 
-def test_it_never_overwrites(new_site, house):
-    new_site()
-    file = house / "site-configs" / "vc.py"
-    file.write_text(file.read_text() + "# mine\n")
-    code, printed, text = new_site()
-    assert code == 2
-    assert "site-configs/vc.py exists and is not overwritten. Remove it to begin anew" in printed
-    assert text.endswith("# mine\n")
-
-
 def test_dry_run_submits_and_writes_nothing(new_site, machine, house):
     before = sorted(house.rglob("*"))
     code, printed, text = new_site("--dry-run", "--nodes", "3", "--queue", "quad")
@@ -217,14 +203,16 @@ def test_dry_run_submits_and_writes_nothing(new_site, machine, house):
         (["--refresh"], "vc", "--refresh: there is no site-configs/vc.py"),
         (["--refresh", "--account", "a"], "vc", "--refresh takes no --account"),
         (["--refresh", "--dry-run"], "vc", "not allowed with argument"),
+        ([], "bad", "bad.py exists and is not overwritten. Remove it to begin anew"),
         (["--refresh"], "bad", "site-configs/bad.py does not load: ModuleNotFoundError"),
         (["--refresh"], "localhost", "localhost.py has no facts: it is not made by common.slurm"),
     ],
 )
 def test_wrong_arguments(new_site, house, arguments, name, words):
-    (house / "site-configs" / "bad.py").write_text("import nothing_of_this_name\n")
+    bad = house / "site-configs" / "bad.py"
+    bad.write_text("import nothing_of_this_name\n")
     code, printed, _ = new_site(*arguments, name=name)
-    assert code == 2
+    assert (code, bad.read_text()) == (2, "import nothing_of_this_name\n")
     assert words in printed
 
 
@@ -456,15 +444,15 @@ def test_one_host_without_a_scheduler(new_site, machine, house):
 
 
 @pytest.mark.parametrize(
-    ("command", "scheduler", "words"),
+    ("program", "scheduler", "words"),
     [
         ("bsub", "lsf", "DECIDE: LSF is not read yet"),
         ("flux", "flux", "it cannot launch over several nodes"),
     ],
 )
-def test_a_scheduler_that_is_not_read(new_site, machine, command, scheduler, words):
+def test_a_scheduler_that_is_not_read(new_site, machine, program, scheduler, words):
     without_slurm(machine)
-    machine.command(command, "exit 0")
+    machine.command(program, "exit 0")
     code, _, text = new_site(name="summit")
     assert code == 1
     assert f'scheduler="{scheduler}"' in text

@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from made_cluster import command
 
 from bisection.core.commands import Answer
 from bisection.core.reasons import Code
@@ -166,7 +167,6 @@ NO_PLACE = "Requested node configuration is not available"
     ],
 )
 def test_only_what_has_no_place_cannot_be_placed(tmp_path, monkeypatch, words, refusal):
-    (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho '{words}' >&2; exit 1\n")
-    (tmp_path / "sbatch").chmod(0o755)
+    command(tmp_path, "sbatch", f"echo '{words}' >&2; exit 1")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert slurm.Slurm().refusal(tmp_path / "script") == refusal

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from made_cluster import command
 from running import TWO_CORES
 
 from bisection.core.identity import Geometry
@@ -128,8 +129,7 @@ def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, 
 
 def test_all_that_a_scheduler_prints_of_a_refusal_is_kept(tmp_path, monkeypatch):
     lines = "sbatch: error: site policy: name your project\nsbatch: error: Unspecified error"
-    (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho '{lines}' >&2\nexit 1\n")
-    (tmp_path / "sbatch").chmod(0o755)
+    command(tmp_path, "sbatch", f"echo '{lines}' >&2; exit 1")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     fault = outcome_of(Slurm(), tmp_path).fault
     assert fault["refused"] == "sbatch: site policy: name your project; Unspecified error"
@@ -182,8 +182,8 @@ def test_facts_of_a_node_run_on_an_old_python():
 
 def test_facts_of_this_node(tmp_path):
     def answer(folder):
-        command = [sys.executable, PROGRAM, folder, tmp_path, "/nowhere"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        words = [sys.executable, PROGRAM, folder, tmp_path, "/nowhere"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
         return json.loads(done.stdout.removeprefix("FACTS "))
 
     facts = json.loads((tmp_path / f"{answer(tmp_path)['host']}.json").read_text())
@@ -275,12 +275,9 @@ def test_telling_line_of_a_page():
 def test_trial_on_this_host(tmp_path, monkeypatch):
     if "," not in TWO_CORES:
         pytest.skip("needs two cores")
-    strangers = tmp_path / "bin"
-    strangers.mkdir()
     # As MPICH under a launcher that does not know it: a world per rank, each exit 0.
-    (strangers / "mpiexec").write_text('#!/bin/sh\nshift 2\nfor i in 1 2; do "$@" & done; wait\n')
-    (strangers / "mpiexec").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{strangers}:{os.environ['PATH']}")
+    command(tmp_path, "mpiexec", 'shift 2; for i in 1 2; do "$@" & done; wait')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     for name in ("OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_rmaps_base_oversubscribe"):
         monkeypatch.delenv(name, raising=False)
     variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
