@@ -32,17 +32,7 @@ SLURM_VERSION           = 22.05.8
 
 Slurmctld(primary) at head is UP
 """
-CLUSTER = """\
-PartitionName=duo AllowGroups=ALL AllowAccounts=ALL MaxNodes=UNLIMITED MaxTime=00:30:00 \
-ReqResv=NO OverSubscribe=NO State=UP
-PartitionName=quad AllowGroups=ALL AllowAccounts=ALL MaxNodes=UNLIMITED MaxTime=01:00:00 \
-ReqResv=NO OverSubscribe=EXCLUSIVE State=UP
-"""
-CLUSTER += "".join(
-    f"NodeName=node{i} CoresPerSocket=1 CPUEfctv=1 CPUTot=1 AvailableFeatures=(null) Gres=(null) "
-    f"Sockets=1 State=IDLE ThreadsPerCore=1 Partitions={'duo,' if i < 3 else ''}quad\n"
-    for i in (1, 2, 3, 4)
-)
+CLUSTER = (OUTPUTS / "22.05-vcluster.txt").read_text()
 ETHERNET = {"name": "eth0", "kind": "ethernet", "rate": 0.0, "state": "up"}
 INFINIBAND = {"name": "mlx5_0", "kind": "infiniband", "rate": 200.0, "state": "active"}
 CORES = {"num_cpus": 2, "num_cpus_per_core": 1, "num_cpus_per_socket": 2, "num_sockets": 1}
@@ -76,10 +66,8 @@ class Machine:
     def cluster(self, text, enforce="none", plugin="task/affinity"):
         (self.folder / "config").write_text(CONFIG.format(enforce=enforce, plugin=plugin))
         (self.folder / "cluster").write_text(text)
-        both = f"cat {self.folder}/cluster"
-        self.command(
-            "scontrol", f"case $2 in config) cat {self.folder}/config ;; *) {both} ;; esac"
-        )
+        cases = "case $2 in config) cat config ;; *) cat cluster ;; esac"
+        self.command("scontrol", f"cd {self.folder}; {cases}")
 
     def try_queue(self, queue, launchers, folder, patience, modules=(), **more):
         self.jobs.append((queue, list(launchers), list(modules), more))
