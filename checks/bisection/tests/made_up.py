@@ -67,6 +67,12 @@ def nights(values, first=0, **more):
     return sessions(first, cases, **more)
 
 
+def series(values, first=0, name="time", unit="s", better="lower", **more):
+    """Sessions of one test with one metric, a value each; `more` are fields of the test case."""
+    metrics = ({name: [_plain(value), unit, better]} for value in values)
+    return sessions(first, ([case(metrics=each, **more)] for each in metrics))
+
+
 def store(path, *contents):
     """A store of these (session, cases)."""
     filled = Store(path)
