@@ -151,13 +151,6 @@ def _advice(result: Comparison, context: Context) -> list[Reason]:
         notes.append(Code.NO_AA())
     if not any(row.control and row.ratio for row in result.rows):
         notes.append(Code.NO_CONTROL())
-    tiers = [
-        sorted({str(s["tags"].get("tier")) for s in side}) for side in (result.before, result.after)
-    ]
-    if tiers[0] != tiers[1]:
-        notes.append(Code.TIERS_DIFFER(before=tiers[0], after=tiers[1]))
-    if outliers := sum(row.outlier for row in result.rows):
-        notes.append(Code.REPEAT_OUTLIERS(metrics=outliers))
     if context.noise:
         notes.append(Code.AA_LEFT_OUT(metrics=len(context.noise)))
     return notes

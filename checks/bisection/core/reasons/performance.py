@@ -230,8 +230,6 @@ class Performance(Topic):
         "no control: nothing on both sides measures the cores alone, so a slower clock cannot be "
         "told from a slower network (--control names one)"
     )
-    TIERS_DIFFER = "the sides are of other tiers ({before}; {after}), with other tests"
-    REPEAT_OUTLIERS = "{metrics} metrics are outliers: repeat them"
     # rho: correlation of nights; nights: per side; worth: independent ones
     NIGHTS_ALIKE = (
         "nights are not independent: each resembles the one before (correlation {rho:.1f}), "

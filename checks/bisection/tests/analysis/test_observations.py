@@ -33,8 +33,8 @@ def test_what_is_no_number_above_zero_is_not_measured(rng, compared, value):
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        ({"unit": "ms"}, "its unit is ms and s"),
-        ({"geometry": "4x1"}, "its geometry is 2x1 and 4x1"),
+        ({"unit": "ms"}, "unit is ms and s"),
+        ({"geometry": "4x1"}, "geometry is 2x1 and 4x1"),
     ],
 )
 def test_other_units_and_geometries_are_not_compared(rng, compared, other, says):
