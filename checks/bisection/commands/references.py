@@ -18,7 +18,6 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from bisection.analysis.propose import (
     HEADER,
@@ -77,7 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--widen", action="store_true", help="also change limits that become wider"
     )
     proposing.add_argument("--write", action="store_true", help="change the file")
-    proposing.add_argument("-o", "--output", metavar="FILE", help="another file to change")
     proposing.add_argument(
         "--system", default="localhost", metavar="NAME", help="default: localhost"
     )
@@ -92,7 +90,7 @@ def _reasons(text: str) -> tuple[str, ...]:
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
-    target = Path(options.output) if options.output else references.path(options.system)
+    target = references.path(options.system)
     kinds = options.kinds.split(",") if options.kinds else None
     if kinds and set(kinds) - set(KINDS):
         raise BisectionError(f"--kinds {options.kinds}: {', '.join(KINDS)} are allowed")

@@ -57,22 +57,27 @@ def measured(rng, first=0, count=10, sigma=0.02, **factors):
 
 
 @pytest.fixture
-def propose(tmp_path, site, monkeypatch, capsys):
+def file(tmp_path, monkeypatch):
+    monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(tmp_path))
+    return tmp_path / "lab.yaml"
+
+
+@pytest.fixture
+def propose(tmp_path, file, site, monkeypatch, capsys):
+    """propose(*sessions, **options): (exit code, what was printed, the file)."""
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
 
     def run(*contents, **options):
         with sync.opened(tmp_path) as opened_store:
             for content in contents:
                 opened_store.add(content)
-        given = {"system": "lab", "sessions": "..", "least": 5, "kinds": None, "widen": False}
-        given |= {"also": (), "mix": False}
-        given |= {"write": True, "output": str(tmp_path / "lab.yaml"), **options}
+        usual = {"system": "lab", "sessions": "..", "least": 5, "kinds": None, "widen": False}
+        usual |= {"also": (), "mix": False, "write": True}
         try:
-            code = references.act(argparse.Namespace(**given))
+            code = references.act(argparse.Namespace(**usual | options))
         except BisectionError as error:  # as cli.main has it
             print(error, file=sys.stderr)
             code = error.exit_code
-        file = tmp_path / "lab.yaml"
         tree = yaml.safe_load(file.read_text()) if file.exists() else None
         return code, capsys.readouterr(), tree
 
@@ -97,60 +102,48 @@ def test_references_hold_the_sessions_they_are_made_of(rng, propose):
     assert len(about["sessions"]) == 10
 
 
-def test_proposing_again_changes_nothing(rng, propose, tmp_path):
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [({}, 0, "as proposed already"), ({"least": 50}, 3, "no reference to propose")],
+)
+def test_the_file_stays_as_it_is(rng, propose, file, options, code, says):
     propose(measured(rng))
-    text = (tmp_path / "lab.yaml").read_text()
-    code, told, _ = propose()
-    assert (code, (tmp_path / "lab.yaml").read_text()) == (0, text)
-    assert "as proposed already" in told.out
+    text = file.read_text()
+    proposed, printed, _ = propose(**options)
+    assert (proposed, file.read_text()) == (code, text)
+    assert says in printed.out
 
 
-def test_a_change_is_shown_and_not_written_without_write(rng, propose, tmp_path):
-    code, told, tree = propose(measured(rng), write=False)
+def test_a_change_is_shown_and_not_written_without_write(rng, propose):
+    code, printed, tree = propose(measured(rng), write=False)
     assert (code, tree) == (1, None)
-    assert "+          p2p:" in told.out
-    assert "not written: --write changes" in told.out
+    assert "+          p2p:" in printed.out
+    assert "not written: --write changes" in printed.out
 
 
-def test_bounds_are_not_widened_in_silence(rng, propose):
+def test_bounds_are_not_widened_in_silence(rng, propose, file):
     _, _, tree = propose(measured(rng, sigma=0.005))
-    noisy = measured(rng, first=50, count=30, sigma=0.05)
-    code, told, kept = propose(noisy)
+    code, printed, kept = propose(measured(rng, first=50, count=30, sigma=0.05))
     assert entry(kept) == entry(tree)
     assert code == 1
-    assert "not widened: transpose 2x1 cnt40 p2p ratio_serial" in told.out
+    assert "not widened: transpose 2x1 cnt40 p2p ratio_serial" in printed.out
+    assert "# 10 sessions to 2026-06-10, spread 0." in file.read_text()
     code, _, wider = propose(widen=True)
     assert code == 0
     assert entry(wider)[2] > entry(tree)[2]
 
 
-def test_entries_keep_the_word_on_where_they_come_from(rng, propose, tmp_path):
-    propose(measured(rng, sigma=0.005))
-    propose(measured(rng, first=50, count=30, sigma=0.05))
-    (line,) = [
-        line for line in (tmp_path / "lab.yaml").read_text().splitlines() if "ratio_serial" in line
-    ][:1]
-    assert "# 10 sessions to 2026-06-10, spread 0." in line
-
-
-def test_what_varies_too_much_is_no_reference(rng, propose):
-    code, told, tree = propose(measured(rng, sigma=0.4))
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"sigma": 0.4}, "too wide for a reference: 2 of transpose, such as transpose 2x1 cnt40"),
+        ({"count": 4}, "fewer than 5 sessions: 2 of transpose"),
+    ],
+)
+def test_what_varies_too_much_or_was_seldom_measured_is_no_reference(rng, propose, how, says):
+    code, printed, tree = propose(measured(rng, **how))
     assert (code, tree) == (3, None)
-    assert "too wide for a reference: 2 of transpose, such as transpose 2x1 cnt40 p2p" in told.out
-
-
-def test_few_sessions_are_no_reference(rng, propose):
-    code, told, tree = propose(measured(rng, count=4))
-    assert (code, tree) == (3, None)
-    assert "fewer than 5 sessions: 2 of transpose" in told.out
-
-
-def test_nothing_to_propose_leaves_the_file_as_it_is(rng, propose, tmp_path):
-    propose(measured(rng))
-    text = (tmp_path / "lab.yaml").read_text()
-    code, told, _ = propose(least=50)
-    assert (code, (tmp_path / "lab.yaml").read_text()) == (3, text)
-    assert "no reference to propose" in told.out
+    assert says in printed.out
 
 
 BY_HAND = """\
@@ -170,11 +163,11 @@ transpose:
 """
 
 
-def test_file_by_hand_is_amended_and_keeps_its_comments(rng, propose, tmp_path):
-    (tmp_path / "lab.yaml").write_text(BY_HAND)
+def test_file_by_hand_is_amended_and_keeps_its_comments(rng, propose, file):
+    file.write_text(BY_HAND)
     code, told, tree = propose(measured(rng))
     assert code == 0, told.err
-    text = (tmp_path / "lab.yaml").read_text()
+    text = file.read_text()
     for comment in ("# Ours.\n", "# of the last review", "# as all", "# from the last machine"):
         assert comment in text
     places = tree["transpose"]["lab:cpu"]["2x1"]
@@ -189,8 +182,8 @@ def test_file_by_hand_is_amended_and_keeps_its_comments(rng, propose, tmp_path):
     assert tree["provenance"]["amended"]["count"] == 10
 
 
-def test_entry_of_several_tests_changes_only_if_all_were_measured(rng, propose, site, tmp_path):
-    (tmp_path / "lab.yaml").write_text(BY_HAND)
+def test_entry_of_several_tests_changes_only_if_all_were_measured(rng, propose, site, file):
+    file.write_text(BY_HAND)
     site.cases.append({**site.cases[1], "method": "padded"})  # takes the reference of shm
     code, told, tree = propose(measured(rng))
     assert code == 0, told.err
@@ -200,17 +193,17 @@ def test_entry_of_several_tests_changes_only_if_all_were_measured(rng, propose, 
     assert places[".*"]["p2p"]["ratio_serial"] != [1.0, -0.5, 0.5]
 
 
-def test_entry_of_several_tests_holds_all_of_them(rng, propose, tmp_path):
+def test_entry_of_several_tests_holds_all_of_them(rng, propose, file):
     text = BY_HAND.replace("        p2p: {ratio_serial: [1.0, -0.5, 0.5]} # wide\n", "")
-    (tmp_path / "lab.yaml").write_text(text)
+    file.write_text(text)
     _, _, tree = propose(measured(rng, p2p=0.9, shm=1.1))
     value, low, high = tree["transpose"]["lab:cpu"]["2x1"][".*"][".*"]["ratio_serial"]
     assert value * (1 + low) < 0.9 * 0.95
     assert value * (1 + high) > 1.1 * 1.05
 
 
-def test_file_whose_index_is_not_known_before_a_run_is_refused(rng, propose, tmp_path):
-    (tmp_path / "lab.yaml").write_text("provenance: {date: 2026-01-01}\ntranspose: {}\n")
+def test_file_whose_index_is_not_known_before_a_run_is_refused(rng, propose, file):
+    file.write_text("provenance: {date: 2026-01-01}\ntranspose: {}\n")
     code, told, tree = propose(measured(rng))
     assert code == 2
     assert "cannot be amended" in told.err
@@ -240,16 +233,18 @@ def test_kinds_that_are_none(rng, propose):
     assert "--kinds speed: ratio, time are allowed" in told.err
 
 
-def test_times_have_references_where_they_are_asked_for(rng, propose):
-    noisy = measured(rng)
-    for _, cases in noisy:
+@pytest.mark.parametrize("value", [1.0, 3e-5])
+def test_times_have_references_where_they_are_asked_for(rng, propose, value):
+    """3e-05 is text in YAML 1.1, which ReFrame reads."""
+    nightly = measured(rng)
+    for _, cases in nightly:
         for line in cases:
-            line["metrics"]["time"][0] = float(noise(rng, 1, 0.02, outliers=0)[0])
-    _, _, tree = propose(noisy, kinds="ratio,time")
-    assert set(tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]) == {
-        "ratio_serial",
-        "time",
-    }
+            line["metrics"]["time"][0] = value
+    tree = propose(nightly, kinds="ratio,time")[2]
+    metrics = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]
+    assert set(metrics) == {"ratio_serial", "time"}
+    assert metrics["time"][0] == value
+    assert propose(kinds="ratio,time")[0] == 0
 
 
 def test_shares_and_twin_layouts_have_references_too(rng, propose, site):
@@ -296,52 +291,40 @@ def test_provenance_is_of_the_sessions_that_gave_a_value(rng, propose):
     assert tree["provenance"]["count"] == 10
 
 
+def said(tmp_path, site, tree, *contents):
+    """What is said of references when these sessions are stored too."""
+    with sync.opened(tmp_path) as opened_store:
+        for content in contents:
+            opened_store.add(content)
+        return told(proposals.stale(opened_store, site, Path("lab.yaml"), tree))
+
+
 def test_references_that_the_machine_left_behind_are_stale(rng, propose, site, tmp_path):
     _, _, tree = propose(measured(rng))
-    with sync.opened(tmp_path) as opened_store:
-        opened_store.add(measured(rng, first=50, count=5, p2p=1.6))
-        file = tmp_path / "lab.yaml"
-        said = told(proposals.stale(opened_store, site, file, tree))
-    assert "p2p ratio_serial: the last 5 sessions have 1." in said
-    assert " shm " not in said
-
-
-def test_open_bounds_are_kept(rng, propose, tmp_path):
-    propose(measured(rng))
-    file = tmp_path / "lab.yaml"
-    tree = yaml.safe_load(file.read_text())
-    tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]["ratio_serial"] = [1, None, None]
-    file.write_text(yaml.safe_dump(tree))
-    _, told, tree = propose()
-    assert entry(tree)[1] is not None, told.out  # a bound is narrower than none
-
-
-def test_files_that_cannot_be_changed_are_told(rng, propose, tmp_path):
-    (tmp_path / "file").touch()
-    for output in (tmp_path, tmp_path / "file" / "lab.yaml"):
-        code, told, _ = propose(measured(rng), output=str(output))
-        assert code == 2
-        assert told.err.count("\n") == 1
-
-
-def test_sessions_of_one_partition_count_for_its_system(rng, propose, site, tmp_path):
-    _, _, tree = propose(measured(rng))
-    with sync.opened(tmp_path) as opened_store:
-        after = session(60, facts={"MPI": "Open MPI 5.0.9"}, tags={"system": "lab:cpu"})
-        opened_store.add([(after, [])])
-        said = told(proposals.stale(opened_store, site, Path("lab.yaml"), tree))
-    assert "the last session has Open MPI 5.0.9" in said
+    text = said(tmp_path, site, tree, measured(rng, first=50, count=5, p2p=1.6))
+    assert "p2p ratio_serial: the last 5 sessions have 1." in text
+    assert " shm " not in text
 
 
 def test_references_of_other_software_are_stale(rng, propose, site, tmp_path, monkeypatch):
+    """Sessions of one partition count for its system."""
     limits = dataclasses.replace(LIMITS, stale=30)  # days; made-up nights are of June 2026
     monkeypatch.setattr(proposals, "LIMITS", limits)
     _, _, tree = propose(measured(rng))
-    with sync.opened(tmp_path) as opened_store:
-        opened_store.add([(session(60, facts={"MPI": "Open MPI 5.0.9"}), [])])
-        said = told(proposals.stale(opened_store, site, Path("lab.yaml"), tree))
-    assert "made with MPI Open MPI 4.1.4; the last session has Open MPI 5.0.9" in said
-    assert "days old; 30 days are allowed" in said
+    after = session(60, facts={"MPI": "Open MPI 5.0.9"}, tags={"system": "lab:cpu"})
+    text = said(tmp_path, site, tree, [(after, [])])
+    assert "made with MPI Open MPI 4.1.4; the last session has Open MPI 5.0.9" in text
+    assert "days old; 30 days are allowed" in text
+
+
+@pytest.mark.parametrize("folder", ["file", "folder"])
+def test_files_that_cannot_be_changed_are_reported(rng, propose, tmp_path, monkeypatch, folder):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder" / "lab.yaml").mkdir(parents=True)
+    monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(tmp_path / folder))
+    code, printed, _ = propose(measured(rng))
+    assert code == 2
+    assert printed.err.count("\n") == 1
 
 
 def test_sessions_that_say_nothing_of_the_machine_are_left_out(rng, propose, tmp_path):
@@ -409,27 +392,16 @@ def test_a_selection_of_kernels_with_fewer_libraries_is_no_mix(rng, propose):
     assert code == 0, told.err
 
 
-def test_small_values_are_numbers_for_every_reader_of_yaml(rng, propose, tmp_path):
-    """3e-05 is text in YAML 1.1, which ReFrame reads."""
-    noisy = measured(rng)
-    for _, cases in noisy:
-        for line in cases:
-            line["metrics"]["time"] = [3e-5, "s", "lower"]
-    _, _, tree = propose(noisy, kinds="ratio,time")
-    assert tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]["time"][0] == 3e-5
-    assert propose(kinds="ratio,time")[0] == 0
+@pytest.mark.parametrize("old", ["abc, -0.1, 0.1", "1.0, null, 0.1", "1.0, null, null"])
+def test_what_never_passed_or_has_no_limit_is_replaced(rng, propose, file, old):
+    file.write_text(BY_HAND.replace("1.0, -0.5, 0.5", old))
+    code, printed, tree = propose(measured(rng))
+    assert code == 0, printed.err
+    assert -0.2 < tree["transpose"]["lab:cpu"]["2x1"][".*"]["p2p"]["ratio_serial"][1] < 0
 
 
-@pytest.mark.parametrize("entry", ["[abc, -0.1, 0.1]", "[1.0, null, 0.1]", "[1.0, -.inf, .inf]"])
-def test_what_never_passed_is_replaced(rng, propose, tmp_path, entry):
-    (tmp_path / "lab.yaml").write_text(BY_HAND.replace("[1.0, -0.5, 0.5]", entry))
-    code, told, _ = propose(measured(rng))
-    assert code == 0, told.err
-
-
-def test_what_a_person_keeps_is_kept_with_all_comments(rng, propose, tmp_path):
+def test_what_a_person_keeps_is_kept_with_all_comments(rng, propose, file):
     propose(measured(rng))
-    file = tmp_path / "lab.yaml"
     lines = file.read_text().splitlines()
     place = next(i for i, line in enumerate(lines) if "ratio_serial" in line)
     start = lines[place].partition("[")[0]
