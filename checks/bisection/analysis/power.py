@@ -28,19 +28,16 @@ class Power:
     sigma: float
     rho: float
     metrics: int
-    chance: float = LIMITS.false_discoveries  # of a false verdict in the table
-    least: float = LIMITS.margin  # a smaller change is of no interest
-    table: float = MOST  # degrees of freedom that the table is worth
 
     def visible(self, before: int, after: int) -> float:
         """The smallest change that is found in LIMITS.seen of comparisons of so many nights, as a
         part of the value."""
         error = self.sigma * math.sqrt(sum(1 / worth(n, self.rho) for n in (before, after)))
-        df = before + after - 2 + (self.table if self.metrics > 1 else 0)
-        sure = -scipy.special.stdtrit(df, self.chance / 2 / self.metrics)
+        df = before + after - 2 + (MOST if self.metrics > 1 else 0)
+        sure = -scipy.special.stdtrit(df, LIMITS.false_discoveries / 2 / self.metrics)
         # Half of the margin must be exceeded by the estimate, all of it by its interval.
         quantile = scipy.special.stdtrit(df, (1 - LIMITS.confidence) / 2)
-        reach = math.log1p(self.least) + quantile * error
+        reach = math.log1p(LIMITS.margin) + quantile * error
         least = max(sure * error, math.log1p(LIMITS.shared_margin), reach)
         return math.expm1(least + scipy.special.ndtri(LIMITS.seen) * error)
 
@@ -52,14 +49,13 @@ class Power:
 
 @dataclass
 class Noise:
-    """How the nights of a kernel's metrics vary: one metric's own, and what all of them share."""
+    """How the nights of a kernel's usual metric vary."""
 
     place: str  # system:partition
     kernel: str
     metrics: int
     nights: int
-    own: Power
-    shared: Power
+    power: Power
 
 
 def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | None) -> list[Noise]:
@@ -89,17 +85,11 @@ def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | No
     for place, members in places.items():
         checks, ratios, rows = (np.array(part) for part in zip(*members, strict=True))
         names, kernels = np.unique(checks, return_inverse=True)
-        split = rows[:, :half], rows[:, half:]
-        seen, _ = evidence(*split, kernels, ratios, (times[:half], times[half:]))
+        seen, _ = evidence(rows[:, :half], rows[:, half:], kernels, ratios, np.split(times, [half]))
         for number, kernel in enumerate(names):
             here = kernels == number
-            own = Power(
-                *(float(np.median(part[here])) for part in (seen.own.sigma, seen.own.rho)),
-                len(rows),
-            )
-            times_here = here & ~ratios if (here & ~ratios).any() else here
-            common = (float(np.median(p[times_here])) for p in (seen.common.sigma, seen.common.rho))
-            shared = Power(*common, len(names), LIMITS.shared_chance, LIMITS.shared_margin, 0.0)
+            noise = (float(np.median(part[here])) for part in (seen.own.sigma, seen.own.rho))
             nights = int(np.median(np.isfinite(rows[here]).sum(axis=1)))
-            groups.append(Noise(place, str(kernel), int(here.sum()), nights, own, shared))
+            power = Power(*noise, len(rows))
+            groups.append(Noise(place, str(kernel), int(here.sum()), nights, power))
     return sorted(groups, key=lambda noise: -noise.metrics)

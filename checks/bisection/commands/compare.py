@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from bisection.analysis.compare import EXITS, FAIL_ON, compare
 from bisection.analysis.model import Comparison
-from bisection.analysis.power import LARGEST, Noise, Power, noises
+from bisection.analysis.power import LARGEST, noises
 from bisection.core import paths
 from bisection.core.format import part, plural, printable, ratio, regex, utc
 from bisection.core.thresholds import LIMITS
@@ -117,21 +117,15 @@ def planned(options: argparse.Namespace) -> Exit:
         print(f"too few: at least {2 * LIMITS.fewest} nights with the same tests are needed")
         return Exit.NOT_MEASURED
     head = ["kernel", "where", "metrics", "nights", "noise", "night-to-night correlation"]
-    head += [f"nights per side for {options.plan:.1%} of one metric", "of all of the kernel"]
-    print(printable(columns([head, *(_line(entry, options.plan) for entry in entries)])))
+    lines = [[*head, f"nights per side for {options.plan:.1%} of one metric"]]
+    for entry in entries:
+        noise = [f"{entry.power.sigma:.1%}", f"{entry.power.rho:.1f}"]
+        counts = [str(entry.metrics), str(entry.nights)]
+        needed = entry.power.needed(options.plan) or f"above {LARGEST}"
+        lines.append([entry.kernel, entry.place, *counts, *noise, str(needed)])
+    print(printable(columns(lines)))
     print(f"{LIMITS.seen:.0%} of such comparisons find a change of that size.")
     return Exit.OK
-
-
-def _line(entry: Noise, effect: float) -> list[str]:
-    noise = [f"{entry.own.sigma:.1%}", f"{entry.own.rho:.1f}"]
-    nights = [_nights(power, effect) for power in (entry.own, entry.shared)]
-    return [entry.kernel, entry.place, str(entry.metrics), str(entry.nights), *noise, *nights]
-
-
-def _nights(power: Power, effect: float) -> str:
-    nights = power.needed(effect)
-    return f"above {LARGEST}" if nights is None else str(nights)
 
 
 def compared(

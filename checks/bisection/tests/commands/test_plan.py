@@ -30,7 +30,7 @@ def test_smaller_changes_take_more_nights(stored, command_line):
         code, text, _ = command_line("compare", "--plan", effect)
         assert code == 0
         (line,) = [line for line in text.splitlines() if line.startswith("transpose")]
-        needed[effect] = int(line.split()[-2])
+        needed[effect] = int(line.split()[-1])
     assert needed["5%"] > needed["0.1"] > needed["20%"] >= 5
 
 
