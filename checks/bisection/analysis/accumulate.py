@@ -1,16 +1,9 @@
 """Evidence of changes of level, accumulated over nights, for all series of a table at once.
 
 A step is found by the generalised likelihood ratio: the difference of two parts of a series in
-units of its noise, the largest of all ways to part it. What makes this hold for real nights:
-
-- noise of any shape is made normal, by the distribution of all metrics of the table together;
-- what a night keeps of the night before is removed (prewhitening), by a correlation per metric
-  that is shrunk towards that of the table, at its upper end where metrics differ;
-- how far means of 5, 10, 20 nights scatter over the whole table widens the noise, if it is more;
-- the ranks must agree (Mann and Whitney 1947), which holds for any distribution.
-
-A series that belongs to no table of many, such as the level of all metrics, is judged by its ranks
-alone, with a correlation that is assumed to be high until it is known.
+units of its noise, the largest of all ways to part it. README.md, "Changes over many nights", lists
+what makes this hold for real nights: normal scores, prewhitening, the scatter of longer means, and
+ranks. A series of no table of many, such as the level of all metrics, is judged by its ranks alone.
 """
 
 import functools
@@ -57,9 +50,6 @@ def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
         series: logarithms, [series, nights]; NaN: missing.
         chance: that any of the series has a change by chance.
         table: whether the series are of one table, and show together how nights vary.
-
-    Returns:
-        What each series shows.
     """
     findings = [Findings() for _ in series]
     order = np.argsort(np.isnan(series), axis=1, kind="stable")

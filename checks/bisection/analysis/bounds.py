@@ -1,25 +1,10 @@
 """Bounds that a metric stays within in a night without fault, from the nights of a whole table.
 
-The logarithm of a value is its metric's level, plus a factor of the night, plus a factor of the
-kernel in that night, plus noise of its own. Bounds allow for each:
-
-- factors: Student's t prediction of one more night, from the nights' medians, and no less than in
-  any night that was seen. How much a factor keeps of the night before cannot be estimated from its
-  few nights (the error is 0.2): its chance is small instead;
-- own noise: the standard deviation of each metric without what is far from the others, shrunk
-  towards that of the table (Smyth 2004, limma), times the larger of two quantiles: of Student's t,
-  and of what the table's values show beside all others of their metric, each left out in turn.
-  Heavy tails and rare slow states, which few nights of one metric show, are in the second.
-
-A retest measures a launch anew. It does not change what lasts a night: where nights are not
-independent, or many metrics have two states, the quantiles are those for which no retest is needed.
-Else a factor and own noise need not both be at their extreme: in the rare night with such a factor
-the retest draws own noise anew, so that little of it is allowed beside the factor.
-
-How strict the first look is follows from the retest's cost and not from false alarms: what is
-beyond a bound is launched again. Two values of a metric on the same nodes, the first and one of the
-retest, are the least that makes a night fail: 0.1% of values beyond each bound are 0.4% of nights
-of 2,100 metrics.
+reference/README.md, "How wide limits are", has the model and the rules: factors of the night and of
+the kernel, and own noise, each with its limit. How much a factor keeps of the night before cannot
+be estimated from its few nights (the error is 0.2): its chance is small instead. How strict the
+first look is follows from the retest's cost and not from false alarms: what is beyond a bound is
+launched again.
 """
 
 import math

@@ -51,13 +51,11 @@ def compare(
     """Compares two groups of stored sessions.
 
     Args:
-        store: where they are stored.
-        before, after: the groups, oldest first.
+        before, after: oldest first.
         expected: the ratio of performance that an upgrade should give; times are then set against
             it, and no drift of the cores takes a verdict back.
         aa: sessions of the same state of the machine as `before`.
         control: a pattern of further metrics that measure the cores alone.
-        name: a pattern; only tests whose names match it.
         fail_on: keys of EXITS.
         suspects: slow nodes; None: by the times of `after`.
     """

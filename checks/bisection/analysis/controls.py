@@ -1,8 +1,6 @@
-"""Rules that withdraw a verdict: preempted tails, the A/A test, the controls, the baseline, lost
-jobs.
+"""Rules that withdraw a verdict: preempted tails, the A/A test, controls, baselines, lost jobs.
 
-Each doubt looks at a row and its context and gives the reason to call the row inconclusive, or
-None. The first that gives one counts; DOUBTS is their order.
+A doubt returns the reason to call a row inconclusive, or None. The first in DOUBTS counts.
 """
 
 import math
@@ -39,12 +37,8 @@ class Context:
         return {":".join(place): row for place, row in self.moved.items() if len(place) == 2}
 
     def watch(self, row: Row, named: re.Pattern[str] | None) -> None:
-        """Adds a control.
-
-        Args:
-            row: of a judged table.
-            named: a pattern of further controls, which hold for all launches of their partition.
-        """
+        """Adds a control of a judged table. Those that are named hold for all launches of their
+        partition."""
         if row.low is None or row.p is None:
             return
         place, launch = _partition(row), row.identity[:-1]
@@ -63,14 +57,8 @@ def aa_noise(
     aa: Sequence[Session],
     name: re.Pattern[str] | None = None,
 ) -> dict[Key, float]:
-    """Returns by how much each metric moved at most that an A/A test calls changed.
-
-    Args:
-        store: the store.
-        before: sessions of one state of the machine.
-        aa: sessions of the same state; none: there is no test.
-        name: a pattern; only tests whose names match it.
-    """
+    """Returns by how much each metric moved at most that an A/A test calls changed; `before` and
+    `aa` are sessions of one state of the machine."""
     if not aa:
         return {}
     rows, samples = rows_of(*(Observations(store, side) for side in (before, aa)), name)

@@ -69,8 +69,7 @@ def events_of(
     """The events in histories.
 
     Args:
-        measured: histories of these sessions.
-        sessions: in order of time.
+        measured: histories of these sessions, which are in order of time.
         false_alarms: how many a year of nightly sessions may have without a change.
 
     Returns:

@@ -26,17 +26,13 @@ def histories(
     does in the newest session.
 
     Args:
-        store: where the sessions are stored.
         sessions: in order of time.
-        name: a pattern; only tests whose names match it.
+        name: only tests whose names match it.
         left_out: units of metrics that are left out.
 
     Returns:
         A history per test and metric that has positive values, without unusable jobs; indices are
         of `sessions`, values in the metric's unit.
-
-    Raises:
-        StoreError: the store cannot be read.
     """
     tests, metrics = store.tests(), store.metrics()
     order = {session.id: index for index, session in enumerate(sessions)}

@@ -31,8 +31,7 @@ def judge_rows(
     """Rules on the rows that have no ruling yet, all of one table.
 
     Args:
-        rows: the table.
-        samples: of each row, the jobs before and after.
+        rows, samples: the table, and of each row the jobs before and after.
         sides: the sessions before and after.
 
     Returns:
@@ -175,17 +174,10 @@ def margins(seen: Evidence) -> np.ndarray:
 
 
 def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
-    """Verdicts on slow-downs.
+    """Verdicts on slow-downs, [metrics], by adjusted p-values, [metrics].
 
     A metric has changed if its shift is surer than chance, and may be as large as the margin: then
     it is not unchanged because nights vary by more.
-
-    Args:
-        seen: of each metric.
-        p: adjusted p-values, [metrics].
-
-    Returns:
-        Verdicts, [metrics].
     """
     margin = margins(seen)
     side = np.sign(seen.estimate)
@@ -283,13 +275,7 @@ def set_against(rows: Sequence[Row], expected: float) -> None:
 
 def explain(row: Row, speed: float, expected: float) -> Reason | None:
     """Returns the reason for a speed-up, by a fit of communication alone: 1 / speed = (1 - f) /
-    expected + f / network, with the fraction f of communication before the upgrade.
-
-    Args:
-        row: the row, with `against` and `communication`.
-        speed: its speed-up.
-        expected: the speed-up of everything but communication.
-    """
+    expected + f / network, with the fraction f of communication before the upgrade."""
     f = row.communication
     if row.against not in (Against.ABOVE, Against.BELOW):
         return None

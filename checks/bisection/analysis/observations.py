@@ -125,15 +125,9 @@ def _software(sessions: Sequence[Session]) -> str:
 def rows_of(
     before: Observations, after: Observations, name: re.Pattern[str] | None = None
 ) -> tuple[list[Row], list[tuple[Jobs, Jobs]]]:
-    """The outer join of two sides.
-
-    Args:
-        before, after: the sides.
-        name: a pattern; only tests whose names match it, and the controls of their launches.
-
-    Returns:
-        Rows, those with a ruling that need no numbers to be looked at; and for each row the jobs
-        of both sides. A test without a metric to compare has a row, too, so that none vanishes.
+    """The outer join of two sides: rows, those with a ruling that need no numbers to be looked at;
+    and for each row the jobs of both sides. A test without a metric to compare has a row, too, so
+    that none vanishes. With `name`, only tests that match it, and the controls of their launches.
     """
     rows, samples = [], []
     kinds: dict[Key, set[tuple[str, str, str, bool]]] = defaultdict(set)

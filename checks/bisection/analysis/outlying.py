@@ -1,14 +1,9 @@
 """Finds outliers of one session among all earlier ones, and those that a retest confirms.
 
 The bound on a metric is the prediction of one more session from n earlier ones, on logarithms:
-mean + t(n - 1) * standard deviation * sqrt(1 + 1/n). The chance of a metric is the larger of the
-one by Student's t and the fraction of earlier values that the same rule, applied to each without
-it, finds as improbable: nights with heavy tails set their own bound. The chances of one night are
-adjusted for the number of its metrics by Benjamini and Hochberg (1995). A metric is outside if it
-is beyond that bound, beyond every earlier session, and slower than their mean by a margin.
-
-The times of a launch, of a kernel and of a partition are each tested as one, too: by the median of
-what its metrics are apart from their levels. Noise of single metrics is not in it.
+mean + t(n - 1) * standard deviation * sqrt(1 + 1/n). README.md, "One night and the earlier ones",
+has the rules: the share of earlier values that are as improbable, the adjustment for the number of
+metrics, and the times of a launch, a kernel and a partition as one.
 """
 
 import math
@@ -41,12 +36,10 @@ def mark_outliers(
     the value that was judged, and beyond which one it is slower.
 
     Args:
-        rows: a judged table.
-        samples: of each row, the jobs before and after.
+        rows, samples: a judged table, and of each row the jobs before and after.
         lost: values after from launches whose cores others had: they count where there are no
             others, as nothing that is slow may pass for that reason alone.
-        environment_changed: whether a fact of the machine or its software is another one than
-            before, which makes a change more probable.
+        environment_changed: a fact is another one than before: a change is more probable.
     """
     values = []
     for row, (_, now) in zip(rows, samples, strict=True):
@@ -134,12 +127,8 @@ def _in_common(apart: np.ndarray) -> np.ndarray:
 
 def _leave_baselines(rows: Sequence[Row], moved: np.ndarray) -> None:
     """Marks a ratio that is outside because its baseline changed, and not its own time: no method
-    is slower or faster by that.
-
-    Args:
-        rows: the metrics.
-        moved: the new session from the metrics' levels, logarithms of costs, [metrics].
-    """
+    is slower or faster by that. `moved` is the new session from the metrics' levels, logarithms of
+    costs, [metrics]."""
     times = {row.key: cost for row, cost in zip(rows, moved, strict=True) if row.absolute}
     for row, ratio in zip(rows, moved, strict=True):
         if row.outlier and row.unit == "ratio":

@@ -60,16 +60,8 @@ class Noise:
 
 def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | None) -> list[Noise]:
     """The noise of stored nights, by the usual metric of each kernel; a change of level between
-    their first and second half is none.
-
-    Args:
-        store: the store.
-        sessions: in order of time.
-        name: a pattern; only tests whose names match it.
-
-    Returns:
-        An entry per partition and kernel with enough nights, those with most metrics first.
-    """
+    their first and second half is none. An entry per partition and kernel with enough nights, those
+    with most metrics first."""
     numbers, times = nights_of(sessions)
     at = [numbers[session.id] for session in sessions]
     half = len(times) // 2

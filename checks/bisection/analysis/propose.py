@@ -64,18 +64,12 @@ def usable(
     also: Collection[str] = (),
     tags: Collection[str] = (),
 ) -> tuple[list[Session], dict[LeftOut, list[Session]]]:
-    """The sessions of a site that references may be made from, and the others by reason.
+    """The sessions of a site that references may be made from, and the others by reason; sessions
+    of other systems are in neither part.
 
     Args:
-        store: where the sessions are stored.
-        sessions: those to choose from.
-        site: the site; sessions of other systems are in neither part.
         also: kinds of LeftOut to use nevertheless.
-        tags: NAME=VALUE of tags that are asked for: sessions that have one are not left out as
-            tagged.
-
-    Returns:
-        The usable sessions in their order; and {reason: sessions left out for it}.
+        tags: NAME=VALUE; sessions that have one of these are not left out as tagged.
     """
     tallies = store.tallies()
     parts: dict[LeftOut | None, list[Session]] = {None: []}
@@ -167,20 +161,11 @@ def propose(
     kinds: Collection[str] | None = None,
     least: int = LIMITS.reference_sessions,
 ) -> Proposal:
-    """References for what the checks of a site assert.
+    """References for what the checks of a site assert and these sessions measured.
 
     Args:
-        store: where the sessions are stored.
-        sessions: those to make references from.
-        site: the site; a test case has a reference if a session measured it.
         kinds: kinds of references; None for those that the partitions claim.
         least: sessions that a reference needs.
-
-    Returns:
-        The references, and those that could not be made.
-
-    Raises:
-        StoreError: the store cannot be read.
     """
     claimed = {p["fullname"]: p["extras"].get("references", []) for p in site.partitions}
     samples = _samples(store, sessions)
@@ -270,18 +255,9 @@ def _rounded(value: float, low: float, high: float) -> list[float]:
 
 
 def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool) -> bool:
-    """Puts what is proposed into a file. An entry that stands for several tests is changed only if
-    each of them has a proposal, to bounds within which all of them are.
-
-    Args:
-        proposal: what is proposed; what the file keeps nevertheless is added to it.
-        file: the file.
-        site: the site, by which it is known which tests an entry stands for.
-        widen: whether bounds may become wider.
-
-    Returns:
-        Whether any entry was changed.
-    """
+    """Puts what is proposed into a file, and adds what that keeps to the proposal. An entry that
+    stands for several tests is changed only if each of them has a proposal, to bounds within which
+    all of them are. Returns whether any entry was changed."""
     tests = defaultdict(set)  # place -> tests that take their reference from it
     for case in site.cases:
         for metric in case["required"]:
@@ -361,20 +337,8 @@ def _day(start: float) -> str:
 
 
 def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> list[Defect]:
-    """References that are old, of other software, or left behind by the machine.
-
-    Args:
-        store: stored sessions.
-        site: the site of the file.
-        file: the reference file.
-        tree: its content.
-
-    Returns:
-        A Defect per reason to make new references.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """References of a file with this content that are old, of other software, or left behind by the
+    machine: a Defect per reason to make new ones."""
     sessions = of_site((s for s in store.sessions() if not s.excluded), site)
     if not sessions:
         return []

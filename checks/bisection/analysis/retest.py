@@ -44,16 +44,10 @@ class Plan:
 
 
 def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
-    """Chooses launches to rerun until the budget is spent: those with a metric outside its
+    """Chooses launches to rerun until the budget (s) is spent: those with a metric outside its
     bounds, those with a node that looks slow, then those that are slower than before, the worst
-    first.
-
-    Args:
-        rows: the rows that are slower than before, the worst first.
-        verdict: on the run that they are from. If anything but a bound made it fail, or it was
-            stopped, nothing is chosen.
-        budget: s; 0 chooses nothing.
-    """
+    first. If anything but a bound made the run fail, or it was stopped, none is chosen. `rows` are
+    those that are slower, the worst first."""
     kernels = {case.check: case.record.kernel for case in verdict.cases if case.record.kernel}
     outliers: dict[Launch, list[Row]] = {}
     for row in rows:
@@ -110,13 +104,8 @@ def _outside_bounds(verdict: RunVerdict) -> list[TestResult]:
 def request(
     agenda: Plan, verdict: RunVerdict, others: Mapping[str, tuple[str, ...]] | None = None
 ) -> Request:
-    """Returns what ReFrame is asked for, to run the chosen launches in turns.
-
-    Args:
-        agenda: the plan.
-        verdict: on the run.
-        others: a partition's full name -> other nodes than the run had, for the second turn.
-    """
+    """Returns what ReFrame is asked for, to run the chosen launches in turns. `others` are nodes
+    that the run did not have, by partition, for the second turn."""
     suspected = (*agenda.nodes, *agenda.outliers)
     tests = [
         test
