@@ -12,8 +12,8 @@ import json
 from collections.abc import Sequence
 
 from bisection.analysis.compare import EXITS, FAIL_ON, compare
+from bisection.analysis.judging import LARGEST, noises
 from bisection.analysis.model import Comparison
-from bisection.analysis.power import LARGEST, noises
 from bisection.core import paths
 from bisection.core.format import part, plural, printable, ratio, regex, utc
 from bisection.core.thresholds import LIMITS

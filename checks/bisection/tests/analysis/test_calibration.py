@@ -10,8 +10,7 @@ from nights import NOISES, changed, kernels_of, nights
 from scipy.stats import binom
 
 from bisection.analysis.evidence import ALL, evidence
-from bisection.analysis.judging import adjusted, decide
-from bisection.analysis.power import Power
+from bisection.analysis.judging import Power, adjusted, decide
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 
