@@ -115,11 +115,12 @@ def compare(
         set_against(rows, expected)
     explain_rows(rows, sides[0])
     rows.sort(key=_order)
+    named = [
+        [{"uuid": s.uuid, "start": s.start, "tags": s.tags} for s in side]
+        for side in (before, after, aa)
+    ]
     result = Comparison(
-        before=[_facts(session) for session in before],
-        after=[_facts(session) for session in after],
-        rows=rows,
-        aa=[_facts(session) for session in aa],
+        *(*named[:2], rows, named[2]),
         unsafe=_unsafe(rows, context),
         changes=changes(before, after),
         findings=[_with_controls(finding, rows, context) for finding in findings],
@@ -128,9 +129,8 @@ def compare(
         expected=expected,
     )
     result.rerun = _rerun(result)
-    result.advice = [*_advice(result, context), *_of_nights(rows, power, nights)]
-    if excluded := left_out(before, after, aa):
-        result.advice.append(excluded)
+    excluded = filter(None, [left_out(before, after, aa)])
+    result.advice = [*_advice(result, context), *_of_nights(rows, power, nights), *excluded]
     result.exit_code = _exit_code(result, fail_on)
     return result
 
@@ -138,10 +138,6 @@ def compare(
 def _order(row: Row) -> tuple[Any, ...]:
     smaller = -size(row) if row.ratio else 0
     return (COMPARED.index(row.verdict), not row.outlier, smaller, row.test, row.metric)
-
-
-def _facts(session: Session) -> dict[str, Any]:
-    return {"uuid": session.uuid, "start": session.start, "tags": session.tags}
 
 
 def _unsafe(rows: Sequence[Row], context: Context) -> list[Reason]:
@@ -193,12 +189,10 @@ def _advice(result: Comparison, context: Context) -> list[Reason]:
 
 def _with_controls(finding: Reason, rows: Sequence[Row], context: Context) -> Reason:
     """A change that metrics share, with whether the cores alone have it too."""
-    seen = [
-        row
-        for row in rows
-        if row.control and row.low is not None and row.place.startswith(finding["place"])
-    ]
-    controls = "moved" if finding["place"] in context.drifted else "still" if seen else None
+    place = finding["place"]
+    known = (row for row in rows if row.control and row.low is not None)
+    still = "still" if any(row.place.startswith(place) for row in known) else None
+    controls = "moved" if place in context.drifted else still
     return Code.SHARED(**finding.values, controls=controls)
 
 
@@ -221,14 +215,12 @@ def _of_nights(rows: Sequence[Row], power: Power | None, nights: tuple[int, ...]
 
 
 def _exit_code(result: Comparison, fail_on: Collection[str]) -> Exit:
-    failing = [EXITS[name] for name in fail_on if result.count(name)]
-    if Against.BELOW in fail_on and any(row.against == Against.BELOW for row in result.rows):
-        failing.append(EXITS[Against.BELOW])
+    there = {word for row in result.rows for word in (row.verdict, row.against)}
+    there |= {SLOW_NODES} if result.suspects else set()
+    failing = [EXITS[name] for name in fail_on if name in there]
     if OUTLIERS in fail_on and slower(result.rows):
         retested = all(s["tags"].get(SLOWER) == "confirmed" for s in result.after)
         failing.append(Exit.SLOWER if retested else EXITS[OUTLIERS])
-    if SLOW_NODES in fail_on and result.suspects:
-        failing.append(EXITS[SLOW_NODES])
     judged = any(
         row.verdict in (*CHANGED, Verdict.UNCHANGED) or row.limit is not None for row in result.rows
     )

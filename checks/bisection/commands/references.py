@@ -109,25 +109,20 @@ def act(options: argparse.Namespace) -> Exit:
         print(printable([*notes, "no reference to propose"]))
         return Exit.NOT_MEASURED
     new = file.text() if changed else file.before
-    shown = paths.shown(target)
-    diff = difflib.unified_diff(
-        file.before.splitlines(), new.splitlines(), shown, "proposed", lineterm=""
-    )
+    shown, texts = paths.shown(target), (file.before.splitlines(), new.splitlines())
+    diff = difflib.unified_diff(*texts, shown, "proposed", lineterm="")
     print(printable([*diff, *notes]))
-    left = Exit.FAILED if proposal.wider else Exit.OK
-    if not changed:
-        print(f"{shown}: as proposed already")
-        return left
-    if not options.write:
+    if changed and not options.write:
         print(f"not written: --write changes {shown}")
         return Exit.FAILED
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        paths.write_whole(target, new)
+        if changed:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            paths.write_whole(target, new)
     except OSError as error:
         raise BisectionError(f"{target}: {error.strerror}") from None
-    print(f"{shown}: written")
-    return left
+    print(f"{shown}: {'written' if changed else 'as proposed already'}")
+    return Exit.FAILED if proposal.wider else Exit.OK
 
 
 def _used(store: Store, site: Site, options: argparse.Namespace) -> tuple[list[Session], list[str]]:
@@ -165,8 +160,10 @@ def _notes(proposal: Proposal, least: int) -> Iterable[str]:
     for entry in (entry for entry in proposal.wide if entry.unit in COUNTED):
         counts = sorted({count for night in entry.nights.values() for count in night})
         yield f"no reference: {entry.name} was {' and '.join(f'{n:g}' for n in counts[:4])}"
-    spread = [entry for entry in proposal.wide if entry.unit not in COUNTED]
-    for check, entries in _by_check(spread).items():
+    spread: dict[str, list[Entry]] = {}
+    for entry in (entry for entry in proposal.wide if entry.unit not in COUNTED):
+        spread.setdefault(entry.case["check"], []).append(entry)
+    for check, entries in spread.items():
         example = f"{entries[0].name}: {entries[0].sigma:.0%} between sessions"
         yield f"too wide for a reference: {len(entries)} of {check}, such as {example}"
     for entry, old in proposal.wider:
@@ -180,13 +177,6 @@ def _notes(proposal: Proposal, least: int) -> Iterable[str]:
         checks = Counter(entry.case["check"] for entry in proposal.few)
         counts = ", ".join(f"{count} of {check}" for check, count in checks.items())
         yield f"fewer than {least} sessions: {counts}"
-
-
-def _by_check(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    checks: dict[str, list[Entry]] = {}
-    for entry in entries:
-        checks.setdefault(entry.case["check"], []).append(entry)
-    return checks
 
 
 def _site(system: str) -> Site:
