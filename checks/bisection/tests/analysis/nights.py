@@ -23,54 +23,51 @@ def kernels_of(metrics: int, kernels: int = KERNELS) -> np.ndarray:
     return np.arange(metrics) * kernels // metrics
 
 
-def lognormal(sigma: float) -> Noise:
+def of_kind(function: Callable[..., np.ndarray]) -> Callable[..., Noise]:
+    """Makes of a function of random numbers, shape, kernels and parameters one of parameters, which
+    returns a Noise."""
+    return lambda *parameters, **named: (
+        lambda rng, shape, kernels: function(rng, shape, kernels, *parameters, **named)
+    )
+
+
+@of_kind
+def lognormal(rng, shape, _, sigma):
     """Independent, with this standard deviation."""
-    return lambda rng, shape, _: rng.normal(0, sigma, shape)
+    return rng.normal(0, sigma, shape)
 
 
-def with_outliers(sigma: float, share: float = 0.05) -> Noise:
+@of_kind
+def with_outliers(rng, shape, _, sigma, share=0.05):
     """Independent; and this share of the values is slower by 1.1 to 2 times by itself."""
-
-    def made(rng: np.random.Generator, shape: Shape, _: int) -> np.ndarray:
-        hit = rng.random(shape) < share
-        return rng.normal(0, sigma, shape) + hit * np.log(rng.uniform(1.1, 2, shape))
-
-    return made
+    hit = rng.random(shape) < share
+    return rng.normal(0, sigma, shape) + hit * np.log(rng.uniform(1.1, 2, shape))
 
 
-def student(scale: float, df: int = 3) -> Noise:
+@of_kind
+def student(rng, shape, _, scale, df=3):
     """Heavy tails: Student's t times a scale, which is not its standard deviation."""
-    return lambda rng, shape, _: scale * rng.standard_t(df, shape)
+    return scale * rng.standard_t(df, shape)
 
 
-def mixed(least: float, most: float) -> Noise:
+@of_kind
+def mixed(rng, shape, _, least, most):
     """Independent; each metric with a standard deviation of its own, from least to most."""
-
-    def made(rng: np.random.Generator, shape: Shape, _: int) -> np.ndarray:
-        return rng.normal(0, 1, shape) * np.exp(
-            rng.uniform(np.log(least), np.log(most), (shape[0], 1))
-        )
-
-    return made
+    values = rng.normal(0, 1, shape)
+    return values * np.exp(rng.uniform(np.log(least), np.log(most), (shape[0], 1)))
 
 
-def bimodal(sigma: float, together: bool = False) -> Noise:
+@of_kind
+def bimodal(rng, shape, _, sigma, together=False):
     """A share of the nights is in a slow state: of each metric by itself, or of all at once."""
-
-    def made(rng: np.random.Generator, shape: Shape, _: int) -> np.ndarray:
-        slow = rng.random((1, shape[1]) if together else shape) < SHARE
-        return rng.normal(0, sigma, shape) + slow * np.log(SLOW)
-
-    return made
+    slow = rng.random((1, shape[1]) if together else shape) < SHARE
+    return rng.normal(0, sigma, shape) + slow * np.log(SLOW)
 
 
-def common(factor: float, own: float) -> Noise:
+@of_kind
+def common(rng, shape, _, factor, own):
     """An independent factor of each night, which all metrics share, and their own noise."""
-
-    def made(rng: np.random.Generator, shape: Shape, _: int) -> np.ndarray:
-        return rng.normal(0, factor, (1, shape[1])) + rng.normal(0, own, shape)
-
-    return made
+    return rng.normal(0, factor, (1, shape[1])) + rng.normal(0, own, shape)
 
 
 def walk(rng: np.random.Generator, shape: Shape, sigma: float) -> np.ndarray:
@@ -84,27 +81,21 @@ def walk(rng: np.random.Generator, shape: Shape, sigma: float) -> np.ndarray:
     return levels
 
 
-def wandering(sigma: float, of: str, own: float = 0.01) -> Noise:
+@of_kind
+def wandering(rng, shape, kernels, sigma, of, own=0.01):
     """Levels that wander from night to night: "metric" (without other noise), "kernel", "all"."""
-
-    def made(rng: np.random.Generator, shape: Shape, kernels: int) -> np.ndarray:
-        metrics, nights = shape
-        if of == "metric":
-            return walk(rng, shape, sigma)
-        level = walk(rng, (kernels if of == "kernel" else 1, nights), sigma)
-        number = kernels_of(metrics, kernels) if of == "kernel" else np.zeros(metrics, int)
-        return level[number] + rng.normal(0, own, shape)
-
-    return made
+    metrics, nights = shape
+    if of == "metric":
+        return walk(rng, shape, sigma)
+    level = walk(rng, (kernels if of == "kernel" else 1, nights), sigma)
+    number = kernels_of(metrics, kernels) if of == "kernel" else np.zeros(metrics, int)
+    return level[number] + rng.normal(0, own, shape)
 
 
-def drifting(sigma: float) -> Noise:
+@of_kind
+def drifting(rng, shape, _, sigma):
     """Everything slower from night to night, and independent noise."""
-
-    def made(rng: np.random.Generator, shape: Shape, _: int) -> np.ndarray:
-        return rng.normal(0, sigma, shape) + np.log1p(DRIFT) * np.arange(shape[1])
-
-    return made
+    return rng.normal(0, sigma, shape) + np.log1p(DRIFT) * np.arange(shape[1])
 
 
 NOISES: dict[str, Noise] = {

@@ -94,17 +94,6 @@ def test_what_is_found(earlier, ratio, slow, sigma, least, told):
     assert false <= 0.5
 
 
-def test_retest_of_a_bad_day_agrees_with_it():
-    """A factor of the whole day is in the retest too; noise of a metric's own is not."""
-    rng = np.random.default_rng(5)
-    days = [simulated(rng, 1, 8, common=0.05) for _ in range(400)]
-    first, again = [night[0, -1] for night, _ in days], [value[0] for _, value in days]
-    assert np.corrcoef(first, again)[0, 1] == pytest.approx(25 / (25 + 9), abs=0.1)
-    days = [simulated(rng, 1, 8) for _ in range(400)]
-    first, again = [night[0, -1] for night, _ in days], [value[0] for _, value in days]
-    assert abs(np.corrcoef(first, again)[0, 1]) < 0.15
-
-
 def test_catastrophe_beside_constant_and_missing_values():
     earlier = np.zeros((3, 6))
     earlier[1, 2] = np.nan
