@@ -58,13 +58,6 @@ def test_the_worst_launches_come_first(budget, chosen):
     assert agenda.seconds == 10 + 2 * 40 * len(chosen)
 
 
-def test_a_failed_or_stopped_run_is_not_retested():
-    failed = run(TIMES, failures=[Code.TEXT(text="wrong")])
-    assert plan(ROWS, failed, 900).chosen == []
-    stopped = run(TIMES, troubles=[Code.REFRAME_TEXT(text="", ended=True)])
-    assert plan(ROWS, stopped, 900).chosen == []
-
-
 def outside(value=1.3, code=Code.OUT_OF_BOUNDS, **more):
     """A run of two launches, of which p2p failed in the first."""
     metric = ["ratio", value, "ratio", 0.5, 1.2]
@@ -83,10 +76,17 @@ def test_what_is_outside_its_bounds_is_measured_again_first():
     assert [case for _, case, *_ in plan(ROWS[1:2], verdict, 90).chosen] == ["a"]
 
 
-@pytest.mark.parametrize("code", [Code.NOT_VERIFIED, Code.TIMEOUT])
-def test_a_bound_beside_another_failure_is_not_measured_again(code):
-    verdict = with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason(code))
-    assert plan([], verdict, 900).chosen == []
+@pytest.mark.parametrize(
+    ("rows", "verdict"),
+    [
+        (ROWS, run(TIMES, failures=[Code.TEXT(text="wrong")])),
+        (ROWS, run(TIMES, troubles=[Code.REFRAME_TEXT(text="", ended=True)])),  # stopped
+        ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason(Code.NOT_VERIFIED))),
+        ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason(Code.TIMEOUT))),
+    ],
+)
+def test_a_failed_or_stopped_run_is_not_retested(rows, verdict):
+    assert plan(rows, verdict, 900).chosen == []
 
 
 def turns(*values, hosts=(), **more):
@@ -127,45 +127,41 @@ def test_what_is_within_its_bounds_again_passes_with_a_remark(again):
     assert said.endswith("; it did not repeat")
 
 
-def test_a_wrong_answer_of_a_retest_for_bounds_fails():
+def test_a_wrong_answer_of_a_retest_fails():
     verdict, again = outside(), with_case(outside(code=Code.NOT_VERIFIED), 1, metrics=[])
     verdict = after(verdict, plan([], verdict, 900), again)
     assert (verdict.exit_code, len(verdict.failures)) == (Exit.FAILED, 1)
+    wrong = {"verdict": Verdict.FAIL, "reason": Code.NOT_VERIFIED()}
+    verdict, again = run(TIMES), with_case(run({"a": 9e-3}), 1, **wrong)
+    assert after(verdict, plan(ROWS, verdict, 900), again).exit_code == Exit.FAILED
 
 
-def test_what_is_bound_to_the_nodes_of_the_run_is_said_with_their_names():
+@pytest.mark.parametrize(
+    ("values", "code", "end"),
+    [((1.4, 0.9), Exit.FAILED, "; on n1, n2, and not on others"), ((0.9, 1.4), Exit.OK, "")],
+)
+def test_what_is_bound_to_the_nodes_of_the_run_fails_with_their_names(values, code, end):
     verdict = outside()
-    verdict = after(
-        verdict, plan([], verdict, 900), turns(1.4, 0.9, hosts=[["n1", "n2"], ["n3", "n4"]])
-    )
-    assert verdict.exit_code == Exit.FAILED
-    assert clause(verdict.cases[1].reason).endswith("; on n1, n2, and not on others")
-    verdict = outside()
-    verdict = after(
-        verdict, plan([], verdict, 900), turns(0.9, 1.4, hosts=[["n1", "n2"], ["n3", "n4"]])
-    )
-    assert verdict.exit_code == Exit.OK
-
-
-def controlled(values, **more):
-    """A run in which the launch `a` looks slow, and `c` does not."""
-    return run({"a": values[0], "c": values[1]}, **more)
+    again = turns(*values, hosts=[["n1", "n2"], ["n3", "n4"]])
+    verdict = after(verdict, plan([], verdict, 900), again)
+    assert verdict.exit_code == code
+    assert clause(verdict.cases[1].reason).endswith(end)
 
 
 def test_a_control_is_measured_between_and_times_are_taken_by_it():
-    first = controlled([1.5e-3, 1e-3])
+    first = run({"a": 1.5e-3, "c": 1e-3})
     agenda = plan([row("a", 1.5e-3)], first, 900)
     assert agenda.control[1] == "c"
     assert agenda.seconds == 10 + 2 * 80
     assert plan([row("a", 1.5e-3)], first, 169).control is None
     assert "--name=^transpose%.*layout=mpi%launch.case=c$" in request(agenda, first).arguments
     # Everything is slower now: not a as before.
-    alike = after(first, agenda, controlled([1.5e-3, 1.5e-3]))
+    alike = after(first, agenda, run({"a": 1.5e-3, "c": 1.5e-3}))
     assert (alike.slower, alike.exit_code) == ((), Exit.OK)
     assert [reason.code for reason in alike.remarks] == [Code.DID_NOT_REPEAT, Code.RETEST_SLOWER]
     slower = "the control transpose c mpi was 1.50x slower during the retest"
     assert clause(alike.remarks[1]) == f"{slower}; retest times are divided by 1.50"
-    assert len(after(first, agenda, controlled([2.5e-3, 1.5e-3])).slower) == 1
+    assert len(after(first, agenda, run({"a": 2.5e-3, "c": 1.5e-3})).slower) == 1
 
 
 def test_the_second_turn_is_on_other_nodes_where_there_are():
@@ -177,18 +173,15 @@ def test_the_second_turn_is_on_other_nodes_where_there_are():
 
 
 def test_what_reframe_is_asked_for():
+    """For a launch whose control is slow, the tests of the launch."""
     asked = Request("quick", arguments=["-n", "x", "--reruns=3", "--reruns", "2", "-S", "a=b"])
+    name = "--name=^transpose%.*layout=mpi%launch.case=a$"
     verdict = run(TIMES, request=asked)
     again = request(plan(ROWS, verdict, 90), verdict)
-    assert again.tier == "quick"
-    assert again.arguments == ["-S", "a=b", "--name=^transpose%.*layout=mpi%launch.case=a$"]
-
-
-def test_a_control_is_measured_again_by_the_tests_of_its_launch():
-    cases = [changed(case, kernel="patterns") for case in run(TIMES).cases]
-    verdict = RunVerdict(cases)
+    assert (again.tier, again.arguments) == ("quick", ["-S", "a=b", name])
+    verdict = RunVerdict([changed(case, kernel="patterns") for case in run(TIMES).cases])
     agenda = plan([row("a", 9e-3, "serial", "patterns")], verdict, 900)
-    assert request(agenda, verdict).arguments[0] == "--name=^transpose%.*layout=mpi%launch.case=a$"
+    assert request(agenda, verdict).arguments[0] == name
 
 
 @pytest.mark.parametrize(
@@ -247,12 +240,6 @@ def test_failed_and_not_measured_take_precedence():
     trouble = [Code.TEXT(text="x")]
     assert run(TIMES, slower=slower, troubles=trouble).exit_code == Exit.NOT_MEASURED
     assert run(TIMES, slower=slower, failures=trouble).exit_code == Exit.FAILED
-
-
-def test_a_wrong_answer_of_the_retest_fails():
-    wrong = {"verdict": Verdict.FAIL, "reason": Code.NOT_VERIFIED()}
-    verdict, again = run(TIMES), with_case(run({"a": 9e-3}), 1, **wrong)
-    assert after(verdict, plan(ROWS, verdict, 900), again).exit_code == Exit.FAILED
 
 
 SLOW = Code.SLOW_MEMORY(host="n2", rate=9e9, median=12e9, cores=1)
