@@ -57,6 +57,10 @@ def test_comparison_as_text_and_as_json(command, tmp_path):
         ("compare a b --control (", "error: argument"),
         ("compare a b --fail-on worse", "'worse': allowed are regressed, "),
         ("compare latest~1 latest --json /no/such/folder/x", "/no/such/folder/x"),
+        *(
+            (f"compare --plan={part}", "is not a part such as 5%")
+            for part in ("0", "-5%", "much", "101%", "nan")
+        ),
         ("history --false-alarms-per-year 0", "'0': not a number from 0.01 to 50"),
         ("history --false-alarms-per-year x", "'x': not a number from 0.01 to 50"),
         ("history --false-alarms-per-year 1e9", "'1e9': not a number from 0.01 to 50"),
@@ -133,3 +137,15 @@ def test_report_that_cannot_be_written(command, tmp_path):
     code, _, errors = command("report", BEFORE, AFTER, "-o", str(tmp_path / "file" / "x"))
     assert code == 2
     assert "Not a directory" in errors
+
+
+def test_smaller_changes_take_more_nights(command):
+    needed = []
+    for effect in ("5%", "0.06", "20%"):
+        code, text, _ = command("compare", "--plan", effect)
+        assert code == 0
+        (line,) = [line for line in text.splitlines() if line.startswith("transpose")]
+        needed.append(int(line.split()[-1]))
+    assert needed[0] > needed[1] > needed[2] >= 5
+    code, text, _ = command("compare", "2026-06-01..2026-06-09", "--plan", "5%")
+    assert (code, "at least 10 nights with the same tests are needed" in text) == (3, True)

@@ -10,8 +10,7 @@ from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import record_of
 from bisection.rfm import causes
 from bisection.rfm.causes import Ended
-from bisection.runs.report import failure
-from bisection.runs.report import read
+from bisection.runs.report import failure, read
 
 LAST = "bx_verification_check: 'energy' in 'eV': too many checks in one method"
 OPEN_MPI = f"""[node7:14669] [[2193,0],0] ORTE_ERROR_LOG: Out of resource in file help.c at 507
