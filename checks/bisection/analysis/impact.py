@@ -7,8 +7,8 @@ S. Chunduri et al., SC 2019.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Grade
+from bisection.kernels.local import Estimate
 from bisection.kernels.results import preempted
 
 KERNEL = "congestion"
@@ -26,24 +27,15 @@ Windows = Mapping[str, Mapping[int, Mapping[str, Any]]]  # window -> cycle -> it
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """The median over cycles of loaded over quiet, with its 95% interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Impact:
-    """The impact of one aggressor on one victim."""
+    """The impact of one aggressor on one victim; ratios are medians over cycles of loaded over
+    quiet, with 95% intervals."""
 
     place: str  # apart | beside
     victim: str
     aggressor: str
-    cycles: int
-    mean: Ratio
-    p99: Ratio
+    mean: Estimate
+    p99: Estimate
     load: float | None  # of the aggressor: with the victim over alone; None: not measured alone
     withheld: Reason | None  # why it is not judged
 
@@ -67,9 +59,7 @@ class Impact:
             return Code.IMPACT_WITHHELD(**at, why=self.withheld)
         if self.grade == Grade.GO:
             return None
-        ratios = {"mean": self.mean, "p99": self.p99}
-        values = {name: [r.value, r.low, r.high] for name, r in ratios.items()}
-        return Code.CONGESTED(**at, **values)
+        return Code.CONGESTED(**at, mean=astuple(self.mean), p99=astuple(self.p99))
 
 
 def judge(result: Mapping[str, Any]) -> list[Impact]:
@@ -89,10 +79,10 @@ def judge(result: Mapping[str, Any]) -> list[Impact]:
         victims[window["victim"]][window["window"]][window["cycle"]] = window
     alone = victims.pop(ALONE, {})
     # Nodes that share cores disturb each other without a network.
-    taken, most = preempted(result), LIMITS.preempted_launch
-    withheld = Code.PREEMPTED(fraction=taken) if taken > most else None
+    taken = preempted(result)
+    withheld = Code.PREEMPTED(fraction=taken) if taken > LIMITS.preempted_launch else None
     return [
-        _impact(details["place"], victim, aggressor, windows, alone, withheld)
+        _impact((details["place"], victim, aggressor), windows, alone, withheld)
         for victim, windows in victims.items()
         for aggressor in windows
         if aggressor not in (QUIET, AGAIN)
@@ -100,47 +90,36 @@ def judge(result: Mapping[str, Any]) -> list[Impact]:
 
 
 def _impact(
-    place: str,
-    victim: str,
-    aggressor: str,
-    windows: Windows,
-    alone: Windows,
-    withheld: Reason | None,
+    name: tuple[str, str, str], windows: Windows, alone: Windows, withheld: Reason | None
 ) -> Impact:
-    mean, p99 = (_ratio(windows, aggressor, name) for name in ("mean", "p99"))
+    """The impact of an aggressor; `name`: place, victim, aggressor."""
+    aggressor = name[-1]
     loaded, free = windows[aggressor], alone.get(aggressor, {})
     loads = [loaded[c]["load"] / free[c]["load"] for c in loaded if c in free and free[c]["load"]]
     load = float(np.median(loads)) if loads else None
-    cycles = len([*_pairs(windows, aggressor, "mean")])
-    again = _ratio(windows, AGAIN, "mean").value
-    withheld = withheld or _why_not(cycles, again, load)
-    return Impact(place, victim, aggressor, cycles, mean, p99, load, withheld)
+    means, tails = (_ratios(windows, aggressor, value) for value in ("mean", "p99"))
+    quiet = _estimate(_ratios(windows, AGAIN, "mean")).value
+    if withheld:
+        pass
+    elif len(means) < LIMITS.impact_cycles:
+        withheld = Code.FEW_CYCLES(cycles=len(means), needed=LIMITS.impact_cycles)
+    elif not 1 - LIMITS.impact_quiet <= quiet <= 1 + LIMITS.impact_quiet:
+        withheld = Code.NOT_QUIET(ratio=quiet)
+    elif load is None or load < LIMITS.impact_load:
+        withheld = Code.NOT_LOADED_ENOUGH(load=load)
+    return Impact(*name, _estimate(means), _estimate(tails), load, withheld)
 
 
-def _why_not(cycles: int, again: float, load: float | None) -> Reason | None:
-    """Returns why an impact is not judged, None if it is."""
-    if cycles < LIMITS.impact_cycles:
-        return Code.FEW_CYCLES(cycles=cycles, needed=LIMITS.impact_cycles)
-    if not 1 - LIMITS.impact_quiet <= again <= 1 + LIMITS.impact_quiet:
-        return Code.NOT_QUIET(ratio=again)
-    if load is None or load < LIMITS.impact_load:
-        return Code.NOT_LOADED_ENOUGH(load=load)
-    return None
-
-
-def _pairs(windows: Windows, loaded: str, name: str) -> Iterator[float]:
+def _ratios(windows: Windows, loaded: str, name: str) -> np.ndarray:
     """Loaded over quiet of the cycles that have both."""
-    quiet = windows.get(QUIET, {})
-    for cycle, window in windows.get(loaded, {}).items():
-        before = quiet.get(cycle, {}).get(name)
-        if before and window[name]:
-            yield window[name] / before
+    quiet = {cycle: window[name] for cycle, window in windows.get(QUIET, {}).items()}
+    values = {cycle: window[name] for cycle, window in windows.get(loaded, {}).items()}
+    return np.array([v / quiet[c] for c, v in values.items() if v and quiet.get(c)])
 
 
-def _ratio(windows: Windows, loaded: str, name: str) -> Ratio:
-    ratios = np.array([*_pairs(windows, loaded, name)])
+def _estimate(ratios: np.ndarray) -> Estimate:
     if not len(ratios):
-        return Ratio(math.nan, math.nan, math.nan)
+        return Estimate(math.nan, math.nan, math.nan)
     drawn = np.random.default_rng(1).integers(len(ratios), size=(RESAMPLES, len(ratios)))
     low, high = np.quantile(np.median(ratios[drawn], axis=1), (0.025, 0.975))
-    return Ratio(float(np.median(ratios)), float(low), float(high))
+    return Estimate(float(np.median(ratios)), float(low), float(high))

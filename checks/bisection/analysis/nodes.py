@@ -1,7 +1,7 @@
 """Nodes that stand out by the times of the launches on them. By pairs: blame.py.
 
-A launch waits for its slowest node, so a slow node is told by the launches with it and those
-without it. Only the design can tell nodes apart: those that always ran together are one group.
+A launch waits for its slowest node, so launches with a slow node are compared with those without
+it. Only the design can tell nodes apart: those that always ran together are one group.
 
 - Where a session used several sets of nodes, these are compared within it: its factor drops out.
 - Sessions with one set each are compared with each other, one vote a session.
@@ -69,14 +69,14 @@ def _votes(
     names = None if rows is None else {row.key for row in rows}
     order = {s.id: at for at, s in enumerate(sorted(sessions, key=lambda s: s.start))}
     # A control may have the host of its slowest rank alone: the launch has them all.
-    hosts: dict[tuple[object, ...], tuple[str, ...]] = {}
+    hosts: dict[tuple[object, ...], tuple[str, ...]] = defaultdict(tuple)
     launches = {}
     for o in store.outcomes(sessions):
         if o.hosts and (o.preempted or not o.unusable):
             test = tests[o.test]
             launch = (o.session, o.run, test.system, test.partition, test.case, test.layout)
             launches[o.session, o.test, o.run] = launch
-            hosts[launch] = max(hosts.get(launch, ()), tuple(sorted(set(o.hosts))), key=len)
+            hosts[launch] = max(hosts[launch], tuple(sorted(set(o.hosts))), key=len)
     values = defaultdict(list)
     for session, test, metric, run, value in store.samples(sessions).tolist():
         key = (*tests[test].key, metrics[metric].name)
@@ -85,16 +85,15 @@ def _votes(
             nodes = hosts[launches[session, test, run]]
             values[key, len(nodes)].append((session, run, nodes, math.log(value)))
     costs = defaultdict(list)
-    jobs_of = defaultdict(set)
     for (key, _), jobs in values.items():
         usual = median(cost for *_, cost in jobs)
         for session, run, nodes, cost in jobs:
             vote = (":".join(key[:2]), order[session], run, nodes)
-            costs[vote].append(cost - usual)
-            jobs_of[vote].add(key[3:6])
+            costs[vote].append((cost - usual, key[3:6]))
     votes = defaultdict(list)
-    for vote, all_costs in sorted(costs.items()):
-        votes[vote[0]].append(Vote(*vote[1:], median(all_costs), len(jobs_of[vote])))
+    for (place, *vote), times in sorted(costs.items()):
+        cost, jobs = median(cost for cost, _ in times), {job for _, job in times}
+        votes[place].append(Vote(*vote, cost, len(jobs)))
     return votes
 
 
@@ -113,11 +112,9 @@ class _Design:
         within = np.ones(len(self.votes), bool)
         within[self.strata[0]] = not self.between
         centred, clipped = self.members.astype(float), np.empty(len(self.votes))
-        limit = LIMITS.node_vote
         for stratum in self.strata:
-            cost = self.cost[stratum] - np.median(self.cost[stratum])
-            self.cost[stratum] = cost
-            cost = np.clip(cost, -limit, limit)
+            self.cost[stratum] -= np.median(self.cost[stratum])
+            cost = np.clip(self.cost[stratum], -LIMITS.node_vote, LIMITS.node_vote)
             clipped[stratum] = cost - cost.mean()
             centred[stratum] -= centred[stratum].mean(0)
         weight = np.ones(len(self.votes))
@@ -131,10 +128,6 @@ class _Design:
         self.clipped = clipped
         self.floor = float(weight.sum()) * RESOLUTION**2
         self.freedom = len(self.votes) - len(self.strata) - 1
-
-    def left(self, correlation: np.ndarray) -> np.ndarray:
-        """The weighted squares that a group with this correlation leaves unexplained."""
-        return self.total * (1 - correlation**2) + self.floor
 
     def chance(self, correlation: float) -> float:
         """Returns how often reshuffled votes have a group that correlates so well; roughly, where
@@ -153,12 +146,11 @@ class _Design:
 
 def _merged(votes: Sequence[Vote]) -> list[Vote]:
     """Those in a row on the same nodes as one."""
-    merged = []
-    for _, row in groupby(votes, key=lambda vote: vote.nodes):
-        same = list(row)
-        cost, launches = median(v.cost for v in same), sum(v.launches for v in same)
-        merged.append(same[0]._replace(cost=cost, launches=launches))
-    return merged
+    rows = [list(row) for _, row in groupby(votes, key=lambda vote: vote.nodes)]
+    return [
+        row[0]._replace(cost=median(v.cost for v in row), launches=sum(v.launches for v in row))
+        for row in rows
+    ]
 
 
 def _design(votes: Sequence[Vote]) -> _Design | None:
@@ -182,15 +174,10 @@ def _design(votes: Sequence[Vote]) -> _Design | None:
         return None
     ends = np.cumsum([len(stratum) for stratum in strata])
     parts = [np.arange(end - len(s), end) for s, end in zip(strata, ends, strict=True)]
-    names = sorted({node for vote in flat for node in vote.nodes})
-    number = {node: at for at, node in enumerate(names)}
-    members = np.zeros((len(flat), len(names)), bool)
-    for at, vote in enumerate(flat):
-        members[at, [number[node] for node in vote.nodes]] = True
+    names = np.array(sorted({node for vote in flat for node in vote.nodes}))
+    members = np.array([np.isin(names, vote.nodes) for vote in flat])
     columns, of_name = np.unique(members, axis=1, return_inverse=True)
-    groups: list[list[str]] = [[] for _ in range(columns.shape[1])]
-    for node, group in zip(names, of_name.ravel(), strict=True):
-        groups[group].append(node)
+    groups = [names[of_name.ravel() == group].tolist() for group in range(columns.shape[1])]
     cost = np.array([vote.cost for vote in flat])
     return _Design(flat, cost, parts, len(merged) > 1, groups, columns)
 
@@ -204,34 +191,30 @@ def slow_nodes(votes: Sequence[Vote], where: str = "") -> list[Suspect]:
         where: the partition.
     """
     named: list[Suspect] = []
-    while design := _design(votes):
-        suspect, nodes = _clearest(design, where)
-        if suspect is None:
-            break
+    while (design := _design(votes)) and (clearest := _clearest(design, where)):
+        suspect, nodes = clearest
         named.append(suspect)
         votes = [vote for vote in votes if not nodes.intersection(vote.nodes)]
     return named
 
 
-def _clearest(design: _Design, where: str) -> tuple[Suspect | None, set[str]]:
+def _clearest(design: _Design, where: str) -> tuple[Suspect, set[str]] | None:
     """The suspect that explains most, and the nodes that explain it best; None if nobody does."""
     correlation = design.clipped @ design.columns
     best = int(np.argmax(correlation))
     mine, r = design.members[:, best], float(correlation[best])
     votes = int(min(mine.sum(), (~mine).sum()))
     if votes < LIMITS.node_votes or r <= 0 or design.freedom < 1:
-        return None, set()
+        return None
     effect = float(np.median(design.cost[mine]) - np.median(design.cost[~mine]))
-    if effect <= math.log1p(LIMITS.margin):
-        return None, set()
-    left = design.left(correlation)
+    # The weighted squares that each group leaves unexplained.
+    left = design.total * (1 - correlation**2) + design.floor
     t = r * math.sqrt(design.total * design.freedom / left[best])
     sure = scipy.special.stdtr(design.freedom, -t) * len(design.groups) < LIMITS.pair_chance
-    if (
-        not (sure and _explains_nights(design, mine, effect))
-        or design.chance(r) > LIMITS.node_chance
-    ):
-        return None, set()
+    if effect <= math.log1p(LIMITS.margin) or not sure:
+        return None
+    if not _explains_nights(design, mine, effect) or design.chance(r) > LIMITS.node_chance:
+        return None
     # Logarithms of the odds against the other groups, by likelihood.
     odds = len(design.votes) / 2 * np.log(left / left[best])
     alike = np.flatnonzero((odds < math.log(LIMITS.node_odds)) & (correlation > 0))

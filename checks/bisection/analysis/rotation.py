@@ -66,7 +66,10 @@ def choose(
         choose: without spare nodes, with a constraint that only Slurm understands, or of which most
         nodes are busy, as a job may then wait long for those that it names.
     """
-    if re.search(r"(^|[ -])(nodelist|exclude|w|x)\b", " ".join(_job_options(arguments))):
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-J", "--job-option", action="append", default=[])
+    options = parser.parse_known_args(list(arguments))[0].job_option
+    if re.search(r"(^|[ -])(nodelist|exclude|w|x)\b", " ".join(options)):
         return {}
     choices = {}
     for partition in partitions:
@@ -104,13 +107,6 @@ def largest(partitions: Iterable[Mapping[str, Any]]) -> list[Largest]:
     return chosen
 
 
-def _job_options(arguments: Sequence[str]) -> list[str]:
-    """The values of ReFrame's option -J among its arguments."""
-    parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("-J", "--job-option", action="append", default=[])
-    return parser.parse_known_args(list(arguments))[0].job_option
-
-
 def _nodes(access: Sequence[str]) -> list[Node]:
     """The nodes that a partition's jobs may get; none if it is not known which they are."""
     wanted = set(filter(None, option_value(access, "-C", "--constraint").split("&")))
@@ -134,15 +130,14 @@ def usage(store: Store, partition: str, names: Mapping[str, str]) -> Counter[Nod
         partition: its full name.
         names: host without its domain -> Slurm's name of the node.
     """
-    system, _, name = partition.partition(":")
-    tests = store.tests().items()
-    here = {n for n, test in tests if (test.system, test.partition) == (system, name)}
+    tests, sessions = store.tests(), store.sessions()
     used: dict[int, set[NodeSet]] = {}
-    for outcome in store.outcomes(store.sessions()):
-        if outcome.test in here and outcome.hosts:  # what never ran has none
+    for outcome in store.outcomes(sessions):
+        test = tests[outcome.test]
+        if f"{test.system}:{test.partition}" == partition and outcome.hosts:
             hosts = (names.get(h) or names.get(h.partition(".")[0], h) for h in outcome.hosts)
             used.setdefault(outcome.session, set()).add(tuple(sorted(hosts)))
-    newest = [used[s.id] for s in store.sessions() if s.id in used][-int(LIMITS.node_sessions) :]
+    newest = [used[s.id] for s in sessions if s.id in used][-int(LIMITS.node_sessions) :]
     return Counter(hosts for sets in newest for hosts in sets)
 
 
@@ -154,8 +149,7 @@ def next_set(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> 
         wanted: how many.
         used: set of nodes -> how often it was used.
     """
-    names = sorted(nodes)
-    counts = np.array([*used.values()], float)
+    names, counts = sorted(nodes), np.array([*used.values()], float)
     members = np.array([np.isin(names, hosts) for hosts in used], float)
     members = members.reshape(len(counts), len(names))
     together = np.zeros(len(names))  # how often each was used with those chosen

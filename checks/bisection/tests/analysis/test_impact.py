@@ -9,6 +9,7 @@ from made_up_traffic import launch
 from bisection.analysis import impact
 from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import Grade
+from bisection.kernels.local import Estimate
 
 
 def judged(**how):
@@ -35,13 +36,13 @@ def test_grades(how, grade):
 
 
 def test_no_go_takes_an_interval_above_what_is_good():
-    sure, unsure = impact.Ratio(2.4, 1.3, 3.0), impact.Ratio(2.4, 1.1, 3.0)
+    sure, unsure = Estimate(2.4, 1.3, 3.0), Estimate(2.4, 1.1, 3.0)
     assert dataclasses.replace(judged(), mean=sure).grade == Grade.NO_GO
     assert dataclasses.replace(judged(), mean=unsure).grade == Grade.LOOK
 
 
 def test_what_may_be_no_impact_at_all_is_go():
-    unsure, slight = impact.Ratio(1.4, 0.9, 1.8), impact.Ratio(1.3, 1.05, 1.8)
+    unsure, slight = Estimate(1.4, 0.9, 1.8), Estimate(1.3, 1.05, 1.8)
     assert dataclasses.replace(judged(), mean=unsure).grade == Grade.GO
     assert dataclasses.replace(judged(), mean=slight).grade == Grade.LOOK
 

@@ -14,7 +14,7 @@ from reports import row as compared
 from results_made import result_of
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
-from bisection.analysis.impact import Impact, Ratio
+from bisection.analysis.impact import Impact
 from bisection.analysis.model import Comparison, Row, Side, Suspect
 from bisection.analysis.pairs import KINDS
 from bisection.analysis.retest import plan
@@ -24,6 +24,7 @@ from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import network, rule
 from bisection.judge.evidence import Evidence, Retest, Turn
+from bisection.kernels.local import Estimate
 from bisection.report import exports, sections
 from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
@@ -134,8 +135,8 @@ def blamed(part=COMPONENT, rate=0.0, **more):
 
 def traffic(mean, withheld=None):
     """Evidence of what a victim suffers."""
-    ratio = Ratio(mean, mean - 0.1, mean + 0.1)
-    return Evidence(impacts=(Impact("apart", "halo", "incast", 10, ratio, ratio, 0.9, withheld),))
+    ratio = Estimate(mean, mean - 0.1, mean + 0.1)
+    return Evidence(impacts=(Impact("apart", "halo", "incast", ratio, ratio, 0.9, withheld),))
 
 
 WITHHELD = traffic(2.5, Code.FEW_CYCLES(cycles=1, needed=5))
