@@ -36,38 +36,34 @@ def parse(text: str) -> Switches:
     Raises:
         TopologyError: no line names a switch, or a node or switch has two parents.
     """
-    parents: dict[str, str] = {}  # a node's leaf, a switch's next switch
-    leaves: dict[str, list[str]] = {}
+    parents: dict[str, str] = {}  # of a node its leaf, of a switch the next switch
+    nodes: list[str] = []
     for line in re.sub(r"\\\n", " ", text).splitlines():
         words = re.findall(r"(\w+)=(\S+)", line.partition("#")[0])
         values = {name.lower(): value for name, value in words}
         name = values.get("switchname") or values.get("blockname")
         if not name:
             continue
-        if below := values.get("switches"):  # scontrol lists the nodes of upper switches, too
-            for switch in expanded(below):
-                _adopt(parents, f"switch {switch}", name)
-        else:
-            leaves[name] = expanded(values.get("nodes", ""))
-            for node in leaves[name]:
-                _adopt(parents, f"node {node}", name)
+        # scontrol lists the nodes of upper switches, too
+        kind = "switch" if values.get("switches") else "node"
+        members = expanded(values.get("switches") or values.get("nodes", ""))
+        nodes += members if kind == "node" else []
+        for child in (f"{kind} {member}" for member in members):
+            if parents.setdefault(child, name) != name:
+                both = f"{parents[child]} and {name}"
+                raise TopologyError(f"{child} is below two switches: {both}")
     if not parents:
         raise TopologyError("no line has SwitchName= or BlockName= with Nodes= or Switches=")
-    return {node: tuple(_upwards(parents, leaf)) for leaf in leaves for node in leaves[leaf]}
+    return {node: _upwards(parents, parents[f"node {node}"]) for node in nodes}
 
 
-def _adopt(parents: dict[str, str], child: str, parent: str) -> None:
-    if parents.setdefault(child, parent) != parent:
-        raise TopologyError(f"{child} is below two switches: {parents[child]} and {parent}")
-
-
-def _upwards(parents: Mapping[str, str], switch: str) -> list[str]:
+def _upwards(parents: Mapping[str, str], switch: str) -> tuple[str, ...]:
     line = [switch]
     while (above := parents.get(f"switch {line[-1]}")) is not None:
         if above in line:
             raise TopologyError(f"switch {above} is below itself")
         line.append(above)
-    return line
+    return tuple(line)
 
 
 def levels(switches: Switches, hosts: Iterable[str]) -> tuple[list[list[str]], list[str]]:

@@ -1,5 +1,8 @@
 """The verdict on a network in words, for the page and for the terminal."""
 
+from collections.abc import Mapping
+from dataclasses import astuple, replace
+
 from bisection.core.format import plural, short, some, times
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.reasons.network import component, factor
@@ -25,8 +28,8 @@ IMPACTS = (
     ("", "text", lambda i: str(i.grade or "not judged")),
     ("victim", "text", lambda i: i.victim),
     ("under", "text", lambda i: f"{i.aggressor} ({i.place})"),
-    ("mean, times quiet", "num", lambda i: factor([i.mean.value, i.mean.low, i.mean.high])),
-    ("p99, times quiet", "num", lambda i: factor([i.p99.value, i.p99.low, i.p99.high])),
+    ("mean, times quiet", "num", lambda i: factor(astuple(i.mean))),
+    ("p99, times quiet", "num", lambda i: factor(astuple(i.p99))),
     ("aggressor's load, of it alone", "num", lambda i: times(i.load)),
 )
 MEANING = {
@@ -39,9 +42,8 @@ MEANING = {
 def headline(network: Interconnect) -> str:
     """The verdict in a few words, with the bad components by name."""
     bad = [f.reason for f in network.findings if _is_component(f.reason)]
-    names = some([component(reason.values) for reason in bad], 3)
     others = len(network.findings) - len(bad)
-    parts = [f"{names} slow"] if bad else []
+    parts = [f"{some([component(reason.values) for reason in bad], 3)} slow"] if bad else []
     parts += [plural(others, "other finding" if bad else "finding")] if others else []
     missing = len({reason["check"] for reason in network.unmeasured})
     parts += [f"{plural(missing, 'part')} not measured"] if missing else []
@@ -72,29 +74,30 @@ def findings(network: Interconnect) -> list[Table]:
         ("finding", "text", lambda finding: short(clause(finding.reason), 400)),
     )
     others = [f for f in network.findings if not _is_component(f.reason)]
-    return _titled("Findings", listing(others, columns, MOST, "findings"))
+    return _titled({"Findings": listing(others, columns, MOST, "findings")})
 
 
 def beside(report: Report) -> list[Table]:
     """Tables of what other traffic costs, of the levels beside the sessions before, and of what was
     not measured."""
-    impacts = listing(report.impacts, IMPACTS, MOST, "pairs of victim and aggressor")
     rows = report.comparison.rows if report.comparison else []
     rows = [row for row in rows if row.check == "pairs" and row.unit != "ratio"]
-    levels = rows_table(rows, MOST) if rows else listing([], ())
-    unmeasured = listing(report.interconnect.unmeasured, UNMEASURED, MOST)
-    tables = _titled("Beside the sessions before", levels)
-    tables = _titled("Under other traffic", impacts) + tables
-    return tables + _titled("Not measured", unmeasured)
+    impacts = listing(report.impacts, IMPACTS, MOST, "pairs of victim and aggressor")
+    return _titled(
+        {
+            "Under other traffic": impacts,
+            "Beside the sessions before": rows_table(rows, MOST) if rows else None,
+            "Not measured": listing(report.interconnect.unmeasured, UNMEASURED, MOST),
+        }
+    )
 
 
-def _titled(title: str, table: Table) -> list[Table]:
-    table.title = title
-    return [table] if table.rows else []
+def _titled(tables: Mapping[str, Table | None]) -> list[Table]:
+    return [replace(part, title=title) for title, part in tables.items() if part and part.rows]
 
 
 def notes(report: Report) -> list[str]:
-    """Returns the devices that carried the messages."""
+    """The devices that carried the messages."""
     cases = [case for case in report.cases if case.record.facts.get("network")]
     carriers = {case.place: case.record.facts["network"] for case in cases}
     return [f"{place}: messages went through {names}." for place, names in carriers.items()]

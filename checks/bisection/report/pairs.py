@@ -10,6 +10,7 @@ from bisection.core.reasons.network import component, look, retests, symptom
 from bisection.report.tables import Table, listing
 
 COMPONENTS = 40  # of a table
+HOPS = {0: "of one switch", 1: "of different switches"}
 
 
 def tables(blame: Blame) -> list[Table]:
@@ -18,19 +19,20 @@ def tables(blame: Blame) -> list[Table]:
         _components("Bad components", blame.bad),
         _components("Worse than in earlier sessions", blame.worse),
         _components("Suspects without a rerun", blame.suspects),
+        _levels(blame),
     ]
-    return [part for part in (*parts, _levels(blame)) if part.rows]
+    return [part for part in parts if part.rows]
 
 
 def _components(title: str, parts: Sequence[BadComponent]) -> Table:
     columns = (
-        ("component", "text", lambda part: short(component(asdict(part)), 200)),
-        ("slow", "lines", lambda part: "\n".join(map(symptom, map(asdict, part.symptoms)))),
-        ("z", "lines", lambda part: "\n".join(f"{s.z:.0f}" for s in part.symptoms)),
-        ("rerun", "text", lambda part: retests(asdict(part))),
-        ("where to look", "text", lambda part: look(asdict(part))),
+        ("component", "text", lambda part: short(component(part), 200)),
+        ("slow", "lines", lambda part: "\n".join(map(symptom, part["symptoms"]))),
+        ("z", "lines", lambda part: "\n".join(f"{s['z']:.0f}" for s in part["symptoms"])),
+        ("rerun", "text", retests),
+        ("where to look", "text", look),
     )
-    table = listing(parts, columns, COMPONENTS, "components")
+    table = listing(map(asdict, parts), columns, COMPONENTS, "components")
     table.title = title
     return table
 
@@ -49,10 +51,9 @@ def _levels(blame: Blame) -> Table:
         ("pairs", "num", lambda row: f"{row[1].pairs:,}"),
         ("noise", "num", lambda row: amount(row[0].noise, "share")),
     )
-    table = listing(rows, columns)
-    matrix = blame.matrix
+    table, matrix = listing(rows, columns), blame.matrix
+    table.title = "Levels"
     rounds = plural(matrix.rounds, "round") if matrix.rounds else "all rounds"
-    table.title = "Levels" if rows else ""
     size = f", messages of {size_of(matrix.bytes)} per rank" if matrix.bytes > 0 else ""
     table.note = (
         f"{plural(len(matrix.nodes), 'node')}, {matrix.mode}, {rounds}"
@@ -61,20 +62,14 @@ def _levels(blame: Blame) -> Table:
     return table
 
 
-HOPS = {0: "of one switch", 1: "of different switches"}
-
-
 def notes(blame: Blame) -> list[str]:
     """The verdict in a sentence, what was withheld and why."""
     withheld = [f"{j.kind.name}: {clause(j.withheld)}" for j in blame.kinds if j.withheld]
     judged = [j.kind.name for j in blame.kinds if not j.withheld]
+    verdict = [f"No bad component: {', '.join(judged)} judged"] if judged else []
     if blame.bad:
         parts = some([worst(part) for part in blame.bad], 6)
         verdict = [f"{plural(len(blame.bad), 'bad component')}: {parts}"]
-    elif judged:
-        verdict = [f"No bad component: {', '.join(judged)} judged"]
-    else:
-        verdict = []
     return [*verdict, *withheld, *map(clause, blame.notes)]
 
 
