@@ -102,6 +102,13 @@ class World:
             records[name] = NEAR[name] * np.exp(sign * worse)
         return records
 
+    @classmethod
+    def with_faults(cls, *faults, nodes=64, leaf=16, seed=1, **more):
+        """A world with these faults (kind, who, factor)."""
+        world = cls(nodes, leaf, seed, **more)
+        world.faults = [*faults]
+        return world
+
     def matrix(self, rounds=0, known=True, retest=True):
         """A launch of the kernel: tournament, rule of suspects, second stage."""
         a, b, number = tournament(self.nodes, rounds, self.rng)

@@ -86,14 +86,14 @@ def test_faults_are_named_and_nothing_else(nodes, leaf, pod, rounds, sets, full)
 
 @pytest.mark.parametrize("size", [6, 7, 8, 13])
 def test_a_slow_node_among_few_without_switches(size):
-    names = []
+    right = 0
     for seed in range(20):
         world = World(size, size, [seed, size])
         assert named(judge(world.matrix(known=False))) == []
         world.faults = [("node", seed % size, 0.6)]
-        names += [named(judge(world.matrix(known=False)))]
-    right = [[(Part.NODE, {f"cn{seed % size:04d}"})] for seed in range(20)]
-    assert sum(a == b for a, b in zip(names, right, strict=True)) >= 19
+        names = named(judge(world.matrix(known=False)))
+        right += names == [(Part.NODE, {f"cn{seed % size:04d}"})]
+    assert right >= 19
 
 
 @pytest.mark.parametrize("harder", [{"noise": 0.1}, {"healthy": 0.03}, {"tails": 0.05}])
@@ -105,64 +105,52 @@ def test_noisier_networks_have_no_false_names(harder, full):
 
 def test_without_noise_a_quarter_of_the_network_is_still_a_switch():
     for seed in range(6):
-        world = World(64, 16, seed, noise=1e-3, healthy=0, tails=0)
-        world.faults = [("switch", 1, 0.8)]
+        world = World.with_faults(("switch", 1, 0.8), seed=seed, noise=1e-3, healthy=0, tails=0)
         assert named(judge(world.matrix(16))) == [(Part.SWITCH, {"switch 1"})]
 
 
-def test_what_was_not_measured_again_is_suspected_and_not_named():
-    world = World(64, 16, 1)
-    world.faults = [("node", 5, 0.5)]
-    blame = judge(world.matrix(16, retest=False))
+def test_what_was_not_rerun_is_suspected_and_not_named():
+    blame = judge(World.with_faults(("node", 5, 0.5)).matrix(16, retest=False))
     assert blame.bad == []
-    assert blame.suspects[0].names == ["cn0005"]
-    assert not blame.suspects[0].confirmed
+    assert (blame.suspects[0].names, blame.suspects[0].confirmed) == (["cn0005"], False)
     assert Code.PAIRS_NOT_RETESTED in [note.code for note in blame.notes]
 
 
 def test_a_fault_that_is_gone_in_the_second_stage_is_not_named():
-    world = World(64, 16, 1)
-    world.faults = [("node", 5, 0.5)]
+    world = World.with_faults(("node", 5, 0.5))
     slow = world.matrix(16)
-    again = slow.stage(1)
-    a, b = (again[again["round"] == 0][end].astype(int) for end in "ab")
+    second = slow.stage(1)
+    a, b = (second[second["round"] == 0][end].astype(int) for end in "ab")
     world.faults = []
     fine = np.concatenate([world.measured(a, b, turn, 1) for turn in range(5)])
     blame = judge(replace(slow, records=np.concatenate((slow.stage(0), fine))))
-    assert blame.bad == []
-    assert blame.suspects == []
+    assert blame.bad == blame.suspects == []
     assert Code.PAIRS_CLEARED in [note.code for note in blame.notes]
 
 
 def test_directions_and_kinds_of_one_node_are_one_component():
-    world = World(64, 16, 3)
-    world.faults = [("node", 9, 0.8), ("latency", 9, 1.2)]
+    world = World.with_faults(("node", 9, 0.8), ("latency", 9, 1.2), seed=3)
     (component,) = judge(world.matrix()).bad
-    ways = [(symptom.kind, symptom.way) for symptom in component.symptoms]
-    assert ways == [
-        *(("latency", ""), ("bandwidth", "sends"), ("bandwidth", "receives"), ("both ways", "")),
-    ]
-    assert component.symptoms[0].factor == pytest.approx(1.2, abs=0.06)
-    assert all(s.rerun == pytest.approx(0.8, abs=0.05) for s in component.symptoms[1:])
-    assert component.factor == pytest.approx(0.8, abs=0.05)
+    latency, *bandwidths = component.symptoms
+    assert (latency.kind, latency.way) == ("latency", "")
+    assert latency.factor == pytest.approx(1.2, abs=0.06)
+    ways = [(symptom.kind, symptom.way) for symptom in bandwidths]
+    assert ways == [("bandwidth", "sends"), ("bandwidth", "receives"), ("both ways", "")]
+    for value in (*(symptom.rerun for symptom in bandwidths), component.factor):
+        assert value == pytest.approx(0.8, abs=0.05)
 
 
 def test_a_cable_serves_a_node_of_its_switch_and_those_behind_it():
-    world = World(64, 16, 1)
-    world.faults = [("cable", (1, 3), 0.5)]
-    (component,) = judge(world.matrix()).bad
+    (component,) = judge(World.with_faults(("cable", (1, 3), 0.5)).matrix()).bad
     assert (component.part, component.names) == (Part.CABLE, ["switch 1"])
     assert component.serves == ["cn0003", "cn0019", "cn0035", "cn0051"]
 
 
 def test_links_of_a_switch_are_told_from_the_switch_itself():
-    world = World(64, 16, 1)
-    world.faults = [("switch", 1, 0.8)]
-    assert judge(world.matrix()).bad[0].beyond
-    world.faults = [("node", node, 0.8) for node in range(16, 32)]
-    (component,) = judge(world.matrix()).bad
-    assert component.names == ["switch 1"]
-    assert not component.beyond
+    nodes = [("node", node, 0.8) for node in range(16, 32)]
+    for faults, beyond in (([("switch", 1, 0.8)], True), (nodes, False)):
+        (component,) = judge(World.with_faults(*faults).matrix()).bad
+        assert (component.names, component.beyond) == (["switch 1"], beyond)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -170,8 +158,8 @@ def test_links_of_a_switch_are_told_from_the_switch_itself():
 def test_what_is_gross_is_blamed_whatever_the_noise(noise, seed):
     """Six nodes, noisy latencies: one is 49 times slower than the others, another has a slow way.
     Noise of bandwidths is as usual."""
-    world = World(6, 6, seed, noise=0.02)
-    world.faults = [("latency", 5, 49), ("sends", 2, 0.3)]
+    faults = ("latency", 5, 49), ("sends", 2, 0.3)
+    world = World.with_faults(*faults, nodes=6, leaf=6, seed=seed, noise=0.02)
     matrix = world.matrix(known=False)
     factors = np.exp(world.rng.normal(0, noise, len(matrix.records)))
     matrix.records["latency"] *= factors.astype("f4")
@@ -192,9 +180,7 @@ def test_nothing_is_blamed_of_noise_alone(noise, full):
 
 
 def test_noise_above_the_limit_withholds_and_says_so():
-    world = World(64, 16, 1, noise=0.3)
-    world.faults = [("node", 5, 0.5)]
-    blame = judge(world.matrix(16))
+    blame = judge(World.with_faults(("node", 5, 0.5), noise=0.3).matrix(16))
     assert blame.bad == blame.suspects == []
     assert {judged.withheld.code for judged in blame.kinds} == {Code.PAIRS_NOISE}
 
@@ -204,8 +190,8 @@ def test_noise_above_the_limit_withholds_and_says_so():
     [({"mode": "concurrent"}, Code.PAIRS_CONCURRENT), ({}, Code.PAIRS_FEW_NODES)],
 )
 def test_what_cannot_be_judged_is_withheld(change, code):
-    world = World(64 if change else 4, 16, 1)
-    blame = judge(replace(world.matrix(known=False), **change))
+    matrix = World(64 if change else 4, 16, 1).matrix(known=False)
+    blame = judge(replace(matrix, **change))
     assert blame.bad == []
     assert {judged.withheld.code for judged in blame.kinds} == {code}
 
@@ -221,8 +207,7 @@ def test_the_noise_of_few_pairs_is_not_underestimated(nodes, rounds):
 
 def test_routes_from_one_switch_are_no_slow_node():
     """Slow paths are measured again, too: most retests of a node at their end are slow."""
-    world = World(64, 16, [57, 64, 16])
-    world.faults = [("cable", (3, 3), 0.5)]
+    world = World.with_faults(("cable", (3, 3), 0.5), seed=[57, 64, 16])
     matrix, kind = world.matrix(16), KINDS[1]
     stages = [observations(matrix, kind, stage) for stage in (TOURNAMENT, RETEST)]
     search = SuspectSearch(kind, *stages, matrix.switches)
@@ -235,15 +220,13 @@ def test_routes_from_one_switch_are_no_slow_node():
 
 def test_latency_shows_switches_only_where_it_is_exact():
     world = World(64, 16, 1)
-    order = world.rng.permutation(64)
-    world.switch = world.switch[order]
+    world.switch = world.switch[world.rng.permutation(64)]
     blame = judge(world.matrix(known=False))
     assert blame.notes[0].code == Code.PAIRS_CLUSTERED
     groups = blame.matrix.switches[0]
     assert len({*zip(groups, world.switch, strict=True)}) == 4
     for leaf, far in ((16, 1.1), (8, 1.3)):
-        near = World(64, leaf, 1, far=far)
-        blame = judge(near.matrix(known=False))
+        blame = judge(World(64, leaf, 1, far=far).matrix(known=False))
         assert blame.matrix.switches is None
         assert blame.notes[0].code == Code.PAIRS_NO_SWITCHES
 
@@ -266,9 +249,7 @@ def test_levels_are_medians_of_hop_classes():
 
 
 def test_values_that_were_not_measured_are_left_out():
-    world = World(16, 16, 1)
-    world.faults = [("node", 5, 0.5)]
-    matrix = world.matrix()
+    matrix = World.with_faults(("node", 5, 0.5), nodes=16).matrix()
     matrix.records["latency"] = np.nan
     matrix.records["both"][::2] = np.nan
     blame = judge(matrix)
@@ -279,14 +260,19 @@ def test_values_that_were_not_measured_are_left_out():
 # ---- nights ----
 
 
-def test_a_link_that_degrades_is_seen_beside_its_own_past():
-    """A node that was always 6% better than the others and is now as they are."""
-    nights, drift = [], [0, 0, 0, 0, 0, 0, 0.13, 0.13]
-    for night, extra in enumerate(drift):
-        world = World(64, 16, [night, 5], healthy=0)
+def nights_of(count, effect):
+    """Matrices of nights of nodes that differ by 3%, always alike; the node cn0005 is worse than
+    the median by effect(night), of the logarithm."""
+    worlds = [World(64, 16, [night, 9]) for night in range(count)]
+    for night, world in enumerate(worlds):
         world.healthy[:] = np.random.default_rng(3).normal(0, 0.03, (4, 64))
-        world.healthy[:, 5] = -0.1 + extra  # now 3% worse than others: no fault by itself
-        nights.append(world.matrix(16))
+        world.healthy[:, 5] = effect(night)
+    return [world.matrix(16) for world in worlds]
+
+
+def test_a_link_that_degrades_is_seen_beside_its_own_past():
+    """A node that was always 10% better than the others and is now 3% worse: no fault by itself."""
+    nights = nights_of(8, lambda night: -0.1 + 0.13 * (night > 5))
     assert judge(nights[-1]).bad == []
     assert judge(nights[-1], nights[:2]).worse == []  # too few
     assert judge(nights[5], nights[:5]).worse == []
@@ -298,30 +284,21 @@ def test_a_link_that_degrades_is_seen_beside_its_own_past():
 
 def test_a_link_that_degrades_a_little_each_night():
     """20% in twelve nights: no night differs from the one before by more than the noise."""
-    nights = []
-    for night in range(12):
-        world = World(64, 16, [night, 9])
-        world.healthy[:, 5] = -0.1 + 0.2 * night / 11
-        nights.append(world.matrix(16))
+    nights = nights_of(12, lambda night: -0.1 + 0.2 * night / 11)
     blame = judge(nights[-1], nights[:-1])
-    named_now = {name for part in (*blame.worse, *blame.bad) for name in part.names}
-    assert named_now == {"cn0005"}
+    assert {name for part in (*blame.worse, *blame.bad) for name in part.names} == {"cn0005"}
 
 
 def test_a_slow_night_confirms_no_drift():
     """Tonight a node is no longer 10% better than others; last night all pairs were slower."""
-    nights = []
-    for night, better in enumerate((0.1, 0.1, 0.1, 0.1, 0.1, 0)):
-        world = World(64, 16, [night, 8])
-        world.healthy[:, 5] = -better
-        nights.append(world.matrix(16))
+    nights = nights_of(6, lambda night: -0.1 * (night < 5))
     for name in ("out", "back", "both"):
         nights[-2].records[name] *= 0.85
     assert judge(nights[-1], nights[:-1]).worse == []
 
 
 def test_nights_may_have_other_nodes():
-    nights = [World(64, 16, [night, 6]).matrix(16) for night in range(6)]
+    nights = nights_of(6, lambda night: 0)
     for night, matrix in enumerate(nights[:-1]):
         matrix.nodes[night] = f"away{night}"
     blame = judge(nights[-1], nights[:-1])
@@ -332,14 +309,11 @@ def test_nights_may_have_other_nodes():
 
 
 def test_4096_nodes_in_bounded_memory():
-    world = World(4096, 32, 1)
-    world.faults = [("node", 77, 0.8)]
-    matrix = world.matrix(16)
+    matrix = World.with_faults(("node", 77, 0.8), nodes=4096, leaf=32).matrix(16)
     tracemalloc.start()
     names = named(judge(matrix))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    sizes = [size / 2**20 for size in (peak, matrix.records.nbytes)]
-    print("\n4096 nodes, 16 rounds: {:.0f} MiB for a sidecar of {:.1f} MiB".format(*sizes))
+    print(f"\n4096 nodes, 16 rounds: {peak / 2**20:.0f} MiB")
     assert names == [(Part.NODE, {"cn0077"})]
     assert peak < 128 << 20

@@ -3,19 +3,16 @@
 import base64
 import re
 
-import pytest
 from made_up_network import World
-from reports import only, page, pairs
+from reports import only, page
 
 from bisection.analysis.blame import judge
-from bisection.core.reasons import Code, clause
 from bisection.report import exports
 from bisection.report import page as pages
 
 
 def judged(nodes=64, leaf=16, rounds=0, faults=(), **more):
-    world = World(nodes, leaf, 5)
-    world.faults = list(faults)
+    world = World.with_faults(*faults, nodes=nodes, leaf=leaf, seed=5)
     return judge(world.matrix(rounds, **more))
 
 
@@ -59,25 +56,13 @@ def test_a_clean_network_is_said_to_be_so():
     assert exports.nodecheck(report) == ""
 
 
-def test_what_was_withheld_is_said_with_its_reason():
-    html = page(only(pairs=[pairs(4)]))
+def test_withheld_verdict_has_its_reason():
+    html = page(only(pairs=[judged(nodes=4)]))
     assert "4 nodes do not tell a bad node from noise" in html.said
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"size": 27, "record": 28}, "27 B are not a whole number of records of 28 B"),
-        ({"size": 28, "record": 28, "wanted": 2}, "28 B are not 2 records of 28 B"),
-    ],
-)
-def test_a_truncated_matrix_in_words(values, words):
-    assert clause(Code.PAIRS_TRUNCATED(path="x", **values)) == f"x is truncated: {words}"
-
-
 def test_4096_nodes_stay_within_a_page():
-    world = World(4096, 32, 1)
-    world.faults = [("node", 77, 0.5)]
-    text = pages.html(only(pairs=[judge(world.matrix(16))]))
+    slow = judged(4096, 32, 16, faults=[("node", 77, 0.5)])
+    text = pages.html(only(pairs=[slow]))
     assert len(text) < pages.LIMIT
     assert "node cn0077" in text
