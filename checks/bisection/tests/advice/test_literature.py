@@ -71,18 +71,11 @@ def test_v01_to_v04_gains_of_the_knobs(benchmark, cores, before, after, gain, di
 
 
 @pytest.mark.parametrize(
-    ("cluster", "test", "start"),
-    [
-        ("merlin", 10, 256),
-        ("merlin", 20, 256),
-        ("merlin", 30, 128),
-        ("stella", 10, 64),
-        ("stella", 20, 64),
-        ("stella", 30, 64),
-    ],
+    ("cluster", "starts"), [("merlin", (256, 256, 128)), ("stella", (64, 64, 64))]
 )
-def test_d01_to_d04_crossovers(cluster, test, start):
-    assert sources.crossover(sources.md_times(cluster, test)) == start
+def test_d01_to_d04_crossovers(cluster, starts):
+    times = (sources.md_times(cluster, test) for test in (10, 20, 30))
+    assert tuple(map(sources.crossover, times)) == starts
 
 
 def test_best_layouts():
