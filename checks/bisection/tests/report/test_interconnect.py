@@ -1,87 +1,73 @@
-"""The verdict on a network: go, look or no-go, in words."""
+"""A network in a report: its verdict, and its pairs of nodes."""
 
-import dataclasses
+import base64
 import json
+import re
 
 import pytest
-from made_up import with_case
 from made_up_network import World
 from made_up_traffic import launch
-from reports import only, page, row
+from reports import only, page
 from results_made import result_of
 
 from bisection.analysis.blame import judge
-from bisection.analysis.model import Comparison
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import network, pairs
 from bisection.judge.evidence import Evidence, of_network
-from bisection.report.interconnect import headline, text
+from bisection.report import exports
+from bisection.report import page as pages
+from bisection.report.interconnect import text
 from bisection.report.run import counted
 from bisection.runs.model import Request, RunVerdict
 
 PLACE = ("vc", "net", "system")
 
 
-def blame(*faults, **more):
-    world = World(64, 16, 5)
-    world.faults = list(faults)
-    judged = judge(world.matrix(16, **more))
-    judged.place = "vc:net system"
-    return judged
+def blamed(*faults, nodes=64, leaf=16, rounds=16, **more):
+    world = World.with_faults(*faults, nodes=nodes, leaf=leaf, seed=5)
+    return judge(world.matrix(rounds, **more))
 
 
-def run(tier="triage", checks=network.CHECKS):
-    """A run in which every check passed."""
-    cases = [
-        result_of(*PLACE, check, "case", "mpi", "method", verdict=Verdict.PASS) for check in checks
-    ]
-    return RunVerdict(cases, request=Request(tier=tier))
+SLOW = ("node", 5, 0.5)
 
 
-def ruled(verdict, *blames, **more):
-    """The verdict on a run by what its pairs say."""
-    evidence = Evidence(blames=blames, **more)
+def ruled(*blames, checks=network.CHECKS, cases=(), impacts=()):
+    """The verdict on a run in which every check passed, by what its pairs show."""
+    passed = [result_of(*PLACE, name, "case", "mpi", "x", verdict=Verdict.PASS) for name in checks]
+    verdict = RunVerdict([*passed, *cases], request=Request(tier="triage"))
+    evidence = Evidence(blames=blames, impacts=impacts)
     return network.rule(pairs.rule(verdict, evidence), evidence)
 
 
-def verdict(*blames, comparison=None, **more):
-    return ruled(run(**more), *blames, comparison=comparison).interconnect
-
-
 def test_a_clean_network_is_go():
-    clean = verdict(blame())
+    clean = ruled(blamed()).interconnect
     assert (clean.grade, clean.findings, clean.unmeasured) == (Grade.GO, [], ())
     assert text(clean) == ["Network: go"]
 
 
 def test_a_slow_node_is_no_go_by_its_name():
-    slow = blame(("node", 5, 0.5))
-    lines = text(verdict(slow))
-    assert lines[0] == "Network: no-go (node cn0005 slow)"
-    assert lines[1].startswith("  no-go: node cn0005: ")
-    assert ruled(run(), slow).exit_code == Exit.FAILED
-    assert "1 bad component of the network" in counted(ruled(run(), slow))
-
-
-def test_pairs_that_cannot_be_judged_are_no_go_ahead():
-    noisy = blame()
-    noisy.kinds = [
-        dataclasses.replace(kind, withheld=Code.PAIRS_CONCURRENT()) for kind in noisy.kinds
-    ]
-    judged = verdict(noisy)
-    assert judged.grade == Grade.LOOK
-    assert "no bandwidth of pairs could be judged" in text(judged)[1]
+    slow = blamed(SLOW)
+    verdict = ruled(slow)
+    first, second, *_ = text(verdict.interconnect)
+    assert first == "Network: no-go (node cn0005 slow)"
+    assert second.startswith("  no-go: node cn0005: ")
+    assert verdict.exit_code == Exit.FAILED
+    assert "1 bad component of the network" in counted(verdict)
+    html = page(only(run=verdict, pairs=[slow]))
+    assert html.headings[0] == "Network"
+    assert first in html.said
+    assert "Repair the components listed" in html.said
 
 
 def test_what_was_not_measured_is_listed_with_its_reason():
+    reason = Code.NODES_NEEDED(needed=2, nodes=1)
     noise = result_of(
         *(*PLACE, "network_noise", "nodes", "mpi", "quantum"),
         verdict=Verdict.NOT_APPLICABLE,
-        reason=Code.NODES_NEEDED(needed=2, nodes=1),
+        reason=reason,
     )
-    partial = run(checks=["pairs", "transpose"])
-    partial = ruled(dataclasses.replace(partial, cases=[*partial.cases, noise]), blame())
+    partial = ruled(blamed(), checks=["pairs", "transpose"], cases=[noise])
     assert text(partial.interconnect) == [
         "Network: go (3 parts not measured)",
         "  not measured: network_noise (needs 2 nodes, a launch here has 1); network, "
@@ -92,64 +78,74 @@ def test_what_was_not_measured_is_listed_with_its_reason():
     assert "the impact of other jobs congestion: not in this run" in html.said
 
 
-def test_a_failed_launch_is_no_go_and_a_missing_one_is_looked_at():
-    for kind, grade in ((Verdict.FAIL, Grade.NO_GO), (Verdict.NOT_MEASURED, Grade.LOOK)):
-        bad = with_case(run(), 0, verdict=kind, reason=Reason(Code.NETWORK_BYPASSED))
-        assert ruled(bad).interconnect.grade == grade
-
-
-def test_a_level_below_the_old_network_is_no_go():
-    worse = row("pairs", "sampled", "tournament", Verdict.REGRESSED, 1.4, metric="latency")
-    judged = verdict(blame(), comparison=Comparison([], [], [worse]))
-    assert judged.grade == Grade.NO_GO
-    assert "latency: 40%" in text(judged)[1]
-    assert "slower" in text(judged)[1]
-
-
-def test_errors_of_an_adapter_are_looked_at():
-    remark = Code.ADAPTER_ERRORS(host="n1", adapter="mlx5_0", errors=[["crc", 9]], launches=1, of=2)
-    noted = ruled(run().noting(remarks=[remark]))
-    assert headline(noted.interconnect) == "Network: look (1 finding)"
-
-
-@pytest.mark.parametrize("tier", ["nightly", "quick"])
-def test_other_tiers_have_no_verdict_on_the_network(tier):
-    assert verdict(blame(), tier=tier) is None
-
-
-def test_the_page_begins_with_the_network_and_its_bad_component():
-    slow = blame(("node", 5, 0.5))
-    report = only(run=ruled(run(), slow), pairs=[slow])
-    html = page(report)
-    assert html.headings[0] == "Network"
-    assert "Network: no-go (node cn0005 slow)" in html.said
-    assert "Repair the components listed" in html.said
-
-
 @pytest.mark.parametrize(
-    ("how", "grade", "says"),
+    ("how", "grade", "words"),
     [
-        ({}, Grade.GO, ""),
-        ({"mean": 1.5}, Grade.LOOK, "alltoallv under incast (apart) takes 1.4"),
-        ({"mean": 2.5}, Grade.NO_GO, "alltoallv under incast (apart) takes 2.4"),
-        ({"again": 1.3}, Grade.GO, ""),
+        ({}, Grade.GO, "Network: go"),
+        ({"mean": 2.5}, Grade.NO_GO, "  no-go: alltoallv under incast (apart) takes 2.4"),
+        ({"again": 1.3}, Grade.GO, "  not measured: congestion (quiet twice, the second took"),
     ],
 )
-def test_impacts_of_other_traffic(tmp_path, how, grade, says):
-    files = tmp_path / "congestion-apart-mpi.json"
-    files.write_text(json.dumps(launch(**how)))
-    of_launch = {"kernel": "congestion", "fixture": True, "verdict": Verdict.PASS}
-    of_launch["files"] = f"{files.with_suffix('')}.*"
-    congestion = result_of(*PLACE, "CongestionLaunch", "apart", "mpi", "", **of_launch)
-    loaded = dataclasses.replace(run(), cases=[*run().cases, congestion])
-    impacts = of_network(Evidence(), None, loaded).impacts
-    loaded = ruled(loaded, blame(), impacts=impacts)
-    judged = loaded.interconnect
-    assert judged.grade == grade
-    assert [says in line for line in text(judged)[1:2] if judged.findings] == [True] * (
-        grade != Grade.GO
-    )
-    assert ("again" in how) == ("congestion (quiet twice, the second took" in text(judged)[-1])
+def test_impacts_of_other_traffic(tmp_path, how, grade, words):
+    (tmp_path / "apart.json").write_text(json.dumps(launch(**how)))
+    of_launch = {"kernel": "congestion", "fixture": True, "files": f"{tmp_path}/apart.*"}
+    place = (*PLACE, "CongestionLaunch", "apart", "mpi", "")
+    cases = [result_of(*place, **of_launch, verdict=Verdict.PASS)]
+    impacts = of_network(Evidence(), None, ruled(cases=cases)).impacts
+    loaded = ruled(blamed(), cases=cases, impacts=impacts)
+    assert loaded.interconnect.grade == grade
+    assert text(loaded.interconnect)[-1].startswith(words)
     html = page(only(run=loaded, impacts=impacts))
     assert "Under other traffic" in html.said
     assert "incast (apart)" in html.said
+
+
+# ---- pairs of nodes ----
+
+
+def images(html):
+    """(width, height) of each PNG of a page."""
+    parts = re.findall(r"data:image/png;base64,([^\"]+)", html)
+    heads = [base64.b64decode(part)[16:24] for part in parts]
+    return [tuple(int.from_bytes(head[at : at + 4], "big") for at in (0, 4)) for head in heads]
+
+
+def test_bad_components_with_where_to_look():
+    report = only(pairs=[blamed(SLOW, ("switch", 2, 0.8), ("pair", (1, 60), 0.4), rounds=0)])
+    html = page(report)
+    assert "Network" in html.headings
+    for words in ("links of switch 2 to others", "node cn0005", "path cn0001 - cn0060"):
+        assert words in html.said
+    assert "transceivers" in html.said
+    assert "3 bad components" in exports.markdown(report)
+    assert exports.nodecheck(report).startswith("cn0005 bisection: bandwidth sends x0.")
+
+
+def test_the_data_of_a_page_has_the_components_and_not_the_matrix():
+    report = only(pairs=[blamed(SLOW, rounds=0)])
+    data = page(report).data["pairs"][0]
+    assert data["bad"][0]["names"] == ["cn0005"]
+    assert data["kinds"][0]["levels"][0]["hops"] == 0
+    assert "records" not in str(data)
+    # A pixel per pair, and the switch of a component enlarged.
+    assert {(64, 64), (64, 16)} <= set(images(pages.html(report)))
+
+
+def test_few_rounds_are_a_row_per_node():
+    html = pages.html(only(pairs=[blamed(SLOW, rounds=8)]))
+    assert (4, 64) in images(html)
+    assert "A row per node" in html
+
+
+def test_a_clean_network_is_said_to_be_so():
+    report = only(pairs=[blamed(known=False, leaf=64, rounds=0)])
+    assert "No bad component: latency, bandwidth, both ways judged" in page(report).said
+    assert "no topology is known" in page(report).said
+    assert exports.nodecheck(report) == ""
+
+
+def test_4096_nodes_stay_within_a_page():
+    slow = blamed(("node", 77, 0.5), nodes=4096, leaf=32)
+    html = pages.html(only(pairs=[slow]))
+    assert len(html) < pages.LIMIT
+    assert "node cn0077" in html
