@@ -7,8 +7,9 @@ from made_up import case, row, sessions, store
 from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories
+from bisection.core.format import size_of
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.kernels import fits
 from bisection.report.model import Report
@@ -42,10 +43,7 @@ class Network:
 
 
 def label(size):
-    for unit, scale in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= scale:
-            return f"{size // scale}{unit}"
-    return f"{size}B"
+    return size_of(size).replace(" ", "")
 
 
 def night(rng, network, first, cores=1.0, once=False):
@@ -80,10 +78,10 @@ def night(rng, network, first, cores=1.0, once=False):
     return cases
 
 
-def pair(rng, after, cores=1.0, count=12):
+def pair(rng, after, cores=1.0, count=12, **how):
     old = Network()
     return [
-        sessions(number, (night(rng, network, old, speed) for _ in range(count)))
+        sessions(number, (night(rng, network, old, speed, **how) for _ in range(count)))
         for number, network, speed in ((0, old, 1.0), (100, after, cores))
     ]
 
@@ -105,21 +103,14 @@ def test_latency_explains_the_codes_of_short_messages(rng, compared):
         assert cause["points"] <= share * 1.8 * 1.1
     assert named["long"]["points"] < 0.1  # 28 us per block: latency is a fourteenth of that
     assert row(result, "alone").verdict != Verdict.REGRESSED
-    text = "\n".join(comparison_text(result))
-    assert "latency +1" in text
-    assert clause(named["short"]).startswith("latency +1")
-    assert " points" in clause(named["short"])
+    assert "latency +1" in "\n".join(comparison_text(result))
 
 
 def test_waiting_inside_calls_is_not_of_the_network(rng, compared):
     """One exchange of 127 short messages, 0.26 ms, in a code of 5 ms that waits half of its time in
     the call. The cores got slower too: the network adds what the exchange takes longer."""
     old, new = Network(), Network(latency=2e-6 * 9)
-    sides = [
-        sessions(number, (night(rng, network, old, cores, once=True) for _ in range(12)))
-        for number, network, cores in ((0, old, 1.0), (100, new, 1.4))
-    ]
-    result = compared(*sides)
+    result = compared(*pair(rng, new, cores=1.4, once=True))
     cause = causes(result)["short"]
     excess = row(result, "short").slowdown - 1
     assert cause["of"] == pytest.approx(excess)
@@ -142,7 +133,6 @@ def test_messages_of_one_size_that_are_slower_are_neither_latency_nor_bandwidth(
     cause = causes(result)["halo"]
     assert (cause["cause"], cause["size"]) == ("message", 4096)
     assert cause["change"] == pytest.approx(5 / 2.4, rel=0.1)
-    assert clause(cause).startswith("single messages of 4 KiB +2")
     assert "short" not in causes(result)  # 512 B
 
 
@@ -150,7 +140,6 @@ def test_a_collective_that_alone_is_slower_is_named(rng, compared):
     result = compared(*pair(rng, Network(slow={"alltoallv": 1.6})))
     cause = causes(result)["short"]
     assert (cause["cause"], cause["method"], cause["size"]) == ("pattern", "alltoallv", 512)
-    assert clause(cause).startswith("alltoallv at 512 B +")
     assert "sums" not in causes(result)
 
 
@@ -158,9 +147,12 @@ def test_slower_cores_are_not_explained_by_the_network(rng, compared):
     result = compared(*pair(rng, Network(), cores=1.4))
     cause = causes(result)["short"]
     assert cause.code == Code.NETWORK_EXPLAINS_NOTHING
-    says = clause(cause)
-    assert says.startswith("the network does not explain it: alltoallv at 512 B, 50% of the time")
-    assert "0 of 20 points" in says or "0 of 19 points" in says or "0 of 21 points" in says
+    assert cause["patterns"] == [["alltoallv", 512]]
+    assert cause["fraction"] == pytest.approx(0.5)
+    assert cause["points"] == pytest.approx(0, abs=0.01)
+    assert cause["of"] == pytest.approx(0.2, abs=0.01)
+    count = "the network explains 0 of 5 slower codes"
+    assert comparison_text(result)[-1].endswith(count)
 
 
 def test_without_patterns_nothing_is_said(rng, compared):
@@ -210,11 +202,6 @@ def test_the_fastest_sample_counts_where_the_time_is_left_open(
     assert bool(row(result, "short", "time_min").cause) == (slower == 4)
     count = f"the network explains {slower} of {slower} slower codes"
     assert comparison_text(result)[-1].endswith(count)
-
-
-def test_codes_that_the_network_does_not_explain_are_counted(rng, compared):
-    text = comparison_text(compared(*pair(rng, Network(), cores=1.4)))
-    assert text[-1].endswith("the network explains 0 of 5 slower codes")
 
 
 def test_history_sets_a_step_against_the_network(rng, tmp_path):

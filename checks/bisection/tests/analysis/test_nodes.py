@@ -5,7 +5,7 @@ import pytest
 from nights import NOISES, nights
 from results_made import changed, result_of
 
-from bisection.analysis.nodes import Vote, slow_nodes, votes_needed
+from bisection.analysis.nodes import Vote, slow_nodes
 from bisection.analysis.retest import TURNS
 from bisection.analysis.rotation import sweep_of
 from bisection.core.verdicts import Verdict
@@ -57,12 +57,9 @@ def votes_of(scheme, rng, levels, slow=None, own=0.03, preempted=0.0):
 
 def together(votes, node):
     """The nodes that were in the same launches as this one."""
-    all_nodes = {other for vote in votes for other in vote.nodes}
-    return sorted(
-        other
-        for other in all_nodes
-        if all((node in vote.nodes) == (other in vote.nodes) for vote in votes)
-    )
+    others = sorted({other for vote in votes for other in vote.nodes})
+    sets = [vote.nodes for vote in votes]
+    return [other for other in others if all((node in s) == (other in s) for s in sets)]
 
 
 def told_apart(votes, node):
@@ -125,30 +122,30 @@ SCHEMES = ["each launch by itself", "8 or 16 nodes, by chance", "one a session, 
            "one a session, by chance", "one a session, blocks of 16"]  # fmt: skip
 
 
+def wrongly_named(noise, sets, seed, **how):
+    """How many sets of clean nights have a name, by scheme."""
+    counts = []
+    for scheme in SCHEMES:
+        counts.append(0)
+        for number in range(sets):
+            rng = np.random.default_rng([seed, number])
+            levels = nights(rng, noise, 1, 20)[0] if noise else np.zeros(20)
+            counts[-1] += bool(named(votes_of(scheme, rng, levels, **how)))
+    return counts
+
+
 @pytest.mark.parametrize("noise", NOISES)
 def test_clean_nights_name_no_node(noise, sets, told):
-    wrong = []
-    for scheme in SCHEMES:
-        wrong.append(0)
-        for number in range(sets):
-            rng = np.random.default_rng([22112026, number])
-            wrong[-1] += bool(named(votes_of(scheme, rng, nights(rng, noise, 1, 20)[0])))
+    wrong = wrongly_named(noise, sets, 22112026)
     told.append(f"| {noise} | {' | '.join(f'{count} of {sets}' for count in wrong)} |")
     assert max(wrong) == 0
 
 
 def test_launches_that_others_preempt_name_no_node(sets, told):
     """One in ten launches, on whatever nodes, takes twice as long."""
-    wrong = []
-    for scheme in SCHEMES:
-        generators = (np.random.default_rng([11, number]) for number in range(sets))
-        wrong.append(
-            sum(bool(named(votes_of(scheme, r, np.zeros(20), None, 0.03, 0.1))) for r in generators)
-        )
-    told.append(
-        "| 10% of launches preempted, twice as slow | "
-        + f"{' | '.join(f'{count} of {sets}' for count in wrong)} |"
-    )
+    wrong = wrongly_named(None, sets, 11, preempted=0.1)
+    counts = " | ".join(f"{count} of {sets}" for count in wrong)
+    told.append(f"| 10% of launches preempted, twice as slow | {counts} |")
     assert max(wrong) <= sets // 50
 
 
@@ -217,12 +214,8 @@ def test_nights_in_a_row_on_the_same_nodes_are_one_vote(nights_on):
 def test_two_slow_nodes_are_named_one_after_the_other(rng):
     sets_ = [rng.choice(NAMES[:16], 4, replace=False) for _ in range(80)]
     cost = [rng.normal(0, 0.02) + 0.3 * ("n03" in s) + 0.15 * ("n05" in s) for s in sets_]
-    cast = votes(
-        *(
-            [(" ".join(sorted(s)), c) for s, c in zip(sets_[k::8], cost[k::8], strict=True)]
-            for k in range(8)
-        )
-    )
+    cast = [(" ".join(sorted(s)), c) for s, c in zip(sets_, cost, strict=True)]
+    cast = votes(*(cast[k::8] for k in range(8)))
     assert [nodes for nodes, _ in named(cast)] == [["n03"], ["n05"]]
 
 
@@ -247,9 +240,4 @@ def test_a_sweep_has_as_many_launches_as_naming_a_node_needs(nodes, wanted, rng)
         cast = [
             Vote(0, run, s, cost) for run, (s, cost) in enumerate(zip(sets_, costs, strict=True))
         ]
-        suspects = [names for names, _ in named(cast)]
-        assert any(slow in names for names in suspects), (
-            number,
-            len(sets_),
-            votes_needed(nodes, wanted),
-        )
+        assert any(slow in names for names, _ in named(cast)), number

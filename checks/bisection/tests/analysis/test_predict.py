@@ -5,6 +5,7 @@ import pytest
 from made_up import case, sessions, store
 
 from bisection.analysis.predict import Finding, _neighbours, predictions
+from bisection.core.format import size_of
 from bisection.core.identity import Geometry
 from bisection.report.tables import predictions_table
 
@@ -15,7 +16,7 @@ SIZES = [8 << power for power in range(18)]
 
 
 def label(size):
-    return f"{size >> 20}MiB" if size >> 20 else f"{size >> 10}KiB" if size >> 10 else f"{size}B"
+    return size_of(size).replace(" ", "")
 
 
 def network(bisection, random, late, factors):
@@ -136,13 +137,11 @@ def test_without_random_pairs_contention_and_algorithm_are_not_distinguished(
     def kept(size):
         return size <= longest
 
+    names = {f"time_{label(size)}" for size in SIZES if kept(size)}
     nights = [night(rng, alltoall=3) for _ in range(5)]
-    for each in (test for cases in nights for test in cases if test["method"] == "random-matching"):
-        each["metrics"] = {
-            name: value
-            for name, value in each["metrics"].items()
-            if name in {f"time_{label(size)}" for size in SIZES if kept(size)}
-        }
+    for test in (test for cases in nights for test in cases):
+        if test["method"] == "random-matching":
+            test["metrics"] = {n: value for n, value in test["metrics"].items() if n in names}
     with store(tmp_path / "store.db", sessions(0, nights)) as filled:
         rows = of(predictions(filled, filled.sessions()), "alltoall")
     assert {row.finding for row in rows if not kept(row.size)} == {Finding.UNEXPLAINED}

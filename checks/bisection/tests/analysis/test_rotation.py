@@ -51,17 +51,11 @@ def night(rng, number, sets, slow, sigma=0.03):
     cases = []
     level = rng.normal(0, sigma)
     for run, nodes in enumerate(sets):
-        cost = np.exp(level + rng.normal(0, sigma / 3, len(METHODS))) * (
-            1.5 if slow in nodes else 1
-        )
+        times = 1e-3 * np.exp(level + rng.normal(0, sigma / 3, len(METHODS)))
+        times *= 1.5 if slow in nodes else 1
         cases += [
-            case(
-                method,
-                {"time": 1e-3 * time},
-                hosts=list(nodes),
-                run=run,
-            )
-            for method, time in zip(METHODS, cost, strict=True)
+            case(method, {"time": time}, hosts=list(nodes), run=run)
+            for method, time in zip(METHODS, times, strict=True)
         ]
     # A night that was slower than all before has this tag, and is none that others are set beside.
     tags = {**session(0)["tags"], **({"slower": "confirmed"} if slow in sets[0] else {})}
@@ -84,11 +78,8 @@ def accused(nights_store):
 
 def test_ten_nights_name_the_slow_one_of_four_nodes(rng, slurm, tmp_path):
     nights_store = nights(tmp_path / "store.db", rng, rotate=True)
-    assert set(
-        Counter(
-            node for pair in usage(nights_store, "lab:cpu", {}).elements() for node in pair
-        ).values()
-    ) == {5}
+    pairs = usage(nights_store, "lab:cpu", {}).elements()
+    assert Counter(node for pair in pairs for node in pair) == dict.fromkeys(FOUR, 5)
     assert accused(nights_store) == ["n2"]
     (suspect,) = suspects(nights_store, nights_store.sessions())
     assert suspect.ratio == pytest.approx(1.5, rel=0.1)
@@ -194,9 +185,8 @@ def test_idle_nodes_of_the_jobs_own_queue(slurm):
     where = {**QUAD, "access": ["--partition=quad", "--constraint=ib"]}
     assert choose([where], [], None)["lab:cpu"] == ([("n1", "n3")], 2, 3)
     assert asked[0] == ("sinfo", "-h", "-N", "-p", "quad", "-o", "%N|%n|%t|%P|%f")
-    slurm(
-        "n1|idle|batch*|(null)", "n1|idle|debug|(null)", "n2|idle|batch*|(null)", "n3|idle|batch*|x"
-    )
+    slurm(*(f"{line}|(null)" for line in ("n1|idle|batch*", "n1|idle|debug", "n2|idle|batch*")),
+          "n3|idle|batch*|x")  # fmt: skip
     assert choose([{**QUAD, "access": []}], [], None)["lab:cpu"].sets == [("n1", "n2")]
 
 
@@ -224,11 +214,8 @@ def test_job_options_that_name_no_nodes_leave_the_choice(slurm):
 
 
 def part(name, nodes, queue="quad", scheduler="squeue"):
-    access = [f"--partition={queue}"]
-    extras = {"nodes": nodes}
-    return {"name": name, "fullname": f"lab:{name}", "access": access, "extras": extras} | {
-        "scheduler": scheduler
-    }
+    where = {"access": [f"--partition={queue}"], "extras": {"nodes": nodes}}
+    return {"name": name, "fullname": f"lab:{name}", "scheduler": scheduler, **where}
 
 
 def test_a_network_is_judged_on_the_largest_launches_alone(slurm):
