@@ -33,11 +33,8 @@ SOLVERS = ("pdsyevd", "pdsyevr", "elpa1")
 
 
 class Sweep(Launched):
-    """One launch of the kernel npar: every NPAR, round by round.
-
-    Raises:
-        ValueError: fewer than two choices, or than three rounds, were measured.
-    """
+    """One launch of the kernel npar: every NPAR, round by round; ValueError if fewer than two
+    choices, or than three rounds, were measured."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result)
@@ -77,11 +74,8 @@ def _by_round(seconds: Sequence[float], rounds: Sequence[int], **_: object) -> l
 
 
 class LayoutRun(Launched):
-    """One launch of the kernel md: its packed method, in seconds, bytes and messages per step.
-
-    Raises:
-        ValueError: the packed method was not measured.
-    """
+    """One launch of the kernel md: its packed method, in seconds, bytes and messages per step;
+    ValueError if that was not measured."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result)
@@ -104,11 +98,8 @@ class LayoutRun(Launched):
 
 
 class Solved(Launched):
-    """One launch of the kernel eigen: parallel solvers beside LAPACK on one core.
-
-    Raises:
-        ValueError: it is of other work, or has no solver beside dsyevd.
-    """
+    """One launch of the kernel eigen: parallel solvers beside LAPACK on one core; ValueError if it
+    is of other work, or has no solver beside dsyevd."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result)
@@ -135,22 +126,16 @@ class Solved(Launched):
 
 
 def bootstrap(values: Sequence[float]) -> Estimate:
-    """The median with its 90% interval; with a fixed seed: the same from the same data.
-
-    Args:
-        values: at least two.
-    """
+    """The median of two values or more with its 90% interval; with a fixed seed: the same from the
+    same data."""
     options = {"confidence_level": 0.9, "n_resamples": RESAMPLES, "method": "percentile"}
     interval = scipy.stats.bootstrap((values,), np.median, rng=1, **options).confidence_interval
     return Estimate(float(np.median(values)), float(interval.low), float(interval.high))
 
 
 def recommended(times: dict[int, float]) -> tuple[int, float]:
-    """The most cores with a parallel efficiency of at least EFFICIENCY, and their efficiency.
-
-    Args:
-        times: cores -> seconds.
-    """
+    """The most cores with a parallel efficiency of at least EFFICIENCY, and their efficiency;
+    `times`: cores -> seconds."""
     fewest = min(times)
     efficiencies = {n: times[fewest] * fewest / (seconds * n) for n, seconds in times.items()}
     cores = max(n for n, efficiency in efficiencies.items() if efficiency >= EFFICIENCY)

@@ -58,18 +58,9 @@ Parse = Callable[[Result], Parsed]  # raises one of USELESS
 def launched_now(
     kernel: str, parse: Parse, trials: Iterable[Trial], cases: Sequence[str], baselines: str
 ) -> list[Parsed]:
-    """Launches a kernel on this host; ranks share cores where there are too few.
-
-    Args:
-        kernel: the kernel.
-        parse: reads a result.
-        trials: the launches of each case.
-        cases: cases to run.
-        baselines: those measured beside the methods.
-
-    Raises:
-        BenchError: the kernel cannot be built, or a launch fails.
-    """
+    """Launches cases of a kernel on this host, each with all trials; ranks share cores where there
+    are too few. `baselines`: those measured beside the methods. BenchError if the kernel cannot
+    be built, or a launch fails."""
     folder = paths.home() / "cache" / "advise"
     folder.mkdir(parents=True, exist_ok=True)
     executable = build(kernel)
@@ -88,16 +79,14 @@ def launched_now(
 def stored(
     kernel: str, parse: Parse, folders: Iterable[str] | None, without: Collection[Path] = ()
 ) -> tuple[list[Parsed], int]:
-    """The newest launch of each kind among the results kept.
+    """The newest launch of each kind among the results kept, and how many others were left out
+    because they were preempted.
 
     Args:
         kernel: the kernel.
         parse: reads a result.
         folders: where results are, with all below; None for all that runs kept.
         without: folders to leave out.
-
-    Returns:
-        The launches, and how many others were left out because they were preempted.
 
     Raises:
         BenchError: a folder does not exist.
@@ -172,11 +161,7 @@ def spread(times: dict[Choice, float]) -> float:
 
 
 def holds_from(numbers: Iterable[tuple[int, bool]]) -> int | None:
-    """The smallest number from which on a condition holds; None if it does not hold at the end.
-
-    Args:
-        numbers: each with whether the condition holds there.
-    """
+    """The smallest number from which on a condition holds; None if it does not hold at the end."""
     start = None
     for number, holds in sorted(numbers):
         start = (start or number) if holds else None
@@ -184,9 +169,6 @@ def holds_from(numbers: Iterable[tuple[int, bool]]) -> int | None:
 
 
 def crossover(times: dict[int, dict[str, float]]) -> int | None:
-    """The fewest cores from which on a hybrid layout is the fastest; None if it never is.
-
-    Args:
-        times: cores -> layout -> seconds.
-    """
+    """The fewest cores from which on a hybrid layout is the fastest; None if it never is. `times`:
+    cores -> layout -> seconds."""
     return holds_from((cores, best(by_layout) != "mpi") for cores, by_layout in times.items())

@@ -87,13 +87,9 @@ class Blame:
 
 
 def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
-    """Judges what was measured between nodes.
-
-    Args:
-        matrix: the newest.
-        before: earlier ones of the same place, oldest first: what is worse than in all of them but
-            the last, and was in the last one already, is worse.
-    """
+    """Judges what was measured between nodes. `before`: earlier matrices of the same place, oldest
+    first: what is worse than in all of them but the last, and was in the last one already, is
+    worse."""
     matrix, notes = _placed(matrix)
     blame = Blame(matrix, notes=notes)
     suspicions: list[Suspicion] = []
@@ -140,15 +136,11 @@ def _placed(matrix: Matrix) -> tuple[Matrix, list[Reason]]:
 
 
 def _switches_by_latency(values: Observations) -> np.ndarray | None:
-    """The switch of each node, by average linkage on the nodes' rows of the matrix: nodes of one
-    switch see each other faster.
+    """The switch of each node, [nodes], by average linkage on the nodes' rows of the matrix: nodes
+    of one switch see each other faster.
 
-    Args:
-        values: latencies, of each pair once.
-
-    Returns:
-        [nodes] numbers; None where pairs lack or where the switches would be guessed: pairs of
-        different ones must take LIMITS.pair_far times as long, of LIMITS.pair_switch nodes each.
+    None where pairs lack or where the switches would be guessed: pairs of different ones must take
+    LIMITS.pair_far times as long, of LIMITS.pair_switch nodes each.
     """
     s, r, nodes, smallest = values.s, values.r, values.nodes, int(LIMITS.pair_switch)
     if len(s) < max(1, nodes * (nodes - 1) // 2) or not 2 * smallest <= nodes <= MOST:

@@ -111,12 +111,8 @@ class Fit:
     spread: np.ndarray  # [effects] what a healthy node's effect may be off by
 
     def short(self, values: Observations, end: int) -> np.ndarray:
-        """Returns what values fall short of, without what the other end explains.
-
-        Args:
-            values: of the same nodes and classes.
-            end: 0 the first end's own, 1 the second one's.
-        """
+        """Returns what values fall short of, without what the other end explains; `end`: 0 the
+        first end's own, 1 the second one's."""
         other = values.q if end == 0 else values.s
         return values.y - self.levels[values.hops] - np.minimum(self.effects[other], 0)
 

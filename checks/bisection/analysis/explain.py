@@ -147,12 +147,8 @@ def _cause(
 
 
 def explain_rows(rows: Sequence[Row], before: Observations) -> None:
-    """Sets `cause` of the rows of codes that got slower.
-
-    Args:
-        rows: all rows of a comparison, judged.
-        before: its first side.
-    """
+    """Sets `cause` of the rows of codes that got slower, of all judged rows of a comparison;
+    `before`: its first side."""
     by_key = {row.key: row for row in rows}
 
     def changed(key: Key) -> tuple[float, float, float] | None:
@@ -189,13 +185,8 @@ def slower_codes(rows: Sequence[Row]) -> list[Row]:
 def explain_points(
     points: Iterable[ChangePoint], sessions: Sequence[Session], store: Store
 ) -> None:
-    """Sets `cause` of the change points at which codes got slower.
-
-    Args:
-        points: all change points.
-        sessions: those that were looked at, in order of time.
-        store: where they are stored.
-    """
+    """Sets `cause` of the change points at which codes got slower, in a history of sessions in
+    order of time."""
     points, uuids = list(points), [session.uuid for session in sessions]
     for uuid in dict.fromkeys(p.session for p in points):
         here = {p.key: p for p in points if p.session == uuid}

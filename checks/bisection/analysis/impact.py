@@ -63,14 +63,8 @@ class Impact:
 
 
 def judge(result: Mapping[str, Any]) -> list[Impact]:
-    """The impacts of a launch.
-
-    Args:
-        result: of the kernel congestion (kernels.results.load).
-
-    Returns:
-        One per victim and aggressor, in the order of the kernel; none where nothing was measured.
-    """
+    """The impacts of a launch of the kernel congestion: one per victim and aggressor, in the order
+    of the kernel; none where nothing was measured."""
     details = (result.get("details") or {}).get(KERNEL)
     if not details:
         return []

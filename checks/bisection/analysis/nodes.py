@@ -46,13 +46,8 @@ class Vote(NamedTuple):
 def suspects(
     store: Store, sessions: Sequence[Session], rows: Sequence[Row] | None = None
 ) -> list[Suspect]:
-    """Nodes whose launches take longer than those of the others, over all times of these sessions.
-
-    Args:
-        store: where the sessions are stored.
-        sessions: those whose launches are compared: of one kind, of one state of the machine.
-        rows: a table; only times that it has are looked at. None: all times.
-    """
+    """Nodes whose launches take longer than those of the others, over all times of these sessions,
+    which are of one kind and of one state of the machine. `rows`: a table; only its times count."""
     return [
         suspect
         for place, votes in _votes(store, sessions, rows).items()
@@ -184,12 +179,7 @@ def _design(votes: Sequence[Vote]) -> _Design | None:
 
 def slow_nodes(votes: Sequence[Vote], where: str = "") -> list[Suspect]:
     """The slow nodes of a partition, the clearest first; nodes that the votes do not tell apart are
-    one suspect.
-
-    Args:
-        votes: a session's launches on the same nodes are one.
-        where: the partition.
-    """
+    one suspect. A session's launches on the same nodes are one vote."""
     named: list[Suspect] = []
     while (design := _design(votes)) and (clearest := _clearest(design, where)):
         suspect, nodes = clearest
@@ -235,14 +225,9 @@ def _explains_nights(design: _Design, mine: np.ndarray, effect: float) -> bool:
 
 
 def votes_needed(nodes: int, of_launch: int) -> int:
-    """With how many launches each node must be, and without how many, in a sweep that is to name
-    one: so many that chance has room for launches out of order, a tenth of LIMITS.node_chance if
-    they all are in order.
-
-    Args:
-        nodes: of the sweep.
-        of_launch: nodes of a launch.
-    """
+    """With how many launches each node must be, and without how many, in a sweep of `nodes` that is
+    to name one: so many that chance has room for launches out of order, a tenth of
+    LIMITS.node_chance if they all are in order."""
     count = int(LIMITS.node_votes)
     share = of_launch / nodes
     part = min(share, 1 - share)

@@ -95,15 +95,9 @@ class Matrix:
 
 
 def read(path: Path | str, sidecar: Path | str | None = None) -> Matrix:
-    """Reads the matrix of a launch of the kernel `pairs`.
-
-    Args:
-        path: its result.json.
-        sidecar: its matrix; None: the file that result.json names, beside it.
-
-    Raises:
-        ResultError: either is missing, truncated, or of something else.
-    """
+    """Reads the matrix of a launch of the kernel `pairs` from its result.json and its sidecar, by
+    default the file that result.json names; ResultError if either is missing, truncated, or of
+    something else."""
     result = results.load(path, KERNEL)
     try:
         head = result["details"]["pairs"]

@@ -115,14 +115,9 @@ class Primitives:
     def _over(
         self, bounds: Mapping[str, float], messages: float, size: float, bisection: float = 0.0
     ) -> Bound:
-        """The largest bound, over the latency.
-
-        Args:
-            bounds: name -> s.
-            messages: of `size` bytes, that a rank sends to other units.
-            size: bytes.
-            bisection: s, a bound in which messages collide already.
-        """
+        """The largest bound, over the latency. `bounds`: name -> s; `messages`: those of `size`
+        bytes that a rank sends to other units; `bisection`: s, a bound in which messages collide
+        already."""
         latency, alone = self.one.latency, max(bounds.values())
         named = {"latency": latency, **bounds, "bisection": bisection}
         crowded = alone + messages * self._collisions(size)
@@ -160,16 +155,9 @@ def _neighbours(ranks: int, per_node: int) -> tuple[int, int]:
 
 
 def primitives(side: Observations, layout: Key, shape: Geometry) -> Primitives | None:
-    """The primitives that sessions measured.
-
-    Args:
-        side: the sessions.
-        layout: system, partition, environment, check, case and layout of the patterns.
-        shape: nodes, and ranks per node.
-
-    Returns:
-        None where pingpong, message-rate or bisecting were not measured.
-    """
+    """The primitives that sessions measured; None where pingpong, message-rate or bisecting were
+    not measured. `layout`: system, partition, environment, check, case and layout of the
+    patterns."""
     methods = ("pingpong", "message-rate", "bisecting", "node-to-node", "random-matching")
     pingpong, rates, across, alone, random = (_times(side, (*layout, name)) for name in methods)
     single, gap = fits.segmented(pingpong), rates.get(SHORT)
@@ -195,18 +183,8 @@ def _times(side: Observations, test: Key) -> dict[float, float]:
 
 
 def predictions(store: Store, sessions: Sequence[Session]) -> list[Prediction]:
-    """Returns what the primitives say of the collectives, halos and transposes of some sessions.
-
-    Args:
-        store: where the sessions are stored.
-        sessions: those to look at, of one state of the machine.
-
-    Returns:
-        A prediction per test and size, in the order of tests; none where primitives lack.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Returns what the primitives say of the collectives, halos and transposes of sessions of one
+    state of the machine: a prediction per test and size; none where primitives lack."""
     side = Observations(store, sessions)
     tests = dict.fromkeys(key[:-1] for key in side.values)
     result = []
@@ -248,15 +226,8 @@ def _of_transpose(side: Observations, test: Key, network: Primitives) -> list[Pr
 def _beside(
     test: Key, size: float, measured: float, bound: Bound, least: float = math.inf
 ) -> Prediction:
-    """A measured time beside what the primitives allow.
-
-    Args:
-        test: the test.
-        size: bytes per block.
-        measured: s.
-        bound: what the primitives allow.
-        least: s, of what carries the same traffic.
-    """
+    """A measured time (s) beside what the primitives allow. `size`: bytes per block; `least`: s, of
+    what carries the same traffic."""
     ratio, high = measured / bound.seconds, LIMITS.explained_high
     if ratio < LIMITS.explained_low:
         finding = Finding.FEWER

@@ -53,18 +53,17 @@ def choose(
     store: Store | None,
     sweep: bool = False,
 ) -> dict[str, Choice]:
-    """Chooses nodes for the launches of a run.
+    """Chooses nodes for the launches of a run: full name of a partition -> its choice.
+
+    Left out are partitions where Slurm is to choose: where the arguments of ReFrame ask for nodes,
+    without spare nodes, with a constraint that only Slurm understands, or of which most nodes are
+    busy, as a job may then wait long for those that it names.
 
     Args:
         partitions: those of the run that Slurm has, as the probe of the site has them.
-        arguments: ReFrame's; where they ask for nodes, none are chosen.
+        arguments: ReFrame's.
         store: has the nodes of earlier sessions; None if it cannot be read.
         sweep: as many sets of nodes as tell each node from the others in one run.
-
-    Returns:
-        The full name of a partition -> its choice. Left out are partitions where Slurm is to
-        choose: without spare nodes, with a constraint that only Slurm understands, or of which most
-        nodes are busy, as a job may then wait long for those that it names.
     """
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-J", "--job-option", action="append", default=[])
@@ -88,11 +87,7 @@ def choose(
 
 def largest(partitions: Iterable[Mapping[str, Any]]) -> list[Largest]:
     """The partitions on which a network is judged: of those with the same nodes, the one whose
-    launches have the most.
-
-    Args:
-        partitions: those of the run, as the probe of the site has them.
-    """
+    launches have the most. `partitions`: as the probe of the site has them."""
     alike: dict[Any, list[Mapping[str, Any]]] = {}
     for partition in partitions:
         access, slurm = partition["access"], partition["scheduler"] in SLURM
@@ -123,13 +118,8 @@ def _nodes(access: Sequence[str]) -> list[Node]:
 
 
 def usage(store: Store, partition: str, names: Mapping[str, str]) -> Counter[NodeSet]:
-    """Returns how many of the newest sessions used each set of nodes.
-
-    Args:
-        store: has the hosts of sessions, with or without their domain.
-        partition: its full name.
-        names: host without its domain -> Slurm's name of the node.
-    """
+    """Returns how many of the newest sessions used each set of nodes of a partition (its full
+    name); `names`: host without its domain -> Slurm's name of the node."""
     tests, sessions = store.tests(), store.sessions()
     used: dict[int, set[NodeSet]] = {}
     for outcome in store.outcomes(sessions):
@@ -142,13 +132,8 @@ def usage(store: Store, partition: str, names: Mapping[str, str]) -> Counter[Nod
 
 
 def next_set(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> NodeSet:
-    """The nodes that were used least, and together least.
-
-    Args:
-        nodes: those to choose from.
-        wanted: how many.
-        used: set of nodes -> how often it was used.
-    """
+    """The `wanted` nodes that were used least, and together least; `used`: how often each set
+    was."""
     names, counts = sorted(nodes), np.array([*used.values()], float)
     members = np.array([np.isin(names, hosts) for hosts in used], float)
     members = members.reshape(len(counts), len(names))
@@ -164,13 +149,9 @@ def next_set(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> 
 
 
 def sweep_of(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> list[NodeSet]:
-    """Sets of nodes by which each is told from the others: enough with it, and enough without.
-
-    Args:
-        nodes: those to choose from; where they would need too many sets, the least used of them.
-        wanted: how many are in a set.
-        used: set of nodes -> how often it was used before.
-    """
+    """Sets of `wanted` nodes by which each is told from the others: enough with it, and enough
+    without. Where the nodes would need too many sets, the least used of them; `used`: how often
+    each set was used before."""
     most = max(wanted + 1, int(LIMITS.sweep_sets * wanted // LIMITS.node_votes))
     count = min(most, len(nodes))
     # Until the sweep of so many nodes is within its limit: fewer nodes need more launches each.

@@ -8,11 +8,8 @@ from bisection.core.units import is_absolute
 
 
 def change(row: Mapping[str, Any]) -> str:
-    """A ratio with its confidence interval: 14% [11%, 17%] slower; 3.1 [2.9, 3.3] times as fast.
-
-    Args:
-        row: the `change` of a row.
-    """
+    """The `change` of a row, a ratio with its confidence interval: 14% [11%, 17%] slower; 3.1 [2.9,
+    3.3] times as fast."""
     values = [None if row.get(n) is None else float(row[n]) for n in ("ratio", "low", "high")]
     if values[0] is None:
         return ""
@@ -27,16 +24,11 @@ def change(row: Mapping[str, Any]) -> str:
 
 
 def ratio_words(values: Sequence[float], more: str, less: str, times: str) -> str:
-    """Words a ratio and its bounds.
+    """Words a ratio and, if they are known, the two ends of its interval: 14% [11%, 17%] slower.
 
     Args:
-        values: the ratio, which says the word, and the two ends of its interval if they are known.
-        more: the word for a ratio above one.
-        less: the word for a ratio below one.
-        times: the words for a ratio of two and more.
-
-    Returns:
-        A percentage or a factor: 14% [11%, 17%] slower.
+        values: the ratio, which decides on the word, and the ends.
+        more, less, times: the words for a ratio above one, below one, and of two or more.
     """
     if values[0] >= 2:
         texts = [f"{value:.3g}" for value in values]

@@ -13,11 +13,8 @@ class TopologyError(ValueError):
 
 
 def expanded(names: str) -> list[str]:
-    """The names of a list of Slurm's: n[1-2,07] is n1, n2, n07.
-
-    Raises:
-        TopologyError: it is no such list.
-    """
+    """The names of a list of Slurm's: n[1-2,07] is n1, n2, n07; TopologyError if it is no such
+    list."""
     try:
         return list(NodeSet(names))
     except NodeSetParseError as error:
@@ -25,13 +22,8 @@ def expanded(names: str) -> list[str]:
 
 
 def parse(text: str) -> Switches:
-    """Reads topology.conf (topology/tree or topology/block) or `scontrol show topology`.
-
-    Args:
-        text: lines with SwitchName=, or BlockName=, and Nodes= or Switches=.
-
-    Returns:
-        Node -> names of its switches or its block, from the leaf up.
+    """Reads topology.conf (topology/tree or topology/block) or `scontrol show topology`: node ->
+    names of its switches or its block, from the leaf up.
 
     Raises:
         TopologyError: no line names a switch, or a node or switch has two parents.
@@ -67,11 +59,7 @@ def _upwards(parents: Mapping[str, str], switch: str) -> tuple[str, ...]:
 
 
 def levels(switches: Switches, hosts: Iterable[str]) -> tuple[list[list[str]], list[str]]:
-    """The switches of hosts, level by level.
-
-    Args:
-        switches: as `parse` returns them.
-        hosts: names, with or without their domain.
+    """The switches of hosts, which may have their domain, level by level.
 
     Returns:
         [levels][hosts] names, from the leaf up; where a host has fewer levels, its uppermost switch

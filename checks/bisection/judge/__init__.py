@@ -38,12 +38,7 @@ RULINGS = (
 
 
 def rule(run: RunVerdict, evidence: Evidence | None = None) -> RunVerdict:
-    """Rules on a run.
-
-    Args:
-        run: as it was read from ReFrame's report.
-        evidence: what is known beside it; None: nothing.
-    """
+    """Rules on a run, as it was read from ReFrame's report, by what is known beside it."""
 
     def ruled(verdict: RunVerdict, ruling: Callable[..., RunVerdict]) -> RunVerdict:
         try:

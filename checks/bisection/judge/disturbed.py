@@ -22,12 +22,8 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 
 
 def replaced(verdict: RunVerdict, turn: Turn) -> tuple[RunVerdict, int]:
-    """Replaces disturbed launches, and their tests, by the reruns. A wrong answer of a rerun is a
-    failure of the run.
-
-    Returns:
-        The verdict, and how many launches are not disturbed any more.
-    """
+    """Replaces disturbed launches, and their tests, by the reruns; also returns how many are not
+    disturbed any more. A wrong answer of a rerun is a failure of the run."""
     if turn.rerun is None:
         return verdict, 0
     reruns = {case.launch[:-1]: case for case in turn.rerun.cases if case.is_launch}

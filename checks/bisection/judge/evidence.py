@@ -72,13 +72,7 @@ def of_network(
     evidence: Evidence, store: Store | None, run: RunVerdict, session: Session | None = None
 ) -> Evidence:
     """Adds what a run measured of its network, and what earlier runs measured by its pairs.
-
-    Args:
-        evidence: what is known already.
-        store: where sessions are stored; None: none is.
-        run: the run.
-        session: the run in the store; None: that of its identifier, if it is stored.
-    """
+    `store`: None if none is stored; `session`: the run in it, by default that of its identifier."""
     earlier: list[RunVerdict] = []
     if store and any(launches(run)):
         with contextlib.suppress(StoreError, SelectionError):  # a trouble of the run already
@@ -110,11 +104,8 @@ def file_of(case: TestResult, suffix: str) -> Path:
 
 
 def matrix_of(case: TestResult) -> Matrix:
-    """The matrix of a launch, with the switches that Slurm knew then.
-
-    Raises:
-        ResultError: a file of it is missing, truncated or of something else.
-    """
+    """The matrix of a launch, with the switches that Slurm knew then; ResultError if a file of it
+    is missing, truncated or of something else."""
     matrix = pairs.read(file_of(case, "json"), file_of(case, "pairs"))
     try:
         return matrix.placed(parse(file_of(case, "topology").read_text()))
@@ -123,15 +114,8 @@ def matrix_of(case: TestResult) -> Matrix:
 
 
 def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Blame], list[Reason]]:
-    """Judges all that a run measured between nodes.
-
-    Args:
-        run: the run.
-        earlier: runs before it, oldest first; their matrices of the same launches are the past.
-
-    Returns:
-        A judgement per launch; why matrices could not be read.
-    """
+    """Judges all that a run measured between nodes: a judgement per launch, and why matrices could
+    not be read. `earlier`: runs before it, oldest first, whose same launches are the past."""
     judged, faults = [], []
     now = list(launches(run))
     past: dict[tuple[str | int, ...], list[Matrix]] = defaultdict(list)
@@ -152,13 +136,7 @@ def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Bl
 def of_nights(
     evidence: Evidence, store: Store, run: RunVerdict, against: str | None = None
 ) -> Evidence:
-    """Adds a run that is stored beside other sessions.
-
-    Args:
-        evidence: what is known already.
-        store: where the run is stored.
-        run: the run.
-        against: the other sessions; None: the earlier ones of its kind.
+    """Adds a run that is stored beside other sessions, by default the earlier ones of its kind.
 
     Raises:
         SelectionError: the run is not stored.
@@ -184,18 +162,8 @@ def of_history(
     sessions: Sequence[Session],
     run: RunVerdict | None = None,
 ) -> Evidence:
-    """Adds the events in the history of stored sessions.
-
-    Args:
-        evidence: what is known already.
-        store: where the sessions are stored.
-        sessions: those that are judged, oldest first.
-        run: the run that is the last of them: only its tests, and sessions of its kind, count;
-            None: all.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Adds the events in the history of stored sessions, oldest first. `run`: the last of them;
+    only its tests, and sessions of its kind, count. StoreError if the store cannot be read."""
     chosen, last = {session.uuid for session in sessions}, sessions[-1]
     past = [s for s in store.sessions() if s.start <= last.start]
     past = [session for session in past if not session.excluded or session.uuid in chosen]

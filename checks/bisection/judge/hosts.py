@@ -88,13 +88,10 @@ def _seen(launch: TestResult) -> TestResult:
 
 
 def slow_hosts(result: results.Result) -> list[Reason]:
-    """The hosts with a slow clock, and those that the kernel noise found slow.
-
-    Returns:
-        Reasons of code SLOW_CLOCK, SLOW_CORES (a core needs long for the work that all do) and
-        SLOW_MEMORY (of one core, or of all at once; not of a launch that was preempted), and
-        BUSY_CORES (other processes used the cores of few nodes).
-    """
+    """The hosts with a slow clock (SLOW_CLOCK), and those that the kernel noise found slow:
+    SLOW_CORES (a core needs long for the work that all do), SLOW_MEMORY (of one core, or of all
+    at once; not of a launch that was preempted), BUSY_CORES (other processes used the cores of
+    few nodes)."""
     nodes = result.get("details", {}).get("noise") or []
     # Cores share the memory: nodes with as many at work can be compared.
     cores = statistics.multimode(node["cores"] for node in nodes)
@@ -149,15 +146,13 @@ def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
 
 
 def slow_clocks(result: results.Result) -> list[Reason]:
-    """The hosts on which a rank's clock is far below the launch's median clock.
+    """SLOW_CLOCK for the slowest rank of each host on which a rank's clock is far below the
+    launch's median clock.
 
     Of a launch that other processes preempted, a rank's clock must be slow before and after: each
     reading is the best of many attempts, of which processes spare some. A limit on the processor
     time of a host's processes (a control group's quota) is not seen by the clock:
     src/common/host.h.
-
-    Returns:
-        A reason of code SLOW_CLOCK for the slowest rank of each such host.
     """
     shared = results.preempted(result) > LIMITS.preempted_launch
     ranks = {r["rank"]: r for _, r in results.clocks(result) if not shared or len(r["ghz"]) > 1}

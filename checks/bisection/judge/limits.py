@@ -35,14 +35,8 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 
 
 def _ruled(case: TestResult, reruns: Reruns, preempted: bool) -> TestResult:
-    """A test that failed by its limits as passed if all is within them now; else with the values
-    of the retest.
-
-    Args:
-        case: the test.
-        reruns: of the retest.
-        preempted: True if other processes used the cores of the retest.
-    """
+    """A test that failed by its limits as passed if all is within them now; else with the values of
+    the retest. `preempted`: other processes used the cores of the retest."""
     values, nodes = {}, []
     outside = [metric for metric in case.metrics if metric.failed]
     for metric in outside:
