@@ -1,6 +1,6 @@
 """The result of a comparison of stored sessions, from which reports are made."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -58,9 +58,7 @@ class Row(MetricId):
     communication: float | None = None  # fraction of the time spent communicating, before
     explained: Reason | None = None  # whether a network explains `against`
     cause: Reason | None = None  # what of the network explains that a code got slower
-    states: Reason | None = (
-        None  # the two states that it has, and how often it is in the slower one
-    )
+    states: Reason | None = None  # the two that it has, and how often it is in the slower one
     rulings: list[Ruling] = field(default_factory=list)  # all of them; the last one counts
 
     def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
@@ -71,23 +69,20 @@ class Row(MetricId):
     @property
     def is_worse(self) -> bool:
         """True if it got worse, or one session is outside of what the earlier ones showed."""
-        if not self.outlier and self.verdict != Verdict.REGRESSED:
-            return False
-        return ((self.excess if self.outlier else self.slowdown) or 0) > 1
+        worse = self.outlier or self.verdict == Verdict.REGRESSED
+        return worse and ((self.excess if self.outlier else self.slowdown) or 0) > 1
 
     @property
     def slowdown(self) -> float | None:
         """After over before as a cost: above 1 is worse, whatever the direction of the metric."""
-        if not self.ratio:
-            return None
-        return self.ratio if self.better == "lower" else 1 / self.ratio
+        return self._cost(self.ratio) if self.ratio else None
 
     @property
     def excess(self) -> float | None:
         """`seen` over the earlier sessions as a cost; None where nothing was."""
-        if self.seen is None:
-            return None
-        ratio = self.seen / self.before.median
+        return None if self.seen is None else self._cost(self.seen / self.before.median)
+
+    def _cost(self, ratio: float) -> float:
         return ratio if self.better == "lower" else 1 / ratio
 
     @property
@@ -230,13 +225,9 @@ class Comparison:
 
 def changes(before: Sequence[Session], after: Sequence[Session]) -> list[Change]:
     """The facts that both sides record and that are not the same."""
-    names = dict.fromkeys(name for side in (before, after) for s in side for name in s.facts)
     differing = []
-    for name in names:
-        old, new = (
-            list(dict.fromkeys(s.facts[name] for s in side if s.facts.get(name)))
-            for side in (before, after)
-        )
+    for name in dict.fromkeys(name for session in (*before, *after) for name in session.facts):
+        old, new = (_different(s.facts.get(name) for s in side) for side in (before, after))
         if name == "libraries":
             old, new = _comparable(old, new)
         if old and new and set(old) != set(new):
@@ -244,19 +235,26 @@ def changes(before: Sequence[Session], after: Sequence[Session]) -> list[Change]
     return differing
 
 
+def _different(texts: Iterable[str | None]) -> list[str]:
+    """Each text once, without those that are empty."""
+    return list(dict.fromkeys(filter(None, texts)))
+
+
 def _comparable(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
     """Lists of libraries without those that one side has in addition: fewer kernels ran on the
     other side. Libraries that both sides have alone replace each other, and stay."""
-    items = [[text.split(", ") for text in texts] for texts in (old, new)]
-    names = [{item.partition(" ")[0] for part in side for item in part} for side in items]
-    if names[0] - names[1] and names[1] - names[0]:
+    first, second = (
+        {item.partition(" ")[0] for text in side for item in text.split(", ")}
+        for side in (old, new)
+    )
+    if first - second and second - first:
         return old, new
-    both = names[0] & names[1]
-    kept = [
-        [", ".join(item for item in part if item.partition(" ")[0] in both) for part in side]
-        for side in items
-    ]
-    return tuple(list(dict.fromkeys(filter(None, texts))) for texts in kept)
+
+    def common(text: str) -> str:
+        items = text.split(", ")
+        return ", ".join(item for item in items if item.partition(" ")[0] in first & second)
+
+    return _different(map(common, old)), _different(map(common, new))
 
 
 def difference(name: str, old: list[str], new: list[str]) -> Change:

@@ -22,14 +22,6 @@ from bisection.store.database import Store
 NodeSet = tuple[str, ...]
 
 
-class Node(NamedTuple):
-    """A node as Slurm knows it."""
-
-    name: str
-    host: str  # its own name, by which results have it
-    state: str  # Slurm's short word; "idle~" is one that sleeps
-
-
 class Choice(NamedTuple):
     """The nodes that launches of a partition request."""
 
@@ -74,11 +66,11 @@ def choose(
     for partition in partitions:
         wanted = partition["extras"].get("nodes", 1)
         nodes = _nodes(partition["access"])
-        idle = [node.name for node in nodes if node.state == "idle"]
+        idle = [name for name, _, state in nodes if state == "idle"]
         least = max(wanted + sweep, LIMITS.idle_nodes * len(nodes))
         if wanted >= len(nodes) or len(idle) < least:
             continue
-        names = {node.host: node.name for node in nodes}
+        names = {host: name for name, host, _ in nodes}
         used = usage(store, partition["fullname"], names) if store else Counter()
         sets = sweep_of(idle, wanted, used) if sweep else [next_set(idle, wanted, used)]
         choices[partition["fullname"]] = Choice(sets, len(idle), len(nodes))
@@ -91,7 +83,7 @@ def largest(partitions: Iterable[Mapping[str, Any]]) -> list[Largest]:
     alike: dict[Any, list[Mapping[str, Any]]] = {}
     for partition in partitions:
         access, slurm = partition["access"], partition["scheduler"] in SLURM
-        nodes = frozenset(node.name for node in _nodes(access)) if slurm else frozenset()
+        nodes = frozenset(name for name, *_ in _nodes(access)) if slurm else frozenset()
         alike.setdefault(nodes or tuple(access), []).append(partition)
     chosen = []
     for nodes, group in alike.items():
@@ -102,8 +94,10 @@ def largest(partitions: Iterable[Mapping[str, Any]]) -> list[Largest]:
     return chosen
 
 
-def _nodes(access: Sequence[str]) -> list[Node]:
-    """The nodes that a partition's jobs may get; none if it is not known which they are."""
+def _nodes(access: Sequence[str]) -> list[tuple[str, str, str]]:
+    """The nodes that a partition's jobs may get; none if it is not known which they are: Slurm's
+    name, their own name, by which results have them, and Slurm's short word for their state
+    ("idle~" is one that sleeps)."""
     wanted = set(filter(None, option_value(access, "-C", "--constraint").split("&")))
     plain = all(re.fullmatch(r"[\w.:-]+", feature) for feature in wanted)
     others = (("--reservation",), ("-w", "--nodelist"), ("-x", "--exclude"))
@@ -113,7 +107,7 @@ def _nodes(access: Sequence[str]) -> list[Node]:
     rows = node_rows("%N|%n|%t|%P|%f", partition)
     if not partition:  # Slurm's default one has a star
         rows = [row for row in rows if row[3].endswith("*")]
-    nodes = [Node(*row[:3]) for row in rows if wanted <= set(row[4].split(","))]
+    nodes = [tuple(row[:3]) for row in rows if wanted <= set(row[4].split(","))]
     return list(dict.fromkeys(nodes))  # a node has a row per partition
 
 

@@ -9,12 +9,11 @@ Exit code: 0 a table was printed, 2 usage, 3 there are no measurements.
 import argparse
 import shlex
 import sys
-from collections.abc import Iterable
 
 from bisection.advice import sources
 from bisection.advice.settings import LayoutRun, Solved, Sweep
 from bisection.core import paths
-from bisection.core.format import plural, printable, some
+from bisection.core.format import at_least, plural, printable, some
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels import tables
@@ -45,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure",
         metavar="RANKS",
-        action="append",
-        help="measure now, on this host, with this number of ranks (md: ranks times threads); may "
-        "be repeated, or be a list: 2,4",
+        type=at_least(2),
+        nargs="+",
+        help="measure now, on this host, with these numbers of ranks (md: ranks times threads)",
     )
 
 
@@ -55,14 +54,13 @@ def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     if options.measure and options.folders:
         raise BisectionError("--measure: measures here; it does not go with --from")
-    counts = rank_counts(options.measure or [])
     kernel = options.kernel
     kind, cases, baselines, text = ADVICE[kernel]
     left_out = 0
-    excluded = [] if options.folders or counts else excluded_folders(paths.home())
+    excluded = [] if options.folders or options.measure else excluded_folders(paths.home())
     try:
-        if counts:
-            wanted = (trial for count in counts for trial in kind.trials(count))
+        if options.measure:
+            wanted = (trial for count in options.measure for trial in kind.trials(count))
             launches = sources.launched_now(kernel, kind, wanted, cases, baselines)
         else:
             launches, left_out = sources.stored(kernel, kind, options.folders, excluded)
@@ -83,17 +81,7 @@ def act(options: argparse.Namespace) -> Exit:
         command = shlex.join([*invocation(), "run", "-n", f"^{kernel}"])
         raise BenchError(
             f"no results of the {kernel} checks{several}; measure some with `{command}`, or here "
-            "with --measure 2,4"
+            "with --measure 2 4"
         )
     print(printable(text(launches)))
     return Exit.OK
-
-
-def rank_counts(lists: Iterable[str]) -> list[int]:
-    """The numbers of ranks in comma-separated lists; BisectionError for anything else."""
-    counts = []
-    for word in (word for words in lists for word in words.split(",")):
-        if not word.isdecimal() or not 2 <= int(word) <= 4096:
-            raise BisectionError(f"--measure {word}: not a whole number of ranks from 2 to 4096")
-        counts.append(int(word))
-    return counts

@@ -8,22 +8,11 @@ from bisection.core.reasons import Code, Reason, clause
 from bisection.core.reasons.network import component, factor
 from bisection.core.verdicts import Grade
 from bisection.report.model import Report
-from bisection.report.tables import Table, listing, rows_table
+from bisection.report.tables import Table, listing
 from bisection.runs.model import Interconnect
 
 MOST, LINES = 40, 8  # findings of a table, of a terminal
-# What the checks of a network measure of it.
-PARTS = {
-    "network_noise": "interruptions and memory bandwidth of the cores",
-    "pairs": "nodes, cables and switches",
-    "network": "communication patterns",
-    "congestion": "the impact of other jobs",
-    "transpose": "the transposes of a plane-wave code",
-}
-UNMEASURED = (
-    ("what", "text", lambda reason: PARTS[reason["check"]]),
-    ("check, and why not", "text", clause),
-)
+UNMEASURED = (("check, and why not", "text", clause),)
 IMPACTS = (
     ("", "text", lambda i: str(i.grade or "not judged")),
     ("victim", "text", lambda i: i.victim),
@@ -78,26 +67,11 @@ def findings(network: Interconnect) -> list[Table]:
 
 
 def beside(report: Report) -> list[Table]:
-    """Tables of what other traffic costs, of the levels beside the sessions before, and of what was
-    not measured."""
-    rows = report.comparison.rows if report.comparison else []
-    rows = [row for row in rows if row.check == "pairs" and row.unit != "ratio"]
+    """Tables of what other traffic costs, and of what was not measured."""
     impacts = listing(report.impacts, IMPACTS, MOST, "pairs of victim and aggressor")
-    return _titled(
-        {
-            "Under other traffic": impacts,
-            "Beside the sessions before": rows_table(rows, MOST) if rows else None,
-            "Not measured": listing(report.interconnect.unmeasured, UNMEASURED, MOST),
-        }
-    )
+    unmeasured = listing(report.interconnect.unmeasured, UNMEASURED, MOST)
+    return _titled({"Under other traffic": impacts, "Not measured": unmeasured})
 
 
-def _titled(tables: Mapping[str, Table | None]) -> list[Table]:
-    return [replace(part, title=title) for title, part in tables.items() if part and part.rows]
-
-
-def notes(report: Report) -> list[str]:
-    """The devices that carried the messages."""
-    cases = [case for case in report.cases if case.record.facts.get("network")]
-    carriers = {case.place: case.record.facts["network"] for case in cases}
-    return [f"{place}: messages went through {names}." for place, names in carriers.items()]
+def _titled(tables: Mapping[str, Table]) -> list[Table]:
+    return [replace(part, title=title) for title, part in tables.items() if part.rows]

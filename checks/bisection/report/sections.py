@@ -191,7 +191,6 @@ def _network(report: Report) -> Content:
     if network := report.interconnect:
         lead = f"{interconnect.MEANING[network.grade]} {lead}"
         tables = interconnect.findings(network) + tables + interconnect.beside(report)
-        notes += interconnect.notes(report)
     return lead, tables, notes[:POINTS]
 
 

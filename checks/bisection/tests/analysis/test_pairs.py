@@ -30,13 +30,13 @@ def refused(path, **more):
 
 
 def test_what_was_written_is_read(matrix, tmp_path):
-    again = read(
+    copy = read(
         write(matrix, tmp_path, switch_names=["leaf1", "leaf2"], records=len(matrix.records))
     )
-    assert again.nodes == matrix.nodes
-    assert (again.records == matrix.records).all()
-    assert again.switch_names(0)["cn0016"] == "leaf2"
-    assert (again.mode, again.rounds, again.bytes) == ("thin", 4, 1 << 22)
+    assert copy.nodes == matrix.nodes
+    assert (copy.records == matrix.records).all()
+    assert copy.switch_names(0)["cn0016"] == "leaf2"
+    assert (copy.mode, copy.rounds, copy.bytes) == ("thin", 4, 1 << 22)
 
 
 def test_a_record_is_28_bytes_little_endian():
@@ -48,9 +48,9 @@ def test_a_record_is_28_bytes_little_endian():
 
 
 def test_nodes_without_known_switches(matrix, tmp_path):
-    again = read(write(matrix, tmp_path, switches=None))
-    assert again.switches is None
-    assert again.switch_names(0) == {}
+    copy = read(write(matrix, tmp_path, switches=None))
+    assert copy.switches is None
+    assert copy.switch_names(0) == {}
 
 
 def test_switches_of_a_topology_take_the_place_of_numbers(matrix):
@@ -65,17 +65,12 @@ def test_switches_of_a_topology_take_the_place_of_numbers(matrix):
     assert lacking.unplaced == ("cn0000",)
 
 
-@pytest.mark.parametrize("left", [0, 27, 100])
+@pytest.mark.parametrize("left", [0, 27, 100, 280])
 def test_a_truncated_sidecar_is_refused(matrix, tmp_path, left):
-    path = write(matrix, tmp_path)
+    path = write(matrix, tmp_path, records=len(matrix.records))
     sidecar = path.with_suffix(".pairs")
     sidecar.write_bytes(sidecar.read_bytes()[:left])
     assert refused(path).startswith(f'PAIRS_TRUNCATED path="{sidecar}" size={left} record=28')
-
-
-def test_a_sidecar_that_lacks_whole_records_is_refused(matrix, tmp_path):
-    path = write(matrix, tmp_path, records=len(matrix.records) + 1)
-    assert "PAIRS_TRUNCATED" in refused(path)
 
 
 @pytest.mark.parametrize(
@@ -84,8 +79,8 @@ def test_a_sidecar_that_lacks_whole_records_is_refused(matrix, tmp_path):
 )
 def test_a_damaged_record_is_named(matrix, tmp_path, name, value):
     matrix.records[name][5] = value
-    assert "PAIRS_CORRUPT" in refused(write(matrix, tmp_path))
-    assert "record=5" in refused(write(matrix, tmp_path))
+    words = refused(write(matrix, tmp_path))
+    assert ("PAIRS_CORRUPT" in words, "record=5" in words) == (True, True)
 
 
 def test_other_results_are_refused(matrix, tmp_path):
@@ -118,9 +113,7 @@ def judged(run):
 
 
 def slow(night, factor):
-    world = World(32, 16, [night, 3])
-    world.faults = [("node", 5, factor)]
-    return world.matrix(16)
+    return World.with_faults(("node", 5, factor), nodes=32, seed=[night, 3]).matrix(16)
 
 
 def test_a_bad_component_fails_its_run(matrix, tmp_path):
@@ -129,11 +122,8 @@ def test_a_bad_component_fails_its_run(matrix, tmp_path):
     assert (clean.exit_code, clean.failures, clean.troubles) == (Exit.OK, (), ())
     assert bad.exit_code == Exit.FAILED
     (failure,) = bad.failures
-    assert (failure.code, failure["part"], failure["names"]) == (
-        Code.BAD_COMPONENT,
-        "node",
-        ["cn0005"],
-    )
+    assert failure.code == Code.BAD_COMPONENT
+    assert (failure["part"], failure["names"]) == ("node", ["cn0005"])
     assert all(finite(symptom["factor"]) for symptom in failure["symptoms"])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bisection.core.reasons import clause
+from bisection.core.reasons import Code
 from bisection.judge.hosts import slow_clocks, slow_hosts
 from bisection.kernels import results
 
@@ -65,40 +65,42 @@ def noise(**nodes):
 SOUND = (40e-6, 12e9, 180e9)
 
 
+def copies(cores, rate):
+    """The reason that these cores of n3 copy so many B/s."""
+    median = SOUND[1] if cores == 1 else SOUND[2]
+    return Code.SLOW_MEMORY(host="n3", rate=rate, median=median, cores=cores)
+
+
 @pytest.mark.parametrize(
-    ("node", "says"),
+    ("node", "expected"),
     [
         (SOUND, []),
         ((44e-6, 11e9, 163e9), []),  # within 10%
-        ((50e-6, 12e9, 180e9), ["a core took 50 us for work that takes 40 us on the median node"]),
-        ((40e-6, 12e9, 120e9), ["8 cores together copied 120 GB/s of memory, 180 GB/s on"]),
-        ((40e-6, 6e9, 90e9), ["1 core copied 6 GB/s of memory", "8 cores together copied 90"]),
+        ((50e-6, 12e9, 180e9), [Code.SLOW_CORES(host="n3", seconds=50e-6, median=40e-6)]),
+        ((40e-6, 12e9, 120e9), [copies(8, 120e9)]),
+        ((40e-6, 6e9, 90e9), [copies(1, 6e9), copies(8, 90e9)]),
         ((40e-6, 24e9, 90e9, 4), []),  # with fewer cores at work
         ((None, None, 180e9), []),  # not measured
     ],
 )
-def test_slow_nodes_are_told_by_what_is_slow(node, says):
+def test_slow_nodes_are_named_by_what_is_slow(node, expected):
     result = noise(n1=SOUND, n2=SOUND, n3=node, n4=SOUND)
-    told = [clause(reason) for reason in slow_hosts(result)]
-    assert len(told) == len(says)
-    for words, part in zip(told, says, strict=True):
-        assert words.startswith("n3 is slow: ")
-        assert part in words
-    samples = {
-        "seconds": [1, 1],
-        "preempted": [1, 1],
-    }  # others disturb copies, not the best quantum
-    told = [clause(r) for r in slow_hosts({**result, "results": [{"samples": samples}]})]
-    assert [words for words in told if "copied" in words] == []
+    reasons = slow_hosts(result)
+    assert [reason.code for reason in reasons] == [reason.code for reason in expected]
+    for reason, other in zip(reasons, expected, strict=True):
+        assert reason.values == pytest.approx(dict(other.values))
+    # Other processes disturb copies, not the best quantum.
+    samples = {"seconds": [1, 1], "preempted": [1, 1]}
+    reasons = slow_hosts({**result, "results": [{"samples": samples}]})
+    assert Code.SLOW_MEMORY not in [reason.code for reason in reasons]
 
 
 def test_a_node_whose_cores_others_use_is_named_where_the_others_are_free():
-    busy = (40e-6, 12e9, 180e9, 8, 0.45)
+    busy = (*SOUND, 8, 0.45)
     nodes = {f"n{number}": SOUND for number in range(1, 8)}
-    (reason,) = slow_hosts(noise(**nodes, n8=busy))
-    assert clause(reason).startswith(
-        "n8 is slow: other processes used 45% of the time of its cores"
-    )
+    assert slow_hosts(noise(**nodes, n8=busy)) == [
+        Code.BUSY_CORES(host="n8", lost=0.45, median=0.001)
+    ]
     assert slow_hosts(noise(n1=busy, n2=busy, n3=SOUND)) == []  # a loud machine
 
 

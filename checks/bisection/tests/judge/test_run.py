@@ -76,24 +76,22 @@ def test_exit_code(entries, code):
 @pytest.mark.parametrize(("share", "code"), [(0.0, 1), (0.2, 1), (0.6, 3)])
 def test_slow_is_not_judged_where_others_had_the_cores(share, code):
     slow = {"here:all:ratio_serial": [2.0, 1.0, -0.5, 0.5, "ratio", "fail"]}
-    failed = entry(result="fail", fail_phase="performance", **DEPENDS)
-    failed["perfvalues"] = slow
+    failed = entry(result="fail", fail_phase="performance", **DEPENDS) | {"perfvalues": slow}
     verdict = judge(report(launch("pass", {"preempted": share}), failed))
     assert verdict.exit_code == code
-    preempted = Code.PREEMPTED(fraction=share)
-    assert (verdict.bad[0].reason == preempted) is (code == 3)
+    assert (verdict.bad[0].reason == Code.PREEMPTED(fraction=share)) is (code == 3)
 
 
-@pytest.mark.parametrize(("share", "code"), [(0.0, 0), (0.3, 0), (0.31, 3), (1.0, 3)])
-def test_what_passed_is_not_measured_where_others_had_the_cores(share, code):
-    verdict = judge(report(launch("pass", {"preempted": share}), entry(**DEPENDS)))
+@pytest.mark.parametrize(
+    ("share", "phase", "code"),
+    [(0.0, "", 0), (0.3, "", 0), (0.31, "", 3), (1.0, "", 3), (0.9, "sanity", 1)],
+)
+def test_what_passed_is_not_measured_where_others_had_the_cores(share, phase, code):
+    """What is wrong is wrong, whoever had the cores."""
+    test = entry(result="fail" if phase else "pass", fail_phase=phase, **DEPENDS)
+    verdict = judge(report(launch("pass", {"preempted": share}), test))
     assert verdict.exit_code == code
     assert len(verdict.lost_to_others) == (code == 3)
-
-
-def test_wrong_is_wrong_whoever_had_the_cores():
-    failed = entry(result="fail", fail_phase="sanity", **DEPENDS)
-    assert judge(report(launch("pass", {"preempted": 0.9}), failed)).exit_code == 1
 
 
 def test_troubles_in_the_log_are_found():
@@ -112,14 +110,22 @@ def test_troubles_in_the_log_are_found():
     assert log_troubles("[==========] Finished on Fri\n")[0].code == Code.NOT_RECORDED
 
 
-def test_used_is_0_on_the_better_bound_and_1_on_the_worse():
-    bounds = {"unit": "ratio", "low": 0.5, "high": 1.5, "verdict": "pass"}
-    assert JudgedMetric("m", 0.5, **bounds).used == 0
-    assert JudgedMetric("m", 1.5, **bounds).used == 1
-    assert JudgedMetric("m", 1.5, **bounds, better="higher").used == 0
-    assert JudgedMetric("m", 2.0, **bounds).used == 1.5
-    assert JudgedMetric("m", 0.0, **bounds).used == -0.5
-    assert JudgedMetric("m", 1.0, "s", None, None, "pass").used == 0
+@pytest.mark.parametrize(
+    ("value", "better", "used", "distance"),
+    [
+        (0.5, "lower", 0, 1),
+        (1.0, "lower", 0.5, 0),
+        (1.5, "lower", 1, 1),
+        (1.5, "higher", 0, 1),
+        (2.0, "lower", 1.5, 2),
+        (0.0, "lower", -0.5, 2),
+    ],
+)
+def test_used_is_0_on_the_better_bound_and_1_on_the_worse(value, better, used, distance):
+    metric = JudgedMetric("m", value, "ratio", 0.5, 1.5, "pass", better)
+    assert (metric.used, metric.distance) == (used, distance)
+    metric = JudgedMetric("m", value, "s", None, None, "pass", better)
+    assert (metric.used, metric.distance) == (0, 0)
 
 
 def of_two_launches(layout):
@@ -142,12 +148,6 @@ def test_a_verdict_of_another_version_is_refused_in_a_line(tmp_path, command_lin
     code, _, errors = command_line("verdict", str(tmp_path))
     line = f"no verdict in {tmp_path}: of another version of Bisection; run again"
     assert (code, errors) == (2, f"bisection verdict: error: {line}\n")
-
-
-def test_distance_is_0_in_the_middle_and_1_on_a_bound():
-    assert JudgedMetric("m", 1.0, "ratio", 0.5, 1.5, "pass").distance == 0
-    assert JudgedMetric("m", 1.5, "ratio", 0.5, 1.5, "pass").distance == 1
-    assert JudgedMetric("m", 1.0, "s", None, None, "pass").distance == 0
 
 
 @pytest.mark.parametrize(

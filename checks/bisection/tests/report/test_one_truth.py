@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up import case as stored
 from made_up import session, store
-from reports import case, failure, said
+from reports import case, failure
 
 from bisection.analysis.compare import compare
 from bisection.commands import run as command
@@ -84,44 +84,37 @@ def test_a_night_beside_twenty(tmp_path, how, code):
     assert skipped == "0"  # 2,008 a night in Jenkins once
 
 
-def test_a_run_that_failed_is_no_green_report_of_a_quiet_comparison(tmp_path):
-    run = RunVerdict(cases=[case(), failure(reason=said("wrong"))])
-    assert check_one_truth(report_on(tmp_path, nights(), run)) == Exit.FAILED
-
-
 @pytest.mark.parametrize(
-    ("cases", "code"),
+    ("cases", "code", "of_run"),
     [
-        ([case()], Exit.OK),
-        ([case(), failure()], Exit.FAILED),
-        ([case(), failure(Verdict.NOT_MEASURED)], Exit.NOT_MEASURED),
+        ([case(), failure()], Exit.FAILED, False),  # no green report of a quiet comparison
+        ([case()], Exit.OK, True),
+        ([case(), failure()], Exit.FAILED, True),
+        ([case(), failure(Verdict.NOT_MEASURED)], Exit.NOT_MEASURED, True),
     ],
 )
-def test_a_report_of_a_run_has_the_exit_code_of_the_run(tmp_path, cases, code):
-    report = report_on(tmp_path, nights(slower=10.0), RunVerdict(cases=cases), of_run=True)
+def test_a_report_of_a_run_has_the_exit_code_of_the_run(tmp_path, cases, code, of_run):
+    contents = nights(slower=10.0 if of_run else 1.0)
+    report = report_on(tmp_path, contents, RunVerdict(cases=cases), of_run=of_run)
     assert check_one_truth(report) == code
 
 
-def worse_since_night_20():
+@pytest.mark.parametrize("of_run", [False, True])
+def test_metrics_that_are_worse_since_a_session_are_no_exit_0_in_any_form(tmp_path, of_run):
     contents = nights(night=30)
     for _, cases in contents[20:]:
         for stored_case in cases[:10]:
             stored_case["metrics"]["time"][0] *= 1.3
-    return contents
-
-
-def test_metrics_that_are_worse_since_a_session_are_no_exit_0(tmp_path):
-    report = report_on(tmp_path, worse_since_night_20())
-    assert any(event.alarm for event in report.history)
-    assert check_one_truth(report) == Exit.FAILED
-
-
-def test_a_run_whose_history_has_an_alarm_is_slower_in_every_form(tmp_path):
     run = RunVerdict(cases=[case(method=f"m{i}", partition="lab:cpu") for i in range(METRICS)])
     assert run.exit_code == Exit.OK
-    report = report_on(tmp_path, worse_since_night_20(), run, of_run=True)
+    report = report_on(tmp_path, contents, run if of_run else None, of_run=of_run)
+    assert any(event.alarm for event in report.history)
+    code = check_one_truth(report)
+    if not of_run:
+        assert code == Exit.FAILED
+        return
     run = report.run
-    assert check_one_truth(report) == Exit.SLOWER == run.exit_code
+    assert code == Exit.SLOWER == run.exit_code
     words = "10 metrics worse since"
     assert words in model.headline(report)[1]
     first, second, *_ = run_report.text(run)
