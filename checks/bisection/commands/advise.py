@@ -11,7 +11,6 @@ import shlex
 import sys
 
 from bisection.advice import sources
-from bisection.advice.settings import LayoutRun, Solved, Sweep
 from bisection.core import paths
 from bisection.core.format import at_least, plural, printable, some
 from bisection.core.thresholds import LIMITS
@@ -25,9 +24,9 @@ from bisection.store.marks import excluded_folders
 # Of each kernel: its launches, the cases of --measure, what is measured beside the methods, the
 # text.
 ADVICE = {
-    "npar": (Sweep, ["mini1"], "none", npar_advice),
-    "md": (LayoutRun, ["cu3au"], "none", md_advice),
-    "eigen": (Solved, tables.cases("eigen")[:3], "dsyevd", eigen_advice),
+    "npar": (sources.Sweep, ["mini1"], "none", npar_advice),
+    "md": (sources.LayoutRun, ["cu3au"], "none", md_advice),
+    "eigen": (sources.Solved, tables.cases("eigen")[:3], "dsyevd", eigen_advice),
 }
 
 

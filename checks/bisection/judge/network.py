@@ -105,9 +105,6 @@ def _not_judged(run: RunVerdict, impacts: Sequence[Impact]) -> Iterator[Reason]:
     own."""
     if any(case.record.kernel == impact.KERNEL for case in run.lost_to_others):
         return
-    if len(whys := {part.withheld for part in impacts}) == 1:
-        reasons = [*whys]
-    else:
-        reasons = [part.reason for part in impacts if part.withheld]
-    for why in filter(None, reasons):
-        yield Code.PART_UNMEASURED(check=impact.KERNEL, why=why)
+    whys = {part.withheld for part in impacts}
+    reasons = whys if len(whys) == 1 else [part.reason for part in impacts if part.withheld]
+    yield from (Code.PART_UNMEASURED(check=impact.KERNEL, why=why) for why in reasons if why)

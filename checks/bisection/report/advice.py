@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from bisection.advice import settings, sources
-from bisection.advice.settings import LayoutRun, Solved, Sweep
-from bisection.advice.sources import Launched, best
+from bisection.advice import sources
+from bisection.advice.sources import Launched, LayoutRun, Solved, Sweep, best
 from bisection.core.format import duration, plural
 from bisection.core.thresholds import LIMITS
 from bisection.report.tables import indented
@@ -17,14 +16,14 @@ def npar_advice(sweeps: Sequence[Sweep]) -> Iterator[str]:
     """Lines: which NPAR is best, what rules of thumb lose, and what was published."""
     yield "Best NPAR, and what rules of thumb lose against it (medians over rounds, 90% intervals)"
     yield ""
-    heads = ["case", "ranks", "best NPAR", "as good", *(f"at {name}" for name in settings.RULES)]
+    heads = ["case", "ranks", "best NPAR", "as good", *(f"at {name}" for name in sources.RULES)]
     rows = [[*heads, "worst / best", "measured on"]]
     for sweep in sweeps:
         several = f" x {sweep.threads} threads" if sweep.threads > 1 else ""
         row = [sweep.case, f"{sweep.ranks}{several}", str(sweep.best)]
         row.append(", ".join(map(str, sweep.ties())) or "-")
-        for rule in settings.RULES.values():
-            choice = settings.nearest(sweep.times, max(1, rule(sweep.ranks)))
+        for rule in sources.RULES.values():
+            choice = sources.nearest(sweep.times, max(1, rule(sweep.ranks)))
             row.append(f"NPAR {choice}: {_loss(sweep, choice)}")
         rows.append([*row, f"{sources.spread(sweep.medians):.2f}", sweep.where])
     yield from indented(rows)
@@ -42,7 +41,7 @@ def npar_advice(sweeps: Sequence[Sweep]) -> Iterator[str]:
         for cores, times in sources.npar_times(benchmark).items():
             losses = []
             for name in rules:
-                choice = settings.nearest(times, settings.RULES[name](cores))
+                choice = sources.nearest(times, sources.RULES[name](cores))
                 losses.append(f"{name} -> {choice}: {times[choice] / min(times.values()) - 1:+.0%}")
             row = [f"bench{benchmark}", str(cores), str(best(times)), ", ".join(losses)]
             rows.append([*row, f"{sources.spread(times):.2f}"])
@@ -63,10 +62,10 @@ def _by_cores(sweeps: Sequence[Sweep]) -> dict[tuple[str, str, int], dict[int, S
 
 def _recommended(times: dict[int, dict[int, float]]) -> str:
     """The cores to use, of cores -> NPAR -> seconds, and the best NPAR there."""
-    cores, efficiency = settings.recommended({n: min(t.values()) for n, t in times.items()})
+    cores, efficiency = sources.recommended({n: min(t.values()) for n, t in times.items()})
     return (
         f"{cores} cores with NPAR {best(times[cores])}, the most with a parallel efficiency of at "
-        f"least {settings.EFFICIENCY:.0%} against {min(times)} ({efficiency:.0%})"
+        f"least {sources.EFFICIENCY:.0%} against {min(times)} ({efficiency:.0%})"
     )
 
 

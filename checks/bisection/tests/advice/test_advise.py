@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from bisection.advice import settings, sources
+from bisection.advice import sources
 
 
 def result(kernel, ranks, threads, hosts, entries, case, **more):
@@ -36,7 +36,7 @@ def of_npar(times, hosts=1, **more):
 
 def of_md(ranks, threads, time, hosts=4, preempted=0, **more):
     """A result of the packed method, with its time per step in seconds."""
-    values = {f"{name}_share": 0.1 for name in settings.SHARES}
+    values = {f"{name}_share": 0.1 for name in sources.SHARES}
     values |= {"atom_steps": 32000 / time, "bytes_per_rank": 1e6 / ranks, "bytes": 1e6}
     metrics = {
         name: {"value": value} for name, value in (values | {"messages": 20 * ranks}).items()
@@ -105,7 +105,7 @@ class TestNpar:
 
     def test_noisy_choices_are_tied(self):
         times = {1: [1.0, 1.2, 1.0, 1.3, 0.9], 2: [1.1, 1.0, 1.2, 0.9, 1.1]}
-        sweep = settings.Sweep(of_npar(times))
+        sweep = sources.Sweep(of_npar(times))
         assert sweep.ties() == [n for n in (1, 2) if n != sweep.best]
 
     def test_only_the_newest_counts(self, advised):

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from bisection.advice import settings, sources
+from bisection.advice import sources
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_v09_hybrid_fixes_npar():
 def test_recommended_cores_are_those_of_appendix_b(benchmark, cores, choice):
     published = sources.npar_times(benchmark)
     times = {ranks: min(by_npar.values()) for ranks, by_npar in published.items()}
-    assert settings.recommended(times)[0] == cores
+    assert sources.recommended(times)[0] == cores
     assert sources.best(published[cores]) == choice
 
 
@@ -40,7 +40,7 @@ def test_recommended_cores_are_those_of_appendix_b(benchmark, cores, choice):
 def test_v08_rules_of_benchmark_5(rule, losses):
     rows = []
     for cores, times in sources.npar_times(5).items():
-        choice = settings.nearest(times, settings.RULES[rule](cores))
+        choice = sources.nearest(times, sources.RULES[rule](cores))
         rows.append(times[choice] / min(times.values()) - 1)
     assert rows == pytest.approx(losses, abs=0.006)
 

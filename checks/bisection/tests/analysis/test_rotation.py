@@ -90,12 +90,6 @@ def test_always_on_the_same_nodes_none_is_named(rng, slurm, tmp_path):
     assert accused(nights(tmp_path / "store.db", rng, rotate=False)) == []
 
 
-def test_ten_nights_without_a_slow_node_name_none(slurm, tmp_path):
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        assert accused(nights(tmp_path / f"{seed}.db", rng, rotate=True, slow=None)) == []
-
-
 def test_a_sweep_names_it_in_one_run(rng, tmp_path):
     sets = sweep_of(FOUR, 2, {})
     assert len(sets) == 14
