@@ -130,39 +130,31 @@ class SuspectSearch:
             yield suspicion
 
     def _switches(self, level: int) -> Iterator[Suspicion]:
-        number, effects = self.switches[level], self.fit.effects
+        """Switches: confirmed where most of the nodes that were rerun are slow to others; `beyond`
+        where pairs on the switch are not slow."""
+        values, number, effects = self.values, self.switches[level], self.fit.effects
         sizes = np.bincount(number)
         fit_for = np.flatnonzero((sizes >= LIMITS.pair_retests) & (sizes <= len(number) / 2))
         limit = _limit(len(fit_for) * len(self.ways))
         for switch, (way, offset) in itertools.product(fit_for, self.ways):
             members = np.flatnonzero(number == switch) + offset
-            if self.taken[members].any():
-                continue
             effect = float(np.median(effects[members]))
             error = MEDIAN * np.median(self.fit.spread[members]) / math.sqrt(len(members))
-            slow = (effects[members] < -self.least / 2).mean()
-            if effect < -self.least and -effect / error > limit and slow >= LIMITS.pair_share:
-                yield self._switch((level, int(switch)), way, members, effect, -effect / error)
-
-    def _switch(
-        self, who: tuple[int, int], way: str, members: np.ndarray, effect: float, z: float
-    ) -> Suspicion:
-        """A switch: confirmed where most of its nodes that were rerun are slow to others;
-        `beyond` where pairs on it are not."""
-        number = self.switches[who[0]]
-        mine = np.isin(self.ends_rerun, members) & (self.hops_rerun > who[0])
-        each = [self.short_rerun[mine & (self.ends_rerun == member)] for member in members]
-        each = np.array([np.median(short) for short in each if len(short)])
-        enough = len(each) >= LIMITS.pair_retests
-        values = self.values
-        inside = (number[values.s] == who[1]) & (number[values.r] == who[1])
-        near = values.y[inside] - self.fit.levels[values.hops[inside]]
-        beyond = bool(inside.any()) and float(np.median(near)) > effect / 2
-        confirmed = enough and self._repeats(each, 0)
-        apart = np.isin(self.ends, members) & (self.hops > who[0])
-        effect = float(np.median(self.short[apart]))
-        measure = (each, confirmed, enough, beyond)
-        return Suspicion(self.kind, Part.SWITCH, who, way, effect, z, *measure)
+            slow = (effects[members] < -self.least / 2).mean() >= LIMITS.pair_share
+            sure = effect < -self.least and -effect / error > limit
+            if self.taken[members].any() or not slow or not sure:
+                continue
+            apart = self.hops_rerun > level
+            each = [self.short_rerun[apart & (self.ends_rerun == member)] for member in members]
+            each = np.array([np.median(short) for short in each if len(short)])
+            enough = len(each) >= LIMITS.pair_retests
+            inside = (number[values.s] == switch) & (number[values.r] == switch)
+            near = values.y[inside] - self.fit.levels[values.hops[inside]]
+            beyond = bool(inside.any()) and float(np.median(near)) > effect / 2
+            confirmed = enough and self._repeats(each, 0)
+            whole = float(np.median(self.short[np.isin(self.ends, members) & (self.hops > level)]))
+            measure = (whole, -effect / error, each, confirmed, enough, beyond)
+            yield Suspicion(self.kind, Part.SWITCH, (level, int(switch)), way, *measure)
 
     def _nodes(self) -> Iterator[Suspicion]:
         effects = self.fit.effects - self.known[-1]

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 
-from bisection.analysis.effects import medians
-from bisection.analysis.pairs import RECORD, Matrix
+from bisection.analysis.effects import fit, observations
+from bisection.analysis.pairs import KINDS, RECORD, TOURNAMENT, Matrix
+from bisection.core.thresholds import MAD
 from bisection.kernels.results import SCHEMA, VERSION
 
 NEAR = {"latency": 1.2e-6, "out": 2.4e10, "back": 2.4e10, "both": 4.4e10}
@@ -59,20 +60,15 @@ class World:
                 continue
             number = self.pod if kind in ("pod", "trunk") else self.switch
             apart = number[s] != number[r]
-            if kind in ("node", "latency"):
-                hit = (s == who) | (r == who)
-            elif kind == "sends":
-                hit = s == who
-            elif kind == "receives":
-                hit = r == who
-            elif kind == "pair":
+            if kind == "pair":
                 hit = (np.minimum(s, r) == min(who)) & (np.maximum(s, r) == max(who))
             elif kind in ("switch", "pod"):
                 hit = ((number[s] == who) | (number[r] == who)) & apart
-            else:  # cable, trunk: (switch or pod, uplink)
-                up = (number[s] == who[0]) & (r % self.leaf == who[1])
-                down = (number[r] == who[0]) & (r % self.leaf == who[1])
-                hit = (up | down) & apart
+            elif kind in ("cable", "trunk"):  # (switch or pod, uplink)
+                on_it = (number[s] == who[0]) | (number[r] == who[0])
+                hit = on_it & (r % self.leaf == who[1]) & apart
+            else:  # node, latency, sends, receives
+                hit = (kind != "receives") & (s == who) | (kind != "sends") & (r == who)
             loss += hit * abs(np.log(factor))
         return loss
 
@@ -81,25 +77,22 @@ class World:
         records = np.zeros(len(a), RECORD)
         records["stage"], records["round"] = stage, number
         records["a"], records["b"] = a, b
+        hops = (self.switch[a] != self.switch[b]) * 1 + (self.pod[a] != self.pod[b])
         for name, s, r, send, receive in (
             ("latency", a, b, 0, 0),
             ("out", a, b, 1, 2),
             ("back", b, a, 1, 2),
             ("both", a, b, 3, 3),
         ):
-            worse = self.healthy[send][s] + self.healthy[receive][r]
+            loss = self._loss(s, r, name == "latency")
             if name == "both":  # the slower way takes longer
-                worse = worse + np.maximum(self._loss(s, r, False), self._loss(r, s, False))
-            else:
-                worse = worse + self._loss(s, r, name == "latency")
-            worse = worse + self.rng.normal(0, self.noise, len(s))
+                loss = np.maximum(loss, self._loss(r, s, False))
+            worse = loss + self.healthy[send][s] + self.healthy[receive][r]
+            worse += self.rng.normal(0, self.noise, len(s))
             hit = self.rng.random(len(s)) < self.tails
-            worse = worse + hit * self.rng.uniform(0.05, 0.5, len(s))
-            hops = (self.switch[s] != self.switch[r]) * 1 + (self.pod[s] != self.pod[r])
-            sign = -1
-            if name == "latency":
-                worse, sign = worse + hops * np.log(self.far), 1
-            records[name] = NEAR[name] * np.exp(sign * worse)
+            worse += hit * self.rng.uniform(0.05, 0.5, len(s))
+            worse = worse + hops * np.log(self.far) if name == "latency" else -worse
+            records[name] = NEAR[name] * np.exp(worse)
         return records
 
     @classmethod
@@ -152,66 +145,41 @@ def write(matrix, folder, name="result", **head):
 # ---- the kernel's rule of suspects: src/network/pairs_suspects.c ----
 
 NODE_EFFECT, NODE_SPREADS, PATH_EFFECT, PATH_SPREADS = 0.03, 2, 0.08, 3
-SUSPECTS, PATHS, PARTNERS, TURNS, LAST_STEP = 16, 64, 4, 40, 1e-3
-
-
-def spread(values):
-    return 1.4826 * np.median(np.abs(values - np.median(values)))
+SUSPECTS, PATHS, PARTNERS = 16, 64, 4
 
 
 def suspects_of(records, nodes, switch):
-    """Nodes and paths to measure again, the worst first: bx_pairs_summarise."""
-    a, b = records["a"].astype(int), records["b"].astype(int)
-    apart = np.zeros(len(a), bool) if switch is None else switch[a] != switch[b]
+    """Nodes and paths to rerun, the worst first: bx_pairs_summarise."""
+    matrix = Matrix([""] * nodes, records, switches=None if switch is None else switch[None])
     worst, paths = {}, {}
-    for parts in (
-        [(a, b, np.log(records["latency"]))],
-        [(a, b, -np.log(records["both"]))],
-        [(a, b + nodes, -np.log(records["out"])), (b, a + nodes, -np.log(records["back"]))],
-    ):
-        first, second, rest = (np.concatenate(column) for column in zip(*parts, strict=True))
-        far, groups = np.tile(apart, len(parts)), nodes * len(parts)
-        both = np.concatenate((first, second))
-        effects, level = np.zeros(groups), np.zeros(len(rest))
-        for _ in range(TURNS):
-            left = rest - effects[first] - effects[second]
-            for part in (far, ~far):
-                level[part] = np.median(left[part]) if part.any() else 0
-            steps = np.nan_to_num(medians(both, np.tile(left - level, 2), groups))
-            effects += steps / 2
-            for way in np.split(effects, len(parts)):
-                way -= np.median(way)
-            if np.abs(steps).max() < LAST_STEP:
-                break
-        rest -= level
-        width = spread(effects)
-        for g in np.flatnonzero(effects > max(NODE_EFFECT, NODE_SPREADS * width)):
-            score = effects[g] / max(NODE_EFFECT, width)
-            worst[g % nodes] = max(score, worst.get(g % nodes, 0))
-        rest -= np.maximum(0, effects[first]) + np.maximum(0, effects[second])
-        width = spread(rest)
-        for k in np.flatnonzero(rest > max(PATH_EFFECT, PATH_SPREADS * width)):
-            pair = (int(a[k % len(a)]), int(b[k % len(a)]))
-            paths[pair] = max(rest[k] / max(PATH_EFFECT, width), paths.get(pair, 0))
+
+    def note(scores, values, least, spreads, name):
+        """Keeps the largest score, of values that are beyond the margin and the spread."""
+        width = MAD * np.median(np.abs(values - np.median(values)))
+        for k in np.flatnonzero(values > max(least, spreads * width)):
+            key = name(int(k))
+            scores[key] = max(values[k] / max(least, width), scores.get(key, 0))
+
+    for kind in KINDS:
+        values = observations(matrix, kind, TOURNAMENT)
+        fitted = fit(values)
+        note(worst, -fitted.effects, NODE_EFFECT, NODE_SPREADS, lambda k: k % nodes)
+        slow = np.minimum(0, fitted.effects)
+        rest = fitted.levels[values.hops] + slow[values.s] + slow[values.q] - values.y
+        ends = np.sort([values.s, values.r], axis=0).T.tolist()
+        note(paths, rest, PATH_EFFECT, PATH_SPREADS, lambda k, ends=ends: tuple(ends[k]))
     listed = [sorted(part, key=part.get, reverse=True) for part in (worst, paths)]
     return listed[0][:SUSPECTS], listed[1][:PATHS]
 
 
 def second_stage(records, nodes, switch, rng):
-    """The pairs that are measured again: bx_pairs_second_stage."""
+    """The pairs that are rerun: bx_pairs_second_stage."""
     suspects, paths = suspects_of(records, nodes, switch)
     pairs = []
-    for node in map(int, suspects):
-        near = far = 0
-        for other in map(int, rng.permutation(nodes)):
-            if other == node or other in suspects:
-                continue
-            if switch is not None and switch[node] == switch[other]:
-                near += 1
-                taken = near <= PARTNERS
-            else:
-                far += 1
-                taken = far <= PARTNERS * (2 if switch is None else 1)
-            if taken:
-                pairs.append((node, other))
+    for node in suspects:
+        others = [int(other) for other in rng.permutation(nodes) if other not in suspects]
+        near = [o for o in others if switch is not None and switch[node] == switch[o]]
+        far = [other for other in others if other not in near]
+        partners = near[:PARTNERS] + far[: PARTNERS * (2 if switch is None else 1)]
+        pairs += [(node, other) for other in partners]
     return pairs + paths
