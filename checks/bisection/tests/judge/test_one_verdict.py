@@ -4,7 +4,8 @@ for a fault per ruling and for combinations. A report changes no verdict."""
 import json
 import xml.etree.ElementTree as ET
 from copy import deepcopy
-from dataclasses import FrozenInstanceError, dataclass, fields, replace
+from dataclasses import FrozenInstanceError, fields, replace
+from typing import NamedTuple
 
 import pytest
 from made_up import with_case
@@ -95,7 +96,7 @@ def clocks(slow, of=3):
 # ---- evidence ----
 
 
-def again(first, *second, rows=(), budget=900.0):
+def retested(first, *second, rows=(), budget=900.0):
     """What a retest gave."""
     agenda = plan(rows, rule(first), budget)
     cases = [case for part in second for case in part.cases]
@@ -113,7 +114,7 @@ def row(check="transpose", after=9e-3):
 def slower(*second, check="transpose", budget=900.0, first=None):
     """Evidence of a time that looks slow, and of its retest."""
     comparison = Comparison([], [], [row(check)])
-    beside = again(first or run(launched(check)), *second, rows=[row(check)], budget=budget)
+    beside = retested(first or run(launched(check)), *second, rows=[row(check)], budget=budget)
     return replace(beside, comparison=comparison, nights=9)
 
 
@@ -165,88 +166,73 @@ def triage(verdict):
 LOST, SUSPECT = run(launched(preempted=0.5)), noise(SLOW_MEMORY)
 FAILED = became(Verdict.FAIL, Code.NOT_VERIFIED)
 UNMEASURED = became(Verdict.NOT_MEASURED, Code.BLOCKED)
-FOLLOWS = Code.FOLLOWS(test="L")
 
 
 def turn(second):
-    """Evidence of launches that were measured again, as other processes had their cores."""
+    """Evidence of launches that were rerun, as other processes had their cores."""
     return Evidence(turns=(Turn((LOST.cases[2],), rule(second)),))
 
 
-NOTHING = Evidence()
-
-
-@dataclass
-class Case:
+class Case(NamedTuple):
     """A made-up run, what it is judged by, and its exit code."""
 
     run: RunVerdict
     code: Exit
-    evidence: Evidence = NOTHING
+    evidence: Evidence = Evidence()
     grade: Grade | None = None  # of its network
 
 
 OK, FAIL, MISSING, WORSE_NOW = Exit.OK, Exit.FAILED, Exit.NOT_MEASURED, Exit.SLOWER
 GO, LOOK, NO_GO = Grade.GO, Grade.LOOK, Grade.NO_GO
+SOUND, NEW = run(), triage(run())
+NOT_APPLICABLE = [launched(verdict=Verdict.NOT_APPLICABLE)[1]]
+JOBS_LEFT = Code.JOBS_LEFT(scheduler="slurm", jobs=["7"])
+UNREADABLE = Code.RESULT_UNREADABLE(path="x", error="y")
+HUNG = with_case(run(launched()), 2, verdict=Verdict.FAIL, name="L", reason=None)
+HUNG = with_case(HUNG, 3, verdict=Verdict.NOT_MEASURED, reason=Code.FOLLOWS(test="L"))
 RUNS = {
     # launches
-    "all passes": Case(run(), OK),
+    "all passes": Case(SOUND, OK),
     "a wrong answer": Case(FAILED, FAIL),
     "a blocked job": Case(UNMEASURED, MISSING),
     "a known failure": Case(became(Verdict.KNOWN, Code.TEXT), OK),
     "nothing ran": Case(RunVerdict(troubles=[Code.NO_TEST()]), MISSING),
-    "nothing applies": Case(
-        RunVerdict([launched(verdict=Verdict.NOT_APPLICABLE)[1]], request=NIGHTLY), MISSING
-    ),
-    "a job that is left": Case(
-        run(troubles=[Code.JOBS_LEFT(scheduler="slurm", jobs=["7"])]), MISSING
-    ),
-    "a launch that hung": Case(
-        with_case(
-            with_case(run(launched()), 2, verdict=Verdict.FAIL, name="L", reason=None),
-            *(3,),
-            verdict=Verdict.NOT_MEASURED,
-            reason=FOLLOWS,
-        ),
-        FAIL,
-    ),
+    "nothing applies": Case(RunVerdict(NOT_APPLICABLE, request=NIGHTLY), MISSING),
+    "a job that is left": Case(run(troubles=[JOBS_LEFT]), MISSING),
+    "a launch that hung": Case(HUNG, FAIL),
     "a wrong answer that no test is about": Case(run(launched(wrong=["shm"])), FAIL),
     "a preempted launch": Case(LOST, MISSING),
-    "a launch that was measured again": Case(LOST, OK, turn(run(launched()))),
+    "a launch that was rerun": Case(LOST, OK, turn(run(launched()))),
     "a launch that was preempted again": Case(LOST, MISSING, turn(LOST)),
     "a launch that was wrong the second time": Case(LOST, FAIL, turn(FAILED)),
     # hosts
     "a suspect node": Case(SUSPECT, MISSING),
-    "a slow node": Case(SUSPECT, WORSE_NOW, again(SUSPECT, SUSPECT)),
-    "a node that was slow once": Case(SUSPECT, OK, again(SUSPECT, noise())),
+    "a slow node": Case(SUSPECT, WORSE_NOW, retested(SUSPECT, SUSPECT)),
+    "a node that was slow once": Case(SUSPECT, OK, retested(SUSPECT, noise())),
     "a slow clock": Case(clocks(2), WORSE_NOW),
     "a clock that was slow once": Case(clocks(1), OK),
-    "a slow node by many nights": Case(run(), WORSE_NOW, VOTED),
+    "a slow node by many nights": Case(SOUND, WORSE_NOW, VOTED),
     "a faulty adapter": Case(noise(ERRORS), OK),
     "a faulty adapter of a new network": Case(noise(ERRORS, request=TRIAGE), MISSING, grade=LOOK),
     "a suspect node of a new network": Case(
         noise(SLOW_MEMORY, request=TRIAGE), MISSING, grade=LOOK
     ),
-    "a slow node of a new network": Case(triage(run()), WORSE_NOW, VOTED, LOOK),
+    "a slow node of a new network": Case(NEW, WORSE_NOW, VOTED, LOOK),
     # pairs
-    "a bad component": Case(run(), FAIL, blamed(bad=True)),
-    "a worse component": Case(run(), WORSE_NOW, blamed(worse=True)),
-    "a suspect component": Case(run(), MISSING, blamed(suspects=True)),
-    "a bad link": Case(run(), FAIL, blamed(LINK, bad=True)),
-    "a suspect link": Case(run(), MISSING, blamed(LINK, suspects=True)),
-    "a matrix that cannot be read": Case(
-        run(), MISSING, Evidence(unreadable=(Code.RESULT_UNREADABLE(path="x", error="y"),))
-    ),
-    "a bad link of a new network": Case(triage(run()), FAIL, blamed(LINK, bad=True), NO_GO),
-    "a worse link of a new network": Case(triage(run()), WORSE_NOW, blamed(LINK, worse=True), LOOK),
-    "a suspect link of a new network": Case(
-        triage(run()), MISSING, blamed(LINK, suspects=True), LOOK
-    ),
+    "a bad component": Case(SOUND, FAIL, blamed(bad=True)),
+    "a worse component": Case(SOUND, WORSE_NOW, blamed(worse=True)),
+    "a suspect component": Case(SOUND, MISSING, blamed(suspects=True)),
+    "a bad link": Case(SOUND, FAIL, blamed(LINK, bad=True)),
+    "a suspect link": Case(SOUND, MISSING, blamed(LINK, suspects=True)),
+    "a matrix that cannot be read": Case(SOUND, MISSING, Evidence(unreadable=(UNREADABLE,))),
+    "a bad link of a new network": Case(NEW, FAIL, blamed(LINK, bad=True), NO_GO),
+    "a worse link of a new network": Case(NEW, WORSE_NOW, blamed(LINK, worse=True), LOOK),
+    "a suspect link of a new network": Case(NEW, MISSING, blamed(LINK, suspects=True), LOOK),
     # bounds
-    "outside its bounds, not retested": Case(outside(), FAIL, again(outside(), budget=0.0)),
-    "outside its bounds, twice": Case(outside(), FAIL, again(outside(), outside(2.4))),
-    "outside its bounds, once": Case(outside(), OK, again(outside(), within())),
-    "outside its bounds, then wrong": Case(outside(), FAIL, again(outside(), FAILED)),
+    "outside its bounds, not retested": Case(outside(), FAIL, retested(outside(), budget=0.0)),
+    "outside its bounds, twice": Case(outside(), FAIL, retested(outside(), outside(2.4))),
+    "outside its bounds, once": Case(outside(), OK, retested(outside(), within())),
+    "outside its bounds, then wrong": Case(outside(), FAIL, retested(outside(), FAILED)),
     # earlier nights, and their retest
     "slower twice": Case(SLOW, WORSE_NOW, slower(SLOW)),
     "slower once": Case(SLOW, OK, slower(FAST)),
@@ -259,16 +245,16 @@ RUNS = {
         NO_GO,
     ),
     # alarms
-    "worse since a session": Case(run(), WORSE_NOW, ALARM),
+    "worse since a session": Case(SOUND, WORSE_NOW, ALARM),
     # network
-    "a new network": Case(triage(run()), OK, grade=GO),
-    "an impact": Case(triage(run()), FAIL, traffic(2.5), NO_GO),
-    "a small impact": Case(triage(run()), MISSING, traffic(1.5), LOOK),
-    "an impact that is withheld": Case(triage(run()), OK, WITHHELD, GO),
-    "an impact that nobody asked for": Case(run(), OK, traffic(2.5)),
-    "a level below the old network": Case(triage(run()), FAIL, REGRESSED, NO_GO),
-    "pairs below half of the adapters": Case(triage(run()), MISSING, blamed(rate=1e11), LOOK),
-    "pairs too noisy to judge": Case(triage(run()), MISSING, blamed(withheld=True), LOOK),
+    "a new network": Case(NEW, OK, grade=GO),
+    "an impact": Case(NEW, FAIL, traffic(2.5), NO_GO),
+    "a small impact": Case(NEW, MISSING, traffic(1.5), LOOK),
+    "an impact that is withheld": Case(NEW, OK, WITHHELD, GO),
+    "an impact that nobody asked for": Case(SOUND, OK, traffic(2.5)),
+    "a level below the old network": Case(NEW, FAIL, REGRESSED, NO_GO),
+    "pairs below half of the adapters": Case(NEW, MISSING, blamed(rate=1e11), LOOK),
+    "pairs too noisy to judge": Case(NEW, MISSING, blamed(withheld=True), LOOK),
     "a wrong answer on a new network": Case(triage(FAILED), FAIL, grade=NO_GO),
     "a blocked job on a new network": Case(triage(UNMEASURED), MISSING, grade=LOOK),
     # combinations
@@ -277,17 +263,15 @@ RUNS = {
         RunVerdict([*SLOW.cases, UNMEASURED.cases[-1]]), MISSING, slower(SLOW)
     ),
     "a slow node, and a suspect link": Case(
-        run(), WORSE_NOW, both(VOTED, blamed(LINK, suspects=True))
+        SOUND, WORSE_NOW, both(VOTED, blamed(LINK, suspects=True))
     ),
     "a slow node, and a blocked job": Case(UNMEASURED, MISSING, VOTED),
     "a suspect node and a suspect link": Case(SUSPECT, MISSING, blamed(LINK, suspects=True)),
     "an alarm, and not retested": Case(SLOW, WORSE_NOW, both(slower(budget=0.0), ALARM)),
     "an alarm, and a wrong answer": Case(FAILED, FAIL, ALARM),
     "an impact, and slower": Case(triage(SLOW), FAIL, both(slower(SLOW), traffic(2.5)), NO_GO),
-    "a small impact, and a slow node": Case(
-        triage(run()), WORSE_NOW, both(VOTED, traffic(1.5)), LOOK
-    ),
-    "a metric that regressed, of a run that passed": Case(run(), OK, REGRESSED),
+    "a small impact, and a slow node": Case(NEW, WORSE_NOW, both(VOTED, traffic(1.5)), LOOK),
+    "a metric that regressed, of a run that passed": Case(SOUND, OK, REGRESSED),
 }
 
 
@@ -310,13 +294,12 @@ def test_every_form_says_the_same(name):
     kept = json.loads(json.dumps(run_report.as_json(verdict)))
     assert (kept["exit_code"], kept["grade"]) == (case.code, case.grade)
     assert kept["verdict"].startswith(word)
-    again = RunVerdict.from_dict(kept)
-    assert (again.exit_code, again.interconnect) == (case.code, verdict.interconnect)
-    stored = network.rule(again, Evidence(impacts=case.evidence.impacts))  # without its pairs
-    assert (stored.exit_code, stored.interconnect and stored.interconnect.grade) == (
-        *(case.code, case.grade),
-    )
-    assert run_report.text(again)[0] == run_report.text(verdict)[0]
+    copy = RunVerdict.from_dict(kept)
+    assert (copy.exit_code, copy.interconnect) == (case.code, verdict.interconnect)
+    stored = network.rule(copy, Evidence(impacts=case.evidence.impacts))  # without its pairs
+    assert stored.exit_code == case.code
+    assert (stored.interconnect and stored.interconnect.grade) == case.grade
+    assert run_report.text(copy)[0] == run_report.text(verdict)[0]
 
     report = report_of(verdict, case.evidence)
     before = deepcopy(verdict)

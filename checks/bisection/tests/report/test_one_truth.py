@@ -131,16 +131,6 @@ def test_pairs_of_a_run_that_is_not_stored_are_judged_too(tmp_path):
     assert [beside.blames for beside in known] == [(), ()]
 
 
-def test_below_the_expected_ratio_fails(tmp_path):
-    contents = [*nights(night=9), *nights(night=9)]
-    for number, (line, _) in enumerate(contents):
-        line.update({name: session(number)[name] for name in ("session", "start")})
-    with store(tmp_path / "store.db", contents) as filled:
-        sides = filled.sessions()[:10], filled.sessions()[10:]
-        result = compare(filled, *sides, expected=1.5)
-    assert result.exit_code == Exit.FAILED
-
-
 def test_a_person_may_ask_for_no_failure(tmp_path):
     report = report_on(tmp_path, nights(slower=10.0), fail_on=())
     assert model.exit_code(report) == Exit.OK
