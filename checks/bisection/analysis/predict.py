@@ -15,7 +15,7 @@ Random pairs of nodes at once carry the traffic of an all-to-all, without its al
 of theirs that takes longer than that of one pair alone, at the same size, has collided. Each
 message that a pattern sends to other nodes may collide as much: contention. A pattern that is
 slower than that, or than the other form of all-to-all, has another algorithm. Where random pairs
-were not measured, or only with shorter messages, the two are not told apart.
+were not measured, or only with shorter messages, neither is named.
 """
 
 import math

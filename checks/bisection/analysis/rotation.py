@@ -1,6 +1,6 @@
 """Chooses other nodes for each run, where a partition has more nodes than a launch uses.
 
-A slow node is told from the others by jobs with it and jobs without it (bisection.analysis.nodes);
+Jobs with a slow node are compared with jobs without it (bisection.analysis.nodes);
 Slurm gives an idle partition's first nodes to every job. Chosen are idle nodes: those that stored
 sessions used least, and among these those that were together least.
 """
@@ -143,7 +143,7 @@ def next_set(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> 
 
 
 def sweep_of(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> list[NodeSet]:
-    """Sets of `wanted` nodes by which each is told from the others: enough with it, and enough
+    """Sets of `wanted` nodes by which each can be named: enough with it, and enough
     without. Where the nodes would need too many sets, the least used of them; `used`: how often
     each set was used before."""
     most = max(wanted + 1, int(LIMITS.sweep_sets * wanted // LIMITS.node_votes))

@@ -97,10 +97,10 @@ class SuspectSearch:
             candidates: of which this is one.
             beyond: the switch at the other end of each pair: a few slow routes are no slow node.
         """
-        effect, own = float(np.median(short)), float(np.median(self.fit.spread))
+        effect, spread = float(np.median(short)), float(np.median(self.fit.spread))
         pair = self.fit.sigma * (MEDIAN if self.rerun.repeats > 2 else 1)
-        of_pair = math.hypot(pair / math.sqrt(self.rerun.repeats), own * math.sqrt(2 - common))
-        error = math.hypot(MEDIAN * of_pair / math.sqrt(len(short)), own * math.sqrt(common))
+        of_pair = math.hypot(pair / math.sqrt(self.rerun.repeats), spread * math.sqrt(2 - common))
+        error = math.hypot(MEDIAN * of_pair / math.sqrt(len(short)), spread * math.sqrt(common))
         each = short
         if beyond is not None:
             group = np.unique(beyond, return_inverse=True)[1]

@@ -1,5 +1,6 @@
 """Metrics of a retest, compared with those of the run."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import geometric_mean, median
@@ -66,16 +67,15 @@ class Reruns:
 
 def metric_values(verdict: RunVerdict | None) -> dict[Key, Rerun]:
     """Returns the results of usable launches of a run, in their order."""
-    values: dict[Key, Rerun] = {}
+    values: dict[Key, Rerun] = defaultdict(Rerun)
     for case in sorted(verdict.cases if verdict else (), key=lambda case: case.run):
         unmeasured = case.verdict == Verdict.NOT_MEASURED
         if unmeasured or case.record.preempted > LIMITS.preempted_launch:
             continue
         for key, value in _values(case):
             if finite(value) and value > 0:
-                rerun = values.setdefault(key, Rerun())
-                rerun.values.append(value)
-                rerun.hosts.append(case.record.hosts)
+                values[key].values.append(value)
+                values[key].hosts.append(case.record.hosts)
     return values
 
 

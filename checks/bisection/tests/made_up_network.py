@@ -109,8 +109,8 @@ class World:
         if retest:
             pairs = second_stage(records, self.nodes, self.switch if known else None, self.rng)
             a, b = (np.array(end, int) for end in zip(*pairs, strict=True)) if pairs else ([], [])
-            again = [self.measured(a, b, turn, 1) for turn in range(5)] if pairs else []
-            records = np.concatenate([records, *again])
+            second = [self.measured(a, b, turn, 1) for turn in range(5)] if pairs else []
+            records = np.concatenate([records, *second])
         names = [f"cn{node:04d}" for node in range(self.nodes)]
         numbers, titles = self.switch[None], None
         if self.pod.any():

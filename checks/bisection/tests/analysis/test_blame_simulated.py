@@ -3,7 +3,7 @@
 Skipped where `make test-kernels` found no SimGrid.
 """
 
-import importlib.util
+import importlib
 import json
 import sys
 
@@ -14,21 +14,8 @@ from bisection.analysis.pairs import read
 from bisection.core import paths
 
 SOURCES, FOLDER = paths.ROOT / "src/tests", paths.ROOT / ".bisection/build/simulated"
-
-
-def loaded():
-    """src/tests/simulated.py, which is of no package."""
-    sys.path.insert(0, str(SOURCES))
-    try:
-        spec = importlib.util.spec_from_file_location("simulated", SOURCES / "simulated.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(SOURCES))
-    return module
-
-
-simulated = loaded()
+sys.path.append(str(SOURCES))
+simulated = importlib.import_module("simulated")  # of no package
 missing = simulated.missing(FOLDER, "pairs")
 pytestmark = pytest.mark.skipif(bool(missing), reason=str(missing))
 BOTH = {"", "sends", "receives"}

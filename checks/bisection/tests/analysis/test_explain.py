@@ -1,4 +1,4 @@
-"""What of the network explains a slower code: made-up machines on which one primitive got worse."""
+"""The network explains slower codes: made-up machines on which one primitive got worse."""
 
 import numpy as np
 import pytest
@@ -98,8 +98,8 @@ def test_latency_explains_the_codes_of_short_messages(rng, compared):
         assert cause.code == Code.NETWORK_EXPLAINS
         assert cause["cause"] == "latency"
         assert cause["change"] == pytest.approx(1.8, rel=0.1)
-        measured = row(result, name).slowdown - 1
-        assert cause["points"] == pytest.approx(measured, rel=0.2), name
+        excess = row(result, name).slowdown - 1
+        assert cause["points"] == pytest.approx(excess, rel=0.2), name
         assert cause["points"] <= share * 1.8 * 1.1
     assert named["long"]["points"] < 0.1  # 28 us per block: latency is a fourteenth of that
     assert row(result, "alone").verdict != Verdict.REGRESSED
@@ -202,10 +202,10 @@ def test_history_sets_a_step_against_the_network(rng, tmp_path):
     before, after = pair(rng, Network(latency=2e-6 * 2.8), count=20)
     with store(tmp_path / "store.db", before, after) as filled:
         chosen = filled.sessions()
-        measured = histories(filled, chosen)
-        events, _, _ = events_of(measured, chosen)
+        past = histories(filled, chosen)
+        events, _, _ = events_of(past, chosen)
         points = [point for event in events for point in event.points]
         explain_points(points, chosen, filled)
     named = {p.method: p.cause for p in points if p.check != "network"}
     assert named["short"]["cause"] == "latency"
-    assert "latency +1" in "\n".join(history_text(events, measured, len(chosen), all_metrics=True))
+    assert "latency +1" in "\n".join(history_text(events, past, len(chosen), all_metrics=True))

@@ -41,7 +41,7 @@ def sets_of(scheme, rng, session, order, nodes=NAMES, wanted=16):
     return [nodes[:32]]  # always together
 
 
-def votes_of(scheme, rng, levels, slow=None, own=0.03, preempted=0.0):
+def votes_of(scheme, rng, levels, slow=None, sigma=0.03, preempted=0.0):
     """Sessions with these levels; launches have noise of their own, and those with `slow` are
     slower. A fraction of them is `preempted`, and takes twice as long."""
     votes, order = [], list(NAMES)
@@ -49,7 +49,7 @@ def votes_of(scheme, rng, levels, slow=None, own=0.03, preempted=0.0):
         sets = sets_of(scheme, rng, session, order)
         launches = 1 if len(sets) > 1 else 10
         for nodes in sets:
-            noise = rng.normal(0, own, launches) + np.log(2) * (rng.random(launches) < preempted)
+            noise = rng.normal(0, sigma, launches) + np.log(2) * (rng.random(launches) < preempted)
             cost = level + float(np.median(noise)) + SLOWER * (slow in nodes)
             votes.append(Vote(session, 0, tuple(sorted(map(str, nodes))), cost, launches))
     return votes
@@ -63,7 +63,7 @@ def together(votes, node):
 
 
 def told_apart(votes, node):
-    """Whether enough votes are with the node, and without it."""
+    """True if enough votes are with the node, and without it."""
     count = sum(node in vote.nodes for vote in votes)
     return min(count, len(votes) - count) >= 3
 

@@ -97,7 +97,7 @@ def clocks(slow, of=3):
 
 
 def retested(first, *second, rows=(), budget=900.0):
-    """What a retest gave."""
+    """Evidence of a retest."""
     agenda = plan(rows, rule(first), budget)
     cases = [case for part in second for case in part.cases]
     return Evidence(retest=Retest(agenda, rule(RunVerdict(cases)) if second else None))

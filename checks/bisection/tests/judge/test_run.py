@@ -1,4 +1,4 @@
-"""What becomes of a run, from ReFrame's report and log."""
+"""Verdicts on runs, from ReFrame's report and log."""
 
 import pytest
 
@@ -87,7 +87,7 @@ def test_slow_is_not_judged_where_others_had_the_cores(share, code):
     [(0.0, "", 0), (0.3, "", 0), (0.31, "", 3), (1.0, "", 3), (0.9, "sanity", 1)],
 )
 def test_what_passed_is_not_measured_where_others_had_the_cores(share, phase, code):
-    """What is wrong is wrong, whoever had the cores."""
+    """A wrong answer is wrong, whoever had the cores."""
     test = entry(result="fail" if phase else "pass", fail_phase=phase, **DEPENDS)
     verdict = judge(report(launch("pass", {"preempted": share}), test))
     assert verdict.exit_code == code
