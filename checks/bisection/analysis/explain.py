@@ -149,21 +149,17 @@ def _cause(
 def explain_rows(rows: Sequence[Row], before: Observations) -> None:
     """Sets `cause` of the rows of codes that got slower, of all judged rows of a comparison;
     `before`: its first side."""
-    by_key = {row.key: row for row in rows}
-
-    def changed(key: Key) -> tuple[float, float, float] | None:
-        row = by_key.get(key)
-        if row is None or row.ratio is None:
-            return None
-        if row.outlier and row.excess:
-            return row.excess, row.excess, row.excess
-        if row.verdict not in (Verdict.REGRESSED, Verdict.IMPROVED):
-            return 1.0, 1.0, 1.0
-        return row.slowdown, *row.slowdown_interval
-
+    costs: dict[Key, tuple[float, ...]] = {}
+    for row in rows:
+        if row.ratio is not None:
+            changed = row.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
+            interval = row.slowdown_interval or (row.slowdown, row.slowdown)
+            costs[row.key] = (row.slowdown, *interval) if changed else (1.0, 1.0, 1.0)
+            if row.outlier and row.excess:
+                costs[row.key] = (row.excess,) * 3
     for row in slower_codes(rows):
         worse = row.excess if row.outlier else row.slowdown
-        row.cause = explain(row.identity, worse, before, changed)
+        row.cause = explain(row.identity, worse, before, costs.get)
 
 
 def slower_codes(rows: Sequence[Row]) -> list[Row]:

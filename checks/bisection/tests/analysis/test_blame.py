@@ -40,25 +40,22 @@ def placed(world, kind, factor, rounds, seed):
     """Puts a fault into a network; what is to be named: [(part, names)], any one of them."""
     rng = np.random.default_rng([seed, 7])
     node, leaf = int(rng.integers(world.nodes)), world.leaf
-    name, switch = f"cn{node:04d}", f"switch {node // leaf}"
-    who, names = node, [(Part.NODE, {name})]
-    if not kind:
-        return []
+    name, switch, pod = f"cn{node:04d}", node // leaf, int(world.pod[node])
+    # One node is behind a cable: a way; of others routes were measured: a cable.
+    behind = [(Part.CABLE, {f"switch {switch}"}), (Part.WAY, {name})]
+    places = {
+        "": (node, []),
+        "switch": (switch, [(Part.SWITCH, {f"switch {switch}"})]),
+        "cable": ((switch, node % leaf), behind),
+        "pod": (pod, [(Part.SWITCH, {f"pod {pod}"})]),
+        "trunk": ((pod, node % leaf), [(Part.CABLE, {f"pod {pod}"})]),
+    }
+    who, names = places.get(kind, (node, [(Part.NODE, {name})]))
     if kind == "pair":  # one that is measured
         a, b, _ = tournament(world.nodes, rounds, copy.deepcopy(world.rng))
         who = tuple(int(end[rng.integers(1) + node]) for end in (a, b))
         names = [(Part.PATH, {f"cn{end:04d}" for end in who})]
-    elif kind == "switch":
-        who, names = node // leaf, [(Part.SWITCH, {switch})]
-    elif kind == "cable":  # one node is behind it: a way; of others routes were measured: a cable
-        who, names = (node // leaf, node % leaf), [(Part.CABLE, {switch}), (Part.WAY, {name})]
-    elif kind == "pod":
-        who = int(world.pod[node])
-        names = [(Part.SWITCH, {f"pod {who}"})]
-    elif kind == "trunk":
-        who = int(world.pod[node]), node % leaf
-        names = [(Part.CABLE, {f"pod {who[0]}"})]
-    world.faults = [(kind, who, factor)]
+    world.faults = [(kind, who, factor)] if kind else []
     return names
 
 

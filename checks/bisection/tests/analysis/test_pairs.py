@@ -37,6 +37,8 @@ def test_what_was_written_is_read(matrix, tmp_path):
     assert (copy.records == matrix.records).all()
     assert copy.switch_names(0)["cn0016"] == "leaf2"
     assert (copy.mode, copy.rounds, copy.bytes) == ("thin", 4, 1 << 22)
+    copy = read(write(matrix, tmp_path, switches=None))
+    assert (copy.switches, copy.switch_names(0)) == (None, {})
 
 
 def test_a_record_is_28_bytes_little_endian():
@@ -45,12 +47,6 @@ def test_a_record_is_28_bytes_little_endian():
     record = np.frombuffer(bytes(range(28)), RECORD)[0]
     assert (record["stage"], record["round"]) == (0x0100, 0x0302)
     assert (record["a"], record["b"]) == (0x07060504, 0x0B0A0908)
-
-
-def test_nodes_without_known_switches(matrix, tmp_path):
-    copy = read(write(matrix, tmp_path, switches=None))
-    assert copy.switches is None
-    assert copy.switch_names(0) == {}
 
 
 def test_switches_of_a_topology_take_the_place_of_numbers(matrix):
