@@ -14,8 +14,6 @@ RULES_OF_BENCHMARKS = {1: ("cores/8",), 5: ("cores/16", "cores/32")}
 
 def npar_advice(sweeps: Sequence[Sweep]) -> Iterator[str]:
     """Lines: which NPAR is best, what rules of thumb lose, and what was published."""
-    yield "Best NPAR, and what rules of thumb lose against it (medians over rounds, 90% intervals)"
-    yield ""
     heads = ["case", "ranks", "best NPAR", "as good", *(f"at {name}" for name in sources.RULES)]
     rows = [[*heads, "worst / best", "measured on"]]
     for sweep in sweeps:
@@ -26,8 +24,8 @@ def npar_advice(sweeps: Sequence[Sweep]) -> Iterator[str]:
             choice = sources.nearest(sweep.times, max(1, rule(sweep.ranks)))
             row.append(f"NPAR {choice}: {_loss(sweep, choice)}")
         rows.append([*row, f"{sources.spread(sweep.medians):.2f}", sweep.where])
-    yield from indented(rows)
-    yield ""
+    title = "Best NPAR, and what rules of thumb lose against it"
+    yield from _table(f"{title} (medians over rounds, 90% intervals)", rows)
     for (case, where, threads), group in _by_cores(sweeps).items():
         several = f" with {threads} threads per rank" if threads > 1 else ""
         times = {cores: sweep.medians for cores, sweep in group.items()}
@@ -49,6 +47,10 @@ def npar_advice(sweeps: Sequence[Sweep]) -> Iterator[str]:
     for benchmark in RULES_OF_BENCHMARKS:
         words = _recommended(sources.npar_times(benchmark))
         yield f"bench{benchmark}: {words}, as the report recommends"
+
+
+def _table(title: str, rows: Sequence[Sequence[str]]) -> list[str]:
+    return [title, "", *indented(rows), ""]
 
 
 def _by_cores(sweeps: Sequence[Sweep]) -> dict[tuple[str, str, int], dict[int, Sweep]]:
@@ -79,8 +81,6 @@ def _loss(sweep: Sweep, choice: int) -> str:
 
 def md_advice(runs: Sequence[LayoutRun]) -> Iterator[str]:
     """Lines: ranks and threads on equal cores, and where a step's time goes."""
-    yield "Molecular dynamics: ranks x threads on equal cores, per time step (medians, quartiles)"
-    yield ""
     heads = ["case", "cores", "layout", "time", "", "Matom-steps/s", "over the best"]
     rows = [[*heads, "measured on"]]
     places: dict[tuple[str, str], dict[int, dict[str, float]]] = {}
@@ -94,10 +94,9 @@ def md_advice(runs: Sequence[LayoutRun]) -> Iterator[str]:
         row = [run.case, str(run.cores), run.layout, duration(run.time.value), span]
         row += [f"{run.values['atom_steps'] / 1e6:.2f}", f"{over:.2f}" if over > 1 else "best"]
         rows.append([*row, run.where])
-    yield from indented(rows)
-    yield ""
+    title = "Molecular dynamics: ranks x threads on equal cores, per time step"
+    yield from _table(f"{title} (medians, quartiles)", rows)
     yield from _profile(runs)
-    yield ""
     several = len({run.where for run in runs}) > 1
     for (case, where), by_cores in places.items():
         name = f"{case} on {where}" if several else case
@@ -114,8 +113,6 @@ def md_advice(runs: Sequence[LayoutRun]) -> Iterator[str]:
 
 def _profile(runs: Sequence[LayoutRun]) -> Iterator[str]:
     """Yields figures 4 to 9 of the paper, in their order; then the loops of 10 and 11."""
-    yield "What a time step sends and where its time goes (figures 4 to 9 of the paper; two loops)"
-    yield ""
     heads = ["case", "layout", "B per rank", "B in all", "messages", "communication", "share"]
     heads += ["barrier", "collective", "point-to-point", "two-body", "metal_ld", "Tersoff"]
     rows = [[*heads, "fork/join"]]
@@ -124,13 +121,12 @@ def _profile(runs: Sequence[LayoutRun]) -> Iterator[str]:
         whole, *seconds = (duration(s) if s > 0 else "-" for s in run.seconds.values())
         share = f"{run.seconds['communication'] / run.time.value:.1%}"
         rows.append([run.case, run.layout, *counts, whole, share, *seconds])
-    yield from indented(rows)
+    title = "What a time step sends and where its time goes"
+    yield from _table(f"{title} (figures 4 to 9 of the paper; two loops)", rows)
 
 
 def eigen_advice(launches: Sequence[Solved]) -> Iterator[str]:
     """Lines: the best parallel solver by rows and ranks, and from where on it pays."""
-    yield "Parallel eigensolvers over LAPACK's dsyevd on one core (medians, quartiles)"
-    yield ""
     rows = [["rows", "ranks", "best solver", "time", "over dsyevd", "", "measured on"]]
     places: dict[tuple[str, int], list[Solved]] = {}
     for launch in sorted(launches, key=lambda launch: (launch.where, launch.ranks, launch.rows)):
@@ -138,8 +134,8 @@ def eigen_advice(launches: Sequence[Solved]) -> Iterator[str]:
         row = [str(launch.rows), str(launch.ranks), launch.best, duration(launch.seconds)]
         span = f"[{launch.ratio.low:.2f}, {launch.ratio.high:.2f}]"
         rows.append([*row, f"{launch.ratio.value:.2f}", span, launch.where])
-    yield from indented(rows)
-    yield ""
+    title = "Parallel eigensolvers over LAPACK's dsyevd on one core (medians, quartiles)"
+    yield from _table(title, rows)
     for (where, ranks), alike in places.items():
         if ranks == 1:
             continue  # beside one core by definition

@@ -11,11 +11,10 @@ from reports import case, failure
 
 from bisection.analysis.compare import compare
 from bisection.commands import run as command
-from bisection.core.verdicts import Exit, Verdict
+from bisection.core.verdicts import Exit
 from bisection.judge import alarms, evidence, rule
 from bisection.judge.evidence import Evidence
 from bisection.report import exports, gather, model
-from bisection.report import run as run_report
 from bisection.runs.model import RunVerdict
 from bisection.store.selection import SLOWER, select
 
@@ -84,44 +83,24 @@ def test_a_night_beside_twenty(tmp_path, how, code):
     assert skipped == "0"  # 2,008 a night in Jenkins once
 
 
-@pytest.mark.parametrize(
-    ("cases", "code", "of_run"),
-    [
-        ([case(), failure()], Exit.FAILED, False),  # no green report of a quiet comparison
-        ([case()], Exit.OK, True),
-        ([case(), failure()], Exit.FAILED, True),
-        ([case(), failure(Verdict.NOT_MEASURED)], Exit.NOT_MEASURED, True),
-    ],
-)
-def test_a_report_of_a_run_has_the_exit_code_of_the_run(tmp_path, cases, code, of_run):
-    contents = nights(slower=10.0 if of_run else 1.0)
-    report = report_on(tmp_path, contents, RunVerdict(cases=cases), of_run=of_run)
-    assert check_one_truth(report) == code
+def test_a_run_that_failed_is_no_green_report_of_a_quiet_comparison(tmp_path):
+    run = RunVerdict(cases=[case(), failure()])
+    assert check_one_truth(report_on(tmp_path, nights(), run)) == Exit.FAILED
 
 
-@pytest.mark.parametrize("of_run", [False, True])
-def test_metrics_that_are_worse_since_a_session_are_no_exit_0_in_any_form(tmp_path, of_run):
+def test_a_comparison_does_not_change_the_report_of_a_run(tmp_path):
+    report = report_on(tmp_path, nights(slower=10.0), RunVerdict(cases=[case()]), of_run=True)
+    assert check_one_truth(report) == Exit.OK
+
+
+def test_metrics_that_are_worse_since_a_session_are_no_exit_0(tmp_path):
     contents = nights(night=30)
     for _, cases in contents[20:]:
         for stored_case in cases[:10]:
             stored_case["metrics"]["time"][0] *= 1.3
-    run = RunVerdict(cases=[case(method=f"m{i}", partition="lab:cpu") for i in range(METRICS)])
-    assert run.exit_code == Exit.OK
-    report = report_on(tmp_path, contents, run if of_run else None, of_run=of_run)
+    report = report_on(tmp_path, contents)
     assert any(event.alarm for event in report.history)
-    code = check_one_truth(report)
-    if not of_run:
-        assert code == Exit.FAILED
-        return
-    run = report.run
-    assert code == Exit.SLOWER == run.exit_code
-    words = "10 metrics worse since"
-    assert words in model.headline(report)[1]
-    first, second, *_ = run_report.text(run)
-    assert first.startswith("SLOWER THAN BEFORE: 30 of 30 checks passed, in ")
-    assert second.startswith("    " + words)
-    kept = RunVerdict.from_dict(run_report.as_json(run))
-    assert (kept.exit_code, kept.alarms) == (Exit.SLOWER, run.alarms)
+    assert check_one_truth(report) == Exit.FAILED
 
 
 def test_pairs_of_a_run_that_is_not_stored_are_judged_too(tmp_path):
