@@ -83,13 +83,9 @@ def _md(text: Any) -> str:
 
 
 def _md_code(text: Any) -> str:
-    """Text as code, in a fence longer than any in it."""
-    text = " ".join(plain(text).split())
-    if not text:
-        return ""
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    pad = " " if len(fence) > 1 else ""
-    return f"{fence}{pad}{text}{pad}{fence}"
+    """Text as code."""
+    text = " ".join(plain(text).replace("`", "'").split())
+    return text and f"`{text}`"
 
 
 # ---- JUnit ----

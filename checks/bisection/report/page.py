@@ -122,7 +122,6 @@ def figures(report: Report) -> dict[str, list[Group]]:
     with_time = timed(cases)
     return {
         "speedups": comparisons.speedups(rows, expected),
-        "scaling": comparisons.scaling(rows, expected, styles),
         "network": maps.maps(report.pairs[:4]),
         "methods": sessions.crossovers(with_time, styles),
         "npar": sessions.npar_curves(with_time),

@@ -233,11 +233,6 @@ SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
         "medians. To the right is faster. Under each name: ranks \u00d7 threads, nodes, software. "
         "Bars of other ranks or software are not one number.",
     ),
-    "scaling": (
-        "Speed-up against ranks",
-        "The same tests on several numbers of ranks. A ratio that falls as ranks rise points to "
-        "the network or to noise, one that rises to a better network.",
-    ),
     "nodes": ("Nodes", _nodes),
     "network": ("Network", _network),
     "history": ("History", _history),

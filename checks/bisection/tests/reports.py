@@ -31,12 +31,11 @@ from bisection.report.model import Report
 from bisection.runs.model import JudgedMetric, RunVerdict
 
 NIGHT = 86400.0
-
-
 MADE = 1795248000.0  # 2026-11-21 08:00 UTC
-
-
 HOSTILE = "</script><script>alert(1)</script><b>&\"'`|$x_1$ \x1b[31m\x00{{ 7*7 }} --> ]]>"
+PLACE = {"system": "localhost", "partition": "default", "environ": "system"}
+METRIC = {**PLACE, "check": "transpose", "case": "cnt40", "layout": "mpi", "method": "shm"}
+METRIC |= {"metric": "time", "unit": "s", "better": "lower"}
 
 
 def row(
@@ -50,10 +49,9 @@ def row(
         Side(5, 10, value, 0.02, geometry, [], state)
         for value, state in zip(values, software, strict=True)
     )
-    fields = {"system": "localhost", "partition": "default", "environ": "system", "layout": "mpi"}
-    fields |= {"metric": "time", "unit": "s", "better": "lower", "control": False, "p": 0.01}
-    fields |= {"low": low, "high": high, "ratio": ratio, "before": before, "after": after, **more}
-    return Row(check=check, case=case, method=method, verdict=verdict, **fields)
+    fields = METRIC | {"check": check, "case": case, "method": method, "verdict": verdict}
+    fields |= {"before": before, "after": after, "control": False, "ratio": ratio}
+    return Row(**{**fields, "low": low, "high": high, "p": 0.01, **more})
 
 
 def comparison(rows, **more):
@@ -72,29 +70,22 @@ def comparison(rows, **more):
 
 
 def series(values, points=(), **more):
-    fields = {"system": "localhost", "partition": "default", "environ": "system", "layout": "mpi"}
-    fields |= {"check": "transpose", "case": "cnt40", "method": "shm", "metric": "time"}
-    fields |= {"unit": "s", "better": "lower", **more}
     times = [MADE - n * NIGHT for n in range(len(values), 0, -1)]
-    return Series(times=times, values=list(values), points=list(points), **fields)
+    return Series(times=times, values=list(values), points=list(points), **METRIC | more)
 
 
 def change_point(ratio=1.3, **more):
-    fields = {"system": "localhost", "partition": "default", "environ": "system", "layout": "mpi"}
-    fields |= {"check": "transpose", "case": "cnt40", "method": "shm", "metric": "time"}
-    fields |= {"unit": "s", "better": "lower", "session": "feedbeef", "at": MADE - 3 * NIGHT}
-    fields |= {"ratio": ratio, "before": 20, "after": 4, **more}
-    return ChangePoint(**fields)
+    fields = {"session": "feedbeef", "at": MADE - 3 * NIGHT, "before": 20, "after": 4}
+    return ChangePoint(ratio=ratio, **METRIC | fields | more)
 
 
 def event(*points, **more):
     """What began in the session of these points."""
     (first, *_) = points
-    fields = {"system": "localhost", "partition": "default", "environ": "system", "rate": 1e-3}
-    fields |= {"session": first.session, "at": first.at, "first": first.at, "last": first.at}
     counts = Counter(point.check for point in points)
-    fields |= {"metrics": {check: (count, 40) for check, count in counts.items()}, **more}
-    return Event(points=list(points), **fields)
+    fields = {"session": first.session, "at": first.at, "first": first.at, "last": first.at}
+    fields |= {"metrics": {check: (count, 40) for check, count in counts.items()}, "rate": 1e-3}
+    return Event(points=list(points), **PLACE | fields | more)
 
 
 def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=0.01, **more):
@@ -165,104 +156,71 @@ HPCX = list(upgrade())
 
 def hpcx():
     """Figure 17 of that report; published numbers have no intervals."""
+    absent = {"layout": "", "low": None, "high": None, "p": None, "system": "hpcx"}
     rows = [
         row(
-            check=code,
-            case=data,
-            method="",
-            layout="",
-            ratio=1 / speedup,
-            low=None,
-            high=None,
-            p=None,
-            verdict=Verdict.IMPROVED,
+            code,
+            data,
+            "",
+            Verdict.IMPROVED,
+            1 / speedup,
             geometry=f"{processors // 32}x32x1",
             software=("Phase1", f"Phase2 {state}"),
             against=against,
-            system="hpcx",
             partition=f"p{processors}",
             explained=Code.FRACTION_UNKNOWN() if against == "above" else None,
+            **absent,
         )
         for _, code, data, processors, speedup, state, against in HPCX
     ]
-    compared = comparison(rows, expected=CLOCK)
-    return Report("HPCx: Phase2 against Phase1", MADE, compared)
+    return Report("HPCx: Phase2 against Phase1", MADE, comparison(rows, expected=CLOCK))
 
 
 def cluster():
     """A night on a cluster on which everything happened that can happen."""
+    unmeasured, inconclusive = Verdict.NOT_MEASURED, Verdict.INCONCLUSIVE
+    absent = Code.ABSENT(sessions=1)
     rows = [
-        row(method="shm", verdict=Verdict.REGRESSED, ratio=1.42, geometry="4x16x1"),
+        row(verdict=Verdict.REGRESSED, ratio=1.42, geometry="4x16x1"),
         row(method="alltoallv", verdict=Verdict.REGRESSED, ratio=1.12, geometry="4x16x1"),
-        row(
-            case="silicon",
-            method="p2p",
-            verdict=Verdict.MISSING,
-            ratio=None,
-            reason=Code.ABSENT(sessions=1),
-        ),
-        row(
-            case="silicon",
-            method="padded",
-            verdict=Verdict.NOT_MEASURED,
-            ratio=None,
-            reason=ABORT,
-        ),
-        row(check="npar", case="bench1", method="npar-8", verdict=Verdict.IMPROVED, ratio=0.8),
-        row(
-            check="md",
-            case="sic",
-            method="packed",
-            verdict=Verdict.INCONCLUSIVE,
-            reason=said("3 jobs only"),
-        ),
-        row(check="md", case="fe", method="recompute", verdict=Verdict.NEW, ratio=None),
-        row(check="md", case="fe", method="packed", ratio=1.01, control=True),
+        row("transpose", "silicon", "p2p", Verdict.MISSING, None, reason=absent),
+        row("transpose", "silicon", "padded", unmeasured, None, reason=ABORT),
+        row("npar", "bench1", "npar-8", Verdict.IMPROVED, 0.8),
+        row("md", "sic", "packed", inconclusive, reason=said("3 jobs only")),
+        row("md", "fe", "recompute", Verdict.NEW, None),
+        row("md", "fe", "packed", ratio=1.01, control=True),
     ]
     changes = [
         Change("MPI", "Open MPI 4.1.4", "Open MPI 5.0.5"),
         Change("kernel", "6.1.0", "6.1.9"),
     ]
-    suspects = [Suspect(["cn017"], 1.44, 12, "cluster:cpu")]
     compared = comparison(
         rows,
         advice=[said("Look at cn017 first."), said("Measure sic in two more sessions.")],
         changes=changes,
-        suspects=suspects,
+        suspects=[Suspect(["cn017"], 1.44, 12, "cluster:cpu")],
         exit_code=Exit.FAILED,
         rerun="bisection compare before after",
     )
-    old = [0.01 * wobble(n) for n in range(60)]
+    old, new, best = ([level * wobble(n) for n in range(60)] for level in (0.01, 0.0142, 0.008))
     histories = [
-        series([*old, *(0.0142 * wobble(n) for n in range(9))], [60]),
-        series(
-            [*old[:30], *(0.008 * wobble(n) for n in range(30))], [30], check="npar", case="bench1"
-        ),
+        series([*old, *new[:9]], [60]),
+        series([*old[:30], *best[:30]], [30], check="npar", case="bench1"),
         series(old, check="md", case="sic", method="packed"),
     ]
     history = [
         event(change_point(1.42), changes=changes),
         event(change_point(0.8, check="npar", verdict=Verdict.IMPROVED)),
     ]
-    unmeasured = Verdict.NOT_MEASURED
-    follows = Code.FOLLOWS(test="TransposeLaunch")
     run = ran(
         *published(),
         failure(hosts=["cn016", "cn017"]),
         failure(unmeasured, said("the launch was killed"), hosts=["cn020"], method="padded"),
-        failure(unmeasured, follows, method="p2p"),
+        failure(unmeasured, Code.FOLLOWS(test="TransposeLaunch"), method="p2p"),
         seconds=723.0,
     )
-    return Report(
-        "Bisection on cluster:cpu",
-        MADE,
-        compared,
-        history,
-        histories,
-        pairs=[pairs(8, slow=5)],
-        run=run,
-        of_run=True,
-    )
+    title, maps = "Bisection on cluster:cpu", [pairs(8, slow=5)]
+    return Report(title, MADE, compared, history, histories, pairs=maps, run=run, of_run=True)
 
 
 def pairs(nodes, slow=None):
@@ -279,82 +237,54 @@ def pairs(nodes, slow=None):
 
 def published():
     """Cases on 1 to 64 nodes, with the shapes of the curves of the published studies."""
-    methods = {"alltoallv": 0.020, "p2p": 0.018, "padded": 0.008, "shm": 0.004, "leaders": 0.003}
     results = []
-    for nodes, name in itertools.product((1, 2, 4, 8, 16), ("cnt40", "cnt80", "silicon")):
-        size = {"cnt40": 1, "cnt80": 8, "silicon": 9}[name]
-        for method, cost in methods.items():
-            seconds = 0.2 * size / nodes / 16 + cost * nodes**0.7 / 4
-            seconds *= 1.1 if method in ("shm", "leaders") else 1
-            metrics = {
-                "ratio_alltoallv": (1.0, "ratio"),
-                "exchange_share": (1 - 0.8 / nodes**0.5, "share"),
-            }
-            results.append(
-                case(
-                    "transpose",
-                    name,
-                    method,
-                    f"{nodes}x16x1",
-                    seconds,
-                    metrics=metrics,
-                    partition=f"cluster:n{nodes}",
-                )
-            )
-    for npar, name in itertools.product((1, 2, 4, 8, 16, 32), ("bench1", "bench2", "bench5")):
-        seconds = 40 * (
-            1 + abs(math.log2(npar) - {"bench1": 3, "bench2": 2, "bench5": 4}[name]) / 3
-        )
-        results.append(
-            case("npar", name, f"npar-{npar}", "8x16x1", seconds, partition="cluster:n8")
-        )
+    methods = {"alltoallv": 0.020, "p2p": 0.018, "padded": 0.008, "shm": 0.004, "leaders": 0.003}
+    sizes = {"cnt40": 1, "cnt80": 8, "silicon": 9}
+    for nodes, name, method in itertools.product((1, 2, 4, 8, 16), sizes, methods):
+        seconds = 0.2 * sizes[name] / nodes / 16 + methods[method] * nodes**0.7 / 4
+        seconds *= 1.1 if method in ("shm", "leaders") else 1
+        metrics = {"ratio_alltoallv": (1.0, "ratio")}
+        metrics |= {"exchange_share": (1 - 0.8 / nodes**0.5, "share")}
+        more = {"metrics": metrics, "partition": f"cluster:n{nodes}"}
+        results.append(case("transpose", name, method, f"{nodes}x16x1", seconds, **more))
+    best = {"bench1": 3, "bench2": 2, "bench5": 4}
+    for npar, name in itertools.product((1, 2, 4, 8, 16, 32), best):
+        seconds = 40 * (1 + abs(math.log2(npar) - best[name]) / 3)
+        place = {"partition": "cluster:n8"}
+        results.append(case("npar", name, f"npar-{npar}", "8x16x1", seconds, **place))
     shapes = {"mpi": "16x1", "node": "1x16", "node2": "2x8", "domain": "4x4"}
+    parts = {"p2p": 1, "collective": 0.7, "barrier": 0.2}
     for nodes, name, layout in itertools.product((1, 4, 16), ("sic", "fe"), shapes):
         ranks = int(shapes[layout].split("x")[0])
-        metrics = {
-            f"{part}_share": (0.01 * ranks**0.5 * nodes**0.5 * size, "share")
-            for part, size in (("p2p", 1), ("collective", 0.7), ("barrier", 0.2))
-        }
+        root = 0.01 * (ranks * nodes) ** 0.5
+        metrics = {f"{part}_share": (root * size, "share") for part, size in parts.items()}
         seconds = 1.0 / nodes * (1.3 - 0.015 * ranks) + 0.02 * ranks**0.5
-        results.append(
-            case(
-                "md",
-                name,
-                "packed",
-                f"{nodes}x{shapes[layout]}",
-                seconds,
-                layout=layout,
-                metrics=metrics,
-                partition=f"cluster:n{nodes}",
-            )
-        )
+        more = {"metrics": metrics, "partition": f"cluster:n{nodes}", "layout": layout}
+        geometry = f"{nodes}x{shapes[layout]}"
+        results.append(case("md", name, "packed", geometry, seconds, **more))
+    points = enumerate(("8B", "32B", "128B", "512B", "2KiB", "8KiB", "32KiB"))
+    steps = {f"time_{size}": 4e-9 * 8 * 4**k for k, size in points}
     for method, start in (("alltoall", 2e-6), ("alltoallv", 4e-6)):
-        sweep = {
-            f"time_{size}": (start + 4e-9 * 8 * 4**k, "s")
-            for k, size in enumerate(("8B", "32B", "128B", "512B", "2KiB", "8KiB", "32KiB"))
-        }
-        sweep_case = case("network", "sweep", method, metrics=sweep)
-        results.append(replace(sweep_case, metrics=sweep_case.metrics[1:]))
+        sweep = {name: (start + step, "s") for name, step in steps.items()}
+        swept = case("network", "sweep", method, metrics=sweep)
+        results.append(replace(swept, metrics=swept.metrics[1:]))
     return results
 
 
 def large(metrics=2000, nights=60):
     """Two thousand metrics of as many nights as a history has, of which some changed."""
+    kinds = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.INCONCLUSIVE, Verdict.MISSING)
+    ratios = {Verdict.MISSING: None, Verdict.REGRESSED: 1.3}
     rows, histories = [], []
     for n in range(metrics):
-        verdict = (
-            (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.INCONCLUSIVE, Verdict.MISSING)[n % 4]
-            if n < 80
-            else Verdict.UNCHANGED
-        )
-        names = {"check": f"check{n % 7}", "case": f"case{n // 10}", "method": f"method{n % 10}"}
-        ratio = (
-            None if verdict == Verdict.MISSING else 1.3 if verdict == Verdict.REGRESSED else 0.99
-        )
+        verdict = kinds[n % 4] if n < 80 else Verdict.UNCHANGED
+        names = (f"check{n % 7}", f"case{n // 10}", f"method{n % 10}")
         reason = said("a clause of usual length")
-        rows.append(row(verdict=verdict, ratio=ratio, reason=reason, **names))
+        rows.append(row(*names, verdict, ratios.get(verdict, 0.99), reason=reason))
         noise = [0.01 + 1e-5 * ((n * 7 + k * 31) % 101) for k in range(nights)]
-        histories.append(series(noise, [nights // 2] if n < 20 else [], **names))
+        steps = [nights // 2] if n < 20 else []
+        names = dict(zip(("check", "case", "method"), names, strict=True))
+        histories.append(series(noise, steps, **names))
     failures = [
         failure(reason=said("x" * 5000), method=f"m{n}", hosts=["cn1"] * 50) for n in range(300)
     ]
@@ -367,57 +297,48 @@ def large(metrics=2000, nights=60):
     return Report("Large", MADE, compared, [], histories, pairs=[pairs(200, 7)], run=run)
 
 
-VOID = {"meta", "link", "br", "hr", "img", "input"}
-
-
 class Page(HTMLParser):
     """What a page holds; fails on elements that are not closed in order."""
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.refs, self.urls = [], set(), []
-        self.text, self.elements, self.headings = [], [], []
+        self.elements, self.texts = [], []  # (tag, attributes, around), (around, text)
         self._open = []
         self.feed(text)
         self.close()
         assert not self._open
+        self.said = self.words(lambda around: around[-1:] != ["style"])
+        self.headings = [data for around, data in self.texts if around[-1:] == ["h2"]]
 
     def handle_starttag(self, tag, attributes):
-        self.elements.append(tag)
-        self._attributes(attributes)
-        if tag not in VOID:
-            self._open.append(tag)
+        self.handle_startendtag(tag, attributes)
+        if tag not in ("meta", "br", "img"):
+            kind = dict(attributes).get("class", "") if tag in ("code", "span") else ""
+            self._open.append(f"{tag} {kind}".strip())
 
     def handle_startendtag(self, tag, attributes):
-        self.elements.append(tag)
-        self._attributes(attributes)
+        assert len(dict(attributes)) == len(attributes), attributes
+        self.elements.append((tag, dict(attributes), list(self._open)))
 
     def handle_endtag(self, tag):
-        assert self._open.pop() == tag, f"</{tag}> at {self.getpos()}"
+        assert self._open.pop().split()[0] == tag, f"</{tag}> at {self.getpos()}"
 
     def handle_data(self, data):
-        inside = self._open[-1] if self._open else ""
-        if inside == "h2":
-            self.headings.append(data)
-        if inside != "style":
-            self.text.append(data)
+        self.texts.append((list(self._open), data))
 
-    def _attributes(self, attributes):
-        names = [name for name, _ in attributes]
-        assert len(names) == len(set(names)), attributes
-        for name, value in attributes:
-            assert not name.startswith("on"), name
-            if name == "id":
-                self.ids.append(value)
-            elif name in ("href", "xlink:href", "src"):
-                self.urls.append(value)
-            elif name == "aria-labelledby":
-                self.refs |= set(value.split())
-            self.refs |= set(re.findall(r"url\(#([^)]*)\)", value or ""))
+    def words(self, wanted):
+        """The texts whose elements around them are wanted."""
+        return " ".join(" ".join(data for around, data in self.texts if wanted(around)).split())
 
-    @property
-    def said(self):
-        return " ".join(" ".join(self.text).split())
+    def values(self, *names):
+        """The attributes of these names."""
+        return [
+            value for _, had, _ in self.elements for name, value in had.items() if name in names
+        ]
+
+    def unfolded(self, tag):
+        """How many of these elements a reader sees without a click."""
+        return sum(name == tag and "details" not in around for name, _, around in self.elements)
 
 
 def page(report):
@@ -425,17 +346,18 @@ def page(report):
     text = pages.html(report)
     parsed = Page(text)
     assert len(text.encode()) < 1_000_000
-    assert len(parsed.ids) == len(set(parsed.ids)), "two elements with one identifier"
-    parsed.refs |= {url[1:] for url in parsed.urls if url.startswith("#")}
-    assert parsed.refs <= set(parsed.ids), parsed.refs - set(parsed.ids)
-    outside = [
-        url
-        for url in parsed.urls
-        if not url.startswith(("#", "data:image/png;base64,"))
-        and not re.fullmatch(r"[\w./%-]+", url)  # a file beside the page
-    ]
-    assert outside == []
-    assert "script" not in parsed.elements
+    ids, urls = parsed.values("id"), parsed.values("href", "xlink:href", "src")
+    assert len(ids) == len(set(ids)), "two elements with one identifier"
+    refs = {url[1:] for url in urls if url.startswith("#")}
+    refs.update(*map(str.split, parsed.values("aria-labelledby")))
+    refs |= set(re.findall(r'[":]\s*url\(#([^)]*)\)', text))
+    assert refs <= set(ids), refs - set(ids)
+    urls = [url for url in urls if not url.startswith(("#", "data:image/png;base64,"))]
+    assert all(re.fullmatch(r"[\w./%-]+", url) for url in urls)  # files beside the page
+    tags = {tag for tag, _, _ in parsed.elements}
+    assert "script" not in tags
+    names = {name for _, had, _ in parsed.elements for name in had}
+    assert not any(name.startswith("on") for name in names)
     return parsed
 
 

@@ -1,4 +1,4 @@
-"""Figures of two sides: speed-ups, and speed-ups against ranks."""
+"""The figure of two sides: speed-ups."""
 
 import math
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from bisection.analysis.model import Row
 from bisection.core.format import before_after, finite, plural, short, times
 from bisection.core.identity import parsed
 from bisection.core.verdicts import COMPARED, Against, Verdict
-from bisection.report.figures.common import Group, Panel, ends_of, split
-from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg
-from bisection.report.svg.style import BLUE, GREY, RED, YELLOW, Styles, legend_of
+from bisection.report.figures.common import Group, Panel
+from bisection.report.svg.plots import Bar, bars_svg
+from bisection.report.svg.style import BLUE, GREY, RED, YELLOW
 from bisection.report.tables import rows_table
 
 BARS = 30  # that a figure shows at most; the rest is counted
@@ -95,39 +95,3 @@ def _brief(geometry: str) -> str:
         return geometry or "geometry not known"
     size = f"{shape.ranks} \N{MULTIPLICATION SIGN} {shape.threads}"
     return f"{size}, {plural(shape.nodes, 'node')}"
-
-
-def scaling(rows: Sequence[Row], expected: float | None, styles: Styles) -> list[Group]:
-    """Speed-up after over before against ranks, where a test was measured at several geometries."""
-    sized = [row for row in primary(rows) if row.before.geometry == row.after.geometry]
-    sized = [row for row in sized if parsed(row.after.geometry)]
-    groups = []
-    for (check,), members in split(sized, "check").items():
-        panels, looks, shown = [], {}, []
-        names = ("system", "environ", "case", "layout", "metric")
-        for (*_, case, layout, metric), part in split(members, *names).items():
-            # Two partitions with as many ranks are two machines: no line goes through both.
-            twice = len({(row.method, _ranks(row)) for row in part}) < len(part)
-            for place, of_place in split(part, *["partition"] * twice).items():
-                title = (case, layout, "" if metric == "time" else metric, *place)
-                title = " ".join(filter(None, title))
-                curves = []
-                for (method,), line in split(of_place, "method").items():
-                    if len(line) > 1:
-                        looks[method] = styles.method(check, method)
-                        line.sort(key=_ranks)
-                        points = {_ranks(row): row.speedup for row in line}
-                        curves.append(Curve(looks[method], points))
-                        shown += line
-                if curves:
-                    options = {"log": "xy", "beside": True, "expected": expected}
-                    draw = partial(curves_svg, curves, "ranks", "speed-up", **options)
-                    about = f"Speed-up after over before against ranks, {check} {title}; "
-                    panels.append(Panel(title or check, about + ends_of(curves), draw))
-        if panels:
-            groups.append(Group(check, panels, rows_table(shown), legend_of(looks)))
-    return groups
-
-
-def _ranks(row: Row) -> int:
-    return parsed(row.after.geometry).ranks

@@ -32,7 +32,7 @@ def crossovers(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
                     for (layout,), of_layout in split(part, "layout").items()
                 ]
             else:
-                panels.append(_dots(f"{check} {case}", case, part, "method", styles))
+                panels.append(_dots(case, part, "method", styles))
                 dots += part
         layouts = {case.layout: styles.layout(case.layout) for case in dots}
         legend += legend_of(layouts, "layout ", lines=False) + common.legend_of_preempted(members)
@@ -43,7 +43,7 @@ def crossovers(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
 
 def hybrids(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
     """Layouts against each other, each with its fastest method: speed-up against cores where a case
-    was measured on several numbers of cores, else times beside that of one rank per core."""
+    was measured on several numbers of cores, else times."""
     groups = []
     for place in common.comparable(cases):
         fastest = [
@@ -52,19 +52,18 @@ def hybrids(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
         ]
         fastest = sorted(fastest, key=place.index)
         checks = [part for part in split(fastest, "check").values() if len(_layouts(part)) > 1]
-        panels, curves, compared = [], [], [case for part in checks for case in part]
+        compared = [case for part in checks for case in part]
         if not compared:
             continue
         looks = {layout: styles.layout(layout) for layout in _layouts(compared)}
-        for part in checks:
-            check = part[0].check
-            curves = [
-                _speedups(f"{check} {name}".strip(), of_case, "layout", looks)
-                for (name,), of_case in split(part, "case").items()
-                if len(split(of_case, "cores")) > 1
-            ]
-            panels += curves or [_dots(check, check, part, "case", styles)]
-        legend = legend_of(looks, "layout ", lines=bool(curves))
+        panels, curves = [], False
+        for names, part in split(compared, "check", "case").items():
+            title = " ".join(filter(None, names))
+            several = len(split(part, "cores")) > 1
+            draw = partial(_speedups, looks=looks) if several else partial(_dots, styles=styles)
+            panels.append(draw(title, part, "layout"))
+            curves = curves or several
+        legend = legend_of(looks, "layout ", lines=curves)
         legend += [(symbol(**IDEAL), "ideal")] if curves else []
         legend += common.legend_of_preempted(compared)
         cells = (
@@ -114,28 +113,17 @@ def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, 
     return Panel(title, f"{describe}; {common.ends_of(curves)}", draw)
 
 
-def _dots(about: str, title: str, part: list[MeasuredCase], name: str, styles: Styles) -> Panel:
-    """Times, a row per method or case, a dot per layout; of several cases over that of the first
-    layout that a case has."""
-    rows = split(part, name)
-    if name == "case":
-        units = {
-            value: min(cases, key=lambda case: common.layout_rank(case.layout)).time
-            for (value,), cases in rows.items()
-        }
-        across = f"time over that of layout {_layouts(part)[0]}"
-    else:
-        scale, across = scaled(max(case.time for case in part), "s")
-        units = dict.fromkeys((value for (value,) in rows), 1 / scale)
-    names = list(units)[:STACKS]
+def _dots(title: str, part: list[MeasuredCase], name: str, styles: Styles) -> Panel:
+    """Times, a row per method or layout, a dot per layout."""
+    scale, across = scaled(max(case.time for case in part), "s")
     dots = [
-        (row, case.time / units[row], styles.layout(case.layout), case.preempted)
+        (getattr(case, name), case.time * scale, styles.layout(case.layout), case.preempted)
         for case in part
-        if (row := getattr(case, name)) in names
     ]
     best = min(part, key=lambda case: case.time)
-    describe = f"Time of each {'method and ' * (name == 'method')}layout, {about}. Shortest: "
+    describe = f"Time of each {'method and ' * (name == 'method')}layout, {title}. Shortest: "
     describe += f"{best.method}, layout {best.layout}, {duration(best.time)}"
+    names = list(dict.fromkeys(row for row, *_ in dots))
     return Panel(title, describe, partial(dots_svg, names, dots, across))
 
 

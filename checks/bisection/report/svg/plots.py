@@ -76,15 +76,6 @@ def _ticks(axes: Axes, name: str, ticks: Sequence[float], form: Any = "{x:g}") -
     axis.set_major_formatter(form if isinstance(form, str) else lambda x, _=None: form(x))
 
 
-def _levels(expected: float | None) -> list[tuple[float, str, dict[str, Any]]]:
-    """(level, name, look) of lines across a plot of speed-ups."""
-    levels = [(1.0, "as before", {"color": INK, "linewidth": 1.1})]
-    if expected:
-        look = {"color": EXPECTED, "linewidth": 1.6, "linestyle": (0, (5, 3))}
-        levels.append((expected, f"expected {times(expected)}", look))
-    return levels
-
-
 @drawn
 def bars_svg(bars: Sequence[Bar], expected: float | None, width: int) -> Figure:
     """Bars from 1, which is as before, on a logarithmic axis; `expected` is another level."""
@@ -110,11 +101,13 @@ def bars_svg(bars: Sequence[Bar], expected: float | None, width: int) -> Figure:
         axes.text(-gap, y + 0.21, short(bar.place, 60), ha="right", **little)
         axes.text(1 + gap, y - 0.17, f"{times(bar.ratio)}  {bar.words}", weight="bold", **look)
         axes.text(1 + gap, y + 0.21, interval(bar.low, bar.high), **little)
-    levels = _levels(expected)
-    least = min(level for level, _, _ in levels)
+    levels = [(1.0, "as before", {"color": INK, "linewidth": 1.1})]
+    if expected:
+        look = {"color": EXPECTED, "linewidth": 1.6, "linestyle": (0, (5, 3))}
+        levels.append((expected, f"expected {times(expected)}", look))
     for level, text, look in levels:
         axes.axvline(level, **look)
-        right = len(levels) == 2 and level == least
+        right = level < max(levels)[0]
         axes.annotate(
             text,
             (level, 1),
@@ -139,8 +132,6 @@ def curves_svg(
     ideal: int | None = None,
     unit: str = "ratio",
     sizes: bool = False,
-    beside: bool = False,
-    expected: float | None = None,
 ) -> Figure:
     """Lines with markers.
 
@@ -153,8 +144,6 @@ def curves_svg(
         ideal: draws y = x / ideal.
         unit: of y, ratio, s or B.
         sizes: whether x are sizes in bytes.
-        beside: whether y are speed-ups over before: draws a line at 1.
-        expected: the speed-up that was expected.
     """
     from matplotlib.ticker import EngFormatter
 
@@ -168,19 +157,6 @@ def curves_svg(
         axes.plot([xs[0], xs[-1]], [xs[0] / ideal, xs[-1] / ideal], **IDEAL)
     for curve in curves:
         _draw_curve(axes, curve)
-    for level, text, look in _levels(expected) if beside else ():
-        ys.append(level)
-        axes.axhline(level, **look)
-        axes.annotate(
-            text,
-            (1, level),
-            xycoords=axes.get_yaxis_transform(),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="right",
-            color=look["color"],
-            size=FONT - 2,
-        )
     form = {"s": lambda y: duration(y) if y else "0", "B": EngFormatter("B")}.get(unit, "{x:g}")
     if "y" in log:
         _log_axis(axes, "y", min(ys) / 1.12, max(ys) * 1.12, form)

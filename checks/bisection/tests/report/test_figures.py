@@ -26,8 +26,6 @@ def test_figure_17_of_the_hpcx_report():
         assert f"{processors} \u00d7 1, {processors // 32} nodes" in html.said
         assert f"Phase1 \u2192 Phase2 {state}" in html.said
     assert "expected 1.31" in html.said
-    assert "Speed-up against ranks" in html.headings  # NAMD, at three numbers of processors
-    assert "1.31 at 256 to 1.13 at 1024" in html.said
 
 
 def test_bars_show_the_worst_first_and_count_the_others():
@@ -50,20 +48,6 @@ def test_a_bar_is_a_time_or_where_there_is_none_a_rate_or_the_size_that_changed_
     points = [replace(first, metric=f"time_{size}", ratio=ratio) for size, ratio in sizes.items()]
     assert [row.metric for row in comparisons.primary(points)] == ["time_8B"]
     assert comparisons.primary([*points, replace(first, metric="time")])[0].metric == "time"
-
-
-@pytest.mark.parametrize("partitions", [("p", "p"), ("old", "new")])
-def test_no_line_goes_through_two_partitions(partitions):
-    """Each measured 2 and 4 ranks; if it is one, the two lines are two methods."""
-    rows = [
-        row(geometry=f"{ranks}x1", partition=place, method="shm" if place != "p" else f"m{number}")
-        for number, place in enumerate(partitions)
-        for ranks in (4, 2)
-    ]
-    (group,) = comparisons.scaling(rows, None, style.Styles())
-    titles = ["cnt40 mpi"] if partitions == ("p", "p") else ["cnt40 mpi old", "cnt40 mpi new"]
-    assert [panel.title for panel in group.panels] == titles
-    assert all("1.00 at 2 to 1.00 at 4" in panel.describe for panel in group.panels)
 
 
 def test_several_numbers_of_cores_give_curves_and_one_gives_dots():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from made_up import with_case
 from results_made import changed, result_of
 
@@ -17,42 +18,34 @@ SUITE = {
     "md": (("sic", "cu3au", "fe", "test10", "test20", "test30"), 3),
     "network": (("sweep",), 2),
 }
+GEOMETRIES = {"mpi": "48x1", "node": "1x48", "node2": "2x24"}
+
+
+def night_of(kernel, case, layout, number):
+    """A test that passed; that of a later method is slower."""
+    method, point = f"gather-scatter{number}", "_512KiB" if case == "sweep" else ""
+    slower = 1 + number / 40
+    metrics = [
+        JudgedMetric(f"time{point}", 137e-6 * slower, "s", None, None, "pass"),
+        JudgedMetric(f"ratio_alltoallv{point}", slower, "ratio", 0.5, 1.5, "pass"),
+    ]
+    launch = {"kernel": "patterns" if kernel == "network" else kernel, "built_with": BUILT}
+    names = ("lab", "cpu", "system", kernel, case, layout, method)
+    text = f"{kernel} %method={method} %layout={layout} %case={case}"
+    launch |= {"geometry": GEOMETRIES[layout], "name": text}
+    return result_of(*names, **launch, verdict=Verdict.PASS, metrics=metrics)
 
 
 def nightly():
     """A night in which all is well, on three layouts of one partition."""
-    cases = []
-    for kernel, (names, count) in SUITE.items():
-        for case in names:
-            for layout, geometry in (("mpi", "48x1"), ("node", "1x48"), ("node2", "2x24")):
-                for number in range(count):
-                    name = f"{kernel} %method=gather-scatter{number} %layout={layout} %case={case}"
-                    point = "_512KiB" if case == "sweep" else ""
-                    ratio, slower = f"ratio_alltoallv{point}", 1 + number / 40
-                    metrics = [
-                        JudgedMetric(f"time{point}", 137e-6 * slower, "s", None, None, "pass"),
-                        JudgedMetric(ratio, slower, "ratio", 0.5, 1.5, "pass"),
-                    ]
-                    cases.append(
-                        result_of(
-                            *(
-                                "lab",
-                                "cpu",
-                                "system",
-                                kernel,
-                                case,
-                                layout,
-                                f"gather-scatter{number}",
-                            ),
-                            name=name,
-                            hash=f"{len(cases):08x}",
-                            kernel="patterns" if kernel == "network" else kernel,
-                            geometry=geometry,
-                            built_with=BUILT,
-                            verdict=Verdict.PASS,
-                            metrics=metrics,
-                        )
-                    )
+    cases = [
+        night_of(kernel, case, layout, number)
+        for kernel, (names, count) in SUITE.items()
+        for case in names
+        for layout in GEOMETRIES
+        for number in range(count)
+    ]
+    cases = [replace(case, hash=f"{number:08x}") for number, case in enumerate(cases)]
     return RunVerdict(cases=cases, seconds=420.0)
 
 
@@ -66,15 +59,13 @@ def slow(verdict, index):
 
 
 def test_a_good_night_fits_a_mail():
-    verdict = nightly()
-    lines = run_report.text(verdict)
+    lines = run_report.text(nightly())
     assert lines[0] == "PASS: 345 of 345 checks passed, in 7 min 0 s"
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
     rows = {tuple(line.split()[:2]): line for line in lines if line.startswith("  ")}
     for kernel, (names, count) in SUITE.items():
-        for case in names:
-            assert f"{3 * count}/{3 * count}" in rows[kernel, case]
+        assert all(f"{3 * count}/{3 * count}" in rows[kernel, case] for case in names)
     assert "gather-scatter0 mpi " in rows["transpose", "cnt40"]
     assert "ratio_alltoallv 73%" in rows["transpose", "cnt40"]
 
@@ -86,7 +77,7 @@ def test_failures_come_first_with_cause_and_rerun_command():
     assert "gather-scatter3: ratio_alltoallv is 2.50, allowed is 0.50..1.50" in lines[2]
     assert "run --tier nightly -n /00000003" in lines[3]
     assert lines[4] == "    files: results/kernels/x*"
-    row = next(line for line in lines if line.startswith("  transpose") and "cnt40" in line)
+    (row,) = (line for line in lines if line.startswith("  transpose") and "cnt40" in line)
     assert "29/30" in row
     assert "ratio_alltoallv 200%" in row
 
@@ -108,56 +99,49 @@ def test_tests_that_did_not_run_are_counted_with_their_kernel():
     ]
     lines = run_report.text(RunVerdict(cases))
     assert sum(line.startswith("  transpose ") for line in lines) == 5
-    assert "20/20" in next(line for line in lines if line.startswith("  transpose "))
 
 
-def test_verbose_has_every_test():
-    verdict = nightly()
-    text = "\n".join(run_report.text(verdict, verbose=True))
-    assert text.count("gather-scatter9 ") == 5 * 3
-    assert run_report.text(verdict)[0] == text.splitlines()[0]
+def test_the_table_of_all_tests_has_their_metrics_and_limits():
+    verdict = slow(nightly(), 3)
+    lines = run_report.text(verdict, verbose=True)
+    assert set(run_report.text(verdict)) < set(lines)
+    rows = [" ".join(line.split()) for line in run_report.table(verdict)[2:]]
+    assert len(rows) == 345
+    name = "transpose cnt40 mpi 48x1 gather-scatter"
+    assert rows[2] == f"{name}2 144 us ratio_alltoallv 1.05 (0.50..1.50) pass"
+    assert rows[3] == f"{name}3 147 us ratio_alltoallv 2.50!(0.50..1.50) FAIL"
 
 
-def test_a_collapsed_row_shows_the_range_of_what_it_stands_for():
-    night = nightly()
-    launch = [c for c in night.cases if (c.record.kernel, c.case, c.layout) == ("md", "sic", "mpi")]
-    run = RunVerdict(launch)
-    for index, case in enumerate(launch):
-        value = 2.5 + 2 * index
-        ratio = JudgedMetric("ratio_alltoallv", value, "ratio", 0.5, 1.5, "fail")
-        metrics = [case.metrics[0], ratio]
-        run = with_case(run, index, verdict=Verdict.NOT_MEASURED, metrics=metrics)
-    lines = run_report.table(run)
-    (row,) = (line for line in lines if "(3 methods)" in line)
-    assert "137 us..144 us" in row
-    assert "2.50..6.50!(0.50..1.50)" in row
+def test_a_launch_that_was_not_measured_is_a_row():
+    launch = [night_of("md", "sic", "mpi", number) for number in range(3)]
+    launch = [replace(case, verdict=Verdict.NOT_MEASURED) for case in launch]
+    (row,) = run_report.table(RunVerdict(launch))[2:]
+    assert "(3 methods)" in row
     assert row.endswith("not measured")
-    assert len(lines) == 3
 
 
-def test_several_runs_of_a_test_are_a_row_with_their_range():
-    times = [JudgedMetric("time", n * 1e-3, "s", None, None, "pass") for n in (1, 2, 3)]
-    case = nightly().cases[0]
-    runs = [replace(case, run=run, metrics=[time]) for run, time in enumerate(times)]
-    (row,) = run_report.table(RunVerdict(cases=runs))[2:]
-    assert "1 ms..3 ms" in row
-    assert row.endswith("pass x3")
+def bare(test):
+    """The test without limits."""
+    return replace(test, metrics=[replace(m, low=None, high=None) for m in test.metrics])
 
 
-def test_a_night_without_references_says_so():
-    verdict = replace(nightly(), nights=1)
-    assert "Nothing was judged" not in run_report.sentence(verdict)  # ratios are
-    for index, case in enumerate(verdict.cases):
-        bare = [replace(metric, low=None, high=None) for metric in case.metrics]
-        verdict = with_case(verdict, index, metrics=bare)
-    says = "Nothing was judged: lab:cpu has no references ({}; propose after 10)"
-    assert run_report.text(verdict)[1].strip() == says.format("1 night")
-    fat = replace(verdict.cases[0], partition="fat")
-    verdict = replace(verdict, nights=5, cases=[*verdict.cases, fat])
-    says = says.replace("cpu has", "cpu, lab:fat have")
-    assert run_report.sentence(verdict).endswith(says.format("5 nights"))
-    says = run_report.sentence(replace(verdict, nights=6))
-    assert "Times are judged by 5 earlier nights" in says
+@pytest.mark.parametrize(
+    ("nights", "partitions", "says"),
+    [
+        (1, ["cpu"], "Nothing was judged: lab:cpu has no references (1 night; propose after 10)"),
+        (
+            5,
+            ["cpu", "fat"],
+            "Nothing was judged: lab:cpu, lab:fat have no references (5 nights; propose after 10)",
+        ),
+        (6, ["cpu"], "Times are judged by 5 earlier nights: no references yet (6 of 10 nights)"),
+    ],
+)
+def test_a_night_without_references_says_so(nights, partitions, says):
+    judged = night_of("md", "sic", "mpi", 0)  # by its ratio
+    assert "Nothing was judged" not in run_report.sentence(RunVerdict([judged], nights=nights))
+    cases = [replace(bare(judged), partition=partition) for partition in partitions]
+    assert run_report.sentence(RunVerdict(cases, nights=nights)).endswith(f". {says}")
 
 
 def test_colours_of_a_compiler_do_not_reach_the_terminal():
