@@ -56,9 +56,12 @@ def test_a_refusal_names_the_option_that_mends_it(words, hint):
     assert ("site file" in text) == bool(hint)
 
 
-def test_seconds_until_a_launch_ended_are_rounded():
+def test_values_in_words():
     words = clause(Code.RANK_EXIT_HANGS(seconds=12.003456))
     assert words == "its launch did not end in 10 s, but in 12.0 s"
+    words = clause(Code.KERNEL_EXIT(kernel="md", exit_code=132, last=""))
+    assert words == "md was killed by SIGILL; it was built for another processor"
+    assert clause(None) == ""
 
 
 @pytest.mark.parametrize("code", KINDS.values())
@@ -83,12 +86,6 @@ def test_stored_reasons_are_told_of_whatever_kind(stored, says):
     assert clause(stored) == says
 
 
-@pytest.mark.parametrize("values", [{}, {"folder": "x", "file": "y"}, {"path": "x"}])
-def test_a_reason_is_not_made_with_other_values_than_it_has(values):
-    with pytest.raises(TypeError, match="NO_KERNEL"):
-        Code.NO_KERNEL(**values)
-
-
 def test_a_copied_reason_is_the_same():
     reason = Code.BLOCKED(job="7", waited=math.nan)
     assert reason["waited"] == "nan"
@@ -101,7 +98,13 @@ def test_two_reasons_of_a_name_are_refused():
         type("Again", (Topic,), {"NO_KERNEL": "again"})
 
 
-def made(tree):
+@pytest.mark.parametrize("values", [{}, {"folder": "x", "file": "y"}, {"path": "x"}])
+def test_a_reason_is_not_made_with_other_values_than_it_has(values):
+    with pytest.raises(TypeError, match="NO_KERNEL"):
+        Code.NO_KERNEL(**values)
+
+
+def calls(tree):
     """The kind and the names of values of each reason that a module makes."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
@@ -117,10 +120,10 @@ def made(tree):
 def test_reasons_are_made_with_the_values_that_they_have():
     """Also such of paths that no test takes: values behind ** are not seen."""
     wrong, seen = [], set()
-    for file in CHECKS.rglob("*.py"):
-        if {"tests", "workshop"} & {*file.parts}:  # whose reasons are its own
-            continue
-        for code, names, line in made(ast.parse(file.read_text())):
+    # the workshop's reasons are its own
+    files = [f for f in CHECKS.rglob("*.py") if not {"tests", "workshop"} & {*f.parts}]
+    for file in files:
+        for code, names, line in calls(ast.parse(file.read_text())):
             seen.add(code)
             signature = KINDS[code].signature
             bind = signature.bind_partial if None in names else signature.bind
@@ -130,12 +133,3 @@ def test_reasons_are_made_with_the_values_that_they_have():
                 wrong.append(f"{file}:{line}: {code}: {error}")
     assert wrong == []
     assert len(seen) > 250
-
-
-def test_no_reason_is_no_clause():
-    assert clause(None) == ""
-
-
-def test_code_for_another_processor_is_named():
-    reason = Code.KERNEL_EXIT(kernel="md", exit_code=132, last="")
-    assert clause(reason) == ("md was killed by SIGILL; it was built for another processor")

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from reports import (
-    MADE,
-    NIGHT,
+    METRIC,
+    PLACE,
     case,
     change_point,
     cluster,
@@ -30,17 +30,21 @@ from bisection.report import exports, model
 from bisection.report import run as run_report
 
 
+def gauges(report):
+    """Gauge, without bisection_ -> [(labels, value)]."""
+    samples = families(exports.prometheus(report))
+    return {name.removeprefix("bisection_"): values for name, values in samples.items()}
+
+
 def suites(text):
     """Suite -> test -> tags of JUnit; what must hold of every file holds."""
     root = ET.fromstring(text)
-    names = ("tests", "failures", "errors", "skipped")
-    for name in names:
+    for name in ("tests", "failures", "errors", "skipped"):
         assert int(root.get(name)) == sum(int(suite.get(name)) for suite in root), name
     for suite in root:
         assert suite.get("tests") == str(len(suite))
-        assert float(suite.get("time")) == pytest.approx(
-            sum(float(test.get("time")) for test in suite), abs=0.001 * len(suite)
-        )
+        seconds = sum(float(test.get("time")) for test in suite)
+        assert float(suite.get("time")) == pytest.approx(seconds, abs=0.001 * len(suite))
     return {
         suite.get("name"): {test.get("name"): [child.tag for child in test] for test in suite}
         for suite in root
@@ -48,8 +52,8 @@ def suites(text):
 
 
 def test_junit_has_a_suite_per_partition_and_check_then_the_comparison():
-    report = replace(cluster(), of_run=False)
-    tests = suites(exports.junit(report))
+    text = exports.junit(replace(cluster(), of_run=False))
+    tests = suites(text)
     assert tests["transpose on localhost:default system"] == {
         "transpose cnt40 mpi 2x1 shm": ["failure"],
         "transpose cnt40 mpi 2x1 padded": ["error"],
@@ -60,14 +64,11 @@ def test_junit_has_a_suite_per_partition_and_check_then_the_comparison():
     assert compared["transpose cnt40 mpi shm"] == ["failure"]
     assert compared["transpose silicon mpi p2p"] == ["error"]
     assert tests["comparison of md on localhost:default system"]["md sic mpi packed"] == ["skipped"]
-    text = exports.junit(report)
     assert "inconclusive: 10 ms before, 10 ms after, ratio 1.00 [0.96, 1.04]; 3 jobs only" in text
 
 
-def test_junit_of_a_run_is_its_tests_also_on_the_first_night():
+def test_junit_of_a_run_is_its_tests():
     assert exports.junit(cluster()) == exports.junit_of_run(cluster().run)
-    first = only(run=ran(case(), case(method="p2p")), of_run=True)
-    assert list(suites(exports.junit(first))) == ["transpose on localhost:default system"]
 
 
 def test_junit_shares_the_time_of_a_launch_out_among_its_tests():
@@ -78,55 +79,38 @@ def test_junit_shares_the_time_of_a_launch_out_among_its_tests():
     assert root.get("time") == "7.500"
 
 
-def crashed(tests=10):
-    """A run whose one launch was killed, with the tests that follow it."""
+def test_a_crash_counts_the_same_in_every_form():
+    """The one launch of a run was killed; its ten tests follow it."""
     killed = Code.KERNEL_EXIT(kernel="transpose", exit_code=139)
-    launch = case(method="", fixture=True, verdict=Verdict.FAIL, reason=killed, kernel="transpose")
+    launch = failure(reason=killed, name="TransposeLaunch", method="", fixture=True)
     launch = replace(launch, name="TransposeLaunch %case=cnt40", metrics=[])
     follows = Code.FOLLOWS(test=launch.name)
-    tests = [failure(Verdict.NOT_MEASURED, follows, method=f"m{n}") for n in range(tests)]
-    return ran(launch, *(replace(test, metrics=[]) for test in tests), seconds=3.0)
-
-
-def test_a_crash_counts_the_same_in_every_form():
-    report = only(run=crashed(), of_run=True)
-    assert run_report.sentence(report.run) == "FAIL: 0 of 10 checks passed, 10 failed, in 3 s"
+    tests = [failure(Verdict.NOT_MEASURED, follows, method=f"m{n}") for n in range(10)]
+    run = ran(launch, *(replace(test, metrics=[]) for test in tests), seconds=3.0)
+    report = only(run=run, of_run=True)
+    assert run_report.sentence(run) == "FAIL: 0 of 10 checks passed, 10 failed, in 3 s"
     assert model.headline(report) == ("bad", "10 failed")
-    assert "10 failed" in page(report).said
-    assert page(report).headings[:2] == ["Failed and not measured", "Checks of the newest run"]
+    seen = page(report)
+    assert "10 failed" in seen.said
+    assert seen.headings[:2] == ["Failed and not measured", "Checks of the newest run"]
     root = ET.fromstring(exports.junit(report))
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("10", "10", "0")
-    counts = {x["verdict"]: n for x, n in families(exports.prometheus(report))["bisection_tests"]}
-    assert counts[Verdict.FAIL] == 10
-    assert counts[Verdict.NOT_MEASURED] == 0
+    counts = {labels["verdict"]: count for labels, count in gauges(report)["tests"]}
+    assert (counts[Verdict.FAIL], counts[Verdict.NOT_MEASURED]) == (10, 0)
     assert exports.markdown(report).count("was killed by SIGSEGV") == 1
-    table = run_report.table(report.run)
-    assert len(table) == 3  # the launch is one row
-    assert "(10 methods)" in table[2]
-    assert table[2].endswith("FAIL")
+    (line,) = run_report.table(run)[2:]  # the launch is one row
+    assert "(10 methods)" in line
+    assert line.endswith("FAIL")
 
 
 def test_every_gauge_has_its_system_and_partition():
     for report in (cluster(), only(run=ran(case()), of_run=True), hpcx()):
-        samples = families(exports.prometheus(report))
+        samples = gauges(report)
         assert samples
         for name, values in samples.items():
-            for labels, _ in values:
-                assert labels["system"], name
-                assert labels["partition"], name
-    nothing_ran = families(exports.prometheus(only(run=ran(), of_run=True)))
-    assert nothing_ran["bisection_exit_code"] == [({"system": "localhost", "partition": ""}, 3.0)]
-
-
-def test_two_systems_on_one_host_do_not_collide():
-    texts = [
-        exports.prometheus(only(run=ran(case(partition=f"{system}:cpu")), of_run=True))
-        for system in ("old", "new")
-    ]
-    old, new = ({line for line in text.splitlines() if line[0] != "#"} for text in texts)
-    assert {line.rpartition(" ")[0] for line in old}.isdisjoint(
-        line.rpartition(" ")[0] for line in new
-    )
+            assert all(labels["system"] and labels["partition"] for labels, _ in values), name
+    nothing_ran = gauges(only(run=ran(), of_run=True))
+    assert nothing_ran["exit_code"] == [({"system": "localhost", "partition": ""}, 3.0)]
 
 
 def test_prometheus_of_a_first_night_has_values_with_their_bounds_in_base_units():
@@ -136,74 +120,64 @@ def test_prometheus_of_a_first_night_has_values_with_their_bounds_in_base_units(
     time = replace(judged.metrics[0], low=0.1, high=0.5, reference=0.2)
     judged = replace(judged, metrics=[time, *judged.metrics[1:]])
     again = case(seconds=0.35, run=1)
-    samples = families(exports.prometheus(only(run=ran(judged, again), of_run=True)))
-    assert samples["bisection_exit_code"][0][1] == 0
-    ((labels, seconds),) = samples["bisection_measured_seconds"]
+    samples = gauges(only(run=ran(judged, again), of_run=True))
+    assert samples["exit_code"][0][1] == 0
+    ((labels, seconds),) = samples["measured_seconds"]
     assert seconds == pytest.approx(0.30)  # the median of two runs
-    assert labels == {
-        "system": "localhost", "partition": "default", "environ": "system", "check": "transpose",
-        "case": "cnt40", "layout": "mpi", "method": "shm", "metric": "time",
-    }  # fmt: skip
-    assert samples["bisection_measured_bytes"][0][1] == 8
-    assert samples["bisection_measured_hertz"][0][1] == 3.5e9
-    assert samples["bisection_measured_ratio"][0][1] == 0.2
-    assert samples["bisection_measured_atom_steps_per_second"][0][1] == 2.5
+    assert labels == {n: v for n, v in METRIC.items() if n not in ("unit", "better")}
+    values = {name: values[0][1] for name, values in samples.items()}
+    assert values["measured_bytes"] == 8
+    assert values["measured_hertz"] == 3.5e9
+    assert values["measured_ratio"] == 0.2
+    assert values["measured_atom_steps_per_second"] == 2.5
     bounded = only(run=ran(judged), of_run=True)
-    samples = families(exports.prometheus(bounded))
-    assert samples["bisection_reference_seconds"][0][1] == 0.2
-    assert samples["bisection_lower_bound_seconds"][0][1] == 0.1
-    assert samples["bisection_upper_bound_seconds"][0][1] == 0.5
-    text = exports.prometheus(bounded)
-    names = {line.split("{")[0] for line in text.splitlines() if line[0] != "#"}
-    for name in names:
-        assert f"# TYPE {name} gauge" in text
-        assert f"# HELP {name} " in text
+    samples, text = gauges(bounded), exports.prometheus(bounded)
+    limits = {"reference": 0.2, "lower_bound": 0.1, "upper_bound": 0.5}
+    assert {name: samples[f"{name}_seconds"][0][1] for name in limits} == limits
+    for name in samples:
+        assert f"# TYPE bisection_{name} gauge" in text
+        assert f"# HELP bisection_{name} " in text
 
 
 def test_prometheus_of_a_comparison():
-    samples = families(exports.prometheus(cluster()))
-    counts = {
-        labels["verdict"]: value
-        for labels, value in samples["bisection_metrics"]
-        if labels["system"] == "localhost"
-    }
-    assert counts == {**dict.fromkeys(COMPARED, 1.0), Verdict.REGRESSED: 2.0}
-    starts = {x["side"]: value for x, value in samples["bisection_session_start_timestamp_seconds"]}
-    assert starts == {"before": MADE - NIGHT, "after": MADE}
-    ratios = {labels["method"]: value for labels, value in samples["bisection_change_ratio"]}
+    samples = gauges(cluster())
+    here = [(x["verdict"], n) for x, n in samples["metrics"] if x["system"] == "localhost"]
+    assert dict(here) == {**dict.fromkeys(COMPARED, 1.0), Verdict.REGRESSED: 2.0}
+    ratios = {labels["method"]: value for labels, value in samples["change_ratio"]}
     assert ratios["shm"] == pytest.approx(1.42)
-    assert len(samples["bisection_change_ratio"]) == 5  # the others have none
-    assert len(samples["bisection_verdict"]) == 8
-    (shm,) = [lab for lab, _ in samples["bisection_verdict"] if lab["method"] == "shm"]
-    assert shm == {**shm, "verdict": Verdict.REGRESSED, "case": "cnt40", "metric": "time"}
-    ((node, ratio),) = samples["bisection_suspect_node_ratio"]
-    place = {"system": "cluster", "partition": "cpu"}
-    assert (node, ratio) == ({**place, "node": "cn017", "of": "1"}, 1.44)
+    assert len(samples["change_ratio"]) == 5  # the others have none
+    verdicts = {labels["method"]: labels for labels, _ in samples["verdict"]}
+    assert len(samples["verdict"]) == 8
+    shm = {"verdict": Verdict.REGRESSED, "case": "cnt40", "metric": "time"}
+    assert verdicts["shm"] == verdicts["shm"] | shm
+    ((node, ratio),) = samples["suspect_node_ratio"]
+    assert node == {"system": "cluster", "partition": "cpu", "node": "cn017", "of": "1"}
+    assert ratio == 1.44
 
 
 def test_alarms_and_what_is_slower_have_gauges():
     """An event is an alarm by what got worse and stands, until it is accepted."""
-    points = [change_point(1.3), change_point(1.2, method="p2p")]
-    points += [change_point(0.8, method="padded"), change_point(1.5, check="md")]
-    for point in points:
-        point.verdict = Verdict.REGRESSED if point.ratio > 1 else Verdict.IMPROVED
-    place = {"system": "localhost", "partition": "default"}
-    slower = [Reason(Code.SLOWER, {**place, "check": "transpose"})] * 2
-    run = ran(case(), slower=slower, outliers=[Reason(Code.OUTLIER, {**place, "check": "md"})])
-    report = only(run=run, history=[event(*points)], of_run=True)
-    samples = families(exports.prometheus(report))
-    about = {**place, "environ": "system", "session": "feedbeef"}
-    assert samples["bisection_alarm_metrics"] == [
+    points = [
+        change_point(1.3),
+        change_point(1.2, method="p2p"),
+        change_point(0.8, method="padded", verdict=Verdict.IMPROVED),
+        change_point(1.5, check="md"),
+    ]
+    slower = [Reason(Code.SLOWER, {**PLACE, "check": "transpose"})] * 2
+    run = ran(case(), slower=slower, outliers=[Reason(Code.OUTLIER, {**PLACE, "check": "md"})])
+    samples = gauges(only(run=run, history=[event(*points)], of_run=True))
+    about = {**PLACE, "session": "feedbeef"}
+    assert samples["alarm_metrics"] == [
         ({**about, "check": "transpose"}, 2.0),
         ({**about, "check": "md"}, 1.0),
     ]
-    assert samples["bisection_alarm_start_timestamp_seconds"] == [(about, MADE - 3 * NIGHT)]
-    counts = {labels["state"]: value for labels, value in samples["bisection_slower_metrics"]}
+    assert samples["alarm_start_timestamp_seconds"] == [(about, points[0].at)]
+    counts = {labels["state"]: value for labels, value in samples["slower_metrics"]}
     assert counts == {"confirmed": 2.0, "outlier": 1.0}
-    accepted = only(run=ran(case()), history=[event(*points, accepted="new disks")], of_run=True)
-    samples = families(exports.prometheus(accepted))
-    assert "bisection_alarm_metrics" not in samples
-    assert {value for _, value in samples["bisection_slower_metrics"]} == {0.0}
+    accepted = event(*points, accepted="new disks")
+    samples = gauges(only(run=ran(case()), history=[accepted], of_run=True))
+    assert "alarm_metrics" not in samples
+    assert {value for _, value in samples["slower_metrics"]} == {0.0}
 
 
 @pytest.mark.parametrize(
@@ -220,15 +194,12 @@ def test_exit_code_without_a_comparison(run, code):
 
 
 def test_nodes_for_a_health_check():
-    lines = exports.nodecheck(cluster()).splitlines()
-    assert len(lines) == 1  # cn016 ran the failed case as well, but nothing names it
-    node, reason = lines[0].split(" ", 1)
-    assert node == "cn017"
-    assert reason.startswith(
-        "bisection: 12 jobs on it took 44% longer than the others, in cluster:cpu"
-    )
-    assert "bandwidth sends x0." in reason
-    assert "MPI_ABORT: rank 3 on cn017 aborted" in reason
+    (line,) = exports.nodecheck(cluster()).splitlines()
+    # cn016 ran the failed case as well, but nothing names it
+    start = "cn017 bisection: 12 jobs on it took 44% longer than the others, in cluster:cpu"
+    assert line.startswith(start)
+    assert "bandwidth sends x0." in line
+    assert "MPI_ABORT: rank 3 on cn017 aborted" in line
     assert exports.nodecheck(only()) == ""
 
 
@@ -265,11 +236,8 @@ def test_of_bad_components_only_a_node_is_accused(part):
     judged = pairs(8)
     judged.bad = [BadComponent(part, names, symptoms)]
     judged.suspects = [BadComponent(Part.NODE, ["cn7"], symptoms, confirmed=False)]
-    assert exports.nodecheck(only(pairs=[judged])) == (
-        "cn1 bisection: bandwidth sends x0.60, rerun: x0.61 in 8 pairs\n"
-        if part == Part.NODE
-        else ""
-    )
+    line = "cn1 bisection: bandwidth sends x0.60, rerun: x0.61 in 8 pairs\n"
+    assert exports.nodecheck(only(pairs=[judged])) == line * (part == Part.NODE)
 
 
 def test_what_is_no_node_name_and_what_a_shell_would_take_is_left_out():
