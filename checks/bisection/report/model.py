@@ -95,25 +95,24 @@ def headline(report: Report) -> tuple[str, str]:
     Returns:
         The state, a key of STATES, and the words.
     """
-    comparison, run = report.comparison, report.run
-    rows, counts = report.rows, Counter(row.verdict for row in report.rows)
-    failed, unmeasured = (
-        run.count(kind) if run else 0 for kind in (Verdict.FAIL, Verdict.NOT_MEASURED)
-    )
-    unmeasured = unmeasured or counts[Verdict.NOT_MEASURED]
-    parts = [f"{failed} failed"] if failed else []
-    slow = len(run.slower) if run else 0
-    parts += [f"Slower than before: {plural(slow, 'metric')}"] if slow else []
-    if run and run.network:
-        parts.append(f"{plural(len(run.network), 'finding')} about the network")
-    parts += [f"{counts[v]} {v}" for v in (Verdict.REGRESSED, Verdict.MISSING) if counts[v]]
-    parts += [f"{unmeasured} not measured"] if unmeasured else []
-    below = sum(row.against == Against.BELOW for row in rows)
-    parts += [f"{below} below the expected {comparison.expected:g}"] if below else []
-    nodes = slow_nodes(comparison, run)
-    slow += len(run.slow_nodes if run else comparison.suspects if comparison else ())
-    parts += nodes
-    state = BAD if failed or slow or counts[Verdict.REGRESSED] or below else UNMEASURED
+    comparison, run = report.comparison, report.run or RunVerdict()
+    counts = Counter(row.verdict for row in report.rows)
+    failed = run.count(Verdict.FAIL)
+    unmeasured = run.count(Verdict.NOT_MEASURED) or counts[Verdict.NOT_MEASURED]
+    below = sum(row.against == Against.BELOW for row in report.rows)
+    texts = {
+        f"{failed} failed": failed,
+        f"Slower than before: {plural(len(run.slower), 'metric')}": run.slower,
+        f"{plural(len(run.network), 'finding')} about the network": run.network,
+        f"{counts[Verdict.REGRESSED]} regressed": counts[Verdict.REGRESSED],
+        f"{counts[Verdict.MISSING]} missing": counts[Verdict.MISSING],
+        f"{unmeasured} not measured": unmeasured,
+        f"{below} below the expected {comparison.expected if below else 0:g}": below,
+    }
+    parts = [text for text, holds in texts.items() if holds] + slow_nodes(report.suspects, run)
+    nodes = run.slow_nodes if report.run else report.suspects
+    worse = failed or run.slower or nodes or counts[Verdict.REGRESSED] or below
+    state = BAD if worse else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)
     code = exit_code(report)
@@ -136,37 +135,31 @@ def headline(report: Report) -> tuple[str, str]:
 
 def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[str]]:
     """State and words where no test failed and no row is worse or absent."""
-    outcome = report.run.exit_code if report.run else None
-    if outcome == Exit.FAILED:
+    run, rows = report.run, report.rows
+    if run and run.exit_code == Exit.FAILED:
         return BAD, ["The run failed"]
-    if outcome == Exit.NOT_MEASURED and report.run.outliers:
-        return UNMEASURED, [f"{plural(len(report.run.outliers), 'outlier')} not confirmed"]
-    if outcome == Exit.NOT_MEASURED:
-        return UNMEASURED, ["Not everything was measured"]
-    kinds = (Verdict.IMPROVED, Verdict.INCONCLUSIVE)
-    more = [f"{counts[v]} {v}" for v in kinds if counts[v]]
+    if run and run.exit_code == Exit.NOT_MEASURED:
+        text = f"{plural(len(run.outliers), 'outlier')} not confirmed"
+        return UNMEASURED, [text if run.outliers else "Not everything was measured"]
+    more = [f"{counts[v]} {v}" for v in (Verdict.IMPROVED, Verdict.INCONCLUSIVE) if counts[v]]
     if alarms := report.alarms:
         return BAD, [banner(alarms), *more]
     if report.comparison is None:
-        passed = outcome == Exit.OK
+        passed = run and run.exit_code == Exit.OK
         return (GOOD, ["Everything measured passed"]) if passed else (UNMEASURED, ["No verdict"])
-    if not counts:
+    if not rows:
         return UNMEASURED, ["Nothing was compared"]
-    beside = any(row.limit is not None for row in report.comparison.rows)
+    beside = any(row.limit is not None for row in rows)
     if not (counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED] or beside):
-        kinds = (Verdict.INCONCLUSIVE, Verdict.NEW)
-        texts = [f"{counts[v]} {v}" for v in kinds if counts[v]]
+        texts = [f"{counts[v]} {v}" for v in (Verdict.INCONCLUSIVE, Verdict.NEW) if counts[v]]
         return UNCERTAIN, [f"{'Nothing judged:' if len(texts) > 1 else 'All'} {', '.join(texts)}"]
-    slow = slower(report.comparison.rows)
-    if slow and not report.of_run:  # what its run did not refute
+    if (slow := slower(rows)) and not report.of_run:  # what its run did not refute
         text = f"{plural(len(slow), 'metric')} slower than in all earlier sessions, not retested"
         return UNMEASURED, [text, *more]
-    if better := faster(report.comparison.rows):
-        fast = plural(len(better), "metric")
-        return UNCERTAIN, [f"{fast} faster than in all earlier sessions", *more]
-    if beside:
-        return GOOD, ["As in earlier sessions", *more]
-    return GOOD, ["Nothing regressed", *more]
+    if better := faster(rows):
+        text = f"{plural(len(better), 'metric')} faster than in all earlier sessions"
+        return UNCERTAIN, [text, *more]
+    return GOOD, ["As in earlier sessions" if beside else "Nothing regressed", *more]
 
 
 def exit_code(report: Report) -> Exit:
@@ -175,15 +168,15 @@ def exit_code(report: Report) -> Exit:
     It is the run's exit code if the report is part of a run; else the worst one of the comparison,
     of the run that it is about, and of what its history says.
     """
-    run = report.run.exit_code if report.run else Exit.OK
+    comparison = report.comparison
+    codes = [report.run.exit_code] if report.run else []
     if report.of_run:
-        return run
-    if report.comparison is None:
-        codes = [run if report.run else Exit.NOT_MEASURED]
-    elif not report.comparison.fail_on:  # as a person asked for
-        return report.comparison.exit_code
-    else:
-        codes = [report.comparison.exit_code, run]
+        return codes[0]
+    if comparison and not comparison.fail_on:  # as a person asked for
+        return comparison.exit_code
+    if comparison:
+        codes.append(comparison.exit_code)
+    codes = codes or [Exit.NOT_MEASURED]
     codes += [Exit.FAILED] if report.alarms else []
     return min((code for code in codes if code), default=Exit.OK)
 

@@ -1,8 +1,8 @@
 """The report as one HTML page."""
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,11 @@ def page_template(name: str, folder: Path = HERE) -> Template:
         name: its file name.
         folder: where it is; it may include what this folder has.
     """
+    prefixes = itertools.count(1)  # else two drawings would have the same identifiers
+
+    def drawing(svg: str, *words: str) -> Markup:
+        return Markup(embed(svg, f"f{next(prefixes)}", *words))
+
     environment = Environment(
         loader=FileSystemLoader([folder, HERE]),
         autoescape=True,
@@ -65,15 +70,9 @@ def page_template(name: str, folder: Path = HERE) -> Template:
         lstrip_blocks=True,
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
-    environment.globals.update(embed=_embedder(), marks=MARKS, states=STATES, shown=SHOWN)
+    environment.globals.update(embed=drawing, marks=MARKS, states=STATES, shown=SHOWN)
     environment.filters.update(unbroken=_unbroken, command=_command)
     return environment.get_template(name)
-
-
-def _embedder() -> Callable[..., Markup]:
-    """A function for the template that puts a drawing in, each time under another prefix."""
-    count = iter(range(1, 1 << 30))
-    return lambda svg, *words: Markup(embed(svg, f"f{next(count)}", *words))
 
 
 OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w=.-]{0,30}")

@@ -83,7 +83,7 @@ def counts(verdict: RunVerdict) -> list[str]:
     texts += [f"{plural(outliers, 'outlier')} not confirmed"] if outliers else []
     texts += [banner(verdict.alarms)] if verdict.alarms else []
     texts += [f"{plural(network, 'finding')} about the network"] if network else []
-    return texts + slow_nodes(None, verdict)
+    return texts + slow_nodes((), verdict)
 
 
 def times_judged(verdict: RunVerdict) -> str:

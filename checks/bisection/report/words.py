@@ -1,7 +1,6 @@
 """English for rows and nodes of a comparison, and for the comparison itself."""
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -77,13 +76,12 @@ def suspected(suspect: Suspect) -> str:
     return clause(Code.SLOW_NODE(**asdict(suspect)))
 
 
-def slow_nodes(comparison: Comparison | None, verdict: RunVerdict | None) -> list[str]:
+def slow_nodes(suspects: Sequence[Suspect], verdict: RunVerdict) -> list[str]:
     """Returns how many nodes are slow, and how many may be, for headlines."""
-    slow = [*comparison.suspects] if comparison else []
-    hosts = {suspect.nodes[0] for suspect in slow}
-    hosts |= {r["host"] or r["nodes"][0] for r in (verdict.slow_nodes if verdict else ())}
-    maybe = {r["host"] for r in (verdict.suspect_nodes if verdict else ())} - hosts
-    texts = [plural(len(hosts), "slow node")] if hosts else []
+    slow = {suspect.nodes[0] for suspect in suspects}
+    slow |= {reason["host"] or reason["nodes"][0] for reason in verdict.slow_nodes}
+    maybe = {reason["host"] for reason in verdict.suspect_nodes} - slow
+    texts = [plural(len(slow), "slow node")] if slow else []
     return texts + ([f"{plural(len(maybe), 'node')} suspected to be slow"] if maybe else [])
 
 
@@ -114,73 +112,56 @@ def _preempted(reason: Reason | None) -> bool:
     """True if numbers were unusable because of other processes."""
     if reason is None:
         return False
-    if reason.code in DISTURBED:
-        return True
-    return bool(reason["cause"]) and _preempted(Reason.read(reason["cause"]))
+    return reason.code in DISTURBED or _preempted(Reason.read(reason["cause"]))
 
 
-# What a test's time is made of, by the fraction of it that is communication.
-KINDS: tuple[tuple[str, Callable[[Row], bool]], ...] = (
-    (
-        "communication-bound checks are",
-        lambda row: (row.communication or 0) >= LIMITS.network_bound,
-    ),
-    (
-        "mixed ones are",
-        lambda row: LIMITS.mixed <= (row.communication or 0) < LIMITS.network_bound,
-    ),
-    ("compute is", lambda row: row.control or row.communication is not None),
-)
+# What a test's time is made of, by the fraction of it that is communication, at least; of less, it
+# is the last.
+KINDS = {
+    "communication-bound checks are": LIMITS.network_bound,
+    "mixed ones are": LIMITS.mixed,
+    "compute is": 0.0,
+}
 
 
 def _by_kind(rows: Sequence[Row]) -> list[str]:
     """A clause per partition: how its checks that wait for the network did, and the others."""
-    places = defaultdict(lambda: defaultdict(list))
+    places: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
-        if row.ratio is None or row.low is None or not (row.base == "time" or row.control):
+        kind_known = row.control or row.communication is not None
+        if row.ratio is None or row.low is None or not kind_known:
             continue
-        kind = next((name for name, fits in KINDS if fits(row)), None)
-        if kind:
-            places[f"{row.system}:{row.partition}"][kind].append(row)
-    clauses = []
-    for place, kinds in places.items():
-        changed = [row for group in kinds.values() for row in group if _has_changed(row)]
-        if changed:
-            clauses.append(
-                f"on {place} "
-                + ", ".join(
-                    f"{name} {_together(kinds[name])}" for name, _ in KINDS if name in kinds
-                )
-            )
-    return clauses
+        if row.base == "time" or row.control:
+            share = row.communication or 0.0
+            kind = next((name for name in KINDS if share >= KINDS[name]), "compute is")
+            kinds = places.setdefault(f"{row.system}:{row.partition}", {name: [] for name in KINDS})
+            kinds[kind].append(row)
+    return [
+        f"on {place} "
+        + ", ".join(f"{name} {_together(group)}" for name, group in kinds.items() if group)
+        for place, kinds in places.items()
+        if any(row.verdict in WAYS for group in kinds.values() for row in group)
+    ]
 
 
-def _has_changed(row: Row) -> bool:
-    return row.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
+# a change -> words of it as a part, its opposite, and as a factor
+WAYS = {
+    Verdict.REGRESSED: ("slower", "faster", "times slower"),
+    Verdict.IMPROVED: ("faster", "slower", "times as fast"),
+}
 
 
 def _together(rows: Sequence[Row]) -> str:
     """How a group of rows did: medians of ratio and bounds over those that changed, each way."""
-    ways = ((Verdict.REGRESSED, "slower"), (Verdict.IMPROVED, "faster"))
-    texts = [text for way in ways if (text := _changed(rows, *way))]
-    if texts:
-        return " and ".join(texts)
+    texts = []
+    for verdict, way in WAYS.items():
+        if hit := [row for row in rows if row.verdict == verdict]:
+            costs = np.median([(row.slowdown, *row.slowdown_interval) for row in hit], axis=0)
+            costs = 1 / costs[[0, 2, 1]] if verdict == Verdict.IMPROVED else costs
+            some = "" if len(hit) == len(rows) else f" in {len(hit)} of {len(rows)}"
+            texts.append(ratio_words(tuple(costs), *way) + some)
     same = sum(row.verdict == Verdict.UNCHANGED for row in rows)
-    return "unchanged" if same > len(rows) / 2 else "inconclusive"
-
-
-def _changed(rows: Sequence[Row], verdict: Verdict, word: str) -> str:
-    hit = [row for row in rows if row.verdict == verdict]
-    if not hit:
-        return ""
-    costs = np.median([(row.slowdown, *row.slowdown_interval) for row in hit], axis=0)
-    if verdict == Verdict.IMPROVED:
-        costs = 1 / costs[[0, 2, 1]]
-    other, times = (
-        ("faster", "times slower") if verdict == Verdict.REGRESSED else ("slower", "times as fast")
-    )
-    some = "" if len(hit) == len(rows) else f" in {len(hit)} of {len(rows)}"
-    return ratio_words(tuple(costs), word, other, times) + some
+    return " and ".join(texts) or ("unchanged" if same > len(rows) / 2 else "inconclusive")
 
 
 def scopes(rows: Sequence[Row]) -> list[Scope]:
