@@ -54,15 +54,6 @@ def _gap(unit: str) -> str:
     return unit if re.match(r"(B|flops?|it|Hz)(/s)?$", unit) else f" {unit}"
 
 
-def scaled(high: float, unit: str) -> tuple[float, str]:
-    """Factor and words that make numbers up to `high` short."""
-    choices = {
-        "s": ((1, "time in s"), (1e3, "time in ms"), (1e6, "time in us"), (1e9, "time in ns")),
-        "B/s": ((1e-9, "GB/s"), (1e-6, "MB/s"), (1e-3, "kB/s"), (1, "B/s")),
-    }.get(unit, ((1.0, unit),))
-    return next((choice for choice in choices if high * choice[0] >= 1), choices[-1])
-
-
 def times(ratio: Any) -> str:
     """A ratio as text."""
     return number(ratio) if finite(ratio) else NONE
@@ -147,24 +138,24 @@ def some(names: Iterable[Any], most: int = 12) -> str:
 # ---- types of command-line arguments: argparse prints their errors as usage errors ----
 
 
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
 def ratio(text: str) -> float:
     """A finite number above zero."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not (math.isfinite(value) and value > 0):
+    if not 0 < _float(text) < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return value
+    return float(text)
 
 
 def part(text: str) -> float:
     """A part of a value, above 0 and at most 1: 5% or 0.05."""
-    number = text.strip().removesuffix("%")
-    try:
-        value = float(number) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        value = 0.0
+    digits = text.strip().removesuffix("%")
+    value = _float(digits) / (100 if digits != text.strip() else 1)
     if not 0 < value <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a part such as 5%, at most 100%")
     return value

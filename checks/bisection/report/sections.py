@@ -24,6 +24,7 @@ from bisection.report.run import (
     summary_blocks,
 )
 from bisection.report.tables import (
+    CELLS,
     EVENTS,
     FAILURES,
     POINTS,
@@ -32,7 +33,6 @@ from bisection.report.tables import (
     cells_table,
     listing,
     nodes_of,
-    points_table,
     predictions_table,
     rows_by_check,
     rows_table,
@@ -102,7 +102,7 @@ def sections(report: Report) -> list[Section]:
     for name in dict.fromkeys([*first, *SECTIONS]):
         title, build = SECTIONS[name]
         lead, tables, notes = (build, [], []) if isinstance(build, str) else build(report)
-        parts.append(Section(name, title, lead, [t for t in tables if t.rows], notes))
+        parts.append(Section(name, title, lead, [t for t in tables if t.rows or t.folded], notes))
     return parts
 
 
@@ -153,7 +153,11 @@ def _files(group: FailureGroup, folder: Path | None) -> str:
 def _checks(report: Report) -> Content:
     blocks = summary_blocks(report.run) if report.run else {}
     kinds = ["text", "text", "num", "text", "text"]
-    tables = [replace(cells_table(SUMMARY, kinds, blocks[b]), title=short(b)) for b in blocks]
+    room = CELLS // max(1, len(blocks))
+    tables = [
+        replace(cells_table(SUMMARY, kinds, rows, room), title=short(heading))
+        for heading, rows in blocks.items()
+    ]
     return f"A line per kernel and case; {USED}.", tables, []
 
 
@@ -204,10 +208,9 @@ def _predicted(report: Report) -> Content:
 
 
 def _history(report: Report) -> Content:
-    points = [point for event in report.history for point in event.points]
-    tables = [listing(report.history, EVENTS, MOST, "events"), points_table(points)]
-    lead = "What changed over the nights, and since when. Each line below is a metric over its "
-    return lead + "nights.", tables, []
+    lead = "What changed over the nights, and since when; `bisection history --metrics` lists the "
+    lead += "metrics of each event. Each line below is a metric over its nights."
+    return lead, [listing(report.history, EVENTS, MOST, "events")], []
 
 
 def _compared(report: Report) -> Content:

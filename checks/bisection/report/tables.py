@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bisection.analysis.model import ChangePoint, Comparison, Row
+from bisection.analysis.model import Comparison, Row
 from bisection.analysis.predict import Prediction
 from bisection.core.format import (
     NONE,
@@ -17,13 +17,10 @@ from bisection.core.format import (
     plural,
     short,
     size_of,
-    some,
     times,
     utc,
 )
-from bisection.core.reasons import clause
 from bisection.core.verdicts import COMPARED
-from bisection.judge import alarms
 from bisection.report import events as happened
 from bisection.report import words
 from bisection.report.model import worst_first
@@ -108,9 +105,11 @@ def lines_of(items: Iterable[Any], columns_of: Sequence[Column], most: int = ROW
     return columns([table.head, *table.rows])
 
 
-def cells_table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[list[str]]) -> Table:
+def cells_table(
+    head: Sequence[str], kinds: Sequence[str], rows: Iterable[list[str]], cells: int = CELLS
+) -> Table:
     """A table of cells, as many rows as a page has room for."""
-    rows, most = list(rows), CELLS // len(head)
+    rows, most = list(rows), cells // len(head)
     left = len(rows) - most
     note = f"{left:,} more rows are not listed." if left > 0 else ""
     return Table(list(head), list(kinds), rows[:most], note)
@@ -180,21 +179,17 @@ def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
 def rows_by_check(rows: Sequence[Row]) -> list[Table]:
     """A folded table for each check, with its verdicts counted: the check with the worst row first.
     All tables together have as many rows as a page has room for."""
-    shown: dict[str, list[Row]] = {}
-    for row in worst_first(rows)[:ROWS]:
-        shown.setdefault(row.check, []).append(row)
-    tables = []
-    for check, part in shown.items():
-        table = rows_table(part)
-        verdicts = Counter(row.verdict for row in rows if row.check == check)
+    checks: dict[str, list[Row]] = {}
+    for row in worst_first(rows):
+        checks.setdefault(row.check, []).append(row)
+    tables, room = [], ROWS
+    for check, part in checks.items():
+        table = rows_table(part, room)
+        room -= len(table.rows)
+        verdicts = Counter(row.verdict for row in part)
         counts = ", ".join(f"{verdicts[v]:,} {v}" for v in COMPARED if verdicts[v])
-        left = verdicts.total() - len(part)
         table.title, table.folded = f"{check}: {counts}", True
-        table.note = f"{left:,} more rows are not listed." if left else ""
         tables.append(table)
-    hidden = {row.check for row in rows} - shown.keys()
-    if hidden:
-        tables[-1].note += f" Not listed: {some(sorted(hidden))}."
     return tables
 
 
@@ -207,20 +202,6 @@ EVENTS = (
     ("changed", "small", lambda event: short(happened.why(event), 400)),
     ("false alarm", "small", happened.sure),
 )
-
-
-def points_table(points: Sequence[ChangePoint]) -> Table:
-    """Change points, the largest loss first."""
-    columns = (
-        ("verdict", "verdict", lambda point: point.verdict),
-        ("metric", "text", lambda point: short(point.label, 140)),
-        ("where", "small", lambda point: short(point.place, 80)),
-        ("since", "date", lambda point: f"{utc(point.at)} ({point.session[:8]})"),
-        ("new / old level", "num", lambda point: times(point.ratio)),
-        ("sessions", "num", lambda point: f"{point.before} before, {point.after} since"),
-        ("the network explains", "small", lambda point: clause(point.cause)),
-    )
-    return listing(alarms.worst_first(points), columns, POINTS, "change points")
 
 
 def predictions_table(rows: Sequence[Prediction]) -> Table:

@@ -8,7 +8,7 @@ from typing import Any
 from bisection.analysis.history import History
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import slower
-from bisection.core.format import plural, utc
+from bisection.core.format import amount, plural, utc
 from bisection.core.ratios import change
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.thresholds import LIMITS
@@ -98,8 +98,8 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
         ("test", "text", lambda line: line[0].test),
         ("where", "text", lambda line: line[0].place if several else ""),
         ("metric", "text", metric),
-        ("before", "num", lambda line: words.value(line[0].before.median, line[0].unit)),
-        ("after", "num", lambda line: words.value(line[0].after.median, line[0].unit)),
+        ("before", "num", lambda line: amount(line[0].before.median, line[0].unit)),
+        ("after", "num", lambda line: amount(line[0].after.median, line[0].unit)),
         ("change", "text", lambda line: change(line[0].change)),
         ("", "text", why),
     )

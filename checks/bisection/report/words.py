@@ -8,7 +8,7 @@ import numpy as np
 
 from bisection.analysis.explain import slower_codes
 from bisection.analysis.model import Comparison, Row, Suspect
-from bisection.core.format import duration, number, plural, utc
+from bisection.core.format import plural, utc
 from bisection.core.ratios import change, ratio_words
 from bisection.core.reasons import AFTER_CHANGE, DISTURBED, Code, Reason, clause
 from bisection.core.thresholds import LIMITS
@@ -175,12 +175,3 @@ def group(sessions: Sequence[Mapping[str, Any]]) -> str:
     names = [f"{s['uuid'][:8]} of {utc(s['start'])}" for s in ends]
     count = f"{len(sessions)} sessions, " if len(sessions) > 1 else ""
     return count + " to ".join(names)
-
-
-def value(amount: float | None, unit: str) -> str:
-    """A measured value with its unit."""
-    if amount is None:
-        return ""
-    if unit in ("", "ratio"):
-        return number(amount)
-    return duration(amount) if unit == "s" and amount > 0 else f"{number(amount)} {unit}"

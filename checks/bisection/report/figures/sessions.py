@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from bisection.core.format import BYTES, amount, duration, plural, scaled, size_of
+from bisection.core.format import BYTES, amount, duration, plural, size_of
 from bisection.report.figures import common
 from bisection.report.figures.common import Group, MeasuredCase, Panel, pivot, split
 from bisection.report.svg.plots import Curve, curves_svg, dots_svg, stacks_svg
@@ -115,16 +115,12 @@ def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, 
 
 def _dots(title: str, part: list[MeasuredCase], name: str, styles: Styles) -> Panel:
     """Times, a row per method or layout, a dot per layout."""
-    scale, across = scaled(max(case.time for case in part), "s")
-    dots = [
-        (getattr(case, name), case.time * scale, styles.layout(case.layout), case.preempted)
-        for case in part
-    ]
+    dots = [(getattr(c, name), c.time, styles.layout(c.layout), c.preempted) for c in part]
     best = min(part, key=lambda case: case.time)
     describe = f"Time of each {'method and ' * (name == 'method')}layout, {title}. Shortest: "
     describe += f"{best.method}, layout {best.layout}, {duration(best.time)}"
     names = list(dict.fromkeys(row for row, *_ in dots))
-    return Panel(title, describe, partial(dots_svg, names, dots, across))
+    return Panel(title, describe, partial(dots_svg, names, dots))
 
 
 def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
@@ -136,17 +132,16 @@ def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
         kept.sort(key=lambda case: numbers[case.method])
         panels, looks = [], {}
         for (name,), of_case in split(kept, "case").items():
-            scale, unit = scaled(max(case.time for case in of_case), "s")
             curves = []
             for (seat,), line in split(of_case, "seat").items():
                 if len(line) > 1:
                     style = looks.setdefault(seat, Style.number(len(looks)))
-                    points = {numbers[c.method]: (c.time * scale, None, None) for c in line}
+                    points = {numbers[c.method]: (c.time, None, None) for c in line}
                     best = min(points, key=lambda number: points[number][0])
                     preempted = {numbers[case.method] for case in line if case.preempted}
                     curves.append(Curve(style, points, best, preempted))
             if curves:
-                draw = partial(curves_svg, curves, "NPAR (band groups)", unit, log="x")
+                draw = partial(curves_svg, curves, "NPAR (band groups)", "time", log="x", unit="s")
                 panels.append(Panel(name, f"Time against NPAR, {check} {name}", draw))
         if panels:
             table = pivot(["case", "layout"], (((c.case, c.seat), c.method, duration(c.time))

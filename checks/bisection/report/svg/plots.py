@@ -122,6 +122,11 @@ def bars_svg(bars: Sequence[Bar], expected: float | None, width: int) -> Figure:
     return figure
 
 
+def _seconds(value: float, _: int | None = None) -> str:
+    """A tick of seconds."""
+    return duration(value) if value else "0"
+
+
 @drawn
 def curves_svg(
     curves: Sequence[Curve],
@@ -157,7 +162,7 @@ def curves_svg(
         axes.plot([xs[0], xs[-1]], [xs[0] / ideal, xs[-1] / ideal], **IDEAL)
     for curve in curves:
         _draw_curve(axes, curve)
-    form = {"s": lambda y: duration(y) if y else "0", "B": EngFormatter("B")}.get(unit, "{x:g}")
+    form = {"s": _seconds, "B": EngFormatter("B")}.get(unit, "{x:g}")
     if "y" in log:
         _log_axis(axes, "y", min(ys) / 1.12, max(ys) * 1.12, form)
     else:
@@ -205,11 +210,10 @@ def _named_rows(
 def dots_svg(
     names: Sequence[str],
     dots: Sequence[tuple[str, float, Style, bool]],
-    across: str,
     width: int,
 ) -> Figure:
-    """A row per name, a dot per (name, value, style, whether it was preempted)."""
-    figure, axes = _named_rows(names, width, 21, across, 16)
+    """A row per name, a dot per (name, seconds, style, whether it was preempted)."""
+    figure, axes = _named_rows(names, width, 21, "time", 16)
     styles = list(dict.fromkeys(style for _, _, style, _ in dots))
     for name, value, style, preempted in dots:
         y = names.index(name) + (styles.index(style) - (len(styles) - 1) / 2) * 0.2
@@ -217,7 +221,8 @@ def dots_svg(
     for row in range(1, len(names)):
         axes.axhline(row - 0.5, color=GRID, linewidth=0.8)
     axes.set_xlim(0, max(value for _, value, _, _ in dots) * 1.08)
-    axes.locator_params(axis="x", nbins=max(5, width // 80))
+    axes.locator_params(axis="x", nbins=max(5, width // 100))
+    axes.xaxis.set_major_formatter(_seconds)
     return figure
 
 

@@ -121,9 +121,9 @@ def test_bad_components_with_where_to_look():
     assert exports.nodecheck(report).startswith("cn0005 bisection: bandwidth sends x0.")
 
 
-def test_matrix_has_a_pixel_per_pair_and_the_switch_of_a_component_enlarged():
+def test_matrix_has_a_pixel_per_pair():
     report = only(pairs=[blamed(SLOW, rounds=0)])
-    assert {(64, 64), (64, 16)} <= set(images(pages.html(report)))
+    assert (64, 64) in images(pages.html(report))
 
 
 def test_few_rounds_are_a_row_per_node():
