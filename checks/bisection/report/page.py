@@ -14,9 +14,8 @@ from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Verdict
-from bisection.report.figures import comparison as comparisons
 from bisection.report.figures import maps, sessions
-from bisection.report.figures.common import Group, draw, measured_cases, timed
+from bisection.report.figures.common import Group, draw, measured_cases
 from bisection.report.model import MARKS, STATES, Report
 from bisection.report.sections import PURPOSE, Section, opening
 from bisection.report.sections import sections as contents
@@ -118,9 +117,9 @@ def figures(report: Report) -> dict[str, list[Group]]:
     """Section -> figures, those first that must not be left out."""
     rows, expected = report.rows, report.comparison.expected if report.comparison else None
     styles, cases = Styles([*report.cases, *rows]), measured_cases(report.cases)
-    with_time = timed(cases)
+    with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
     return {
-        "speedups": comparisons.speedups(rows, expected),
+        "speedups": sessions.speedups(rows, expected),
         "network": maps.maps(report.pairs[:4]),
         "methods": sessions.crossovers(with_time, styles),
         "npar": sessions.npar_curves(with_time),

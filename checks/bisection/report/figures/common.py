@@ -153,11 +153,6 @@ def measured_cases(cases: Iterable[TestResult]) -> list[MeasuredCase]:
     return results
 
 
-def timed(cases: Iterable[MeasuredCase]) -> list[MeasuredCase]:
-    """Those whose time is known."""
-    return [case for case in cases if case.metrics.get("time", 0) > 0]
-
-
 def legend_of_preempted(cases: Iterable[MeasuredCase]) -> Legend:
     """Returns the meaning of hollow marks, if a figure of these cases has any."""
     look = {"color": COLOURS[0], "marker": MARKERS[0], "markeredgecolor": COLOURS[0], **HOLLOW}

@@ -1,14 +1,30 @@
-"""Figures of one session: methods, layouts, NPAR, message sizes, communication."""
+"""Figures of a comparison: speed-ups; of one session: methods, layouts, NPAR, sizes, shares."""
 
+import math
 import re
 from collections.abc import Sequence
 from functools import partial
 
-from bisection.core.format import BYTES, amount, duration, plural, size_of
+from bisection.analysis.model import Row
+from bisection.core.format import (
+    BYTES,
+    amount,
+    before_after,
+    duration,
+    finite,
+    plural,
+    short,
+    size_of,
+    times,
+)
+from bisection.core.identity import parsed
+from bisection.core.verdicts import COMPARED, Against, Verdict
 from bisection.report.figures import common
 from bisection.report.figures.common import Group, MeasuredCase, Panel, pivot, split
-from bisection.report.svg.plots import Curve, curves_svg, dots_svg, stacks_svg
-from bisection.report.svg.style import IDEAL, RING, Style, Styles, legend_of, swatch, symbol
+from bisection.report.svg import style
+from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg, dots_svg, stacks_svg
+from bisection.report.svg.style import Style, Styles, legend_of, symbol
+from bisection.report.tables import rows_table
 
 NPAR = re.compile("npar-([1-9][0-9]{0,5})")
 SIZE = re.compile("time_([1-9][0-9]*)(B|KiB|MiB|GiB)")
@@ -26,7 +42,7 @@ def crossovers(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
         panels, legend, dots = [], [], []
         for (case,), part in split(members, "case").items():
             if len(split(part, "cores")) > 1:
-                legend = [*legend_of(methods), (symbol(**IDEAL), "ideal")]
+                legend = [*legend_of(methods), (symbol(**style.IDEAL), "ideal")]
                 panels += [
                     _speedups(f"{case} {layout}".strip(), of_layout, "method", methods)
                     for (layout,), of_layout in split(part, "layout").items()
@@ -64,7 +80,7 @@ def hybrids(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
             panels.append(draw(title, part, "layout"))
             curves = curves or several
         legend = legend_of(looks, "layout ", lines=curves)
-        legend += [(symbol(**IDEAL), "ideal")] if curves else []
+        legend += [(symbol(**style.IDEAL), "ideal")] if curves else []
         legend += common.legend_of_preempted(compared)
         cells = (
             (
@@ -135,18 +151,18 @@ def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
             curves = []
             for (seat,), line in split(of_case, "seat").items():
                 if len(line) > 1:
-                    style = looks.setdefault(seat, Style.number(len(looks)))
+                    look = looks.setdefault(seat, Style.number(len(looks)))
                     points = {numbers[c.method]: (c.time, None, None) for c in line}
                     best = min(points, key=lambda number: points[number][0])
                     preempted = {numbers[case.method] for case in line if case.preempted}
-                    curves.append(Curve(style, points, best, preempted))
+                    curves.append(Curve(look, points, best, preempted))
             if curves:
                 draw = partial(curves_svg, curves, "NPAR (band groups)", "time", log="x", unit="s")
                 panels.append(Panel(name, f"Time against NPAR, {check} {name}", draw))
         if panels:
             table = pivot(["case", "layout"], (((c.case, c.seat), c.method, duration(c.time))
                                                for c in kept))  # fmt: skip
-            legend = [*legend_of(looks), (symbol(**RING), "best")]
+            legend = [*legend_of(looks), (symbol(**style.RING), "best")]
             legend += common.legend_of_preempted(case for case in kept if case.seat in looks)
             groups.append(Group(title, panels, table, legend))
     return groups
@@ -162,10 +178,10 @@ def sweeps(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
             title, curves = " ".join(filter(None, words)), []
             for case in part:
                 points = _sizes(case)
-                style = looks.setdefault(case.method, styles.method(case.check, case.method))
+                look = looks.setdefault(case.method, styles.method(case.check, case.method))
                 curve = {size: (value, None, None) for size, value in points.items()}
                 hollow = set(points) if case.preempted else set()
-                curves.append(Curve(style, curve, preempted=hollow))
+                curves.append(Curve(look, curve, preempted=hollow))
                 cells += [((title, case.method), n, points[n]) for n in points]
             look = {"log": "xy", "unit": "s", "sizes": True}
             draw = partial(curves_svg, curves, "bytes", "time", **look)
@@ -230,7 +246,7 @@ def _share_group(check: str, title: str, stacks: list[MeasuredCase], parts: list
         for name, value in zip([*names, "together"], [*row, sum(row)], strict=True)
     )
     legend = [
-        (swatch(index), name)
+        (style.swatch(index), name)
         for index, name in enumerate(names)
         if any(row[index] for row in values)
     ]
@@ -238,3 +254,89 @@ def _share_group(check: str, title: str, stacks: list[MeasuredCase], parts: list
     note = f"{plural(left, 'more case')} not drawn." if left > 0 else ""
     table = pivot(["case", "layout", "method"], cells)
     return Group(title, [Panel(caption, describe, draw)], table, legend, note)
+
+
+# ---- speed-ups ----
+
+BARS = 30  # that a figure shows at most; the rest is counted
+TIME, RATE, SWEEP = 1, 2, 3
+# Colour and hatch, told apart by hatch where they may look alike.
+LOOKS = {
+    Against.ABOVE: (style.BLUE, ""),
+    Verdict.IMPROVED: (style.BLUE, ""),
+    Against.AT: (style.GREY, ""),
+    Verdict.UNCHANGED: (style.GREY, ""),
+    Against.BELOW: (style.RED, "////"),
+    Verdict.REGRESSED: (style.RED, "////"),
+}
+UNSURE = (style.YELLOW, "xxxx")
+
+
+def speedups(rows: Sequence[Row], expected: float | None) -> list[Group]:
+    """Performance after over before, a bar a test, like figure 17 of the HPCx report (2004)."""
+    candidates = primary(rows)
+    if not candidates:
+        return []
+    candidates.sort(key=lambda row: (COMPARED.index(row.verdict), row.speedup[0]))
+    shown = sorted(candidates[:BARS], key=lambda row: row.speedup[0])
+    bars = [_bar(row, expected) for row in shown]
+    describe = "; ".join(f"{bar.label}: {times(bar.ratio)} {bar.words}" for bar in bars)
+    panel = Panel("Speed-up of each test", describe, partial(bars_svg, bars, expected))
+    left = len(candidates) - len(shown)
+    notes = [f"{left} more tests are not drawn; all are listed below."] if left else []
+    notes += ["A black line is the confidence interval."] if any(bar.low for bar in bars) else []
+    if expected:
+        notes.append(
+            "The dashed line is what the change alone should give, such as the ratio of clocks: a "
+            "bar beyond it gained from something else as well, one short of it lost on the way."
+        )
+    return [Group("", [panel], rows_table(shown), note=" ".join(notes))]
+
+
+def primary(rows: Sequence[Row]) -> list[Row]:
+    """The rows whose ratio is a speed-up: of each test its time, or else its rates, or else the
+    message size of a sweep whose time changed most."""
+    tests = {}
+    for row in rows:
+        if finite(row.ratio) and row.ratio > 0 and nearness(row):
+            tests.setdefault(row.identity, []).append(row)
+    chosen = []
+    for metrics in tests.values():
+        best = min(map(nearness, metrics))
+        near = [row for row in metrics if nearness(row) == best]
+        chosen += near if best != SWEEP else [max(near, key=lambda r: abs(math.log(r.ratio)))]
+    return chosen
+
+
+def nearness(row: Row) -> int:
+    """How near a metric is to what one asks of a test; 0 if it is no speed."""
+    if row.metric == "time":
+        return TIME
+    if row.unit.endswith("/s"):
+        return RATE
+    return SWEEP if row.base == "time" else 0
+
+
+def _bar(row: Row, expected: float | None) -> Bar:
+    ratio, low, high = row.speedup
+    word = row.against if expected and row.against else row.verdict
+    geometry = before_after(_brief(row.before.geometry), _brief(row.after.geometry))
+    software = before_after(row.before.software, row.after.software)
+    return Bar(
+        short(row.label + (" (control)" if row.control else ""), 90),
+        short(" \N{MIDDLE DOT} ".join(filter(None, (geometry, software))), 120),
+        word,
+        ratio,
+        low if finite(low) and low > 0 else None,
+        high if finite(high) and high > 0 else None,
+        *LOOKS.get(word, UNSURE),
+    )
+
+
+def _brief(geometry: str) -> str:
+    """Ranks x threads, and nodes."""
+    shape = parsed(geometry)
+    if shape is None:
+        return geometry or "geometry not known"
+    size = f"{shape.ranks} \N{MULTIPLICATION SIGN} {shape.threads}"
+    return f"{size}, {plural(shape.nodes, 'node')}"

@@ -7,20 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bisection.core.format import duration, finite, interval, short, size_of, times
-from bisection.report.svg.style import (
-    EXPECTED,
-    FONT,
-    GRID,
-    IDEAL,
-    INK,
-    MUTED,
-    PAPER,
-    RING,
-    Style,
-    drawn,
-    filled,
-    plot,
-)
+from bisection.report.svg import style
+from bisection.report.svg.style import FONT, INK, Style, drawn, plot
 
 if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
     from matplotlib.axes import Axes
@@ -90,10 +78,10 @@ def bars_svg(bars: Sequence[Bar], expected: float | None, width: int) -> Figure:
     axes.grid(axis="x")
     gap = 12 / axes.bbox.width
     look = {"transform": axes.get_yaxis_transform(), "va": "center"}
-    little = look | {"size": FONT - 2, "color": MUTED}
+    little = look | {"size": FONT - 2, "color": style.MUTED}
     for y, bar in enumerate(bars):
         axes.barh(y, bar.ratio - 1, 0.46, left=1, color=bar.colour, hatch=bar.hatch,
-                  edgecolor=PAPER, linewidth=0)  # fmt: skip
+                  edgecolor=style.PAPER, linewidth=0)  # fmt: skip
         if bar.low is not None and bar.high is not None:
             line = {"color": INK, "linewidth": 1.2, "marker": "|", "markeredgecolor": INK}
             axes.plot([bar.low, bar.high], [y, y], **line)
@@ -103,7 +91,7 @@ def bars_svg(bars: Sequence[Bar], expected: float | None, width: int) -> Figure:
         axes.text(1 + gap, y + 0.21, interval(bar.low, bar.high), **little)
     levels = [(1.0, "as before", {"color": INK, "linewidth": 1.1})]
     if expected:
-        look = {"color": EXPECTED, "linewidth": 1.6, "linestyle": (0, (5, 3))}
+        look = {"color": style.EXPECTED, "linewidth": 1.6, "linestyle": (0, (5, 3))}
         levels.append((expected, f"expected {times(expected)}", look))
     for level, text, look in levels:
         axes.axvline(level, **look)
@@ -159,7 +147,7 @@ def curves_svg(
     xs = sorted({x for curve in curves for x in curve.points})
     ys = [y for curve in curves for y, _, _ in curve.points.values()] + [1.0] * bool(ideal)
     if ideal:
-        axes.plot([xs[0], xs[-1]], [xs[0] / ideal, xs[-1] / ideal], **IDEAL)
+        axes.plot([xs[0], xs[-1]], [xs[0] / ideal, xs[-1] / ideal], **style.IDEAL)
     for curve in curves:
         _draw_curve(axes, curve)
     form = {"s": _seconds, "B": EngFormatter("B")}.get(unit, "{x:g}")
@@ -179,16 +167,16 @@ def curves_svg(
 
 
 def _draw_curve(axes: Axes, curve: Curve) -> None:
-    style = curve.style
+    look = curve.style
     ys = [y for y, _, _ in curve.points.values()]
-    axes.plot(list(curve.points), ys, color=style.colour, linestyle=style.dash)
+    axes.plot(list(curve.points), ys, color=look.colour, linestyle=look.dash)
     for x, (y, low, high) in curve.points.items():
         if finite(low) and finite(high):
-            ends = {"color": style.colour, "linewidth": 1, "marker": "_"}
-            axes.plot([x, x], [low, high], markeredgecolor=style.colour, **ends)
-        axes.plot([x], [y], **style.marked(x in curve.preempted))
+            ends = {"color": look.colour, "linewidth": 1, "marker": "_"}
+            axes.plot([x, x], [low, high], markeredgecolor=look.colour, **ends)
+        axes.plot([x], [y], **look.marked(x in curve.preempted))
     if curve.best is not None:
-        axes.plot([curve.best], [curve.points[curve.best][0]], **RING)
+        axes.plot([curve.best], [curve.points[curve.best][0]], **style.RING)
 
 
 def _named_rows(
@@ -214,12 +202,12 @@ def dots_svg(
 ) -> Figure:
     """A row per name, a dot per (name, seconds, style, whether it was preempted)."""
     figure, axes = _named_rows(names, width, 21, "time", 16)
-    styles = list(dict.fromkeys(style for _, _, style, _ in dots))
-    for name, value, style, preempted in dots:
-        y = names.index(name) + (styles.index(style) - (len(styles) - 1) / 2) * 0.2
-        axes.plot([value], [y], **style.marked(preempted))
+    looks = list(dict.fromkeys(look for _, _, look, _ in dots))
+    for name, value, look, preempted in dots:
+        y = names.index(name) + (looks.index(look) - (len(looks) - 1) / 2) * 0.2
+        axes.plot([value], [y], **look.marked(preempted))
     for row in range(1, len(names)):
-        axes.axhline(row - 0.5, color=GRID, linewidth=0.8)
+        axes.axhline(row - 0.5, color=style.GRID, linewidth=0.8)
     axes.set_xlim(0, max(value for _, value, _, _ in dots) * 1.08)
     axes.locator_params(axis="x", nbins=max(5, width // 100))
     axes.xaxis.set_major_formatter(_seconds)
@@ -233,7 +221,7 @@ def stacks_svg(labels: Sequence[str], values: Sequence[Sequence[float]], width: 
     for row, parts in enumerate(values):
         start = 0.0
         for index, part in enumerate(parts):
-            axes.barh(row, 100 * part, 0.66, left=start, linewidth=0.4, **filled(index))
+            axes.barh(row, 100 * part, 0.66, left=start, linewidth=0.4, **style.filled(index))
             start += 100 * part
         text = f"{start:.2g}%" if start < 10 else f"{start:.0f}%"
         beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}

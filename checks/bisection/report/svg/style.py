@@ -31,15 +31,9 @@ INK, MUTED, GRID, PAPER = (
 )
 EXPECTED = "#a0468c"  # the line of what a change should give
 WORSE, BETTER = "#a83a00", "#005a8c"  # where a level begins
-VARIABLES = {
-    WORSE: "--bad",
-    BETTER: "--better",
-    INK: "--ink",
-    MUTED: "--muted",
-    GRID: "--grid",
-    PAPER: "--paper",
-    EXPECTED: "--expected",
-}
+NAMES = ("--bad", "--better", "--ink", "--muted", "--grid", "--paper", "--expected")
+COLOURS_OF = (WORSE, BETTER, INK, MUTED, GRID, PAPER, EXPECTED)
+VARIABLES = dict(zip(COLOURS_OF, NAMES, strict=True))
 FONT = STYLE["font.size"]
 COLOURS = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")

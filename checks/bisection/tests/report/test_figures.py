@@ -9,7 +9,6 @@ from reports import HPCX, case, hpcx, only, page, published, ran, row, rows_of, 
 
 from bisection.core.verdicts import Verdict
 from bisection.report.figures import common, sessions
-from bisection.report.figures import comparison as comparisons
 from bisection.report.svg import style
 
 
@@ -31,8 +30,8 @@ def test_figure_17_of_the_hpcx_report():
 def test_bars_show_the_worst_first_and_count_the_others():
     rows = [row(case=f"c{n}", ratio=1 + n / 1000, verdict=Verdict.UNCHANGED) for n in range(50)]
     rows += [row(case="bad", ratio=1.01, verdict=Verdict.REGRESSED)]
-    (group,) = comparisons.speedups(rows, None)
-    assert len(group.table.rows) == comparisons.BARS
+    (group,) = sessions.speedups(rows, None)
+    assert len(group.table.rows) == sessions.BARS
     assert "21 more tests are not drawn" in group.note
     assert "transpose bad mpi shm" in group.table.rows[0]
     bars = [float(text) for text in re.findall(r": ([\d.]+) \w", group.panels[0].describe)]
@@ -42,12 +41,12 @@ def test_bars_show_the_worst_first_and_count_the_others():
 def test_a_bar_is_a_time_or_where_there_is_none_a_rate_or_the_size_that_changed_most():
     rate = {"metric": "bandwidth", "unit": "B/s", "better": "higher", "ratio": 1.2}
     rows = [row(), row(**rate), row(case="io", **rate), row(metric="pack_share", unit="share")]
-    assert [r.case + r.metric for r in comparisons.primary(rows)] == ["cnt40time", "iobandwidth"]
+    assert [r.case + r.metric for r in sessions.primary(rows)] == ["cnt40time", "iobandwidth"]
     sizes = {"8B": 9.0, "1KiB": 4.0, "min_8B": 20.0, "1MiB": 1.1}
     (first,) = rows_of(regressed=1)
     points = [replace(first, metric=f"time_{size}", ratio=ratio) for size, ratio in sizes.items()]
-    assert [row.metric for row in comparisons.primary(points)] == ["time_8B"]
-    assert comparisons.primary([*points, replace(first, metric="time")])[0].metric == "time"
+    assert [row.metric for row in sessions.primary(points)] == ["time_8B"]
+    assert sessions.primary([*points, replace(first, metric="time")])[0].metric == "time"
 
 
 def test_several_numbers_of_cores_give_curves_and_one_gives_dots():
