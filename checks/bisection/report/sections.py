@@ -208,7 +208,7 @@ def _predicted(report: Report) -> Content:
 
 
 def _history(report: Report) -> Content:
-    lead = "What changed over the nights, and since when; `bisection history --metrics` lists the "
+    lead = "What changed over the nights, and since when; bisection history --metrics lists the "
     lead += "metrics of each event. Each line below is a metric over its nights."
     return lead, [listing(report.history, EVENTS, MOST, "events")], []
 

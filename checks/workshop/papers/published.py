@@ -46,7 +46,7 @@ DLPOLY = {
     "4, per rank": ("bytes per rank and step", 20, ("merlin",), "bytes_per_rank", "B"),
     "4, in all": ("bytes per step", 20, ("merlin",), "bytes", "B"),
     "5": ("communication per step", 30, BOTH, "mpi_seconds", "s"),
-    "6": ("communication, share", 10, BOTH, "mpi_share", "ratio"),
+    "6": ("communication, share", 10, BOTH, "mpi_share", ""),
     "7": ("barriers per step", 10, BOTH, "barrier_seconds", "s"),
     "8": ("collectives per step", 20, BOTH, "collective_seconds", "s"),
     "9": ("point-to-point per step", 30, BOTH, "p2p_seconds", "s"),
@@ -245,7 +245,7 @@ def _dlpoly(lookup: Lookup, notes: _Notes) -> list[Group]:
             drawn = {name: curve for name, curve in curves.items() if curve.points}
             positive = all(y > 0 for c in drawn.values() for y, _, _ in c.points.values())
             log = log if positive else "x"
-            options = {"log": log, "unit": unit or "ratio"}
+            options = {"log": log, "unit": unit}
             plot = partial(curves_svg, list(drawn.values()), "cores", text, **options)
             words = f"{text} on {cluster}; {ends_of(list(drawn.values()))}"
             panels.append(Panel(cluster.title(), words, plot))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bisection.core.format import duration, finite, interval, short, size_of, times
+from bisection.core.format import finite, interval, short, size_of, times
 from bisection.report.svg import style
 from bisection.report.svg.style import FONT, INK, Style, drawn, plot
 
@@ -110,11 +110,6 @@ def bars_svg(bars: Sequence[Bar], expected: float | None, width: int) -> Figure:
     return figure
 
 
-def _seconds(value: float, _: int | None = None) -> str:
-    """A tick of seconds."""
-    return duration(value) if value else "0"
-
-
 @drawn
 def curves_svg(
     curves: Sequence[Curve],
@@ -123,7 +118,7 @@ def curves_svg(
     width: int,
     log: str = "",
     ideal: int | None = None,
-    unit: str = "ratio",
+    unit: str = "",
     sizes: bool = False,
 ) -> Figure:
     """Lines with markers.
@@ -135,7 +130,7 @@ def curves_svg(
         width: of the figure, in pixels.
         log: names of the logarithmic axes: x, xy.
         ideal: draws y = x / ideal.
-        unit: of y, ratio, s or B.
+        unit: of y: s, B; none of a ratio.
         sizes: whether x are sizes in bytes.
     """
     from matplotlib.ticker import EngFormatter
@@ -150,7 +145,7 @@ def curves_svg(
         axes.plot([xs[0], xs[-1]], [xs[0] / ideal, xs[-1] / ideal], **style.IDEAL)
     for curve in curves:
         _draw_curve(axes, curve)
-    form = {"s": _seconds, "B": EngFormatter("B")}.get(unit, "{x:g}")
+    form = EngFormatter(unit) if unit else "{x:g}"
     if "y" in log:
         _log_axis(axes, "y", min(ys) / 1.12, max(ys) * 1.12, form)
     else:
@@ -201,6 +196,8 @@ def dots_svg(
     width: int,
 ) -> Figure:
     """A row per name, a dot per (name, seconds, style, whether it was preempted)."""
+    from matplotlib.ticker import EngFormatter
+
     figure, axes = _named_rows(names, width, 21, "time", 16)
     looks = list(dict.fromkeys(look for _, _, look, _ in dots))
     for name, value, look, preempted in dots:
@@ -210,7 +207,7 @@ def dots_svg(
         axes.axhline(row - 0.5, color=style.GRID, linewidth=0.8)
     axes.set_xlim(0, max(value for _, value, _, _ in dots) * 1.08)
     axes.locator_params(axis="x", nbins=max(5, width // 100))
-    axes.xaxis.set_major_formatter(_seconds)
+    axes.xaxis.set_major_formatter(EngFormatter("s"))
     return figure
 
 
