@@ -33,12 +33,8 @@ NAMES = {
 
 
 def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
-    """The verdict as lines: its sentence, failures first, a line per kernel and case.
-
-    Args:
-        verdict: the verdict.
-        verbose: whether to add the table of all tests.
-    """
+    """The verdict as lines: its sentence, failures first, a line per kernel and case; the table of
+    all tests, if `verbose`."""
     lines = wrapped(_headed(verdict, _counts(verdict)))
     for line in (", ".join(_more_counts(verdict)), times_judged(verdict)):
         lines += wrapped(line, "    ") if line else []

@@ -165,12 +165,12 @@ def history_text(
     notes: Sequence[Reason] = (),
     all_metrics: bool = False,
 ) -> list[str]:
-    """The events as lines, at most ten.
+    """The events as lines, at most ten, the alarms first.
 
     Args:
-        events: the alarms first.
-        histories: that they were looked for in.
-        count: how many sessions were looked at.
+        events: that were found.
+        histories: in which they were.
+        count: of sessions.
         notes: on sessions and metrics that do not count.
         all_metrics: whether the metrics of each event are listed.
     """
@@ -197,12 +197,7 @@ def history_text(
 
 
 def next_steps(events: Sequence[Event], sessions: Sequence[Session]) -> list[str]:
-    """The commands that look into the alarm of most metrics, as lines; none without an alarm.
-
-    Args:
-        events: the alarms first.
-        sessions: that they were looked for in.
-    """
+    """The commands that look into the first event, if it is an alarm, as lines."""
     if not (events and events[0].alarm):
         return []
     event = events[0]

@@ -67,10 +67,6 @@ def test_junit_has_a_suite_per_partition_and_check_then_the_comparison():
     assert "inconclusive: 10 ms before, 10 ms after, ratio 1.00 [0.96, 1.04]; 3 jobs only" in text
 
 
-def test_junit_of_a_run_is_its_tests():
-    assert exports.junit(cluster()) == exports.junit_of_run(cluster().run)
-
-
 def test_junit_shares_the_time_of_a_launch_out_among_its_tests():
     launch = case(method="", name="cnt40", kernel="transpose", fixture=True, seconds_taken=6.0)
     tests = [case(method=m, kernel="transpose", seconds_taken=0.5) for m in ("a", "b", "c")]
@@ -178,19 +174,6 @@ def test_alarms_and_what_is_slower_have_gauges():
     samples = gauges(only(run=ran(case()), history=[accepted], of_run=True))
     assert "alarm_metrics" not in samples
     assert {value for _, value in samples["slower_metrics"]} == {0.0}
-
-
-@pytest.mark.parametrize(
-    ("run", "code"),
-    [
-        (ran(case()), 0),
-        (ran(case(), failure()), 1),
-        (ran(case(), failure(Verdict.NOT_MEASURED)), 3),
-        (None, 3),
-    ],
-)
-def test_exit_code_without_a_comparison(run, code):
-    assert model.exit_code(only(run=run)) == code
 
 
 def test_nodes_for_a_health_check():
