@@ -19,7 +19,7 @@ from bisection.report.figures.common import Group, draw, measured_cases
 from bisection.report.model import MARKS, STATES, Report
 from bisection.report.sections import PURPOSE, Section, opening
 from bisection.report.sections import sections as contents
-from bisection.report.svg.style import Styles, embed, sparkline
+from bisection.report.svg.style import embed, sparkline
 
 HERE = Path(__file__).resolve().parent
 # The page stays below this, in bytes, whatever is reported, as its figures take at most so much of
@@ -116,16 +116,16 @@ def sections(report: Report) -> list[Section]:
 def figures(report: Report) -> dict[str, list[Group]]:
     """Section -> figures, those first that must not be left out."""
     rows, expected = report.rows, report.comparison.expected if report.comparison else None
-    styles, cases = Styles([*report.cases, *rows]), measured_cases(report.cases)
+    cases = measured_cases(report.cases)
     with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
     return {
         "speedups": sessions.speedups(rows, expected),
         "network": maps.maps(report.pairs[:4]),
-        "methods": sessions.crossovers(with_time, styles),
+        "methods": sessions.crossovers(with_time),
         "npar": sessions.npar_curves(with_time),
-        "layouts": sessions.hybrids(with_time, styles),
+        "layouts": sessions.hybrids(with_time),
         "shares": sessions.shares(with_time),
-        "sweeps": sessions.sweeps(cases, styles),
+        "sweeps": sessions.sweeps(cases),
     }
 
 

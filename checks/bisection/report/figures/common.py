@@ -9,9 +9,8 @@ from bisection.core.format import NONE, finite, plain, plural, short, times
 from bisection.core.identity import Geometry, TestId, parsed
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
-from bisection.kernels.layouts import ALL_LAYOUTS
 from bisection.report.svg.plots import Curve
-from bisection.report.svg.style import COLOURS, HOLLOW, MARKERS, Legend, symbol
+from bisection.report.svg.style import COLOURS, HOLLOW, MARKERS, Legend, layout_rank, symbol
 from bisection.report.tables import Table, cells_table
 from bisection.runs.model import TestResult
 
@@ -205,8 +204,3 @@ def in_order(cases: Iterable[MeasuredCase]) -> list[MeasuredCase]:
     cases = list(cases)
     names = list(dict.fromkeys(case.case for case in cases))
     return sorted(cases, key=lambda c: (names.index(c.case), c.cores, layout_rank(c.layout)))
-
-
-def layout_rank(layout: str) -> tuple[int, str]:
-    """Sorts layouts: those of ours in their order, then others by name."""
-    return [*ALL_LAYOUTS, layout].index(layout), layout

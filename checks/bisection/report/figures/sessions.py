@@ -23,7 +23,7 @@ from bisection.report.figures import common
 from bisection.report.figures.common import Group, MeasuredCase, Panel, pivot, split
 from bisection.report.svg import style
 from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg, dots_svg, stacks_svg
-from bisection.report.svg.style import Style, Styles, legend_of, symbol
+from bisection.report.svg.style import Style, layout_rank, legend_of, symbol
 from bisection.report.tables import rows_table
 
 NPAR = re.compile("npar-([1-9][0-9]{0,5})")
@@ -31,12 +31,12 @@ SIZE = re.compile("time_([1-9][0-9]*)(B|KiB|MiB|GiB)")
 STACKS = 24  # rows of a stack
 
 
-def crossovers(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
+def crossovers(cases: Sequence[MeasuredCase]) -> list[Group]:
     """Methods against each other: speed-up against cores where a case was measured on several
     numbers of cores, as figures 3 to 8 of the GWW report (2010) have it; times elsewhere."""
     groups = []
-    for check, title, members in common.by_check(cases):
-        methods = {case.method: styles.method(check, case.method) for case in members}
+    for _, title, members in common.by_check(cases):
+        methods = style.numbered(case.method for case in members)
         if len(methods) < 2 or all(map(NPAR.fullmatch, methods)):
             continue
         panels, legend, dots = [], [], []
@@ -48,16 +48,16 @@ def crossovers(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
                     for (layout,), of_layout in split(part, "layout").items()
                 ]
             else:
-                panels.append(_dots(case, part, "method", styles))
+                panels.append(_dots(case, part, "method"))
                 dots += part
-        layouts = {case.layout: styles.layout(case.layout) for case in dots}
+        layouts = style.of_layouts(case.layout for case in dots)
         legend += legend_of(layouts, "layout ", lines=False) + common.legend_of_preempted(members)
         cells = (((c.case, c.seat, str(c.cores)), c.method, duration(c.time)) for c in members)
         groups.append(Group(title, panels, pivot(["case", "layout", "cores"], cells), legend))
     return groups
 
 
-def hybrids(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
+def hybrids(cases: Sequence[MeasuredCase]) -> list[Group]:
     """Layouts against each other, each with its fastest method: speed-up against cores where a case
     was measured on several numbers of cores, else times."""
     groups = []
@@ -67,18 +67,20 @@ def hybrids(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
             for part in split(place, "check", "case", "cores", "layout").values()
         ]
         fastest = sorted(fastest, key=place.index)
-        checks = [part for part in split(fastest, "check").values() if len(_layouts(part)) > 1]
+        checks = split(fastest, "check").values()
+        checks = [part for part in checks if len(split(part, "layout")) > 1]
         compared = [case for part in checks for case in part]
         if not compared:
             continue
-        looks = {layout: styles.layout(layout) for layout in _layouts(compared)}
+        looks = style.of_layouts(case.layout for case in compared)
         panels, curves = [], False
         for names, part in split(compared, "check", "case").items():
             title = " ".join(filter(None, names))
-            several = len(split(part, "cores")) > 1
-            draw = partial(_speedups, looks=looks) if several else partial(_dots, styles=styles)
-            panels.append(draw(title, part, "layout"))
-            curves = curves or several
+            if len(split(part, "cores")) > 1:
+                panels.append(_speedups(title, part, "layout", looks))
+                curves = True
+            else:
+                panels.append(_dots(title, part, "layout"))
         legend = legend_of(looks, "layout ", lines=curves)
         legend += [(symbol(**style.IDEAL), "ideal")] if curves else []
         legend += common.legend_of_preempted(compared)
@@ -88,15 +90,11 @@ def hybrids(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
                 case.layout,
                 f"{duration(case.time)} ({case.geometry} {case.method})",
             )
-            for case in sorted(compared, key=lambda case: common.layout_rank(case.layout))
+            for case in sorted(compared, key=lambda case: layout_rank(case.layout))
         )
         table = pivot(["check", "case", "cores"], cells)
         groups.append(Group(common.place_of(compared), panels, table, legend))
     return groups
-
-
-def _layouts(cases: Sequence[MeasuredCase]) -> list[str]:
-    return sorted({case.layout for case in cases}, key=common.layout_rank)
 
 
 def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, Style]) -> Panel:
@@ -108,7 +106,7 @@ def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, 
         name: the attribute that a curve has one value of: method or layout.
         looks: how each curve looks.
     """
-    part = sorted(part, key=lambda case: (case.cores, common.layout_rank(case.layout)))
+    part = sorted(part, key=lambda case: (case.cores, layout_rank(case.layout)))
     base = common.baseline(part) if name == "method" else part[0].layout
     unit = next((c for c in part if getattr(c, name) == base and c.cores == part[0].cores), part[0])
     curves = [
@@ -129,9 +127,10 @@ def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, 
     return Panel(title, f"{describe}; {common.ends_of(curves)}", draw)
 
 
-def _dots(title: str, part: list[MeasuredCase], name: str, styles: Styles) -> Panel:
+def _dots(title: str, part: list[MeasuredCase], name: str) -> Panel:
     """Times, a row per method or layout, a dot per layout."""
-    dots = [(getattr(c, name), c.time, styles.layout(c.layout), c.preempted) for c in part]
+    looks = style.of_layouts(case.layout for case in part)
+    dots = [(getattr(c, name), c.time, looks[c.layout], c.preempted) for c in part]
     best = min(part, key=lambda case: case.time)
     describe = f"Time of each {'method and ' * (name == 'method')}layout, {title}. Shortest: "
     describe += f"{best.method}, layout {best.layout}, {duration(best.time)}"
@@ -168,20 +167,19 @@ def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
     return groups
 
 
-def sweeps(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
+def sweeps(cases: Sequence[MeasuredCase]) -> list[Group]:
     """Time against message size, where a check sweeps it."""
     swept = [case for case in cases if len(_sizes(case)) > 1]
     groups = []
     for members in split(swept, "system", "partition", "environ").values():
-        panels, looks, cells = [], {}, []
+        panels, cells, looks = [], [], style.numbered(case.method for case in members)
         for words, part in split(members, "check", "case", "layout", "geometry").items():
             title, curves = " ".join(filter(None, words)), []
             for case in part:
                 points = _sizes(case)
-                look = looks.setdefault(case.method, styles.method(case.check, case.method))
                 curve = {size: (value, None, None) for size, value in points.items()}
                 hollow = set(points) if case.preempted else set()
-                curves.append(Curve(look, curve, preempted=hollow))
+                curves.append(Curve(looks[case.method], curve, preempted=hollow))
                 cells += [((title, case.method), n, points[n]) for n in points]
             look = {"log": "xy", "unit": "s", "sizes": True}
             draw = partial(curves_svg, curves, "bytes", "time", **look)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 
 from bisection.core.format import finite, plain, short
-from bisection.core.identity import TestId
 from bisection.kernels.layouts import ALL_LAYOUTS
 
 if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
@@ -153,25 +152,20 @@ class Style:
         return {"color": self.colour, "marker": self.marker, "linestyle": "none", **edge}
 
 
-class Styles:
-    """Styles by check and method, in the order in which they come, and by layout."""
+def numbered(names: Iterable[str]) -> dict[str, Style]:
+    """A style for each name, in the order in which they come."""
+    return {name: Style.number(index) for index, name in enumerate(dict.fromkeys(names))}
 
-    def __init__(self, tests: Iterable[TestId] = ()) -> None:
-        self._known: dict[str, dict[str, int]] = {}
-        for layout in ALL_LAYOUTS:
-            self.layout(layout)
-        for test in tests:
-            self.method(test.check, test.method)
 
-    def method(self, check: str, method: str) -> Style:
-        """The style of a method, the same in all figures."""
-        known = self._known.setdefault(f"check {check}", {})
-        return Style.number(known.setdefault(method, len(known)))
+def of_layouts(layouts: Iterable[str]) -> dict[str, Style]:
+    """The styles of layouts, the same in all figures; ours in their order, then others by name."""
+    ranks = {layout: layout_rank(layout) for layout in layouts}
+    return {name: Style.number(ranks[name][0]) for name in sorted(ranks, key=ranks.get)}
 
-    def layout(self, layout: str) -> Style:
-        """The style of a layout, the same in all figures."""
-        known = self._known.setdefault("layouts", {})
-        return Style.number(known.setdefault(layout, len(known)))
+
+def layout_rank(layout: str) -> tuple[int, str]:
+    """Sorts layouts: those of ours in their order, then others by name."""
+    return [*ALL_LAYOUTS, layout].index(layout), layout
 
 
 Legend = list[tuple[str, str]]  # (symbol as SVG, what it means)

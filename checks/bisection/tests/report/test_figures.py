@@ -14,7 +14,7 @@ from bisection.report.svg import style
 
 def methods(cases):
     """The groups of figures that compare methods."""
-    return sessions.crossovers(common.measured_cases(cases), style.Styles(cases))
+    return sessions.crossovers(common.measured_cases(cases))
 
 
 def test_figure_17_of_the_hpcx_report():
@@ -75,7 +75,7 @@ def test_message_sizes_of_repeated_runs_are_one_curve():
         )
         for k in (1e-6, 2e-6, 9e-6)
     ]
-    (group,) = sessions.sweeps(common.measured_cases(runs), style.Styles(runs))
+    (group,) = sessions.sweeps(common.measured_cases(runs))
     assert group.table.head == ["case", "method", "8 B", "1 KiB"]
     assert group.table.rows == [["network sweep mpi 2x1", "alltoall", "2 us", "18 us"]]
 
