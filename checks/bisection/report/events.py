@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bisection.analysis.model import Event
-from bisection.core.format import plural, utc
+from bisection.core.format import plural, short, utc
 from bisection.core.reasons import Reason
 from bisection.core.reasons.performance import (
     by_how_much,
@@ -16,7 +16,6 @@ from bisection.core.verdicts import Verdict
 from bisection.judge.alarms import causes, counts, factors, most
 
 MOST = 10  # events that are listed
-SHOWN = 20  # metrics of an event in the data of a page
 CENTURY = 100  # years: nobody reads more of a chance
 
 
@@ -31,12 +30,6 @@ def state(event: Event) -> str:
     return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "ended"
 
 
-def what(event: Event) -> str:
-    """Returns what changed: checks where most of their metrics did, else the metrics that did
-    most."""
-    return what_changed(counts(event), most(event))
-
-
 def size(event: Event) -> str:
     """By how much: of several metrics the median, the least and the most."""
     if event.drift is not None:
@@ -47,11 +40,6 @@ def size(event: Event) -> str:
     better = len(event.points) - len([p for p in event.points if p.verdict == Verdict.REGRESSED])
     others = f"; {plural(better, 'metric')} better" if event.worse and better else ""
     return by_how_much(*factors(event)) + others
-
-
-def since(event: Event) -> str:
-    """The night, and those in which it may have been."""
-    return nights(event.first, event.at, event.last)
 
 
 def sure(event: Event) -> str:
@@ -66,11 +54,21 @@ def sure(event: Event) -> str:
     return f"by chance once in {plural(max(1, round(years)), 'year')}"
 
 
-def why(event: Event) -> str:
-    """Returns the changes of the environment with it, certain or possible."""
-    if event.drift is not None:
-        return "no night in which it began"
-    return changed_then(*causes(event))
+def changed(event: Event) -> str:
+    """Returns the changes of the environment with an event, certain or possible."""
+    return "no night in which it began" if event.drift else changed_then(*causes(event))
+
+
+# Columns of a table: head, kind, the cell of an event.
+EVENTS = (
+    ("event", "text", lambda event: event.session[:8]),
+    ("", "text", state),
+    ("since", "date", lambda event: nights(event.first, event.at, event.last)),
+    ("what", "text", lambda event: short(what_changed(counts(event), most(event)), 300)),
+    ("size", "small", size),
+    ("changed", "small", lambda event: short(changed(event), 400)),
+    ("false alarm", "small", sure),
+)
 
 
 # ---- alarms ----

@@ -13,7 +13,7 @@ from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import interconnect, pairs, words
-from bisection.report.events import MOST
+from bisection.report.events import EVENTS, MOST
 from bisection.report.model import Report, headline
 from bisection.report.run import (
     SUMMARY,
@@ -25,7 +25,6 @@ from bisection.report.run import (
 )
 from bisection.report.tables import (
     CELLS,
-    EVENTS,
     FAILURES,
     POINTS,
     ROWS,

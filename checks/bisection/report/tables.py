@@ -21,7 +21,6 @@ from bisection.core.format import (
     utc,
 )
 from bisection.core.verdicts import COMPARED
-from bisection.report import events as happened
 from bisection.report import words
 from bisection.report.model import worst_first
 from bisection.runs.model import TestResult
@@ -191,17 +190,6 @@ def rows_by_check(rows: Sequence[Row]) -> list[Table]:
         table.title, table.folded = f"{check}: {counts}", True
         tables.append(table)
     return tables
-
-
-EVENTS = (
-    ("event", "text", lambda event: event.session[:8]),
-    ("", "text", happened.state),
-    ("since", "date", happened.since),
-    ("what", "text", lambda event: short(happened.what(event), 300)),
-    ("size", "small", happened.size),
-    ("changed", "small", lambda event: short(happened.why(event), 400)),
-    ("false alarm", "small", happened.sure),
-)
 
 
 def predictions_table(rows: Sequence[Prediction]) -> Table:

@@ -14,9 +14,10 @@ from bisection.core.reasons import Code, Reason, clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.judge import alarms
-from bisection.report import events as happened
 from bisection.report import words
-from bisection.report.tables import EVENTS, lines_of
+from bisection.report.events import EVENTS
+from bisection.report.events import MOST as FIRST
+from bisection.report.tables import lines_of
 from bisection.runs.command import rerun
 from bisection.runs.model import Request
 from bisection.store.database import Session
@@ -174,9 +175,9 @@ def history_text(
         notes: on sessions and metrics that do not count.
         all_metrics: whether the metrics of each event are listed.
     """
-    lines = lines_of(events, EVENTS, happened.MOST) if events else []
-    if len(events) > happened.MOST:
-        lines.append(f"and {plural(len(events) - happened.MOST, 'more event')}")
+    lines = lines_of(events, EVENTS, FIRST) if events else []
+    if len(events) > FIRST:
+        lines.append(f"and {plural(len(events) - FIRST, 'more event')}")
     for event in events if all_metrics else ():
         if event.points:
             points = alarms.worst_first(event.points)

@@ -7,10 +7,9 @@ from typing import TypeVar
 
 from bisection.core.format import NONE, finite, plain, plural, short, times
 from bisection.core.identity import Geometry, TestId, parsed
-from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.report.svg.plots import Curve
-from bisection.report.svg.style import COLOURS, HOLLOW, MARKERS, Legend, layout_rank, symbol
+from bisection.report.svg.style import Legend, layout_rank
 from bisection.report.tables import Table, cells_table
 from bisection.runs.model import TestResult
 
@@ -113,7 +112,6 @@ class MeasuredCase(TestId):
     geometry: str
     shape: Geometry
     metrics: dict[str, float]
-    preempted: bool = False  # other processes ran on the cores of its launch
 
     @property
     def time(self) -> float:
@@ -146,18 +144,8 @@ def measured_cases(cases: Iterable[TestResult]) -> list[MeasuredCase]:
             if finite(metric.value):
                 numbers.setdefault(metric.name, []).append(metric.value)
         medians = {name: statistics.median(values) for name, values in numbers.items()}
-        share = statistics.median(case.record.preempted for case in members)
-        preempted = share > LIMITS.preempted_note
-        results.append(MeasuredCase(*key, parsed(key[-1]), medians, preempted))
+        results.append(MeasuredCase(*key, parsed(key[-1]), medians))
     return results
-
-
-def legend_of_preempted(cases: Iterable[MeasuredCase]) -> Legend:
-    """Returns the meaning of hollow marks, if a figure of these cases has any."""
-    look = {"color": COLOURS[0], "marker": MARKERS[0], "markeredgecolor": COLOURS[0], **HOLLOW}
-    text = "hollow: other processes ran on the cores"
-    preempted = any(case.preempted for case in cases)
-    return [(symbol(linestyle="none", **look), text)] if preempted else []
 
 
 def split(cases: Iterable[Test], *names: str) -> dict[tuple[str, ...], list[Test]]:

@@ -51,7 +51,7 @@ def crossovers(cases: Sequence[MeasuredCase]) -> list[Group]:
                 panels.append(_dots(case, part, "method"))
                 dots += part
         layouts = style.of_layouts(case.layout for case in dots)
-        legend += legend_of(layouts, "layout ", lines=False) + common.legend_of_preempted(members)
+        legend += legend_of(layouts, "layout ", lines=False)
         cells = (((c.case, c.seat, str(c.cores)), c.method, duration(c.time)) for c in members)
         groups.append(Group(title, panels, pivot(["case", "layout", "cores"], cells), legend))
     return groups
@@ -83,7 +83,6 @@ def hybrids(cases: Sequence[MeasuredCase]) -> list[Group]:
                 panels.append(_dots(title, part, "layout"))
         legend = legend_of(looks, "layout ", lines=curves)
         legend += [(symbol(**style.IDEAL), "ideal")] if curves else []
-        legend += common.legend_of_preempted(compared)
         cells = (
             (
                 (case.check, case.case, str(case.cores)),
@@ -113,7 +112,6 @@ def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, 
         Curve(
             looks[value],
             {case.cores: (unit.time / case.time, None, None) for case in points},
-            preempted={case.cores for case in points if case.preempted},
         )
         for (value,), points in split(part, name).items()
     ]
@@ -130,11 +128,11 @@ def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, 
 def _dots(title: str, part: list[MeasuredCase], name: str) -> Panel:
     """Times, a row per method or layout, a dot per layout."""
     looks = style.of_layouts(case.layout for case in part)
-    dots = [(getattr(c, name), c.time, looks[c.layout], c.preempted) for c in part]
+    dots = [(getattr(case, name), case.time, looks[case.layout]) for case in part]
     best = min(part, key=lambda case: case.time)
     describe = f"Time of each {'method and ' * (name == 'method')}layout, {title}. Shortest: "
     describe += f"{best.method}, layout {best.layout}, {duration(best.time)}"
-    names = list(dict.fromkeys(row for row, *_ in dots))
+    names = list(dict.fromkeys(row for row, _, _ in dots))
     return Panel(title, describe, partial(dots_svg, names, dots))
 
 
@@ -153,8 +151,7 @@ def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
                     look = looks.setdefault(seat, Style.number(len(looks)))
                     points = {numbers[c.method]: (c.time, None, None) for c in line}
                     best = min(points, key=lambda number: points[number][0])
-                    preempted = {numbers[case.method] for case in line if case.preempted}
-                    curves.append(Curve(look, points, best, preempted))
+                    curves.append(Curve(look, points, best))
             if curves:
                 draw = partial(curves_svg, curves, "NPAR (band groups)", "time", log="x", unit="s")
                 panels.append(Panel(name, f"Time against NPAR, {check} {name}", draw))
@@ -162,7 +159,6 @@ def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
             table = pivot(["case", "layout"], (((c.case, c.seat), c.method, duration(c.time))
                                                for c in kept))  # fmt: skip
             legend = [*legend_of(looks), (symbol(**style.RING), "best")]
-            legend += common.legend_of_preempted(case for case in kept if case.seat in looks)
             groups.append(Group(title, panels, table, legend))
     return groups
 
@@ -178,15 +174,14 @@ def sweeps(cases: Sequence[MeasuredCase]) -> list[Group]:
             for case in part:
                 points = _sizes(case)
                 curve = {size: (value, None, None) for size, value in points.items()}
-                hollow = set(points) if case.preempted else set()
-                curves.append(Curve(looks[case.method], curve, preempted=hollow))
+                curves.append(Curve(looks[case.method], curve))
                 cells += [((title, case.method), n, points[n]) for n in points]
             look = {"log": "xy", "unit": "s", "sizes": True}
             draw = partial(curves_svg, curves, "bytes", "time", **look)
             panels.append(Panel(title, f"Time against message size, {title}", draw))
         cells.sort(key=lambda cell: cell[1])
         texts = ((key, size_of(size), duration(value)) for key, size, value in cells)
-        legend = legend_of(looks) + common.legend_of_preempted(members)
+        legend = legend_of(looks)
         table = pivot(["case", "method"], texts)
         groups.append(Group(common.place_of(members), panels, table, legend))
     return groups
@@ -231,7 +226,7 @@ def shares(cases: Sequence[MeasuredCase]) -> list[Group]:
 def _share_group(check: str, title: str, stacks: list[MeasuredCase], parts: list[str]) -> Group:
     values = [[max(0, case.metrics.get(f"{part}_share", 0)) for part in parts] for case in stacks]
     names = [WORDS.get(part, part) for part in parts]
-    labels = [f"{c.case} {c.seat}{' (preempted)' * c.preempted}" for c in stacks]
+    labels = [f"{case.case} {case.seat}" for case in stacks]
     methods = list(dict.fromkeys(case.method for case in stacks))
     describe = (
         f"Share of the time spent communicating, {check}; at most {max(map(sum, values)):.0%}"

@@ -38,7 +38,7 @@ class Curve:
     style: Style
     points: dict[float, tuple[float, float | None, float | None]]
     best: float | None = None  # an x to ring
-    preempted: set[float] = field(default_factory=set)  # x whose launch was preempted
+    preempted: set[float] = field(default_factory=set)  # x to draw hollow
 
 
 def _log_axis(axes: Axes, name: str, low: float, high: float, form: Any = "{x:g}") -> None:
@@ -192,20 +192,20 @@ def _named_rows(
 @drawn
 def dots_svg(
     names: Sequence[str],
-    dots: Sequence[tuple[str, float, Style, bool]],
+    dots: Sequence[tuple[str, float, Style]],
     width: int,
 ) -> Figure:
-    """A row per name, a dot per (name, seconds, style, whether it was preempted)."""
+    """A row per name, a dot per (name, seconds, style)."""
     from matplotlib.ticker import EngFormatter
 
     figure, axes = _named_rows(names, width, 21, "time", 16)
-    looks = list(dict.fromkeys(look for _, _, look, _ in dots))
-    for name, value, look, preempted in dots:
+    looks = list(dict.fromkeys(look for _, _, look in dots))
+    for name, value, look in dots:
         y = names.index(name) + (looks.index(look) - (len(looks) - 1) / 2) * 0.2
-        axes.plot([value], [y], **look.marked(preempted))
+        axes.plot([value], [y], **look.marked())
     for row in range(1, len(names)):
         axes.axhline(row - 0.5, color=style.GRID, linewidth=0.8)
-    axes.set_xlim(0, max(value for _, value, _, _ in dots) * 1.08)
+    axes.set_xlim(0, max(value for _, value, _ in dots) * 1.08)
     axes.locator_params(axis="x", nbins=max(5, width // 100))
     axes.xaxis.set_major_formatter(EngFormatter("s"))
     return figure

@@ -39,7 +39,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 DASHES = ("-", "--", ":")
 HATCHES = ("", "////", "\\\\\\\\", "----", "xxxx", "||||")  # dots would be ten times as long
 BLUE, GREY, RED, YELLOW = "#0072b2", "#8a94a3", "#d55e00", "#e69f00"
-# How matplotlib draws a level that is ideal, the best point, and what was preempted.
+# How matplotlib draws a level that is ideal, the best point, and a hollow marker.
 IDEAL = {"color": MUTED, "linewidth": 1, "linestyle": (0, (1, 3))}
 RING = {"marker": "o", "markerfacecolor": "none", "markeredgecolor": INK, "markersize": 13,
         "markeredgewidth": 1.2, "linestyle": "none"}  # fmt: skip
@@ -146,9 +146,9 @@ class Style:
             DASHES[index // len(COLOURS) % len(DASHES)],
         )
 
-    def marked(self, preempted: bool = False) -> dict[str, Any]:
-        """How matplotlib draws its markers: hollow where the launch was preempted."""
-        edge = {"markeredgecolor": self.colour, **HOLLOW} if preempted else {}
+    def marked(self, hollow: bool = False) -> dict[str, Any]:
+        """How matplotlib draws its markers."""
+        edge = {"markeredgecolor": self.colour, **HOLLOW} if hollow else {}
         return {"color": self.colour, "marker": self.marker, "linestyle": "none", **edge}
 
 

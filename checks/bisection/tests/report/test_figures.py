@@ -115,16 +115,6 @@ def test_figures_fill_their_cards(count, width):
     assert all(f'viewBox="0 0 {width} ' in panel.svg for panel in group.panels)
 
 
-def test_preempted_launches_are_drawn_hollow_and_only_then_explained():
-    quiet = [case(method=m) for m in ("a", "b")]
-    loud = [case(method=m, layout="node", preempted=0.9) for m in ("a", "b")]
-    for cases, hollow in ((quiet, 0), (quiet + loud, 2)):
-        (group,) = methods(cases)
-        assert any("hollow" in text for _, text in group.legend) == bool(hollow)
-        svg = group.panels[0].draw(width=330).replace(" ", "")
-        assert svg.count("fill:var(--paper)") == hollow
-
-
 def test_a_case_without_shares_is_not_drawn_as_free_of_communication():
     """Shares by kind are unknown where steps were preempted; a case that sends nothing has none."""
     known = {"collective_share": (0.25, "fraction"), "mpi_share": (0.25, "share")}
