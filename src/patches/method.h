@@ -1,4 +1,5 @@
-/* A way to take patches' messages: one file method_NAME.c, and one line in patches.def. */
+/* A way to take patches' messages: a bx_method in method_messages.c, and one line in patches.def.
+ */
 #pragma once
 
 #include "messages.h"
@@ -18,25 +19,3 @@ BX_METHODS(BX_DECLARE)
 /* Every method [bx_method_count], in the order of patches.def (methods.c). */
 extern const bx_method *const bx_methods[];
 extern const int bx_method_count;
-
-/* Pairs of atoms, about 5 us: so rarely are messages looked for while pairs of patches can run. */
-#define BX_LOOK_AFTER 1000
-
-/* Runs objects, one after the other, and calls `receive` between them; `wait`: there is nothing
- * else to do. */
-static inline void bx_method_drive(bx_messages *m, void (*receive)(bx_messages *m, bool wait))
-{
-    bx_objects *o = m->objects;
-    while (o->left > 0) {
-        bool idle = bx_objects_idle(o);
-        if (idle || o->unlooked >= BX_LOOK_AFTER) {
-            receive(m, idle);
-            o->unlooked = 0;
-        }
-        bx_objects_run(o);
-    }
-}
-
-/* Posts all receives, and takes all messages that have arrived between pairs (method_testsome.c).
- */
-void bx_method_run_some(bx_messages *m);

@@ -1,4 +1,5 @@
-/* Ways to share out tasks of unequal cost: one file method_NAME.c, and one line in tasks.def. */
+/* Ways to share out tasks of unequal cost: a bx_tasks_method in methods.c, and one line in
+ * tasks.def. */
 #pragma once
 
 #include "fock.h"
@@ -34,15 +35,6 @@ typedef struct bx_tasks_method {
     void (*serve)(bx_tasks *s);
 } bx_tasks_method;
 
-#define BX_DECLARE(name) extern const bx_tasks_method bx_tasks_##name;
-BX_METHODS(BX_DECLARE)
-
 /* [bx_tasks_count] in the order of tasks.def (methods.c). */
 extern const bx_tasks_method *const bx_tasks_table[];
 extern const size_t bx_tasks_count;
-
-/* Returns the value of a word of a rank's part of a window before `added` is added to it
- * (method_counter.c). Local. */
-int64_t bx_tasks_fetch_and_add(MPI_Win window, int rank, int64_t word, int64_t added);
-/* The draw of methods with one shared counter. */
-int64_t bx_tasks_draw_shared(bx_tasks *s);

@@ -1,0 +1,141 @@
+/* Ways to take messages: all in turn, or between objects that run. */
+#include "method.h"
+
+/* ---- static: bulk synchronous, every rank first waits for all positions, then for all forces ----
+ */
+
+static void take(bx_messages *m, bool forces)
+{
+    for (int i = 0; i < m->receive_count; i++) {
+        if (m->received.list[m->receives[i].first].forces != forces) continue;
+        MPI_Wait(&m->requests[i], MPI_STATUS_IGNORE);
+        while (!bx_messages_deliver(m, i)) {
+            bx_messages_post(m, i);
+            MPI_Wait(&m->requests[i], MPI_STATUS_IGNORE);
+        }
+    }
+}
+
+static void run_static(bx_messages *m)
+{
+    for (bx_objects *o = m->objects; o->step < o->until; o->step++) {
+        bx_messages_post_all(m);
+        bx_messages_release(m);
+        take(m, false);
+        while (bx_objects_run(o)) continue;
+        bx_messages_release(m);
+        take(m, true);
+    }
+}
+
+const bx_method bx_method_static = {
+    .about = {.name = "static",
+              .summary = "all positions, then all pairs, then all forces",
+              .wins = "nowhere, if polling is free and the network carries single messages"},
+    .holds = true,
+    .run = run_static,
+};
+
+/* ---- between objects ---- */
+
+/* Pairs of atoms, about 5 us: so rarely are messages looked for while pairs of patches can run. */
+enum { LOOK_AFTER = 1000 };
+
+/* Runs objects, one after the other, and calls `receive` between them; `wait`: there is nothing
+ * else to do. */
+static void drive(bx_messages *m, void (*receive)(bx_messages *m, bool wait))
+{
+    bx_objects *o = m->objects;
+    while (o->left > 0) {
+        bool idle = bx_objects_idle(o);
+        if (idle || o->unlooked >= LOOK_AFTER) {
+            receive(m, idle);
+            o->unlooked = 0;
+        }
+        bx_objects_run(o);
+    }
+}
+
+/* ---- testsome: messages are looked for between any two pairs; aggregated: fewer messages, which
+ * go when the last part is ready ---- */
+
+static void receive_some(bx_messages *m, bool wait)
+{
+    int count;
+    if (wait)
+        MPI_Waitsome(m->receive_count, m->requests, &count, m->indices, m->statuses);
+    else
+        MPI_Testsome(m->receive_count, m->requests, &count, m->indices, m->statuses);
+    for (int i = 0; count != MPI_UNDEFINED && i < count; i++) bx_messages_take(m, m->indices[i]);
+}
+
+static void run_some(bx_messages *m)
+{
+    bx_messages_post_all(m);
+    drive(m, receive_some);
+}
+
+const bx_method bx_method_testsome = {
+    .about = {.name = "testsome",
+              .summary = "MPI_Testsome between pairs, MPI_Waitsome when none can run",
+              .wins = "where computing hides messages"},
+    .run = run_some,
+};
+
+const bx_method bx_method_aggregated = {
+    .about = {.name = "aggregated",
+              .summary = "as testsome; messages for one rank are joined",
+              .wins = "where a node's rate of messages is the limit"},
+    .joined = true,
+    .run = run_some,
+};
+
+/* ---- waitany: one message after the other, all that it enables runs before the next ---- */
+
+static void receive_any(bx_messages *m, bool wait)
+{
+    int index;
+    if (!wait) return;
+    MPI_Waitany(m->receive_count, m->requests, &index, MPI_STATUS_IGNORE);
+    bx_messages_take(m, index);
+}
+
+static void run_any(bx_messages *m)
+{
+    bx_messages_post_all(m);
+    drive(m, receive_any);
+}
+
+const bx_method bx_method_waitany = {
+    .about = {.name = "waitany",
+              .summary = "MPI_Waitany when no pair can run",
+              .wins = "where each look for messages is dear"},
+    .run = run_any,
+};
+
+/* ---- iprobe: no receive is posted; a message is probed for, then received, as Converse does on
+ * MPI
+ * ---- */
+
+static void receive_probed(bx_messages *m, bool wait)
+{
+    MPI_Status status;
+    int arrived = wait;
+    if (wait)
+        MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, m->comm, &status);
+    else
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, m->comm, &arrived, &status);
+    while (arrived) {
+        bx_messages_receive(m, &status);
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, m->comm, &arrived, &status);
+    }
+}
+
+static void run_probed(bx_messages *m) { drive(m, receive_probed); }
+
+const bx_method bx_method_iprobe = {
+    .about = {.name = "iprobe",
+              .summary = "MPI_Iprobe between pairs, then MPI_Recv, as Charm++ does on MPI",
+              .wins = "nowhere: messages wait unexpected; many codes have no other way"},
+    .run = run_probed,
+};
