@@ -3,7 +3,6 @@
  * After M. Ashworth et al., HPCxTR0417 (2004), sections 3.1 (AIMPRO), 3.4 (CRYSTAL), 5.2. */
 #include "integrals.h"
 #include "products.h"
-#include "resident.h"
 #include "verify.h"
 
 #include <float.h>
@@ -70,6 +69,13 @@ typedef struct {
     bx_distribution *blocks, *panels;  /* panels of the solver that has been opened last */
 } team;
 
+/* What a method takes. */
+typedef struct {
+    double asked, used, held; /* bytes of the rank that has most */
+    double messages, bytes;   /* in one step, of all ranks */
+    double sweeps;
+} usage;
+
 typedef struct {
     bx_run *run;
     int rank, ranks;
@@ -81,11 +87,7 @@ typedef struct {
     void *self;       /* of the solver that is open */
     double bytes;     /* counted by bx_solver_workspace */
     int info;
-    struct {
-        double asked, used, held; /* bytes of the rank that has most */
-        double messages, bytes;   /* in one step, of all ranks */
-        double sweeps;
-    } *usage; /* [bx_solver_count] */
+    usage *usage; /* [bx_solver_count] */
 } state;
 
 static const bx_solver *solver_of(size_t method) { return bx_solvers[method]; }
@@ -471,12 +473,7 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
                      t->count > 0 ? t->problems[0].sweeps : 0};
     MPI_Allreduce(MPI_IN_PLACE, most, 4, MPI_DOUBLE, MPI_MAX, bx_run_comm(s->run));
     MPI_Allreduce(MPI_IN_PLACE, traffic, 2, MPI_DOUBLE, MPI_SUM, bx_run_comm(s->run));
-    s->usage[method].asked = most[0];
-    s->usage[method].used = most[1];
-    s->usage[method].held = most[2];
-    s->usage[method].sweeps = most[3];
-    s->usage[method].messages = traffic[0];
-    s->usage[method].bytes = traffic[1];
+    s->usage[method] = (usage){most[0], most[1], most[2], traffic[0], traffic[1], most[3]};
     close_solver(s, method);
 }
 
@@ -507,22 +504,20 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     /* of the reduction to a tridiagonal matrix and the vectors back from it */
     static const double OPERATIONS = 10.0 / 3;
     const state *s = address;
+    const usage *used = &s->usage[method];
     double time = bx_metrics_value(list, "time"), ratio = bx_metrics_value(list, "ratio_dsyevd");
     double cube = pow(s->size, 3) * (s->parts == 2 ? 4 : 1);
     if (!s->aimpro && !s->crystal)
         bx_metrics_add(list, "gflops", OPERATIONS * cube / time / 1e9, "Gflop/s", "higher");
-    if (isfinite(s->usage[method].asked))
-        bx_metrics_add(list, "workspace_asked", s->usage[method].asked, "B", "lower");
-    if (s->usage[method].used > 0)
-        bx_metrics_add(list, "workspace_used", s->usage[method].used / 1e6, "MB", "lower");
-    bx_metrics_add(list, "matrices", s->usage[method].held, "B", "lower");
+    if (isfinite(used->asked)) bx_metrics_add(list, "workspace_asked", used->asked, "B", "lower");
+    if (used->used > 0) bx_metrics_add(list, "workspace_used", used->used / 1e6, "MB", "lower");
+    bx_metrics_add(list, "matrices", used->held, "B", "lower");
     if (solver_of(method)->alone) return;
     if (isfinite(ratio))
         bx_metrics_add(list, "efficiency", 1 / (ratio * s->ranks), "ratio", "higher");
-    bx_metrics_add(list, "messages", s->usage[method].messages, "messages", "lower");
-    bx_metrics_add(list, "bytes", s->usage[method].bytes, "B", "lower");
-    if (s->usage[method].sweeps > 0)
-        bx_metrics_add(list, "sweeps", s->usage[method].sweeps, "sweeps", "lower");
+    bx_metrics_add(list, "messages", used->messages, "messages", "lower");
+    bx_metrics_add(list, "bytes", used->bytes, "B", "lower");
+    if (used->sweeps > 0) bx_metrics_add(list, "sweeps", used->sweeps, "sweeps", "lower");
 }
 
 static void report(void *address, bx_run *run, cJSON *details)

@@ -66,6 +66,12 @@ extern const int bx_solver_count;
 /* Counts `count` doubles of workspace and returns them, NULL where they are only counted; the
  * caller frees them.  Local. */
 double *bx_solver_workspace(const bx_problem *p, size_t count);
+/* Begins to watch the memory of this process, which libraries take while a solver is open.  Local.
+ */
+void bx_resident_watch(void);
+/* Returns the bytes by which the process was larger, at most, since bx_resident_watch; 0 where the
+ * system does not tell.  Local. */
+double bx_resident_peak(void);
 /* LAPACK's dsyevd and zheevd for matrices of one size, in place (baseline_dsyevd.c).  All local. */
 typedef struct {
     double *work, *rwork;

@@ -1,5 +1,8 @@
 #include "solver.h"
 
+#include <stdio.h>
+#include <string.h>
+
 double *bx_solver_workspace(const bx_problem *p, size_t count)
 {
     /* OpenBLAS 0.3.21 (zgemv) reads a column beyond the end of a complex matrix */
@@ -10,4 +13,37 @@ double *bx_solver_workspace(const bx_problem *p, size_t count)
     bool touched = p->workspace == BX_TOUCHED;
     for (size_t i = 0; touched && i < count; i += 256) work[i] = 1; /* pages are 512 doubles */
     return work;
+}
+
+/* ---- what the system says ---- */
+
+static double before;
+
+/* A line of /proc/self/status, in bytes; 0 if there is none. */
+static double status(const char *name)
+{
+    char line[256];
+    double kilobytes = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, name, strlen(name)) == 0)
+            sscanf(line + strlen(name), ": %lf", &kilobytes);
+    if (file) fclose(file);
+    return 1024 * kilobytes;
+}
+
+void bx_resident_watch(void)
+{
+    FILE *file = fopen("/proc/self/clear_refs", "w");
+    before = 0;
+    if (!file) return;
+    int failed = fputs("5", file) < 0; /* resets the peak of the resident memory */
+    failed |= fclose(file) != 0;
+    if (!failed) before = status("VmRSS");
+}
+
+double bx_resident_peak(void)
+{
+    double peak = status("VmHWM");
+    return before > 0 && peak > before ? peak - before : 0;
 }
