@@ -1,19 +1,16 @@
 /* MPI that flips a bit in what arrives, of the exchange that BX_FAULT names, from its call number
  * BX_FAULT_FROM on; with BX_FAULT_ONCE in that call alone.  The files of the kernel are compiled to
  * call these. */
+#include "faulty.h"
+
 #include <mpi.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void *last; /* where the last message that was asked for arrives */
 
 static void arrived(const char *exchange, void *buffer)
 {
     static long calls;
-    const char *fault = getenv("BX_FAULT"), *from = getenv("BX_FAULT_FROM");
-    if (!fault || strcmp(fault, exchange) != 0) return;
-    long first = from ? atol(from) : 0, call = calls++;
-    if (getenv("BX_FAULT_ONCE") ? call == first : call >= first) ((unsigned char *)buffer)[5] ^= 16;
+    if (faulty(exchange) && faulty_call(calls++)) ((unsigned char *)buffer)[5] ^= 16;
 }
 
 int bx_faulty_allreduce(const void *sent, void *received, int count, MPI_Datatype type, MPI_Op op,

@@ -10,20 +10,13 @@
  *   integrals  an integral is wrong by 1e-5
  * Linked in place of solvers.c, with bx_matrix_fill, bx_products_run and bx_integrals_run wrapped.
  */
+#include "faulty.h"
 #include "integrals.h"
 #include "libraries.h"
 #include "products.h"
 
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-static bool faulty(const char *what)
-{
-    const char *fault = getenv("BX_FAULT");
-    return fault && strcmp(fault, what) == 0;
-}
 
 static void *create(const bx_solver *sound, const bx_problem *p)
 {

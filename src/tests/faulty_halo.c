@@ -1,5 +1,5 @@
 /* The methods of bisection-halo, each broken on purpose as the environment variable BX_FAULT says,
- * on rank 0, in the exchanges from number BX_FAULT_AFTER on, or in that one alone where
+ * on rank 0, in the exchanges from number BX_FAULT_FROM on, or in that one alone where
  * BX_FAULT_ONCE is set:
  *   byte     the lowest byte of one ghost is wrong
  *   swap     two ghosts of a neighbour change places
@@ -8,10 +8,8 @@
  *   double   a message is delivered twice: a number of an own cell that is sent is overwritten
  *   land     a number of the first cell in memory is overwritten
  * Linked in place of methods.c: the verification is what is under test. */
+#include "faulty.h"
 #include "method.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct {
     const bx_method *sound;
@@ -21,18 +19,9 @@ typedef struct {
     double *before; /* ghosts of the first neighbour before a faulty exchange, or NULL */
 } broken;
 
-static bool fault_is(const char *name)
-{
-    const char *fault = getenv("BX_FAULT");
-    return fault && strcmp(fault, name) == 0;
-}
-
 static bool now(const broken *b)
 {
-    const char *after = getenv("BX_FAULT_AFTER");
-    int first = after ? atoi(after) : 0;
-    return b->halo->rank == 0 && b->halo->receive_count > 0 && b->exchanges >= first &&
-           (b->exchanges == first || !getenv("BX_FAULT_ONCE"));
+    return b->halo->rank == 0 && b->halo->receive_count > 0 && faulty_call(b->exchanges);
 }
 
 static void *create(const bx_method *sound, const bx_halo_messages *messages)
@@ -67,21 +56,21 @@ static void spoil(broken *b, int copy)
     const bx_mesh *mesh = b->halo->mesh;
     const bx_region *region = &b->halo->receives[0].region;
     double *fields = b->halo->fields[copy], *last = &fields[(mesh->fields - 1) * mesh->stride];
-    if (fault_is("skip")) treat(b, copy, 0, b->before, restore);
-    if (fault_is("message")) treat(b, copy, mesh->fields - 1, b->before, restore);
+    if (faulty("skip")) treat(b, copy, 0, b->before, restore);
+    if (faulty("message")) treat(b, copy, mesh->fields - 1, b->before, restore);
     double *now_there = b->before; /* of the last field */
     bx_region_pack(region, last, now_there);
     int64_t other = 1;
     while (other < region->numbers - 1 && now_there[other] == now_there[0]) other++;
-    if (fault_is("byte")) ((unsigned char *)&last[region->pieces[0].first])[0] ^= 0x5a;
-    if (fault_is("swap")) {
+    if (faulty("byte")) ((unsigned char *)&last[region->pieces[0].first])[0] ^= 0x5a;
+    if (faulty("swap")) {
         double kept = now_there[0];
         now_there[0] = now_there[other];
         now_there[other] = kept;
         bx_region_unpack(region, last, now_there);
     }
-    if (fault_is("double")) last[b->halo->sends[0].region.pieces[0].first] += 1;
-    if (fault_is("land")) fields[0] = 7;
+    if (faulty("double")) last[b->halo->sends[0].region.pieces[0].first] += 1;
+    if (faulty("land")) fields[0] = 7;
 }
 
 static void start(void *me, int copy)

@@ -2,26 +2,18 @@
  * elements change places), `byte` (one byte is lost) or `skip` (one rank's part of the exchange
  * never arrives), in the direction of BX_FAULT_WAY, on rank 0 of each team.  Linked in place of
  * methods.c: the verification is what is under test. */
+#include "faulty.h"
 #include "transform.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct {
     const bx_method *sound;
     void *self;
     bx_plan *plan;
-    /* so far, of the faulty way: the fault begins after BX_FAULT_AFTER of them, and is in the next
+    /* so far, of the faulty way: the fault begins after BX_FAULT_FROM of them, and is in the next
      * one alone where BX_FAULT_ONCE is set */
     int exchanges;
     bx_complex *before; /* the field as it was, for `skip` */
 } broken;
-
-static bool fault_is(const char *name)
-{
-    const char *fault = getenv("BX_FAULT");
-    return fault && strcmp(fault, name) == 0;
-}
 
 static bool way_is(bx_direction way)
 {
@@ -45,10 +37,7 @@ static bool exchange_is(const bx_plan *plan)
 
 static bool here(const broken *b, bx_direction way)
 {
-    const char *after = getenv("BX_FAULT_AFTER");
-    int first = after ? atoi(after) : 0;
-    return b->plan->rank == 0 && exchange_is(b->plan) && way_is(way) && b->exchanges >= first &&
-           (b->exchanges == first || !getenv("BX_FAULT_ONCE"));
+    return b->plan->rank == 0 && exchange_is(b->plan) && way_is(way) && faulty_call(b->exchanges);
 }
 
 /* What an exchange writes: the inverse half-transformed field, or the last part of the planes. */
@@ -80,7 +69,7 @@ static written planes_of(const broken *b, const bx_plane_part *part)
 
 static void before_exchange(broken *b, bx_direction way, written field)
 {
-    if (!here(b, way) || !fault_is("skip")) return;
+    if (!here(b, way) || !faulty("skip")) return;
     b->before = bx_buffer_create(field.count);
     memcpy(b->before, field.elements, field.count * sizeof *b->before);
 }
@@ -91,13 +80,13 @@ static void after_exchange(broken *b, bx_direction way, written field)
     b->exchanges += way_is(way);
     if (!now) return;
     bx_complex *elements = field.elements;
-    if (fault_is("swap")) {
+    if (faulty("swap")) {
         bx_complex kept = elements[field.one];
         elements[field.one] = elements[field.two];
         elements[field.two] = kept;
     }
-    if (fault_is("byte")) ((unsigned char *)&elements[field.two])[0] ^= 0x5a;
-    if (fault_is("skip")) {
+    if (faulty("byte")) ((unsigned char *)&elements[field.two])[0] ^= 0x5a;
+    if (faulty("skip")) {
         memcpy(elements, b->before, field.count * sizeof *elements);
         fftw_free(b->before);
     }

@@ -1,15 +1,8 @@
 /* Memory and cores that are wrong as BX_FAULT says: "copy", "core"; "slow": a copy takes 20 ms
  * more. */
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "faulty.h"
 
-static bool faulty(const char *what)
-{
-    const char *fault = getenv("BX_FAULT");
-    return fault && strcmp(fault, what) == 0;
-}
+#include <unistd.h>
 
 void *bx_faulty_copy(void *to, const void *from, size_t bytes)
 {

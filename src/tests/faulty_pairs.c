@@ -3,29 +3,27 @@
  * before is left), `latency` (a word of a round trip), `slow` (they come 20 ms late), `hang` (the
  * last rank stops in its meeting with rank 0).  BX_FAULT_FROM: so many messages are sound.  One
  * rank per node. */
+#include "faulty.h"
+
 #include <mpi.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static struct {
     uint64_t *buffer, *before;
     int words, calls;
     bool slow; /* the message that is waited for next */
-} faulty;
+} next;
 
 enum { LATE = 20000 }; /* us */
 
 static bool has(const char *fault, int source, MPI_Comm comm)
 {
-    const char *wanted = getenv("BX_FAULT"), *from = getenv("BX_FAULT_FROM");
     int rank, size;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
-    if (!wanted || strcmp(wanted, fault) != 0 || source != 0 || rank != size - 1) return false;
-    return faulty.calls++ >= (from ? atoi(from) : 0);
+    if (!faulty(fault) || source != 0 || rank != size - 1) return false;
+    return next.calls++ >= faulty_number("BX_FAULT_FROM");
 }
 
 static int faulty_recv(void *buffer, int count, MPI_Datatype type, int source, int tag,
@@ -45,30 +43,28 @@ static int faulty_irecv(void *buffer, int count, MPI_Datatype type, int source, 
     size_t bytes = (size_t)count * sizeof(uint64_t);
     bool broken =
         has("byte", source, comm) || has("swap", source, comm) || has("stale", source, comm);
-    faulty.buffer = broken ? buffer : NULL;
-    faulty.slow = has("slow", source, comm);
-    if (broken) faulty.before = memcpy(malloc(bytes), buffer, bytes);
-    faulty.words = count;
+    next.buffer = broken ? buffer : NULL;
+    next.slow = has("slow", source, comm);
+    if (broken) next.before = memcpy(malloc(bytes), buffer, bytes);
+    next.words = count;
     return MPI_Irecv(buffer, count, type, source, tag, comm, request);
 }
 
 static int faulty_waitall(int count, MPI_Request *requests, MPI_Status *statuses)
 {
-    if (faulty.slow) usleep(LATE);
-    faulty.slow = false;
+    if (next.slow) usleep(LATE);
+    next.slow = false;
     int code = MPI_Waitall(count, requests, statuses);
-    if (!faulty.buffer) return code;
-    uint64_t *last = &faulty.buffer[faulty.words - 1], kept = *last;
-    const char *fault = getenv("BX_FAULT");
-    if (strcmp(fault, "byte") == 0) *last ^= UINT64_C(0x5a) << 56;
-    if (strcmp(fault, "swap") == 0) {
-        *last = faulty.buffer[0];
-        faulty.buffer[0] = kept;
+    if (!next.buffer) return code;
+    uint64_t *last = &next.buffer[next.words - 1], kept = *last;
+    if (faulty("byte")) *last ^= UINT64_C(0x5a) << 56;
+    if (faulty("swap")) {
+        *last = next.buffer[0];
+        next.buffer[0] = kept;
     }
-    if (strcmp(fault, "stale") == 0)
-        memcpy(faulty.buffer, faulty.before, (size_t)faulty.words * sizeof *last);
-    free(faulty.before);
-    faulty.buffer = NULL;
+    if (faulty("stale")) memcpy(next.buffer, next.before, (size_t)next.words * sizeof *last);
+    free(next.before);
+    next.buffer = NULL;
     return code;
 }
 

@@ -10,11 +10,9 @@
  * BX_TAG_UB=N: tags go up to N.
  *
  * The linker puts these functions in the place of the kernel's calls. */
+#include "faulty.h"
 #include "messages.h"
 #include "verify.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { METHODS = 16 };
 
@@ -25,19 +23,12 @@ static struct {
 static long block = -1, sent,
             computed; /* of the method at work; calls since the block's beginning */
 
-static long number(const char *variable)
-{
-    const char *text = getenv(variable);
-    return text ? atol(text) : 0;
-}
-
 static bool now(const char *fault, long call)
 {
-    const char *chosen = getenv("BX_FAULT");
     int rank;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    return rank == 0 && chosen && strcmp(chosen, fault) == 0 && block == number("BX_FAULT_BLOCK") &&
-           call == number("BX_FAULT_FROM");
+    return rank == 0 && faulty(fault) && block == faulty_number("BX_FAULT_BLOCK") &&
+           call == faulty_number("BX_FAULT_FROM");
 }
 
 void __real_bx_messages_begin(bx_messages *m);
@@ -88,7 +79,7 @@ int __wrap_MPI_Comm_get_attr(MPI_Comm comm, int key, void *value, int *is_set)
 {
     static int most;
     int code = __real_MPI_Comm_get_attr(comm, key, value, is_set);
-    most = (int)number("BX_TAG_UB");
+    most = (int)faulty_number("BX_TAG_UB");
     if (key == MPI_TAG_UB && most > 0) *(int **)value = &most;
     return code;
 }

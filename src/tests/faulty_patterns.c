@@ -9,9 +9,7 @@
  *
  * The verification is under test. */
 #include "../network/pattern.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "faulty.h"
 
 enum {
 #define NUMBER(name, ...) METHOD_##name,
@@ -25,31 +23,24 @@ static void swap(uint64_t *a, uint64_t *b)
     *b = kept;
 }
 
-static bool fault_is(const char *name)
-{
-    const char *fault = getenv("BX_FAULT");
-    return fault && strcmp(fault, name) == 0;
-}
-
 static void spoil(const bx_patterns *s, int number)
 {
     size_t words = (size_t)s->words, count = words * (size_t)s->received_blocks;
     uint64_t *received = bx_pattern_received(s, number);
     if (s->rank != s->size - 1 || count == 0) return;
-    if (fault_is("byte")) received[count - 1] ^= 0x5a00;
-    if (fault_is("swap") && words > 1) swap(&received[0], &received[words / 2]);
-    if (fault_is("blocks") && s->received_blocks > 1) swap(&received[0], &received[words]);
-    if (fault_is("blocks") && s->received_blocks == 1 && number > 0)
+    if (faulty("byte")) received[count - 1] ^= 0x5a00;
+    if (faulty("swap") && words > 1) swap(&received[0], &received[words / 2]);
+    if (faulty("blocks") && s->received_blocks > 1) swap(&received[0], &received[words]);
+    if (faulty("blocks") && s->received_blocks == 1 && number > 0)
         swap(&received[0], bx_pattern_received(s, number - 1));
 }
 
 static void broken(const bx_pattern *sound, int *calls, const bx_patterns *s, int number)
 {
-    int call = (*calls)++, first = getenv("BX_FAULT_FROM") ? atoi(getenv("BX_FAULT_FROM")) : 0;
-    bool now = getenv("BX_FAULT_ONCE") ? call == first : call >= first;
-    if (now && fault_is("skip")) return;
+    bool now = faulty_call((*calls)++);
+    if (now && faulty("skip")) return;
     uint64_t *sent = bx_pattern_sent(s, number);
-    bool other = now && fault_is("sent") && s->sent_blocks > 0 && s->words > 0;
+    bool other = now && faulty("sent") && s->sent_blocks > 0 && s->words > 0;
     if (other) sent[0] ^= 0x5a00;
     sound->exchange(s, number);
     if (other) sent[0] ^= 0x5a00;

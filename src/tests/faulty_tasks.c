@@ -9,9 +9,7 @@
  *
  * The files of the kernel are compiled, or linked, to call these. */
 #include "../tasks/fock.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "faulty.h"
 
 void __real_bx_fock_run(bx_fock *f, int64_t task);
 void __wrap_bx_fock_run(bx_fock *f, int64_t task);
@@ -19,9 +17,7 @@ void __wrap_bx_fock_run(bx_fock *f, int64_t task);
 /* Whether this call is to be faulty, of those that `fault` may make so. */
 static bool now(const char *fault, long *calls)
 {
-    const char *chosen = getenv("BX_FAULT"), *from = getenv("BX_FAULT_FROM");
-    if (!chosen || strcmp(chosen, fault) != 0) return false;
-    return (*calls)++ == (from ? atol(from) : 0);
+    return faulty(fault) && (*calls)++ == faulty_number("BX_FAULT_FROM");
 }
 
 void __wrap_bx_fock_run(bx_fock *f, int64_t task)

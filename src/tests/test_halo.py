@@ -269,7 +269,7 @@ class Faults(unittest.TestCase):
     """Exchanges broken on purpose, from the first on, later, and once."""
 
     def wrong(self, fault, case, after, *methods, once=False):
-        environment = {"BX_FAULT": fault, "BX_FAULT_AFTER": str(after)}
+        environment = {"BX_FAULT": fault, "BX_FAULT_FROM": str(after)}
         if once:
             environment["BX_FAULT_ONCE"] = "1"
         chosen = ("--method", ",".join(methods)) if methods else ()

@@ -125,7 +125,7 @@ class Verification(unittest.TestCase):
                     out = run(
                         FAULTY, 3, "--grid", "9,8,10", "--bands", "1", "--repeats", "2",
                         "--block", "2", *more,
-                        BX_FAULT="skip", BX_FAULT_WAY=way, BX_FAULT_AFTER="3",
+                        BX_FAULT="skip", BX_FAULT_WAY=way, BX_FAULT_FROM="3",
                     )  # fmt: skip
                     self.assertEqual(out.code, 1, out.stdout + out.stderr)
                     for method in METHODS:
@@ -142,7 +142,7 @@ class Verification(unittest.TestCase):
                         out = run(
                             FAULTY, 3, "--grid", "9,8,10", "--bands", "5", "--repeats", "1",
                             "--block", "2", "--baseline", "none", *more,
-                            BX_FAULT=fault, BX_FAULT_WAY=way, BX_FAULT_AFTER=str(after),
+                            BX_FAULT=fault, BX_FAULT_WAY=way, BX_FAULT_FROM=str(after),
                             BX_FAULT_ONCE="1",
                         )  # fmt: skip
                         self.assertEqual(out.code, 1, out.stdout + out.stderr)

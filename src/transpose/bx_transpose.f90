@@ -2,7 +2,7 @@
 ! grid, with any of its exchange methods.  transform.h and plan.h say what each does.
 module bx_transpose
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_double_complex, &
-    c_f_pointer, c_int, c_null_char, c_null_ptr, c_ptr, c_size_t
+    c_f_pointer, c_int, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
   use bx_harness, only: bx_string_at
   use mpi_f08, only: MPI_Comm
   implicit none (type, external)
@@ -26,13 +26,12 @@ module bx_transpose
   end type bx_exchange_t
 
   interface
-    function c_geometry(grid, columns, xy, owner, ranks, node_of) result(geometry) &
+    type(c_ptr) function c_geometry(grid, columns, xy, owner, ranks, node_of) &
       bind(C, name="bxf_geometry")
       import :: c_int, c_ptr
       implicit none (type, external)
       integer(c_int), intent(in) :: grid(3), xy(*), owner(*), node_of(*)
       integer(c_int), value :: columns, ranks
-      type(c_ptr) :: geometry
     end function c_geometry
 
     subroutine c_geometry_free(geometry) bind(C, name="bx_geometry_free")
@@ -41,13 +40,12 @@ module bx_transpose
       type(c_ptr), value :: geometry
     end subroutine c_geometry_free
 
-    function c_plan(run, team, geometry, bands, planner) result(plan) bind(C, name="bxf_plan")
+    type(c_ptr) function c_plan(run, team, geometry, bands, planner) bind(C, name="bxf_plan")
       import :: c_char, c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run, geometry
       integer(c_int), value :: team, bands
       character(kind=c_char), intent(in) :: planner(*)
-      type(c_ptr) :: plan
     end function c_plan
 
     subroutine c_plan_free(plan) bind(C, name="bx_plan_free")
@@ -63,47 +61,42 @@ module bx_transpose
       integer(c_int), intent(out) :: shape(6)
     end subroutine c_shape
 
-    function c_columns(plan, band) result(field) bind(C, name="bx_plan_columns")
+    type(c_ptr) function c_columns(plan, band) bind(C, name="bx_plan_columns")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: plan
       integer(c_int), value :: band
-      type(c_ptr) :: field
     end function c_columns
 
-    function c_planes(plan, way, slot) result(field) bind(C, name="bx_plan_planes")
+    type(c_ptr) function c_planes(plan, way, slot) bind(C, name="bx_plan_planes")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: plan
       integer(c_int), value :: way, slot
-      type(c_ptr) :: field
     end function c_planes
 
     !> Bytes of the fields of a rank with so many columns, planes, bands and threads, without the
     !> methods' buffers.
-    function bx_fft_bytes(grid, columns, planes, bands, threads) result(bytes) &
+    real(c_double) function bx_fft_bytes(grid, columns, planes, bands, threads) &
       bind(C, name="bx_plan_field_bytes")
       import :: c_double, c_int
       implicit none (type, external)
       integer(c_int), intent(in) :: grid(3)
       integer(c_int), value :: columns, planes, bands, threads
-      real(c_double) :: bytes
     end function bx_fft_bytes
 
-    function c_method_count() result(count) bind(C, name="bxf_method_count")
+    integer(c_int) function c_method_count() bind(C, name="bxf_method_count")
       import :: c_int
       implicit none (type, external)
-      integer(c_int) :: count
     end function c_method_count
 
-    function c_method_name(number) result(name) bind(C, name="bxf_method_name")
+    type(c_ptr) function c_method_name(number) bind(C, name="bxf_method_name")
       import :: c_int, c_ptr
       implicit none (type, external)
       integer(c_int), value :: number
-      type(c_ptr) :: name
     end function c_method_name
 
-    function c_applicable(geometry, number, why, why_size) result(can) &
+    logical(c_bool) function c_applicable(geometry, number, why, why_size) &
       bind(C, name="bxf_applicable")
       import :: c_bool, c_char, c_int, c_ptr, c_size_t
       implicit none (type, external)
@@ -111,21 +104,18 @@ module bx_transpose
       integer(c_int), value :: number
       character(kind=c_char), intent(inout) :: why(*)
       integer(c_size_t), value :: why_size
-      logical(c_bool) :: can
     end function c_applicable
 
-    function c_exchange(plan, number) result(handle) bind(C, name="bxf_exchange")
+    type(c_ptr) function c_exchange(plan, number) bind(C, name="bxf_exchange")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: plan
       integer(c_int), value :: number
-      type(c_ptr) :: handle
     end function c_exchange
 
-    function c_window_why() result(text) bind(C, name="bx_window_why")
+    type(c_ptr) function c_window_why() bind(C, name="bx_window_why")
       import :: c_ptr
       implicit none (type, external)
-      type(c_ptr) :: text
     end function c_window_why
 
     subroutine c_exchange_free(exchange) bind(C, name="bx_exchange_free")
@@ -210,16 +200,11 @@ contains
     character(*), intent(in) :: name
     character(:), allocatable, intent(out) :: why
     logical :: can
-    character(kind=c_char) :: text(160)
-    integer :: i
+    character(kind=c_char), target :: text(160)
     text = c_null_char
     can = logical(c_applicable(fft%geometry, int(bx_transpose_number(name), c_int), text, &
                                size(text, kind=c_size_t)))
-    why = ""
-    do i = 1, size(text)
-      if (text(i) == c_null_char) exit
-      why = why//text(i)
-    end do
+    why = bx_string_at(c_loc(text))
   end function bx_applicable
 
   !> Makes the buffers of an applicable method, by its name.  `why` is "", or the reason why a
@@ -266,16 +251,10 @@ contains
   !> Names of all exchange methods.
   function bx_transpose_methods() result(names)
     character(16), allocatable :: names(:)
-    character(kind=c_char), pointer :: text(:)
-    integer :: i, j
+    integer :: i
     allocate (names(c_method_count()))
-    names = ""
     do i = 1, size(names)
-      call c_f_pointer(c_method_name(int(i - 1, c_int)), text, [16])
-      do j = 1, 16
-        if (text(j) == c_null_char) exit
-        names(i)(j:j) = text(j)
-      end do
+      names(i) = bx_string_at(c_method_name(int(i - 1, c_int)))
     end do
   end function bx_transpose_methods
 
