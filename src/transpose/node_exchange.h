@@ -17,11 +17,7 @@ typedef struct bx_node_exchange bx_node_exchange;
  * be had (bx_window_why).  Collective over the world. */
 bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node);
 
-/* The functions of bx_method, for methods that do nothing else; `me` is a bx_node_exchange. */
+/* Functions as of bx_method; `me` is a bx_node_exchange. */
 void bx_node_exchange_start(void *me, bx_direction way, int slot);
 void bx_node_exchange_repack(void *me, const bx_plane_part *part);
 void bx_node_exchange_destroy(void *me);
-
-#define BX_NODE_EXCHANGE                                                                           \
-    .start = bx_node_exchange_start, .repack = bx_node_exchange_repack,                            \
-    .destroy = bx_node_exchange_destroy
