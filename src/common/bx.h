@@ -183,6 +183,9 @@ int64_t bx_run_block_steps(const bx_run *run);
  * Returns the code of that first refusal. */
 int bx_run_refuse(bx_run *run, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Returns the index of an option's value in `names`, "one, two, three"; refuses any other with
+ * BX_USAGE, and returns -1.  Local. */
+int bx_run_one_of(bx_run *run, const char *option, const char *value, const char *names);
 /* Returns the largest code of any rank's refusal, or BX_OK, on every rank.  Collective. */
 int bx_run_agree(bx_run *run);
 

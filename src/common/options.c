@@ -373,10 +373,9 @@ cJSON *bx_options_json(const bx_run *run)
         if (option->type == BX_INTEGER)
             cJSON_AddNumberToObject(json, option->name, (double)*(const int64_t *)value);
         if (option->type == BX_REAL)
-            cJSON_AddItemToObject(json, option->name,
-                                  *(const double *)value < option->low
-                                      ? cJSON_CreateNull()
-                                      : cJSON_CreateNumber(*(const double *)value));
+            cJSON_AddNumberToObject(json, option->name,
+                                    *(const double *)value < option->low ? NAN
+                                                                         : *(const double *)value);
         if (option->type == BX_TEXT) {
             const char *text = *(const char *const *)value;
             cJSON_AddItemToObject(json, option->name,

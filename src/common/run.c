@@ -53,6 +53,18 @@ int bx_run_refuse(bx_run *run, int code, const char *format, ...)
     return code;
 }
 
+int bx_run_one_of(bx_run *run, const char *option, const char *value, const char *names)
+{
+    const char *name = names;
+    for (int i = 0; *name; i++) {
+        size_t length = strcspn(name, ",");
+        if (strlen(value) == length && strncmp(name, value, length) == 0) return i;
+        name += length + strspn(name + length, ", ");
+    }
+    bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s", option, value, names);
+    return -1;
+}
+
 /* Every rank takes the message of the lowest rank with the largest code. */
 int bx_run_agree(bx_run *run)
 {

@@ -105,11 +105,7 @@ static const case_work *settle_case(state *s, bx_spectrum *spectrum)
     s->size = options.size > 0 ? (int)options.size : chosen->size;
     s->parts = options.is_complex ? 2 : 1;
     const char *name = options.spectrum ? options.spectrum : chosen->spectrum;
-    int i = 0;
-    while (i < BX_SPECTRUM_COUNT && strcmp(bx_matrix_spectra[i], name) != 0) i++;
-    if (i == BX_SPECTRUM_COUNT)
-        bx_run_refuse(s->run, BX_USAGE,
-                      "--spectrum %s: unknown; choose from uniform, clustered, graded, fock", name);
+    int i = bx_run_one_of(s->run, "spectrum", name, "uniform, clustered, graded, fock");
     *spectrum = (bx_spectrum)i;
     if (s->size != chosen->size || strcmp(name, chosen->spectrum) != 0 || options.is_complex)
         bx_run_set_case(s->run, "custom");

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const bx_matrix_spectra[BX_SPECTRUM_COUNT] = {"uniform", "clustered", "graded", "fock"};
-
 static const double PI = 3.14159265358979323846;
 
 /* The i-th number of van der Corput's sequence of base 2, in [0, 1). */

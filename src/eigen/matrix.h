@@ -12,7 +12,6 @@
 /* How the eigenvalues lie.  fock: clusters of core levels, valence bands, a gap with one level in
  * it, and virtual levels, as of lithium fluoride with an F centre. */
 typedef enum { BX_UNIFORM, BX_CLUSTERED, BX_GRADED, BX_FOCK, BX_SPECTRUM_COUNT } bx_spectrum;
-extern const char *const bx_matrix_spectra[BX_SPECTRUM_COUNT];
 
 typedef struct {
     int n;

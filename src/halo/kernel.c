@@ -326,14 +326,6 @@ static const case_entry *chosen_case(bx_run *run, int64_t extent[3])
     return chosen;
 }
 
-static void require_value(bx_run *run, const char *option, const char *value, const char *first,
-                          const char *second)
-{
-    if (strcmp(value, first) != 0 && strcmp(value, second) != 0)
-        bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s, %s", option, value, first,
-                      second);
-}
-
 static int claim(bx_run *run, const case_entry *chosen, const int64_t extent[3])
 {
     static const double STEP = 4e-9, FILL = 60e-9, SLACK = 1.3; /* s per number; ghosts, messages */
@@ -380,8 +372,8 @@ static int setup(bx_run *run, void **state)
 {
     int64_t extent[3];
     const case_entry *chosen = chosen_case(run, extent);
-    require_value(run, "order", options.order, "ordered", "shuffled");
-    require_value(run, "land", options.land, "islands", "none");
+    bx_run_one_of(run, "order", options.order, "ordered, shuffled");
+    bx_run_one_of(run, "land", options.land, "islands, none");
     if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
     int code = claim(run, chosen, extent);
     if (code != BX_OK) return code;

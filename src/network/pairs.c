@@ -73,15 +73,6 @@ static const char *const modes[] = {
 
 /* ---- setup ---- */
 
-static int choose_mode(pairs *p)
-{
-    for (p->mode = 0; p->mode < BX_PAIRS_MODES; p->mode++)
-        if (strcmp(modes[p->mode], mode_name) == 0) return BX_OK;
-    p->mode = 0;
-    return bx_run_refuse(p->run, BX_USAGE,
-                         "--mode %.60s: unknown; choose from thin, serial, concurrent", mode_name);
-}
-
 /* Message of a rank: its share of a node's, in whole words. */
 static void set_bytes(pairs *p, double of_node)
 {
@@ -158,7 +149,9 @@ static int setup(bx_run *run, void **state)
     p->nodes = bx_run_node_count(run);
     MPI_Comm_rank(p->world, &p->rank);
     p->node = bx_run_node_of(run)[p->rank];
-    if (choose_mode(p) != BX_OK) return BX_USAGE;
+    int mode = bx_run_one_of(run, "mode", mode_name, "thin, serial, concurrent");
+    if (mode < 0) return BX_USAGE;
+    p->mode = (bx_pairs_mode)mode;
     draw_lines(p);
     name_nodes(p);
     name_matrix(p);

@@ -58,23 +58,6 @@ static const bx_option OPTION_TABLE[] = {
 
 /* ---- setup ---- */
 
-static int planner_flag(bx_run *run, unsigned *flag)
-{
-    static const struct {
-        const char *name;
-        unsigned flag;
-    } EFFORTS[] = {
-        {"estimate", FFTW_ESTIMATE}, {"measure", FFTW_MEASURE}, {"patient", FFTW_PATIENT}};
-    for (size_t i = 0; i < sizeof EFFORTS / sizeof *EFFORTS; i++)
-        if (strcmp(options.planner, EFFORTS[i].name) == 0) {
-            *flag = EFFORTS[i].flag;
-            return BX_OK;
-        }
-    return bx_run_refuse(run, BX_USAGE,
-                         "--planner %s: unknown; choose from estimate, measure, patient",
-                         options.planner);
-}
-
 /* Sets options that are not given from the case; returns the radius squared. */
 static double settle_case(bx_run *run)
 {
@@ -226,8 +209,10 @@ static int write_wisdom(bx_run *run)
 
 static int setup(bx_run *run, void **state)
 {
-    unsigned planner = FFTW_MEASURE;
-    if (planner_flag(run, &planner) != BX_OK) return BX_USAGE;
+    static const unsigned EFFORTS[] = {FFTW_ESTIMATE, FFTW_MEASURE, FFTW_PATIENT};
+    int effort = bx_run_one_of(run, "planner", options.planner, "estimate, measure, patient");
+    if (effort < 0) return BX_USAGE;
+    unsigned planner = EFFORTS[effort];
     if (options.wisdom) bx_file_claim(run, "wisdom", options.wisdom, BX_FILE_UPDATED);
     if (bx_run_agree(run) != BX_OK) return BX_USAGE;
     double radius_squared = settle_case(run);
