@@ -20,6 +20,7 @@ from bisection.core.format import (
     times,
     utc,
 )
+from bisection.core.reasons import clause
 from bisection.core.verdicts import COMPARED
 from bisection.report import words
 from bisection.report.model import worst_first
