@@ -53,27 +53,17 @@ class Verdict(Word):
     FAIL = "FAIL"
     NOT_APPLICABLE = "not applicable"
     KNOWN = "known failure"
-    # of both
-    NOT_MEASURED = "not measured"
-    # of a comparison
+    # of a comparison, the worst first
     REGRESSED = "regressed"
     MISSING = "missing"
+    NOT_MEASURED = "not measured"  # of a run, too
     IMPROVED = "improved"
     INCONCLUSIVE = "inconclusive"
     NEW = "new"
     UNCHANGED = "unchanged"
 
 
-# Verdicts of a comparison, the worst first.
-COMPARED = (
-    Verdict.REGRESSED,
-    Verdict.MISSING,
-    Verdict.NOT_MEASURED,
-    Verdict.IMPROVED,
-    Verdict.INCONCLUSIVE,
-    Verdict.NEW,
-    Verdict.UNCHANGED,
-)
+COMPARED = tuple(Verdict)[4:]  # of a comparison
 
 
 class Against(Word):

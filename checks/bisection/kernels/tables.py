@@ -12,31 +12,26 @@ import re
 
 from bisection.core import paths
 
-METHODS = {
-    "transpose": ("transpose/transpose.def", "BX_METHOD"),
-    "pairs": ("network/pairs.def", "BX_METHOD"),
-    "patterns": ("network/patterns.def", "BX_METHOD"),
-    "noise": ("network/noise.def", "BX_METHOD"),
-    "congestion": ("network/congestion.def", "BX_METHOD"),
+NETWORK = ("pairs", "patterns", "noise", "congestion")
+ALTERNATIVES = (
+    "transpose",
+    "npar",
+    "eigen",
+    "md",
+    "halo",
+    "tasks",
+    "patches",
+)  # methods of one result
+# Where each kernel lists its methods and cases; those of the network have no cases.
+METHODS = {kernel: (f"{kernel}/{kernel}.def", "BX_METHOD") for kernel in ALTERNATIVES} | {
     "npar": ("npar/npar_launch.f90", "method_t"),
-    "eigen": ("eigen/eigen.def", "BX_METHOD"),
     "md": ("md/md_launch.f90", "method_t"),
-    "halo": ("halo/halo.def", "BX_METHOD"),
-    "tasks": ("tasks/tasks.def", "BX_METHOD"),
-    "patches": ("patches/patches.def", "BX_METHOD"),
+    **{kernel: (f"network/{kernel}.def", "BX_METHOD") for kernel in NETWORK},
 }
-CASES = {
-    "transpose": ("transpose/transpose.def", "BX_CASE"),
+CASES = {kernel: (f"{kernel}/{kernel}.def", "BX_CASE") for kernel in ALTERNATIVES} | {
     "npar": ("npar/npar_cases.f90", "case_t"),
-    "eigen": ("eigen/eigen.def", "BX_CASE"),
     "md": ("md/md_lattice.f90", "crystal_t"),
-    "halo": ("halo/halo.def", "BX_CASE"),
-    "tasks": ("tasks/tasks.def", "BX_CASE"),
-    "patches": ("patches/patches.def", "BX_CASE"),
 }
-
-# Kernels whose methods give the same result.
-ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo", "tasks", "patches")
 
 
 def methods(kernel: str, family: str = "") -> list[str]:

@@ -39,15 +39,10 @@ def test_a_command_that_does_not_end_is_given_up(monkeypatch):
     assert answer.error.startswith("sleep: ")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--partition=duo", "--exclusive", "--mem=0"],
-        ["-p", "long", "-p duo"],
-        ["-pduo -N 2"],
-        ["-A a --partition duo"],
-    ],
-)
+PARTITIONS = [["--partition=duo", "-N 2"], ["-p long", "-p duo"], ["-pduo -N 2"], ["-A a -p duo"]]
+
+
+@pytest.mark.parametrize("options", PARTITIONS)
 def test_the_last_value_of_an_option_counts(options):
     assert option_value(options, "-p", "--partition") == "duo"
 

@@ -28,34 +28,22 @@ def lookup(point, metric):
 
 HALF, NEAR, FAR = ("0.5", Kind.RATIO), ("0.6", Kind.RATIO), ("1", Kind.RATIO)
 BELOW = ("<1", Kind.SIGN)
+ROUTES = {"lacking": "routes"}
+KNOWN = {**ROUTES, "change": "merlin gap=0"}
+OFF, LACKS, GONE = Code.FINDING_OFF, Code.FINDING_LACKS, Code.FINDING_UNMEASURED
 
 
 @pytest.mark.parametrize(
     ("observations", "verdict", "codes", "code"),
     [
         (finding(a=HALF, b=NEAR), Shown.TRUE, [], Exit.OK),
-        (finding(a=HALF, slow=BELOW), Shown.FALSE, [Code.FINDING_OFF], Exit.FAILED),
-        (finding(a=FAR), Shown.FALSE, [Code.FINDING_OFF], Exit.FAILED),
-        (finding(a=HALF, gone=BELOW), Shown.NOT_RUN, [Code.FINDING_UNMEASURED], Exit.NOT_MEASURED),
-        (
-            finding(a=FAR, gone=BELOW),
-            Shown.FALSE,
-            [Code.FINDING_OFF, Code.FINDING_UNMEASURED],
-            Exit.FAILED,
-        ),
-        (
-            finding(lacking="routes", change="merlin gap=0", a=FAR),
-            Shown.FALSE,
-            [Code.FINDING_OFF, Code.FINDING_LACKS],
-            Exit.OK,
-        ),
-        (
-            finding(lacking="routes", a=FAR),
-            Shown.FALSE,
-            [Code.FINDING_OFF, Code.FINDING_LACKS],
-            Exit.FAILED,
-        ),
-        (finding(lacking="routes", a=HALF), Shown.TRUE, [Code.FINDING_SHOWN], Exit.FAILED),
+        (finding(a=HALF, slow=BELOW), Shown.FALSE, [OFF], Exit.FAILED),
+        (finding(a=FAR), Shown.FALSE, [OFF], Exit.FAILED),
+        (finding(a=HALF, gone=BELOW), Shown.NOT_RUN, [GONE], Exit.NOT_MEASURED),
+        (finding(a=FAR, gone=BELOW), Shown.FALSE, [OFF, GONE], Exit.FAILED),
+        (finding(**KNOWN, a=FAR), Shown.FALSE, [OFF, LACKS], Exit.OK),
+        (finding(**ROUTES, a=FAR), Shown.FALSE, [OFF, LACKS], Exit.FAILED),
+        (finding(**ROUTES, a=HALF), Shown.TRUE, [Code.FINDING_SHOWN], Exit.FAILED),
         (finding(by="typed"), Shown.TYPED, [], Exit.OK),
         (finding(by="missing"), Shown.MISSING, [Code.FINDING_MISSING], Exit.OK),
     ],
@@ -74,8 +62,7 @@ def test_numbers_within_a_quarter_are_counted():
 
 
 def test_false_findings_are_explained_or_not():
-    known = finding(lacking="routes", change="merlin gap=0", a=FAR)
-    rows = [judged(row, lookup) for row in (known, finding(lacking="routes", a=FAR))]
+    rows = [judged(finding(**how, a=FAR), lookup) for how in (KNOWN, ROUTES)]
     lines = "\n".join(text(rows))
     assert "2 false (1 explained, 1 not explained)" in lines
     assert "true with merlin gap=0: routes" in lines
