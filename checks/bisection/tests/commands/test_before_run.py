@@ -6,7 +6,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from houses import CHECK, make_house
+from houses import make_house
 
 from bisection import cli
 from bisection.runs import command, quiet
@@ -56,29 +56,26 @@ def test_names_that_there_are_not_are_usage(house, capsys, arguments, says):
     assert not (house / "home" / "results").exists()
 
 
-def broken_site(house):
-    change(house / "site-configs" / "localhost.py", "systems=[", "systems=[)")
-    return "site-configs/localhost.py:"
+SITE, YAML = "site-configs/localhost.py", "reference/systems/localhost.yaml"
 
 
-def placeless_site(house):
-    change(house / "site-configs" / "localhost.py", '"nodes": 1', '"nodes": 0')
-    return "localhost:default: extras.nodes is 0: a whole number above 0 is allowed"
-
-
-def broken_references(house):
-    (house / "reference" / "systems" / "localhost.yaml").write_text(REFERENCES)
-    return "reference/systems/localhost.yaml:3: is not YAML: "
-
-
-def broken_checks(house):
-    (house / "checks" / "tiny.py").write_text(CHECK.replace("return True", "return ("))
-    return "checks/tiny.py:13: does not load: "
-
-
-@pytest.mark.parametrize("spoil", [broken_site, placeless_site, broken_references, broken_checks])
-def test_files_that_cannot_be_used_are_usage(house, capsys, spoil):
-    says = spoil(house)
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        (SITE, "systems=[", "systems=[)", f"{SITE}:"),
+        (
+            *(SITE, '"nodes": 1', '"nodes": 0'),
+            "localhost:default: extras.nodes is 0: a whole number above 0 is allowed",
+        ),
+        (YAML, None, REFERENCES, f"{YAML}:3: is not YAML: "),
+        ("checks/tiny.py", "return True", "return (", "checks/tiny.py:13: does not load: "),
+    ],
+)
+def test_files_that_cannot_be_used_are_usage(house, capsys, file, old, new, says):
+    if old:
+        change(house / file, old, new)
+    else:
+        (house / file).write_text(new)
     assert cli.main(["run", "--tier", "quick"]) == 2
     text = capsys.readouterr().err
     assert says in text
