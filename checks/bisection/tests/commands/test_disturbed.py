@@ -108,6 +108,18 @@ def test_what_is_rerun(rerun, first, turns, budget, asked, preempted, quiet):
     assert night.remarks == (Code.RERUN(launches=launches, quiet=quiet),)
 
 
+def test_what_other_partitions_measured_stays(rerun):
+    """ReFrame names their tests alike."""
+    gpu = with_case(run_of({"a": 0.0}), 1, metrics=[JudgedMetric("time", 9.0, *"s--", "pass")])
+    gpu = [replace(case, partition="gpu") for case in gpu.cases]
+    night, second = (RunVerdict([*run_of({"a": n}).cases, *gpu]) for n in (0.7, 0.1))
+    night, turns = rerun(night, second)
+    assert len(turns) == 1
+    values = {case.partition: case.metrics[0].value for case in night.judged}
+    assert values == {"cpu": 1.1, "gpu": 9.0}
+    assert request_for(night, [night.cases[0]]).partitions == ["lab:cpu"]
+
+
 ENDED = Code.REFRAME_TEXT(text="run session stopped", ended=True)
 
 
