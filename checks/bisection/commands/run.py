@@ -21,7 +21,7 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ from bisection.sites import before_run
 from bisection.sites.cluster import facts
 from bisection.sites.site import load_site, require_site
 from bisection.store import sync
-from bisection.store.database import Session, Store
+from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import HELP, SelectionError, select
 
@@ -381,16 +381,11 @@ def compare(night: Night, store: Store, against: str | None) -> None:
         now = select(night.run.session, store)
         night.evidence = judged_by.of_nights(night.evidence, store, night.run, against)
         last = select("earlier:1", store, now)
-        before, after = (_tests_of(store, side) for side in (last, now))
+        tests, jobs = store.tests(), (store.outcomes(side) for side in (last, now))
+        numbers = ({job.test for job in side} for side in jobs)
+        before, after = ({tests[n].key for n in side if not tests[n].control} for side in numbers)
         if gone := sorted(" ".join(filter(None, key[3:])) for key in before - after):
             night.trouble(Code.TESTS_GONE(tests=gone))
-
-
-def _tests_of(store: Store, sessions: Sequence[Session]) -> set[tuple[str, ...]]:
-    """The keys of the tests of sessions, without controls."""
-    tests = store.tests()
-    stored = {outcome.test for outcome in store.outcomes(sessions)}
-    return {tests[number].key for number in stored if not tests[number].control}
 
 
 def measure_disturbed(night: Night, until: float) -> None:

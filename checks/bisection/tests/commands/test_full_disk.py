@@ -16,40 +16,34 @@ from bisection.rfm import causes
 SMALL = 'mount -t tmpfs -o size=8M none "$BISECTION_HOME" && cd {checks}/.. && {fill}; exec "$@"'
 
 
-@pytest.mark.parametrize("when", ["before", "during"])
-def test_ends_a_run_with_what_fits(fake, tmp_path, when):
-    unshare = ["unshare", "--mount", "--map-root-user"]
-    if subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", tmp_path]).returncode:
-        pytest.skip("no mount namespaces")
-    fill = f"cat /dev/zero >{tmp_path}/fill || true"
-    shell = SMALL.format(checks=CHECKS, fill=f"{fill}" if when == "before" else "true")
-    command = [*unshare, "sh", "-c", shell, "sh", sys.executable, "-m", "bisection", "run"]
-    command += ["--tier", "quick", "-S", f"Build.kernels={fake}", *ONE]
-    command += ["-S", f"TransposeLaunch.prerun_cmds={fill}"] if when == "during" else []
-    code, text = start(command, tmp_path)
-    assert code == 3, text
-    assert "NOT MEASURED: 0 of 1 checks passed" in text
-    assert "No space left on device" in " ".join(text.split())
-    assert "Traceback" not in text
+CMAKE = "#!/bin/sh\necho 'CMake Error: Could NOT find MPI' >&2; exit 1\n"
+BUILD = r"no space left on \S+ \(\d+ MB free, a build takes 24 MB\): CMake Error: Could NOT"
 
 
-def test_is_named_first_where_a_build_fails_for_it(tmp_path, monkeypatch):
-    """CMake reports a library that it does not find, and leaves some room again."""
-    unshare = ["unshare", "--mount", "--map-root-user"]
+@pytest.mark.parametrize("when", ["before", "during", "build"])
+def test_ends_a_run_with_what_fits(fake, tmp_path, monkeypatch, when):
+    """Where a build fails for it, it is named first: CMake reports a library that it does not find,
+    and leaves some room again."""
     home = tmp_path / "home"
     home.mkdir()
+    unshare = ["unshare", "--mount", "--map-root-user"]
     if subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", home]).returncode:
         pytest.skip("no mount namespaces")
-    cmake = tmp_path / "cmake"
-    cmake.write_text("#!/bin/sh\necho 'CMake Error: Could NOT find MPI' >&2; exit 1\n")
-    cmake.chmod(0o755)
+    (tmp_path / "cmake").write_text(CMAKE)
+    (tmp_path / "cmake").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    shell = SMALL.format(checks=CHECKS, fill="true")
+    fill = f"cat /dev/zero >{home}/fill || true"
+    shell = SMALL.format(checks=CHECKS, fill=fill if when == "before" else "true")
     command = [*unshare, "sh", "-c", shell, "sh", sys.executable, "-m", "bisection", "run"]
-    code, text = start([*command, "--tier", "quick", *ONE], home)
+    command += ["--tier", "quick", *ONE]
+    command += ["-S", f"Build.kernels={fake}"] if when != "build" else []
+    command += ["-S", f"TransposeLaunch.prerun_cmds={fill}"] if when == "during" else []
+    code, text = start(command, home)
+    text = " ".join(text.split())
     assert code == 3, text
-    words = rf"no space left on {home} \(\d+ MB free, a build takes 24 MB\): CMake Error: Could NOT"
-    assert re.search(words, " ".join(text.split())), text
+    assert "NOT MEASURED: 0 of 1 checks passed" in text
+    assert re.search(BUILD if when == "build" else "No space left on device", text), text
+    assert "Traceback" not in text
 
 
 @pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])

@@ -77,7 +77,8 @@ def test_what_does_not_repeat_passes_with_a_note_and_is_stored_so(night, tmp_pat
     assert remark in run.said
     kept = json.loads((run.folder / "retest" / "report.json").read_text())
     judged = [test for turn in kept["runs"] for test in turn["testcases"] if not test["fixture"]]
-    assert sorted(test["method"] for test in judged) == ["p2p", "p2p", "shm", "shm"]
+    methods = [test["method"] for test in judged]
+    assert (methods.count("p2p"), methods.count("shm")) == (2, 2)
     for rebuilt in (False, True):  # from the sample file
         if rebuilt:
             paths.store_db(tmp_path).unlink()
