@@ -332,7 +332,9 @@ def measure(
     if error := reframe_report.usage_error(log):
         folder.discard(results)
         raise BisectionError(error)
-    report = folder.read_report(results)
+    report = None
+    with contextlib.suppress(ValueError):  # half a report
+        report = reframe_report.load_report(results / "report.json")
     run = reframe_report.read(report, log, lambda: command.listing(request.command), left)
     run = replace(hosts.seen(run), request=request, seconds=time.monotonic() - began)
     if not run.cases and run.troubles == (Code.NONE_SELECTED(),):

@@ -36,14 +36,7 @@ TAG = re.compile(rf"(?!({RECORDED}|tier|system|environ|arguments)=)[A-Za-z][\w.-
 
 
 def command(request: Request, site: Path, folder: Path, tags: Sequence[str] = ()) -> list[str]:
-    """ReFrame's command line.
-
-    Args:
-        request: tier, system, environment and further arguments.
-        site: the site file.
-        folder: the results folder.
-        tags: NAME=VALUE, kept with the session.
-    """
+    """ReFrame's command line, by the site file, the results folder, and tags of the session."""
     settings = [*TIERS[request.tier].settings]
     if request.partitions:
         settings.append(f"valid_systems={','.join(request.partitions)}")
@@ -90,13 +83,8 @@ def reframe() -> str:
 
 
 def rerun(tests: Iterable[TestId], request: Request, reruns: int = 0) -> str:
-    """The command that runs tests again; launches and builds with everything that depends on them.
-
-    Args:
-        tests: the tests; TestResults are selected by their hash where they are few.
-        request: what the run was asked for that the tests are from.
-        reruns: how often each is to be repeated.
-    """
+    """The command that runs tests again, launches and builds with everything that depends on them.
+    `request` is that of their run, `reruns` how often each is repeated."""
     selection = _names(list(tests))
     system, colon, partition = request.system.partition(":")
     system = (request.site or system) + colon + partition

@@ -8,13 +8,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from bisection.core import paths
 from bisection.kernels import launch_record
 from bisection.rfm.switches import TOPOLOGY
 from bisection.runs.model import RunVerdict
-from bisection.runs.report import load_report
 
 # ReFrame's files of a launch or a build, as patterns -> what they are kept as.
 KEPT = {
@@ -60,14 +58,6 @@ def point_to_latest(results: Path) -> None:
         return
     link.symlink_to(folders[-1].name)
     link.replace(results / "latest")
-
-
-def read_report(folder: Path) -> dict[str, Any] | None:
-    """ReFrame's report in a results folder; None if there is none that can be read."""
-    try:
-        return load_report(folder / "report.json")
-    except ValueError:
-        return None
 
 
 def installed() -> list[str]:

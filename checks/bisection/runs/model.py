@@ -133,12 +133,7 @@ class TestResult(TestId):
 
     @classmethod
     def from_dict(cls, case: Mapping[str, Any], records: Sequence[LaunchRecord]) -> "TestResult":
-        """A test of verdict.json.
-
-        Args:
-            case: the test.
-            records: the launches of verdict.json.
-        """
+        """A test of verdict.json, whose launches are `records`."""
         system, _, partition = case["partition"].partition(":")
         values = {
             **_fields(cls, case),

@@ -18,15 +18,8 @@ NOT_INSTALLED = 127  # a shell's exit code
 
 
 def silence(say: Callable[[str, float], None]) -> str:
-    """Waits until Slurm's controller answers.
-
-    Args:
-        say: is called once with Slurm's error and the longest wait (s), if it does not answer at
-            once.
-
-    Returns:
-        Slurm's last error; "" once it answers.
-    """
+    """Waits until Slurm's controller answers; returns its last error, "" once it answers. `say` is
+    called once with the error and the longest wait (s), if it does not answer at once."""
     until, reported = time.monotonic() + LIMITS.controller_silent, False
     while not (answer := ask("sinfo", "-h", "-o", "%P")):
         if time.monotonic() > until or answer.code == NOT_INSTALLED:
@@ -49,15 +42,8 @@ def options(name: str) -> list[str]:
 
 
 def cancel(name: str, once: bool = False) -> list[str] | None:
-    """Cancels the jobs of a run, until none is left or some do not go.
-
-    Args:
-        name: of the jobs.
-        once: whether not to wait until they are gone.
-
-    Returns:
-        The identifiers of jobs that are left; None if Slurm did not answer.
-    """
+    """Cancels the jobs of a run, until none is left or some do not go; `once`: without waiting.
+    Returns the identifiers of jobs that are left; None if Slurm did not answer."""
     left: list[str] | None = None
     for pause in (0, *PAUSES):
         time.sleep(pause)

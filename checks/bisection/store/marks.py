@@ -35,11 +35,8 @@ def marks_file(store: Path) -> Path:
 
 
 def read_marks(path: Path) -> dict[str, Mark]:
-    """The marks in a file: {session: Mark}; empty if there is no file.
-
-    Raises:
-        StoreError: the file cannot be read, or is not a file of marks.
-    """
+    """The marks in a file: {session: Mark}; empty if there is no file. StoreError: it cannot be
+    read, or is not a file of marks."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["version"] > VERSION:
@@ -54,11 +51,7 @@ def read_marks(path: Path) -> dict[str, Mark]:
 
 
 def write_marks(path: Path, marks: Mapping[str, Mark]) -> None:
-    """Writes a file of marks whole.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
+    """Writes a file of marks whole, or raises StoreError."""
     parts = {name: {k: v for k, v in vars(mark).items() if v} for name, mark in marks.items()}
     content = {"version": VERSION, "sessions": {name: part for name, part in parts.items() if part}}
     try:

@@ -41,11 +41,8 @@ def finite_or_none(value: Any) -> float | None:
 
 
 def write_samples(path: Path | str, session: Line, cases: Iterable[Line]) -> None:
-    """Writes a sample file; it is whole or not there.
-
-    Raises:
-        StoreError: the file cannot be written, or a value is not what JSON can hold.
-    """
+    """Writes a sample file; it is whole or not there. StoreError: it cannot be written, or a value
+    is not what JSON can hold."""
     lines = (
         json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n"
         for line in (session, *cases)
@@ -58,10 +55,7 @@ def write_samples(path: Path | str, session: Line, cases: Iterable[Line]) -> Non
 
 def read_samples(path: Path | str) -> Iterator[Contents]:
     """Yields each session of a sample file with its test cases, once the whole file is read.
-
-    Raises:
-        StoreError: names the line that is wrong.
-    """
+    StoreError names the line that is wrong."""
     sessions: dict[str, Contents] = {}
     cases: list[Line] | None = None
     try:
@@ -111,13 +105,12 @@ def check_line(line: Line, where: str) -> None:
     try:
         _validator("session" if "schema" in line else "case")(line)
     except JsonSchemaValueException as error:
-        field = ".".join(error.path[1:])
-        if missing := [name for name in error.definition.get("required", ()) if not field]:
-            field = next((name for name in missing if name not in line), "")
-            raise StoreError(f"{where}: {field} is missing") from None
-        rule = error.message.partition(" must ")[2]
-        value = json.dumps(error.value)[:60]
-        raise StoreError(f"{where}: {field or 'line'} is {value}: it must {rule}") from None
+        field, value = ".".join(error.path[1:]), json.dumps(error.value)[:60]
+        fault = f"{field or 'line'} is {value}: it must {error.message.partition(' must ')[2]}"
+        if error.rule == "required":
+            missing = next(name for name in error.rule_definition if name not in error.value)
+            fault = f"{'.'.join([*error.path[1:], missing])} is missing"
+        raise StoreError(f"{where}: {fault}") from None
 
 
 def _parsed(text: str, where: str) -> Line:

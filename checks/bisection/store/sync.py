@@ -33,11 +33,8 @@ LISTS = ("libraries", "nodes", "MPI environment", "modules")  # facts that are l
 
 
 def of_verdict(verdict: RunVerdict) -> Contents:
-    """The session of a judged run, and a line per test case and per control.
-
-    Raises:
-        StoreError: the run has no identifier or no time.
-    """
+    """The session of a judged run, and a line per test case and per control. StoreError: the run
+    has no identifier or no time."""
     work: dict[str, dict[str, str]] = {}  # check -> case -> options
     for case in verdict.cases:
         if case.record.work is not None:
@@ -87,17 +84,12 @@ def _lines(case: TestResult) -> Iterator[Line]:
 def _facts(verdict: RunVerdict) -> dict[str, str]:
     """Returns what the session's launches ran on and with; where they differ, every answer."""
     items: dict[str, set[str]] = {}
-    clocks = []
     for case in verdict.cases:
         for name, text in {**case.record.facts, "nodes": ", ".join(case.record.hosts)}.items():
             parts = text.split(", ") if name in LISTS else [text]
             items.setdefault(name, set()).update(filter(None, parts))
-        clocks += (
-            [clock]
-            if (clock := sample_file.finite_or_none(case.record.controls.get("clock")))
-            else []
-        )
-    if clocks:
+    clocks = (case.record.controls.get("clock") for case in verdict.cases)
+    if clocks := list(filter(None, map(sample_file.finite_or_none, clocks))):
         items["clock"] = {f"{statistics.median(clocks):.1f} GHz"}
     return {name: ", ".join(sorted(parts)) for name, parts in sorted(items.items()) if parts}
 
@@ -116,10 +108,7 @@ def _of_report(text: str | bytes, where: str | Path) -> Contents:
 
 def contents(path: Path | str) -> list[Contents]:
     """All sessions of a sample file, of a report of ReFrame (*.json), or of a results folder.
-
-    Raises:
-        StoreError: it is none of these, or cannot be read.
-    """
+    StoreError: it is none of these, or cannot be read."""
     source = Path(path)
     if source.is_dir():
         samples = source / SPOOLED
@@ -134,13 +123,11 @@ def contents(path: Path | str) -> list[Contents]:
 
 def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[set[str], int]:
     """Stores the sessions of a file or folder (`contents`), and keeps a copy below `home`, so that
-    the store can be made again. Forgotten sessions stay forgotten.
+    the store can be made again. Forgotten sessions stay forgotten. If the file cannot be read,
+    nothing of it is stored.
 
     Returns:
         The identifiers of all its sessions, and how many were not stored before.
-
-    Raises:
-        StoreError: the file cannot be read; nothing of it is stored.
     """
     sessions = contents(path)
     known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
@@ -169,12 +156,8 @@ def _copy_name(session: str) -> str:
 
 
 def opened(home: Path | str) -> Store:
-    """The store of `home`, with everything that ReFrame's database and results folders hold. What
-    cannot be read is reported on standard error. The caller closes the store.
-
-    Raises:
-        StoreError: the store itself cannot be used.
-    """
+    """The store of `home`, with everything that ReFrame's database and results folders hold, to be
+    closed by the caller. What cannot be read is reported on standard error."""
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(Store(paths.store_db(home)))
         _, fault = synchronise(store, home)
@@ -189,13 +172,7 @@ def opened(home: Path | str) -> Store:
 
 def synchronise(store: Store, home: Path | str) -> tuple[int, str]:
     """Stores what results folders, copies and ReFrame's database have and the store has not.
-
-    Returns:
-        How many sessions that were, and the first fault of what cannot be read, "" without one.
-
-    Raises:
-        StoreError: the store cannot be written, or ReFrame's database cannot be read.
-    """
+    Returns how many sessions that were, and the first fault of what cannot be read, or ""."""
     known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
     added, faults = 0, []
     spooled = Path(home).glob(f"results/*/{SPOOLED}")
@@ -219,11 +196,7 @@ def synchronise(store: Store, home: Path | str) -> tuple[int, str]:
 
 
 def recorded(home: Path | str, known: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """Yields identifier and report of the sessions of ReFrame's database that are not `known`.
-
-    Raises:
-        StoreError: the database cannot be read.
-    """
+    """Yields identifier and report of the sessions of ReFrame's database that are not `known`."""
     path = paths.results_db(home)
     if not path.exists():
         return
@@ -262,11 +235,8 @@ def damage(path: Path) -> str:
 
 def set_damaged_aside(home: Path | str) -> list[Reason]:
     """Moves damaged databases out of the way, so that the next run is stored. Each goes with its
-    journal, which a new one would take for its own.
-
-    Returns:
-        A trouble per damaged database, which says where it is now, or why it cannot be moved.
-    """
+    journal, which a new one would take for its own. Returns a trouble per damaged database, which
+    says where it is now, or why it cannot be moved."""
     troubles = []
     for path in (paths.results_db(home), paths.store_db(home)):
         if fault := damage(path):
