@@ -205,11 +205,7 @@ class Night:
 
 def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Partitions]:
     """Returns what is asked for, the site file, and the partitions, once the files of the site load
-    and all names are known.
-
-    Raises:
-        BisectionError: a name is not known, a file does not load, or no launch could be placed.
-    """
+    and all names are known. BisectionError: they do not or are not, or no launch can be placed."""
     file = require_site(options.system)
     for argument in options.rest:
         if why := refused(argument):
@@ -243,13 +239,13 @@ def choose_partitions(request: Request, partitions: before_run.Partitions) -> be
         return partitions
     chosen = rotation.largest(partitions)
     for name, wanted, nodes, others in chosen:
-        parts = [f"{name}: {request.tier} launches on {wanted} of {nodes or '?'} nodes"]
+        text = f"{name}: {request.tier} launches on {wanted} of {nodes or '?'} nodes"
         if others:
-            parts.append(f"left out, with smaller launches on the same nodes: {some(others)}")
+            text += f"; left out, with smaller launches on the same nodes: {some(others)}"
         if wanted < (nodes or 0):
-            parts.append(f"nodes={nodes} in {request.system.partition(':')[0]}.py judges all")
-        if len(parts) > 1:
-            tell("; ".join(parts))
+            text += f"; nodes={nodes} in {request.system.partition(':')[0]}.py judges all"
+        if ";" in text:
+            tell(text)
     names = {part.name for part in chosen}
     if len(names) < len(partitions):
         request.partitions = sorted(names)
@@ -258,10 +254,7 @@ def choose_partitions(request: Request, partitions: before_run.Partitions) -> be
 
 def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: bool) -> None:
     """Has launches ask for nodes, other ones than earlier runs did, and prints which.
-
-    Raises:
-        BisectionError: there is nothing to sweep over.
-    """
+    BisectionError: there is nothing to sweep over."""
     slurm = [partition for partition in partitions if partition["scheduler"] in SLURM]
     with contextlib.ExitStack() as stack:
         store = None
@@ -286,11 +279,7 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
 
 def wait(schedulers: set[str], budget: float | None) -> None:
     """Waits until Slurm answers. On one host, prints what else uses the cores, or, with a budget
-    (s), waits until it is quiet.
-
-    Raises:
-        Busy: Slurm still does not answer, or the host is not quiet.
-    """
+    (s), waits until it is quiet. Busy: Slurm still does not answer, or the host is not quiet."""
     if schedulers & set(SLURM) and (error := queue.silence(say_waiting)):
         raise Busy(f"Slurm does not answer, nothing was run: {error}")
     if schedulers == {"local"} and (reason := quiet.wait(budget or 0.0, say_waiting)):
@@ -365,11 +354,7 @@ def write(verdict: RunVerdict, results: Path) -> None:
 
 
 def named(sessions: str | None) -> str | None:
-    """The identifiers of the sessions that a text names now, before the run is one of them.
-
-    Raises:
-        SelectionError: it names none.
-    """
+    """The identifiers of the sessions that a text names now, before the run is one of them."""
     if sessions is None:
         return None
     with Store(paths.store_db(paths.home())) as store:  # and closed again: runs take long
@@ -466,11 +451,13 @@ def retest(
     choices = rotation.choose(asked, verdict.request.arguments, store) if asked else {}
     others = {name: choice.sets[0] for name, choice in choices.items()}
     launches = plural(len(agenda.chosen), "launch", "launches")
-    whys = ["outside its limits"] if agenda.failed else []
-    whys += ["with a node that looks slow"] if agenda.nodes else []
-    whys += ["slower than in all earlier sessions"] if agenda.outliers else []
-    takes = duration(agenda.seconds)
-    print(f"retest: {launches}, {' or '.join(whys)}, in about {takes}", flush=True)
+    whys = {
+        "outside its limits": agenda.failed,
+        "with a node that looks slow": agenda.nodes,
+        "slower than in all earlier sessions": agenda.outliers,
+    }
+    why = " or ".join(text for text, chosen in whys.items() if chosen)
+    print(f"retest: {launches}, {why}, in about {duration(agenda.seconds)}", flush=True)
     request = retest_request(agenda, verdict, others)
     repeated = measure_again(night, request, "retest", agenda.budget)
     night.evidence = replace(night.evidence, retest=Retest(agenda, repeated))

@@ -33,11 +33,10 @@ def new_folder() -> Path:
     """A new results folder, named by the time in UTC; `latest` points to it."""
     stamp = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H%M%SZ")
     results = paths.home() / "results"
-    for suffix in ["", *(f"-{n}" for n in range(2, 100))]:
-        folder = results / f"{stamp}{suffix}"
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(parents=True)
-            break
+    number = 1
+    while (folder := results / (f"{stamp}-{number}" if number > 1 else stamp)).exists():
+        number += 1
+    folder.mkdir(parents=True)
     point_to_latest(results)
     return folder
 

@@ -19,13 +19,7 @@ KERNEL_THREAD = 0x200000  # PF_KTHREAD of linux/sched.h
 
 def busy(seconds: float = SAMPLE) -> Reason | None:
     """Returns what others use of the cores that this process may use, None if that is next to
-    nothing.
-
-    The caller's own processes must rest meanwhile.
-
-    Args:
-        seconds: how long to look.
-    """
+    nothing, by a look of some seconds. The caller's own processes must rest meanwhile."""
     before, began = _used(), time.monotonic()
     time.sleep(seconds)
     after, lasted = _used(), time.monotonic() - began
@@ -64,11 +58,8 @@ def _used() -> dict[str, int]:
 
 
 def wait(budget: float, say: Callable[[Reason, float], None]) -> Reason | None:
-    """Looks at the cores until they are quiet, or until a budget is spent.
-
-    Args:
-        budget: s; 0 looks once.
-        say: is called with what uses the cores, once, before the waiting begins, and the budget.
+    """Looks at the cores until they are quiet, or until a budget (s) is spent; 0 looks once. `say`
+    is called with what uses the cores, once, before the waiting begins, and the budget.
 
     Returns:
         What uses the cores still; None if they are quiet.

@@ -12,10 +12,9 @@ Several with commas between are all of them. An excluded session (`bisection ses
 named by its identifier, its folder or its file only; all other words leave it out.
 """
 
-import math
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from pathlib import Path
 
 from bisection.core.format import plural, some, utc
@@ -102,23 +101,30 @@ def _group(
         back, past = int(match[1] or 0), [s for s in sessions if not s.ahead]
         return [past[-1 - back]] if back < len(past) else []
     if match := re.fullmatch(r"earlier(?::(\d+))?", word):
-        return _earlier(sessions, other, int(match[1]) if match[1] else None)
+        if not other:
+            raise SelectionError("'earlier' is before the other side; name that one otherwise")
+        kinds, names = {session.kind for session in other}, {session.uuid for session in other}
+        start = min(session.start for session in other)
+        before = [
+            session
+            for session in sessions
+            if session.start <= start
+            and session.uuid not in names
+            and session.kind in kinds
+            and SLOWER not in session.tags
+        ]
+        most = int(match[1] or len(before))
+        return before[max(len(before) - most, 0) :]
     if match := re.fullmatch(rf"({DAY})|({DAY})?\.\.({DAY})?", word):
         first, last = (match[1], match[1]) if match[1] else (match[2], match[3])
         try:
-            begin = _midnight(first) if first else -math.inf
-            end = _midnight(last, 1) if last else math.inf
-        except (ValueError, OverflowError):
+            for day in filter(None, (first, last)):
+                datetime.strptime(day, "%Y-%m-%d")
+        except ValueError:
             raise SelectionError(f"{word!r}: no such day; days are YYYY-MM-DD") from None
-        return [session for session in sessions if begin <= session.start < end]
+        return [s for s in sessions if (first or "") <= utc(s.start)[:10] <= (last or "9999")]
     name, equals, value = word.partition("=")
     return [s for s in sessions if equals and s.tags.get(name) == value] or None
-
-
-def _midnight(day: str, later: int = 0) -> float:
-    """Unix time at which a day begins (UTC), some days later."""
-    begin = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=timezone.utc)
-    return (begin + timedelta(days=later)).timestamp()
 
 
 def _is_path(word: str) -> bool:
@@ -126,24 +132,6 @@ def _is_path(word: str) -> bool:
         return Path(word).exists()
     except OSError:  # longer than a path may be
         return False
-
-
-def _earlier(
-    sessions: Sequence[Session], other: Sequence[Session], most: int | None
-) -> list[Session]:
-    if not other:
-        raise SelectionError("'earlier' is before the other side; name that one otherwise")
-    kinds, names = {session.kind for session in other}, {session.uuid for session in other}
-    start = min(session.start for session in other)
-    before = [
-        session
-        for session in sessions
-        if session.start <= start
-        and session.uuid not in names
-        and session.kind in kinds
-        and SLOWER not in session.tags
-    ]
-    return before if most is None else before[-most:] if most else []
 
 
 def _of_path(word: str, store: Store) -> list[Session]:
