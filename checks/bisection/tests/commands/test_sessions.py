@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from made_up import case, nights, session, store
+from made_up import case, nights, session
 from running import CHECKS
 
 from bisection.advice import sources
@@ -17,7 +17,6 @@ from bisection.store import database, sync
 from bisection.store.database import Store
 from bisection.store.marks import marks_file
 from bisection.store.sample_file import SPOOLED, write_samples
-from bisection.store.selection import select
 
 TCP = "OMPI_MCA_btl=tcp,self"
 FACTS = {"MPI": "Open MPI 4.1.4", "MPI environment": "none"}
@@ -284,9 +283,3 @@ def test_version(bisection):
     for file, pattern in files.items():
         number = re.search(pattern, (paths.ROOT / file).read_text(), re.MULTILINE)[1]
         assert bisection("--version")[:2] == (0, f"bisection {number}\n")
-
-
-def test_store_of_one_night_is_named_by_one_day(tmp_path):
-    database = store(tmp_path / "store.db", [(session(0), [])])
-    with pytest.raises(BisectionError, match=r"names no session: 1 session stored, of 2026-06-01$"):
-        select("nonsense", database)

@@ -85,6 +85,11 @@ def test_a_session_on_two_sides_is_refused(rng, tmp_path, before, aa):
         compare_options(stored, asked)
 
 
-def test_empty_store(tmp_path):
-    with pytest.raises(SelectionError, match="the store is empty"):
-        select("latest", store(tmp_path / "store.db"))
+@pytest.mark.parametrize(
+    ("sessions", "says"),
+    [([], "the store is empty"), ([0], r"names no session: 1 session stored, of 2026-06-01$")],
+)
+def test_a_store_of_little_is_described(tmp_path, sessions, says):
+    stored = store(tmp_path / "store.db", [(session(number), []) for number in sessions])
+    with pytest.raises(SelectionError, match=says):
+        select("nonsense", stored)
