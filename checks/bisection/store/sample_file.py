@@ -105,12 +105,13 @@ def check_line(line: Line, where: str) -> None:
     try:
         _validator("session" if "schema" in line else "case")(line)
     except JsonSchemaValueException as error:
-        field, value = ".".join(error.path[1:]), json.dumps(error.value)[:60]
-        fault = f"{field or 'line'} is {value}: it must {error.message.partition(' must ')[2]}"
         if error.rule == "required":
             missing = next(name for name in error.rule_definition if name not in error.value)
-            fault = f"{'.'.join([*error.path[1:], missing])} is missing"
-        raise StoreError(f"{where}: {fault}") from None
+            field = ".".join([*error.path[1:], missing])
+            raise StoreError(f"{where}: {field} is missing") from None
+        field, value = ".".join(error.path[1:]) or "line", json.dumps(error.value)[:60]
+        rule = error.message.partition(" must ")[2]
+        raise StoreError(f"{where}: {field} is {value}: it must {rule}") from None
 
 
 def _parsed(text: str, where: str) -> Line:
