@@ -341,7 +341,7 @@ def refused(argument: str) -> str | None:
     if JUDGING.search(argument):
         return "it changes what is judged"
     name = argument.partition("=")[0]
-    return next((w for o, w in REFUSED.items() if len(name) > 4 and o.startswith(name)), None)
+    return next((w for o, w in REFUSED.items() if len(name) > 3 and o.startswith(name)), None)
 
 
 def write(verdict: RunVerdict, results: Path) -> None:
