@@ -19,7 +19,7 @@ from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch, fail
 from workshop.papers import observables
 from workshop.papers.observables import Kind, Observable, Point, Unmeasured
-from workshop.papers.simulation import HOLLOW, ONCE, placed, work
+from workshop.papers.simulation import HOLLOW, ONCE, Wanted, placed, work
 
 TIMES = "times"  # in the place of a finding: the times of all launches
 QUICK = ("cnt40", "test20", "al2o3-g", "bench1")  # of each machine the first of these that it has
@@ -42,8 +42,7 @@ class ScalingLaunch(Launch):
     @run_after("init")
     def take_methods(self) -> None:
         """Measures what the findings need on these cores."""
-        layout, cores = split(self.layout)
-        wanted = observables.points(machine())[self.kernel, self.case, layout, cores]
+        wanted = launches_of(self.kernel, self.case)[split(self.layout)]
         self.work = {self.case: " ".join(work(self.kernel, wanted))}
         self.methods = {self.case: ",".join(sorted(wanted.methods))}
 
@@ -88,9 +87,11 @@ class ScalingCheck(KernelCheck):
         lookup = observables.lookup_in([launch.result for launch in self.launches], machine())
         if self.method == TIMES:
             unit, wanted = "s", {}
-            for point in points_of(self.kernel, self.case):
-                name = f"time_{point.method}_{point.layout}-{point.cores}"
-                wanted[name] = partial(lookup, point, "time")
+            for place, launch in launches_of(self.kernel, self.case).items():
+                for method in sorted(launch.methods):
+                    point = Point(machine(), self.kernel, self.case, *place, method)
+                    name = f"time_{method}_{place[0]}-{place[1]}"
+                    wanted[name] = partial(lookup, point, "time")
         else:
             parts = parts_of(self.kernel, self.case, self.method)
             unit, wanted = "ratio", {n: partial(part.value, lookup) for n, part in parts.items()}
@@ -132,15 +133,10 @@ def parts_of(kernel: str, case: str, finding: str) -> dict[str, Observable]:
     return {f"part_{n}": part for n, part in listed if belongs_to(part, kernel, case)}
 
 
-def points_of(kernel: str, case: str) -> list[Point]:
-    """Returns the metrics of the launches of a case."""
-    launches = observables.points(machine())
-    return [
-        Point(machine(), *launch, method)
-        for launch, wanted in launches.items()
-        for method in sorted(wanted.methods)
-        if launch[:2] == (kernel, case)
-    ]
+def launches_of(kernel: str, case: str) -> dict[tuple[str, int], Wanted]:
+    """The launches of a case on this machine, by layout and cores."""
+    launches = observables.points(machine()).items()
+    return {key[2:]: wanted for key, wanted in launches if key[:2] == (kernel, case)}
 
 
 def quick_case() -> str:
@@ -149,18 +145,13 @@ def quick_case() -> str:
     return next((case for case in QUICK if case in cases), "")
 
 
-def layouts_of(kernel: str, case: str) -> list[str]:
-    """mpi-64 and so on: the layouts and cores of the launches of a case."""
-    launches = observables.points(machine())
-    return [f"{layout}-{cores}" for k, c, layout, cores in launches if (k, c) == (kernel, case)]
-
-
 def make(kernel: str, case: str) -> None:
     """The launches of a case, and the check of each finding that they are enough for."""
     names = [TIMES, *(f.id for f in observables.findings() if parts_of(kernel, case, f.id))]
     words = "".join(word.title() for word in (kernel, *case.split("-")))
     body = {"kernel": kernel, "case": parameter([case])}
-    body["layout"] = parameter(layouts_of(kernel, case), loggable=True)
+    layouts = [f"{layout}-{cores}" for layout, cores in launches_of(kernel, case)]
+    body["layout"] = parameter(layouts, loggable=True)
     launch = make_test(f"{words}Scaling", (ScalingLaunch,), body, module=__name__)
     body = {"launches": fixture(launch, scope="environment", action="join"), "case": case}
     body["method"] = parameter(names, loggable=True)
