@@ -9,7 +9,7 @@ from houses import CHECK, make_house, told
 from running import start
 
 from bisection import cli
-from bisection.core.reasons import clause
+from bisection.core.reasons import Code, clause
 from bisection.sites import rules
 from bisection.sites import site as sites
 from bisection.sites.site import load, load_site
@@ -128,12 +128,7 @@ def test_extras_defect(extras, says):
 
 
 def test_good_extras():
-    extras = {
-        "nodes": 2,
-        "march": "x86-64-v3",
-        "binding": ["-c {threads} -n {ranks} {{}}"],
-        "queue": "normal",
-    }
+    extras = {"nodes": 2, "march": "x86-64-v3", "binding": ["-c {threads} -n {ranks} {{}}"]}
     partition = {"fullname": "a:b", "extras": extras, "cores": None, "detected": True}
     assert list(rules.partition_faults(partition)) == []
 
@@ -144,12 +139,7 @@ CHECK_DEFECTS = {
     "init": ("@sanity_function", '@run_after("init")', 13, "test 'init' does not load: "),
     "nowhere": ('["*"]', '["nowhere"]', 5, "no partition and environment of any site can run"),
     "featureless": ('"+kernels"', '"+kernel"', 5, "valid_prog_environs ['+kernel']"),
-    "untagged": (
-        '{"quick"}',
-        '{"fast"}',
-        5,
-        "no tier (quick, nightly, upgrade, triage, interconnect)",
-    ),
+    "untagged": ('{"quick"}', '{"fast"}', 5, "no tier (quick, nightly, upgrade, triage"),
     "testless": ("@rfm.simple_test", "", 1, "ReFrame finds no test in it"),
 }
 
@@ -191,49 +181,50 @@ def published(site):
     )
 
 
-def with_tests(site, name, **changes):
-    """The site, with every test of a check changed."""
-    tests = [{**test, **changes} if test["check"] == name else test for test in site.tests]
-    return dataclasses.replace(site, tests=tests)
-
-
 class TestChecks:
-    def test_real_ones_are_good(self, site, published):
-        assert rules.check_defects([site, published], everywhere=True) == []
+    @pytest.fixture
+    def defects(self, site, published):
+        """defects(where, **changes): those of the checks, with tests of `where` changed."""
 
-    def test_case_and_layout_without_a_tier(self, site, published):
-        wrong = [
-            {**test, "tags": []} if (test["case"], test["layout"]) == ("fe", "mpi") else test
-            for test in site.tests
-        ]
-        defects = rules.check_defects(
-            [dataclasses.replace(site, tests=wrong), published], everywhere=True
-        )
-        assert [d.path for d in defects] == ["checks/md.py"]
-        assert told(defects).endswith("selects md fe mpi")
+        def run(where, **changes):
+            tests = [
+                {**test, **changes} if where.items() <= test.items() else test
+                for test in site.tests
+            ]
+            changed = dataclasses.replace(site, tests=tests)
+            return rules.check_defects([changed, published], everywhere=True)
 
-    def test_value_that_can_run_nowhere(self, site, published):
-        wrong = [
-            {**test, "places": 0} if test["method"] == "overlap" else test for test in site.tests
-        ]
-        defects = rules.check_defects(
-            [dataclasses.replace(site, tests=wrong), published], everywhere=True
-        )
-        assert told(defects).endswith("of any site can run method overlap of transpose")
-        assert rules.check_defects([dataclasses.replace(site, tests=wrong)], False) == []
+        return run
+
+    def test_real_ones_are_good(self, defects):
+        assert defects({}) == []
+
+    def test_case_and_layout_without_a_tier(self, defects):
+        (defect,) = defects({"case": "fe", "layout": "mpi"}, tags=[])
+        assert (defect.path, defect.reason.code) == ("checks/md.py", Code.NO_TIER)
+        assert defect.reason["test"] == "md fe mpi"
+
+    def test_value_that_can_run_nowhere(self, defects, site):
+        (defect,) = defects({"check": "transpose", "method": "overlap"}, places=0)
+        assert defect.reason.code == Code.VALUE_NOWHERE
+        assert defect.reason.values.items() >= {"key": "method", "value": "overlap"}.items()
 
     def test_one_site_that_runs_it_is_enough(self, site, published):
-        nowhere = with_tests(site, "network", places=0)
-        assert rules.check_defects([nowhere, site, published], everywhere=True) == []
+        nowhere = [{**test, "places": 0} for test in site.tests]
+        other = dataclasses.replace(site, tests=nowhere)
+        assert rules.check_defects([other, site, published], everywhere=True) == []
+        assert rules.check_defects([other], everywhere=False) == []
 
     def test_names_that_do_not_exist(self, site, published):
         tiers = {"quick": {"case": ["sci"], "method": ["packed"]}, "nigthly": {}}
         inapplicable = {"packd": ["mpi", "nod"]}
         check = {**site.checks["md"], "tiers": tiers, "inapplicable": inapplicable}
         wrong = dataclasses.replace(site, checks={**site.checks, "md": check})
-        texts = told(rules.check_defects([wrong, published], everywhere=True))
-        assert "tiers of md names case sci: there are sic, cu3au, fe, nacl-mini" in texts
-        assert "tiers of md names tier nigthly: there are quick, nightly, upgrade" in texts
-        assert "inapplicable of md names method packd: there are packed" in texts
-        assert "inapplicable of md names layout nod: there are mpi, node" in texts
-        assert texts.count("\n") == 3
+        reasons = [d.reason for d in rules.check_defects([wrong, published], everywhere=True)]
+        assert {reason.code for reason in reasons} == {Code.NAME_UNKNOWN}
+        assert [(r["variable"], r["key"], r["value"]) for r in reasons] == [
+            ("tiers", "tier", "nigthly"),
+            ("tiers", "case", "sci"),
+            ("inapplicable", "method", "packd"),
+            ("inapplicable", "layout", "nod"),
+        ]
