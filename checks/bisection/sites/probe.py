@@ -224,7 +224,7 @@ def class_facts(test: Any, file: Path) -> Facts:
     metrics = list(getattr(test, "metrics", []))
     # A check that asks for any metric of the kernel's results gets these too.
     metrics += ["time", "time_min", "time_p99"] if metrics else []
-    metrics = at_points(test, [*metrics, *getattr(test, "asserted", [])])
+    metrics = getattr(test, "_at_points", list)([*metrics, *getattr(test, "asserted", [])])
     name = type(test).__name__
     lines = [
         node.lineno
@@ -242,11 +242,6 @@ def class_facts(test: Any, file: Path) -> Facts:
     }
 
 
-def at_points(test: Any, metrics: list[str]) -> list[str]:
-    """A check's metrics at the points of its sweep."""
-    return test._at_points(metrics) if hasattr(test, "_at_points") else metrics
-
-
 def test_facts(test: Any) -> Facts:
     """The check, case, layout and method of a test, and its parameters."""
     names = dict.fromkeys(["case", "layout", "method", *type(test).raw_params])
@@ -260,7 +255,7 @@ def case_facts(test: Any, runtime: Any, partition: Any, environ: Any) -> Facts:
     """The values by which references of a test on a partition are found, and what it requires."""
     facts = test_facts(test)
     inapplicable = getattr(test, "inapplicable", {}).get(facts["method"], [])
-    judged = at_points(test, test._judged()) if hasattr(test, "_judged") else []
+    judged = getattr(test, "_at_points", list)(getattr(test, "_judged", list)())
     return facts | {
         **{f"$processor.{name}": getattr(partition.processor, name) for name in PROCESSOR},
         "$system": runtime.system.name,
