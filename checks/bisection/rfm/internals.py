@@ -6,14 +6,13 @@ Written for the version below; a test fails with any other, so that each is look
 import copy
 import os
 import shlex
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from types import FrameType, ModuleType, NoneType, SimpleNamespace
+from types import NoneType, SimpleNamespace
 from typing import Any
 
-from reframe.core import logging, warnings
+from reframe.core import logging
 from reframe.core.runtime import runtime
 from reframe.core.schedulers import local
 from reframe.core.schedulers.pbs import PbsJobScheduler
@@ -123,24 +122,6 @@ def build_on_node(test: Any, pending: Any) -> None:
 def set_processor(partition: Any, info: dict[str, Any]) -> None:
     """Gives a partition the processor information that ReFrame detected on it earlier."""
     partition._processor = ProcessorInfo(info)
-
-
-def hasten_deprecations() -> None:
-    """Finds the line to warn of without reading sources: most of the time that checks take to load.
-
-    ReFrame looks for that line also where it then warns of nothing, once per test and variable.
-    """
-
-    def stack() -> Iterator[SimpleNamespace]:
-        frame = sys._getframe(1)
-        while frame is not None:
-            yield SimpleNamespace(frame=frame)
-            frame = frame.f_back
-
-    def module(frame: FrameType) -> ModuleType | None:
-        return sys.modules.get(frame.f_globals.get("__name__", ""))
-
-    warnings.inspect = SimpleNamespace(stack=stack, getmodule=module)
 
 
 def hasten_loading() -> None:

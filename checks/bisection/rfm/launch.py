@@ -37,7 +37,6 @@ from bisection.rfm.causes import Ended
 
 internals.give_back_temporary_folder()
 internals.start_scripts_below_blanks()
-internals.hasten_deprecations()
 internals.hasten_loading()
 internals.take_over_slurm(queue.submit, queue.free_blocked)
 internals.submit_within(queue.allowed)

@@ -1,6 +1,5 @@
 """Builds of real runs, by a CMake that puts the fake kernels where the real one would."""
 
-import inspect
 import json
 import os
 import re
@@ -11,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 import reframe
-from reframe.core import warnings
 from reframe.core.schedulers.pbs import PbsJobScheduler
 from running import HERE, ONE, Run, fake_program, load_site, start
 
@@ -140,14 +138,6 @@ def test_scripts_of_pbs_change_to_a_folder_with_a_blank():
     options = {"sched_access": [], "options": [], "cli_options": []}
     lines = scheduler.emit_preamble(SimpleNamespace(**names, **none, **options))
     assert lines[-1] == "cd '/home/Mein Ordner'"
-
-
-def test_deprecations_name_the_line_that_is_to_be_changed():
-    internals.hasten_deprecations()
-    with pytest.warns(warnings.ReframeDeprecationWarning) as warned:
-        warnings.user_deprecation_warning("old")
-    line = inspect.currentframe().f_lineno - 1
-    assert [(w.filename, w.lineno) for w in warned] == [(__file__, line)]
 
 
 LOCK = {
