@@ -158,7 +158,6 @@ def facts(paths: list) -> dict:
         "system": field(r'^PRETTY_NAME="?(.*?)"?$', "/etc/os-release"),
         "microcode": field(r"^microcode[ \t]*:(.*)$", "/proc/cpuinfo"),
         "boot": int(boot) if boot else None,  # Unix time
-        "python": sys.executable,
         "sees": {path: os.path.exists(path) for path in paths},
     }
 

@@ -58,7 +58,6 @@ class Outcome:
 
     launcher: Launcher
     shape: Geometry
-    worlds: int = 0
     ranks: list[tuple[str, str]] = field(default_factory=list)  # (host, CPUs)
     library: str = ""  # of MPI, by its own name
     carried: dict[str, float] = field(default_factory=dict)  # device -> fraction of the bytes
@@ -206,7 +205,7 @@ def _outcome(
 ) -> Outcome:
     """Returns what a launch printed, and what is wrong with it."""
     worlds = [json.loads(line) for line in re.findall(r"PROBE (\{.*\})", ended.text)]
-    outcome = Outcome(launcher, shape, len(worlds))
+    outcome = Outcome(launcher, shape)
     if not worlds:
         limit = Step.limit if ended.code == STOPPED else None
         values = {"exit_code": ended.code, "last": telling(ended.text) or None, "limit": limit}
@@ -214,8 +213,8 @@ def _outcome(
         return outcome
     world = worlds[0]
     outcome.ranks, outcome.library = world["ranks"], world["library"]
-    if outcome.worlds > 1 or world["size"] != shape.ranks:
-        values = {"worlds": outcome.worlds, "size": world["size"], "asked": shape.ranks}
+    if len(worlds) > 1 or world["size"] != shape.ranks:
+        values = {"worlds": len(worlds), "size": world["size"], "asked": shape.ranks}
         outcome.fault = Code.WORLDS(launcher=launcher.name, **values)
         return outcome
     if links := world.get("links"):

@@ -47,7 +47,7 @@ def node(host):
 
 def outcome(shape, **more):
     ranks = [(f"n{rank // shape.ranks_per_node + 1}", str(rank)) for rank in range(shape.ranks)]
-    return Outcome(LAUNCHER, shape, 1, ranks, "Open MPI", **more)
+    return Outcome(LAUNCHER, shape, ranks, "Open MPI", **more)
 
 
 def trial():
@@ -90,20 +90,6 @@ PARTITION = {
 }
 
 
-def counting(try_queue):
-    """(the same, how many ran at once at the end of each call)."""
-    running, most = [], []
-
-    def counted(*arguments, **more):
-        running.append(1)
-        time.sleep(0.5)
-        most.append(len(running))
-        running.pop()
-        return try_queue(*arguments, **more)
-
-    return counted, most
-
-
 class Machine:
     """A cluster in which all is right, until a test spoils it."""
 
@@ -124,6 +110,7 @@ class Machine:
         )
         self.trial, self.known = trial(), copy.deepcopy(KNOWN)
         self.refusal, self.down, self.silent = "", [], False
+        self.running, self.most, self.seconds = [], 0, 0.0  # jobs at once, and how long each takes
 
     @property
     def partition(self):
@@ -137,6 +124,10 @@ class Machine:
 
     def try_queue(self, queue, *where, **how):
         self.asked = queue
+        self.running.append(1)
+        time.sleep(self.seconds)
+        self.most = max(self.most, len(self.running))
+        self.running.pop()
         return self.trial
 
     def read(self, account):

@@ -79,7 +79,7 @@ class Machine:
         trial.nodes = [{**node(name), **facts, "system": "x"} for name in names[: queue.nodes]]
         for launcher in launchers:
             ranks = [(name, "0") for name in names[: queue.nodes]]
-            outcome = Outcome(launcher, Geometry(queue.nodes, 1, 1), 1, ranks, "Open MPI")
+            outcome = Outcome(launcher, Geometry(queue.nodes, 1, 1), ranks, "Open MPI")
             outcome.carried = self.carried
             outcome.latency, outcome.bandwidth = (1e-3, 1e8) if self.slow >= 0 else (2e-5, 1e9)
             key = " ".join([launcher.name, *(o for o in launcher.options if "--mpi" in o)])

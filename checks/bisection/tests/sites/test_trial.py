@@ -295,7 +295,7 @@ def test_trial_on_this_host(tmp_path, monkeypatch):
     right, strange, broken = trial.outcomes
     assert right.fault is None
     assert len({cpus for _, cpus in right.ranks}) == 2
-    assert (strange.fault.code, strange.worlds) == (Code.WORLDS, 2)
+    assert (strange.fault.code, strange.fault["worlds"]) == (Code.WORLDS, 2)
     assert broken.fault.code == Code.NO_WORLD
     assert "no-such-option" in broken.fault["last"]
 
