@@ -115,23 +115,19 @@ class Scheduler:
 
     def unavailable(self, access: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, str]]:
         """Those of some nodes that take no jobs of these options, with the scheduler's reasons."""
-        del access, nodes
         return []
 
     def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
-        del queue, shape, minutes
         return [f"exec >{shlex.quote(str(output))} 2>&1"]
 
     def shaped(self, shape: Geometry) -> list[str]:
         """Returns what precedes a launcher so that it takes the job for one of another geometry."""
-        del shape
         return []
 
     def per_node(self, nodes: int) -> list[str]:
         """Returns what precedes a command so that it runs once per node, without MPI, on all
         cores."""
-        del nodes
         return []
 
     def submit(self, script: Path) -> str:
@@ -143,7 +139,6 @@ class Scheduler:
 
     def refusal(self, script: Path) -> str:
         """Its words why it could never place a script, which is not submitted; "" if it could."""
-        del script
         return ""
 
     def state(self, job: str) -> State:

@@ -137,7 +137,6 @@ class Pbs(Scheduler):
 
     def per_node(self, nodes: int) -> list[str]:
         """Returns what precedes a command so that it runs on each node."""
-        del nodes
         return ["pbsdsh", "--"]
 
     def submit(self, script: Path) -> str:
