@@ -302,10 +302,6 @@ class Machines(Topic):
 
     SCHEDULER_SILENT = "{scheduler} is installed and does not answer. {error}"
     SCHEDULER_UNREAD = "{scheduler} is not read yet: fill in queue, nodes, launcher, processor"
-    FLUX_OF_REFRAME = (
-        "the flux back-end of ReFrame 4.10.4 asks for one task and for no queue: it cannot launch "
-        "over several nodes"
-    )
     NO_COMPILER = (
         "neither mpicc nor cc is on PATH: load the module of an MPI library, then remove this file "
         "and make it again"

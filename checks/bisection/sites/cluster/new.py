@@ -27,13 +27,13 @@ from bisection.sites.cluster.trial import Launcher, Outcome, Trial, try_queue
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
-# Schedulers whose queues are not read yet: ReFrame's name, name, command.
-UNREAD = (
-    ("flux", "Flux", "flux"),
-    ("lsf", "LSF", "bsub"),
-    ("oar", "OAR", "oarsub"),
-    ("sge", "Grid Engine", "qconf"),
-)
+# Schedulers whose queues are not read yet: command -> ReFrame's name, name.
+UNREAD = {
+    "flux": ("flux", "Flux"),
+    "bsub": ("lsf", "LSF"),
+    "oarsub": ("oar", "OAR"),
+    "qconf": ("sge", "Grid Engine"),
+}
 
 
 @dataclass
@@ -168,12 +168,8 @@ def survey(account: str = "") -> Survey:
     for scheduler in dict.fromkeys(SCHEDULERS.values()):
         if scheduler.is_here():
             return scheduler.survey(account)
-    for reframe, kind, command in UNREAD:
-        if shutil.which(command):
-            decisions = [Code.SCHEDULER_UNREAD(scheduler=kind)]
-            if reframe == "flux":
-                decisions.append(Code.FLUX_OF_REFRAME())
-            return Survey(kind=kind, reframe=reframe, decisions=decisions)
+    for reframe, kind in (names for command, names in UNREAD.items() if shutil.which(command)):
+        return Survey(kind, reframe, decisions=[Code.SCHEDULER_UNREAD(scheduler=kind)])
     return Survey(kind="", reframe="local")
 
 

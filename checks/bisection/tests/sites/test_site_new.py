@@ -412,10 +412,7 @@ def test_one_host_without_a_scheduler(new_site, machine, house):
 
 @pytest.mark.parametrize(
     ("program", "scheduler", "words"),
-    [
-        ("bsub", "lsf", "DECIDE: LSF is not read yet"),
-        ("flux", "flux", "it cannot launch over several nodes"),
-    ],
+    [("bsub", "lsf", "DECIDE: LSF is not read"), ("flux", "flux", "DECIDE: Flux is not read")],
 )
 def test_a_scheduler_that_is_not_read(new_site, machine, program, scheduler, words):
     without_slurm(machine)
