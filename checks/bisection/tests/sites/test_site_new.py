@@ -98,16 +98,17 @@ def machine(house, tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def new_site(machine, house, capsys):
-    """new_site(*arguments): (exit code, what was printed, text of NAME.py)."""
+    """new_site(*arguments): (what was printed, text of NAME.py); it ends with the exit code."""
 
-    def run(*arguments, name="vc"):
+    def run(*arguments, name="vc", code=0):
         try:
-            code = cli.main(["site", "new", name, *arguments])
+            ended = cli.main(["site", "new", name, *arguments])
         except SystemExit as error:
-            code = error.code
+            ended = error.code
+        assert ended == code
         file = house / "site-configs" / f"{name}.py"
         out, err = capsys.readouterr()
-        return code, out + err, file.read_text() if file.exists() else ""
+        return out + err, file.read_text() if file.exists() else ""
 
     return run
 
@@ -129,9 +130,9 @@ def known(house, name="vc"):
 
 
 def test_the_whole_file(new_site, machine, house):
-    code, printed, text = new_site()
+    printed, text = new_site()
     example = re.search("```python\n(site_configuration.*?)```", README.read_text(), re.DOTALL)
-    assert (code, text[text.index("site_configuration") :]) == (0, example[1])
+    assert text[text.index("site_configuration") :] == example[1]
     assert text.startswith('"""vc: Slurm 22.05.8, cluster vcluster. Written by `bisection site new')
     assert "srun starts one world of 2 ranks; 20 us, 1 GB/s through eth0 100%" in printed
     queue, launchers, _, more = machine.jobs[0]
@@ -152,8 +153,8 @@ def test_the_whole_file(new_site, machine, house):
 
 def test_dry_run_submits_and_writes_nothing(new_site, machine, house):
     before = sorted(house.rglob("*"))
-    code, printed, text = new_site("--dry-run", "--nodes", "3", "--queue", "quad")
-    assert (code, text, machine.jobs) == (1, "", [])
+    printed, text = new_site("--dry-run", "--nodes", "3", "--queue", "quad", code=1)
+    assert (text, machine.jobs) == ("", [])
     assert sorted(house.rglob("*")) == before
     assert "# DECIDE: no job ran (--dry-run): launchers are not proven\n" in printed
     assert 'common.partition("quad", nodes=3, launcher="srun"),' in printed
@@ -178,26 +179,23 @@ def test_dry_run_submits_and_writes_nothing(new_site, machine, house):
 def test_wrong_arguments(new_site, house, arguments, name, words):
     bad = house / "site-configs" / "bad.py"
     bad.write_text("import nothing_of_this_name\n")
-    code, printed, _ = new_site(*arguments, name=name)
-    assert (code, bad.read_text()) == (2, "import nothing_of_this_name\n")
+    printed, _ = new_site(*arguments, name=name, code=2)
+    assert bad.read_text() == "import nothing_of_this_name\n"
     assert words in printed
 
 
 def test_the_first_launcher_that_is_right(new_site, machine):
     worlds = Code.WORLDS(launcher="srun", worlds=2, size=1, asked=2)
     machine.wrong = {"srun": worlds}
-    code, _, text = new_site("--queue", "duo")
-    assert code == 0
+    _, text = new_site("--queue", "duo")
     assert 'nodes=2, launcher="srun", options=["--mpi=pmi2"], exclusive=True)' in text
     said = "30 min at most; mpirun starts one world too; srun started 2 MPI worlds of 1"
     assert said in words_of(text)
     machine.wrong["srun --mpi=pmi2"] = worlds
-    code, _, text = new_site("--queue", "duo", name="vd")
-    assert code == 0
+    _, text = new_site("--queue", "duo", name="vd")
     assert 'common.partition("duo", nodes=2, launcher="mpirun", exclusive=True),' in text
     machine.wrong["mpirun"] = Code.NO_WORLD(launcher="mpirun", last="not built")
-    code, printed, text = new_site("--queue", "duo", name="ve")
-    assert code == 1
+    printed, text = new_site("--queue", "duo", name="ve", code=1)
     assert "# DECIDE: duo: no launcher is right. srun started 2 MPI worlds of" in text
     assert "of 2; srun --mpi=pmi2 started 2" in words_of(text)
     assert "decide: duo: no launcher is right." in printed
@@ -208,8 +206,7 @@ def test_a_slurm_that_binds_nothing(new_site, machine):
     fault = Code.MISPLACED(seats=[shared])
     machine.wrong = {"srun": fault, "srun --mpi=pmi2": fault}
     machine.cluster(CLUSTER, plugin="(null)")
-    code, _, text = new_site("--queue", "duo")
-    assert code == 0
+    _, text = new_site("--queue", "duo")
     assert 'launcher="mpirun"' in text
     assert "srun: Slurm binds no rank to a core: slurm.conf has TaskPlugin=task/none" in words_of(
         text
@@ -218,8 +215,7 @@ def test_a_slurm_that_binds_nothing(new_site, machine):
 
 def test_a_job_that_did_not_run(new_site, machine, house):
     machine.fault = Code.BLOCKED(job="1", waited=600.0, reason="Priority")
-    code, printed, text = new_site()
-    assert code == 1
+    printed, text = new_site(code=1)
     assert "DECIDE: duo: no launcher is proven. BLOCKED: job 1 was not started" in words_of(text)
     assert text.count("# DECIDE: ") == 2
     assert "duo: job 1: no launcher is proven\n" in printed
@@ -231,22 +227,19 @@ def test_a_job_that_did_not_run(new_site, machine, house):
 
 def test_a_fast_network_that_carries_nothing(new_site, machine):
     machine.networks = [ETHERNET, INFINIBAND]
-    code, _, text = new_site("--queue", "duo")
-    assert code == 1
+    _, text = new_site("--queue", "duo", code=1)
     assert "# DECIDE: duo: messages went through eth0, though mlx5_0 is up" in text
     machine.networks = [ETHERNET, {**INFINIBAND, "kind": "roce"}]  # a card that may do RoCE
-    assert new_site("--queue", "duo", name="vb")[0] == 0
+    new_site("--queue", "duo", name="vb")
     machine.networks, machine.carried = [ETHERNET, INFINIBAND], {"mlx5_0": 0.98}
-    code, _, text = new_site("--queue", "duo", name="vd")
-    assert code == 0
+    _, text = new_site("--queue", "duo", name="vd")
     assert "# 2 nodes of 1 core, infiniband 200 Gb/s, 30 min at most; mpirun starts" in text
 
 
 def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, house):
     machine.cluster((OUTPUTS / "22.05-unlike.txt").read_text())
     machine.command("sinfo", "echo 'node4|drained|bad DIMM'; echo 'node9|down|gone'")
-    code, printed, text = new_site()
-    assert code == 1
+    printed, text = new_site(code=1)
     assert "left out: queue down: it has State=INACTIVE" in printed
     assert 'constraint="thin"' in text
     assert 'constraint="fat"' in text
@@ -256,7 +249,7 @@ def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, hou
     assert cores == {"mixed-thin": 1, "mixed-fat": 2, "shared": 2}
     assert {job[0].name: job[0].nodes for job in machine.jobs}["mixed-fat"] == 1
     machine.cluster((OUTPUTS / "25.05-grace.txt").read_text())
-    _, _, text = new_site("--queue", "mix", name="vd")
+    _, text = new_site("--queue", "mix", name="vd", code=1)
     assert "# DECIDE: queue mix has other nodes beside 4 nodes of 284 cores and gpu:4" in text
 
 
@@ -264,23 +257,20 @@ def test_accounts(new_site, machine):
     machine.cluster(CLUSTER, enforce="associations,limits")
     elsewhere = '*onlydefaults*) ;; *cluster=vcluster*) printf "a1\\na2\\n" ;; *) echo a9 ;;'
     machine.command("sacctmgr", f'case "$*" in {elsewhere} esac')
-    code, _, text = new_site("--queue", "duo")
-    assert code == 1
+    _, text = new_site("--queue", "duo", code=1)
     assert "no default one: account= one of a1, a2" in text
-    code, _, text = new_site("--queue", "duo", "--account", "a2", "--qos", "debug", name="vd")
-    assert code == 0
+    _, text = new_site("--queue", "duo", "--account", "a2", "--qos", "debug", name="vd")
     assert '    account="a2",\n    qos="debug",\n' in text
     asked = machine.jobs[-1][0].access
     assert {"--account=a2", "--qos=debug"} < set(asked)
     assert loads("vd")["duo"]["access"] == asked
-    assert new_site("--refresh", name="vd")[0] == 0
+    new_site("--refresh", name="vd")
     assert machine.jobs[-1][0].access == asked
 
 
 def test_names_of_queues_that_reframe_does_not_take(new_site, machine):
     machine.cluster(CLUSTER.replace("duo", "gpu.q").replace("quad", "2nodes"))
-    code, _, text = new_site()
-    assert code == 0
+    _, text = new_site()
     assert 'common.partition("gpu_q", queue="gpu.q", nodes=2' in text
     access = {name.partition("-")[0]: part["access"][0] for name, part in loads().items()}
     assert access == {"gpu_q": "--partition=gpu.q", "_2nodes": "--partition=2nodes"}
@@ -289,8 +279,7 @@ def test_names_of_queues_that_reframe_does_not_take(new_site, machine):
 def test_modules_that_are_loaded(new_site, machine, monkeypatch):
     monkeypatch.setenv("LMOD_CMD", "/opt/lmod/libexec/lmod")
     monkeypatch.setenv("LOADEDMODULES", "gcc/13.2:openmpi/5.0")
-    code, _, text = new_site("--queue", "duo")
-    assert code == 0
+    _, text = new_site("--queue", "duo")
     assert '    modules=["gcc/13.2", "openmpi/5.0"],  # that were loaded\n' in text
     assert machine.jobs[0][2] == ["gcc/13.2", "openmpi/5.0"]
 
@@ -301,16 +290,15 @@ def test_what_is_missing_on_path(new_site, machine):
     os.environ["PATH"] = str(machine.folder)
     for name in ("cat", "sh"):
         (machine.folder / name).symlink_to(shutil.which(name, path="/usr/bin:/bin"))
-    code, _, text = new_site("--queue", "duo")
-    assert code == 1
+    _, text = new_site("--queue", "duo", code=1)
     assert "# DECIDE: neither mpicc nor cc is on PATH" in text
     assert "# DECIDE: pkg-config does not find FFTW, cJSON" in text
 
 
 def test_a_controller_that_does_not_answer(new_site, machine):
     machine.command("scontrol", "echo 'slurm_load_ctl_conf error: Connection refused' >&2; exit 1")
-    code, printed, text = new_site()
-    assert (code, text) == (3, "")
+    printed, text = new_site(code=3)
+    assert text == ""
     assert "Slurm is installed and does not answer. scontrol: slurm_load" in printed
 
 
@@ -322,8 +310,8 @@ def test_refresh_keeps_choices_and_prints_what_changed(new_site, machine, house)
     file.write_text(mine)
     machine.jobs.clear()
     machine.networks, machine.carried = [INFINIBAND], {"mlx5_0": 1.0}
-    code, printed, text = new_site("--refresh")
-    assert (code, text) == (0, mine)
+    printed, text = new_site("--refresh")
+    assert text == mine
     duo = next(job for job in machine.jobs if job[0].name == "duo")
     assert duo[0].access == ["--partition=duo", "--qos=high"]
     assert [launcher.name for launcher in duo[1]] == ["srun"]
@@ -338,8 +326,7 @@ def test_refresh_keeps_choices_and_prints_what_changed(new_site, machine, house)
 def test_refresh_does_not_record_a_bad_moment(new_site, machine, house, trials, latency):
     new_site("--queue", "duo")
     machine.slow = trials
-    code, printed, _ = new_site("--refresh")
-    assert code == 0
+    printed, _ = new_site("--refresh")
     assert "not as recorded, tried a second time: duo\nduo: job 3: srun starts one world" in printed
     assert known(house)["duo"]["latency"] == latency
     assert ("0 facts changed" in printed) == (trials == 1)
@@ -357,30 +344,30 @@ def test_refresh_tries_again_what_failed(new_site, machine, house):
         return trial
 
     new.try_queue = recover  # the fixture restores it
-    assert (new_site("--refresh")[0], known(house)) == (0, before)
+    new_site("--refresh")
+    assert known(house) == before
 
 
 def test_a_queue_is_added_to_a_file_by_hand(new_site, house):
-    _, _, text = new_site("--queue", "duo")
-    code, printed, _ = new_site("--dry-run", "--queue", "quad")
-    assert code == 1
+    _, text = new_site("--queue", "duo")
+    printed, _ = new_site("--dry-run", "--queue", "quad", code=1)
     (line,) = [line for line in printed.splitlines() if "common.partition(" in line]
     text = text.replace("    partitions=[\n", f"    partitions=[\n{line}\n")
     (house / "site-configs" / "vc.py").write_text(text)
-    assert new_site("--refresh")[0] == 0
+    new_site("--refresh")
     assert len(loads()) == 4
 
 
 def test_refresh_mends_broken_facts(new_site, house):
     new_site()
     (house / "site-configs" / "vc.json").write_text("{")
-    code, printed, _ = new_site("--refresh")
-    assert (code, printed.splitlines()[-1]) == (0, "wrote site-configs/vc.json: made")
+    printed, _ = new_site("--refresh")
+    assert printed.splitlines()[-1] == "wrote site-configs/vc.json: made"
     assert known(house).keys() == {"duo", "quad"}
 
 
 def test_the_spack_environment_of_the_site(new_site, machine, house, monkeypatch):
-    printed = new_site()[1]
+    printed, _ = new_site()
     assert "wrote spack-env/vc/spack.yaml for -p spack" in printed
     text = (house / "spack-env" / "vc" / "spack.yaml").read_text()
     assert text == f"# vc over {machine.folder.parent}\n"
@@ -390,8 +377,7 @@ def test_the_spack_environment_of_the_site(new_site, machine, house, monkeypatch
         raise site_new.SpackError("mpicc -show names no compiler")
 
     monkeypatch.setattr(site_new, "environment_for", refuse)
-    code, printed, _ = new_site(name="ve")
-    assert code == 0
+    printed, _ = new_site(name="ve")
     assert "no spack-env/ve/spack.yaml for -p spack: mpicc -show names no compiler" in printed
 
 
@@ -402,8 +388,7 @@ def without_slurm(machine):
 
 def test_one_host_without_a_scheduler(new_site, machine, house):
     without_slurm(machine)
-    code, printed, text = new_site(name="box")
-    assert code == 0
+    printed, text = new_site(name="box")
     assert text.startswith('"""box: one host')
     assert not (house / "site-configs" / "box.json").exists()
     assert "wrote site-configs/box.py in" in printed
@@ -417,13 +402,12 @@ def test_one_host_without_a_scheduler(new_site, machine, house):
 def test_a_scheduler_that_is_not_read(new_site, machine, program, scheduler, words):
     without_slurm(machine)
     machine.command(program, "exit 0")
-    code, _, text = new_site(name="summit")
-    assert code == 1
+    _, text = new_site(name="summit", code=1)
     assert f'scheduler="{scheduler}"' in text
     assert words in words_of(text)
     if scheduler != "flux":  # ReFrame loads it only where Flux's Python package is
         loads("summit")
-        assert new_site("--refresh", name="summit")[0] == 0
+        new_site("--refresh", name="summit")
 
 
 @pytest.mark.parametrize(
