@@ -6,7 +6,7 @@ import json
 import threading
 
 import pytest
-from made_cluster import GIB, PARTITION, Machine
+from made_cluster import GIB, KNOWN, PARTITION, Machine
 
 from bisection.commands import site_check
 from bisection.core.reasons import Code, Reason
@@ -115,8 +115,21 @@ def unbound(machine):
     launch(1, fault=Code.MISPLACED(seats=[SHARED]))(machine)
 
 
-def all_ports(**facts):
-    return lambda machine: [node["networks"][0].update(facts) for node in machine.trial.nodes]
+def ports(state, *nodes):
+    port = {"name": "mlx5_0", "kind": "infiniband", "rate": 100.0, "state": state}
+    return lambda machine: [machine.trial.nodes[n]["networks"][0].update(port) for n in nodes]
+
+
+def known(**facts):
+    return lambda machine: machine.known.update(facts)
+
+
+def differ(name, first, second):
+    return {"differences": [[name, [[str(first), ["n1"]], [str(second), ["n2"]]]]]}
+
+
+def changed(name, before, after):
+    return {"changes": [[name, before, after, ["n1", "n2"]]]}
 
 
 SHARED = Code.CORE_SHARED(rank=1, host="n1", thread=None, cpus="0", other=[0, None, "0"])
@@ -126,6 +139,12 @@ CLOSED = Code.QUEUE_GROUPS(queue="standard", groups=["g"])
 SEATS = [SHARED.as_dict()]
 WORLDS = Code.WORLDS(launcher="srun", worlds=8, size=1, asked=8)
 NO_WORLD = Code.NO_WORLD(launcher="srun", last="PMI2 not built")
+THREE_SHARE = Code.MISPLACED(seats=[SHARED] * 3)
+MLX = [["mlx5_0", "infiniband", 200.0]]
+LINKS = [("n1", "n2", 2e-6, 2e10), ("n1", "n3", 2e-6, 5e9), ("n1", "n4", 9e-6, 2e10)]
+NO_FFTW = (1, 2.0, "-- x\nError: y\n")
+FULL = (1, 2.0, "No space left on device\nError: x\n")
+TWO_CPUS = {**KNOWN["processor"], "num_cpus": 2}
 NO_PYTHON = {check_job.sys.executable: False}
 WRONG = [  # what spoils it, the probe, the code of its reason, and some of its values
     (lambda m: m.site.defects.append(DEFECT), "file", "SITE_DEFECTS", {"line": 3}),
@@ -149,63 +168,31 @@ WRONG = [  # what spoils it, the probe, the code of its reason, and some of its 
     (job(modules={"openmpi": "no"}), "modules", "MODULES_FAIL", {"modules": [["openmpi", "no"]]}),
     (job(build=Code.PROBE_NOT_BUILT(last="no mpicc")), "program", "PROBE_NOT_BUILT", {}),
     (
-        *(steps(configure=(1, 2.0, "-- x\nCMake Error: fftw3\n")), "kernels", "KERNELS_FAIL"),
-        {"step": "configure", "last": "CMake Error: fftw3"},
+        steps(configure=NO_FFTW),
+        "kernels",
+        "KERNELS_FAIL",
+        {"step": "configure", "last": "Error: y"},
     ),
-    (
-        *(steps(configure=(1, 2.0, "No space left on device\nCMake Error: x\n")), "kernels"),
-        *("NO_SPACE", {"build": "CMake Error: x"}),
-    ),
+    (steps(configure=FULL), "kernels", "NO_SPACE", {"build": "Error: x"}),
     (steps(compile=(2, 2.0, "error: omp.h\n")), "kernels", "KERNELS_FAIL", {"step": "compile"}),
     (steps(kernel=(132, 2.0, "Illegal\n")), "kernels", "KERNELS_FAIL", {"exit_code": 132}),
     # Its words name a signal and not the cause.
     (steps(kernel=(124, 60.0, "srun: CANCELLED\n")), "kernels", "KERNELS_LATE", {"limit": 60.0}),
     (job(unseen={"n2": "no"}), "seen", "FOLDER_UNSEEN", {"hosts": [["n2", "no"]]}),
     (second_node(sees=NO_PYTHON), "seen", "PATH_UNSEEN", {"hosts": ["n2"]}),
-    (
-        lambda m: m.trial.nodes[1]["processor"].update(num_cpus=2),
-        *("alike", "CORES_CLAIMED", {"claimed": 4, "cores": 2, "host": "n2"}),
-    ),
-    (
-        *(second_node(governor="powersave"), "alike", "NODES_DIFFER"),
-        {"differences": [["governor", [["performance", ["n1"]], ["powersave", ["n2"]]]]]},
-    ),
-    (
-        *(second_node(memory=14 * GIB), "alike", "NODES_DIFFER"),
-        {"differences": [["memory", [[str(16 * GIB), ["n1"]], [str(14 * GIB), ["n2"]]]]]},
-    ),
-    (
-        lambda m: m.trial.nodes[1]["networks"][0].update(state="down"),
-        *("alike", "NODES_DIFFER"),
-        {"differences": [["mlx5_0", [["200 Gb/s", ["n1"]], ["None", ["n2"]]]]]},
-    ),
-    (
-        lambda m: m.known.update(microcode="0x0"),
-        *("facts", "FACTS_CHANGED", {"changes": [["microcode", "0x0", "0x1", ["n1", "n2"]]]}),
-    ),
-    (
-        *(all_ports(rate=100.0), "facts", "FACTS_CHANGED"),
-        {"changes": [["mlx5_0", "200 Gb/s", "100 Gb/s", ["n1", "n2"]]]},
-    ),
+    (second_node(processor=TWO_CPUS), "alike", "CORES_CLAIMED", {"cores": 2, "host": "n2"}),
+    (second_node(governor="x"), "alike", "NODES_DIFFER", differ("governor", "performance", "x")),
+    (second_node(memory=14 * GIB), "alike", "NODES_DIFFER", differ("memory", 16 * GIB, 14 * GIB)),
+    (ports("down", 1), "alike", "NODES_DIFFER", differ("mlx5_0", "200 Gb/s", None)),
+    (known(microcode="0x0"), "facts", "FACTS_CHANGED", changed("microcode", "0x0", "0x1")),
+    (ports("active", 0, 1), "facts", "FACTS_CHANGED", changed("mlx5_0", "200 Gb/s", "100 Gb/s")),
     (launch(0, fault=NO_WORLD), "world", "NO_WORLD", {"layout": "mpi"}),
     (launch(0, fault=WORLDS), "world", "WORLDS", {"layout": "mpi"}),
     (launch(1, fault=Code.NOT_ENDED(last="corrupted heap")), "world", "NOT_ENDED", {}),
-    (
-        launch(2, fault=Code.MISPLACED(seats=[SHARED] * 3)),
-        *("cores", "MISPLACED", {"layout": "node2", "seats": SEATS * 2}),
-    ),
-    (
-        *(launch(0, carried={"eth0": 1.01}), "network", "NETWORK_UNUSED_BY"),
-        {"expected": [["mlx5_0", "infiniband", 200.0]]},
-    ),
-    (
-        launch(0, bandwidth=5e9, links=[("n1", "n2", 2e-6, 2e10), ("n1", "n3", 2e-6, 5e9)]),
-        *("speed", "LINK_SLOW", {"pair": ["n1", "n3"]}),
-    ),
-    (
-        launch(0, latency=9e-6, links=[("n1", "n3", 9e-6, 2e10), ("n1", "n2", 2e-6, 2e10)]),
-        *("speed", "LINK_SLOW", {"pair": ["n1", "n3"]}),
-    ),
+    (launch(2, fault=THREE_SHARE), "cores", "MISPLACED", {"layout": "node2", "seats": SEATS * 2}),
+    (launch(0, carried={"eth0": 1.01}), "network", "NETWORK_UNUSED_BY", {"expected": MLX}),
+    (launch(0, bandwidth=5e9, links=LINKS), "speed", "LINK_SLOW", {"pair": ["n1", "n3"]}),
+    (launch(0, latency=9e-6, links=LINKS), "speed", "LINK_SLOW", {"pair": ["n1", "n4"]}),
     (steps(leave=(124, 30.0, "")), "exit", "RANK_EXIT_HANGS", {"seconds": 30.0}),
     # A long start does not count.
     (steps(leave=(124, 45.0, "LEFT 80.0\n", 100.0)), "exit", "RANK_EXIT_HANGS", {"seconds": 20.0}),
