@@ -1,10 +1,29 @@
 """The output of `bisection site check`: a line per probe, and advice below a wrong one."""
 
 from bisection.core.reasons import Code, Reason, clause
-from bisection.sites.cluster.check import PROBES
 from bisection.sites.cluster.check_model import Finding, State
 
-TITLES = {probe.name: probe.title for probe in PROBES}
+TITLES = {
+    "file": "site file loads",
+    "scheduler": "scheduler answers",
+    "accounting": "accounting database",
+    "account": "queue and account",
+    "nodes": "nodes are up",
+    "placement": "launches can be placed",
+    "job": "a job runs",
+    "modules": "modules load in a job",
+    "program": "an MPI program builds",
+    "kernels": "kernels build and run",
+    "seen": "nodes see our files",
+    "alike": "nodes are alike",
+    "facts": "nodes are as recorded",
+    "world": "one MPI world",
+    "cores": "a core per rank",
+    "network": "messages use the network",
+    "speed": "latency and bandwidth",
+    "exit": "a failing rank ends its launch",
+    "limits": "memory and time suffice",
+}
 WIDTH = max(map(len, TITLES.values()))
 
 # What to do, by the code of what is wrong. {name} is the site, {partition} the partition.

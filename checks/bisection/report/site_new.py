@@ -1,5 +1,6 @@
 """The site file that `site new` writes, and what it prints meanwhile."""
 
+import json
 import re
 import textwrap
 from collections.abc import Iterable
@@ -60,9 +61,7 @@ def _call(part: Part) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return str(value) if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
 
 
 def described(part: Part) -> str:

@@ -30,7 +30,6 @@ class Probe:
     """One line of the check."""
 
     name: str
-    title: str
     look: Callable[[Subject], Finding | None]
     rests_on: Sequence[str] = ()
     of_site: bool = False  # looked at once, with the first partition as subject
@@ -38,25 +37,25 @@ class Probe:
 
 # In this order; a person reads them from above, and mends the first that is wrong.
 PROBES = (
-    Probe("file", "site file loads", queue.loads, of_site=True),
-    Probe("scheduler", "scheduler answers", queue.scheduler_answers, ["file"], of_site=True),
-    Probe("accounting", "accounting database", queue.accounting, ["scheduler"], of_site=True),
-    Probe("account", "queue and account", queue.account, ["scheduler"]),
-    Probe("nodes", "nodes are up", queue.nodes_up, ["account"]),
-    Probe("placement", "launches can be placed", queue.placed, ["nodes"]),
-    Probe("job", "a job runs", job.job_runs, ["placement"]),
-    Probe("modules", "modules load in a job", job.modules_load, ["job"]),
-    Probe("program", "an MPI program builds", job.program_builds, ["modules"]),
-    Probe("kernels", "kernels build and run", job.kernels_build, ["modules"]),
-    Probe("seen", "nodes see our files", job.seen, ["job"]),
-    Probe("alike", "nodes are alike", job.alike, ["seen"]),
-    Probe("facts", "nodes are as recorded", job.as_known, ["seen"]),
-    Probe("world", "one MPI world", job.one_world, ["program", "seen"]),
-    Probe("cores", "a core per rank", job.cores_of_their_own, ["world"]),
-    Probe("network", "messages use the network", job.network_used, ["world"]),
-    Probe("speed", "latency and bandwidth", job.link_speed, ["world"]),
-    Probe("exit", "a failing rank ends its launch", job.rank_exit, ["world"]),
-    Probe("limits", "memory and time suffice", queue.limits, ["job"]),
+    Probe("file", queue.loads, of_site=True),
+    Probe("scheduler", queue.scheduler_answers, ["file"], of_site=True),
+    Probe("accounting", queue.accounting, ["scheduler"], of_site=True),
+    Probe("account", queue.account, ["scheduler"]),
+    Probe("nodes", queue.nodes_up, ["account"]),
+    Probe("placement", queue.placed, ["nodes"]),
+    Probe("job", job.job_runs, ["placement"]),
+    Probe("modules", job.modules_load, ["job"]),
+    Probe("program", job.program_builds, ["modules"]),
+    Probe("kernels", job.kernels_build, ["modules"]),
+    Probe("seen", job.seen, ["job"]),
+    Probe("alike", job.alike, ["seen"]),
+    Probe("facts", job.as_known, ["seen"]),
+    Probe("world", job.one_world, ["program", "seen"]),
+    Probe("cores", job.cores_of_their_own, ["world"]),
+    Probe("network", job.network_used, ["world"]),
+    Probe("speed", job.link_speed, ["world"]),
+    Probe("exit", job.rank_exit, ["world"]),
+    Probe("limits", queue.limits, ["job"]),
 )
 
 

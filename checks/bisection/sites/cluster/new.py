@@ -360,13 +360,15 @@ def choices(file: Path) -> dict[str, Any]:
     try:
         runpy.run_path(str(file))
     except (Exception, SystemExit) as error:
-        text = f"{paths.shown(file)} does not load: {type(error).__name__}: {error}"
-        raise BisectionError(text) from None
+        raise BisectionError(
+            f"{paths.shown(file)} does not load: {type(error).__name__}: {error}"
+        ) from None
     finally:
         common.make_system = usual
     if not systems:
-        text = "has no facts: it is not made by common.slurm or common.cluster"
-        raise BisectionError(f"{paths.shown(file)} {text}")
+        raise BisectionError(
+            f"{paths.shown(file)} has no facts: it is not made by common.slurm or common.cluster"
+        )
     return systems[0]
 
 

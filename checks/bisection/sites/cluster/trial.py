@@ -171,8 +171,10 @@ def _load(name: str) -> str:
     """The command that loads a module and fails where it is not loaded: not every kind of modules
     does the latter."""
     word = shlex.quote(name)
-    loaded = f'case ":$LOADEDMODULES:" in *:{word}:* | *:{word}/*) ;; *) false ;; esac'
-    return f"{{ module load {word} && {loaded}; }}"
+    return (
+        f'{{ module load {word} && case ":$LOADEDMODULES:" in '
+        f"*:{word}:* | *:{word}/*) ;; *) false ;; esac; }}"
+    )
 
 
 def _read_facts(trial: Trial, folder: Path) -> None:

@@ -237,6 +237,7 @@ def resting_on(root):
 
 def test_every_probe_is_made_wrong_after_those_that_it_rests_on():
     assert {probe for _, probe, _, _ in WRONG} == set(TITLES)
+    assert [probe.name for probe in check.PROBES] == [*TITLES]
     before = set()
     for probe in check.PROBES:
         assert set(probe.rests_on) <= before
@@ -336,7 +337,7 @@ def test_who_closes_a_check_cancels_its_jobs(machine, tmp_path):
     machine.partition["access"] = ["--exclusive"]
     two = another("two", access=["-p two", "--exclusive"])
     subjects = check.subjects(machine.site, [machine.partition, two], tmp_path, 1)
-    results = check.run([check.Probe("job", "", look)], subjects)
+    results = check.run([check.Probe("job", look)], subjects)
     next(results)
     results.close()
     assert stopped == [True]
