@@ -127,10 +127,9 @@ def _normal(series: np.ndarray) -> tuple[np.ndarray, float]:
     """Normal scores by the distribution of all values of the table, each series in its own scale;
     and how uncertain the logarithm of that scale is."""
 
-    def size(part: np.ndarray) -> np.ndarray:
-        return np.log(np.maximum(_mean(_ordinary(np.diff(part, axis=1))), 1e-12))
-
-    scales, uncertain = _shrunk(size, series)
+    scales, uncertain = _shrunk(
+        lambda part: np.log(np.maximum(_mean(_ordinary(np.diff(part, axis=1))), 1e-12)), series
+    )
     scaled = (series - medians(series, 1)[:, None]) * np.exp(-scales)[:, None]
     known = ~np.isnan(scaled)
     scores = np.full(series.shape, np.nan)
@@ -147,14 +146,10 @@ def _correlation(scores: np.ndarray, table: bool) -> np.ndarray:
         two_nights = _mean(_ordinary(part[:, 2:] - part[:, :-2]) ** 2)
         return two_nights, np.maximum(_mean(_ordinary(np.diff(part, axis=1)) ** 2), 1e-12)
 
-    def own(part: np.ndarray) -> np.ndarray:
-        two_nights, one_night = squares(part)
-        return two_nights / one_night - 1
-
-    alone = own(scores)
+    two_nights, one_night = squares(scores)
+    alone = two_nights / one_night - 1
     if table:
-        two_nights, one_night = squares(scores)
-        expected, deviation = _shrunk(own, scores)
+        expected, deviation = _shrunk(lambda part: np.divide(*squares(part)) - 1, scores)
         expected += np.nansum(two_nights) / np.nansum(one_night) - 1 - np.nanmedian(alone)
     else:
         count = np.maximum((~np.isnan(scores)).sum(axis=1), 4)

@@ -42,10 +42,8 @@ class _Table:
     costs: np.ndarray  # logarithms, [metrics, nights]; NaN: missing
     kernels: np.ndarray  # number of each metric's check
     checks: list[str]
-    # What the metrics of a night share, and of a kernel beside it; what they have beside both:
-    session: np.ndarray  # [nights]
-    kernel: np.ndarray  # [checks, nights]
-    own: np.ndarray  # [metrics, nights]
+    shared: np.ndarray  # by all metrics, and by those of each check beside it: [1 + checks, nights]
+    own: np.ndarray  # what metrics have beside both, [metrics, nights]
 
 
 @dataclass
@@ -113,16 +111,15 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Tabl
     checks, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
     costs, there = costs[:, kept], [sessions[night] for night in kept]
     residuals = costs - medians(costs, 1)[:, None]
-    session, kernel = factors(residuals, kernels)
-    own = residuals - np.nan_to_num(session) - np.nan_to_num(kernel)[kernels]
-    return _Table(histories, there, costs, kernels, list(checks), session, kernel, own), twins
+    shared = np.vstack(factors(residuals, kernels))
+    own = residuals - np.nan_to_num(shared[0]) - np.nan_to_num(shared[1:])[kernels]
+    return _Table(histories, there, costs, kernels, list(checks), shared, own), twins
 
 
 def _of_table(
     table: _Table, chance: float, false_alarms: float
 ) -> tuple[list[Event], list[Series]]:
-    shared, own = np.vstack([table.session, table.kernel]), table.own
-    every = np.arange(len(own))
+    shared, own, every = table.shared, table.own, np.arange(len(table.own))
     of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(table.checks)))]
     traces: list[_Trace] = []
     events: list[Event] = []
@@ -164,15 +161,8 @@ def _of_table(
 def _event(
     table: _Table, rows: Iterable[int], when: tuple[int, int, int], rate: float, **more: Any
 ) -> Event:
-    """What began in a night.
-
-    Args:
-        table: the metrics.
-        rows: those that changed.
-        when: the first night in which it may have begun, the most probable one, the last one.
-        rate: how many such a year there are by chance.
-        more: fields of the event.
-    """
+    """An event of these metrics, which are rows of the table; `when` are the first night in which
+    it may have begun, the most probable one, and the last one."""
     low, night, high = when
     test, *_ = table.histories[0]
     there = Counter(table.checks[k] for k in table.kernels)
@@ -279,7 +269,7 @@ def _step(
 def _moved(table: _Table, left: int, night: int, right: int) -> np.ndarray:
     """By how much the level of what each metric shares with others changed in a night, [metrics]; 0
     where that is no more than its nights vary."""
-    shared = table.session + table.kernel
+    shared = table.shared[0] + table.shared[1:]
     size, before, after = _step(shared, left, night, right)
     parts = shared[:, left:night], shared[:, night:right]
     around = np.hstack([part - medians(part, 1)[:, None] for part in parts])
@@ -302,11 +292,8 @@ def _note_causes(
         before = sessions[max(0, night - LIMITS.cause_nights) : night]
         after = sessions[night : night + LIMITS.cause_nights]
         for change in changes(before, after):
-            texts = [
-                {s.facts[change.what] for s in side if s.facts.get(change.what)}
-                for side in (before, after)
-            ]
-            if max(map(len, texts)) > 1:
+            texts = ({s.facts.get(change.what) for s in side} for side in (before, after))
+            if any(len(side - {None, ""}) > 1 for side in texts):
                 continue
             if chances[night] >= LIMITS.cause_chance:
                 event.changes.append(change)

@@ -99,17 +99,10 @@ def judge_rows(
         table.rule(*adjusted([table.seen]), least=_nights_differ(*sides))
     if not tables:
         return [], None, ()
-    sigma, rho = (
-        np.concatenate([getattr(table.seen.own, name) for table in tables])
-        for name in ("sigma", "rho")
-    )
-    counts = [
-        np.concatenate([np.isfinite(table.costs[side]).sum(axis=1) for table in tables])
-        for side in (0, 1)
-    ]
+    usual = np.median(np.hstack([table.noise for table in tables]), axis=1).tolist()
     findings = [finding for table in tables for finding in table.findings]
-    power = Power(float(np.median(sigma)), float(np.median(rho)), len(sigma))
-    return findings, power, tuple(int(np.median(count)) for count in counts)
+    power = Power(*usual[:2], sum(len(table.rows) for table in tables))
+    return findings, power, tuple(map(int, usual[2:]))
 
 
 Values = list[dict[int, float]]  # before and after: the number of a night, or of a job -> a value
@@ -133,6 +126,8 @@ class _Table:
         ratios, numbers = np.array([not row.absolute for row in self.rows]), np.array(numbers, int)
         self.seen, self.shared = evidence(*self.costs, numbers, ratios, times)
         self.findings = [self._finding(each, numbers, ratios) for each in self.shared]
+        nights = (np.isfinite(costs).sum(axis=1) for costs in self.costs)
+        self.noise = np.array([self.seen.own.sigma, self.seen.own.rho, *nights])
 
     def _finding(self, shared: Shared, kernels: np.ndarray, ratios: np.ndarray) -> Reason:
         """A shared shift for people: of which kernel, by how much, of how many metrics."""

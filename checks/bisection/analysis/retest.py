@@ -86,12 +86,12 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
 def _with_suspect_nodes(verdict: RunVerdict) -> list[Launch]:
     """The launches by which a node looks slow, and no other launch shows whether it is."""
     suspected = {(reason.code, reason["host"]) for reason in verdict.suspect_nodes}
-    launches = [
-        case.launch[:-1]
+    launches = {
+        case.launch[:-1]: None
         for case in verdict.cases
         if any((fault.code, fault["host"]) in suspected for fault in case.host_faults)
-    ]
-    return list(dict.fromkeys(launches))
+    }
+    return list(launches)
 
 
 def _outside_bounds(verdict: RunVerdict) -> list[TestResult]:
