@@ -41,27 +41,25 @@ def mark_outliers(
             others, as nothing that is slow may pass for that reason alone.
         environment_changed: a fact is another one than before: a change is more probable.
     """
-    values = []
-    for row, (_, now) in zip(rows, samples, strict=True):
+    open_rows, befores = [], []
+    for row, (was, now) in zip(rows, samples, strict=True):
         usable = [median(jobs) for jobs in now.values()] or lost.get(row.key, [])
-        values.append(median(usable) if usable else None)
-    here = [i for i, row in enumerate(rows) if values[i] is not None and _is_open(row)]
-    if not here:
+        if usable and _is_open(row):
+            row.seen = median(usable)
+            open_rows.append(row)
+            befores.append(was)
+    if not open_rows:
         return
-    open_rows = [rows[i] for i in here]
     sign = np.array([1 if row.better == "lower" else -1 for row in open_rows])
-    sessions = sorted({session for i in here for session in samples[i][0]})
-    none = (math.nan,)
-    earlier = np.log([[median(samples[i][0].get(at, none)) for at in sessions] for i in here])
-    new = np.log([values[i] for i in here])
-    earlier, new = sign[:, None] * earlier, sign * new
+    sessions, none = sorted({session for was in befores for session in was}), (math.nan,)
+    earlier = np.log([[median(was.get(session, none)) for session in sessions] for was in befores])
+    earlier, new = sign[:, None] * earlier, sign * np.log([row.seen for row in open_rows])
     chance = LIMITS.changed_chance if environment_changed else LIMITS.slower_chance
     slower, bound = outside(earlier, new, chance)
     faster, _ = outside(-earlier, -new)
     level = np.nanmean(earlier, axis=1)
     together, size = _together(open_rows, earlier - level[:, None], new - level, chance)
     for line, row in enumerate(open_rows):
-        row.seen = values[here[line]]
         row.limit = exp(sign[line] * bound[line])
         if new[line] > level[line] + together[line]:
             row.shared = int(size[line])
@@ -95,20 +93,20 @@ def _together(
     bounds, size = np.full(len(rows), np.inf), np.zeros(len(rows), int)
     for name, lines in groups.items():
         size[lines] = len(lines) if len(name) == 6 else size[lines]
-    groups = {name: lines for name, lines in groups.items() if len(lines) >= LIMITS.together}
-    if not groups:
+    large = [lines for lines in groups.values() if len(lines) >= LIMITS.together]
+    if not large:
         return bounds, size
-    shifts = np.array([_in_common(apart[lines]) for lines in groups.values()])
-    tonight = np.array([_in_common(new[lines, None])[0] for lines in groups.values()])
-    beyond, limits = outside(shifts, tonight, chance)
+    nights = np.column_stack([apart, new])
+    shifts = np.array([_in_common(nights[lines]) for lines in large])
+    beyond, limits = outside(shifts[:, :-1], shifts[:, -1], chance)
     # Of independent metrics each is beyond its n earlier values by a chance of 1 / (n + 1).
     highest = new > np.nanmax(apart, axis=1)
-    fewest = np.isfinite(apart).sum(axis=1)
+    alone = 1 / (1 + np.isfinite(apart).sum(axis=1))
     above = scipy.special.bdtrc  # the chance of more than so many
-    for number, lines in enumerate(groups.values()):
-        few, alone = highest[lines].sum(), 1 / (1 + fewest[lines].min())
-        if beyond[number] and above(few - 1, len(lines), alone) <= chance / len(groups):
-            bounds[lines] = np.minimum(bounds[lines], limits[number])
+    for lines, is_beyond, limit in zip(large, beyond, limits, strict=True):
+        by_chance = above(highest[lines].sum() - 1, len(lines), alone[lines].max())
+        if is_beyond and by_chance <= chance / len(large):
+            bounds[lines] = np.minimum(bounds[lines], limit)
     return bounds, size
 
 
