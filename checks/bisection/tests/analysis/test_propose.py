@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from houses import told
-from made_up import case, noise, session
+from made_up import case, noise, session, sessions
 
 from bisection.analysis import propose as proposals
 from bisection.commands import references
@@ -45,15 +45,17 @@ def site(monkeypatch):
     return site
 
 
-def measured(rng, first=0, count=10, sigma=0.02, **factors):
-    def metrics(name):
-        value = factors.get(name, 1) * float(noise(rng, 1, sigma, outliers=0)[0])
-        return {"time": 1e-3, "ratio_serial": [value, "ratio", "lower"]}
+def measured(rng, first=0, count=10, sigma=0.02, metrics=lambda *_: {}, case_of={}, **more):
+    """Nights of both methods. `metrics` are further ones of a method and a night, `case_of` further
+    fields of tests, `more` those of sessions, or factors of a method."""
+    factors = {name: more.pop(name, 1) for name in ("p2p", "shm")}
 
-    return [
-        (session(first + i), [case(name, metrics(name)) for name in ("p2p", "shm")])
-        for i in range(count)
-    ]
+    def test(name, night):
+        ratio = factors[name] * float(noise(rng, 1, sigma, outliers=0)[0])
+        values = {"time": 1e-3, "ratio_serial": [ratio, "ratio", "lower"]}
+        return case(name, values | metrics(name, night), **case_of)
+
+    return sessions(first, ([test(name, n) for name in factors] for n in range(count)), **more)
 
 
 @pytest.fixture
@@ -84,8 +86,8 @@ def propose(tmp_path, file, site, monkeypatch, capsys):
     return run
 
 
-def entry(tree, method="p2p"):
-    return tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"][method]["ratio_serial"]
+def entry(tree, method="p2p", metric="ratio_serial"):
+    return tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"][method].get(metric)
 
 
 def test_references_hold_the_sessions_they_are_made_of(rng, propose):
@@ -96,7 +98,7 @@ def test_references_hold_the_sessions_they_are_made_of(rng, propose):
     assert value == pytest.approx(1, abs=0.02)
     assert -0.25 < lower < -0.06
     assert 0.06 < upper < 0.25
-    assert list(tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]) == ["ratio_serial"]
+    assert entry(tree, metric="time") is None
     about = tree["provenance"]
     assert (about["count"], str(about["date"]), about["lock"]) == (10, "2026-06-10", "none")
     assert len(about["sessions"]) == 10
@@ -236,14 +238,10 @@ def test_kinds_that_are_none(rng, propose):
 @pytest.mark.parametrize("value", [1.0, 3e-5])
 def test_times_have_references_where_they_are_asked_for(rng, propose, value):
     """3e-05 is text in YAML 1.1, which ReFrame reads."""
-    nightly = measured(rng)
-    for _, cases in nightly:
-        for line in cases:
-            line["metrics"]["time"][0] = value
-    tree = propose(nightly, kinds="ratio,time")[2]
-    metrics = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]
-    assert set(metrics) == {"ratio_serial", "time"}
-    assert metrics["time"][0] == value
+    nightly = measured(rng, metrics=lambda *_: {"time": value})
+    _, _, tree = propose(nightly, kinds="ratio,time")
+    assert entry(tree, metric="time")[0] == value
+    assert entry(tree)
     assert propose(kinds="ratio,time")[0] == 0
 
 
@@ -253,15 +251,13 @@ def test_shares_and_twin_layouts_have_references_too(rng, propose, site):
         for line in site.cases
         for layout in ("mpi", "node2")
     ]
-    nightly = measured(rng, count=10)
-    for i, (_, cases) in enumerate(nightly):  # two layouts of one geometry, in turns
-        for line in cases:
-            line["layout"] = ("mpi", "node2")[i % 2]
-            line["metrics"]["exchange_share"] = [0.02, "share", "lower"]
+    share = {"exchange_share": [0.02, "share", "lower"]}
+    nightly = measured(rng, metrics=lambda *_: share)
+    for _, cases in nightly[::2]:  # two layouts of one geometry, in turns
+        cases[:] = [{**line, "layout": "node2"} for line in cases]
     code, told, tree = propose(nightly)
     assert code == 0, told.out
-    proposal = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]
-    value, lower, upper = proposal["exchange_share"]
+    value, lower, upper = entry(tree, metric="exchange_share")
     assert value == 0.02
     assert lower <= -0.49
     assert upper >= 1
@@ -270,23 +266,18 @@ def test_shares_and_twin_layouts_have_references_too(rng, propose, site):
 
 def test_counts_are_asserted_exactly_and_only_where_they_never_changed(rng, propose, site):
     site.cases = [{**case, "required": ["ratio_serial", "sweeps"]} for case in site.cases]
-    nightly = measured(rng, count=10)
-    for number, (_, cases) in enumerate(nightly):
-        for case_ in cases:
-            changed = case_["method"] == "shm" and number > 7
-            case_["metrics"]["sweeps"] = [5.0 if changed else 4.0, "sweeps", "lower"]
-    _, told, tree = propose(nightly)
-    references = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]
-    assert references["p2p"]["sweeps"] == [4.0, 0.0, 0.0]
-    assert "sweeps" not in references["shm"]
+
+    def sweeps(name, night):
+        return {"sweeps": [5.0 if name == "shm" and night > 7 else 4.0, "sweeps", "lower"]}
+
+    _, told, tree = propose(measured(rng, metrics=sweeps))
+    assert entry(tree, metric="sweeps") == [4.0, 0.0, 0.0]
+    assert entry(tree, "shm", "sweeps") is None
     assert re.search(r"no reference: .*shm sweeps was 4 and 5$", told.out, re.MULTILINE)
 
 
 def test_provenance_is_of_the_sessions_that_gave_a_value(rng, propose):
-    other = measured(rng, first=100, count=3)
-    for _, cases in other:
-        for line in cases:
-            line["system"] = "another"
+    other = measured(rng, first=100, count=3, case_of={"system": "another"})
     _, _, tree = propose(measured(rng), other)
     assert tree["provenance"]["count"] == 10
 
@@ -371,8 +362,8 @@ def test_sessions_that_say_nothing_of_the_machine_are_left_out(rng, propose, tmp
 )
 def test_sessions_of_other_software_are_mixed_only_if_asked(rng, propose, name, before, after):
     sessions = [
-        ({**line, "facts": {name: after if night == 4 else before}}, cases)
-        for night, (line, cases) in enumerate(measured(rng))
+        *measured(rng, facts={name: before}, count=9),
+        *measured(rng, 9, 1, facts={name: after}),
     ]
     code, told, tree = propose(sessions)
     assert (code, tree) == (2, None)
@@ -384,11 +375,10 @@ def test_sessions_of_other_software_are_mixed_only_if_asked(rng, propose, name, 
 
 
 def test_a_selection_of_kernels_with_fewer_libraries_is_no_mix(rng, propose):
-    sessions = [
-        ({**line, "facts": {"libraries": "fftw 3.3.10" + ", hdf5 1.10.8" * (night % 2)}}, cases)
-        for night, (line, cases) in enumerate(measured(rng))
-    ]
-    code, told, _ = propose(sessions)
+    libraries = ("fftw 3.3.10", "fftw 3.3.10, hdf5 1.10.8")
+    code, told, _ = propose(
+        *(measured(rng, 5 * i, 5, facts={"libraries": text}) for i, text in enumerate(libraries))
+    )
     assert code == 0, told.err
 
 
@@ -421,11 +411,10 @@ def test_what_a_person_keeps_is_kept_with_all_comments(rng, propose, file):
 
 
 def test_values_of_another_unit_are_not_mixed(rng, propose):
-    nights = measured(rng, count=15)
-    for number, (_, cases) in enumerate(nights):
-        for line in cases:
-            line["metrics"]["time"] = [1.0, "ms", "lower"] if number < 5 else [1e-3, "s", "lower"]
-    _, told, tree = propose(nights, kinds="ratio,time")
-    times = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]["time"]
-    assert times[0] == 1e-3
+
+    def times(_, night):
+        return {"time": [1.0, "ms", "lower"] if night < 5 else [1e-3, "s", "lower"]}
+
+    _, told, tree = propose(measured(rng, count=15, metrics=times), kinds="ratio,time")
+    assert entry(tree, metric="time")[0] == 1e-3
     assert "too wide" not in told.out
