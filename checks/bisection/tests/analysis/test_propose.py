@@ -45,15 +45,15 @@ def site(monkeypatch):
     return site
 
 
-def measured(rng, first=0, count=10, sigma=0.02, metrics=lambda *_: {}, case_of={}, **more):
-    """Nights of both methods. `metrics` are further ones of a method and a night, `case_of` further
-    fields of tests, `more` those of sessions, or factors of a method."""
+def measured(rng, first=0, count=10, sigma=0.02, metrics=lambda *_: {}, system="lab", **more):
+    """Nights of both methods. `metrics` are further ones of a method and a night, `more` are fields
+    of sessions, or the factor of a method."""
     factors = {name: more.pop(name, 1) for name in ("p2p", "shm")}
 
     def test(name, night):
         ratio = factors[name] * float(noise(rng, 1, sigma, outliers=0)[0])
         values = {"time": 1e-3, "ratio_serial": [ratio, "ratio", "lower"]}
-        return case(name, values | metrics(name, night), **case_of)
+        return case(name, values | metrics(name, night), system=system)
 
     return sessions(first, ([test(name, n) for name in factors] for n in range(count)), **more)
 
@@ -277,7 +277,7 @@ def test_counts_are_asserted_exactly_and_only_where_they_never_changed(rng, prop
 
 
 def test_provenance_is_of_the_sessions_that_gave_a_value(rng, propose):
-    other = measured(rng, first=100, count=3, case_of={"system": "another"})
+    other = measured(rng, first=100, count=3, system="another")
     _, _, tree = propose(measured(rng), other)
     assert tree["provenance"]["count"] == 10
 
@@ -361,11 +361,8 @@ def test_sessions_that_say_nothing_of_the_machine_are_left_out(rng, propose, tmp
     ],
 )
 def test_sessions_of_other_software_are_mixed_only_if_asked(rng, propose, name, before, after):
-    sessions = [
-        *measured(rng, facts={name: before}, count=9),
-        *measured(rng, 9, 1, facts={name: after}),
-    ]
-    code, told, tree = propose(sessions)
+    usual = measured(rng, 0, 9, facts={name: before})
+    code, told, tree = propose(usual, measured(rng, 9, 1, facts={name: after}))
     assert (code, tree) == (2, None)
     assert f"mixed: {name}: {before} (9 sessions); {after} (1 session)" in told.out
     assert f"the sessions differ in {name}: choose by --sessions" in told.err
