@@ -45,32 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options that `compare` and `report` have in common."""
-    parser.add_argument(
-        "--expected-ratio",
-        type=ratio,
-        metavar="R",
-        help="expected speed-up, for example the ratio of clock rates; each test is reported as "
-        "above, at or below it",
-    )
-    parser.add_argument(
-        "--aa", metavar="SESSIONS", help="an A/A test: sessions like BEFORE, with nothing changed"
-    )
-    parser.add_argument(
-        "--control",
-        metavar="REGEX",
-        type=regex,
-        help="further tests that measure the cores alone",
-    )
-    parser.add_argument(
-        "-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it"
-    )
-    parser.add_argument(
-        "--fail-on",
-        metavar="VERDICTS",
-        type=_verdicts,
-        default=FAIL_ON,
-        help=f"verdicts that fail: {', '.join((*EXITS, 'nothing'))}; default: {','.join(FAIL_ON)}",
-    )
+    add = parser.add_argument
+    speedup = "expected speed-up, such as the ratio of clock rates, to report each test against"
+    add("--expected-ratio", type=ratio, metavar="R", help=speedup)
+    add("--aa", metavar="SESSIONS", help="an A/A test: sessions like BEFORE, with nothing changed")
+    cores = "further tests that measure the cores alone"
+    add("--control", metavar="REGEX", type=regex, help=cores)
+    add("-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it")
+    which = f"{', '.join((*EXITS, 'nothing'))}; default: {','.join(FAIL_ON)}"
+    failing = f"verdicts that fail: {which}"
+    add("--fail-on", metavar="VERDICTS", type=_verdicts, default=FAIL_ON, help=failing)
 
 
 def _verdicts(text: str) -> tuple[str, ...]:

@@ -27,13 +27,11 @@ from bisection.store.sync import opened
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument(
-        "sessions", nargs="?", help=f"{HELP}; default: the nights of the usual tier, untagged"
-    )
-    parser.add_argument(
-        "-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    sessions = f"{HELP}; default: the nights of the usual tier, untagged"
+    add("sessions", nargs="?", help=sessions)
+    add("-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it")
+    add(
         "--false-alarms-per-year",
         metavar="N",
         type=_rate,
@@ -41,15 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="false alarms that a year of nights may raise, over all metrics "
         "(default: %(default)g); a larger number finds small changes earlier",
     )
-    parser.add_argument("--metrics", action="store_true", help="list the metrics of each event")
+    add("--metrics", action="store_true", help="list the metrics of each event")
+    add("-m", "--reason", metavar="TEXT", default="accepted", help="why it is accepted")
     marking = parser.add_mutually_exclusive_group()
     marking.add_argument(
         "--accept", metavar="EVENT", help="accept the level since this event as normal"
     )
     marking.add_argument("--revoke", metavar="EVENT", help="undo `--accept`")
-    parser.add_argument(
-        "-m", "--reason", metavar="TEXT", default="accepted", help="why it is accepted"
-    )
 
 
 def _rate(text: str) -> float:

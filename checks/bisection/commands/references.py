@@ -48,37 +48,18 @@ from bisection.store.sync import opened
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    proposing = actions.add_parser("propose", help="make references from stored sessions")
-    proposing.add_argument(
-        "--sessions", default="..", metavar="SESSIONS", help=f"{HELP}; default: all"
-    )
-    proposing.add_argument(
-        "--least",
-        type=at_least(3),  # of two, the spread is not known
-        default=LIMITS.reference_sessions,
-        metavar="N",
-        help=f"sessions that a reference needs; default: {LIMITS.reference_sessions}",
-    )
-    proposing.add_argument(
-        "--kinds", metavar="KINDS", help="ratio,time; default: the kinds that the partitions enable"
-    )
-    proposing.add_argument(
-        "--also",
-        type=_reasons,
-        default=(),
-        metavar="REASONS",
-        help=f"use sessions that are left out by default: {','.join(LeftOut)}",
-    )
-    proposing.add_argument(
-        "--mix", action="store_true", help="mix sessions of different hardware or software"
-    )
-    proposing.add_argument(
-        "--widen", action="store_true", help="also change limits that become wider"
-    )
-    proposing.add_argument("--write", action="store_true", help="change the file")
-    proposing.add_argument(
-        "--system", default="localhost", metavar="NAME", help="default: localhost"
-    )
+    add = actions.add_parser("propose", help="make references from stored sessions").add_argument
+    add("--sessions", default="..", metavar="SESSIONS", help=f"{HELP}; default: all")
+    least = f"sessions that a reference needs; default: {LIMITS.reference_sessions}"
+    few = at_least(3)  # of two, the spread is not known
+    add("--least", type=few, default=LIMITS.reference_sessions, metavar="N", help=least)
+    add("--kinds", metavar="KINDS", help="ratio,time; default: the kinds that partitions enable")
+    also = f"use sessions that are left out by default: {','.join(LeftOut)}"
+    add("--also", type=_reasons, default=(), metavar="REASONS", help=also)
+    add("--mix", action="store_true", help="mix sessions of different hardware or software")
+    add("--widen", action="store_true", help="also change limits that become wider")
+    add("--write", action="store_true", help="change the file")
+    add("--system", default="localhost", metavar="NAME", help="default: localhost")
 
 
 def _reasons(text: str) -> tuple[str, ...]:
