@@ -19,7 +19,7 @@ from bisection.analysis.model import changes
 from bisection.core.reasons import Code
 from bisection.core.references import Case, faults, lookup, span_of
 from bisection.core.thresholds import LIMITS
-from bisection.core.units import COUNTED, KIND_OF_UNIT
+from bisection.core.units import CONTEXT, COUNTED, KIND_OF_UNIT
 from bisection.core.verdicts import Verdict, Word
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.reference_edit import Path_ as Place
@@ -372,19 +372,17 @@ def _drifted(
     fail."""
     if len(sessions) < LIMITS.drift_sessions:
         return
-    samples = {}
-    for test, metric, _, values in histories(store, sessions):
-        place = (f"{test.system}:{test.partition}", test.environ)
-        samples[(test.check, *place, test.case, test.layout, test.method, metric.name)] = values
+    samples = _samples(store, sessions)
     for case in site.cases:
-        keys = [case[k] for k in ("check", "$partition", "$environ", "case", "layout", "method")]
         references = lookup(tree.get(case["check"]), case)
         for metric, reference in (references or {}).items():
-            values = samples.get((*keys, metric), ())
-            if len(values) < LIMITS.drift_sessions or faults(reference):
+            unit, nights = samples.get((*_test(case), metric), ("", {}))
+            if len(nights) < LIMITS.drift_sessions or faults(reference):
                 continue
-            middle, low, high = float(np.median(values)), *span_of(reference)
-            if not low <= middle <= high:
-                test = " ".join(map(str, [keys[0], *keys[3:], metric]))
-                seen = {"sessions": len(values), "value": middle, "low": low, "high": high}
-                yield {"test": test, **seen}
+            middle = statistics.median(map(statistics.median, nights.values()))
+            low, high = span_of(reference)
+            if unit not in (*COUNTED, *CONTEXT) and not low <= middle <= high:
+                names = [case[name] for name in ("check", "case", "layout", "method")]
+                test = " ".join(map(str, [*names, metric]))
+                ends = {"value": middle, "low": low, "high": high}
+                yield {"test": test, "sessions": len(nights), **ends}

@@ -75,7 +75,7 @@ def act(options: argparse.Namespace) -> Exit:
     kinds = options.kinds.split(",") if options.kinds else None
     if kinds and set(kinds) - set(KINDS):
         raise BisectionError(f"--kinds {options.kinds}: {', '.join(KINDS)} are allowed")
-    header = HEADER.format(system=options.system, made_by=MADE_BY, margin=LIMITS.margin)
+    header = HEADER.format(system=options.system, made_by=MADE_BY)
     try:
         file = EditableReferences(target, header)
         site = _site(options.system)

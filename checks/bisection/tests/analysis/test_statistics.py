@@ -9,12 +9,6 @@ from bisection.analysis.evidence import states
 from bisection.core.thresholds import LIMITS, MAD
 
 
-def test_a_table_asks_for_more_than_one_metric_does():
-    p = np.concatenate([[0.01], np.full(199, 0.5)])
-    assert statistics.adjust_fdr(p[:1])[0] <= LIMITS.false_discoveries
-    assert statistics.adjust_fdr(p)[0] > LIMITS.false_discoveries
-
-
 @pytest.mark.parametrize("metrics", [0, 1, 2, 300])
 def test_adjusted_p_values_are_those_of_scipy(metrics):
     p = np.random.default_rng(3).random(metrics) ** 3
