@@ -36,9 +36,7 @@ def histories(
     """
     tests, metrics = store.tests(), store.metrics()
     order = {session.id: index for index, session in enumerate(sessions)}
-    whole = len(sessions) == store.count()
-    rows = store.samples(None if whole else sessions)
-    rows = rows[np.isin(rows["session"], list(order))]  # another run may have stored one meanwhile
+    rows = store.samples(sessions)
     wanted = [
         number
         for number, test in tests.items()

@@ -265,15 +265,6 @@ def test_what_differed_is_of_the_same_partitions_session_before(rng, tmp_path):
     assert [(e.system, e.changes) for e in events] == [("lab", [Change("MPI", "4.1", "5.0")])]
 
 
-def test_a_session_stored_meanwhile_is_left_out(rng, tmp_path, monkeypatch):
-    stored = store(tmp_path / "store.db", nights({"p2p": steps(rng, 1)}))
-    sessions = stored.sessions()
-    stored.add(nights({"p2p": [1.0]}, first=50))
-    monkeypatch.setattr(stored, "count", lambda: 20)
-    ((_, _, _, values),) = histories(stored, sessions)
-    assert len(values) == 20
-
-
 def test_metrics_with_few_sessions_are_counted(rng, tmp_path):
     stored = store(
         tmp_path / "store.db", nights({"p2p": steps(rng, 1)}), nights({"new": [1.0] * 3}, 50)
