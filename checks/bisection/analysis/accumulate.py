@@ -113,8 +113,8 @@ def _whitened(series: np.ndarray, table: bool) -> _Noise:
     values = scores if table else series  # ranks by themselves would make all steps alike
     fresh = values[:, 1:] - correlation[:, None] * values[:, :-1]
     values, second = _normal(fresh) if table else (_row_scores(fresh), 0.0)
-    own = math.sqrt(1.2 / max(series.shape[1], 1))  # no worse than by its own nights
-    return _Noise(values, correlation, min(max(first, second), own), table)
+    by_nights = math.sqrt(1.2 / max(series.shape[1], 1))  # no worse than by its own nights
+    return _Noise(values, correlation, min(max(first, second), by_nights), table)
 
 
 def _row_scores(series: np.ndarray) -> np.ndarray:

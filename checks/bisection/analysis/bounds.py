@@ -40,16 +40,16 @@ def bounds(logs: np.ndarray, kernels: np.ndarray) -> Bounds:
     """
     counts = np.isfinite(logs).sum(axis=1)
     middle = medians(logs, 1)
-    own, usual, reach = _factors(logs - middle[:, None], kernels)
-    level, variance, near = _core(own)
-    apart = np.where(near, own - level[:, None], 0)
+    rest, usual, reach = _factors(logs - middle[:, None], kernels)
+    level, variance, near = _core(rest)
+    apart = np.where(near, rest - level[:, None], 0)
     persistence = _persistence(apart, counts)
-    lasts = persistence > 0 or _two_states(own, level, variance, near) > LIMITS.two_states
+    lasts = persistence > 0 or _two_states(rest, level, variance, near) > LIMITS.two_states
     # Of nights that resemble their neighbours, a variance is worth fewer.
     worth = (1 - persistence**2) / (1 + persistence**2)
     pool = Pool(variance, worth * (near.sum(axis=1) - 1))
     ahead = _one_more(counts, persistence)
-    seen = _left_out(own, pool, worth) / ahead[:, None]
+    seen = _left_out(rest, pool, worth) / ahead[:, None]
     chance = LIMITS.lasting_chance if lasts else LIMITS.reference_chance
     sigma = pool.sigma(variance, pool.df)
     margin, level = math.log1p(LIMITS.margin), middle + usual + level
@@ -82,19 +82,19 @@ def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.nda
         What is left, [metrics, nights]; the mean of the factors, and how far those of one more
         night go, [metrics].
     """
-    own, usual, reach = apart, np.zeros(len(apart)), np.zeros(len(apart))
+    rest, usual, reach = apart, np.zeros(len(apart)), np.zeros(len(apart))
     tables = [np.full(len(apart), True), *(kernels == kernel for kernel in np.unique(kernels))]
     for number, here in enumerate(tables):
         if here.sum() < FEW or (number and len(tables) == 2):
             continue
-        nights = np.isfinite(own[here]).sum(axis=0) >= FEW
+        nights = np.isfinite(rest[here]).sum(axis=0) >= FEW
         if nights.sum() < STATE:
             continue
-        factors = np.where(nights, medians(own[here], 0), 0)
-        own = np.where(here[:, None], own - factors, own)
+        factors = np.where(nights, medians(rest[here], 0), 0)
+        rest = np.where(here[:, None], rest - factors, rest)
         factors = factors[nights]
         # Medians vary by the noise of their metrics alone: that is no factor.
-        noise = math.pi / 2 * np.nanmedian(np.nanvar(own[here], axis=1)) / here.sum()
+        noise = math.pi / 2 * np.nanmedian(np.nanvar(rest[here], axis=1)) / here.sum()
         n, away = len(factors), factors - factors.mean()
         variance = max(factors.var(ddof=1) - noise, 0) * (1 + 1 / n)
         chance = LIMITS.factor_chance / (max(len(tables) - 1, 1) if number else 1)
@@ -103,7 +103,7 @@ def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.nda
             far = max(far, np.abs(away).max())
         usual[here] += factors.mean()
         reach[here] = np.hypot(reach[here], far)
-    return own, usual, reach
+    return rest, usual, reach
 
 
 def _core(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -130,8 +130,8 @@ def _persistence(apart: np.ndarray, counts: np.ndarray) -> float:
     n = counts.mean()
     if len(apart) < FEW or n <= 4 or not squares:
         return 0.0
-    measured = (apart[:, 1:] * apart[:, :-1]).sum() / squares
-    correlation = min((measured + 1 / n) / (1 - 3 / n), 0.9)
+    near_by = (apart[:, 1:] * apart[:, :-1]).sum() / squares
+    correlation = min((near_by + 1 / n) / (1 - 3 / n), 0.9)
     return correlation if correlation > LIMITS.persistence else 0.0
 
 
@@ -162,13 +162,13 @@ def _one_more(counts: np.ndarray, persistence: float) -> np.ndarray:
     return np.sqrt(factors)
 
 
-def _left_out(own: np.ndarray, pool: Pool, worth: float) -> np.ndarray:
+def _left_out(rest: np.ndarray, pool: Pool, worth: float) -> np.ndarray:
     """Each value beside the others of its metric, in their standard deviations, [metrics, nights]:
     what one more night shows."""
-    seen = np.full(own.shape, np.nan)
-    for night in range(own.shape[1]):
-        rows = np.isfinite(own[:, night])
-        mean, variance, near = _core(np.delete(own[rows], night, axis=1))
+    seen = np.full(rest.shape, np.nan)
+    for night in range(rest.shape[1]):
+        rows = np.isfinite(rest[:, night])
+        mean, variance, near = _core(np.delete(rest[rows], night, axis=1))
         df = np.maximum(worth * (near.sum(axis=1) - 1), 1.0)
-        seen[rows, night] = (own[rows, night] - mean) / pool.sigma(variance, df)
+        seen[rows, night] = (rest[rows, night] - mean) / pool.sigma(variance, df)
     return seen

@@ -303,12 +303,12 @@ def baseline_moved(row: Row, context: Context) -> Reason | None:
     if row.unit != "ratio" or row.verdict not in CHANGED or context.drifted:
         return None
     point = POINT.search(row.metric)
-    own = context.times.get((*row.identity, f"time{point[0] if point else ''}"))
+    time = context.times.get((*row.identity, f"time{point[0] if point else ''}"))
     # Where nights vary more than the ratio changed, the time itself does not say.
-    if not own or not _beyond(row, *own.slowdown_interval):
+    if not time or not _beyond(row, *time.slowdown_interval):
         return None
-    moved = math.log(own.slowdown) / math.log(row.slowdown) < LIMITS.baseline_part
-    return Code.BASELINE_MOVED(own=own.change) if moved else None
+    moved = math.log(time.slowdown) / math.log(row.slowdown) < LIMITS.baseline_part
+    return Code.BASELINE_MOVED(own=time.change) if moved else None
 
 
 DOUBTS = (noisy_tail, moves_by_itself, core_drift, baseline_moved)  # in their order

@@ -43,7 +43,7 @@ class _Table:
     kernels: np.ndarray  # number of each metric's check
     checks: list[str]
     shared: np.ndarray  # by all metrics, and by those of each check beside it: [1 + checks, nights]
-    own: np.ndarray  # what metrics have beside both, [metrics, nights]
+    apart: np.ndarray  # what metrics have beside both, [metrics, nights]
 
 
 @dataclass
@@ -60,14 +60,14 @@ class _Trace:
 
 
 def events_of(
-    measured: Sequence[History],
+    looked_at: Sequence[History],
     sessions: Sequence[Session],
     false_alarms: float = LIMITS.false_alarms,
 ) -> tuple[list[Event], list[Series], list[Reason]]:
     """The events in histories.
 
     Args:
-        measured: histories of these sessions, which are in order of time.
+        looked_at: histories of these sessions, which are in order of time.
         false_alarms: how many a year of nightly sessions may have without a change.
 
     Returns:
@@ -76,7 +76,7 @@ def events_of(
     """
     chance = false_alarms / YEAR * LIMITS.alarm_nights
     places: dict[tuple[str, ...], list[History]] = {}
-    for history in measured:
+    for history in looked_at:
         test = history[0]
         places.setdefault((test.system, test.partition, test.environ), []).append(history)
     events: list[Event] = []
@@ -84,7 +84,7 @@ def events_of(
     notes: list[Reason] = []
     for histories in places.values():
         table, twins = _table(histories, sessions)
-        happened, drawn = _of_table(table, chance * len(histories) / len(measured), false_alarms)
+        happened, drawn = _of_table(table, chance * len(histories) / len(looked_at), false_alarms)
         events += happened
         series += drawn
         notes += twins + _ended(table)
@@ -112,20 +112,20 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Tabl
     costs, there = costs[:, kept], [sessions[night] for night in kept]
     residuals = costs - medians(costs, 1)[:, None]
     shared = np.vstack(factors(residuals, kernels))
-    own = residuals - np.nan_to_num(shared[0]) - np.nan_to_num(shared[1:])[kernels]
-    return _Table(histories, there, costs, kernels, list(checks), shared, own), twins
+    apart = residuals - np.nan_to_num(shared[0]) - np.nan_to_num(shared[1:])[kernels]
+    return _Table(histories, there, costs, kernels, list(checks), shared, apart), twins
 
 
 def _of_table(
     table: _Table, chance: float, false_alarms: float
 ) -> tuple[list[Event], list[Series]]:
-    shared, own, every = table.shared, table.own, np.arange(len(table.own))
+    shared, apart, every = table.shared, table.apart, np.arange(len(table.apart))
     of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(table.checks)))]
     traces: list[_Trace] = []
     events: list[Event] = []
     for series, members, findings in (
         (shared, of_kernels, look(shared, SHARED * chance, table=False)),
-        (own, every[:, None], look(own, (1 - SHARED) * chance, table=True)),
+        (apart, every[:, None], look(apart, (1 - SHARED) * chance, table=True)),
     ):
         for values, rows, finding in zip(series, members, findings, strict=True):
             test = None if series is shared else table.histories[rows[0]][0].identity
@@ -236,7 +236,7 @@ def _points(table: _Table, night: int, traces: list[_Trace]) -> dict[int, Change
         moved = _moved(table, *nights)[rows]
         # Where the shared level is as before, a metric is judged beside it: it varies less.
         beside = (moved == 0) & (trace.test is not None)
-        values = np.where(beside[:, None], table.own[rows], table.costs[rows])
+        values = np.where(beside[:, None], table.apart[rows], table.costs[rows])
         size, before, after = _step(values, *nights)
         part = (before > 0) & (after > 0)
         part &= np.abs(size) >= np.maximum(math.log1p(LIMITS.step), ALIKE * np.abs(moved))

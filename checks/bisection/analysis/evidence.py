@@ -57,7 +57,7 @@ class Evidence:
     p: np.ndarray  # p-value of no shift, not adjusted for the table
     followed: np.ndarray  # whether its factor has shifted for sure
     covered: np.ndarray  # whether that explains its shift
-    own: Shifts  # of what no factor has
+    apart: Shifts  # of what no factor has
     common: Shifts  # of its factor
     states: States
 
@@ -93,14 +93,14 @@ def evidence(
     series = np.array(series)
     shared = shifts(series[:, :count], series[:, count:], times, WHOLE)
     findings, sure = _findings(shared, owners)
-    own, split = _own(costs - series[group], count, times)
+    apart, split = _own(costs - series[group], count, times)
     common, followed = shared.of(group), sure[group]
-    estimate = own.estimate + common.estimate
-    half, error = np.hypot(own.half_width, common.half_width), np.hypot(own.error, common.error)
-    p = np.where(followed, 2 * scipy.special.stdtr(own.df, -np.abs(estimate) / error), own.p)
-    covered = followed & (np.abs(own.estimate) <= own.half_width)
+    estimate = apart.estimate + common.estimate
+    half, error = np.hypot(apart.half_width, common.half_width), np.hypot(apart.error, common.error)
+    p = np.where(followed, 2 * scipy.special.stdtr(apart.df, -np.abs(estimate) / error), apart.p)
+    covered = followed & (np.abs(apart.estimate) <= apart.half_width)
     table = Evidence(
-        *(estimate, estimate - half, estimate + half, p, followed, covered, own, common, split)
+        *(estimate, estimate - half, estimate + half, p, followed, covered, apart, common, split)
     )
     explained = []
     for number in findings:

@@ -101,12 +101,12 @@ def series_of(
 def regular(sessions: Sequence[Session]) -> list[Session]:
     """The sessions that a history is made of: of each system and environment those of one tier and
     one selection of tests, which most sessions have, without those that a person tagged."""
-    own = [session for session in sessions if not session.own_tags.keys() - {SLOWER}]
+    untagged = [session for session in sessions if not session.own_tags.keys() - {SLOWER}]
     kinds: dict[tuple[str | None, ...], Counter[tuple[str | None, ...]]] = {}
-    for session in own:
+    for session in untagged:
         kinds.setdefault(session.kind[1:3], Counter())[session.kind] += 1
     usual = {count.most_common(1)[0][0] for count in kinds.values()}
-    return [session for session in own if session.kind in usual]
+    return [session for session in untagged if session.kind in usual]
 
 
 def nights_of(sessions: Sequence[Session]) -> tuple[dict[int, int], np.ndarray]:

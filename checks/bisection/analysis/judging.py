@@ -127,7 +127,7 @@ class _Table:
         self.seen, self.shared = evidence(*self.costs, numbers, ratios, times)
         self.findings = [self._finding(each, numbers, ratios) for each in self.shared]
         nights = (np.isfinite(costs).sum(axis=1) for costs in self.costs)
-        self.noise = np.array([self.seen.own.sigma, self.seen.own.rho, *nights])
+        self.noise = np.array([self.seen.apart.sigma, self.seen.apart.rho, *nights])
 
     def _finding(self, shared: Shared, kernels: np.ndarray, ratios: np.ndarray) -> Reason:
         """A shared shift for people: of which kernel, by how much, of how many metrics."""
@@ -196,7 +196,7 @@ def adjusted(tables: Sequence[Evidence]) -> list[np.ndarray]:
 
 def margins(seen: Evidence) -> np.ndarray:
     """The logarithm of the smallest change of interest, by the noise between nights, [metrics]."""
-    return np.maximum(math.log1p(LIMITS.margin), LIMITS.noise_margin * seen.own.sigma)
+    return np.maximum(math.log1p(LIMITS.margin), LIMITS.noise_margin * seen.apart.sigma)
 
 
 def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
@@ -208,7 +208,7 @@ def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
     margin = margins(seen)
     side = np.sign(seen.estimate)
     # A shift beside a factor that is not sure: by as much itself, and the same way.
-    apart = seen.followed | (side * seen.own.estimate >= LEAST)
+    apart = seen.followed | (side * seen.apart.estimate >= LEAST)
     sure = (p <= LIMITS.false_discoveries) & (np.maximum(seen.low, -seen.high) > 0)
     changed = sure & apart & (np.abs(seen.estimate) >= LEAST)
     verdicts = np.full(len(margin), Verdict.INCONCLUSIVE, dtype=object)

@@ -131,8 +131,8 @@ def _leave_baselines(rows: Sequence[Row], moved: np.ndarray) -> None:
     for row, ratio in zip(rows, moved, strict=True):
         if row.outlier and row.unit == "ratio":
             point = POINT.search(row.metric)
-            own = times.get((*row.identity, f"time{point[0] if point else ''}"))
-            if own is not None and own / ratio < LIMITS.baseline_part:
+            time = times.get((*row.identity, f"time{point[0] if point else ''}"))
+            if time is not None and time / ratio < LIMITS.baseline_part:
                 row.outlier, row.baseline_moved = False, True
 
 

@@ -75,10 +75,10 @@ def usable(
     parts: dict[LeftOut | None, list[Session]] = {None: []}
     for session in of_site(sessions, site):
         tally = tallies.get(session.id, Tally())
-        own = {f"{name}={value}" for name, value in session.own_tags.items()}
+        labels = {f"{name}={value}" for name, value in session.own_tags.items()}
         reasons = {
             LeftOut.EXCLUDED: bool(session.excluded),
-            LeftOut.TAGGED: bool(own) and not own & set(tags),
+            LeftOut.TAGGED: bool(labels) and not labels & set(tags),
             LeftOut.PREEMPTED: tally.preempted > LIMITS.preempted_launch,
             LeftOut.FAILED: tally.verdict == Verdict.FAIL,
             LeftOut.NOT_MEASURED: tally.measured < LIMITS.measured_part,
@@ -320,13 +320,13 @@ def _set_provenance(sessions: Sequence[Session], file: EditableReferences) -> No
         "facts": {name: " | ".join(texts) for name, texts in sorted(facts.items())},
         "sessions": [session.uuid for session in sessions],
     }
-    own = file.tree.get("provenance")
-    if own is None:
+    present = file.tree.get("provenance")
+    if present is None:
         file.tree.insert(0, "provenance", provenance)
-    elif own.get("made by") == MADE_BY:
+    elif present.get("made by") == MADE_BY:
         file.tree["provenance"] = provenance
     else:
-        own["amended"] = provenance
+        present["amended"] = provenance
 
 
 def _day(start: float) -> str:

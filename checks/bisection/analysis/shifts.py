@@ -82,8 +82,8 @@ def shifts(
         prior, usual = min(pool.prior, MOST), pool.variance
     total, weight = prior * usual + squares, prior + df
     # By its own variance: beside a loud table, a quiet metric would seem to wander slowly.
-    own = prior * squares[:, [likely]] / df[:, None] + squares
-    likelihood = np.where(varies[:, None], -logs / 2 - weight[:, None] / 2 * np.log(own), 0)
+    scaled = prior * squares[:, [likely]] / df[:, None] + squares
+    likelihood = np.where(varies[:, None], -logs / 2 - weight[:, None] / 2 * np.log(scaled), 0)
     posterior = _posterior(likelihood, varies)
     deviations = total / weight[:, None]
     errors = np.sqrt(deviations * variance)
@@ -142,9 +142,9 @@ def _cut(
     deviations of the series, which are drawn towards the usual one of the table."""
     middles = [medians(values, 1)[:, None] for values, _ in sides]
     away = [values - middle for (values, _), middle in zip(sides, middles, strict=True)]
-    own = scale(np.concatenate(away, axis=1), 1) * np.sqrt((df + 2) / df)
-    usual = np.median(own[own > SAME]) if (own > SAME).any() else 0.0
-    most = cut * np.sqrt((LIKE_TABLE * usual**2 + df * own**2) / (LIKE_TABLE + df))[:, None]
+    spread = scale(np.concatenate(away, axis=1), 1) * np.sqrt((df + 2) / df)
+    usual = np.median(spread[spread > SAME]) if (spread > SAME).any() else 0.0
+    most = cut * np.sqrt((LIKE_TABLE * usual**2 + df * spread**2) / (LIKE_TABLE + df))[:, None]
     return [
         (np.clip(values, middle - most, middle + most), since)
         for (values, since), middle in zip(sides, middles, strict=True)
