@@ -8,8 +8,8 @@ With --plan: 0 computed, 3 too few nights.
 """
 
 import argparse
+import itertools
 import json
-from collections.abc import Sequence
 
 from bisection.analysis.compare import EXITS, FAIL_ON, compare
 from bisection.analysis.judging import LARGEST, noises
@@ -122,9 +122,9 @@ def compared(
     later = later or select(after, store, sooner)
     same = select(options.aa, store, sooner) if options.aa else []
     sides = ((before, sooner), (after, later), (options.aa, same))
-    for number, side in enumerate(sides):
-        for other in sides[number + 1 :]:
-            _apart(side, other)
+    for (name, side), (other_name, other) in itertools.combinations(sides, 2):
+        if both := {s.uuid for s in side} & {s.uuid for s in other}:  # compared with itself
+            raise SelectionError(f"{name!r} and {other_name!r} both have session {min(both)}")
     result = compare(
         store,
         sooner,
@@ -136,10 +136,3 @@ def compared(
         fail_on=options.fail_on,
     )
     return result, (sooner, later)
-
-
-def _apart(side: tuple[str, Sequence[Session]], other: tuple[str, Sequence[Session]]) -> None:
-    """No session may be on two sides: it would be compared with itself."""
-    both = {session.uuid for session in side[1]} & {session.uuid for session in other[1]}
-    if both:
-        raise SelectionError(f"{side[0]!r} and {other[0]!r} both have session {min(both)}")
