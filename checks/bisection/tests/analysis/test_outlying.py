@@ -132,34 +132,24 @@ NIGHTS = {
 }
 
 
-def launches(number, **facts):
+def launches(nights, **facts):
     """Sessions of one launch: times and ratios of each method, by column of NIGHTS."""
-    base = NIGHTS["alltoallv"][number]
-    cases = [
-        case(
-            method,
-            {
-                "time": values[number] * 1e-6,
-                "ratio_alltoallv": [values[number] / base, "ratio", "lower"],
-            },
-        )
-        for method, values in NIGHTS.items()
-    ]
-    return sessions(number, [cases], facts={"MPI": "Open MPI 4.1.4", **facts})
+
+    def test(name, night):
+        time, base = NIGHTS[name][night], NIGHTS["alltoallv"][night]
+        return case(name, {"time": time * 1e-6, "ratio_alltoallv": [time / base, "ratio", "lower"]})
+
+    cases = ([test(name, night) for name in NIGHTS] for night in nights)
+    return sessions(nights[0], cases, facts={"MPI": "Open MPI 4.1.4", **facts})
 
 
 @pytest.mark.parametrize("environment", [{}, {"MPI environment": "OMPI_MCA_btl=tcp,self"}])
 def test_a_launch_that_is_slower_as_a_whole_is_suspect(compared, environment):
-    before = [content for night in range(6) for content in launches(night)]
-    comparison = compared(before, launches(6, **environment))
-    slow = {r.method for r in slower(comparison.rows)}
-    assert slow >= {"alltoallv", "p2p", "padded", "gather-scatter", "overlap"}
-    assert {r.metric for r in slower(comparison.rows)} == {"time"}
-
-
-def test_a_ratio_whose_baseline_changed_is_not_faster(compared):
-    before = [content for night in range(6) for content in launches(night)]
-    comparison = compared(before, launches(6))
+    """A ratio whose baseline changed is not faster."""
+    comparison = compared(launches(range(6)), launches(range(6, 7), **environment))
+    slow = slower(comparison.rows)
+    assert {r.method for r in slow} >= {"alltoallv", "p2p", "padded", "gather-scatter", "overlap"}
+    assert {r.metric for r in slow} == {"time"}
     assert not faster(comparison.rows)
     moved = row(comparison, "shm", "ratio_alltoallv")
     assert (moved.baseline_moved, moved.outlier) == (True, False)
@@ -169,14 +159,13 @@ def tabled(logs, per_launch):
     """Rows of times, and their jobs: the last night is the new one."""
     *before, last = range(logs.shape[1])
     rows, samples = [], []
-    for number, (kernel, line) in enumerate(
-        zip(kernels_of(len(logs)), np.exp(logs).tolist(), strict=True)
-    ):
+    for number, kernel in enumerate(kernels_of(len(logs))):
+        times = np.exp(logs[number]).tolist()
         launch, method = divmod(number, per_launch)
         names = ("lab", "cpu", "system", f"kernel{kernel}", f"case{launch}", "mpi", f"m{method}")
-        sides = {"before": Side(len(before), median=1.0), "after": Side(1, median=line[last])}
-        rows.append(Row(*names, "time", "s", "lower", False, **sides, ratio=line[last]))
-        samples.append(({night: [line[night]] for night in before}, {last: [line[last]]}))
+        sides = {"before": Side(len(before), median=1.0), "after": Side(1, median=times[last])}
+        rows.append(Row(*names, "time", "s", "lower", False, **sides, ratio=times[last]))
+        samples.append(({night: [times[night]] for night in before}, {last: [times[last]]}))
     return rows, samples
 
 
