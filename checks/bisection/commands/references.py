@@ -39,7 +39,7 @@ from bisection.core.units import COUNTED, KINDS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.words import defect_line, group
 from bisection.sites.reference_edit import EditableReferences
-from bisection.sites.site import Site, load, site_names
+from bisection.sites.site import Site, load_site, require_site
 from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, select
 from bisection.store.sync import opened
@@ -71,14 +71,13 @@ def _reasons(text: str) -> tuple[str, ...]:
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
-    target = references.path(options.system)
     kinds = options.kinds.split(",") if options.kinds else None
     if kinds and set(kinds) - set(KINDS):
         raise BisectionError(f"--kinds {options.kinds}: {', '.join(KINDS)} are allowed")
-    header = HEADER.format(system=options.system, made_by=MADE_BY)
+    site = _site(options.system)
+    target = references.path(site.name)
     try:
-        file = EditableReferences(target, header)
-        site = _site(options.system)
+        file = EditableReferences(target, HEADER.format(system=site.name, made_by=MADE_BY))
         with opened(paths.home()) as store:
             sessions, notes = _used(store, site, options)
             proposal = propose(store, sessions, site, kinds, options.least)
@@ -161,9 +160,8 @@ def _notes(proposal: Proposal, least: int) -> Iterable[str]:
 
 
 def _site(system: str) -> Site:
-    if system not in site_names():
-        raise BisectionError(f"--system {system}: site-configs/ has {', '.join(site_names())}")
-    site = load([system])[system]
+    require_site(system)
+    site = load_site(system)
     if not site.cases:
         defects = "; ".join(map(defect_line, site.defects))
         raise BisectionError(defects or f"no check runs on {system}")
