@@ -79,21 +79,15 @@ def test_one_of_many_controls_does_not_move_by_chance(compared):
     unsafe = 0
     for seed in range(10):
         rng = np.random.default_rng(seed)
-
-        moved = (
-            sessions(
-                1000 * seed + first,
-                (
-                    [
-                        case("serial", {"time": t}, control=True, case=f"c{j}")
-                        for j, t in enumerate(times(rng, count=40))
-                    ]
-                    for _ in range(10)
-                ),
-            )
+        controls = (
+            nights({f"c{j}": times(rng, count=10) for j in range(40)}, 1000 * seed + first)
             for first in (0, 100)
         )
-        unsafe += bool(compared(*moved).unsafe)
+        sides = (
+            [(line, [{**test, "control": True} for test in cases]) for line, cases in side]
+            for side in controls
+        )
+        unsafe += bool(compared(*sides).unsafe)
     assert unsafe <= 1
 
 
