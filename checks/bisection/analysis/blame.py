@@ -1,7 +1,7 @@
 """Finds bad components in a matrix of pairs of nodes, by all kinds of values together."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
@@ -308,12 +308,9 @@ def _surest(symptoms: Iterable[Symptom]) -> list[Symptom]:
 def _drift(matrix: Matrix, before: Sequence[Matrix], kind: Kind) -> Iterator[Suspicion]:
     """Yields what is worse than in the earlier matrices: the same rule, on what their effects
     leave. The last of them is the second stage: a drift shows in two nights."""
-    earlier = [_renumbered(part, matrix) for part in before[:-1]]
-    usual = _usual(earlier, kind)
-    values, last = (
-        _without(usual, observations(part, kind, TOURNAMENT))
-        for part in (matrix, _renumbered(before[-1], matrix))
-    )
+    *earlier, last = (_renumbered(part, matrix) for part in before)
+    unusual = _unusual(earlier, kind)
+    values, last = (unusual(observations(part, kind, TOURNAMENT)) for part in (matrix, last))
     fitted = fit(values)
     if fitted.sigma <= LIMITS.pair_noise and len(last.y):
         last = replace(last, y=last.y - np.median(fitted.left(last)))  # that night's level
@@ -331,31 +328,26 @@ def _renumbered(earlier: Matrix, matrix: Matrix) -> Matrix:
     return replace(earlier, nodes=matrix.nodes, records=records, switches=matrix.switches)
 
 
-def _usual(earlier: Sequence[Matrix], kind: Kind) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Effects over earlier matrices, and what they leave of pairs that were measured often enough:
-    the pairs' keys, sorted, and the logarithms."""
+def _unusual(earlier: Sequence[Matrix], kind: Kind) -> Callable[[Observations], Observations]:
+    """A function that takes from values what is usual for their nodes, and for pairs that were
+    measured often enough, over earlier matrices."""
     parts = [observations(part, kind, TOURNAMENT) for part in earlier]
-    first = parts[0]
-    names = ("s", "r", "y", "best")
+    first, names = parts[0], ("s", "r", "y", "best")
     columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
-    classes = first.classes * len(parts)  # each night has its levels
-    hops = [part.hops + first.classes * night for night, part in enumerate(parts)]
-    pooled = Observations(
-        *columns, np.concatenate(hops), classes, first.nodes, directed=first.directed
-    )
+    # Each night has its levels.
+    hops = np.concatenate([part.hops + first.classes * n for n, part in enumerate(parts)])
+    size = (first.classes * len(parts), first.nodes, first.directed)
+    pooled = Observations(*columns, hops, *size)
     fitted = fit(pooled)
     keys, group = np.unique(pooled.key, return_inverse=True)
     often = np.bincount(group) >= LIMITS.pair_retests
-    return fitted.effects, keys[often], medians(group, fitted.rest, len(keys))[often]
+    keys, rest = keys[often], medians(group, fitted.rest, len(keys))[often]
 
+    def unusual(values: Observations) -> Observations:
+        y = values.y - fitted.effects[values.s] - fitted.effects[values.q]
+        if len(keys):
+            at = np.minimum(np.searchsorted(keys, values.key), len(keys) - 1)
+            y -= np.where(keys[at] == values.key, rest[at], 0)
+        return replace(values, y=y, best=y)
 
-def _without(
-    usual: tuple[np.ndarray, np.ndarray, np.ndarray], values: Observations
-) -> Observations:
-    """Values without what is usual for their nodes and pairs."""
-    effects, keys, rest = usual
-    y = values.y - effects[values.s] - effects[values.q]
-    if len(keys):
-        at = np.minimum(np.searchsorted(keys, values.key), len(keys) - 1)
-        y -= np.where(keys[at] == values.key, rest[at], 0)
-    return replace(values, y=y, best=y)
+    return unusual

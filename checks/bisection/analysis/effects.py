@@ -61,21 +61,14 @@ def observations(matrix: Matrix, kind: Kind, stage: int) -> Observations:
     known = np.isfinite(y)
     s, r, y = s[known].astype(np.int64), r[known].astype(np.int64), y[known].astype(float)
     y = kind.sign * np.log(y)
-    classes = 1 if matrix.switches is None else 1 + len(matrix.switches)
-    values = Observations(s, r, y, y, s * 0, classes, len(matrix.nodes), len(kind.fields) > 1)
+    nodes = len(matrix.nodes)
+    switches = np.zeros((0, nodes)) if matrix.switches is None else matrix.switches
+    values = Observations(s, r, y, y, s * 0, 1 + len(switches), nodes, len(kind.fields) > 1)
     keys, first, group = np.unique(values.key, return_index=True, return_inverse=True)
     best, y = quantiles(group, y, len(keys), GOOD), medians(group, y, len(keys))
     repeats, s, r = len(group) / max(len(keys), 1), s[first], r[first]
-    hops = _hops(matrix.switches, s, r)
+    hops = (switches[:, s] != switches[:, r]).sum(axis=0)  # switch levels that a pair has to climb
     return replace(values, s=s, r=r, y=y, best=best, hops=hops, repeats=repeats)
-
-
-def _hops(switches: np.ndarray | None, s: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Switch levels that a pair has to climb; 0 for all where the switches are not known."""
-    hops = np.zeros(len(s), np.int64)
-    for level in switches if switches is not None else ():
-        hops += level[s] != level[r]
-    return hops
 
 
 def quantiles(group: np.ndarray, values: np.ndarray, count: int, part: float) -> np.ndarray:
