@@ -15,7 +15,6 @@ is named first; votes with its nodes are then left out, and the rest is judged a
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 from typing import NamedTuple
@@ -92,20 +91,28 @@ def _votes(
     return votes
 
 
-@dataclass
 class _Design:
-    """Votes, and which groups of nodes they are about."""
+    """Votes, and which groups of nodes they are about.
 
-    votes: list[Vote]
-    cost: np.ndarray  # [votes] over the median of the stratum
-    strata: list[np.ndarray]  # votes that are compared with each other
-    between: bool  # whether the first stratum is of sessions with one set each
-    groups: list[list[str]]  # nodes that were never apart
-    members: np.ndarray  # [votes, groups]
+    Args:
+        strata: votes that are compared with each other.
+        between: True if the first stratum is of sessions with one set of nodes each.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self, strata: Sequence[Sequence[Vote]], between: bool) -> None:
+        self.votes = [vote for stratum in strata for vote in stratum]
+        ends = np.cumsum([len(stratum) for stratum in strata])
+        self.strata = np.split(np.arange(len(self.votes)), ends[:-1])
+        self.between = between
+        names = np.array(sorted({node for vote in self.votes for node in vote.nodes}))
+        members = np.array([np.isin(names, vote.nodes) for vote in self.votes])
+        # [votes, groups]: which vote is with a group, of nodes that were never apart
+        self.members, of_name = np.unique(members, axis=1, return_inverse=True)
+        groups = range(self.members.shape[1])
+        self.groups = [names[of_name.ravel() == group].tolist() for group in groups]
+        self.cost = np.array([vote.cost for vote in self.votes])  # over the stratum's median
         within = np.ones(len(self.votes), bool)
-        within[self.strata[0]] = not self.between
+        within[self.strata[0]] = not between
         centred, clipped = self.members.astype(float), np.empty(len(self.votes))
         for stratum in self.strata:
             self.cost[stratum] -= np.median(self.cost[stratum])
@@ -164,17 +171,8 @@ def _design(votes: Sequence[Vote]) -> _Design | None:
             between.append(max((vote for (vote,) in sizes), key=lambda v: v.launches))
     merged = _merged(between)
     strata = [part for part in (merged, *within) if len(part) > 1]
-    flat = [vote for stratum in strata for vote in stratum]
-    if len(flat) < 2 * LIMITS.node_votes:
-        return None
-    ends = np.cumsum([len(stratum) for stratum in strata])
-    parts = [np.arange(end - len(s), end) for s, end in zip(strata, ends, strict=True)]
-    names = np.array(sorted({node for vote in flat for node in vote.nodes}))
-    members = np.array([np.isin(names, vote.nodes) for vote in flat])
-    columns, of_name = np.unique(members, axis=1, return_inverse=True)
-    groups = [names[of_name.ravel() == group].tolist() for group in range(columns.shape[1])]
-    cost = np.array([vote.cost for vote in flat])
-    return _Design(flat, cost, parts, len(merged) > 1, groups, columns)
+    enough = sum(map(len, strata)) >= 2 * LIMITS.node_votes
+    return _Design(strata, len(merged) > 1) if enough else None
 
 
 def slow_nodes(votes: Sequence[Vote], where: str = "") -> list[Suspect]:
