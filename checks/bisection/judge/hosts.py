@@ -4,12 +4,12 @@ import contextlib
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bisection.core.reasons import SLOW_HOSTS, Code, Kind, Reason
+from bisection.core.reasons import SLOW_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS, MAD
 from bisection.judge.evidence import Evidence
 from bisection.kernels import results
@@ -36,19 +36,8 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     )
 
 
-# How bad a fault of a host is, to name the worst of several launches; else the last is named.
-SEVERITY: dict[Kind, Callable[[Reason], float]] = {
-    Code.SLOW_CLOCK: lambda reason: reason["median"] / reason["ghz"],
-    Code.SLOW_CORES: lambda reason: reason["seconds"] / reason["median"],
-    Code.SLOW_MEMORY: lambda reason: reason["median"] / reason["rate"],
-    Code.BUSY_CORES: lambda reason: reason["lost"],
-    Code.ADAPTER_ERRORS: lambda reason: sum(count for _, count in reason["errors"]),
-    Code.TCP_LOSSES: lambda reason: reason["fraction"],
-}
-
-
 def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
-    """The hosts that were slow in a launch, or whose adapters were faulty: of each fault the worst,
+    """The hosts that were slow in a launch, or whose adapters were faulty: of each fault the last,
     and in how many launches."""
     launches = [case for case in cases if case.fixture and case.record.controls.get("clock")]
     known: dict[tuple[Any, ...], list[Reason]] = defaultdict(list)
@@ -57,7 +46,6 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
         known[reason["host"], reason.code, part].append(reason)
     remarks = []
     for (host, code, _), reasons in sorted(known.items()):
-        worst = max(reversed(reasons), key=SEVERITY.get(code, lambda _: 0.0))
         shown = [case.record for case in launches if host in case.record.hosts]
         if code in SLOW_HOSTS - {Code.SLOW_CLOCK}:
             shown = [record for record in shown if record.kernel == "noise"]
@@ -67,7 +55,7 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
             shown = [r for r in shown if len(r.hosts) > 2 and r.kernel != "noise"]
             if 2 * len(reasons) < len(shown):
                 continue
-        remarks.append(worst.with_values(launches=len(reasons), of=len(shown)))
+        remarks.append(reasons[-1].with_values(launches=len(reasons), of=len(shown)))
     return remarks
 
 
