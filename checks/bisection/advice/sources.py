@@ -265,27 +265,27 @@ MODELS = {
 }
 
 
+def _published(file: str, column: str, **wanted: Any) -> dict[int, dict[str, float]]:
+    """Cores -> value of a column -> seconds, of the rows of a table with the values wanted."""
+    times: dict[int, dict[str, float]] = {}
+    with open(LITERATURE / file, newline="") as lines:
+        for row in csv.DictReader(lines):
+            if all(row[name] == str(value) for name, value in wanted.items()):
+                times.setdefault(int(row["cores"]), {})[row[column]] = float(row["time_s"])
+    return times
+
+
 def npar_times(benchmark: int) -> dict[int, dict[int, float]]:
     """Appendix B of Catlow et al. (2010): cores -> NPAR -> seconds, of benchmark 1, 2 or 5."""
-    times: dict[int, dict[int, float]] = {}
-    with open(LITERATURE / "vasp_npar.csv", newline="") as file:
-        for row in csv.DictReader(file):
-            if int(row["benchmark"]) == benchmark:
-                by_npar = times.setdefault(int(row["cores"]), {})
-                by_npar[int(row["npar"])] = float(row["time_s"])
-    return times
+    times = _published("vasp_npar.csv", "npar", benchmark=benchmark)
+    return {cores: {int(n): s for n, s in row.items()} for cores, row in times.items()}
 
 
 def md_times(cluster: str, test: int) -> dict[int, dict[str, float]]:
     """Table 1 of Chorley and Walker (2010): cores -> layout -> seconds; more cores than one, where
     layouts differ."""
-    times: dict[int, dict[str, float]] = {}
-    with open(LITERATURE / "dlpoly_times.csv", newline="") as file:
-        for row in csv.DictReader(file):
-            if (row["cluster"], int(row["test"])) == (cluster, test) and int(row["cores"]) > 1:
-                by_layout = times.setdefault(int(row["cores"]), {})
-                by_layout[MODELS[row["model"]]] = float(row["time_s"])
-    return times
+    times = _published("dlpoly_times.csv", "model", cluster=cluster, test=test)
+    return {n: {MODELS[m]: s for m, s in row.items()} for n, row in times.items() if n > 1}
 
 
 Choice = TypeVar("Choice")

@@ -107,10 +107,7 @@ def read(path: Path | str, sidecar: Path | str | None = None) -> Matrix:
         wanted = head.get("records")
     except (KeyError, TypeError):
         raise ResultError(Code.PAIRS_FOREIGN(path=str(path), key="details.pairs")) from None
-    records = _records(file, len(nodes))
-    if wanted not in (None, len(records)):
-        got = {"path": str(file), "size": records.nbytes, "record": RECORD.itemsize}
-        raise ResultError(Code.PAIRS_TRUNCATED(**got, wanted=wanted))
+    records = _records(file, len(nodes), wanted)
     switches = np.array(switches) if switches else None
     matrix = Matrix(nodes, records, head["mode"], head["rounds"], switches, names)
     return replace(matrix, bytes=size, rate=_rate(result))
@@ -124,17 +121,17 @@ def _rate(result: results.Result) -> float:
     return sum(rates) * 1e9 / 8 if rates and all(rates) else 0.0
 
 
-def _records(file: Path, nodes: int) -> np.ndarray:
-    """The records of a sidecar between so many nodes."""
+def _records(file: Path, nodes: int, wanted: int | None) -> np.ndarray:
+    """The records of a sidecar between so many nodes; `wanted`: how many there are."""
     try:
         data = file.read_bytes()
     except OSError as error:
         reason = Code.RESULT_UNREADABLE(path=str(file), error=str(error.strerror))
         raise ResultError(reason) from None
     whole, rest = divmod(len(data), RECORD.itemsize)
-    if rest or not whole:
+    if rest or not whole or wanted not in (None, whole):
         size = {"path": str(file), "size": len(data), "record": RECORD.itemsize}
-        raise ResultError(Code.PAIRS_TRUNCATED(**size))
+        raise ResultError(Code.PAIRS_TRUNCATED(**size, wanted=wanted))
     records = np.frombuffer(data, RECORD)
     ends = np.stack((records["a"], records["b"]))
     values = np.stack([records[name] for name in VALUES])

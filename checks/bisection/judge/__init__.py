@@ -5,8 +5,6 @@ Prometheus are made from what the last ruling returns.
 """
 
 import traceback
-from collections.abc import Callable
-from functools import reduce
 
 from bisection.core.reasons import Code
 from bisection.judge import (
@@ -39,13 +37,11 @@ RULINGS = (
 
 def rule(run: RunVerdict, evidence: Evidence | None = None) -> RunVerdict:
     """Rules on a run, as it was read from ReFrame's report, by what is known beside it."""
-
-    def ruled(verdict: RunVerdict, ruling: Callable[..., RunVerdict]) -> RunVerdict:
+    for ruling in RULINGS:
         try:
-            return ruling(verdict, evidence or Evidence())
+            run = ruling(run, evidence or Evidence())
         except Exception as error:  # a defect must not lose the night's verdict
             traceback.print_exc()
             lost = f"{ruling.__module__.rpartition('.')[2]} not judged: {error!r}"
-            return verdict.noting(troubles=[Code.NOT_KEPT(error=lost)])
-
-    return reduce(ruled, RULINGS, run)
+            run = run.noting(troubles=[Code.NOT_KEPT(error=lost)])
+    return run
