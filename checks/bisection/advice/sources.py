@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import statistics
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -95,11 +95,6 @@ class Sweep(Launched):
         self.medians = {npar: statistics.median(seconds) for npar, seconds in self.times.items()}
         self.best = best(self.medians)
 
-    @staticmethod
-    def trials(ranks: int) -> Iterator[Trial]:
-        """One launch of every NPAR that divides the ranks."""
-        yield ranks, 1, ",".join(f"npar-{n}" for n in range(1, ranks + 1) if ranks % n == 0)
-
     def over_best(self, npar: int) -> Estimate:
         """Time over that of the best choice, with a 90% interval by resampling rounds."""
         pairs = zip(self.times[npar], self.times[self.best], strict=True)
@@ -132,13 +127,6 @@ class LayoutRun(Launched):
         self.seconds = {name: self.values[f"{name}_share"] * self.time.value for name in SHARES}
         self.layout = f"{self.ranks}x{self.threads}"
 
-    @staticmethod
-    def trials(cores: int) -> Iterator[Trial]:
-        """Every split of so many cores into ranks and threads."""
-        for threads in range(1, cores + 1):
-            if cores % threads == 0:
-                yield cores // threads, threads, "packed"
-
 
 class Solved(Launched):
     """One launch of the kernel eigen: parallel solvers beside LAPACK on one core; ValueError if it
@@ -161,11 +149,6 @@ class Solved(Launched):
         self.ratio = ratios[self.best]  # its time over that of dsyevd, with quartiles
         self.seconds = seconds[self.best]  # of a solution
         self.pays = self.ratio.high < 1  # faster than one core, the upper quartile too
-
-    @staticmethod
-    def trials(ranks: int) -> Iterator[Trial]:
-        """One launch of the direct solvers."""
-        yield ranks, 1, ",".join(SOLVERS)
 
 
 def bootstrap(values: Sequence[float]) -> Estimate:
@@ -196,18 +179,27 @@ Parsed = TypeVar("Parsed", bound=Launched)
 Parse = Callable[[Result], Parsed]  # raises one of USELESS
 
 
+def trials(kernel: str, count: int) -> list[Trial]:
+    """The launches of a case with so many ranks; of md with every split of so many cores into ranks
+    and threads."""
+    divisors = [n for n in range(1, count + 1) if count % n == 0]
+    if kernel == "md":
+        return [(count // threads, threads, "packed") for threads in divisors]
+    methods = SOLVERS if kernel == "eigen" else [f"npar-{n}" for n in divisors]
+    return [(count, 1, ",".join(methods))]
+
+
 def launched_now(
-    kernel: str, parse: Parse, trials: Iterable[Trial], cases: Sequence[str], baselines: str
+    kernel: str, parse: Parse, counts: Sequence[int], cases: Sequence[str], baselines: str
 ) -> list[Parsed]:
-    """Launches cases of a kernel on this host, each with all trials; ranks share cores where there
-    are too few. `baselines`: those measured beside the methods. BenchError if the kernel cannot
-    be built, or a launch fails."""
+    """Launches cases of a kernel on this host, with all trials of so many ranks each; ranks share
+    cores where there are too few. `baselines`: those measured beside the methods. BenchError if the
+    kernel cannot be built, or a launch fails."""
     folder = paths.home() / "cache" / "advise"
     folder.mkdir(parents=True, exist_ok=True)
-    executable = build(kernel)
-    trials, launches = list(trials), []
+    executable, launches = build(kernel), []
     for case in cases:
-        for ranks, threads, methods in trials:
+        for ranks, threads, methods in (t for count in counts for t in trials(kernel, count)):
             arguments = ["--case", case, "--method", methods, "--baseline", baselines]
             arguments += ["--repeats", str(ROUNDS), "--block", "1", "--warmup", "0"]
             output = folder / f"{kernel}-{case}-{ranks}x{threads}.json"

@@ -101,16 +101,14 @@ def read(path: Path | str, sidecar: Path | str | None = None) -> Matrix:
     result = results.load(path, KERNEL)
     try:
         head = result["details"]["pairs"]
-        nodes, size = head["nodes"], head["bytes"] or math.nan
         switches, names = (head.get(k) and [head[k]] for k in ("switches", "switch_names"))
+        switches = np.array(switches) if switches else None
+        known = (head["mode"], head["rounds"], switches, names, head["bytes"] or math.nan)
         file = Path(sidecar or Path(path).parent / Path(head["file"]).name)
-        wanted = head.get("records")
+        records = _records(file, len(head["nodes"]), head.get("records"))
     except (KeyError, TypeError):
         raise ResultError(Code.PAIRS_FOREIGN(path=str(path), key="details.pairs")) from None
-    records = _records(file, len(nodes), wanted)
-    switches = np.array(switches) if switches else None
-    matrix = Matrix(nodes, records, head["mode"], head["rounds"], switches, names)
-    return replace(matrix, bytes=size, rate=_rate(result))
+    return Matrix(head["nodes"], records, *known, _rate(result))
 
 
 def _rate(result: results.Result) -> float:

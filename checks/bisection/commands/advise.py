@@ -59,8 +59,7 @@ def act(options: argparse.Namespace) -> Exit:
     excluded = [] if options.folders or options.measure else excluded_folders(paths.home())
     try:
         if options.measure:
-            wanted = (trial for count in options.measure for trial in kind.trials(count))
-            launches = sources.launched_now(kernel, kind, wanted, cases, baselines)
+            launches = sources.launched_now(kernel, kind, options.measure, cases, baselines)
         else:
             launches, left_out = sources.stored(kernel, kind, options.folders, excluded)
     except OSError as error:
