@@ -176,20 +176,18 @@ def test_nothing_is_blamed_of_noise_alone(noise, full):
             assert not blame.bad
 
 
-def test_noise_above_the_limit_withholds_and_says_so():
-    blame = judge(World.with_faults(("node", 5, 0.5), noise=0.3).matrix(16))
-    assert blame.bad == blame.suspects == []
-    assert {judged.withheld.code for judged in blame.kinds} == {Code.PAIRS_NOISE}
-
-
 @pytest.mark.parametrize(
-    ("change", "code"),
-    [({"mode": "concurrent"}, Code.PAIRS_CONCURRENT), ({}, Code.PAIRS_FEW_NODES)],
+    ("nodes", "noise", "change", "code"),
+    [
+        (64, 0.3, {}, Code.PAIRS_NOISE),
+        (64, 0.05, {"mode": "concurrent"}, Code.PAIRS_CONCURRENT),
+        (4, 0.05, {}, Code.PAIRS_FEW_NODES),
+    ],
 )
-def test_what_cannot_be_judged_is_withheld(change, code):
-    matrix = World(64 if change else 4, 16, 1).matrix(known=False)
-    blame = judge(replace(matrix, **change))
-    assert blame.bad == []
+def test_what_cannot_be_judged_is_withheld(nodes, noise, change, code):
+    world = World.with_faults(("node", 3, 0.5), nodes=nodes, noise=noise)
+    blame = judge(replace(world.matrix(16), **change))
+    assert blame.bad == blame.suspects == []
     assert {judged.withheld.code for judged in blame.kinds} == {code}
 
 
