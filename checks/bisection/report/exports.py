@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from bisection.analysis.outlying import slower
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
+from bisection.core.grouping import grouped
 from bisection.core.identity import IDENTITY
 from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, Code, clause
 from bisection.core.reasons.network import slowness
@@ -178,10 +179,7 @@ def _junit(entries: list[Entry], code: Exit, words: str) -> str:
     if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
         entries = [*entries, Entry("the verdict", "bisection.verdict", words, verdict, words)]
     root = ET.Element("testsuites", name="bisection", **_counts(entries))
-    suites: dict[str, list[Entry]] = {}
-    for entry in entries:
-        suites.setdefault(entry.suite, []).append(entry)
-    for name, members in suites.items():
+    for name, members in grouped(entries, lambda entry: entry.suite).items():
         suite = ET.SubElement(root, "testsuite", name=plain(name), **_counts(members))
         for entry in members:
             names = {"classname": plain(entry.place), "name": plain(entry.name)}

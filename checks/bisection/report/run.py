@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from bisection.core import paths
 from bisection.core.format import duration, finite, number, plain, plural, short, utc
-from bisection.core.reasons import Code, Reason, clause
+from bisection.core.grouping import grouped
+from bisection.core.reasons import Code, clause
 from bisection.core.reasons.launches import span
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
@@ -120,19 +121,15 @@ class FailureGroup(NamedTuple):
 def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
     """Returns failed and unmeasured tests in groups of equal causes; failures first.
     Tests that only follow another one's failure are left out."""
-    launches: dict[tuple[Verdict, str], dict[str, list[TestResult]]] = {}
     bad = [case for case in verdict.bad if not (case.lost_to_others or case.follows)]
-    for case in sorted(bad, key=lambda case: case.verdict != Verdict.FAIL):
-        causes = launches.setdefault((case.verdict, case.group), {})
-        causes.setdefault(clause(case.reason), []).append(case)
+    bad.sort(key=lambda case: case.verdict != Verdict.FAIL)
     alike: dict[tuple[Verdict, tuple[str, ...]], list[TestResult]] = {}
-    for (kind, _), causes in launches.items():
+    for (kind, _), launch in grouped(bad, lambda case: (case.verdict, case.group)).items():
         lines = []
-        for cause, cases in causes.items():
+        for cause, cases in grouped(launch, lambda case: clause(case.reason)).items():
             methods = ", ".join(dict.fromkeys(case.method for case in cases if case.method))
             lines.append(f"{methods}: {cause}" if methods else cause)
-        members = alike.setdefault((kind, tuple(lines)), [])
-        members += [case for cases in causes.values() for case in cases]
+        alike.setdefault((kind, tuple(lines)), []).extend(launch)
     groups = [
         _group(kind, lines, rerun(dependents(verdict, cases) or cases, verdict.request), cases)
         for (kind, lines), cases in alike.items()
@@ -202,10 +199,8 @@ def summary_blocks(verdict: RunVerdict) -> dict[str, list[list[str]]]:
     kernels = {case.check: case.record.kernel for case in verdict.judged if case.record.kernel}
     blocks = {}
     for heading, cases in _blocks(verdict).items():
-        groups: dict[tuple[str, str], list[TestResult]] = {}
-        for case in cases:
-            kernel = kernels.get(case.check, case.check)  # a test that did not run has none
-            groups.setdefault((kernel, case.case), []).append(case)
+        # a test that did not run has no kernel
+        groups = grouped(cases, lambda case: (kernels.get(case.check, case.check), case.case))
         blocks[heading] = [
             [group[0].check, case, *_cells(verdict, group)] for (_, case), group in groups.items()
         ]
@@ -214,10 +209,7 @@ def summary_blocks(verdict: RunVerdict) -> dict[str, list[list[str]]]:
 
 def _blocks(verdict: RunVerdict) -> dict[str, list[TestResult]]:
     """Partition, environment and software -> tests."""
-    places: dict[str, list[TestResult]] = {}
-    for case in verdict.judged:
-        place = f"{case.system}:{case.partition}, environment {case.environ}"
-        places.setdefault(place, []).append(case)
+    places = grouped(verdict.judged, lambda c: f"{c.system}:{c.partition}, environment {c.environ}")
     software = {
         place: next((f" ({c.record.built_with})" for c in cases if c.record.built_with), "")
         for place, cases in places.items()
@@ -257,11 +249,8 @@ def table(verdict: RunVerdict) -> list[str]:
     lines = []
     nothing = (Verdict.NOT_MEASURED, Verdict.NOT_APPLICABLE)
     for heading, cases in _blocks(verdict).items():
-        launches: dict[tuple[str, int], list[TestResult]] = {}
-        for case in cases:
-            launches.setdefault((case.group, case.run), []).append(case)
         rows = [["check", "case", "layout", "method", "time", "limits", "verdict"]]
-        for launch in launches.values():
+        for launch in grouped(cases, lambda case: (case.group, case.run)).values():
             alike = len({case.verdict for case in launch}) == 1 and launch[0].verdict in nothing
             for case in launch[:1] if alike else launch:
                 layout = f"{case.layout} {case.record.geometry}".strip()
@@ -301,18 +290,15 @@ def _limits(case: TestResult) -> str:
 def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     """Remarks on tests, launches that were late or preempted; what is not applicable, if
     `verbose`."""
-    remarks: dict[Reason, list[str]] = {}
-    for case in verdict.judged:
-        if case.remark:
-            remarks.setdefault(case.remark, []).append(case.group)
+    remarked = [case for case in verdict.judged if case.remark]
     others = [remark for remark in verdict.remarks if remark not in verdict.network]
     lines = [f"note: {clause(remark)}" for remark in others if remark.code != Code.CHANGED]
     built = [case.remark for case in verdict.cases if case.check == "Build" and case.remark]
     stale = dict.fromkeys(remark for remark in built if remark.code == Code.KERNELS_STALE)
     lines += [f"note: {clause(remark)}" for remark in stale]
-    for remark, groups in remarks.items():
-        others = f" and {plural(len(groups) - 1, 'other test')}" if groups[1:] else ""
-        lines.append(f"note: {groups[0]}{others}: {clause(remark)}")
+    for remark, cases in grouped(remarked, lambda case: case.remark).items():
+        others = f" and {plural(len(cases) - 1, 'other test')}" if cases[1:] else ""
+        lines.append(f"note: {cases[0].group}{others}: {clause(remark)}")
     low, high = LIMITS.preempted_note, LIMITS.preempted_launch
     hit = [case for case in verdict.cases if case.fixture and low < case.record.preempted <= high]
     if hit:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bisection.core.format import amount, duration, lasting, number, plural, some
+from bisection.core.grouping import grouped
 from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
@@ -38,10 +39,7 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
 
 
 def _table(reasons: Sequence[Reason]) -> list[str]:
-    launches: dict[str, list[Reason]] = {}
-    for reason in reasons:
-        launch = f"{reason['check']} {reason['case']} {reason['layout']}"
-        launches.setdefault(launch, []).append(reason)
+    launches = grouped(reasons, lambda r: f"{r['check']} {r['case']} {r['layout']}")
     cells = []
     for launch, group in [*launches.items()][:MOST]:
         worst = max(group, key=lambda reason: (reason["unit"] == "s", reason["factor"]))

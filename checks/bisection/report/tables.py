@@ -20,6 +20,7 @@ from bisection.core.format import (
     times,
     utc,
 )
+from bisection.core.grouping import grouped
 from bisection.core.reasons import clause
 from bisection.core.verdicts import COMPARED
 from bisection.report import words
@@ -179,11 +180,8 @@ def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
 def rows_by_check(rows: Sequence[Row]) -> list[Table]:
     """A folded table for each check, with its verdicts counted: the check with the worst row first.
     All tables together have as many rows as a page has room for."""
-    checks: dict[str, list[Row]] = {}
-    for row in worst_first(rows):
-        checks.setdefault(row.check, []).append(row)
     tables, room = [], ROWS
-    for check, part in checks.items():
+    for check, part in grouped(worst_first(rows), lambda row: row.check).items():
         table = rows_table(part, room)
         room -= len(table.rows)
         verdicts = Counter(row.verdict for row in part)
@@ -195,9 +193,7 @@ def rows_by_check(rows: Sequence[Row]) -> list[Table]:
 
 def predictions_table(rows: Sequence[Prediction]) -> Table:
     """Patterns and transposes beside what the primitives say: a line per test and finding."""
-    groups: dict[tuple[str, str, str], list[Prediction]] = {}
-    for row in rows:
-        groups.setdefault((row.test, row.finding, row.bound), []).append(row)
+    groups = grouped(rows, lambda row: (row.test, row.finding, row.bound))
 
     def sizes(group: list[Prediction]) -> str:
         ends = dict.fromkeys(size_of(round(f(row.size for row in group))) for f in (min, max))

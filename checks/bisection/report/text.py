@@ -9,6 +9,7 @@ from bisection.analysis.history import History
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import slower
 from bisection.core.format import amount, plural, utc
+from bisection.core.grouping import grouped
 from bisection.core.ratios import change
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.thresholds import LIMITS
@@ -75,13 +76,10 @@ def _of_one(result: Comparison) -> str:
 
 def _table(title: str, rows: Sequence[Row]) -> list[str]:
     """A line per test, with the metric that says most; of a sweep, its point that does."""
-    tests: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        tests.setdefault((row.test, row.place), []).append(row)
     several = len({row.place for row in rows}) > 1
     lines = []
-    for group in tests.values():  # least and largest times come after the others
-        last = ("time_min", "time_p99")
+    for group in grouped(rows, lambda row: (row.test, row.place)).values():
+        last = ("time_min", "time_p99")  # least and largest times come after the others
         first = min(group, key=lambda row: (row.base in last, not row.absolute))
         lines.append((first, group))
 

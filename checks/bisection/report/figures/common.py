@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from bisection.core.format import NONE, finite, plain, plural, short, times
+from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry, TestId, parsed
 from bisection.core.verdicts import Verdict
 from bisection.report.svg.plots import Curve
@@ -132,28 +133,23 @@ class MeasuredCase(TestId):
 def measured_cases(cases: Iterable[TestResult]) -> list[MeasuredCase]:
     """The tests that were measured and have a geometry; of those that ran several times the
     medians."""
-    runs: dict[tuple[str, ...], list[TestResult]] = {}
-    for case in cases:
-        usable = not case.fixture and case.verdict != Verdict.NOT_MEASURED
-        if usable and parsed(case.record.geometry):
-            runs.setdefault((*map(plain, case.identity), case.record.geometry), []).append(case)
+    usable = (c for c in cases if not c.fixture and c.verdict != Verdict.NOT_MEASURED)
+    usable = (case for case in usable if parsed(case.record.geometry))
+    runs = grouped(usable, lambda case: (*map(plain, case.identity), case.record.geometry))
     results = []
     for key, members in runs.items():
-        numbers: dict[str, list[float]] = {}
-        for metric in (metric for case in members for metric in case.metrics):
-            if finite(metric.value):
-                numbers.setdefault(metric.name, []).append(metric.value)
-        medians = {name: statistics.median(values) for name, values in numbers.items()}
+        metrics = [m for case in members for m in case.metrics if finite(m.value)]
+        medians = {
+            name: statistics.median(metric.value for metric in values)
+            for name, values in grouped(metrics, lambda metric: metric.name).items()
+        }
         results.append(MeasuredCase(*key, parsed(key[-1]), medians))
     return results
 
 
 def split(cases: Iterable[Test], *names: str) -> dict[tuple[str, ...], list[Test]]:
     """Tests by the attributes `names`, in order."""
-    groups: dict[tuple[str, ...], list[Test]] = {}
-    for case in cases:
-        groups.setdefault(tuple(getattr(case, name) for name in names), []).append(case)
-    return groups
+    return grouped(cases, lambda case: tuple(getattr(case, name) for name in names))
 
 
 def comparable(cases: Sequence[MeasuredCase]) -> Iterator[list[MeasuredCase]]:

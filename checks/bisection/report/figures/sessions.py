@@ -17,6 +17,7 @@ from bisection.core.format import (
     size_of,
     times,
 )
+from bisection.core.grouping import grouped
 from bisection.core.identity import parsed
 from bisection.core.verdicts import COMPARED, Against, Verdict
 from bisection.report.figures import common
@@ -289,12 +290,9 @@ def speedups(rows: Sequence[Row], expected: float | None) -> list[Group]:
 def primary(rows: Sequence[Row]) -> list[Row]:
     """The rows whose ratio is a speed-up: of each test its time, or else its rates, or else the
     message size of a sweep whose time changed most."""
-    tests = {}
-    for row in rows:
-        if finite(row.ratio) and row.ratio > 0 and nearness(row):
-            tests.setdefault(row.identity, []).append(row)
+    speeds = [row for row in rows if finite(row.ratio) and row.ratio > 0 and nearness(row)]
     chosen = []
-    for metrics in tests.values():
+    for metrics in grouped(speeds, lambda row: row.identity).values():
         best = min(map(nearness, metrics))
         near = [row for row in metrics if nearness(row) == best]
         chosen += near if best != SWEEP else [max(near, key=lambda r: abs(math.log(r.ratio)))]
