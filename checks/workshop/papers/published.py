@@ -113,7 +113,7 @@ def _curve(lookup: Lookup, point: Point, metric: str, cores: Iterable[int], styl
     for count in sorted(cores):
         try:
             key = Point(point.machine, point.kernel, point.case, point.layout, count, point.method)
-            points[float(count)] = (lookup(key, metric), None, None)
+            points[float(count)] = lookup(key, metric)
         except Unmeasured:
             continue
     return Curve(style, points)
@@ -121,8 +121,8 @@ def _curve(lookup: Lookup, point: Point, metric: str, cores: Iterable[int], styl
 
 def _inverse(curve: Curve, unit: float) -> Curve:
     """Speed-up over a time."""
-    points = {x: (unit / y, None, None) for x, (y, _, _) in curve.points.items()}
-    best = max(points, key=lambda x: points[x][0], default=None)
+    points = {x: unit / y for x, y in curve.points.items()}
+    best = max(points, key=points.get, default=None)
     return Curve(curve.style, points, best)
 
 
@@ -130,7 +130,7 @@ def _table(across: str, curves: dict[str, Curve]) -> Table:
     """A row per x, a column per curve."""
     xs = sorted({x for curve in curves.values() for x in curve.points})
     cells = (
-        [f"{x:g}", *(number(c.points[x][0]) if x in c.points else NONE for c in curves.values())]
+        [f"{x:g}", *(number(c.points[x]) if x in c.points else NONE for c in curves.values())]
         for x in xs
     )
     return cells_table([across, *curves], ["num"] * (len(curves) + 1), cells)
@@ -161,7 +161,7 @@ def _gww(lookup: Lookup, notes: _Notes) -> list[Group]:
             curves |= {method: curve} if curve.points else {}
         if "alltoallv" not in curves:
             continue
-        fewest, (unit, _, _) = min(curves["alltoallv"].points.items())
+        fewest, unit = min(curves["alltoallv"].points.items())
         ups = {name: _inverse(curve, unit) for name, curve in curves.items()}
         up = f"speed-up over alltoallv on {fewest:g} core{'s' if fewest > 1 else ''}"
         plot = partial(curves_svg, list(ups.values()), "cores", up, log="xy")
@@ -187,8 +187,7 @@ def _npar(lookup: Lookup, notes: _Notes) -> list[Group]:
     panels, columns = [], {}
     looks = {"published": Style(GREY, "o", DASHED), "simulated": Style(BLUE, "s", "-")}
     for cores, times in sources.npar_times(1).items():
-        published = {float(npar): (t / min(times.values()), None, None)
-                     for npar, t in sorted(times.items())}  # fmt: skip
+        published = {float(npar): t / min(times.values()) for npar, t in sorted(times.items())}
         values = {}
         for npar in times:
             try:
@@ -199,9 +198,9 @@ def _npar(lookup: Lookup, notes: _Notes) -> list[Group]:
         if len(values) < 2:
             continue
         # the same choice is the unit of both
-        unit = min(values, key=lambda npar: published[npar][0])
-        ours = {n: (t / values[unit], None, None) for n, t in sorted(values.items())}
-        theirs = {n: (y / published[unit][0], None, None) for n, (y, _, _) in published.items()}
+        unit = min(values, key=published.get)
+        ours = {n: t / values[unit] for n, t in sorted(values.items())}
+        theirs = {n: y / published[unit] for n, y in published.items()}
         curves = [
             Curve(looks["published"], theirs, preempted=set(theirs)),
             Curve(looks["simulated"], ours),
@@ -243,7 +242,7 @@ def _dlpoly(lookup: Lookup, notes: _Notes) -> list[Group]:
                 curves = _speedups(curves, sources.md_times(cluster, test))
                 text = "speed-up over one rank per core"
             drawn = {name: curve for name, curve in curves.items() if curve.points}
-            positive = all(y > 0 for c in drawn.values() for y, _, _ in c.points.values())
+            positive = all(y > 0 for c in drawn.values() for y in c.points.values())
             log = log if positive else "x"
             options = {"log": log, "unit": unit}
             plot = partial(curves_svg, list(drawn.values()), "cores", text, **options)
@@ -279,11 +278,11 @@ def _speedups(curves: dict[str, Curve], published: dict[int, dict[str, float]]) 
     if not shared:
         return {}
     first = min(shared)
-    ours, theirs = curves[MPI].points[first][0], published[first][MPI]
+    ours, theirs = curves[MPI].points[first], published[first][MPI]
     result = {name: _inverse(curve, ours) for name, curve in curves.items()}
     for name, curve in curves.items():
         points = {
-            float(cores): (theirs / times[name], None, None)
+            float(cores): theirs / times[name]
             for cores, times in sorted(published.items())
             if name in times and cores >= first
         }

@@ -85,7 +85,7 @@ def ends_of(curves: Iterable[Curve]) -> str:
     texts = []
     for curve in curves:
         (first, at_first), (last, at_last) = min(curve.points.items()), max(curve.points.items())
-        texts.append(f"{times(at_first[0])} at {first} to {times(at_last[0])} at {last}")
+        texts.append(f"{times(at_first)} at {first} to {times(at_last)} at {last}")
     return "; ".join(texts[:12])
 
 

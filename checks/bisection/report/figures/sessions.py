@@ -112,7 +112,7 @@ def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, 
     curves = [
         Curve(
             looks[value],
-            {case.cores: (unit.time / case.time, None, None) for case in points},
+            {case.cores: unit.time / case.time for case in points},
         )
         for (value,), points in split(part, name).items()
     ]
@@ -150,8 +150,8 @@ def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
             for (seat,), line in split(of_case, "seat").items():
                 if len(line) > 1:
                     look = looks.setdefault(seat, Style.number(len(looks)))
-                    points = {numbers[c.method]: (c.time, None, None) for c in line}
-                    best = min(points, key=lambda number: points[number][0])
+                    points = {numbers[c.method]: c.time for c in line}
+                    best = min(points, key=points.get)
                     curves.append(Curve(look, points, best))
             if curves:
                 draw = partial(curves_svg, curves, "NPAR (band groups)", "time", log="x", unit="s")
@@ -174,11 +174,9 @@ def sweeps(cases: Sequence[MeasuredCase]) -> list[Group]:
             title, curves = " ".join(filter(None, words)), []
             for case in part:
                 points = _sizes(case)
-                curve = {size: (value, None, None) for size, value in points.items()}
-                curves.append(Curve(looks[case.method], curve))
+                curves.append(Curve(looks[case.method], points))
                 cells += [((title, case.method), n, points[n]) for n in points]
-            look = {"log": "xy", "unit": "s", "sizes": True}
-            draw = partial(curves_svg, curves, "bytes", "time", **look)
+            draw = partial(curves_svg, curves, "bytes", "time", log="xy", unit="s")
             panels.append(Panel(title, f"Time against message size, {title}", draw))
         cells.sort(key=lambda cell: cell[1])
         texts = ((key, size_of(size), duration(value)) for key, size, value in cells)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bisection.core.format import finite, interval, short, size_of, times
+from bisection.core.format import interval, short, size_of, times
 from bisection.report.svg import style
 from bisection.report.svg.style import FONT, INK, Style, drawn, plot
 
@@ -33,10 +33,10 @@ class Bar:
 
 @dataclass
 class Curve:
-    """(x -> (y, low, high)) and how it looks."""
+    """x -> y, and how it looks."""
 
     style: Style
-    points: dict[float, tuple[float, float | None, float | None]]
+    points: dict[float, float]
     best: float | None = None  # an x to ring
     preempted: set[float] = field(default_factory=set)  # x to draw hollow
 
@@ -119,19 +119,17 @@ def curves_svg(
     log: str = "",
     ideal: int | None = None,
     unit: str = "",
-    sizes: bool = False,
 ) -> Figure:
     """Lines with markers.
 
     Args:
         curves: the lines.
-        across: what the x axis shows.
+        across: what the x axis shows; bytes are sizes of messages.
         up: what the y axis shows.
         width: of the figure, in pixels.
         log: names of the logarithmic axes: x, xy.
         ideal: draws y = x / ideal.
         unit: of y: s, B; none of a ratio.
-        sizes: whether x are sizes in bytes.
     """
     from matplotlib.ticker import EngFormatter
 
@@ -140,7 +138,7 @@ def curves_svg(
     axes.set_xlabel(across)
     axes.grid()
     xs = sorted({x for curve in curves for x in curve.points})
-    ys = [y for curve in curves for y, _, _ in curve.points.values()] + [1.0] * bool(ideal)
+    ys = [y for curve in curves for y in curve.points.values()] + [1.0] * bool(ideal)
     if ideal:
         axes.plot([xs[0], xs[-1]], [xs[0] / ideal, xs[-1] / ideal], **style.IDEAL)
     for curve in curves:
@@ -156,6 +154,7 @@ def curves_svg(
         axes.set_xscale("log", base=2)
         reach = (xs[-1] / xs[0]) ** 0.06 if len(xs) > 1 else 2
         axes.set_xlim(xs[0] / reach, xs[-1] * reach)
+    sizes = across == "bytes"
     most = (5 if sizes else 7) * width // 330
     _ticks(axes, "x", xs[:: -(-len(xs) // most)], size_of if sizes else "{x:g}")
     return figure
@@ -163,15 +162,11 @@ def curves_svg(
 
 def _draw_curve(axes: Axes, curve: Curve) -> None:
     look = curve.style
-    ys = [y for y, _, _ in curve.points.values()]
-    axes.plot(list(curve.points), ys, color=look.colour, linestyle=look.dash)
-    for x, (y, low, high) in curve.points.items():
-        if finite(low) and finite(high):
-            ends = {"color": look.colour, "linewidth": 1, "marker": "_"}
-            axes.plot([x, x], [low, high], markeredgecolor=look.colour, **ends)
+    axes.plot(*zip(*curve.points.items(), strict=True), color=look.colour, linestyle=look.dash)
+    for x, y in curve.points.items():
         axes.plot([x], [y], **look.marked(x in curve.preempted))
     if curve.best is not None:
-        axes.plot([curve.best], [curve.points[curve.best][0]], **style.RING)
+        axes.plot([curve.best], [curve.points[curve.best]], **style.RING)
 
 
 def _named_rows(
