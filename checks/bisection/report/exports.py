@@ -25,7 +25,7 @@ from bisection.report.model import STATES, Report, exit_code, headline, worst_fi
 from bisection.report.run import counted
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
-from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.runs.model import RunVerdict, TestResult
 
 LABELS = (*IDENTITY, "metric")
 
@@ -217,7 +217,6 @@ HELP = {
     "change_lower": "Lower end of the change's confidence interval",
     "change_upper": "Upper end of the change's confidence interval",
     "verdict": "1 for the verdict on the metric",
-    "suspect_node": "Time on a node over elsewhere; `of`: nodes that cannot be distinguished",
 }
 # name, without `bisection_` and the unit; value; its unit, one of ours; labels, the same names for
 # every value of a gauge
@@ -276,23 +275,14 @@ def _samples(report: Report) -> Iterator[Sample]:
         for name, value in (("", row.ratio), ("_lower", row.low), ("_upper", row.high)):
             yield f"change{name}", value, "ratio", labels
         yield "verdict", 1, "", {**labels, "verdict": row.verdict}
-    for suspect in report.suspects:
-        system, _, partition = suspect.where.partition(":")
-        labels = {"system": system, "partition": partition, "of": str(len(suspect.nodes))}
-        for node in suspect.nodes:
-            yield "suspect_node", suspect.ratio, "ratio", {**labels, "node": node}
 
 
 def _measured(cases: Iterable[TestResult]) -> Iterator[Sample]:
     """Measured values, of several runs of a test the median, and the limits."""
-    metrics: dict[tuple[str, ...], list[JudgedMetric]] = {}
-    for case in cases:
-        for metric in case.metrics:
-            if finite(metric.value):
-                metrics.setdefault((*case.identity, metric.name), []).append(metric)
-    for key, values in metrics.items():
-        labels, last = dict(zip(LABELS, key, strict=True)), values[-1]
-        middle = statistics.median(metric.value for metric in values)
+    pairs = [(case, metric) for case in cases for metric in case.metrics if finite(metric.value)]
+    for key, members in grouped(pairs, lambda pair: (*pair[0].identity, pair[1].name)).items():
+        labels, (_, last) = dict(zip(LABELS, key, strict=True)), members[-1]
+        middle = statistics.median(metric.value for _, metric in members)
         limits = {"reference": last.reference, "lower_bound": last.low, "upper_bound": last.high}
         for name, value in {"measured": middle, **limits}.items():
             yield name, value, last.unit, labels

@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 # The page stays below this, in bytes, whatever is reported, as its figures take at most so much of
 # it; what does not fit is counted.
 LIMIT, FIGURES = 960_000, 450_000
-SPARKLINES = 48  # that the page draws at most
+SPARKLINES = 36  # that the page draws at most
 SHOWN = 12  # rows, notes and sparklines of a section: more are folded, or a phone scrolls for long
 CHANGED = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED)
 
@@ -132,21 +132,17 @@ def figures(report: Report) -> dict[str, list[Group]]:
 def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
     """(what the template draws, how many series it does not): first what changed or failed."""
     verdicts = {row.key: row.verdict for row in report.rows}
-    points = {point.key for event in report.history for point in event.points}
     failed = {(c.check, c.case, c.method) for c in report.failures}
     rank = {verdict: index for index, verdict in enumerate(COMPARED)}
 
     def urgency(series: Series) -> tuple[bool, int, bool]:
-        key = series.key
-        in_failed = (series.check, series.case, series.method) in failed
-        changed = verdicts.get(key) in CHANGED
-        urgent = changed or key in points or bool(series.points) or in_failed
-        return not urgent, rank.get(verdicts.get(key), len(rank)), series.metric != "time"
+        verdict, test = verdicts.get(series.key), (series.check, series.case, series.method)
+        urgent = verdict in CHANGED or bool(series.points) or test in failed
+        return not urgent, rank.get(verdict, len(rank)), series.metric != "time"
 
     order = sorted((s for s in report.series if any(map(finite, s.values))), key=urgency)
-    urgent = sum(not urgency(series)[0] for series in order)
-    shown = order[: min(SPARKLINES, max(urgent, SPARKLINES // 2))]
-    return [_spark(s, verdicts.get(s.key)) for s in shown], len(order) - len(shown)
+    shown = [_spark(series, verdicts.get(series.key)) for series in order[:SPARKLINES]]
+    return shown, len(order) - len(shown)
 
 
 def _spark(series: Series, verdict: Verdict | None) -> dict[str, Any]:

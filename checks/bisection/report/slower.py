@@ -90,9 +90,7 @@ def times_judged(verdict: RunVerdict) -> str:
         return ""
     metrics = [(f"{c.system}:{c.partition}", m) for c in verdict.judged for m in c.metrics]
     asserted = {place for place, metric in metrics if metric.asserted}
-    bare = [
-        place for place in dict.fromkeys(place for place, _ in metrics) if place not in asserted
-    ]
+    bare = [place for place in dict(metrics) if place not in asserted]
     if verdict.nights <= LIMITS.fewest and bare:
         has = "has" if len(bare) == 1 else "have"
         nights = plural(verdict.nights, "night")

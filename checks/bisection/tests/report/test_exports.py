@@ -146,9 +146,6 @@ def test_prometheus_of_a_comparison():
     assert len(samples["verdict"]) == 8
     shm = {"verdict": Verdict.REGRESSED, "case": "cnt40", "metric": "time"}
     assert verdicts["shm"] == verdicts["shm"] | shm
-    ((node, ratio),) = samples["suspect_node_ratio"]
-    assert node == {"system": "cluster", "partition": "cpu", "node": "cn017", "of": "1"}
-    assert ratio == 1.44
 
 
 def test_alarms_and_what_is_slower_have_gauges():
