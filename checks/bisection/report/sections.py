@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from bisection.analysis.model import Comparison
 from bisection.core import paths
 from bisection.core.format import plural, short, times
 from bisection.core.reasons import clause
@@ -35,7 +36,6 @@ from bisection.report.tables import (
     predictions_table,
     rows_by_check,
     rows_table,
-    sessions_table,
 )
 from bisection.runs.model import RunVerdict
 
@@ -213,7 +213,10 @@ def _history(report: Report) -> Content:
 
 
 def _compared(report: Report) -> Content:
-    return "", [sessions_table(report.comparison)] if report.comparison else [], []
+    compared = report.comparison or Comparison([], [], [])
+    sides = {"before": compared.before, "A/A": compared.aa, "after": compared.after}
+    notes = [f"{side}: {words.group(sessions)}" for side, sessions in sides.items() if sessions]
+    return "", [], notes
 
 
 def _rows(report: Report) -> Content:

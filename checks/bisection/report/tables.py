@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bisection.analysis.model import Comparison, Row
+from bisection.analysis.model import Row
 from bisection.analysis.predict import Prediction
 from bisection.core.format import (
     NONE,
@@ -18,7 +18,6 @@ from bisection.core.format import (
     short,
     size_of,
     times,
-    utc,
 )
 from bisection.core.grouping import grouped
 from bisection.core.reasons import clause
@@ -68,7 +67,7 @@ class Table:
 
 
 # What tables list at most.
-ROWS, SESSIONS, FAILURES, POINTS, CELLS = 300, 10, 60, 60, 1200
+ROWS, FAILURES, POINTS, CELLS = 300, 60, 60, 1200
 Column = tuple[str, str, Callable[[Any], str]]  # head, kind, the cell of an item
 
 
@@ -114,33 +113,6 @@ def cells_table(
     left = len(rows) - most
     note = f"{left:,} more rows are not listed." if left > 0 else ""
     return Table(list(head), list(kinds), rows[:most], note)
-
-
-def sessions_table(comparison: Comparison) -> Table:
-    """The newest sessions of each side."""
-    sides = {"before": comparison.before, "A/A": comparison.aa, "after": comparison.after}
-    shown, notes = [], []
-    for side, sessions in sides.items():
-        newest = sorted(sessions, key=lambda s: -s["start"] if finite(s.get("start")) else 0)
-        shown += [(side, session) for session in newest[:SESSIONS]]
-        if left := newest[SESSIONS:]:
-            notes.append(f"{len(left)} more {side}, since {utc(left[-1].get('start'))}")
-
-    def tags(item: tuple[str, dict[str, Any]]) -> str:
-        """The tags of a session, the short ones first."""
-        texts = (f"{name}={value}" for name, value in (item[1].get("tags") or {}).items())
-        return short(", ".join(sorted(texts, key=len)), 120)
-
-    columns = (
-        ("side", "text", lambda item: item[0]),
-        ("started", "date", lambda item: utc(item[1].get("start"))),
-        ("tags", "text", tags),
-        ("session", "code", lambda item: short(item[1].get("uuid") or "", 40)),
-        ("folder", "code", lambda item: short(item[1].get("folder") or "", 160)),
-    )
-    table = listing(shown, columns)
-    table.note = f"{' and '.join(notes)}." if notes else ""
-    return table
 
 
 def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:

@@ -171,7 +171,7 @@ def scopes(rows: Sequence[Row]) -> list[Scope]:
 
 def group(sessions: Sequence[Mapping[str, Any]]) -> str:
     """The sessions of a side, as identifiers and times."""
-    ends = [sessions[0], sessions[-1]] if len(sessions) > 1 else sessions[:1]
+    ends = [sessions[0], sessions[-1]] if len(sessions) > 1 else sessions
     names = [f"{s['uuid'][:8]} of {utc(s['start'])}" for s in ends]
     count = f"{len(sessions)} sessions, " if len(sessions) > 1 else ""
     return count + " to ".join(names)
