@@ -15,8 +15,7 @@ from bisection.core.format import finite, plural
 from bisection.core.reasons import Reason
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
 from bisection.judge.alarms import alarms_of
-from bisection.report.events import banner
-from bisection.report.words import slow_nodes
+from bisection.report.words import banner, slow_nodes
 from bisection.runs.model import Interconnect, RunVerdict, TestResult
 
 

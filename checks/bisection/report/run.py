@@ -16,10 +16,10 @@ from bisection.core.reasons.launches import span
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
 from bisection.kernels import tables
-from bisection.report.events import MOST
 from bisection.report.slower import counts as slower_counts
 from bisection.report.slower import slower_lines, times_judged
 from bisection.report.tables import indented
+from bisection.report.words import MOST
 from bisection.runs.command import dependents, rerun
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 

@@ -14,7 +14,6 @@ from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import interconnect, pairs, words
-from bisection.report.events import EVENTS, MOST
 from bisection.report.model import Report, headline
 from bisection.report.run import (
     SUMMARY,
@@ -37,6 +36,7 @@ from bisection.report.tables import (
     rows_by_check,
     rows_table,
 )
+from bisection.report.words import EVENTS, MOST
 from bisection.runs.model import RunVerdict
 
 if TYPE_CHECKING:  # it loads matplotlib, which Markdown does not need

@@ -7,9 +7,8 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
-from bisection.report.events import banner
 from bisection.report.tables import indented
-from bisection.report.words import slow_nodes
+from bisection.report.words import banner, slow_nodes
 from bisection.runs.command import rerun
 from bisection.runs.model import RunVerdict, TestResult
 

@@ -16,8 +16,6 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.judge import alarms
 from bisection.report import words
-from bisection.report.events import EVENTS
-from bisection.report.events import MOST as FIRST
 from bisection.report.tables import lines_of
 from bisection.runs.command import rerun
 from bisection.runs.model import Request
@@ -173,9 +171,9 @@ def history_text(
         notes: on sessions and metrics that do not count.
         all_metrics: whether the metrics of each event are listed.
     """
-    lines = lines_of(events, EVENTS, FIRST) if events else []
-    if len(events) > FIRST:
-        lines.append(f"and {plural(len(events) - FIRST, 'more event')}")
+    lines = lines_of(events, words.EVENTS, words.MOST) if events else []
+    if len(events) > words.MOST:
+        lines.append(f"and {plural(len(events) - words.MOST, 'more event')}")
     for event in events if all_metrics else ():
         if event.points:
             points = alarms.worst_first(event.points)

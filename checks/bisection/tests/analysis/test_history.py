@@ -13,8 +13,7 @@ from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import Verdict
 from bisection.judge import alarms
 from bisection.judge.alarms import alarms_of
-from bisection.report import events as happened
-from bisection.report.events import banner
+from bisection.report import words as happened
 from bisection.report.text import history_text, next_steps
 from bisection.store.database import Session
 from bisection.store.selection import select
@@ -81,7 +80,7 @@ def test_a_kernel_is_one_event(rng, tmp_path):
     (event,) = events
     assert (night_of(event), event.metrics) == (40, {"transpose": (24, 24)})
     (alarm,) = alarms_of(events)
-    assert banner([alarm]) == "24 metrics worse since 2026-07-11"
+    assert happened.banner([alarm]) == "24 metrics worse since 2026-07-11"
     assert alarm["metrics"] == {"transpose": [24, 24]}
     assert clause(alarm).endswith("; nothing recorded changed then")
 
@@ -98,7 +97,9 @@ def test_the_banner_names_the_event_of_most_metrics(rng, tmp_path):
         cases[-1]["metrics"]["time"][0] *= 1.3
     events, _, _ = looked_at(store(tmp_path / "store.db", content))
     assert [night_of(event) for event in events] == [40, 30]
-    assert banner(alarms_of(events)) == "24 metrics worse since 2026-07-11, and 1 more event"
+    assert (
+        happened.banner(alarms_of(events)) == "24 metrics worse since 2026-07-11, and 1 more event"
+    )
 
 
 def test_drift_is_no_step(rng, tmp_path):
