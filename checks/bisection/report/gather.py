@@ -38,13 +38,13 @@ def gather(
     evidence: Evidence,
     of_run: bool = False,
 ) -> Report:
-    """The report on stored sessions.
+    """The report on stored sessions, oldest first.
 
     Args:
         store: where they are stored.
-        sessions: those to report on, oldest first.
-        run: the verdict on the newest of them, if it is known.
-        evidence: what it was judged by; the comparison and the history of these sessions.
+        sessions: those to report on.
+        run: the verdict on the newest, if it is known.
+        evidence: the comparison and the history of these sessions.
         of_run: whether the report is part of that run.
     """
     last = sessions[-1]
@@ -67,11 +67,8 @@ def gather(
 
 
 def write(report: Report, folder: Path | str) -> dict[str, Path]:
-    """Writes every form of the report. A reader sees the old or the new file, never a part of one.
-
-    Returns:
-        name -> path.
-    """
+    """Writes every form of the report; returns name -> path. A reader sees the old or the new file,
+    never a part of one."""
     report.folder = folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     texts = {name: form(report) for name, form in FORMS.items()}

@@ -89,11 +89,7 @@ STATES = {GOOD: "\u2713", BAD: "\u2715", UNMEASURED: "?", UNCERTAIN: "~", UNSAFE
 
 
 def headline(report: Report) -> tuple[str, str]:
-    """The verdict in a few words.
-
-    Returns:
-        The state, a key of STATES, and the words.
-    """
+    """The verdict: its state, a key of STATES, and a few words."""
     comparison, run = report.comparison, report.run or RunVerdict()
     counts = Counter(row.verdict for row in report.rows)
     failed = run.count(Verdict.FAIL)

@@ -50,12 +50,7 @@ def html(report: Report) -> str:
 
 
 def page_template(name: str, folder: Path = HERE) -> Template:
-    """A template, with what pages have in common.
-
-    Args:
-        name: its file name.
-        folder: where it is; it may include what this folder has.
-    """
+    """The template of this name in a folder, which may include what this folder has."""
     prefixes = itertools.count(1)  # else two drawings would have the same identifiers
 
     def drawing(svg: str, *words: str) -> Markup:

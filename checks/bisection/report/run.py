@@ -222,10 +222,10 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     counts = Counter(map(verdict.outcome, cases))
     applicable = len(cases) - counts[Verdict.NOT_APPLICABLE]
     passed = f"{counts[Verdict.PASS]}/{applicable}" if applicable else "-"
-    measured = [case for case in cases if case.verdict in (Verdict.PASS, Verdict.FAIL)]
-    timed = [(times[-1].value, index) for index, c in enumerate(measured) if (times := _times(c))]
+    done = [case for case in cases if case.verdict in (Verdict.PASS, Verdict.FAIL)]
+    timed = [(times[-1].value, index) for index, c in enumerate(done) if (times := _times(c))]
     fastest, worst = "-", "-"
-    case = measured[min(timed)[1]] if timed else None
+    case = done[min(timed)[1]] if timed else None
     if case and (case.record.kernel or case.check) in tables.ALTERNATIVES:
         fastest = short(f"{case.method} {case.layout}".strip(), 22)
     if metrics := [metric for case in cases for metric in case.metrics if metric.asserted]:

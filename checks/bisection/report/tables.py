@@ -28,14 +28,8 @@ from bisection.runs.model import TestResult
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligns cells for a terminal.
-
-    Args:
-        rows: cells, equally many per row; the first row is the head.
-
-    Returns:
-        A line per row; columns of numbers are aligned to the right.
-    """
+    """Aligns cells for a terminal, equally many per row; the first row is the head. Columns of
+    numbers are aligned to the right."""
     from tabulate import tabulate
 
     right = [

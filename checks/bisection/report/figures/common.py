@@ -50,15 +50,8 @@ class Group:
 
 
 def draw(groups: Sequence[Group], room: int) -> tuple[list[Group], int]:
-    """Draws the groups of a section as far as there is room.
-
-    Args:
-        groups: the groups.
-        room: bytes.
-
-    Returns:
-        The groups with their drawings, and the room that is left.
-    """
+    """Draws the groups of a section as far as there is room, in bytes; returns them and the room
+    that is left."""
     each = max(2, PANELS // max(len(groups), 1))
     shown = []
     for group in groups[:GROUPS]:
@@ -90,12 +83,8 @@ def ends_of(curves: Iterable[Curve]) -> str:
 
 
 def pivot(names: Sequence[str], cells: Iterable[tuple[tuple[str, ...], str, str]]) -> Table:
-    """A row per key, under `names`, and a column per kind of value.
-
-    Args:
-        names: heads of the key.
-        cells: (key, column, text).
-    """
+    """A table of cells, each (key, column, text): a row per key, under `names`, and a column per
+    kind of value."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     heads: dict[str, None] = {}
     for key, column, text in cells:

@@ -153,18 +153,13 @@ class Side:
 
 @drawn
 def map_svg(values: np.ndarray, side: Side, width: int) -> Figure:
-    """A map in cividis, slow pairs dark.
-
-    Args:
-        values: speed over what is usual, a pixel each; NaN: not measured.
-        side: the nodes of rows and of columns.
-        width: of the figure, in pixels.
-    """
+    """A map in cividis of speeds over what is usual, a pixel each, slow pairs dark; NaN: not
+    measured. `side` is that of rows and of columns."""
     from matplotlib.colors import BoundaryNorm
 
     edge = 16 + 6.4 * (2 + max(len(short(name, 18)) for name in side.names))
     size, count = min(width - edge - 70, SIDE), len(side.names)
-    figure, axes = plot(edge + size + 70, size + edge + 12, edge, 12, 70, edge)
+    figure, axes = plot(edge + size + 70, size + edge + 12, (edge, 12, 70, edge))
     colours = matplotlib.colormaps["cividis"]
     image = axes.imshow(
         np.ma.masked_invalid(values),

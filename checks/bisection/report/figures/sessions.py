@@ -98,14 +98,8 @@ def hybrids(cases: Sequence[MeasuredCase]) -> list[Group]:
 
 
 def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, Style]) -> Panel:
-    """Speed-ups against cores, over the baseline on the fewest cores.
-
-    Args:
-        title: of the panel.
-        part: the cases.
-        name: the attribute that a curve has one value of: method or layout.
-        looks: how each curve looks.
-    """
+    """Speed-ups against cores, over the baseline on the fewest cores; a curve has one value of the
+    attribute `name`: method or layout."""
     part = sorted(part, key=lambda case: (case.cores, layout_rank(case.layout)))
     base = common.baseline(part) if name == "method" else part[0].layout
     unit = next((c for c in part if getattr(c, name) == base and c.cores == part[0].cores), part[0])

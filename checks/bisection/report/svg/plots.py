@@ -67,7 +67,7 @@ def _ticks(axes: Axes, name: str, ticks: Sequence[float], form: Any = "{x:g}") -
 @drawn
 def bars_svg(bars: Sequence[Bar], expected: float | None, width: int) -> Figure:
     """Bars from 1, which is as before, on a logarithmic axis; `expected` is another level."""
-    figure, axes = plot(width, 58 + 38 * len(bars), 330, 34, 170, 24)
+    figure, axes = plot(width, 58 + 38 * len(bars), (330, 34, 170, 24))
     axes.set(ylim=(len(bars) - 0.5, -0.5), yticks=[])
     axes.spines["left"].set_visible(False)
     ratios = [1.0, *(bar.ratio for bar in bars), *([expected] if expected else [])]
@@ -124,16 +124,16 @@ def curves_svg(
 
     Args:
         curves: the lines.
-        across: what the x axis shows; bytes are sizes of messages.
-        up: what the y axis shows.
-        width: of the figure, in pixels.
+        across: the title of the x axis; bytes are sizes of messages.
+        up: the title of the y axis.
+        width: pixels.
         log: names of the logarithmic axes: x, xy.
         ideal: draws y = x / ideal.
         unit: of y: s, B; none of a ratio.
     """
     from matplotlib.ticker import EngFormatter
 
-    figure, axes = plot(width, 280 if width > 400 else 240, 46, 38, 12, 22)
+    figure, axes = plot(width, 280 if width > 400 else 240, (46, 38, 12, 22))
     axes.set_title(up, x=4 / width - 46 / width, pad=8)
     axes.set_xlabel(across)
     axes.grid()
@@ -175,7 +175,7 @@ def _named_rows(
     """A plot with a name at each row, from the top, and a grid of verticals."""
     names = [short(name, 34) for name in names]
     left = 14 + 6.4 * max(map(len, names))
-    figure, axes = plot(width, 40 + row * len(names), left, 34, right, 6)
+    figure, axes = plot(width, 40 + row * len(names), (left, 34, right, 6))
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_yticks(range(len(names)), labels=names)
     axes.tick_params(axis="y", length=0)

@@ -68,16 +68,13 @@ def drawn(function: Callable[..., Figure]) -> Callable[..., str]:
 
 
 def plot(
-    width: float,
-    height: float,
-    left: float = 0,
-    bottom: float = 0,
-    right: float = 0,
-    top: float = 0,
+    width: float, height: float, margins: tuple[float, ...] = (0, 0, 0, 0)
 ) -> tuple[Figure, Axes]:
-    """A figure and its axes, all lengths in units of the view box."""
+    """A figure and its axes, all lengths in units of the view box; margins: left, bottom, right,
+    top."""
     from matplotlib.figure import Figure
 
+    left, bottom, right, top = margins
     figure = Figure(figsize=(width / 72, height / 72), dpi=72)
     box = (left / width, bottom / height, (width - left - right) / width)
     return figure, figure.add_axes((*box, (height - bottom - top) / height))
@@ -109,14 +106,8 @@ def _clean(text: str) -> str:
 
 
 def embed(svg: str, prefix: str, title: str = "", describe: str = "") -> str:
-    """A drawing for a page.
-
-    Args:
-        svg: the drawing.
-        prefix: makes its identifiers differ from all others in the page.
-        title: its name; "" for a symbol of a legend, which stands beside its text.
-        describe: what it shows, in words.
-    """
+    """A drawing for a page, which it describes in words; `prefix` makes its identifiers differ from
+    all others. A symbol of a legend stands beside its text, and has no title."""
     svg = svg.replace(PREFIX, f"{prefix}-")
     if not title and not describe:
         return svg.replace("<svg ", '<svg class="key" aria-hidden="true" ', 1)
@@ -172,13 +163,8 @@ Legend = list[tuple[str, str]]  # (symbol as SVG, what it means)
 
 
 def legend_of(styles: Mapping[str, Style], before: str = "", lines: bool = True) -> Legend:
-    """The legend of methods or layouts.
-
-    Args:
-        styles: name -> style.
-        before: goes before each name.
-        lines: whether the figures join the markers by lines.
-    """
+    """The legend of methods or layouts, `before` each name, with lines through the markers if the
+    figures have `lines`."""
     return [
         (symbol(**style.marked() | ({"linestyle": style.dash} if lines else {})), before + name)
         for name, style in styles.items()
@@ -229,7 +215,7 @@ def sparkline(values: Sequence[Any], points: Sequence[int], better: str) -> Figu
         points: indices where a new level begins: each gets a tick and a triangle, down for worse.
         better: lower | higher.
     """
-    figure, axes = plot(240, 46, 6, 3, 6, 9)
+    figure, axes = plot(240, 46, (6, 3, 6, 9))
     axes.set_axis_off()
     known = [(index, value) for index, value in enumerate(values) if finite(value)]
     # At least a fifth of the median from bottom to top: noise of a few percent is no step.
