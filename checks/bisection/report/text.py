@@ -162,15 +162,8 @@ def history_text(
     notes: Sequence[Reason] = (),
     all_metrics: bool = False,
 ) -> list[str]:
-    """The events as lines, at most ten, the alarms first.
-
-    Args:
-        events: that were found.
-        histories: in which they were.
-        count: of sessions.
-        notes: on sessions and metrics that do not count.
-        all_metrics: whether the metrics of each event are listed.
-    """
+    """The first events in the histories of `count` sessions, as lines; with notes on sessions and
+    metrics that do not count, and the metrics of each event, if `all_metrics`."""
     lines = lines_of(events, words.EVENTS, words.MOST) if events else []
     if len(events) > words.MOST:
         lines.append(f"and {plural(len(events) - words.MOST, 'more event')}")
