@@ -122,8 +122,10 @@ def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
         ]
         return short("; ".join(filter(None, texts)), 240)
 
-    def geometry(row: Row) -> str:
-        return short(before_after(row.before.geometry, row.after.geometry), 60)
+    def geometries(row: Row) -> str:
+        """Of the two sides, where they differ."""
+        sides = row.before.geometry, row.after.geometry
+        return short(before_after(*sides), 60) if all(sides) and sides[0] != sides[1] else ""
 
     columns = (
         ("verdict", "verdict", lambda row: row.verdict),
@@ -131,7 +133,7 @@ def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
         ("metric", "text", lambda row: short(row.metric, 60)),
         ("better", "text", lambda row: row.better),
         ("where", "small", lambda row: short(row.place, 80)),
-        ("geometry", "small", geometry),
+        ("geometry", "small", geometries),
         ("before", "num", lambda row: amount(row.before.median, row.unit)),
         ("after", "num", lambda row: amount(row.after.median, row.unit)),
         ("after / before", "num", lambda row: times(row.ratio)),
