@@ -127,23 +127,23 @@ def test_binding_is_of_launcher_and_mpi(partitions, kind, launcher, first):
     assert parts["duo"]["extras"]["binding"][0] == first
 
 
-def test_own_binding_account_of_the_site_and_root(partitions, monkeypatch):
+def test_account_of_the_site_own_binding_and_root(partitions, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     parts = partitions("__file__,", '__file__, account="proj",')
     assert parts["quad-1"]["access"] == ["--partition=all", "--account=proj"]
     assert ["OMPI_ALLOW_RUN_AS_ROOT", "1"] in parts["duo"]["env_vars"]
     duo = partitions("exclusive=True", 'binding=[], account="own"')["duo"]
-    assert duo["extras"]["binding"] == []
-    assert "--account=own" in duo["access"]
+    assert (duo["extras"]["binding"], duo["access"][1:]) == ([], ["--account=own"])
 
 
-def test_a_queue_of_whole_nodes_is_asked_for_their_memory(partitions):
+@pytest.mark.parametrize(
+    ("word", "access"), [("", ["--exclusive", "--mem=0"]), (", exclusive=False", [])]
+)
+def test_a_queue_of_whole_nodes_is_asked_for_their_memory(partitions, word, access):
     quad = {**FACTS["partitions"]["quad"], "whole_nodes": True}
     facts = {"partitions": {**FACTS["partitions"], "quad": quad}}
-    whole = ["--partition=all", "--exclusive", "--mem=0"]
-    assert partitions(**facts)["quad-2"]["access"] == whole
-    parts = partitions("nodes=[1, 2, 4],", "nodes=2, exclusive=False,", **facts)
-    assert parts["quad"]["access"] == whole[:1]
+    parts = partitions("nodes=[1, 2, 4]", f"nodes=2{word}", **facts)
+    assert parts["quad"]["access"] == ["--partition=all", *access]
 
 
 def test_modules_bring_their_system(cluster):
@@ -171,16 +171,6 @@ def test_other_schedulers(cluster, scheduler, access):
     duo = common.partition("duo", 1, "mpirun", account="a")
     written = common.cluster(str(folder / "vc.py"), scheduler=scheduler, partitions=[duo])
     assert written["systems"][0]["partitions"][0]["access"] == access
-
-
-def test_the_doctor_accepts_it(cluster):
-    cluster()
-    loaded = site.load_site("vc")
-    assert [*loaded.defects, *rules.site_defects(loaded)] == []
-    assert [part["name"] for part in loaded.partitions] == ["duo", "quad-1", "quad-2", "quad-4"]
-
-
-REFRESH = "`bisection site new vc --refresh` writes it"
 
 
 @pytest.mark.parametrize(
