@@ -25,7 +25,7 @@ module md_kernel
 
   type(bx_kernel_t), target :: kernel
   type(bx_choice_t), target :: case_choices(size(crystals)), choices(size(methods))
-  type(bx_option_t), target :: options(13)
+  type(bx_option_t), target :: options(12)
   type(c_ptr), target :: phases(size(phase_names)), ratios(2)
 
   real(dp) :: memory_before = 0
@@ -54,7 +54,6 @@ contains
       phases(i) = bx_text(phase_names(i))
     end do
     ratios = [bx_text("packed"), bx_text("cached")]
-    given%comm_style = bx_text("")
     given%input = bx_text("")
     given%dump = bx_text("")
     given%restart = bx_text("")
@@ -75,8 +74,6 @@ contains
                   0.0_dp, 1e6_dp, given%temperature), &
       real_number("skin", "A", "skin of the lists beyond the cutoff, angstrom", 0.0_dp, 10.0_dp, &
                   given%skin), &
-      text("comm-style", "packed|dlpoly3|replicated", "measure this communication style only", &
-           given%comm_style), &
       bx_option_t(bx_text("thread-lists"), c_null_ptr, &
                   bx_text("dlpoly3: threads make the lists, too"), bx_flag, 0.0_dp, 0.0_dp, &
                   c_loc(given%thread_lists))]

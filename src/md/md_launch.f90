@@ -3,7 +3,7 @@ module md_launch
   use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int64_t, c_null_ptr, c_ptr, &
     dp => c_double
   use mpi_f08, only: MPI_Comm
-  use bx_harness, only: bx_selected, bx_string_at
+  use bx_harness, only: bx_selected
   use md_atoms, only: atoms_t
   use md_domain, only: most_copied
   use md_judge, only: endpoint_t
@@ -39,15 +39,11 @@ module md_launch
     method_t("cached", "the loops over pairs alone, on a few atoms again and again", "", &
              style_t(), 0.6_dp, baseline=.true.)]
 
-  character(*), parameter, public :: comm_styles(*) = [character(16) :: "packed", "dlpoly3", &
-    "replicated"]
-
   !> The options' values: fs, K and A; a skin below 0 is the potential's.
   type :: option_values_t
     integer(c_int64_t) :: cells = 0, until = 10, steps = 20, save_every = 0
     real(c_double) :: timestep = 1, temperature = 600, skin = -1
-    type(c_ptr) :: comm_style = c_null_ptr, input = c_null_ptr, dump = c_null_ptr, &
-      restart = c_null_ptr, save = c_null_ptr
+    type(c_ptr) :: input = c_null_ptr, dump = c_null_ptr, restart = c_null_ptr, save = c_null_ptr
     logical(c_bool) :: thread_lists = .false._c_bool
   end type option_values_t
   type(option_values_t), target, public :: given
@@ -75,22 +71,6 @@ module md_launch
 
 contains
 
-  !> Whether --comm-style allows method m.
-  logical function asked_for(m)
-    integer, intent(in) :: m
-    character(:), allocatable :: style
-    style = bx_string_at(given%comm_style)
-    asked_for = any(style == [character(16) :: "", comm_style(m)]) .or. methods(m)%baseline
-  end function asked_for
-
-  !> How method m communicates, as --comm-style has it.
-  pure character(16) function comm_style(m) result(name)
-    integer, intent(in) :: m
-    name = comm_styles(1)
-    if (methods(m)%style%dlpoly3) name = comm_styles(2)
-    if (methods(m)%style%replicated) name = comm_styles(3)
-  end function comm_style
-
   !> The reason why method m cannot run here; "" if it can.
   function objection(m) result(reason)
     integer, intent(in) :: m
@@ -108,9 +88,6 @@ contains
       write (most, "(i0)") most_copied
       reason = "a rank takes at most "//trim(most)//" atoms"
     end if
-    if (.not. asked_for(m)) then
-      reason = "--comm-style "//bx_string_at(given%comm_style)//" alone is asked for"
-    end if
   end function objection
 
   !> Whether method m is measured and judged.
@@ -118,7 +95,6 @@ contains
     integer, intent(in) :: m
     is_under_test = .not. methods(m)%baseline
     if (is_under_test) is_under_test = bx_selected(run, methods(m)%name)
-    if (is_under_test) is_under_test = asked_for(m)
   end function is_under_test
 
   !> Three numbers of own atoms: their number, and the sums of their ids and of a hash of each.

@@ -5,14 +5,14 @@ module md_setup
     MPI_INTEGER8, MPI_SUM
   use bx_harness, only: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, &
     bx_claim_file, bx_claim_memory, bx_claim_time, bx_file_read, bx_file_updated, bx_file_written, &
-    bx_ok, bx_one_of, bx_refuse, bx_resources, bx_seed, bx_selected, bx_string_at, bx_threads, &
+    bx_ok, bx_refuse, bx_resources, bx_seed, bx_selected, bx_string_at, bx_threads, &
     bx_usage
   use md_atoms, only: copy_own
   use md_domain, only: hops_needed, make_domain, most_hops
   use md_files, only: dump_t, most_dumped, open_dump, read_dump, read_restart
   use md_judge, only: closest_pair
   use md_lattice, only: crystal_atoms, crystal_box, crystals, fill_crystal, find_crystal, warm_up
-  use md_launch, only: census, comm_styles, counted, crystal, given, is_under_test, methods, &
+  use md_launch, only: census, counted, crystal, given, is_under_test, methods, &
     objection, parameters_differ, run, sampled, sized_by, start, start_moved, start_step, system, &
     warmed, world
   use md_list, only: entries_expected, most_atoms, most_entries
@@ -124,11 +124,8 @@ contains
   !> Refuses options that contradict each other.
   integer(c_int) function settle_options() result(code)
     integer :: m, selected
-    logical :: copied, styled, saves, restarts, reads, named
+    logical :: copied, saves, restarts, reads
     character(:), allocatable :: alone
-    code = bx_one_of(run, "comm-style", given%comm_style, &
-                     [character(16) :: "", comm_styles])
-    if (code /= bx_ok) return
     alone = ""
     if (bx_string_at(given%dump) /= "") alone = "--dump "//bx_string_at(given%dump)
     if (bx_string_at(given%restart) /= "") alone = "--restart "//bx_string_at(given%restart)
@@ -140,15 +137,11 @@ contains
       selected = selected + 1
       copied = copied .or. methods(m)%style%replicated
     end do
-    styled = bx_string_at(given%comm_style) /= ""
     saves = bx_string_at(given%save) /= ""
     restarts = bx_string_at(given%restart) /= ""
     reads = bx_string_at(given%input) /= ""
-    named = bx_case_given(run)
-    if (selected == 0 .and. styled) then
-      code = bx_refuse(run, bx_usage, "--comm-style "//bx_string_at(given%comm_style)// &
-                       ": leaves none of the methods of --method")
-    else if (alone /= "" .and. selected /= 1) then
+    code = bx_ok
+    if (alone /= "" .and. selected /= 1) then
       code = bx_refuse(run, bx_usage, alone//": needs one method; choose it with --method")
     else if (copied .and. (saves .or. restarts)) then
       code = bx_refuse(run, bx_usage, alone//": not with method replicated, whose ranks have all &
@@ -157,7 +150,7 @@ contains
       code = bx_refuse(run, bx_usage, "--save-every: needs --save FILE")
     else if (reads .and. given%cells > 0) then
       code = bx_refuse(run, bx_usage, "--cells: not with --input, which has its own box")
-    else if (reads .and. named) then
+    else if (reads .and. bx_case_given(run)) then
       code = bx_refuse(run, bx_usage, "--case "//bx_case(run)// &
                        ": not with --input, which has its own atoms")
     end if

@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 from kernel_run import assert_refused, checks, run
-from md_case import COLUMNS, FAULTY, KERNEL, ONE, STILL, Case, entry, text
+from md_case import COLUMNS, FAULTY, KERNEL, ONE, STILL, Case, text
 
 
 class Failures(Case):
@@ -85,11 +85,6 @@ class Refusals(Case):
                 "--temperature",
                 "100000",
             ),
-            (
-                "--comm-style all: unknown; choose from packed, dlpoly3, replicated",
-                "--comm-style",
-                "all",
-            ),
             ("--save x: not with method replicated", "--save", "x", "--method", "replicated"),
             ("--restart x: not with method replicated", "--restart", "x", "--method", "replicated"),
             ("--dump x: needs one method", "--dump", "x"),
@@ -113,13 +108,6 @@ class Refusals(Case):
             with self.subTest(name=name, hot=hot):
                 self.good("--case", name, "--cells", cells, "--temperature", hot[0], "--timestep",
                           hot[1], "--until", "200", *ONE)  # fmt: skip
-
-    def test_comm_style_leaves_the_other_out(self):
-        out = self.good("--case", "fe", "--cells", "6", *STILL, "--comm-style", "dlpoly3")
-        self.assertIn("--comm-style dlpoly3 alone", entry(out, "packed")["why"])
-        self.assertTrue(entry(out, "dlpoly3")["verification"]["passed"])
-        self.refused("--comm-style dlpoly3: leaves none of the methods", "--comm-style", "dlpoly3",
-                     "--method", "packed")  # fmt: skip
 
     def test_a_method_that_cannot_be(self):
         for ranks, method, words in (
