@@ -120,7 +120,7 @@ lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
 	    "$(BIN)/ruff" format --quiet --diff . || status=1; \
 	    "$(BIN)/lint-imports" --no-logo --cache-dir "$(HOME_DIR)/cache/imports" >"$(HOME_DIR)/cache/imports.log" \
 	        || { status=1; cat "$(HOME_DIR)/cache/imports.log"; }; \
-	    find src checks/workshop '(' -name '*.[ch]' -o -name '*.cpp' ')' -exec "$(BIN)/clang-format" --dry-run -Werror {} + || status=1; \
+	    find src checks '(' -name '*.[ch]' -o -name '*.cpp' ')' -exec "$(BIN)/clang-format" --dry-run -Werror {} + || status=1; \
 	    "$(BIN)/fortitude" check --quiet src checks/workshop || status=1; \
 	    "$(BIN)/shellcheck" spack-env/*.sh .ci/run || status=1; \
 	    "$(BIN)/codespell" . || status=1; \
@@ -128,7 +128,7 @@ lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
 
 format: setup-dev ## fix what tools can fix of the style
 	@"$(BIN)/ruff" check --quiet --fix --exit-zero . && "$(BIN)/ruff" format --quiet .
-	@find src checks/workshop '(' -name '*.[ch]' -o -name '*.cpp' ')' -exec "$(BIN)/clang-format" -i {} +
+	@find src checks '(' -name '*.[ch]' -o -name '*.cpp' ')' -exec "$(BIN)/clang-format" -i {} +
 	@"$(BIN)/fortitude" check --quiet --fix --exit-zero src checks/workshop
 
 WHAT ?= transpose

@@ -3,7 +3,7 @@
 # The same as bisection.kernels.sources.digest_of: the SHA-256 of a line "SHA-256  path" per file.
 cmake_minimum_required(VERSION 3.20)
 file(GLOB_RECURSE files RELATIVE ${SOURCES} ${SOURCES}/*)
-list(FILTER files EXCLUDE REGEX "^(tests|probe)/|[.]md$|(^|/)[.]|~$")
+list(FILTER files EXCLUDE REGEX "^tests/|[.]md$|(^|/)[.]|~$")
 list(SORT files)
 if(NOT files)
   message(FATAL_ERROR "no sources in ${SOURCES}")

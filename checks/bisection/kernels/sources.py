@@ -7,7 +7,7 @@ from pathlib import Path
 from bisection.core import paths
 
 # As src/sources.cmake, which builds the hash into each kernel: what is no part of the kernels.
-EXCLUDED = re.compile(r"^(tests|probe)/|[.]md$|(^|/)[.]|~$")
+EXCLUDED = re.compile(r"^tests/|[.]md$|(^|/)[.]|~$")
 MARKER = re.compile(rb"bisection-sources:([0-9a-f]{64})")
 
 

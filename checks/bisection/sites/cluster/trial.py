@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bisection.core import paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
@@ -24,7 +23,8 @@ from bisection.sites.cluster import node_facts
 from bisection.sites.cluster.jobs import STOPPED, Ended, Finished, Queue, Scheduler, Step, run
 from bisection.sites.cluster.software import COMPILERS
 
-PROBE = paths.ROOT / "src" / "probe" / "probe.c"
+# It shows where a launcher placed the ranks, and which network device carries their messages.
+PROBE = Path(__file__).with_name("probe.c")
 # What a line has that says why a launcher failed, of the page that some print.
 TELLING = re.compile(r"not built|unable|cannot|can't|could not|invalid|denied|error|fail", re.I)
 
