@@ -57,7 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(options: argparse.Namespace) -> Exit:
     """Packs the archive; prints its parts and its size."""
-    archive, sizes = pack(options.output, not options.no_spack, options.sources)
+    try:
+        archive, sizes = pack(options.output, not options.no_spack, options.sources)
+    except OSError as error:
+        raise SpackError(str(error)) from error
     for name, size in sizes.items():
         note(f"{name:36} {size / 1e6:6.1f} MB")
     note(f"packed {paths.shown(archive)}, {archive.stat().st_size / 1e6:.1f} MB")

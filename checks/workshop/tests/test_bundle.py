@@ -137,6 +137,9 @@ def test_a_part_that_cannot_be_had_leaves_no_archive(clone, tmp_path, monkeypatc
     size = (tmp_path / "b.tar").stat().st_size
     assert printed.splitlines()[-1] == f"bundle: packed {tmp_path}/b.tar, {size / 1e6:.1f} MB"
 
+    code, _, errors = packed(capsys, "--no-spack", "-o", "/no/folder/b.tar")
+    assert (code, "No such file or directory: '/no/folder/" in errors) == (3, True)
+
     shutil.rmtree(clone / ".git")
     code, _, errors = packed(capsys)
     assert (code, errors.endswith(f"packs commits, and {clone} is no clone of git\n")) == (3, True)
