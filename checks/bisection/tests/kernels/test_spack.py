@@ -174,10 +174,7 @@ def test_a_prefix_of_the_site_is_taken_at_its_word(place):
 def test_a_probe_takes_no_other_mpi_for_open_mpi(tmp_path):
     program = tmp_path / "bin" / "mpicc"
     program.parent.mkdir()
-    for printed, version in (
-        ("mpicc: Open MPI 4.1.4 (Language: C)", "4.1.4"),
-        ("MPICH 4.0.2", None),
-    ):
+    for printed, version in (("mpicc: Open MPI 4.1.4 (Language: C)", "4.1.4"), ("MPICH 4", None)):
         program.write_text(f"#!/bin/sh\necho '{printed}'\n")
         program.chmod(0o755)
         assert externals.installed_version(externals.PROBES["openmpi"], str(tmp_path)) == version
@@ -243,11 +240,8 @@ def test_each_lock_is_kept_under_its_hash(place):
     assert kept == sorted(Path(built["lock"]) for built in (first, second))
     for built, text in ((first, lock()), (second, lock(fftw="3.3.11"))):
         assert Path(built["lock"]).read_text() == text
-        assert (
-            hashlib.sha256(text.encode()).hexdigest()
-            == Path(built["lock"]).stem
-            == built["lock_hash"]
-        )
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        assert Path(built["lock"]).stem == built["lock_hash"] == digest
     Path(second["lock"]).unlink()
     assert Path(place.install()["lock"]).exists()
 
