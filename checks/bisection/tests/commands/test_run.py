@@ -225,8 +225,6 @@ def test_notes_that_cannot_be_read_are_a_trouble(gone, tmp_path):
         (["--max-retries=1"], "--max-retries=1 is rejected: a check that fails once has failed"),
         (["--skip-performance-check"], "is rejected: a slow method would pass"),
         (["--skip-sanity-check"], "is rejected: a wrong answer would pass"),
-        (["--dry-run"], "is rejected: it runs nothing"),
-        (["--dr"], "is rejected: it runs nothing"),
         (["-S", "transpose.asserted=time"], "is rejected: it changes what is judged"),
         (["--tag", "before"], "--tag before: not NAME=VALUE"),
     ],
