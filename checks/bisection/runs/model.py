@@ -149,18 +149,6 @@ class TestResult(TestId):
         return cls(**values)
 
 
-def _without_preempted(case: TestResult, launch: TestResult | None) -> TestResult:
-    if case.fixture or not launch or case.record.preempted <= LIMITS.preempted_launch:
-        return case
-    slow = case.verdict == Verdict.FAIL and any(metric.failed for metric in case.metrics)
-    if not slow and case.verdict != Verdict.PASS:
-        return case
-    reason = Code.PREEMPTED(fraction=round(case.record.preempted, 4))
-    if launch.remark and launch.remark.code == Code.STOPPED:
-        reason = launch.remark
-    return replace(case, verdict=Verdict.NOT_MEASURED, reason=reason, remark=None)
-
-
 @dataclass
 class Request:
     """The request for a run."""
@@ -252,7 +240,18 @@ class RunVerdict:
         """Returns the run in which tests that passed or were slow are not measured, where other
         processes had the cores of their launch."""
         launches = {case.launch: case for case in self.cases if case.is_launch}
-        cases = [_without_preempted(case, launches.get(case.launch)) for case in self.cases]
+        cases = []
+        for case in self.cases:
+            launch = launches.get(case.launch)
+            slow = case.verdict == Verdict.FAIL and any(metric.failed for metric in case.metrics)
+            preempted = case.record.preempted > LIMITS.preempted_launch
+            measured = not case.fixture and (slow or case.verdict == Verdict.PASS)
+            if launch and preempted and measured:
+                reason = Code.PREEMPTED(fraction=round(case.record.preempted, 4))
+                if launch.remark and launch.remark.code == Code.STOPPED:
+                    reason = launch.remark
+                case = replace(case, verdict=Verdict.NOT_MEASURED, reason=reason, remark=None)
+            cases.append(case)
         return replace(self, cases=cases)
 
     @property

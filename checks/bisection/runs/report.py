@@ -190,7 +190,13 @@ def _key(entry: Entry) -> Key:
 def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
     """The record of each launch and build; of a test that of the launch that it depends on. A test
     of launches in several layouts has hosts and facts of the first."""
-    records = {key: _record(entry) for key, entry in entries.items() if entry["fixture"]}
+    records = {}
+    for key, entry in entries.items():
+        if entry["fixture"]:
+            stored = entry.get("launch_record") or {"facts": entry.get("facts") or {}}
+            record = LaunchRecord.read(stored)
+            hosts = record.hosts or tuple(entry.get("job_nodelist") or ())
+            records[key] = replace(record, hosts=hosts)
     for key, entry in entries.items():
         needed = [tuple(other) for other in entry.get("dependencies_actual") or []]
         launches = [other for other in needed if other in records and records[other].kernel]
@@ -200,11 +206,6 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
             record = replace(record, geometry="", work=None, wrong=(), preempted=0.0)
         records.setdefault(key, record)
     return records
-
-
-def _record(entry: Entry) -> LaunchRecord:
-    record = LaunchRecord.read(entry.get("launch_record") or {"facts": entry.get("facts") or {}})
-    return replace(record, hosts=record.hosts or tuple(entry.get("job_nodelist") or ()))
 
 
 def _case(
