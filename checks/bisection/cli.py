@@ -89,7 +89,7 @@ class Output:
         return len(text)
 
     def flush(self) -> None:
-        """Hands on what is kept back."""
+        """Writes what is buffered."""
         try:
             self._stream.flush()
         except BrokenPipeError:
@@ -97,15 +97,7 @@ class Output:
 
 
 def main(arguments: Sequence[str] | None = None, program: Program = BISECTION) -> int:
-    """Runs one command.
-
-    Args:
-        arguments: the command line without the program; None for the process's own.
-        program: the program that has the command.
-
-    Returns:
-        The exit code.
-    """
+    """Runs one command of a program, by default that of this process; returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     whole = parser(next(iter(arguments), None), program)
     options, rest = whole.parse_known_args(arguments)

@@ -245,8 +245,8 @@ class RunVerdict:
             launch = launches.get(case.launch)
             slow = case.verdict == Verdict.FAIL and any(metric.failed for metric in case.metrics)
             preempted = case.record.preempted > LIMITS.preempted_launch
-            measured = not case.fixture and (slow or case.verdict == Verdict.PASS)
-            if launch and preempted and measured:
+            timed = not case.fixture and (slow or case.verdict == Verdict.PASS)
+            if launch and preempted and timed:
                 reason = Code.PREEMPTED(fraction=round(case.record.preempted, 4))
                 if launch.remark and launch.remark.code == Code.STOPPED:
                     reason = launch.remark
@@ -300,8 +300,8 @@ class RunVerdict:
         if self.failures or any(case.verdict == Verdict.FAIL for case in self.cases):
             return Exit.FAILED
         unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)
-        measured = self.count(Verdict.PASS) + self.count(Verdict.KNOWN)
-        complete = measured and not self.troubles and not unmeasured
+        passed = self.count(Verdict.PASS) + self.count(Verdict.KNOWN)
+        complete = passed and not self.troubles and not unmeasured
         worse = [reason for reason in self.network if reason["drift"]]
         if complete and (self.slower or self.alarms or self.slow_nodes or worse):
             return Exit.SLOWER

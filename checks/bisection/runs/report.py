@@ -280,13 +280,13 @@ def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:
     A fault says which: a machine on which a launch hangs or loses a node has failed it; one that
     never got it has not.
     """
-    measured = entry["fail_phase"] in ("sanity", "performance", "cleanup")
+    reached = entry["fail_phase"] in ("sanity", "performance", "cleanup")
     if reason.code in MACHINE_FAULTS | OUTER_FAULTS:
-        measured = reason.code in MACHINE_FAULTS
+        reached = reason.code in MACHINE_FAULTS
     build = entry["fixture"] and not record.kernel
     refused = record.exit_code in (KernelExit.USAGE, KernelExit.RESOURCES)
     refused = refused and reason.code != Code.MISPLACED
-    return Verdict.FAIL if measured and not build and not refused else Verdict.NOT_MEASURED
+    return Verdict.FAIL if reached and not build and not refused else Verdict.NOT_MEASURED
 
 
 def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:

@@ -260,9 +260,9 @@ class Store(contextlib.AbstractContextManager):
             turns.add((test, turn))
             verdict, reason = case.get("verdict") or Verdict.PASS, case.get("reason")
             cause = json.dumps(reason, sort_keys=True) if reason else case.get("cause") or ""
-            hosts, again = " ".join(case.get("hosts") or []), case.get("again") or ""
+            hosts, rerun = " ".join(case.get("hosts") or []), case.get("again") or ""
             preempted = case.get("disturbed") or 0.0
-            outcomes.append((number, test, turn, verdict, cause, preempted, hosts, again))
+            outcomes.append((number, test, turn, verdict, cause, preempted, hosts, rerun))
             for name, (value, unit, better) in case["metrics"].items():
                 metric = self._id("metrics", Metric(name, unit, better), metrics)
                 samples.append((number, test, metric, turn, finite_or_none(value)))

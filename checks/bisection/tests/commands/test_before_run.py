@@ -126,8 +126,8 @@ def test_latest_stays_with_the_last_night_where_nothing_is_left(house, capsys, m
 def test_environments_of_the_site_are_the_default(house, environs, chosen):
     site = house / "site-configs" / "localhost.py"
     change(site, '["system", "spack"]', environs)
-    own = "".join(f'{{"name": "{name}", "features": ["kernels"]}},' for name in ("gnu", "intel"))
-    change(site, "configuration(\n", f"configuration(\n    environments=[{own}],\n")
+    added = "".join(f'{{"name": "{name}", "features": ["kernels"]}},' for name in ("gnu", "intel"))
+    change(site, "configuration(\n", f"configuration(\n    environments=[{added}],\n")
     with pytest.raises(Started) as started:
         cli.main(["run", "--tier", "quick", "-n", "^tiny"])
     line = started.value.args[0]
