@@ -114,7 +114,8 @@ def _table(rows: Sequence[tuple[Session, Tally, list[Change]]]) -> list[str]:
     names = ("system", "tier", "environ")
     shared = {n: {session.tags.get(n, "") for session, *_ in rows} for n in names}
     varying = [name for name in names if len(shared[name]) > 1]
-    same = [f"{name} {text}" for name in names if len(shared[name]) == 1 for text in shared[name]]
+    alike = [name for name in names if len(shared[name]) == 1]
+    same = [f"{name} {short(text)}" for name in alike for text in shared[name]]
     cells = [["session", "started (UTC)", *varying, "verdict", "passed", "preempted"]]
     for session, tally, _ in rows:
         tags = [short(session.tags.get(name, ""), 12) for name in varying]

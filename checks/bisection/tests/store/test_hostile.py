@@ -58,22 +58,18 @@ def test_values_that_are_no_numbers_are_not_measured_and_kept(home, tmp_path, co
         assert (stored == stored) == (value == "1e-320")
 
 
-@pytest.mark.parametrize(
-    "words", ["compare 2.jsonl 3.jsonl", "history", "sessions", "compare --plan 5%"]
-)
-def test_control_characters_of_names_do_not_reach_a_terminal(
-    home, tmp_path, monkeypatch, command_line, words
-):
-    monkeypatch.chdir(tmp_path)
-    for number in range(1, 9):
-        line = session(number, system=HOSTILE, tier=HOSTILE)
-        method = HOSTILE + str(number > 2)  # new in the third
-        job = case(method, {"time": 0.5 + number / 100}, system=HOSTILE, check=HOSTILE)
-        file = written(tmp_path / f"{number}.jsonl", f"{json.dumps(line)}\n{json.dumps(job)}\n")
-        assert command_line("import", str(file))[0] == 0
-    _, printed, _ = command_line(*words.split())
-    assert "[31m" not in printed
-    assert not re.search("[\x00-\x08\x0b-\x1f]", printed)
+def test_control_characters_of_names_do_not_reach_a_terminal(home, command_line):
+    with Store(home / "store.db") as store:
+        for number in range(1, 9):
+            method = HOSTILE + str(number > 2)  # new in the third
+            metrics = {"time": 0.5 + number / 100}
+            job = case(method, metrics, system=HOSTILE, check=HOSTILE)
+            store.add([(session(number, tags={"system": HOSTILE, "tier": HOSTILE}), [job])])
+    for words in ("compare latest~6 latest~5", "history", "sessions", "compare --plan 5%"):
+        printed = command_line(*words.split())[1]
+        assert printed
+        assert "[31m" not in printed
+        assert not re.search("[\x00-\x08\x0b-\x1f]", printed)
 
 
 def test_a_lone_surrogate_is_refused_in_one_line(home, tmp_path, command_line):
