@@ -54,16 +54,11 @@ class md(KernelCheck):
     }  # fmt: skip
 
     @run_after("init")
-    def leave_out(self) -> None:
-        """Skips impossible combinations."""
-        if self.method == "recompute" and self.case in NOT_KEPT:
+    def suit_case(self) -> None:
+        """Skips impossible combinations; cases with bonds of fixed length have iterations."""
+        kept = self.method == "recompute" and self.case in NOT_KEPT
+        if kept or (self.method == "column-wise" and self.case not in IONS):
             self.valid_systems = []
-        if self.method == "column-wise" and self.case not in IONS:
-            self.valid_systems = []
-
-    @run_after("init")
-    def count_iterations(self) -> None:
-        """Cases with bonds of fixed length have iterations."""
         if self.case.startswith("gramicidin"):
             self.metrics = [*self.metrics, "iterations"]
 

@@ -102,13 +102,10 @@ class network(KernelCheck):
         self.points = labels(tables.sizes(self.method))
 
     @run_before("sanity")
-    def leave_out_points(self) -> None:
-        """Only the sizes that the kernel planned: memory bounds them where ranks are many."""
+    def leave_out(self) -> None:
+        """Only the sizes that the kernel planned: memory bounds them where ranks are many. One rank
+        alone has none to exchange messages with."""
         self.points = labels(self.launch.result["details"]["points"].get(self.method, []))
-
-    @run_before("sanity")
-    def leave_out_methods(self) -> None:
-        """One rank alone has none to exchange messages with."""
         if self.launch.num_tasks == 1:
             self.inapplicable = {self.method: list(LAYOUTS)}
 

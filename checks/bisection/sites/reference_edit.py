@@ -61,8 +61,8 @@ class EditableReferences:
             path.append(case[name] if key is None else key)
         return (*path, metric)
 
-    def get(self, path: Path_) -> Sequence[Any] | None:
-        """The reference at a place; None if there is none."""
+    def get(self, path: Path_) -> Any:
+        """The reference, or the branch, at a place; None if there is none."""
         data: Any = self.tree
         for key in path:
             if not isinstance(data, Mapping) or key not in data:
@@ -72,10 +72,7 @@ class EditableReferences:
 
     def comment(self, path: Path_) -> str:
         """The comment behind the reference at a place; "" if there is none."""
-        data = self.tree
-        for key in path[:-1]:
-            data = data.get(key, {}) if isinstance(data, CommentedMap) else {}
-        return _comment(data, path[-1])[0]
+        return _comment(self.get(path[:-1]), path[-1])[0]
 
     def put(self, path: Path_, entry: Sequence[float | None], note: str) -> None:
         """Sets the reference at a place, with a note behind it. Parts that aliases share with
