@@ -155,11 +155,11 @@ def test_the_slowest_percent_is_judged_between_sessions_only(rng, compared):
 
 
 @pytest.mark.parametrize(
-    "more", [{"exchange_share": ["share", 0.1, 0.9]}, {"ratio_p2p": ["ratio", 1.0, 1.0]}]
+    ("name", "unit", "values"),
+    [("exchange_share", "share", (0.1, 0.9)), ("ratio_p2p", "ratio", (1.0, 1.0))],
 )
-def test_shares_and_ratios_to_oneself_are_context(compared, more):
+def test_shares_and_ratios_to_oneself_are_context(compared, name, unit, values):
     """Even if they change; p2p is the method itself."""
-    ((name, (unit, *values)),) = more.items()
     before, after = (
         sessions(first, [[case(metrics={"time": 1e-3, name: [value, unit, "lower"]})]] * 5)
         for first, value in zip((0, 50), values, strict=True)
