@@ -23,7 +23,8 @@ class Observations:
     """The values of one side, by test and metric."""
 
     def __init__(self, store: Store, sessions: Sequence[Session]) -> None:
-        self.sessions, self.works = sessions, works_of(sessions)
+        self.sessions, self.software = sessions, _software(sessions)
+        self.works = works_of(sessions)
         self.order = {session.id: index for index, session in enumerate(sessions)}
         tests, metrics = store.tests(), store.metrics()
         self.outcomes: dict[Key, list[Outcome]] = defaultdict(list)  # by test
@@ -101,7 +102,7 @@ class Observations:
             median=float(median(medians)) if medians else None,
             geometry=" | ".join(sorted({kind[0] for kind in self.kinds.get(key, ())})),
             hosts=sorted({host for outcome in outcomes for host in outcome.hosts}),
-            software=_software(self.sessions),
+            software=self.software,
             preempted=float(np.mean([o.preempted for o in outcomes])) if outcomes else 0.0,
         ), jobs
 
