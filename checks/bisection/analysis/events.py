@@ -16,7 +16,7 @@ import numpy as np
 
 from bisection.analysis.accumulate import Findings, Shift, look, odds
 from bisection.analysis.evidence import factors
-from bisection.analysis.history import History, series_of
+from bisection.analysis.history import History
 from bisection.analysis.model import Candidate, ChangePoint, Event, Series, changes
 from bisection.analysis.statistics import medians, scale
 from bisection.core.reasons import Code, Reason
@@ -153,8 +153,9 @@ def _of_table(
         test, metric, _, values = table.histories[row]
         known = np.flatnonzero(~np.isnan(table.costs[row]))
         at = np.searchsorted(known, sorted(nights)).tolist()
-        values = np.exp(table.costs[row, known] * (1 if metric.better == "lower" else -1))
-        drawn.append(series_of(test, metric, known, values, table.sessions, at))
+        values = np.exp(table.costs[row, known] * (1 if metric.better == "lower" else -1)).tolist()
+        times = [table.sessions[night].start for night in known]
+        drawn.append(Series(*test.identity, *metric, times, values, at))
     return events, drawn
 
 

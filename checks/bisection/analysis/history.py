@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from bisection.analysis.model import Series
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
 from bisection.store.database import Metric, Session, Store, StoredTest, works_of
@@ -83,19 +82,6 @@ def _by_session(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np
     if len(starts) == len(indices):
         return indices, values.copy()
     return indices[starts], np.array([np.median(v) for v in np.split(values, starts[1:])])
-
-
-def series_of(
-    test: StoredTest,
-    metric: Metric,
-    indices: np.ndarray,
-    values: np.ndarray,
-    sessions: Sequence[Session],
-    at: Sequence[int] = (),
-) -> Series:
-    """A history as a series to draw, with new levels at the indices `at`."""
-    times = [sessions[i].start for i in indices]
-    return Series(*test.identity, *metric, times=times, values=values.tolist(), points=list(at))
 
 
 def regular(sessions: Sequence[Session]) -> list[Session]:

@@ -11,7 +11,7 @@ from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
 from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import histories, regular, series_of
+from bisection.analysis.history import histories, regular
 from bisection.analysis.impact import Impact
 from bisection.analysis.model import Change, Comparison, Event, Series, Suspect, changes
 from bisection.analysis.nodes import recent, suspects
@@ -184,7 +184,7 @@ def of_history(
     explain_points([point for event in events for point in event.points], past, store)
     drawn = {part.key for part in series}
     series += [
-        series_of(test, metric, indices, values, past)
+        Series(*test.identity, *metric, [past[i].start for i in indices], values.tolist())
         for test, metric, indices, values in past_series
         if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
     ]
