@@ -25,7 +25,6 @@ from bisection.report.run import (
 )
 from bisection.report.tables import (
     CELLS,
-    FAILURES,
     POINTS,
     ROWS,
     Table,
@@ -139,7 +138,7 @@ def _failures(report: Report) -> Content:
         ("files", "files", lambda group: _files(group, report.folder)),
     )
     lead = "Tests that went wrong alike are one row. The command repeats them."
-    return lead, [listing(failure_groups(run), columns, FAILURES, "groups")], notes
+    return lead, [listing(failure_groups(run), columns, POINTS, "groups")], notes
 
 
 def _files(group: FailureGroup, folder: Path | None) -> str:

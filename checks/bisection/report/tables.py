@@ -14,9 +14,9 @@ from bisection.core.format import (
     before_after,
     finite,
     interval,
-    plural,
     short,
     size_of,
+    some,
     times,
 )
 from bisection.core.grouping import grouped
@@ -61,7 +61,7 @@ class Table:
 
 
 # What tables list at most.
-ROWS, FAILURES, POINTS, CELLS = 300, 60, 60, 1200
+ROWS, POINTS, CELLS = 300, 60, 1200
 Column = tuple[str, str, Callable[[Any], str]]  # head, kind, the cell of an item
 
 
@@ -163,17 +163,14 @@ def predictions_table(rows: Sequence[Prediction]) -> Table:
     """Patterns and transposes beside what the primitives say: a line per test and finding."""
     groups = grouped(rows, lambda row: (row.test, row.finding, row.bound))
 
-    def sizes(group: list[Prediction]) -> str:
-        ends = dict.fromkeys(size_of(round(f(row.size for row in group))) for f in (min, max))
-        return " to ".join(ends)
-
-    def ratios(group: list[Prediction]) -> str:
-        return " to ".join(dict.fromkeys(times(f(row.ratio for row in group)) for f in (min, max)))
+    def ends(values: Iterable[float], form: Callable[[float], str]) -> str:
+        ordered = sorted(values)
+        return " to ".join(dict.fromkeys((form(ordered[0]), form(ordered[-1]))))
 
     columns = (
         ("test", "text", lambda group: short(group[0].test, 120)),
-        ("sizes", "num", sizes),
-        ("measured / predicted", "num", ratios),
+        ("sizes", "num", lambda g: ends((round(row.size) for row in g), size_of)),
+        ("measured / predicted", "num", lambda g: ends((row.ratio for row in g), times)),
         ("turns on", "text", lambda group: group[0].bound),
         ("finding", "text", lambda group: group[0].finding),
     )
@@ -186,8 +183,7 @@ def case_name(case: TestResult) -> str:
     return " ".join(filter(None, names)) or case.name or "unnamed test"
 
 
-def nodes_of(cases: Iterable[TestResult], most: int = 8) -> str:
+def nodes_of(cases: Iterable[TestResult]) -> str:
     """Names of the nodes that tests ran on, each once; the first of many."""
-    nodes = list(dict.fromkeys(host for case in cases for host in case.record.hosts))
-    more = f" and {plural(len(nodes) - most, 'more node')}" if len(nodes) > most else ""
-    return short(" ".join(nodes[:most]), 200) + more
+    nodes = dict.fromkeys(host for case in cases for host in case.record.hosts)
+    return short(some(nodes, 8), 200) if nodes else ""
