@@ -244,20 +244,29 @@ def _times(case: TestResult) -> list[JudgedMetric]:
 
 
 def table(verdict: RunVerdict) -> list[str]:
-    """The tests as lines of text, a block per partition and environment. A launch of which nothing
-    was measured is one line."""
+    """The tests as lines of text, a block per partition and environment. One line each: a launch of
+    which nothing was measured, and a test that passed in several runs."""
+    launches = grouped(verdict.judged, lambda case: (case.place, case.group, case.run))
+
+    def line(case: TestResult) -> tuple[Any, ...]:
+        launch = launches[case.place, case.group, case.run]
+        nothing = case.verdict in (Verdict.NOT_MEASURED, Verdict.NOT_APPLICABLE)
+        if nothing and len({other.verdict for other in launch}) == 1:
+            return case.group, case.run
+        return case.group, case.method, "" if case.verdict == Verdict.PASS else case.run
+
     lines = []
-    nothing = (Verdict.NOT_MEASURED, Verdict.NOT_APPLICABLE)
     for heading, cases in _blocks(verdict).items():
         rows = [["check", "case", "layout", "method", "time", "limits", "verdict"]]
-        for launch in grouped(cases, lambda case: (case.group, case.run)).values():
-            alike = len({case.verdict for case in launch}) == 1 and launch[0].verdict in nothing
-            for case in launch[:1] if alike else launch:
-                layout = f"{case.layout} {case.record.geometry}".strip()
-                several = alike and len(launch) > 1
-                method = f"({len(launch)} methods)" if several else case.method
-                place = [case.check, case.case, layout, method]
-                rows.append([*place, _time(case), _limits(case), verdict.outcome(case)])
+        for group in grouped(cases, line).values():
+            case, methods = group[0], {case.method for case in group}
+            layout = f"{case.layout} {case.record.geometry}".strip()
+            method = f"({len(methods)} methods)" if len(methods) > 1 else case.method
+            group.sort(key=lambda case: [metric.value for metric in _times(case)])
+            time = " to ".join(dict.fromkeys((_time(group[0]), _time(group[-1]))))
+            runs = f" x{len(group)}" if len(group) > 1 and len(methods) == 1 else ""
+            place = [case.check, case.case, layout, method]
+            rows.append([*place, time, _limits(case), verdict.outcome(case) + runs])
         lines += ["", heading, *indented(rows)]
     return lines[1:]
 

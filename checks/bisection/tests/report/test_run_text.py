@@ -120,6 +120,15 @@ def test_a_launch_that_was_not_measured_is_a_row():
     assert row.endswith("not measured")
 
 
+def test_several_runs_of_a_test_are_a_row_with_their_range():
+    case = night_of("md", "sic", "mpi", 0)
+    times = [replace(case.metrics[0], value=n * 1e-3) for n in (2, 1, 3)]
+    runs = [replace(case, run=run, metrics=[time]) for run, time in enumerate(times)]
+    (row,) = run_report.table(RunVerdict(cases=runs))[2:]
+    assert "1 ms to 3 ms" in row
+    assert row.endswith("pass x3")
+
+
 def bare(test):
     """The test without limits."""
     return replace(test, metrics=[replace(m, low=None, high=None) for m in test.metrics])
