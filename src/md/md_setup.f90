@@ -124,7 +124,7 @@ contains
   !> Refuses options that contradict each other.
   integer(c_int) function settle_options() result(code)
     integer :: m, selected
-    logical :: copied, saves, restarts, reads
+    logical :: copied, saves, restarts, reads, named
     character(:), allocatable :: alone
     alone = ""
     if (bx_string_at(given%dump) /= "") alone = "--dump "//bx_string_at(given%dump)
@@ -140,6 +140,7 @@ contains
     saves = bx_string_at(given%save) /= ""
     restarts = bx_string_at(given%restart) /= ""
     reads = bx_string_at(given%input) /= ""
+    named = bx_case_given(run)
     code = bx_ok
     if (alone /= "" .and. selected /= 1) then
       code = bx_refuse(run, bx_usage, alone//": needs one method; choose it with --method")
@@ -150,7 +151,7 @@ contains
       code = bx_refuse(run, bx_usage, "--save-every: needs --save FILE")
     else if (reads .and. given%cells > 0) then
       code = bx_refuse(run, bx_usage, "--cells: not with --input, which has its own box")
-    else if (reads .and. bx_case_given(run)) then
+    else if (reads .and. named) then
       code = bx_refuse(run, bx_usage, "--case "//bx_case(run)// &
                        ": not with --input, which has its own atoms")
     end if
