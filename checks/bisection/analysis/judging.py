@@ -313,7 +313,7 @@ def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | No
         seen, _ = evidence(rows[:, :half], rows[:, half:], kernels, ratios, np.split(times, [half]))
         for number, kernel in enumerate(names):
             here = kernels == number
-            noise = (float(np.median(part[here])) for part in (seen.own.sigma, seen.own.rho))
+            noise = (float(np.median(part[here])) for part in (seen.apart.sigma, seen.apart.rho))
             nights = int(np.median(np.isfinite(rows[here]).sum(axis=1)))
             power = Power(*noise, len(rows))
             groups.append(Noise(place, str(kernel), int(here.sum()), nights, power))
