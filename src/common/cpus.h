@@ -1,5 +1,5 @@
 /* The CPUs that this thread may use, however many the host has (all local).  Needs the C library
- * alone: the probe (src/probe) takes it in; sched.h needs _GNU_SOURCE. */
+ * alone: the probe (checks/bisection/sites/cluster) takes it in; sched.h needs _GNU_SOURCE. */
 #pragma once
 
 #include <errno.h>

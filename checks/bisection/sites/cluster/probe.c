@@ -18,8 +18,8 @@
  *
  * Exit code: 0, or 2 for an unknown argument. */
 #define _GNU_SOURCE
-#include "../common/adapters.c" /* one file to be compiled */
-#include "../common/cpus.h"
+#include "../../../../src/common/adapters.c" /* one file to be compiled */
+#include "../../../../src/common/cpus.h"
 
 #include <mpi.h>
 #include <stdio.h>

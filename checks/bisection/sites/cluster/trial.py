@@ -2,7 +2,7 @@
 
 Names say little of a cluster: a launcher may start a world per rank, bind two ranks to one core, or
 leave a fast network unused, and every program still exits with 0. So a small MPI program
-(src/probe) counts worlds, cores and bytes.
+(probe.c) counts worlds, cores and bytes.
 """
 
 import itertools
