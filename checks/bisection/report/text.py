@@ -1,7 +1,7 @@
 """Comparisons and histories as text."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -132,7 +132,8 @@ def _upgrade(result: Comparison) -> list[str]:
 
 def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
     """A comparison as JSON has it, its reasons as codes with values and in words."""
-    fields = asdict(comparison)
+    fields = asdict(comparison, dict_factory=_plain)
+    reasons = {name: getattr(comparison, name) for name in ("findings", "advice", "unsafe")}
     for row, cells in zip(comparison.rows, fields["rows"], strict=True):
         cells["why"] = words.why(row)
     for suspect, cells in zip(comparison.suspects, fields["suspects"], strict=True):
@@ -141,7 +142,15 @@ def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
         "sentence": words.sentence(comparison),
         "advice": list(map(clause, comparison.advice)),
         "unsafe": words.unsafe(comparison),
+        "reasons": {name: [r.as_dict() for r in given] for name, given in reasons.items()},
     }
+
+
+def _plain(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of a dataclass; those of a Reason as Reason.as_dict has them."""
+    found = dict(fields)
+    values = found.pop("values") if found.keys() == {"code", "values"} else {}
+    return found | values
 
 
 # ---- histories ----
