@@ -50,9 +50,10 @@ def act(options: argparse.Namespace) -> Exit:
     try:
         home = paths.home()
         sites = load(site_names() if system is None else [system])
-        findings = store_faults = store_defects(home)
+        store_faults = store_defects(home)
+        findings = [*store_faults]
         for site in sites.values():
-            findings = [*findings, *site.defects, *site_defects(site), *lock_findings(site)]
+            findings += [*site.defects, *site_defects(site), *lock_findings(site)]
         findings += check_defects(sites.values(), everywhere=system is None)
         files = reference_files(None if system is None else site_file(system).stem)
         recorded: dict[str, str] = {}
