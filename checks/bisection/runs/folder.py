@@ -1,6 +1,7 @@
 """The results folder of a run."""
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -33,10 +34,12 @@ def new_folder() -> Path:
     """A new results folder, named by the time in UTC; `latest` points to it."""
     stamp = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H%M%SZ")
     results = paths.home() / "results"
-    number = 1
-    while (folder := results / (f"{stamp}-{number}" if number > 1 else stamp)).exists():
-        number += 1
-    folder.mkdir(parents=True)
+    results.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(1):
+        folder = results / (f"{stamp}-{number}" if number > 1 else stamp)
+        with contextlib.suppress(FileExistsError):  # of another run, maybe on another machine
+            folder.mkdir()
+            break
     point_to_latest(results)
     return folder
 

@@ -16,6 +16,7 @@ from bisection.commands.run import measure
 from bisection.core.reasons import clause
 from bisection.core.verdicts import Exit
 from bisection.runs.command import Progress, rerun
+from bisection.runs.folder import new_folder
 from bisection.runs.model import Request
 
 
@@ -41,6 +42,15 @@ def test_a_signal_before_the_first_launch_is_a_trouble_and_no_empty_selection(tm
         signal.signal(signal.SIGTERM, before)
     assert (verdict.exit_code, verdict.session) == (Exit.NOT_MEASURED, "")
     assert list(map(clause, verdict.troubles)) == [f"run session stopped: {number.name}"]
+
+
+def test_each_run_has_a_folder_of_its_own(tmp_path, monkeypatch):
+    """Also where another one makes its folder between a look and the making of ours."""
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    monkeypatch.setattr("pathlib.Path.exists", lambda path: False)
+    folders = [new_folder() for _ in range(3)]
+    assert len({*folders, *(tmp_path / "results").glob("2*")}) == 3
+    assert (tmp_path / "results" / "latest").resolve() == folders[-1]
 
 
 def test_a_rerun_names_a_site_file_elsewhere_by_its_path():
