@@ -319,7 +319,7 @@ class Progress:
         for path in self.stage.glob("*/*/*/*/result.json") if self.stage else ():
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
                 result = {} if path in self.launches else json.loads(path.read_text())
-                if result.get("status") == "complete":  # the next launch may run already
+                if result["status"] == "complete":  # the next launch may run already
                     self.launches[path] = preempted(result) > LIMITS.preempted_launch
         if self.stage and len(self.launches) >= LIMITS.busy_launches:
             self.stage = None  # decided; a timed launch may be next

@@ -97,6 +97,9 @@ def test_it_ends_with_a_killed_run(tmp_path):
 def test_preempted_launches_are_told_once(tmp_path, disturbed, lines):
     reasons = []
     progress = Progress(io.StringIO(), tmp_path, reasons.append)
+    damaged = tmp_path / "system" / "partition" / "environ" / "Damaged" / "result.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("[]")
     for number, flag in enumerate(disturbed):
         folder = tmp_path / "system" / "partition" / "environ" / f"Launch_{number}"
         folder.mkdir(parents=True)
