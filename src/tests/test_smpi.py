@@ -1,4 +1,4 @@
-"""Kernels on the machines of src/smpi.
+"""Kernels on the machines of checks/workshop/smpi.
 
 Usage: test_smpi.py FOLDER TRANSPOSE MD [unittest arguments]
 FOLDER is what a build with BX_SIMULATED was made in; the kernels are those of the real MPI library.
