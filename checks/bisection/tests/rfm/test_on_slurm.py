@@ -219,7 +219,7 @@ def test_launcher_that_is_to_end_clears_up_before_it_is_killed(bisection, tmp_pa
     folder = tmp_path / "launcher"
     folder.mkdir()
     clear = f"sleep 0.5; touch {folder}/cleared; exit 143"
-    (folder / "mpirun").write_text(f"#!/bin/bash\ntrap '{clear}' TERM\nsleep 60 & wait\n")
+    (folder / "mpirun").write_text(f"#!/bin/bash\ntrap '{clear}' TERM\nsleep 10 & wait\n")
     (folder / "mpirun").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     run = bisection("-S", "TransposeLaunch.time_limit=1s")
