@@ -159,17 +159,23 @@ def plans(
         folder: takes a result per launch; is created.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    return [_plan(kernels, launch, wanted[launch], changed, folder) for launch in wanted]
+    label = f"simulator={sources.digest_of(MACHINES.parent)[:16]}"
+    return [_plan(kernels, launch, wanted[launch], changed, folder, label) for launch in wanted]
 
 
 def _plan(
-    kernels: Path, launch: LaunchKey, wanted: Wanted, changed: Mapping[str, str], folder: Path
+    kernels: Path,
+    launch: LaunchKey,
+    wanted: Wanted,
+    changed: Mapping[str, str],
+    folder: Path,
+    label: str,
 ) -> Plan:
     machine, kernel, case, layout, cores = launch
     words = changed.get(machine, "").split()
     extra = [word for word in words if word.startswith("--")]
     output = folder / f"{machine}-{kernel}-{case}-{layout}-{cores}.json"
-    options = ["--case", case, *extra]
+    options = ["--case", case, *extra, "--label", label]
     options += ["--label", f"{CHANGED}={' '.join(extra)}"] if extra else []
     options += ["--method", ",".join(sorted(wanted.methods)), *work(kernel, wanted), *ONCE.split()]
     name = f"bisection-{kernel}"
@@ -185,8 +191,8 @@ def _plan(
 
 
 def is_kept(plan: Plan) -> bool:
-    """Whether the result is there already, of the machine as it is: the same sources, machine table
-    included, give the same digits."""
+    """Whether the result is there already, of the machine as it is: the same sources give the same
+    digits; those of the simulator, with the table of machines, are a label in the command."""
     if plan.machine != plan.launch[0]:
         return False
     try:

@@ -1,5 +1,7 @@
 """Launches on simulated machines without ReFrame: which machines, and which are made again."""
 
+import shutil
+
 import pytest
 
 from bisection.core.verdicts import BisectionError
@@ -50,6 +52,9 @@ def test_results_of_the_same_kernels_are_kept(tmp_path, monkeypatch):
     launcher.write_text(IMITATION)
     program.parent.mkdir()
     monkeypatch.setattr(simulation, "LAUNCHER", launcher)
+    simulator = tmp_path / "smpi"
+    shutil.copytree(simulation.MACHINES.parent, simulator)
+    monkeypatch.setattr(simulation, "MACHINES", simulator / "machines.csv")
     places = [("merlin", "md", "test20", "mpi", cores) for cores in (8, 16)]
     wanted = {place: Wanted({"dlpoly3"}, {"time"}) for place in places}
 
@@ -68,6 +73,12 @@ def test_results_of_the_same_kernels_are_kept(tmp_path, monkeypatch):
     assert run()[0] == 1
     program.write_text("bisection-sources:" + 64 * "b")
     assert run() == (2, [])
+    (simulator / "exchange.c").write_text("")
+    assert run() == (2, [])
+    with (simulator / "machines.csv").open("a") as table:
+        table.write("\n")
+    assert run() == (2, [])
+    assert run() == (0, [])
     assert run({"merlin": "gap=0"}) == (2, [])
     assert run() == (2, [])  # not those of the changed machine
 
