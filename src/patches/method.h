@@ -1,5 +1,4 @@
-/* A way to take patches' messages: a bx_method in method_messages.c, and one line in patches.def.
- */
+/* A way to take patches' messages: a bx_method in method_messages.c, and a line in patches.def. */
 #pragma once
 
 #include "messages.h"

@@ -1,8 +1,7 @@
 /* Ways to take messages: all in turn, or between objects that run. */
 #include "method.h"
 
-/* ---- static: bulk synchronous, every rank first waits for all positions, then for all forces ----
- */
+/* ---- static: every rank first waits for all positions, then for all forces ---- */
 
 static void take(bx_messages *m, bool forces)
 {
@@ -113,9 +112,7 @@ const bx_method bx_method_waitany = {
     .run = run_any,
 };
 
-/* ---- iprobe: no receive is posted; a message is probed for, then received, as Converse does on
- * MPI
- * ---- */
+/* ---- iprobe: a message is probed for, then received, as Converse does on MPI ---- */
 
 static void receive_probed(bx_messages *m, bool wait)
 {
