@@ -202,9 +202,11 @@ static bool has_other_ranks(const bx_run *run)
     return run->common.expect_ranks > 0 && run->common.expect_ranks != run->size;
 }
 
-int bx_harness_run(MPI_Comm world, int argc, char **argv, const bx_kernel *kernel)
+int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
 {
-    bx_run *run = &(bx_run){.kernel = kernel, .world = world};
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    bx_run *run = &(bx_run){.kernel = kernel, .world = MPI_COMM_WORLD};
     MPI_Comm_rank(run->world, &run->rank);
     MPI_Comm_size(run->world, &run->size);
     if (kernel->arrange) kernel->arrange(run->size);
@@ -241,5 +243,6 @@ int bx_harness_run(MPI_Comm world, int argc, char **argv, const bx_kernel *kerne
     for (int i = 0; i < run->claim_count; i++) free(run->claims[i].file);
     bx_layout_free(run);
     free(run->selected);
+    MPI_Finalize();
     return code;
 }

@@ -43,9 +43,9 @@ struct bx_run {
 
 /* ---- harness.c ---- */
 
-/* Reads the command line, verifies and measures the selected methods on the ranks of `world`,
- * prints and writes the result.  Returns the exit code of bx.h.  Collective over `world`. */
-int bx_harness_run(MPI_Comm world, int argc, char **argv, const bx_kernel *kernel);
+/* Reads the command line, verifies and measures the selected methods, prints and writes the result.
+ * Initialises and finalises MPI.  Returns the exit code of bx.h. */
+int bx_harness_run(int argc, char **argv, const bx_kernel *kernel);
 
 /* ---- options.c: the command line ---- */
 

@@ -1,15 +1,12 @@
 """Runs a kernel under MPI for the tests; standard library only."""
 
-import atexit
 import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 from pathlib import Path
@@ -17,7 +14,6 @@ from pathlib import Path
 MPIEXEC = os.environ.get("BX_MPIEXEC", "mpiexec").split()
 TIMEOUT = 240  # s; every run ends in seconds, a hang must not hold up the suite
 MOST_RANKS = int(os.environ.get("BX_TEST_RANKS", "64"))  # where more would spin for minutes
-SERVED = 4  # ranks of a server, at least
 # Ranks of one host need no network, and start in half the time where Open MPI looks for none.
 ENVIRONMENT = {
     "OMPI_MCA_pml": "ob1",
@@ -44,100 +40,17 @@ class Outcome:
         self.leftovers = sorted(path.name for path in others)
 
 
-class Server:
-    """MPI processes that run kernels one after the other: see server.c."""
-
-    def __init__(self, program: Path, ranks: int):
-        self.ranks = ranks
-        self.count = 0
-        self.folder = Path(tempfile.mkdtemp(prefix="server-"))
-        self.process = subprocess.Popen(
-            [*MPIEXEC, "-n", str(ranks), str(program), str(self.folder)],
-            env={**os.environ, **ENVIRONMENT},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def run(
-        self, executable: str, ranks: int, variables: "dict[str, str]", arguments: "list[str]"
-    ) -> "subprocess.CompletedProcess | None":
-        """Runs a command line on the first ranks; None if the server ends of it."""
-        place = self.folder / str(self.count)
-        self.count += 1
-        kernel = place.with_suffix(".so")
-        shutil.copy(f"{executable}.so", kernel)
-        settings = [f"{name}={value}" for name, value in variables.items()]
-        texts = [str(ranks), str(kernel), str(len(settings)), *settings, executable, *arguments]
-        place.with_suffix(".new").write_text("".join(f"{text}\0" for text in texts))
-        place.with_suffix(".new").rename(place.with_suffix(".ask"))
-        limit = time.monotonic() + TIMEOUT
-        while not place.with_suffix(".done").exists():
-            if self.process.poll() is not None or time.monotonic() > limit:
-                return None
-            time.sleep(0.002)
-        kernel.unlink()
-        code = int(place.with_suffix(".done").read_text())
-        out, err = (place.with_suffix(suffix).read_text() for suffix in (".out", ".err"))
-        return subprocess.CompletedProcess(arguments, code, out, err)
-
-    def stop(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            kill(self.process)
-
-
-class Servers(threading.local):
-    """The server of each thread that runs kernels."""
-
-    server: "Server | None" = None
-
-    def run(
-        self, executable: str, ranks: int, variables: "dict[str, str]", arguments: "list[str]"
-    ) -> "subprocess.CompletedProcess | None":
-        """Runs a command line by the thread's server; None if only a launch can show its end."""
-        program = next(
-            (p / "tests/server" for p in Path(executable).parents if (p / "tests/server").exists()),
-            None,
-        )
-        if not program or not os.path.exists(f"{executable}.so"):
-            return None
-        if self.server and self.server.ranks < ranks:
-            self.stop()
-        if not self.server:
-            self.server = Server(program, max(ranks, SERVED))
-            atexit.register(self.server.stop)
-        process = self.server.run(executable, ranks, variables, arguments)
-        if not process:
-            self.stop()
-        return process
-
-    def stop(self) -> None:
-        atexit.unregister(self.server.stop)
-        self.server.stop()
-        self.server = None
-
-
-servers = Servers()
-
-
 def run(
     executable: str,
     ranks: int,
     *arguments: str,
     threads: int = 1,
     before: "tuple[str, ...]" = (),
-    served: bool = True,
     **environment: str,
 ) -> Outcome:
     """Adds --output in a scratch folder, unless the arguments name one.
 
-    A server runs it, unless it dies of it or the environment is not of the kernel alone: then MPI
-    starts for it. `before` is a command that starts the launcher. In a server the kernel does not
-    see the MPI calls of libraries: a test of these has `served` false.
+    `before` is a command that starts the launcher.
 
     Raises unittest.SkipTest where this MPI library cannot run so many ranks in time.
     """
@@ -147,11 +60,7 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "result.json"
         options = arguments if "--output" in arguments else (*arguments, "--output", str(output))
-        process = None
-        if served and not before and all(name.startswith("BX_") for name in environment):
-            variables = {"OMP_NUM_THREADS": str(threads), **environment}
-            process = servers.run(executable, ranks, variables, list(options))
-        process = process or subprocess.run(
+        process = subprocess.run(
             [*before, *MPIEXEC, "-n", str(ranks), executable, *options],
             env={**os.environ, **env, **environment},
             capture_output=True,

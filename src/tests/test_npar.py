@@ -193,8 +193,7 @@ class Sweep(unittest.TestCase):
         self.assertEqual(out.code, 0, text(out))
 
     def test_the_best_and_the_profile(self):
-        out = run(KERNEL, 4, *SMALL, "--repeats", "3", "--profile", "--separate-waiting",
-                  served=False)  # fmt: skip
+        out = run(KERNEL, 4, *SMALL, "--repeats", "3", "--profile", "--separate-waiting")
         best = out.result["best"]["npar"]
         self.assertEqual(entries(out)[best]["metrics"]["ratio_best"]["value"], 1)
         self.assertNotIn("ratio_best", entries(out)["zeroing"]["metrics"])
