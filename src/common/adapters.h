@@ -1,7 +1,7 @@
 /* The network adapters of this host, as the operating system counts and describes them (all local).
  *
- * Needs the C library alone: the probe (checks/bisection/sites/cluster) takes it in.  Every user may
- * read these files:
+ * Needs the C library alone: the probe of checks/bisection/sites/cluster takes it in.
+ * Every user may read these files:
  *   Ethernet, IPoIB   /proc/net/dev (of this process's network namespace), /sys/class/net
  *   InfiniBand, RoCE, Omni-Path, EFA   /sys/class/infiniband, one adapter per port
  *   Slingshot         /sys/class/cxi, its telemetry

@@ -41,18 +41,20 @@ def mark_outliers(
             others, as nothing that is slow may pass for that reason alone.
         environment_changed: a fact is another one than before: a change is more probable.
     """
-    open_rows, befores = [], []
+    open_rows, earlier_values = [], []
     for row, (was, now) in zip(rows, samples, strict=True):
         usable = [median(jobs) for jobs in now.values()] or lost.get(row.key, [])
         if usable and _is_open(row):
             row.seen = median(usable)
             open_rows.append(row)
-            befores.append(was)
+            earlier_values.append(was)
     if not open_rows:
         return
     sign = np.array([1 if row.better == "lower" else -1 for row in open_rows])
-    sessions, none = sorted({session for was in befores for session in was}), (math.nan,)
-    earlier = np.log([[median(was.get(session, none)) for session in sessions] for was in befores])
+    sessions, none = sorted({session for was in earlier_values for session in was}), (math.nan,)
+    earlier = np.log(
+        [[median(was.get(session, none)) for session in sessions] for was in earlier_values]
+    )
     earlier, new = sign[:, None] * earlier, sign * np.log([row.seen for row in open_rows])
     chance = LIMITS.changed_chance if environment_changed else LIMITS.slower_chance
     slower, bound = outside(earlier, new, chance)
