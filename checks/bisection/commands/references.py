@@ -22,7 +22,6 @@ from dataclasses import asdict
 from bisection.analysis.propose import (
     HEADER,
     MADE_BY,
-    Entry,
     LeftOut,
     Proposal,
     amend,
@@ -32,6 +31,7 @@ from bisection.analysis.propose import (
 )
 from bisection.core import paths, references
 from bisection.core.format import at_least, plural, printable, some
+from bisection.core.grouping import grouped
 from bisection.core.reasons.launches import span
 from bisection.core.references import span_of
 from bisection.core.thresholds import LIMITS
@@ -140,10 +140,8 @@ def _notes(proposal: Proposal, least: int) -> Iterable[str]:
     for entry in (entry for entry in proposal.wide if entry.unit in COUNTED):
         counts = sorted({count for night in entry.nights.values() for count in night})
         yield f"no reference: {entry.name} was {' and '.join(f'{n:g}' for n in counts[:4])}"
-    spread: dict[str, list[Entry]] = {}
-    for entry in (entry for entry in proposal.wide if entry.unit not in COUNTED):
-        spread.setdefault(entry.case["check"], []).append(entry)
-    for check, entries in spread.items():
+    spread = [entry for entry in proposal.wide if entry.unit not in COUNTED]
+    for check, entries in grouped(spread, lambda entry: entry.case["check"]).items():
         example = f"{entries[0].name}: {entries[0].sigma:.0%} between sessions"
         yield f"too wide for a reference: {len(entries)} of {check}, such as {example}"
     for entry, old in proposal.wider:

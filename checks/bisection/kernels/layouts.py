@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 
@@ -123,9 +124,7 @@ def misplaced(
     per_rank = reported["per_rank"]
     if len(per_rank) != asked.ranks:
         return [Code.RANKS_RAN(ranks=len(per_rank), asked=asked.ranks)]
-    hosts: dict[str, list[dict[str, Any]]] = {}
-    for rank in per_rank:
-        hosts.setdefault(rank["host"], []).append(rank)
+    hosts = grouped(per_rank, lambda rank: rank["host"])
     wrong = []
     if len(hosts) != asked.nodes:
         wrong.append(Code.HOSTS_RAN(hosts=sorted(hosts), asked=asked.nodes))

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from bisection.core.grouping import grouped
 from bisection.core.reasons import Code
 from bisection.core.verdicts import BisectionError
 from bisection.sites.before_run import choose_environ
@@ -74,9 +74,7 @@ def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Iterator[Findin
     if not first.partition:
         return
     of_partitions = [probe for probe in probes if not probe.of_site]
-    rows: dict[Any, list[Subject]] = {}
-    for subject in subjects:
-        rows.setdefault(subject.same_nodes, []).append(subject)
+    rows = grouped(subjects, lambda subject: subject.same_nodes)
 
     def check(row: Sequence[Subject]) -> list[Finding]:
         return [finding for s in row for finding in _run(of_partitions, s, s.name, dict(roots))]

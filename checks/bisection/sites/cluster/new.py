@@ -21,7 +21,7 @@ from bisection.sites.cluster.facts import FAST, UP
 from bisection.sites.cluster.jobs import Queue, at_once
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.software import Software
-from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
+from bisection.sites.cluster.survey import Group, QueueInfo, Survey, groups_of
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
@@ -399,4 +399,4 @@ def _members(queue: QueueInfo, constraint: str) -> Group:
     """The nodes of a queue with a feature; the largest group where they are not alike."""
     nodes = [node for group in queue.groups for node in group.nodes]
     chosen = [node for node in nodes if constraint in node.features] or nodes
-    return replace(grouped(chosen)[0], constraint=constraint)
+    return replace(groups_of(chosen)[0], constraint=constraint)

@@ -21,7 +21,7 @@ from bisection.sites.cluster.survey import (
     SchedulerError,
     Survey,
     closed_by,
-    grouped,
+    groups_of,
     seconds_of,
 )
 
@@ -67,7 +67,7 @@ def queues(
         empty = None if members else Code.QUEUE_EMPTY(queue=name)
         info = QueueInfo(
             name=name,
-            groups=grouped(_node(host, node) for host, node in members.items()),
+            groups=groups_of(_node(host, node) for host, node in members.items()),
             max_time=seconds_of(str(limits.get("walltime", ""))),
             max_nodes=int(most) if most.isdecimal() else None,
             whole_nodes=bool(sharing) and sharing <= WHOLE,

@@ -22,7 +22,7 @@ from bisection.sites.cluster.survey import (
     SchedulerError,
     Survey,
     closed_by,
-    grouped,
+    groups_of,
     seconds_of,
 )
 
@@ -111,7 +111,7 @@ def queues(
             sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
             info = QueueInfo(
                 name=name,
-                groups=grouped(members.get(name, [])),
+                groups=groups_of(members.get(name, [])),
                 max_time=seconds_of(fields.get("MaxTime", "")),
                 max_nodes=_number(fields.get("MaxNodes"), None),
                 whole_nodes=sharing == "EXCLUSIVE",

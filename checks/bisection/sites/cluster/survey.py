@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
 
 
@@ -90,12 +91,10 @@ class SchedulerError(Exception):
         self.reason = Code.SCHEDULER_SILENT(scheduler=scheduler, error=error)
 
 
-def grouped(nodes: Iterable[Node]) -> list[Group]:
+def groups_of(nodes: Iterable[Node]) -> list[Group]:
     """Nodes of a queue in groups of alike ones, the largest first. A feature that all of a group
     and no other node has becomes its constraint."""
-    kinds: dict[tuple[int, int, int, str], list[Node]] = {}
-    for node in nodes:
-        kinds.setdefault(node.kind, []).append(node)
+    kinds = grouped(nodes, lambda node: node.kind)
     groups = sorted(kinds.values(), key=lambda group: (-len(group), group[0].name))
     return [Group(group, _constraint(group, groups), len(groups) == 1) for group in groups]
 
