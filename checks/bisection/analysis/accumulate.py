@@ -126,7 +126,6 @@ def _row_scores(series: np.ndarray) -> np.ndarray:
 def _normal(series: np.ndarray) -> tuple[np.ndarray, float]:
     """Normal scores by the distribution of all values of the table, each series in its own scale;
     and how uncertain the logarithm of that scale is."""
-
     scales, uncertain = _shrunk(
         lambda part: np.log(np.maximum(_mean(_ordinary(np.diff(part, axis=1))), 1e-12)), series
     )
@@ -246,7 +245,7 @@ def _scan(
     if not pieces:
         return []
     widths = np.array([high - low - 1 for _, low, high in pieces])  # nights with one before
-    longest, every = int(widths.max()), np.arange(len(pieces))
+    longest = int(widths.max())
     sums = np.zeros((len(pieces), longest + 1))
     for index, (row, low, high) in enumerate(pieces):
         np.cumsum(noise.values[row, low : high - 1], out=sums[index, 1 : high - low])
@@ -261,13 +260,12 @@ def _scan(
             parts: sums over so many nights, [pieces, parts], up to the night `last`.
             wider: by how much such sums scatter wider.
         """
+        share = length / widths[:, None]
         with np.errstate(all="ignore"):
-            share = length / widths[:, None]
             off = np.abs(parts - share * sums[:, -1:])
             off /= np.sqrt(share * (1 - share) * widths[:, None])
         strength = np.where(last <= widths[:, None] - level, off, 0) / wider
-        place = strength.argmax(axis=1)
-        return place, strength[every, place]
+        return strength.argmax(axis=1), strength.max(axis=1)
 
     scatter = _wider(noise.values) if noise.table else ([0], [1.0])
     best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
@@ -282,7 +280,10 @@ def _scan(
     wider = np.interp(np.minimum(places, np.abs(longest - places)), *scatter)
     place, single = strongest(sums[:, places], places, places, wider)
     trials = np.log([3 * np.sqrt(widths) / STEPS, 5 * widths / PULSES])
-    logs = _log_chance(np.array([single, best]), noise) + trials
+    strengths = np.array([single, best])
+    logs = trials + scipy.special.log_ndtr(-strengths)  # one-sided: only what is worse is an alarm
+    if noise.uncertain >= 0.01:
+        logs = trials + scipy.stats.t.logsf(strengths, 1 / (2 * noise.uncertain**2))
     kind = logs.argmin(axis=0)  # 0: a step, 1: a pulse
     ends = np.where(kind, ends.T, [places[place], widths])
     # Few series are judged by their ranks alone, which few nights can give a small chance.
@@ -290,8 +291,10 @@ def _scan(
     hits = []
     for index in np.flatnonzero(worth):
         row, low, high = pieces[index]
-        parts = np.split(noise.values[row, low : high - 1], ends[:, index])
-        ranks = _rank_chance(parts[1], np.concatenate([parts[0], parts[2]]))
+        first, middle, last = np.split(noise.values[row, low : high - 1], ends[:, index])
+        sides = middle, np.concatenate([first, last])
+        method = "exact" if min(map(len, sides)) <= 10 else "asymptotic"
+        ranks = scipy.stats.mannwhitneyu(*sides, method=method).pvalue / 2  # one-sided
         log_chance = logs[kind[index], index]
         if not noise.table:
             log_chance = math.log(max(ranks, 1e-300)) + trials[kind[index], index]
@@ -341,37 +344,17 @@ def _scatter(values: np.ndarray) -> np.ndarray:
     )
 
 
-def _log_chance(deviations: np.ndarray, noise: _Noise) -> np.ndarray:
-    """The logarithm of the one-sided p-value, as only what is worse is an alarm; of Student's t
-    where the scale is uncertain."""
-    if noise.uncertain < 0.01:
-        return scipy.special.log_ndtr(-deviations)
-    return scipy.stats.t.logsf(deviations, 1 / (2 * noise.uncertain**2))
-
-
-def _rank_chance(before: np.ndarray, after: np.ndarray) -> float:
-    """The one-sided p-value of Mann and Whitney's test; exact where one side has few nights."""
-    method = "exact" if min(len(before), len(after)) <= 10 else "asymptotic"
-    return float(scipy.stats.mannwhitneyu(before, after, method=method).pvalue) / 2
-
-
 # ---- levels, drift, nights ----
 
 
 def _levels(values: np.ndarray, starts: dict[int, float]) -> list[Shift]:
     """The changes between levels that differ by more than the least step of interest."""
-    cuts = sorted(starts)
-    while cuts:
-        sizes = np.abs(np.diff(_medians(values, cuts)))
-        least = int(sizes.argmin())
-        if sizes[least] >= math.log1p(LIMITS.step):
-            break
-        del cuts[least]
+    cuts, least = sorted(starts), math.log1p(LIMITS.step)
+    while cuts and (sizes := np.abs(np.diff(_medians(values, cuts)))).min() < least:
+        del cuts[sizes.argmin()]
     ends = [0, *cuts, len(values)]
-    return [
-        Shift(middle, left, right, starts[middle])
-        for left, middle, right in zip(ends, ends[1:], ends[2:], strict=False)
-    ]
+    parts = zip(ends, cuts, ends[2:], strict=False)
+    return [Shift(middle, left, right, starts[middle]) for left, middle, right in parts]
 
 
 def _medians(values: np.ndarray, cuts: list[int]) -> np.ndarray:
@@ -382,11 +365,14 @@ def _medians(values: np.ndarray, cuts: list[int]) -> np.ndarray:
 def _clipped(values: np.ndarray, cuts: list[int]) -> np.ndarray:
     """Values with those far from all levels, of parts of the series, moved nearer."""
     levels = _medians(values, cuts)
-    off = values[:, None] - levels
-    nearest = np.abs(off).argmin(axis=1)
-    off = off[np.arange(len(values)), nearest]
+    nearest = levels[np.abs(values[:, None] - levels).argmin(axis=1)]
+    return nearest + _near(values - nearest)
+
+
+def _near(off: np.ndarray) -> np.ndarray:
+    """Distances, those beyond three standard deviations cut to that."""
     bound = 3 * max(float(scale(off)), 1e-12)
-    return levels[nearest] + np.clip(off, -bound, bound)
+    return np.clip(off, -bound, bound)
 
 
 def _slope(values: np.ndarray, cuts: list[int], correlation: float) -> float | None:
@@ -401,9 +387,7 @@ def _slope(values: np.ndarray, cuts: list[int], correlation: float) -> float | N
         target = clear[1:] - correlation * clear[:-1]
         design = (parts[:, 1:] - correlation * parts[:, :-1]).T
         weights, *_ = np.linalg.lstsq(design, target, rcond=None)
-        rest = target - design @ weights
-        bound = 3 * max(float(scale(rest)), 1e-12)
-        costs.append(float((np.clip(rest, -bound, bound) ** 2).sum()))
+        costs.append(float((_near(target - design @ weights) ** 2).sum()))
     more = 2 * (len(cuts) - 1) * math.log(nights)  # parameters, of a level that was taken back
     line_cost, level_cost = (nights * math.log(cost + 1e-300) for cost in costs[::-1])
     return float(weights[1]) if line_cost < level_cost + more else None

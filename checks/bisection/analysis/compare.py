@@ -14,6 +14,7 @@ from bisection.analysis.model import Comparison, Row, Suspect, changes
 from bisection.analysis.observations import Key, Observations, rows_of
 from bisection.analysis.outlying import mark_outliers, slower
 from bisection.analysis.shifts import worth
+from bisection.core.grouping import grouped
 from bisection.core.identity import POINT
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
@@ -98,7 +99,7 @@ def compare(
     rows, samples = rows_of(*sides, name)
     for row in rows:
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
-    findings, power, nights = judge_rows(rows, samples, (before, after))
+    findings, power = judge_rows(rows, samples, (before, after))
     since_last = {change.what for change in changes(before[-1:], after)}
     mark_outliers(rows, samples, sides[1].lost, bool(since_last - VARYING))
     times = {row.key: row for row in rows if row.absolute and row.low is not None}
@@ -130,8 +131,8 @@ def compare(
     )
     result.rerun = _rerun(result)
     excluded = filter(None, [left_out(before, after, aa)])
-    result.advice = [*_advice(result, context), *_of_nights(rows, power, nights), *excluded]
-    result.exit_code = _exit_code(result, fail_on)
+    result.advice = [*_advice(result, context), *_of_nights(rows, power), *excluded]
+    result.exit_code = _exit_code(result)
     return result
 
 
@@ -162,8 +163,7 @@ def _rerun(result: Comparison) -> str:
     bad = [row for row in bad if row.system and not row.control]  # what was run here
     if not bad:
         return ""
-    system, environ = bad[0].system, bad[0].environ
-    here = [row for row in bad if (row.system, row.environ) == (system, environ)]
+    (system, environ), here = next(iter(grouped(bad, lambda r: (r.system, r.environ)).items()))
     tier = result.after[-1]["tags"].get("tier", "nightly")
     return rerun(here, Request(tier, system, environ), reruns=LIMITS.fewest - 1)
 
@@ -196,7 +196,7 @@ def _with_controls(finding: Reason, rows: Sequence[Row], context: Context) -> Re
     return Code.SHARED(**finding.values, controls=controls)
 
 
-def _of_nights(rows: Sequence[Row], power: Power | None, nights: tuple[int, ...]) -> list[Reason]:
+def _of_nights(rows: Sequence[Row], power: Power | None) -> list[Reason]:
     """How the nights vary, and which change the verdicts could have seen."""
     notes = []
     if split := [row for row in rows if row.states]:
@@ -204,27 +204,26 @@ def _of_nights(rows: Sequence[Row], power: Power | None, nights: tuple[int, ...]
         notes.append(Code.STATES_SEEN(metrics=len(split), test=first.label, states=first.states))
     if not power:
         return notes
+    fewest, nights = min(power.nights), list(power.nights)
     if power.rho > LIMITS.persistence:
-        count = min(nights)
-        values = {"rho": power.rho, "nights": count, "worth": worth(count, power.rho)}
-        notes.append(Code.NIGHTS_ALIKE(**values))
+        independent = worth(fewest, power.rho)
+        notes.append(Code.NIGHTS_ALIKE(rho=power.rho, nights=fewest, worth=independent))
     effect = power.visible(*nights)
     finer = next((step for step in STEPS if step < 0.7 * effect), STEPS[-1])
-    needed = {"finer": finer, "needed": power.needed(finer)}
-    return [*notes, Code.POWER(nights=list(nights), effect=effect, **needed)]
+    needed = power.needed(finer)
+    return [*notes, Code.POWER(nights=nights, effect=effect, finer=finer, needed=needed)]
 
 
-def _exit_code(result: Comparison, fail_on: Collection[str]) -> Exit:
+def _exit_code(result: Comparison) -> Exit:
     there = {word for row in result.rows for word in (row.verdict, row.against)}
     there |= {SLOW_NODES} if result.suspects else set()
-    failing = [EXITS[name] for name in fail_on if name in there]
-    if OUTLIERS in fail_on and slower(result.rows):
+    failing = [EXITS[name] for name in result.fail_on if name in there]
+    if OUTLIERS in result.fail_on and slower(result.rows):
         retested = all(s["tags"].get(SLOWER) == "confirmed" for s in result.after)
         failing.append(Exit.SLOWER if retested else EXITS[OUTLIERS])
-    judged = any(
-        row.verdict in (*CHANGED, Verdict.UNCHANGED) or row.limit is not None for row in result.rows
-    )
-    if fail_on and (result.unsafe or not judged):
+    limited = any(row.limit is not None for row in result.rows)
+    judged = limited or there & {*CHANGED, Verdict.UNCHANGED}
+    if result.fail_on and (result.unsafe or not judged):
         failing.append(Exit.NOT_MEASURED)
     return min(failing, default=Exit.OK)
 

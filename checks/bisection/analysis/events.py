@@ -7,7 +7,7 @@ that errs by the fewest nights.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from bisection.analysis.evidence import factors
 from bisection.analysis.history import History
 from bisection.analysis.model import Candidate, ChangePoint, Event, Series, changes
 from bisection.analysis.statistics import medians, scale
+from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
@@ -46,7 +47,7 @@ class _Table:
     apart: np.ndarray  # what metrics have beside both, [metrics, nights]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Trace:
     """One change of level in one series."""
 
@@ -75,14 +76,10 @@ def events_of(
         series to draw; notes on sessions and metrics that do not count.
     """
     chance = false_alarms / YEAR * LIMITS.alarm_nights
-    places: dict[tuple[str, ...], list[History]] = {}
-    for history in looked_at:
-        test = history[0]
-        places.setdefault((test.system, test.partition, test.environ), []).append(history)
     events: list[Event] = []
     series: list[Series] = []
     notes: list[Reason] = []
-    for histories in places.values():
+    for histories in grouped(looked_at, lambda history: history[0].identity[:3]).values():
         table, twins = _table(histories, sessions)
         happened, drawn = _of_table(table, chance * len(histories) / len(looked_at), false_alarms)
         events += happened
@@ -133,7 +130,7 @@ def _of_table(
             if finding.drift is not None:  # of all together, from the first night on
                 drift = {"drift": math.exp(finding.drift), "nights": len(table.sessions) - 1}
                 events.append(_event(table, rows, (0, 0, 0), 0.0, **drift))
-    starts: dict[int, list[int]] = {}
+    starts = defaultdict(list)  # row -> nights
     for chances, together in _together(traces):
         night = int(np.searchsorted(np.cumsum(chances), 0.5))
         if points := _points(table, night, together):
@@ -143,11 +140,11 @@ def _of_table(
             _note_causes(event, table.sessions, chances, range(max(1, low), high + 1))
             events.append(event)
             for row in points:
-                starts.setdefault(row, []).append(night)
-    points = sorted((p for event in events for p in event.points), key=lambda p: p.at)
-    newest = {point.key: point.at for point in points}
-    for point in points:
-        point.stands = point.at == newest[point.key]
+                starts[row].append(night)
+    points = [point for event in events for point in event.points]
+    for alike in grouped(points, lambda point: point.key).values():
+        for point in alike:
+            point.stands = point.at == max(other.at for other in alike)
     drawn = []
     for row, nights in starts.items():
         test, metric, _, values = table.histories[row]
@@ -210,17 +207,15 @@ def _span(chances: np.ndarray) -> tuple[int, int]:
 
 def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace]]]:
     """Changes that may have begun in the same night, with the chance of each night, [nights]."""
-    rest = [(trace, _probable(trace.logs)) for trace in traces]
-    groups = []
+    rest, groups = traces, []
     while rest:
-        night = int(np.sum([chances for _, chances in rest], axis=0).argmax())
-        group = [entry for entry in rest if entry[0].logs[night] > UNLIKELY] or rest[:1]
-        rest = [entry for entry in rest if not any(entry is other for other in group)]
-        members = [trace for trace, _ in group]
-        tests: dict[object, _Trace] = {}  # the surest of each: metrics of a test vary together
-        for trace in sorted(members, key=lambda t: (t.test is not None, t.chance)):
-            tests.setdefault(trace.test or id(trace), trace)
-        chances = _probable(sum(np.maximum(trace.logs, WRONG) for trace in tests.values()))
+        night = int(np.sum([_probable(trace.logs) for trace in rest], axis=0).argmax())
+        members = [trace for trace in rest if trace.logs[night] > UNLIKELY] or rest[:1]
+        rest = [trace for trace in rest if trace not in members]
+        # The surest of each test: its metrics vary together.
+        order = sorted(members, key=lambda t: (t.test is not None, t.chance))
+        tests = grouped(order, lambda trace: trace.test or id(trace)).values()
+        chances = _probable(sum(np.maximum(alike[0].logs, WRONG) for alike in tests))
         groups.append((chances, members))
     return groups
 
@@ -316,7 +311,7 @@ def _ended(table: _Table) -> list[Reason]:
         for (test, metric, *_), here in zip(table.histories, newest, strict=True)
         if here
     }
-    ends: dict[tuple[int, str], list[str]] = {}
+    ends = defaultdict(list)
     for row in np.flatnonzero(~newest & (known.sum(axis=1) >= LIMITS.level)):
         test, metric, *_ = table.histories[row]
         how = ""
@@ -324,7 +319,7 @@ def _ended(table: _Table) -> list[Reason]:
             how = f"geometry {test.geometry} -> {now[0].geometry}"
             if now[1] != metric:
                 how = f"unit {metric.unit} -> {now[1].unit}"
-        ends.setdefault((int(last[row]), how), []).append(f"{test.test} {metric.name}")
+        ends[int(last[row]), how].append(f"{test.test} {metric.name}")
     return [
         Code.HISTORY_ENDS(
             at=table.sessions[end + 1].start, change=how, metrics=len(names), example=names[0]

@@ -34,8 +34,7 @@ def histories(
         of `sessions`, values in the metric's unit.
     """
     tests, metrics = store.tests(), store.metrics()
-    order = {session.id: index for index, session in enumerate(sessions)}
-    rows = store.samples(sessions)
+    rows = store.samples(sessions, usable=True)
     wanted = [
         number
         for number, test in tests.items()
@@ -43,12 +42,6 @@ def histories(
     ]
     context = [n for n, metric in metrics.items() if metric.unit in left_out]
     keep = (rows["value"] > 0) & np.isin(rows["test"], wanted) & ~np.isin(rows["metric"], context)
-    unmeasured = store.unmeasured()
-    if unmeasured:
-        runs = np.array(sorted(unmeasured))
-        keep &= ~np.isin(
-            _job_numbers(rows["session"], rows["test"], rows["run"]), _job_numbers(*runs.T)
-        )
     for place, works in works_of(sessions).items():
         last = list(works.values())[-1]
         if other := [session for session, work in works.items() if work != last]:
@@ -57,9 +50,9 @@ def histories(
     rows = rows[keep]
     if not len(rows):
         return []
-    place = np.zeros(max(order) + 1, int)
-    place[list(order)] = list(order.values())
-    when = place[rows["session"]]
+    numbers = np.array([session.id for session in sessions])
+    order = np.argsort(numbers)
+    when = order[np.searchsorted(numbers[order], rows["session"])]
     rows = rows[by := np.lexsort((when, rows["metric"], rows["test"]))]
     when = when[by]
     turns = np.flatnonzero(np.diff(rows["test"]) | np.diff(rows["metric"])) + 1
@@ -72,16 +65,11 @@ def histories(
     ]
 
 
-def _job_numbers(session: np.ndarray, test: np.ndarray, run: np.ndarray) -> np.ndarray:
-    """One number for each job."""
-    return (session.astype(np.int64) << 42) + (test.astype(np.int64) << 20) + run
-
-
 def _by_session(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     starts = np.flatnonzero(np.diff(indices, prepend=-1))
-    if len(starts) == len(indices):
-        return indices, values.copy()
-    return indices[starts], np.array([np.median(v) for v in np.split(values, starts[1:])])
+    if len(starts) < len(indices):
+        values = [np.median(part) for part in np.split(values, starts[1:])]
+    return indices[starts], np.array(values)
 
 
 def regular(sessions: Sequence[Session]) -> list[Session]:

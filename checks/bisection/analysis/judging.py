@@ -29,12 +29,12 @@ LARGEST = 500  # nights per side: more are no plan
 
 @dataclass
 class Power:
-    """Of comparisons of some metrics, whose nights vary by `sigma` (standard deviation of the
-    logarithm) and are correlated with the night before by `rho`."""
+    """Of comparisons of some metrics."""
 
-    sigma: float
-    rho: float
+    sigma: float  # standard deviation of the logarithm between nights
+    rho: float  # correlation with the night before
     metrics: int
+    nights: tuple[int, ...] = ()  # of the usual metric, before and after
 
     def visible(self, before: int, after: int) -> float:
         """The smallest change that is found in LIMITS.seen of comparisons of so many nights, as a
@@ -58,7 +58,7 @@ def judge_rows(
     rows: Sequence[Row],
     samples: Sequence[tuple[Jobs, Jobs]],
     sides: tuple[Sequence[Session], Sequence[Session]],
-) -> tuple[list[Reason], Power | None, tuple[int, ...]]:
+) -> tuple[list[Reason], Power | None]:
     """Rules on the rows that have no ruling yet, all of one table.
 
     Args:
@@ -66,13 +66,13 @@ def judge_rows(
         sides: the sessions before and after.
 
     Returns:
-        The changes that metrics share; of the usual metric that was judged by nights, its noise
-        (None: there is none) and its nights on both sides.
+        The changes that metrics share; the power by the usual metric that was judged by nights
+        (None: there is none).
     """
     night, times = zip(*map(nights_of, sides), strict=True)
     places, by_jobs = defaultdict(list), []
     for row, jobs in zip(rows, samples, strict=True):
-        if row.rulings:
+        if row.verdict != Verdict.INCONCLUSIVE:
             continue
         if row.unit in COUNTED:
             _count(row, *jobs)
@@ -98,11 +98,11 @@ def judge_rows(
         table = _Table(by_jobs, (order, order), shared=False)
         table.rule(*adjusted([table.seen]), least=_nights_differ(*sides))
     if not tables:
-        return [], None, ()
-    usual = np.median(np.hstack([table.noise for table in tables]), axis=1).tolist()
+        return [], None
+    noise = np.hstack([table.noise for table in tables])
+    sigma, rho, *nights = np.median(noise, axis=1).tolist()
     findings = [finding for table in tables for finding in table.findings]
-    power = Power(*usual[:2], sum(len(table.rows) for table in tables))
-    return findings, power, tuple(map(int, usual[2:]))
+    return findings, Power(sigma, rho, noise.shape[1], tuple(map(int, nights)))
 
 
 Values = list[dict[int, float]]  # before and after: the number of a night, or of a job -> a value
@@ -262,10 +262,9 @@ def _count(row: Row, was: Jobs, now: Jobs) -> None:
     row.low = row.high = row.ratio
     if new == old:
         row.rule(Verdict.UNCHANGED)
-        return
-    worse = new > old if row.better == "lower" else new < old
-    changed = Code.COUNT_CHANGED(before=old, after=new)
-    row.rule(Verdict.REGRESSED if worse else Verdict.IMPROVED, changed)
+    else:
+        worse = (new > old) == (row.better == "lower")
+        row.rule(CHANGED[not worse], Code.COUNT_CHANGED(before=old, after=new))
 
 
 def _too_few(row: Row) -> Reason:

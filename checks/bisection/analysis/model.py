@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from bisection.core.format import finite
 from bisection.core.identity import MetricId
 from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS, Thresholds
@@ -26,13 +25,6 @@ class Side:
     preempted: float = 0.0  # fraction of samples in which others took a core, the mean job
 
 
-class Ruling(NamedTuple):
-    """A verdict on a row, and why; no reason where the numbers say it."""
-
-    verdict: Verdict
-    reason: Reason | None = None
-
-
 @dataclass
 class Row(MetricId):
     """One metric of one test on both sides. `ratio` is after over before, of values as measured;
@@ -41,8 +33,8 @@ class Row(MetricId):
     control: bool  # measures the cores alone
     before: Side
     after: Side
-    verdict: Verdict = Verdict.INCONCLUSIVE
-    reason: Reason | None = None
+    verdict: Verdict = Verdict.INCONCLUSIVE  # until a ruling is made
+    reason: Reason | None = None  # none where the numbers say it
     scope: Scope | None = None
     ratio: float | None = None
     low: float | None = None
@@ -59,12 +51,10 @@ class Row(MetricId):
     explained: Reason | None = None  # whether a network explains `against`
     cause: Reason | None = None  # what of the network explains that a code got slower
     states: Reason | None = None  # the two that it has, and how often it is in the slower one
-    rulings: list[Ruling] = field(default_factory=list)  # all of them; the last one counts
 
     def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
         """Makes a ruling, which counts until another is made."""
         self.verdict, self.reason = verdict, reason
-        self.rulings.append(Ruling(verdict, reason))
 
     @property
     def is_worse(self) -> bool:
@@ -88,15 +78,13 @@ class Row(MetricId):
     @property
     def slowdown_interval(self) -> tuple[float, float] | None:
         """The confidence interval of `slowdown`; None without one."""
-        if self.low is None or self.high is None:
+        if self.low is None:
             return None
         return (self.low, self.high) if self.better == "lower" else (1 / self.high, 1 / self.low)
 
     @property
-    def speedup(self) -> tuple[float | None, float | None, float | None] | None:
-        """(ratio, low, high) of performance, above 1 is faster; None if there is none."""
-        if self.ratio is None:
-            return None
+    def speedup(self) -> tuple[float | None, ...]:
+        """(ratio, low, high) of performance, above 1 is faster; None for each that there is not."""
         if self.better == "higher":
             return self.ratio, self.low, self.high
         return tuple(1 / x if x else None for x in (self.ratio, self.high, self.low))
@@ -144,9 +132,7 @@ class ChangePoint(MetricId):
 
     @property
     def cost(self) -> float:
-        """New cost over old: above 1 is worse, whatever the direction; 1 if unknown."""
-        if not finite(self.ratio) or self.ratio <= 0:
-            return 1.0
+        """New cost over old: above 1 is worse, whatever the direction."""
         return self.ratio if self.better == "lower" else 1 / self.ratio
 
 
@@ -230,8 +216,15 @@ def changes(before: Sequence[Session], after: Sequence[Session]) -> list[Change]
         old, new = (_different(s.facts.get(name) for s in side) for side in (before, after))
         if name == "libraries":
             old, new = _comparable(old, new)
-        if old and new and set(old) != set(new):
-            differing.append(difference(name, old, new))
+        if not (old and new) or set(old) == set(new):
+            continue
+        if len(old) == len(new) == 1 and ", " in old[0] + new[0]:  # lists: the items that differ
+            items = [text.split(", ") for text in (old[0], new[0])]
+            old, new = (
+                [", ".join(item for item in mine if item not in theirs) or "none"]
+                for mine, theirs in (items, items[::-1])
+            )
+        differing.append(Change(name, " | ".join(old), " | ".join(new)))
     return differing
 
 
@@ -255,15 +248,3 @@ def _comparable(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
         return ", ".join(item for item in items if item.partition(" ")[0] in first & second)
 
     return _different(map(common, old)), _different(map(common, new))
-
-
-def difference(name: str, old: list[str], new: list[str]) -> Change:
-    """The change of a fact from one list of texts to another; of a text that is a list itself, the
-    items that differ."""
-    if len(old) == len(new) == 1 and ", " in old[0] + new[0]:
-        items = [text.split(", ") for text in (old[0], new[0])]
-        old, new = (
-            [", ".join(item for item in mine if item not in theirs) or "none"]
-            for mine, theirs in (items, items[::-1])
-        )
-    return Change(name, *(" | ".join(texts) for texts in (old, new)))

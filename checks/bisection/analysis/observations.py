@@ -87,12 +87,12 @@ class Observations:
     def side(self, key: Key, work: str | None = None) -> tuple[Side, Jobs]:
         """One metric on this side, without the sessions in which its test is known to have computed
         other work."""
-        works = self.works.get(key[3:5], {})
+        works, kinds = self.works.get(key[3:5], {}), self.kinds.get(key, set())
+        counted = any(unit in COUNTED for _, unit, *_ in kinds)
         jobs: Jobs = defaultdict(list)
-        unit = next(iter(self.kinds[key]))[1] if key in self.kinds else ""
         for session, _, value in self.values.get(key, ()):
             same = work is None or works.get(session, work) == work
-            if same and value == value and (value > 0 or unit in COUNTED):
+            if same and (value > 0 or (counted and value == value)):
                 jobs[session].append(value)
         outcomes = self.outcomes.get(key[:-1], ())
         medians = [median(values) for values in jobs.values()]
@@ -100,7 +100,7 @@ class Observations:
             sessions=len(jobs),
             jobs=sum(map(len, jobs.values())),
             median=float(median(medians)) if medians else None,
-            geometry=" | ".join(sorted({kind[0] for kind in self.kinds.get(key, ())})),
+            geometry=" | ".join(sorted({kind[0] for kind in kinds})),
             hosts=sorted({host for outcome in outcomes for host in outcome.hosts}),
             software=self.software,
             preempted=float(np.mean([o.preempted for o in outcomes])) if outcomes else 0.0,
@@ -131,9 +131,10 @@ def rows_of(
     that none vanishes. With `name`, only tests that match it, and the controls of their launches.
     """
     rows, samples = [], []
-    kinds: dict[Key, set[tuple[str, str, str, bool]]] = defaultdict(set)
-    for key, values in [*before.kinds.items(), *after.kinds.items()]:
-        kinds[key] |= values
+    kinds: dict[Key, set[tuple[str, str, str, bool]]] = {
+        key: before.kinds.get(key, set()) | after.kinds.get(key, set())
+        for key in before.kinds | after.kinds
+    }
     controls = {key[:-1] for key, values in kinds.items() if any(kind[3] for kind in values)}
     known = before.compared | after.compared | after.elsewhere
     for test in dict.fromkeys([*before.outcomes, *after.outcomes]):
@@ -187,11 +188,10 @@ def _without_numbers(
 
 def _communication(before: Observations, key: Key) -> float | None:
     """The fraction of the metric's time that is communication, in the median; None if unknown."""
-    name, point = key[-1].partition("_")[::2] if key[-1].startswith("time_") else (key[-1], "")
-    if not (name == "time" or key[-1] == "atom_steps"):
+    match = re.fullmatch("time(_.+)?|atom_steps", key[-1])
+    if not match:
         return None
-    shares = [f"mpi_share_{point}"] if point else ["mpi_share", "communication_share"]
-    for share in shares:
+    for share in [f"mpi_share{match[1]}"] if match[1] else ["mpi_share", "communication_share"]:
         values = [v for _, _, v in before.values.get((*key[:-1], share), ()) if v == v]
         if values:
             return float(np.median(values))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bisection.analysis.model import Row
+from bisection.core.grouping import grouped
 from bisection.core.verdicts import Exit, Verdict
 from bisection.runs.command import launch_pattern, once
 from bisection.runs.model import Request, RunVerdict, TestResult
@@ -49,11 +50,12 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
     first. If anything but a bound made the run fail, or it was stopped, none is chosen. `rows` are
     those that are slower, the worst first."""
     kernels = {case.check: case.record.kernel for case in verdict.cases if case.record.kernel}
-    outliers: dict[Launch, list[Row]] = {}
-    for row in rows:
+
+    def launch_of(row: Row) -> Launch:
         place = (row.system, row.partition, row.environ)
-        launch = (kernels.get(row.check, row.check), row.case, row.layout, *place)
-        outliers.setdefault(launch, []).append(row)
+        return (kernels.get(row.check, row.check), row.case, row.layout, *place)
+
+    outliers = grouped(rows, launch_of)
     failed, nodes = _outside_bounds(verdict), _with_suspect_nodes(verdict)
     seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
     launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *outliers])
@@ -86,12 +88,11 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
 def _with_suspect_nodes(verdict: RunVerdict) -> list[Launch]:
     """The launches by which a node looks slow, and no other launch shows whether it is."""
     suspected = {(reason.code, reason["host"]) for reason in verdict.suspect_nodes}
-    launches = {
-        case.launch[:-1]: None
+    return [
+        case.launch[:-1]
         for case in verdict.cases
         if any((fault.code, fault["host"]) in suspected for fault in case.host_faults)
-    }
-    return list(launches)
+    ]
 
 
 def _outside_bounds(verdict: RunVerdict) -> list[TestResult]:
@@ -106,14 +107,15 @@ def request(
 ) -> Request:
     """Returns what ReFrame is asked for, to run the chosen launches in turns. `others` are nodes
     that the run did not have, by partition, for the second turn."""
-    suspected = (*agenda.nodes, *agenda.outliers)
-    tests = [
-        test
-        for launch in agenda.chosen
-        if launch in suspected
-        for test in _tests(agenda, launch, verdict)
-    ]
-    tests += [test for test in verdict.judged if test.launch[:-1] == agenda.control]
+    launches = grouped(verdict.judged, lambda test: test.launch[:-1])
+    tests = []
+    for launch in agenda.chosen:
+        # The tests of the checks by which it is suspected; of all, if its cores alone are.
+        checks = {row.check for row in agenda.outliers.get(launch, ())}
+        if checks or launch in agenda.nodes:
+            there = launches.get(launch, [])
+            tests += [test for test in there if test.check in checks] or there
+    tests += launches.get(agenda.control, [])
     # Those that failed are judged again, not what else is of their launches.
     failed = [f"/{case.hash}" for case in agenda.failed if case.launch[:-1] in agenda.chosen]
     nodes = {
@@ -130,14 +132,6 @@ def _rerun(
     names = dict.fromkeys([*names, *map(launch_pattern, tests)])
     arguments = [*once(verdict.request.arguments), *(f"--name={name}" for name in names)]
     return replace(verdict.request, arguments=arguments, command=[], **more)
-
-
-def _tests(agenda: Plan, launch: Launch, verdict: RunVerdict) -> list[TestResult]:
-    """The tests of the checks by which a launch is suspected; those of all its checks if only what
-    measures its cores alone is."""
-    tests = [case for case in verdict.judged if case.launch[:-1] == launch]
-    checks = {row.check for row in agenda.outliers.get(launch, ())}
-    return [test for test in tests if test.check in checks] or tests
 
 
 # ---- what other processes disturbed ----

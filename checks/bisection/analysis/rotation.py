@@ -7,7 +7,7 @@ sessions used least, and among these those that were together least.
 
 import re
 from argparse import ArgumentParser
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -115,12 +115,12 @@ def usage(store: Store, partition: str, names: Mapping[str, str]) -> Counter[Nod
     """Returns how many of the newest sessions used each set of nodes of a partition (its full
     name); `names`: host without its domain -> Slurm's name of the node."""
     tests, sessions = store.tests(), store.sessions()
-    used: dict[int, set[NodeSet]] = {}
+    used: dict[int, set[NodeSet]] = defaultdict(set)
     for outcome in store.outcomes(sessions):
         test = tests[outcome.test]
         if f"{test.system}:{test.partition}" == partition and outcome.hosts:
             hosts = (names.get(h) or names.get(h.partition(".")[0], h) for h in outcome.hosts)
-            used.setdefault(outcome.session, set()).add(tuple(sorted(hosts)))
+            used[outcome.session].add(tuple(sorted(hosts)))
     newest = [used[s.id] for s in sessions if s.id in used][-int(LIMITS.node_sessions) :]
     return Counter(hosts for sets in newest for hosts in sets)
 
@@ -146,11 +146,10 @@ def sweep_of(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> 
     """Sets of `wanted` nodes by which each can be named: enough with it, and enough
     without. Where the nodes would need too many sets, the least used of them; `used`: how often
     each set was used before."""
-    most = max(wanted + 1, int(LIMITS.sweep_sets * wanted // LIMITS.node_votes))
-    count = min(most, len(nodes))
-    # Until the sweep of so many nodes is within its limit: fewer nodes need more launches each.
-    while count > wanted + 1 and votes_needed(count, wanted) * count > LIMITS.sweep_sets * wanted:
-        count -= 1
+    limit = LIMITS.sweep_sets * wanted
+    # The most nodes whose sweep is within its limit: fewer nodes need more launches each.
+    counts = range(min(int(limit // LIMITS.node_votes), len(nodes)), wanted, -1)
+    count = next((n for n in counts if votes_needed(n, wanted) * n <= limit), wanted + 1)
     least = votes_needed(count, wanted)
     nodes = next_set(nodes, count, used)
     sets: list[NodeSet] = []

@@ -338,11 +338,6 @@ class Store(contextlib.AbstractContextManager):
         """Returns how many sessions there are."""
         return self._rows("SELECT count(*) FROM sessions")[0][0]
 
-    def unmeasured(self) -> set[tuple[int, int, int]]:
-        """(session, test, run) of the jobs whose numbers are not to be used."""
-        query = "SELECT session, test, run FROM outcomes WHERE verdict = ? OR disturbed > ?"
-        return set(self._rows(query, (Verdict.NOT_MEASURED.value, LIMITS.preempted_launch)))
-
     def tallies(self) -> dict[int, Tally]:
         """How the tests of each session came out, by the session's number in the store."""
         query = (
@@ -373,18 +368,25 @@ class Store(contextlib.AbstractContextManager):
         rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
         return [Outcome(*row[:6], tuple(row[6].split())) for row in rows]
 
-    def samples(self, sessions: Sequence[Session] | None = None) -> np.ndarray:
-        """The values of all jobs of these sessions, or of all.
+    def samples(
+        self, sessions: Sequence[Session] | None = None, usable: bool = False
+    ) -> np.ndarray:
+        """The values of all jobs of these sessions, or of all; `usable`: without the jobs whose
+        numbers are not to be used.
 
         Returns:
             A structured array [jobs x metrics] with the fields session, test, metric, run and value
             (NaN: not measured).
         """
         kind = [*((name, "i4") for name in ("session", "test", "metric", "run")), ("value", "f8")]
-        where = "" if sessions is None else f" WHERE session IN ({_numbers(sessions)})"
+        where = "1" if sessions is None else f"session IN ({_numbers(sessions)})"
+        if usable:
+            where += " AND (session, test, run) NOT IN (SELECT session, test, run FROM outcomes "
+            where += f"WHERE verdict = '{Verdict.NOT_MEASURED}'"
+            where += f" OR disturbed > {LIMITS.preempted_launch})"
         columns = "session, test, metric, run, ifnull(value, 9e999)"  # infinity: none is stored
         with self._own_errors():
-            rows = self.connection.execute(f"SELECT {columns} FROM samples{where}")
+            rows = self.connection.execute(f"SELECT {columns} FROM samples WHERE {where}")
             values = np.fromiter(rows, kind)
         values["value"][np.isinf(values["value"])] = np.nan
         return values
