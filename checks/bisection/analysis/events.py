@@ -17,7 +17,7 @@ import numpy as np
 from bisection.analysis.accumulate import Findings, Shift, look, odds
 from bisection.analysis.evidence import factors
 from bisection.analysis.history import History
-from bisection.analysis.model import Candidate, ChangePoint, Event, Series, changes
+from bisection.analysis.model import ChangePoint, Event, Series, changes
 from bisection.analysis.statistics import medians, scale
 from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
@@ -294,9 +294,8 @@ def _note_causes(
             if chances[night] >= LIMITS.cause_chance:
                 event.changes.append(change)
             else:
-                candidate = Candidate(change, sessions[night].start, float(chances[night]))
-                event.candidates.append(candidate)
-    event.candidates.sort(key=lambda candidate: -candidate.odds)
+                event.candidates.append((change, float(chances[night])))
+    event.candidates.sort(key=lambda candidate: -candidate[1])
 
 
 def _ended(table: _Table) -> list[Reason]:

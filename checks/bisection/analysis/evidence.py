@@ -56,9 +56,7 @@ class Evidence:
     high: np.ndarray
     p: np.ndarray  # p-value of no shift, not adjusted for the table
     followed: np.ndarray  # whether its factor has shifted for sure
-    covered: np.ndarray  # whether that explains its shift
     apart: Shifts  # of what no factor has
-    common: Shifts  # of its factor
     states: States
 
 
@@ -99,9 +97,7 @@ def evidence(
     half, error = np.hypot(apart.half_width, common.half_width), np.hypot(apart.error, common.error)
     p = np.where(followed, 2 * scipy.special.stdtr(apart.df, -np.abs(estimate) / error), apart.p)
     covered = followed & (np.abs(apart.estimate) <= apart.half_width)
-    table = Evidence(
-        *(estimate, estimate - half, estimate + half, p, followed, covered, apart, common, split)
-    )
+    table = Evidence(estimate, estimate - half, estimate + half, p, followed, apart, split)
     explained = []
     for number in findings:
         beside_others = ~ratios & ~np.isin(group, findings[findings > 0])

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from bisection.core.grouping import grouped
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
 from bisection.store.database import Metric, Session, Store, StoredTest, works_of
@@ -76,10 +77,8 @@ def regular(sessions: Sequence[Session]) -> list[Session]:
     """The sessions that a history is made of: of each system and environment those of one tier and
     one selection of tests, which most sessions have, without those that a person tagged."""
     untagged = [session for session in sessions if not session.own_tags.keys() - {SLOWER}]
-    kinds: dict[tuple[str | None, ...], Counter[tuple[str | None, ...]]] = {}
-    for session in untagged:
-        kinds.setdefault(session.kind[1:3], Counter())[session.kind] += 1
-    usual = {count.most_common(1)[0][0] for count in kinds.values()}
+    kinds = grouped((session.kind for session in untagged), lambda kind: kind[1:3])
+    usual = {Counter(alike).most_common(1)[0][0] for alike in kinds.values()}
     return [session for session in untagged if session.kind in usual]
 
 

@@ -120,10 +120,11 @@ class _Table:
         for side, at in enumerate(times):
             values = [[pair[side].get(n, np.nan) for n in range(len(at))] for _, pair in members]
             self.costs.append(signs * np.log(values))
-        names = ["" if row.control else row.check for row in self.rows]
-        self.kernels = list(dict.fromkeys(names)) if shared else list(range(len(names)))
-        numbers = [self.kernels.index(name) for name in names] if shared else self.kernels
-        ratios, numbers = np.array([not row.absolute for row in self.rows]), np.array(numbers, int)
+        # Without shared factors, each row is a kernel of its own.
+        names = [("" if r.control else r.check) if shared else r.key for r in self.rows]
+        self.kernels = list(dict.fromkeys(names))
+        numbers = np.array([self.kernels.index(name) for name in names])
+        ratios = np.array([not row.absolute for row in self.rows])
         self.seen, self.shared = evidence(*self.costs, numbers, ratios, times)
         self.findings = [self._finding(each, numbers, ratios) for each in self.shared]
         nights = (np.isfinite(costs).sum(axis=1) for costs in self.costs)
@@ -279,21 +280,16 @@ def _too_few(row: Row) -> Reason:
 # ---- how many nights a change takes ----
 
 
-@dataclass
-class Noise:
-    """How the nights of a kernel's usual metric vary."""
-
-    place: str  # system:partition
-    kernel: str
-    metrics: int
-    nights: int
-    power: Power
-
-
-def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | None) -> list[Noise]:
+def noises(
+    store: Store, sessions: Sequence[Session], name: re.Pattern[str] | None
+) -> list[tuple[str, str, int, int, Power]]:
     """The noise of stored nights, by the usual metric of each kernel; a change of level between
-    their first and second half is none. An entry per partition and kernel with enough nights, those
-    with most metrics first."""
+    their first and second half is none.
+
+    Returns:
+        For each partition (system:partition) and kernel with enough nights: both, the kernel's
+        metrics, their nights, the power by its noise; those with most metrics first.
+    """
     numbers, times = nights_of(sessions)
     at = [numbers[session.id] for session in sessions]
     half = len(times) // 2
@@ -315,8 +311,8 @@ def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | No
             noise = (float(np.median(part[here])) for part in (seen.apart.sigma, seen.apart.rho))
             nights = int(np.median(np.isfinite(rows[here]).sum(axis=1)))
             power = Power(*noise, len(rows))
-            groups.append(Noise(place, str(kernel), int(here.sum()), nights, power))
-    return sorted(groups, key=lambda noise: -noise.metrics)
+            groups.append((place, str(kernel), int(here.sum()), nights, power))
+    return sorted(groups, key=lambda group: -group[2])
 
 
 # ---- an upgrade against what was expected of it (HPCx report, 2004, section 8) ----

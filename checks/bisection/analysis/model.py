@@ -137,15 +137,6 @@ class ChangePoint(MetricId):
 
 
 @dataclass
-class Candidate:
-    """A change of the environment in one of the nights in which an event may have begun."""
-
-    change: Change
-    at: float  # start of the session, Unix time
-    odds: float  # that the event began in it
-
-
-@dataclass
 class Event:
     """Changes of level that began together, or a drift, of metrics of one partition."""
 
@@ -162,7 +153,7 @@ class Event:
     drift: float | None = None  # cost per night as a factor, if it is a drift: no points
     nights: int = 0  # of the drift
     changes: list[Change] = field(default_factory=list)  # that began with it, exactly
-    candidates: list[Candidate] = field(default_factory=list)  # else: that may have
+    candidates: list[tuple[Change, float]] = field(default_factory=list)  # that may have; the odds
     accepted: str = ""  # why it is no alarm any more
 
     @property

@@ -116,10 +116,9 @@ def _launch(test: Key) -> Key:
 def _software(sessions: Sequence[Session]) -> str:
     """MPI, compiler and lock of the sessions; where they differ, every one."""
     texts = {}
-    for session in sessions:
-        names = (session.facts.get("MPI"), session.facts.get("compiler"))
-        lock = session.facts.get("lock")
-        texts[", ".join(filter(None, [*names, lock and f"lock {lock[:8]}"]))] = None
+    for facts in (session.facts for session in sessions):
+        lock = facts.get("lock") and f"lock {facts['lock'][:8]}"
+        texts[", ".join(filter(None, (facts.get("MPI"), facts.get("compiler"), lock)))] = None
     return " | ".join(filter(None, texts))
 
 

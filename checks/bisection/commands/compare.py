@@ -102,11 +102,10 @@ def planned(options: argparse.Namespace) -> Exit:
         return Exit.NOT_MEASURED
     head = ["kernel", "where", "metrics", "nights", "noise", "night-to-night correlation"]
     lines = [[*head, f"nights per side for {options.plan:.1%} of one metric"]]
-    for entry in entries:
-        noise = [f"{entry.power.sigma:.1%}", f"{entry.power.rho:.1f}"]
-        counts = [str(entry.metrics), str(entry.nights)]
-        needed = entry.power.needed(options.plan) or f"above {LARGEST}"
-        lines.append([entry.kernel, entry.place, *counts, *noise, str(needed)])
+    for place, kernel, metrics, nights, power in entries:
+        noise = [f"{power.sigma:.1%}", f"{power.rho:.1f}"]
+        needed = power.needed(options.plan) or f"above {LARGEST}"
+        lines.append([kernel, place, str(metrics), str(nights), *noise, str(needed)])
     print(printable(columns(lines)))
     print(f"{LIMITS.seen:.0%} of such comparisons find a change of that size.")
     return Exit.OK

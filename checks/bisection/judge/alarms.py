@@ -63,5 +63,5 @@ def factors(event: Event) -> tuple[float, float, float]:
 
 def causes(event: Event) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Returns what changed with an event; the most probable of what may have, with its odds."""
-    candidates = [{**asdict(c.change), "odds": c.odds} for c in event.candidates[:3]]
+    candidates = [{**asdict(change), "odds": odds} for change, odds in event.candidates[:3]]
     return [asdict(change) for change in event.changes], candidates

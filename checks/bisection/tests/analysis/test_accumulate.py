@@ -97,7 +97,7 @@ def test_the_right_night(factor, told, full):
                 causes = {change.what for change in event.changes}
                 counts[0] += "operating system's kernel" in causes
                 counts[1] += bool(causes - {"operating system's kernel"})
-                counts[2] += "nodes" in causes | {c.change.what for c in event.candidates}
+                counts[2] += "nodes" in causes | {change.what for change, _ in event.candidates}
     told.append(
         f"| x{factor:.2f} | {len(right)} of {sets} | {np.mean(right):.1%} | {np.mean(best):.1%} "
         f"| {counts[0]} | {counts[1]} |"

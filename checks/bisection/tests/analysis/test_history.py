@@ -124,8 +124,8 @@ def test_what_may_have_been_the_cause_has_odds(rng, tmp_path):
         line["facts"]["nodes"] = f"n{night % 7}, n{night % 5}"
     (event,), _, _ = looked_at(store(tmp_path / "store.db", content))
     assert event.changes == []
-    assert {c.change.what for c in event.candidates} <= {"MPI", "compiler"}
-    assert 0 < sum(c.odds for c in event.candidates) <= 1
+    assert {change.what for change, _ in event.candidates} <= {"MPI", "compiler"}
+    assert 0 < sum(odds for _, odds in event.candidates) <= 1
     assert event.first <= event.at <= event.last
 
 
