@@ -8,7 +8,6 @@ launched again.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import scipy  # its parts load when they are used
@@ -21,22 +20,16 @@ TINY = 1e-5  # standard deviation of the logarithm where all values are the same
 STATE = 3  # values close to each other and far from the others: a second state
 
 
-@dataclass
-class Bounds:
-    """Of each metric [metrics], on logarithms."""
-
-    low: np.ndarray
-    high: np.ndarray
-    sigma: np.ndarray  # the standard deviation of its own noise
-
-
-def bounds(logs: np.ndarray, kernels: np.ndarray) -> Bounds:
+def bounds(logs: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The bounds of the metrics of a table.
 
     Args:
         logs: logarithms of values, [metrics, nights], nights in order; NaN where a night did not
             measure. Each metric has three values or more.
         kernels: to which kernel each metric belongs, [metrics].
+
+    Returns:
+        The lower and upper bounds, and the standard deviation of own noise, [metrics]; logarithms.
     """
     counts = np.isfinite(logs).sum(axis=1)
     middle = medians(logs, 1)
@@ -68,11 +61,8 @@ def bounds(logs: np.ndarray, kernels: np.ndarray) -> Bounds:
         beside = beyond(side, LIMITS.beside_factor, LIMITS.beside_factor)
         return np.maximum(np.hypot(noise, reach), beside + reach)
 
-    return Bounds(
-        np.minimum(level - allowed(-1), middle - margin),
-        np.maximum(level + allowed(1), middle + margin),
-        sigma,
-    )
+    low = np.minimum(level - allowed(-1), middle - margin)
+    return low, np.maximum(level + allowed(1), middle + margin), sigma
 
 
 def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

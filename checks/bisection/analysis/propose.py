@@ -6,7 +6,7 @@ import math
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -98,12 +98,9 @@ def mixed(sessions: Sequence[Session]) -> dict[str, Counter[str]]:
 
     A library that fewer kernels need is no difference; other versions and replacements are.
     """
-    unlike = {tuple(session.facts.get(name) for name in ALIKE): session for session in sessions}
-    differing = {
-        change.what
-        for before, after in itertools.combinations(unlike.values(), 2)
-        for change in changes([before], [after])
-    }
+    unlike = {tuple(session.facts.get(name) for name in ALIKE): [session] for session in sessions}
+    pairs = itertools.combinations(unlike.values(), 2)
+    differing = {change.what for pair in pairs for change in changes(*pair)}
     return {
         name: Counter(session.facts.get(name, "not recorded") for session in sessions)
         for name in ALIKE
@@ -124,21 +121,9 @@ class Entry:
     sigma: float = 0.0  # standard deviation of the logarithm between sessions
 
     @property
-    def test(self) -> tuple[str, ...]:
-        """The test, where it runs."""
-        return _test(self.case)
-
-    @property
     def name(self) -> str:
         """The reference, for people."""
-        check, _, _, *names = self.test
-        return " ".join(map(str, (check, *names, self.metric)))
-
-    @property
-    def note(self) -> str:
-        """The comment beside the reference: sessions, the last day, the spread."""
-        last = _day(max(session.start for session in self.nights))
-        return f"{len(self.nights)} sessions to {last}, spread {self.sigma:.1%}"
+        return _name(self.case, self.metric)
 
 
 @dataclass
@@ -195,6 +180,11 @@ def _test(case: Case) -> tuple[str, ...]:
     return tuple(case[name] for name in names)
 
 
+def _name(case: Case, metric: str) -> str:
+    check, _, _, *names = _test(case)
+    return " ".join(map(str, (check, *names, metric)))
+
+
 def _samples(
     store: Store, sessions: Sequence[Session]
 ) -> dict[tuple[str, ...], tuple[str, Nights]]:
@@ -219,19 +209,12 @@ def _set_bounds(entries: Sequence[Entry]) -> None:
     A share, which explains a time and is near zero or far from it, may double or halve, and is
     never too wide. Any other reference that is too wide to say anything is None.
     """
-    order = _in_order(entries)
-    logs = np.log(
-        [
-            [statistics.median(entry.nights.get(session, (math.nan,))) for session in order]
-            for entry in entries
-        ]
-    )
-    kernels = [" ".join(entry.test[:2]) for entry in entries]
-    table = bounds(logs, np.unique(kernels, return_inverse=True)[1])
-    middles = np.nanmedian(logs, axis=1)
-    for entry, middle, low, high, sigma in zip(
-        entries, *map(np.ndarray.tolist, (middles, table.low, table.high, table.sigma)), strict=True
-    ):
+    order, none = _in_order(entries), (math.nan,)
+    values = [[statistics.median(e.nights.get(s, none)) for s in order] for e in entries]
+    kernels = [" ".join(_test(entry.case)[:2]) for entry in entries]
+    logs, numbers = np.log(values), np.unique(kernels, return_inverse=True)[1]
+    table = np.transpose([np.nanmedian(logs, axis=1), *bounds(logs, numbers)])
+    for entry, (middle, low, high, sigma) in zip(entries, table.tolist(), strict=True):
         entry.sigma = sigma
         if entry.unit == "share":
             low = max(min(low, middle - math.log(2)), middle - math.log(1e3))
@@ -264,7 +247,7 @@ def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool)
             tests[file.where(case, metric)].add(_test(case))
     proposed = defaultdict(dict)
     for entry in proposal.entries:
-        proposed[file.where(entry.case, entry.metric)][entry.test] = entry
+        proposed[file.where(entry.case, entry.metric)][_test(entry.case)] = entry
     changed = False
     for place, entries in proposed.items():
         if missing := tests[place] - entries.keys():
@@ -281,7 +264,9 @@ def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool)
             proposal.wider.append((together, old))
             continue
         if old is None or list(old[:3]) != together.bounds:
-            file.put(place, together.bounds, together.note)
+            last = _day(max(session.start for session in together.nights))
+            spread = f"spread {together.sigma:.1%}"
+            file.put(place, together.bounds, f"{len(together.nights)} sessions to {last}, {spread}")
             changed = True
     if changed:
         _set_provenance(_in_order(proposal.entries), file)
@@ -290,13 +275,11 @@ def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool)
 
 def _together(entries: Sequence[Entry]) -> Entry:
     """One reference for all of these."""
-    if len(entries) == 1:
-        return entries[0]
-    spans = [span_of(entry.bounds) for entry in entries]
+    lows, highs = zip(*(span_of(entry.bounds) for entry in entries), strict=True)
     middle = statistics.median(entry.bounds[0] for entry in entries)
-    together = _rounded(middle, min(low for low, _ in spans), max(high for _, high in spans))
     fewest = min(entries, key=lambda entry: len(entry.nights))
-    return replace(fewest, bounds=together, sigma=max(entry.sigma for entry in entries))
+    sigma = max(entry.sigma for entry in entries)
+    return replace(fewest, bounds=_rounded(middle, min(lows), max(highs)), sigma=sigma)
 
 
 def _is_wider(new: Sequence[Any], old: Sequence[Any]) -> bool:
@@ -336,53 +319,37 @@ def _day(start: float) -> str:
 # ---- whether they are still true ----
 
 
-def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> list[Defect]:
-    """References of a file with this content that are old, of other software, or left behind by the
-    machine: a Defect per reason to make new ones."""
+def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> Iterator[Defect]:
+    """Yields why new references should be made: those of a file with this content are old, of other
+    software, or left behind by the machine."""
     sessions = of_site((s for s in store.sessions() if not s.excluded), site)
     if not sessions:
-        return []
+        return
     provenance = tree.get("provenance") or {}
     provenance = provenance.get("amended") or provenance
-    defect, defects = functools.partial(Defect.of, file, 1), []
-    day = str(provenance.get("date", ""))
+    defect, day = functools.partial(Defect.of, file, 1), str(provenance.get("date", ""))
     try:
         age = (time.time() - time.mktime(time.strptime(day, "%Y-%m-%d"))) / 86400
         if age > LIMITS.stale:
-            ages = {"age": round(age), "allowed": LIMITS.stale}
-            defects.append(defect(Code.REFERENCES_OLD, day=day, **ages))
+            yield defect(Code.REFERENCES_OLD, day=day, age=round(age), allowed=LIMITS.stale)
     except ValueError:
-        defects.append(defect(Code.PROVENANCE_NO_DAY, value=repr(day)))
+        yield defect(Code.PROVENANCE_NO_DAY, value=repr(day))
     last = sessions[-1].facts
     known = {**(provenance.get("facts") or {}), "lock": provenance.get("lock")}
     for name, text in known.items():
-        if name not in last or name not in SOFTWARE:
-            continue
-        if text not in (None, "none") and last[name] not in text.split(" | "):
-            facts = {"name": name, "value": text, "last": last[name]}
-            defects.append(defect(Code.REFERENCES_OF_OTHER, **facts))
-    moved = _drifted(store, sessions[-LIMITS.drift_sessions :], site, tree)
-    return defects + [defect(Code.REFERENCE_DRIFTED, **values) for values in moved]
-
-
-def _drifted(
-    store: Store, sessions: Sequence[Session], site: Site, tree: Mapping[str, Any]
-) -> Iterable[dict[str, Any]]:
-    """References from which these sessions, all together, have moved away: most of them would
-    fail."""
-    if len(sessions) < LIMITS.drift_sessions:
-        return
-    samples = _samples(store, sessions)
+        recorded = name in SOFTWARE and name in last and text not in (None, "none")
+        if recorded and last[name] not in text.split(" | "):
+            yield defect(Code.REFERENCES_OF_OTHER, name=name, value=text, last=last[name])
+    samples = _samples(store, sessions[-LIMITS.drift_sessions :])
     for case in site.cases:
-        references = lookup(tree.get(case["check"]), case)
-        for metric, reference in (references or {}).items():
+        for metric, reference in (lookup(tree.get(case["check"]), case) or {}).items():
             unit, nights = samples.get((*_test(case), metric), ("", {}))
-            if len(nights) < LIMITS.drift_sessions or faults(reference):
+            few = len(nights) < LIMITS.drift_sessions
+            if few or unit in (*COUNTED, *CONTEXT) or faults(reference):
                 continue
             middle = statistics.median(map(statistics.median, nights.values()))
             low, high = span_of(reference)
-            if unit not in (*COUNTED, *CONTEXT) and not low <= middle <= high:
-                names = [case[name] for name in ("check", "case", "layout", "method")]
-                test = " ".join(map(str, [*names, metric]))
+            if not low <= middle <= high:  # most of the sessions would fail
                 ends = {"value": middle, "low": low, "high": high}
-                yield {"test": test, "sessions": len(nights), **ends}
+                test, count = _name(case, metric), len(nights)
+                yield defect(Code.REFERENCE_DRIFTED, test=test, sessions=count, **ends)

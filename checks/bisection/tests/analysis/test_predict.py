@@ -13,6 +13,7 @@ SHAPE = Geometry(8, 16, 1)  # 128 ranks
 RANKS, PER_NODE = SHAPE.ranks, SHAPE.ranks_per_node
 LATENCY, GAP, MESSAGE, NODE = 2e-6, 0.2e-6, 10e9, 12e9  # s, s, B/s of one message, of a node
 SIZES = [8 << power for power in range(18)]
+LONG = [size for size in SIZES if size >= 65536]
 
 
 def label(size):
@@ -81,14 +82,49 @@ def of(rows, method, test="network sweep"):
     return [row for row in rows if row.test == f"{test} mpi {method}"]
 
 
-def test_what_obeys_the_bounds_is_explained(predicted):
-    rows = predicted()
-    for method in ("alltoall", "allreduce"):
-        prediction = of(rows, method)
-        assert len(prediction) == len(SIZES)
-        assert {row.finding for row in prediction} == {Finding.EXPLAINED}, method
-        assert all(0.85 < row.ratio < 1.15 for row in prediction), method
-    assert (of(rows, "alltoall")[0].bound, of(rows, "alltoall")[-1].bound) == ("messages", "node")
+CROWDED = {"random": NODE / 4}  # routes collide
+LATE = {"late": 2e-6}  # random pairs, at all sizes: latency, which many messages in flight hide
+FORMS = {"alltoall": 3, "alltoallv": 1.8}  # that send the same
+
+
+@pytest.mark.parametrize(
+    ("how", "method", "sizes", "finding"),
+    [
+        ({}, "alltoall", SIZES, Finding.EXPLAINED),
+        ({}, "allreduce", SIZES, Finding.EXPLAINED),
+        ({}, "halo", LONG, Finding.EXPLAINED),
+        ({"alltoall": 0.3}, "alltoall", SIZES, Finding.FEWER),
+        ({"alltoall": 3}, "alltoall", SIZES, Finding.ALGORITHM),
+        (LATE | {"alltoall": 3}, "alltoall", SIZES, Finding.ALGORITHM),
+        # A collision costs a block of 64 B as much as the gap between two.
+        (CROWDED | {"alltoall": 3}, "alltoall", SIZES[:3], Finding.ALGORITHM),
+        (CROWDED | {"alltoall": 3}, "alltoall", SIZES[4:], Finding.CONTENTION),
+        # alltoallv is nearly as fast as collisions allow.
+        (CROWDED | FORMS, "alltoall", SIZES, Finding.ALGORITHM),
+        (CROWDED | FORMS, "alltoallv", SIZES[5:], Finding.CONTENTION),
+        ({"halo": 2.5}, "halo", LONG, Finding.ALGORITHM),
+        ({"allreduce": 2.5}, "allreduce", LONG, Finding.ALGORITHM),
+        (CROWDED | {"halo": 2.5}, "halo", LONG, Finding.CONTENTION),
+        (CROWDED | {"allreduce": 2.5}, "allreduce", LONG, Finding.CONTENTION),
+    ],
+)
+def test_findings(how, method, sizes, finding, predicted):
+    rows = [row for row in of(predicted(**how), method) if row.size in sizes]
+    assert [row.finding for row in rows] == [finding] * len(sizes)
+    assert how or all(0.85 < row.ratio < 1.15 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("how", "bounds"),
+    [
+        ({}, ("messages", "node")),
+        ({"bisection": NODE / 8, "random": NODE / 8}, ("messages", "bisection")),
+    ],
+)
+def test_what_bounds_the_alltoall(how, bounds, predicted):
+    rows = of(predicted(**how), "alltoall")
+    assert (rows[0].bound, rows[-1].bound) == bounds
+    assert rows[-1].finding == Finding.EXPLAINED
 
 
 def test_transposes_are_so_many_alltoalls(predicted):
@@ -96,36 +132,6 @@ def test_transposes_are_so_many_alltoalls(predicted):
     alone = LATENCY + max((RANKS - 1) * GAP, PER_NODE * (RANKS - PER_NODE) * 512 / NODE)
     assert row.measured == pytest.approx(1e-3)
     assert row.predicted == pytest.approx(2 * alone, rel=0.1)
-
-
-def test_random_pairs_tell_contention_from_an_algorithm(predicted):
-    """An all-to-all three times slower than its bound, with and without collisions of routes."""
-    crowded = {r.size: r.finding for r in of(predicted(random=NODE / 4, alltoall=3), "alltoall")}
-    alone = of(predicted(alltoall=3), "alltoall")
-    assert {r.finding for r in alone} == {Finding.ALGORITHM}
-    # A collision costs a block of 64 B as much as the gap between two.
-    assert {f for size, f in crowded.items() if size < 64} == {Finding.ALGORITHM}
-    assert {f for size, f in crowded.items() if size > 64} == {Finding.CONTENTION}
-    fewer = of(predicted(alltoall=0.3), "alltoall")
-    assert {r.finding for r in fewer} == {Finding.FEWER}
-
-
-def test_the_other_form_of_alltoall_shows_an_algorithm(predicted):
-    """Pairs collide, and alltoallv, which sends the same, is nearly as fast as they allow."""
-    rows = predicted(random=NODE / 4, alltoall=3, alltoallv=1.8)
-    assert {row.finding for row in of(rows, "alltoall")} == {Finding.ALGORITHM}
-    long = [row.finding for row in of(rows, "alltoallv") if row.size >= 256]
-    assert set(long) == {Finding.CONTENTION}
-
-
-@pytest.mark.parametrize("method", ["halo", "allreduce"])
-def test_collisions_slow_halos_and_sums_too(method, predicted):
-    def findings(**how):
-        return {row.finding for row in of(predicted(**how), method) if row.size >= 65536}
-
-    assert findings() == {Finding.EXPLAINED}
-    assert findings(**{method: 2.5}) == {Finding.ALGORITHM}
-    assert findings(random=NODE / 4, **{method: 2.5}) == {Finding.CONTENTION}
 
 
 @pytest.mark.parametrize("longest", [0, 4096])
@@ -146,12 +152,6 @@ def test_without_random_pairs_contention_and_algorithm_are_not_distinguished(
         rows = of(predictions(filled, filled.sessions()), "alltoall")
     assert {row.finding for row in rows if not kept(row.size)} == {Finding.UNEXPLAINED}
     assert {row.finding for row in rows if kept(row.size)} <= {Finding.ALGORITHM}
-
-
-def test_pairs_that_are_later_at_all_sizes_do_not_collide(predicted):
-    """That is latency, which many messages in flight hide."""
-    rows = of(predicted(alltoall=3, late=2e-6), "alltoall")
-    assert {row.finding for row in rows} == {Finding.ALGORITHM}
 
 
 # Times (us) of bisection-patterns under SimGrid 3.32, one rank on each of 16 hosts, four a switch:
@@ -192,12 +192,6 @@ def test_a_simulated_tree_whose_hosts_share_an_uplink_has_contention(tree, tmp_p
     crowded = {size for (_, size), finding in findings.items() if finding == Finding.CONTENTION}
     middle = {256, 512, 1024, 2048, 4096, 16384, 32768}
     assert crowded == (middle if tree is SHARED else set())
-
-
-def test_a_narrow_bisection_bounds_the_alltoall(predicted):
-    rows = of(predicted(bisection=NODE / 8, random=NODE / 8), "alltoall")
-    assert rows[-1].bound == "bisection"
-    assert rows[-1].finding == Finding.EXPLAINED
 
 
 def test_without_primitives_nothing_is_predicted(rng, tmp_path):
