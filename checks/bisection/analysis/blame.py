@@ -102,9 +102,9 @@ def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
         search = SuspectSearch(kind, values, rerun, matrix.switches)
         judged = _judged(matrix, search)
         blame.kinds.append(judged)
-        if judged.withheld and judged.withheld.code != Code.PAIRS_NOISE:
-            continue
         if judged.withheld:
+            if judged.withheld.code != Code.PAIRS_NOISE:
+                continue
             search.least = max(search.least, LIMITS.pair_noisy * judged.noise)
         suspicions += search.suspicions()
         if len(before) > LIMITS.pair_nights:
@@ -114,11 +114,12 @@ def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
     blame.suspects = _named(matrix, [s for s in untried if s.part != Part.PATH], blame.bad)
     blame.worse = _named(matrix, worse, blame.bad)
     paths = {frozenset(s.who) for s in untried if s.part == Part.PATH}
-    cleared = sum(s.tried and not s.confirmed for s in suspicions)
-    for code, count in ((Code.PAIRS_CLEARED, cleared), (Code.PAIRS_PATHS_LEFT, len(paths))):
-        blame.notes += [code(suspects=count)] if count else []
-    if blame.suspects and not len(matrix.stage(RETEST)):
-        blame.notes.append(Code.PAIRS_NOT_RETESTED(suspects=len(blame.suspects)))
+    counts = {
+        Code.PAIRS_CLEARED: sum(s.tried and not s.confirmed for s in suspicions),
+        Code.PAIRS_PATHS_LEFT: len(paths),
+        Code.PAIRS_NOT_RETESTED: 0 if len(matrix.stage(RETEST)) else len(blame.suspects),
+    }
+    blame.notes += [code(suspects=count) for code, count in counts.items() if count]
     return blame
 
 
@@ -209,19 +210,16 @@ def _named(
         component.serves = sorted(serves.union(component.serves))
         if part == Part.PATH and way and names != component.names:
             way = "receives"
-        component.symptoms.append(_symptom(suspicion, way))
+        sign, rerun = suspicion.kind.sign, suspicion.rerun
+        second = math.exp(sign * float(np.median(rerun))) if len(rerun) else None
+        factor, z = math.exp(sign * suspicion.effect), float(suspicion.z)
+        symptom = Symptom(suspicion.kind.name, way, factor, z, len(rerun), second)
+        component.symptoms.append(symptom)
     components = list(parts.values())
     if all(part.confirmed for part in components):
         components = _with_cables(matrix, components)
     names = {(part.part, *part.names) for part in known}
     return [part for part in components if (part.part, *part.names) not in names]
-
-
-def _symptom(suspicion: Suspicion, way: str) -> Symptom:
-    sign, rerun = suspicion.kind.sign, suspicion.rerun
-    factor, z = math.exp(sign * suspicion.effect), float(suspicion.z)
-    second = math.exp(sign * float(np.median(rerun))) if len(rerun) else None
-    return Symptom(suspicion.kind.name, way, factor, z, len(rerun), second)
 
 
 # ---- cables ----

@@ -30,19 +30,14 @@ class Kind(NamedTuple):
 
     name: str
     unit: str
-    better: str  # lower | higher
+    sign: int  # 1 if higher is better, else -1
     fields: tuple[str, ...]  # of a record; two: each way
-
-    @property
-    def sign(self) -> int:
-        """1 if higher is better, else -1."""
-        return 1 if self.better == "higher" else -1
 
 
 KINDS = (
-    Kind("latency", "s", "lower", ("latency",)),
-    Kind("bandwidth", "B/s", "higher", ("out", "back")),
-    Kind("both ways", "B/s", "higher", ("both",)),
+    Kind("latency", "s", -1, ("latency",)),
+    Kind("bandwidth", "B/s", 1, ("out", "back")),
+    Kind("both ways", "B/s", 1, ("both",)),
 )
 
 
@@ -94,18 +89,16 @@ class Matrix:
         return replace(self, switches=np.array(numbers), names=[n.tolist() for n in unique])
 
 
-def read(path: Path | str, sidecar: Path | str | None = None) -> Matrix:
-    """Reads the matrix of a launch of the kernel `pairs` from its result.json and its sidecar, by
-    default the file that result.json names; ResultError if either is missing, truncated, or of
-    something else."""
+def read(path: Path) -> Matrix:
+    """Reads the matrix of a launch of the kernel `pairs` from its result.json and the sidecar of
+    the same name; ResultError if either is missing, truncated, or of something else."""
     result = results.load(path, KERNEL)
     try:
         head = result["details"]["pairs"]
         switches, names = (head.get(k) and [head[k]] for k in ("switches", "switch_names"))
         switches = np.array(switches) if switches else None
         known = (head["mode"], head["rounds"], switches, names, head["bytes"] or math.nan)
-        file = Path(sidecar or Path(path).parent / Path(head["file"]).name)
-        records = _records(file, len(head["nodes"]), head.get("records"))
+        records = _records(path.with_suffix(".pairs"), len(head["nodes"]), head["records"])
     except (KeyError, TypeError):
         raise ResultError(Code.PAIRS_FOREIGN(path=str(path), key="details.pairs")) from None
     return Matrix(head["nodes"], records, *known, _rate(result))
@@ -119,7 +112,7 @@ def _rate(result: results.Result) -> float:
     return sum(rates) * 1e9 / 8 if rates and all(rates) else 0.0
 
 
-def _records(file: Path, nodes: int, wanted: int | None) -> np.ndarray:
+def _records(file: Path, nodes: int, wanted: int) -> np.ndarray:
     """The records of a sidecar between so many nodes; `wanted`: how many there are."""
     try:
         data = file.read_bytes()
@@ -127,7 +120,7 @@ def _records(file: Path, nodes: int, wanted: int | None) -> np.ndarray:
         reason = Code.RESULT_UNREADABLE(path=str(file), error=str(error.strerror))
         raise ResultError(reason) from None
     whole, rest = divmod(len(data), RECORD.itemsize)
-    if rest or not whole or wanted not in (None, whole):
+    if rest or not whole or wanted != whole:
         size = {"path": str(file), "size": len(data), "record": RECORD.itemsize}
         raise ResultError(Code.PAIRS_TRUNCATED(**size, wanted=wanted))
     records = np.frombuffer(data, RECORD)

@@ -8,20 +8,20 @@ not its parts. All thresholds: LIMITS.pair_*.
 
 import itertools
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.analysis.effects import MEDIAN, Observations, fit, medians
 from bisection.analysis.pairs import Kind
+from bisection.core.grouping import grouped
 from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Word
 
 
-class Part(str, Enum):
+class Part(Word):
     """Kinds of components, the largest explanation first."""
 
     SWITCH = "switch"  # most of its nodes are slow alike
@@ -29,9 +29,6 @@ class Part(str, Enum):
     WAY = "way"  # between one node and other switches; on its own switch the node is fine
     CABLE = "cable"  # slow routes of one switch to nodes of others
     PATH = "path"  # one pair alone
-
-    __str__ = str.__str__
-    __format__ = str.__format__
 
 
 @dataclass
@@ -191,9 +188,8 @@ class SuspectSearch:
         z = -rest / self.fit.sigma
         slow = free & (rest < -2 * self.least) & (z > _limit(len(values.y)))
         left_rerun = self.fit.left(self.rerun)
-        cables = defaultdict(list)
-        for route in self._routes(free, slow, left_rerun) if self.switches is not None else ():
-            cables[route.who[0], route.way].append(route)
+        known = self._routes(free, slow, left_rerun) if self.switches is not None else ()
+        cables = grouped(known, lambda route: (route.who[0], route.way))
         for (switch, way), routes in cables.items():
             effect = float(np.median([route.effect for route in routes]))
             rerun = np.concatenate([route.rerun for route in routes])
@@ -222,10 +218,8 @@ class SuspectSearch:
         apart = free & (values.hops > 0)
         for side, side_rerun in zip(_sides(values), _sides(self.rerun), strict=True):
             (way, near, far), (_, near_rerun, far_rerun) = side, side_rerun
-            key, key_rerun = (
-                leaf[n] * values.nodes + f for n, f in ((near, far), (near_rerun, far_rerun))
-            )
-            key_rerun = np.where(self.rerun.hops > 0, key_rerun, -1)
+            key, key_rerun = leaf[near] * values.nodes + far, leaf[near_rerun] * values.nodes
+            key_rerun = np.where(self.rerun.hops > 0, key_rerun + far_rerun, -1)
             keys, group = np.unique(key[apart], return_inverse=True)
             middle, sizes = medians(group, self.fit.rest[apart], len(keys)), np.bincount(group)
             z = -middle * np.sqrt(sizes) / (MEDIAN * self.fit.sigma)

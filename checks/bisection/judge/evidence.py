@@ -106,7 +106,7 @@ def file_of(case: TestResult, suffix: str) -> Path:
 def matrix_of(case: TestResult) -> Matrix:
     """The matrix of a launch, with the switches that Slurm knew then; ResultError if a file of it
     is missing, truncated or of something else."""
-    matrix = pairs.read(file_of(case, "json"), file_of(case, "pairs"))
+    matrix = pairs.read(file_of(case, "json"))
     try:
         return matrix.placed(parse(file_of(case, "topology").read_text()))
     except (OSError, TopologyError):  # the scheduler knows no switches

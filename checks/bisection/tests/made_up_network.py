@@ -131,7 +131,7 @@ def write(matrix, folder, name="result", **head):
         "switch_names": None,
         "bytes": 1 << 22,
         "ranks_per_node": 4,
-        "file": f"{name}.pairs",
+        "records": len(matrix.records),
         **head,
     }
     result = {"schema": SCHEMA, "version": VERSION, "kernel": "pairs", "case": "nodes"}

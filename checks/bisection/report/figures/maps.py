@@ -80,14 +80,13 @@ def _matrix(blame: Blame, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
     values = observations(blame.matrix, kind, TOURNAMENT)
     judged = next(judged for judged in blame.kinds if judged.kind == kind)
     level = np.zeros(values.classes)
-    sign = 1 if kind.better == "higher" else -1
     for part in judged.levels:
-        level[part.hops] = sign * np.log(part.value)
+        level[part.hops] = kind.sign * np.log(part.value)
     speeds, levels = np.full((2, values.nodes, values.nodes), np.nan)
     ends = [(values.s, values.r)] + ([] if values.directed else [(values.r, values.s)])
     for s, r in ends:
         speeds[s, r] = np.exp(values.y - level[values.hops])
-        levels[s, r] = np.exp(sign * level[values.hops])
+        levels[s, r] = np.exp(kind.sign * level[values.hops])
     return speeds, levels
 
 
@@ -108,7 +107,7 @@ def _table(blame: Blame, kind: Kind, speeds: np.ndarray, levels: np.ndarray) -> 
     nodes, cells = blame.matrix.nodes, []
     for k in slowest:
         speed, level = speeds[s[k], r[k]], levels[s[k], r[k]]
-        value = level * speed if kind.better == "higher" else level / speed
+        value = level * speed**kind.sign
         cells.append(
             [nodes[s[k]], nodes[r[k]], amount(float(value), kind.unit), times(float(speed))]
         )

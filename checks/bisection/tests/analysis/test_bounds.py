@@ -4,8 +4,8 @@ A night fails if a metric is outside its limits, and in the mean of two retests 
 the noise of launches anew; what belongs to the night (factors, wandering levels) it has again.
 `--full` simulates 100 sets of each noise.
 
-Two limits that no bound passes are printed beside it: how many metrics a night must have retested
-so that 95% of metrics x1.2 slower are, and what three launches can show at all.
+A limit that no bound passes is printed beside it: how many metrics a night must have retested so
+that 95% of metrics x1.2 slower are.
 """
 
 import numpy as np
@@ -22,8 +22,7 @@ from nights import (
     wandering,
     with_outliers,
 )
-from scipy.stats import binom, norm
-from scipy.stats import t as student_t
+from scipy.stats import binom
 
 from bisection.analysis.bounds import bounds
 
@@ -106,73 +105,6 @@ def test_nights_without_fault_that_fail(noise, told, full):
     assert failed <= binom.isf(1e-3, nights, 1 / ONE_IN)
     if noise == "independent 3%":
         assert powers[0] >= 0.95
-
-
-# A noise of launches -> states of a night and of a launch, as fraction and logarithm; its density.
-STATES = ([0.8, 0.2], np.log([1.0, 1.3]))
-OUTLIERS = np.log(np.linspace(1.1, 2, 91))
-ONE = ([1.0], np.zeros(1))
-ORACLES = {
-    "independent 3%": (ONE, ONE, norm(0, 0.03)),
-    "independent 8%": (ONE, ONE, norm(0, 0.08)),
-    "3%, 5% of values 1.1 to 2 times slower": (
-        ONE,
-        ([0.95, *[0.05 / 91] * 91], np.append(0, OUTLIERS)),
-        norm(0, 0.03),
-    ),
-    "Student t3, standard deviation 3%": (ONE, ONE, student_t(3, 0, 0.03 / np.sqrt(3))),
-    "Student t3, scale 3%": (ONE, ONE, student_t(3, 0, 0.03)),
-    "20% of nights 1.3 times slower, per metric": (STATES, ONE, norm(0, 0.03)),
-    "20% of launches 1.3 times slower, per metric": (ONE, STATES, norm(0, 0.03)),
-}
-
-
-@pytest.mark.parametrize("noise", ORACLES)
-def test_what_three_launches_can_show(noise, told, full):
-    """An observer who knows the noise and how much slower a metric would be, and has all metrics
-    launched three times: the most powerful test of that (Neyman and Pearson 1933) at one night in
-    100 that fails. Its false part is summed over slow launches, each by its likelihood ratio.
-
-    Nights of `simulated`, which does not use the densities, are judged by it: as many slow ones are
-    found, and no more than allowed of those without fault."""
-    rng = np.random.default_rng(8)
-    (nights, levels), (launches, offsets), own = ORACLES[noise]
-    count = 100_000 if full else 20_000
-
-    def density(values):  # [draws, 3] -> [draws]
-        return sum(
-            share
-            * np.prod(
-                sum(
-                    p * own.pdf(values - level - o) for p, o in zip(launches, offsets, strict=True)
-                ),
-                axis=1,
-            )
-            for share, level in zip(nights, levels, strict=True)
-        )
-
-    slow = own.rvs((count, 3), random_state=rng) + rng.choice(offsets, (count, 3), p=launches)
-    slow += rng.choice(levels, (count, 1), p=nights)
-    fresh = np.moveaxis(simulated(rng, noise, count // (EARLIER + NEW)), 0, -1).reshape(-1, 3)
-
-    def odds(values, factor):  # of no fault, at what is seen of a metric that is slower
-        return density(values + np.log(factor)) / np.maximum(density(values), 1e-300)
-
-    shown = []
-    for factor in (1.2, 1.5):
-        ordered = np.sort(odds(slow, factor))
-        part = (np.cumsum(ordered) <= count / ONE_IN / METRICS).mean()
-        most = ordered[int(part * count) - 1]
-        shown.append(part)
-        passed = (odds(fresh, factor) <= most).mean()
-        assert passed == pytest.approx(part, abs=0.003 + 4 * np.sqrt(2 * part * (1 - part) / count))
-        false = (odds(fresh - np.log(factor), factor) <= most).sum()
-        assert false <= binom.isf(1e-3, len(fresh), 1 / ONE_IN / METRICS)
-    told.append(f"| {noise} | {shown[0]:.1%} | {shown[1]:.1%} | (at best, by three launches)")
-    # Of normal noise that is z(false) against three launches of log(1.2), in closed form.
-    if noise.startswith("independent"):
-        z = np.log(1.2) / own.std() * np.sqrt(3) - norm.isf(1 / ONE_IN / METRICS)
-        assert shown[0] == pytest.approx(norm.cdf(z), abs=0.02)
 
 
 def test_every_noise_is_simulated():
