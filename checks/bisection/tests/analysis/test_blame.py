@@ -277,13 +277,6 @@ def test_a_link_that_degrades_is_seen_beside_its_own_past():
     assert component.factor == pytest.approx(np.exp(-0.13), abs=0.04)
 
 
-def test_a_link_that_degrades_a_little_each_night():
-    """20% in twelve nights: no night differs from the one before by more than the noise."""
-    nights = nights_of(12, lambda night: -0.1 + 0.2 * night / 11)
-    blame = judge(nights[-1], nights[:-1])
-    assert {name for part in (*blame.worse, *blame.bad) for name in part.names} == {"cn0005"}
-
-
 def test_a_slow_night_confirms_no_drift():
     """Tonight a node is no longer 10% better than others; last night all pairs were slower."""
     nights = nights_of(6, lambda night: -0.1 * (night < 5))

@@ -29,6 +29,7 @@ from bisection.analysis.bounds import bounds
 METRICS, EARLIER, NEW = 2100, 20, 10
 ONE_IN = 100  # nights, of which one may fail
 SETS = 100  # with --full; else a few
+LASTING = "3% of each metric that lasts the night"
 
 # A noise -> what lasts a night, and what is of one launch.
 PARTS = {
@@ -49,6 +50,8 @@ PARTS = {
     "AR(1) 0.7, 3%, all metrics": (wandering(0.03, "all", 0), lognormal(0.01)),
     "drift 0.1% a night, 1%": (drifting(0), lognormal(0.01)),
     "drift 0.1% a night, 3%": (drifting(0), lognormal(0.03)),
+    # Not promised: a retest does not remove it.
+    LASTING: (lognormal(0.03), lognormal(0)),
 }
 
 
@@ -102,26 +105,13 @@ def test_nights_without_fault_that_fail(noise, told, full):
         f"| {failed / nights:.1%} | {powers[0]:.1%} | {powers[1]:.0%} "
         f"| {METRICS * needed(rng, noise):.1f} |"
     )
-    assert failed <= binom.isf(1e-3, nights, 1 / ONE_IN)
+    assert failed <= binom.isf(1e-3, nights, 0.2 if noise == LASTING else 1 / ONE_IN)
     if noise == "independent 3%":
         assert powers[0] >= 0.95
 
 
 def test_every_noise_is_simulated():
     assert set(NOISES) <= set(PARTS)
-
-
-def test_noise_of_a_metric_that_lasts_a_night_is_not_removed_by_a_retest(told, full):
-    """Not promised: nights independent of each other, and launches of a night all alike."""
-    rng = np.random.default_rng(7)
-    sets = SETS if full else 3
-    failed = 0
-    for _ in range(sets):
-        night = lognormal(0.03)(rng, (METRICS, EARLIER + NEW), 4)
-        limits = bounds(night[:, :EARLIER], kernels_of(METRICS))
-        failed += failures(limits, np.array([night] * 3)[..., EARLIER:])[1].any(axis=0).sum()
-    told.append(f"3% of each metric that lasts the night: {failed / sets / NEW:.0%} of nights fail")
-    assert failed / sets / NEW < 0.5
 
 
 def test_few_metrics_are_judged_by_their_own_nights():

@@ -42,10 +42,6 @@ class Network:
         return self.slow.get(method, 1) * steps * (latency + size / self.bandwidth)
 
 
-def label(size):
-    return size_of(size).replace(" ", "")
-
-
 def night(rng, network, first, cores=1.0, once=False):
     """The tests of a session: patterns, and codes that were calibrated on the network `first`;
     `once`: they exchange once, and wait for slower ranks in the same call."""
@@ -56,7 +52,7 @@ def night(rng, network, first, cores=1.0, once=False):
     cases = []
     for method in ("pingpong", "alltoallv", "halo", "allreduce"):
         times = {s: noisy(network.seconds(method, s)) for s in SIZES}
-        metrics = {f"time_{label(s)}": t for s, t in times.items()}
+        metrics = {f"time_{size_of(s)}".replace(" ", ""): t for s, t in times.items()}
         fitted = fits.metrics(times)
         metrics |= {n: [m["value"], m["unit"], m["better"]] for n, m in fitted.items()}
         cases.append(case(method, metrics, check="network", case="sweep", geometry=str(GEOMETRY)))

@@ -114,22 +114,18 @@ def test_a_bad_component_fails_its_run(matrix, tmp_path):
     clean, bad = run_of(matrix, tmp_path / "clean"), run_of(slow(0, 0.7), tmp_path / "bad")
     clean, bad = map(judged, (clean, bad))
     assert (clean.exit_code, clean.failures, clean.troubles) == (Exit.OK, (), ())
-    assert bad.exit_code == Exit.FAILED
     (failure,) = bad.failures
-    assert failure.code == Code.BAD_COMPONENT
+    assert (bad.exit_code, failure.code) == (Exit.FAILED, Code.BAD_COMPONENT)
     assert (failure["part"], failure["names"]) == ("node", ["cn0005"])
     assert all(finite(symptom["factor"]) for symptom in failure["symptoms"])
 
 
 def test_a_damaged_matrix_leaves_its_run_unmeasured(matrix, tmp_path):
     run = judged(run_of(matrix, tmp_path / "run", records=1))
-    assert [trouble.code for trouble in run.troubles] == [Code.PAIRS_TRUNCATED]
-    assert run.exit_code == Exit.NOT_MEASURED
-
-
-def test_a_launch_that_failed_is_not_judged(matrix, tmp_path):
-    run = run_of(matrix, tmp_path / "run", Verdict.FAIL, records=1)
-    assert blames(run) == ([], [])
+    troubles = [trouble.code for trouble in run.troubles]
+    assert (run.exit_code, troubles) == (Exit.NOT_MEASURED, [Code.PAIRS_TRUNCATED])
+    failed = run_of(matrix, tmp_path / "failed", Verdict.FAIL, records=1)
+    assert blames(failed) == ([], [])
 
 
 def test_nights_before_are_the_past(tmp_path):

@@ -91,7 +91,8 @@ def entry(tree, method="p2p", metric="ratio_serial"):
 
 
 def test_references_hold_the_sessions_they_are_made_of(rng, propose):
-    code, told, tree = propose(measured(rng))
+    other = measured(rng, first=100, count=3, system="another")  # gives no value
+    code, told, tree = propose(measured(rng), other)
     assert code == 0, told.err
     assert tree["transpose"]["$index"] == ["$partition", "$environ", "geometry", "case", "method"]
     value, lower, upper = entry(tree)
@@ -104,23 +105,17 @@ def test_references_hold_the_sessions_they_are_made_of(rng, propose):
     assert len(about["sessions"]) == 10
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "says"),
-    [({}, 0, "as proposed already"), ({"least": 50}, 3, "no reference to propose")],
-)
-def test_the_file_stays_as_it_is(rng, propose, file, options, code, says):
-    propose(measured(rng))
-    text = file.read_text()
-    proposed, printed, _ = propose(**options)
-    assert (proposed, file.read_text()) == (code, text)
-    assert says in printed.out
-
-
-def test_a_change_is_shown_and_not_written_without_write(rng, propose):
+def test_the_file_stays_as_it_is(rng, propose, file):
     code, printed, tree = propose(measured(rng), write=False)
     assert (code, tree) == (1, None)
     assert "+          p2p:" in printed.out
     assert "not written: --write changes" in printed.out
+    propose()
+    text = file.read_text()
+    for least, code, says in ((5, 0, "as proposed already"), (50, 3, "no reference to propose")):
+        proposed, printed, _ = propose(least=least)
+        assert (proposed, file.read_text()) == (code, text)
+        assert says in printed.out
 
 
 def test_bounds_are_not_widened_in_silence(rng, propose, file):
@@ -204,12 +199,18 @@ def test_entry_of_several_tests_holds_all_of_them(rng, propose, file):
     assert value * (1 + high) > 1.1 * 1.05
 
 
-def test_file_whose_index_is_not_known_before_a_run_is_refused(rng, propose, file):
-    file.write_text("provenance: {date: 2026-01-01}\ntranspose: {}\n")
-    code, told, tree = propose(measured(rng))
-    assert code == 2
-    assert "cannot be amended" in told.err
-    assert tree["transpose"] == {}
+@pytest.mark.parametrize(
+    ("text", "kinds", "says"),
+    [
+        ("provenance: {date: 2026-01-01}\ntranspose: {}\n", None, "cannot be amended"),
+        (BY_HAND, "speed", "--kinds speed: ratio, time are allowed"),
+    ],
+)
+def test_files_without_index_and_unknown_kinds_are_refused(rng, propose, file, text, kinds, says):
+    file.write_text(text)
+    code, told, _ = propose(measured(rng), kinds=kinds)
+    assert (code, file.read_text()) == (2, text)
+    assert says in told.err
 
 
 def test_the_projects_own_file_is_kept_but_for_the_entries_that_change(tmp_path):
@@ -227,12 +228,6 @@ def test_the_projects_own_file_is_kept_but_for_the_entries_that_change(tmp_path)
     ]
     assert len(changed) == 2
     assert changed[1].strip("+ ") == "ratio_serial: [0.7, -0.1, 0.1] # 12 sessions"
-
-
-def test_kinds_that_are_none(rng, propose):
-    code, told, _ = propose(measured(rng), kinds="speed")
-    assert code == 2
-    assert "--kinds speed: ratio, time are allowed" in told.err
 
 
 @pytest.mark.parametrize("value", [1.0, 3e-5])
@@ -276,36 +271,24 @@ def test_counts_are_asserted_exactly_and_only_where_they_never_changed(rng, prop
     assert re.search(r"no reference: .*shm sweeps was 4 and 5$", told.out, re.MULTILINE)
 
 
-def test_provenance_is_of_the_sessions_that_gave_a_value(rng, propose):
-    other = measured(rng, first=100, count=3, system="another")
-    _, _, tree = propose(measured(rng), other)
-    assert tree["provenance"]["count"] == 10
-
-
-def said(tmp_path, site, tree, *contents):
-    """What is said of references when these sessions are stored too."""
-    with sync.opened(tmp_path) as opened_store:
-        for content in contents:
-            opened_store.add(content)
-        return told(proposals.stale(opened_store, site, Path("lab.yaml"), tree))
-
-
-def test_references_that_the_machine_left_behind_are_stale(rng, propose, site, tmp_path):
-    _, _, tree = propose(measured(rng))
-    text = said(tmp_path, site, tree, measured(rng, first=50, count=5, p2p=1.6))
-    assert "p2p ratio_serial: the last 5 sessions have 1." in text
-    assert " shm " not in text
-
-
-def test_references_of_other_software_are_stale(rng, propose, site, tmp_path, monkeypatch):
+def test_old_references_and_those_that_the_machine_left_behind_are_stale(
+    rng, propose, site, tmp_path, monkeypatch
+):
     """Sessions of one partition count for its system."""
     limits = dataclasses.replace(LIMITS, stale=30)  # days; made-up nights are of June 2026
     monkeypatch.setattr(proposals, "LIMITS", limits)
     _, _, tree = propose(measured(rng))
     after = session(60, facts={"MPI": "Open MPI 5.0.9"}, tags={"system": "lab:cpu"})
-    text = said(tmp_path, site, tree, [(after, [])])
-    assert "made with MPI Open MPI 4.1.4; the last session has Open MPI 5.0.9" in text
-    assert "days old; 30 days are allowed" in text
+    nights = [*measured(rng, first=50, count=5, p2p=1.6), (after, [])]
+    with sync.opened(tmp_path) as opened_store:
+        opened_store.add(nights[:-1])
+        moved = told(proposals.stale(opened_store, site, Path("lab.yaml"), tree))
+        opened_store.add(nights[-1:])
+        other = told(proposals.stale(opened_store, site, Path("lab.yaml"), tree))
+    assert "p2p ratio_serial: the last 5 sessions have 1." in moved
+    assert " shm " not in moved
+    assert "made with MPI Open MPI 4.1.4; the last session has Open MPI 5.0.9" in other
+    assert "days old; 30 days are allowed" in other
 
 
 @pytest.mark.parametrize("folder", ["file", "folder"])
