@@ -24,7 +24,7 @@ from bisection.report.figures import common
 from bisection.report.figures.common import Group, MeasuredCase, Panel, pivot, split
 from bisection.report.svg import style
 from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg, dots_svg, stacks_svg
-from bisection.report.svg.style import Style, layout_rank, legend_of, symbol
+from bisection.report.svg.style import Legend, Style, layout_rank, legend_of, symbol
 from bisection.report.tables import rows_table
 
 NPAR = re.compile("npar-([1-9][0-9]{0,5})")
@@ -33,68 +33,51 @@ STACKS = 24  # rows of a stack
 
 
 def crossovers(cases: Sequence[MeasuredCase]) -> list[Group]:
-    """Methods against each other: speed-up against cores where a case was measured on several
-    numbers of cores, as figures 3 to 8 of the GWW report (2010) have it; times elsewhere."""
+    """Methods against each other, as figures 3 to 8 of the GWW report (2010) have them."""
     groups = []
     for _, title, members in common.by_check(cases):
         methods = style.numbered(case.method for case in members)
-        if len(methods) < 2 or all(map(NPAR.fullmatch, methods)):
-            continue
-        panels, legend, dots = [], [], []
-        for (case,), part in split(members, "case").items():
-            if len(split(part, "cores")) > 1:
-                legend = [*legend_of(methods), (symbol(**style.IDEAL), "ideal")]
-                panels += [
-                    _speedups(f"{case} {layout}".strip(), of_layout, "method", methods)
-                    for (layout,), of_layout in split(part, "layout").items()
-                ]
-            else:
-                panels.append(_dots(case, part, "method"))
-                dots += part
-        layouts = style.of_layouts(case.layout for case in dots)
-        legend += legend_of(layouts, "layout ", lines=False)
-        cells = (((c.case, c.seat, str(c.cores)), c.method, duration(c.time)) for c in members)
-        groups.append(Group(title, panels, pivot(["case", "layout", "cores"], cells), legend))
+        if len(methods) > 1 and not all(map(NPAR.fullmatch, methods)):
+            cells = (((c.case, c.seat, str(c.cores)), c.method, duration(c.time)) for c in members)
+            panels, legend = _compared(members, "method", methods)
+            groups.append(Group(title, panels, pivot(["case", "layout", "cores"], cells), legend))
     return groups
 
 
 def hybrids(cases: Sequence[MeasuredCase]) -> list[Group]:
-    """Layouts against each other, each with its fastest method: speed-up against cores where a case
-    was measured on several numbers of cores, else times."""
+    """Layouts against each other, each with its fastest method."""
     groups = []
-    for place in common.comparable(cases):
-        fastest = [
-            min(part, key=lambda case: case.time)
-            for part in split(place, "check", "case", "cores", "layout").values()
-        ]
-        fastest = sorted(fastest, key=place.index)
-        checks = split(fastest, "check").values()
-        checks = [part for part in checks if len(split(part, "layout")) > 1]
-        compared = [case for part in checks for case in part]
-        if not compared:
-            continue
-        looks = style.of_layouts(case.layout for case in compared)
-        panels, curves = [], False
-        for names, part in split(compared, "check", "case").items():
-            title = " ".join(filter(None, names))
-            if len(split(part, "cores")) > 1:
-                panels.append(_speedups(title, part, "layout", looks))
-                curves = True
-            else:
-                panels.append(_dots(title, part, "layout"))
-        legend = legend_of(looks, "layout ", lines=curves)
-        legend += [(symbol(**style.IDEAL), "ideal")] if curves else []
-        cells = (
-            (
-                (case.check, case.case, str(case.cores)),
-                case.layout,
-                f"{duration(case.time)} ({case.geometry} {case.method})",
+    for _, title, members in common.by_check(cases):
+        parts = split(members, "case", "cores", "layout").values()
+        fastest = [min(part, key=lambda case: case.time) for part in parts]
+        layouts = style.of_layouts(case.layout for case in fastest)
+        if len(layouts) > 1:
+            cells = (
+                ((c.case, str(c.cores)), c.layout, f"{duration(c.time)} ({c.geometry} {c.method})")
+                for c in sorted(fastest, key=lambda case: layout_rank(case.layout))
             )
-            for case in sorted(compared, key=lambda case: layout_rank(case.layout))
-        )
-        table = pivot(["check", "case", "cores"], cells)
-        groups.append(Group(common.place_of(compared), panels, table, legend))
+            panels, legend = _compared(fastest, "layout", layouts)
+            groups.append(Group(title, panels, pivot(["case", "cores"], cells), legend))
     return groups
+
+
+def _compared(
+    members: list[MeasuredCase], name: str, looks: dict[str, Style]
+) -> tuple[list[Panel], Legend]:
+    """Panels and legend of cases: speed-up against cores where a case was measured on several
+    numbers of cores, times elsewhere. `name` is the attribute that is compared."""
+    panels, legend, dots = [], [], []
+    before, further = ("layout ", []) if name == "layout" else ("", ["layout"])
+    for (case,), part in split(members, "case").items():
+        if len(split(part, "cores")) > 1:
+            legend = [*legend_of(looks, before), (symbol(**style.IDEAL), "ideal")]
+            for names, line in split(part, *further).items():
+                panels.append(_speedups(" ".join((case, *names)).strip(), line, name, looks))
+        else:
+            panels.append(_dots(case, part, name))
+            dots += part
+    layouts = style.of_layouts(case.layout for case in dots)
+    return panels, legend + legend_of(layouts, "layout ", lines=False)
 
 
 def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, Style]) -> Panel:
