@@ -141,21 +141,23 @@ def split(cases: Iterable[Test], *names: str) -> dict[tuple[str, ...], list[Test
     return grouped(cases, lambda case: tuple(getattr(case, name) for name in names))
 
 
-def comparable(cases: Sequence[MeasuredCase]) -> Iterator[list[MeasuredCase]]:
-    """Cases in groups of one environment of one system, in which cores tell geometries apart; of
-    one partition if two of a system have as many cores."""
-    for group in split(cases, "system", "environ").values():
-        if len(split(group, "check", "case", "layout", "method", "cores")) == len(group):
-            yield group
-        else:
-            yield from split(group, "partition").values()
-
-
-def by_check(cases: Sequence[MeasuredCase]) -> Iterator[tuple[str, str, list[MeasuredCase]]]:
-    """(check, title, cases) of each check in groups of `comparable`, the smallest first."""
-    for place in comparable(cases):
-        for (check,), members in split(place, "check").items():
-            yield check, f"{check} on {place_of(members)}", in_order(members)
+def by_check(cases: Iterable[MeasuredCase]) -> Iterator[tuple[str, str, list[MeasuredCase]]]:
+    """(check, title, cases) of each check of one environment of one system, the smallest cases
+    first. Cores tell geometries apart: if two partitions of a system have as many, they are apart.
+    """
+    for (system, environ), group in split(cases, "system", "environ").items():
+        unlike = len(split(group, "check", "case", "layout", "method", "cores")) == len(group)
+        names = ["check"] if unlike else ["partition", "check"]
+        for (*_, check), members in split(group, *names).items():
+            partitions = {case.partition for case in members}
+            where = f"{system}:{partitions.pop()}" if len(partitions) == 1 else system
+            by_case = split(members, "case").values()
+            ordered = [
+                case
+                for part in by_case
+                for case in sorted(part, key=lambda case: (case.cores, layout_rank(case.layout)))
+            ]
+            yield check, f"{check} on {where}, environment {environ}", ordered
 
 
 def baseline(cases: Sequence[MeasuredCase]) -> str:
@@ -163,17 +165,3 @@ def baseline(cases: Sequence[MeasuredCase]) -> str:
     methods = dict.fromkeys(case.method for case in cases)
     named = [name[6:] for case in cases for name in case.metrics if name.startswith("ratio_")]
     return next((name for name in named if name in methods), next(iter(methods)))
-
-
-def place_of(cases: Sequence[MeasuredCase]) -> str:
-    """System, partition where there is but one, and environment."""
-    partitions = {case.partition for case in cases}
-    where = f":{partitions.pop()}" if len(partitions) == 1 else ""
-    return f"{cases[0].system}{where}, environment {cases[0].environ}"
-
-
-def in_order(cases: Iterable[MeasuredCase]) -> list[MeasuredCase]:
-    """Cases in the order in which they came, of each the smallest first."""
-    cases = list(cases)
-    names = list(dict.fromkeys(case.case for case in cases))
-    return sorted(cases, key=lambda c: (names.index(c.case), c.cores, layout_rank(c.layout)))

@@ -87,20 +87,14 @@ def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, 
     base = common.baseline(part) if name == "method" else part[0].layout
     unit = next((c for c in part if getattr(c, name) == base and c.cores == part[0].cores), part[0])
     curves = [
-        Curve(
-            looks[value],
-            {case.cores: unit.time / case.time for case in points},
-        )
+        Curve(looks[value], {case.cores: unit.time / case.time for case in points})
         for (value,), points in split(part, name).items()
     ]
     best = [min(points, key=lambda c: c.time) for points in split(part, "cores").values()]
-    describe = (
-        f"Speed-up over {getattr(unit, name)} on {unit.cores} cores against cores, {title}. Best: "
-    )
-    describe += ", ".join(f"{getattr(case, name)} on {case.cores}" for case in best)
-    options = {"log": "xy", "ideal": unit.cores}
-    draw = partial(curves_svg, curves, "cores", "speed-up", **options)
-    return Panel(title, f"{describe}; {common.ends_of(curves)}", draw)
+    over = f"Speed-up over {getattr(unit, name)} on {unit.cores} cores against cores, {title}"
+    best = ", ".join(f"{getattr(case, name)} on {case.cores}" for case in best)
+    draw = partial(curves_svg, curves, "cores", "speed-up", log="xy", ideal=unit.cores)
+    return Panel(title, f"{over}. Best: {best}; {common.ends_of(curves)}", draw)
 
 
 def _dots(title: str, part: list[MeasuredCase], name: str) -> Panel:
@@ -121,34 +115,29 @@ def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
         numbers = {m[0]: int(m[1]) for case in members if (m := NPAR.fullmatch(case.method))}
         kept = [case for case in members if case.method in numbers]
         kept.sort(key=lambda case: numbers[case.method])
-        panels, looks = [], {}
+        panels, looks = [], style.numbered(case.seat for case in kept)
         for (name,), of_case in split(kept, "case").items():
             curves = []
             for (seat,), line in split(of_case, "seat").items():
-                if len(line) > 1:
-                    look = looks.setdefault(seat, Style.number(len(looks)))
-                    points = {numbers[c.method]: c.time for c in line}
-                    best = min(points, key=points.get)
-                    curves.append(Curve(look, points, best))
-            if curves:
-                draw = partial(curves_svg, curves, "NPAR (band groups)", "time", log="x", unit="s")
-                panels.append(Panel(name, f"Time against NPAR, {check} {name}", draw))
+                points = {numbers[case.method]: case.time for case in line}
+                curves.append(Curve(looks[seat], points, min(points, key=points.get)))
+            curves = [curve for curve in curves if len(curve.points) > 1]
+            draw = partial(curves_svg, curves, "NPAR (band groups)", "time", log="x", unit="s")
+            panels += [Panel(name, f"Time against NPAR, {check} {name}", draw)] if curves else []
         if panels:
-            table = pivot(["case", "layout"], (((c.case, c.seat), c.method, duration(c.time))
-                                               for c in kept))  # fmt: skip
+            cells = (((c.case, c.seat), c.method, duration(c.time)) for c in kept)
             legend = [*legend_of(looks), (symbol(**style.RING), "best")]
-            groups.append(Group(title, panels, table, legend))
+            groups.append(Group(title, panels, pivot(["case", "layout"], cells), legend))
     return groups
 
 
 def sweeps(cases: Sequence[MeasuredCase]) -> list[Group]:
     """Time against message size, where a check sweeps it."""
-    swept = [case for case in cases if len(_sizes(case)) > 1]
     groups = []
-    for members in split(swept, "system", "partition", "environ").values():
+    for _, place, members in common.by_check(case for case in cases if len(_sizes(case)) > 1):
         panels, cells, looks = [], [], style.numbered(case.method for case in members)
-        for words, part in split(members, "check", "case", "layout", "geometry").items():
-            title, curves = " ".join(filter(None, words)), []
+        for words, part in split(members, "case", "seat").items():
+            title, curves = " ".join(words), []
             for case in part:
                 points = _sizes(case)
                 curves.append(Curve(looks[case.method], points))
@@ -157,9 +146,8 @@ def sweeps(cases: Sequence[MeasuredCase]) -> list[Group]:
             panels.append(Panel(title, f"Time against message size, {title}", draw))
         cells.sort(key=lambda cell: cell[1])
         texts = ((key, size_of(size), duration(value)) for key, size, value in cells)
-        legend = legend_of(looks)
         table = pivot(["case", "method"], texts)
-        groups.append(Group(common.place_of(members), panels, table, legend))
+        groups.append(Group(place, panels, table, legend_of(looks)))
     return groups
 
 
@@ -189,13 +177,10 @@ def shares(cases: Sequence[MeasuredCase]) -> list[Group]:
         parts = next((kind for kind in kinds if kind), [])
         # A case without messages has its share of MPI, none; a preempted one has no share at all.
         named = {"mpi_share", *(f"{part}_share" for part in parts)}
-        stacks: dict[tuple[str, str], MeasuredCase] = {}
-        for case in (case for case in members if named & case.metrics.keys()):
-            key = case.case, case.seat
-            if key not in stacks or case.method == base:
-                stacks[key] = case
+        seats = split([c for c in members if named & c.metrics.keys()], "case", "seat").values()
+        stacks = [next((c for c in seat if c.method == base), seat[0]) for seat in seats]
         if parts:
-            groups.append(_share_group(check, title, common.in_order(stacks.values()), parts))
+            groups.append(_share_group(check, title, stacks, parts))
     return groups
 
 
@@ -204,9 +189,8 @@ def _share_group(check: str, title: str, stacks: list[MeasuredCase], parts: list
     names = [WORDS.get(part, part) for part in parts]
     labels = [f"{case.case} {case.seat}" for case in stacks]
     methods = list(dict.fromkeys(case.method for case in stacks))
-    describe = (
-        f"Share of the time spent communicating, {check}; at most {max(map(sum, values)):.0%}"
-    )
+    most = max(map(sum, values))
+    describe = f"Share of the time spent communicating, {check}; at most {most:.0%}"
     caption = f"method {' or '.join(methods[:3])}" if methods[0] else ""
     draw = partial(stacks_svg, labels[:STACKS], values[:STACKS])
     cells = (

@@ -77,7 +77,7 @@ def test_message_sizes_of_repeated_runs_are_one_curve():
     ]
     (group,) = sessions.sweeps(common.measured_cases(runs))
     assert group.table.head == ["case", "method", "8 B", "1 KiB"]
-    assert group.table.rows == [["network sweep mpi 2x1", "alltoall", "2 us", "18 us"]]
+    assert group.table.rows == [["sweep mpi 2x1", "alltoall", "2 us", "18 us"]]
 
 
 def test_partitions_with_as_many_cores_are_not_mixed():
