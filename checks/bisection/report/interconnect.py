@@ -1,17 +1,24 @@
-"""The verdict on a network in words, for the page and for the terminal."""
+"""A network in words and tables: the verdict on it, bad components, levels, other traffic."""
 
-from collections.abc import Mapping
-from dataclasses import astuple, replace
+from collections.abc import Sequence
+from dataclasses import asdict, astuple
 
-from bisection.core.format import plural, short, some, times
+from bisection.analysis.blame import BadComponent, Blame
+from bisection.analysis.impact import Impact
+from bisection.core.format import amount, number, plural, short, size_of, some, times
+from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason, clause
-from bisection.core.reasons.network import component, factor
+from bisection.core.reasons.network import component, factor, look, retests, symptom
 from bisection.core.verdicts import Grade
-from bisection.report.model import Report
 from bisection.report.tables import Table, listing
 from bisection.runs.model import Interconnect
 
 MOST, LINES = 40, 8  # findings of a table, of a terminal
+HOPS = {0: "of one switch", 1: "of different switches"}
+FINDINGS = (
+    ("", "text", lambda finding: str(finding.grade)),
+    ("finding", "text", lambda finding: short(clause(finding.reason), 400)),
+)
 UNMEASURED = (("check, and why not", "text", clause),)
 IMPACTS = (
     ("", "text", lambda i: str(i.grade or "not judged")),
@@ -21,11 +28,21 @@ IMPACTS = (
     ("p99, times quiet", "num", lambda i: factor(astuple(i.p99))),
     ("aggressor's load, of it alone", "num", lambda i: times(i.load)),
 )
+COMPONENTS = (
+    ("component", "text", lambda part: short(component(part), 200)),
+    ("slow", "lines", lambda part: "\n".join(map(symptom, part["symptoms"]))),
+    ("z", "lines", lambda part: "\n".join(f"{s['z']:.0f}" for s in part["symptoms"])),
+    ("rerun", "text", retests),
+    ("where to look", "text", look),
+)
 MEANING = {
     Grade.GO: "Nothing that was measured speaks against this network.",
     Grade.LOOK: "Look at each finding before users get this network.",
     Grade.NO_GO: "Repair the components listed and rerun before users get this network.",
 }
+
+
+# ---- the verdict ----
 
 
 def headline(network: Interconnect) -> str:
@@ -48,30 +65,73 @@ def text(network: Interconnect) -> list[str]:
     lines = [f"  {f.grade}: {clause(f.reason)}" for f in network.findings[:LINES]]
     left = len(network.findings) - len(lines)
     lines += [f"  {plural(left, 'more finding')} in the report"] if left else []
-    missing: dict[str, list[str]] = {}
-    for reason in network.unmeasured:
-        missing.setdefault(clause(reason["why"]), []).append(reason["check"])
-    whole = "; ".join(f"{', '.join(checks)} ({why})" for why, checks in missing.items())
-    lines += [f"  not measured: {short(whole, 400)}"] if whole else []
+    missing = grouped(network.unmeasured, lambda reason: clause(reason["why"]))
+    parts = [f"{', '.join(r['check'] for r in part)} ({why})" for why, part in missing.items()]
+    lines += [f"  not measured: {short('; '.join(parts), 400)}"] if parts else []
     return [headline(network), *lines]
 
 
-def findings(network: Interconnect) -> list[Table]:
-    """A table of the findings that are no components, which have a table of their own."""
-    columns = (
-        ("", "text", lambda finding: str(finding.grade)),
-        ("finding", "text", lambda finding: short(clause(finding.reason), 400)),
-    )
+def findings(network: Interconnect) -> Table:
+    """The findings that are no components, which have a table of their own."""
     others = [f for f in network.findings if not _is_component(f.reason)]
-    return _titled({"Findings": listing(others, columns, MOST, "findings")})
+    return listing(others, FINDINGS, MOST, "findings", "Findings")
 
 
-def beside(report: Report) -> list[Table]:
+def beside(network: Interconnect, impacts: Sequence[Impact]) -> list[Table]:
     """Tables of what other traffic costs, and of what was not measured."""
-    impacts = listing(report.impacts, IMPACTS, MOST, "pairs of victim and aggressor")
-    unmeasured = listing(report.interconnect.unmeasured, UNMEASURED, MOST)
-    return _titled({"Under other traffic": impacts, "Not measured": unmeasured})
+    return [
+        listing(impacts, IMPACTS, MOST, "pairs of victim and aggressor", "Under other traffic"),
+        listing(network.unmeasured, UNMEASURED, MOST, title="Not measured"),
+    ]
 
 
-def _titled(tables: Mapping[str, Table]) -> list[Table]:
-    return [replace(part, title=title) for title, part in tables.items() if part.rows]
+# ---- pairs of nodes ----
+
+
+def tables(blame: Blame) -> list[Table]:
+    """Bad components, suspects, and the levels of the network."""
+    components = {
+        "Bad components": blame.bad,
+        "Worse than in earlier sessions": blame.worse,
+        "Suspects without a rerun": blame.suspects,
+    }
+    tables = [
+        listing(map(asdict, parts), COMPONENTS, MOST, "components", title)
+        for title, parts in components.items()
+    ]
+    return [*tables, _levels(blame)]
+
+
+def _levels(blame: Blame) -> Table:
+    several = any(len(judged.levels) > 1 for judged in blame.kinds)
+    columns = (
+        ("value", "text", lambda row: row[0].kind.name),
+        ("between nodes", "text", lambda row: HOPS.get(row[1].hops, f"{row[1].hops} levels up")
+         if several else "all pairs"),
+        ("median", "num", lambda row: amount(row[1].value, row[0].kind.unit)),
+        ("pairs", "num", lambda row: f"{row[1].pairs:,}"),
+        ("noise", "num", lambda row: amount(row[0].noise, "share")),
+    )  # fmt: skip
+    rows = [(judged, level) for judged in blame.kinds for level in judged.levels]
+    table, matrix = listing(rows, columns, title="Levels"), blame.matrix
+    rounds = plural(matrix.rounds, "round") if matrix.rounds else "all rounds"
+    size = f", messages of {size_of(matrix.bytes)} per rank" if matrix.bytes > 0 else ""
+    about = f"{plural(len(matrix.nodes), 'node')}, {matrix.mode}, {rounds}{size}"
+    table.note = f"{about}. Noise is what a pair differs by without a cause."
+    return table
+
+
+def notes(blame: Blame) -> list[str]:
+    """The verdict in a sentence, what was withheld and why."""
+    withheld = [f"{j.kind.name}: {clause(j.withheld)}" for j in blame.kinds if j.withheld]
+    judged = [j.kind.name for j in blame.kinds if not j.withheld]
+    verdict = [f"No bad component: {', '.join(judged)} judged"] if judged else []
+    if blame.bad:
+        parts = some([worst(part) for part in blame.bad], 6)
+        verdict = [f"{plural(len(blame.bad), 'bad component')}: {parts}"]
+    return [*verdict, *withheld, *map(clause, blame.notes)]
+
+
+def worst(part: BadComponent) -> str:
+    """A component and its worst factor, in a caption."""
+    return f"{component(asdict(part))} x{number(part.factor)}"

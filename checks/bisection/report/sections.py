@@ -13,29 +13,10 @@ from bisection.core.format import plural, short, times
 from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
-from bisection.report import interconnect, pairs, words
+from bisection.report import interconnect, tables, words
+from bisection.report import run as run_report
 from bisection.report.model import Report, headline
-from bisection.report.run import (
-    SUMMARY,
-    USED,
-    FailureGroup,
-    failure_groups,
-    sentence,
-    summary_blocks,
-)
-from bisection.report.tables import (
-    CELLS,
-    POINTS,
-    ROWS,
-    Table,
-    cells_table,
-    listing,
-    nodes_of,
-    predictions_table,
-    rows_by_check,
-    rows_table,
-)
-from bisection.report.words import EVENTS, MOST
+from bisection.report.tables import Table, listing
 from bisection.runs.model import RunVerdict
 
 if TYPE_CHECKING:  # it loads matplotlib, which Markdown does not need
@@ -84,7 +65,7 @@ def opening(report: Report) -> Opening:
     state, title = headline(report)
     if network := report.interconnect:
         title = interconnect.headline(network) + (f". {title}" if not network.findings else "")
-    sentences = [f"The run: {sentence(run)}"] if run else []
+    sentences = [f"The run: {run_report.sentence(run)}"] if run else []
     if comparison is None:
         return Opening(state, title, sentences, "", [], "")
     sentences.append(f"Against earlier sessions: {words.sentence(comparison)}")
@@ -99,8 +80,9 @@ def sections(report: Report) -> list[Section]:
     parts = []
     for name in dict.fromkeys([*first, *SECTIONS]):
         title, build = SECTIONS[name]
-        lead, tables, notes = (build, [], []) if isinstance(build, str) else build(report)
-        parts.append(Section(name, title, lead, [t for t in tables if t.rows or t.folded], notes))
+        lead, contents, notes = (build, [], []) if isinstance(build, str) else build(report)
+        contents = [table for table in contents if table.rows or table.folded]
+        parts.append(Section(name, title, lead, contents, notes))
     return parts
 
 
@@ -116,12 +98,12 @@ def _worse(report: Report) -> Content:
         or row.outlier
         or row.against == Against.BELOW
     ]
-    tables = [rows_table(each, WORST) for each in (codes, rows)]
-    tables[0].title = words.CODES.capitalize() if codes else ""
+    titled = {words.CODES.capitalize(): codes, "": rows}
+    contents = [tables.rows_table(part, WORST, title) for title, part in titled.items()]
     run, comparison = report.run, report.comparison
     reasons = [*run.slower[:WORST], *run.outliers[:WORST], *run.remarks] if run else []
     shared = map(words.finding, comparison.findings if comparison else ())
-    return "", tables, [*shared, *map(clause, [*reasons, *report.alarms[:MOST]])]
+    return "", contents, [*shared, *map(clause, [*reasons, *report.alarms[: words.MOST]])]
 
 
 def _failures(report: Report) -> Content:
@@ -133,15 +115,15 @@ def _failures(report: Report) -> Content:
         ("verdict", "verdict", lambda group: group.verdict),
         ("where", "text", lambda group: short(group.where, 200)),
         ("cause", "lines", lambda group: "\n".join(short(cause, 600) for cause in group.causes)),
-        ("nodes", "text", lambda group: nodes_of(group.cases)),
+        ("nodes", "text", lambda group: tables.nodes_of(group.cases)),
         ("rerun", "command", lambda group: short(group.rerun, 1200)),
         ("files", "files", lambda group: _files(group, report.folder)),
     )
     lead = "Tests that went wrong alike are one row. The command repeats them."
-    return lead, [listing(failure_groups(run), columns, POINTS, "groups")], notes
+    return lead, [listing(run_report.failure_groups(run), columns, tables.POINTS, "groups")], notes
 
 
-def _files(group: FailureGroup, folder: Path | None) -> str:
+def _files(group: run_report.FailureGroup, folder: Path | None) -> str:
     """Links from the report's folder to those of a group's files that exist, one per line."""
     pattern = Path(paths.ROOT, group.files)
     files = sorted(pattern.parent.glob(pattern.name)) if folder and group.files else []
@@ -149,14 +131,13 @@ def _files(group: FailureGroup, folder: Path | None) -> str:
 
 
 def _checks(report: Report) -> Content:
-    blocks = summary_blocks(report.run) if report.run else {}
-    kinds = ["text", "text", "num", "text", "text"]
-    room = CELLS // max(1, len(blocks))
-    tables = [
-        replace(cells_table(SUMMARY, kinds, rows, room), title=short(heading))
+    blocks = run_report.summary_blocks(report.run) if report.run else {}
+    kinds, room = ["text", "text", "num", "text", "text"], tables.CELLS // max(1, len(blocks))
+    contents = [
+        replace(tables.cells_table(run_report.SUMMARY, kinds, rows, room), title=short(heading))
         for heading, rows in blocks.items()
     ]
-    return f"A line per kernel and case; {USED}.", tables, []
+    return f"A line per kernel and case; {run_report.USED}.", contents, []
 
 
 def _changes(report: Report) -> Content:
@@ -167,7 +148,7 @@ def _changes(report: Report) -> Content:
         ("after", "text", lambda change: short(change.after) or "none"),
     )
     notes = ["Nothing that is recorded."] if report.comparison and not changes else []
-    return "", [listing(changes, columns, ROWS // 3, "changes")], notes
+    return "", [listing(changes, columns, tables.ROWS // 3, "changes")], notes
 
 
 def _nodes(report: Report) -> Content:
@@ -178,22 +159,23 @@ def _nodes(report: Report) -> Content:
         ("jobs", "num", lambda suspect: str(suspect.jobs)),
     )
     lead = "A node is suspect if jobs on it take longer than the others."
-    return lead, [listing(report.suspects, columns, ROWS // 3, "nodes")], []
+    return lead, [listing(report.suspects, columns, tables.ROWS // 3, "nodes")], []
 
 
 def _network(report: Report) -> Content:
-    tables, notes = [], []
+    notes = []
     for blame in report.pairs:
         place = f"{short(blame.place, 80)}: " if len(report.pairs) > 1 else ""
-        tables += pairs.tables(blame)
-        notes += [place + note for note in pairs.notes(blame)]
+        notes += [place + note for note in interconnect.notes(blame)]
+    contents = [table for blame in report.pairs for table in interconnect.tables(blame)]
     lead = "Measurements between pairs of nodes. A component is reported if it explains its slow "
     lead += "pairs, beyond chance, and if a rerun of these pairs alone confirms it."
-    lead = lead if tables else ""
+    lead = lead if any(table.rows for table in contents) else ""
     if network := report.interconnect:
         lead = f"{interconnect.MEANING[network.grade]} {lead}"
-        tables = interconnect.findings(network) + tables + interconnect.beside(report)
-    return lead, tables, notes[:POINTS]
+        further = interconnect.beside(network, report.impacts)
+        contents = [interconnect.findings(network), *contents, *further]
+    return lead, contents, notes[: tables.POINTS]
 
 
 def _predicted(report: Report) -> Content:
@@ -202,13 +184,13 @@ def _predicted(report: Report) -> Content:
         f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
         "random pairs of nodes collide as much. Algorithm: they do not; look at MPI's library."
     )
-    return lead, [predictions_table(report.predictions)], []
+    return lead, [tables.predictions_table(report.predictions)], []
 
 
 def _history(report: Report) -> Content:
     lead = "What changed over the nights, and since when; bisection history --metrics lists the "
     lead += "metrics of each event. Each line below is a metric over its nights."
-    return lead, [listing(report.history, EVENTS, MOST, "events")], []
+    return lead, [listing(report.history, words.EVENTS, words.MOST, "events")], []
 
 
 def _compared(report: Report) -> Content:
@@ -222,7 +204,7 @@ def _rows(report: Report) -> Content:
     scopes = words.scopes(report.rows)
     lead = "Every metric that was compared, the worst first."
     lead += f" The verdicts hold for {scopes[0]}." if len(scopes) == 1 else ""
-    return lead, rows_by_check(report.rows), []
+    return lead, tables.rows_by_check(report.rows), []
 
 
 # identifier -> title; the content, or the lead of a section of figures alone

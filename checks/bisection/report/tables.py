@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bisection.analysis.model import Row
@@ -66,7 +66,11 @@ Column = tuple[str, str, Callable[[Any], str]]  # head, kind, the cell of an ite
 
 
 def listing(
-    items: Iterable[Any], columns: Sequence[Column], most: int = ROWS, name: str = "rows"
+    items: Iterable[Any],
+    columns: Sequence[Column],
+    most: int = ROWS,
+    name: str = "rows",
+    title: str = "",
 ) -> Table:
     """A row per item.
 
@@ -76,6 +80,7 @@ def listing(
             same in all rows, a line is left.
         most: rows that are shown; the note counts the others.
         name: what the rows are, for that note.
+        title: of the table.
     """
     items = list(items)
     rows = [[cell(item) for _, _, cell in columns] for item in items[:most]]
@@ -89,6 +94,7 @@ def listing(
         *([columns[i][part] for i in used] for part in (0, 1)),
         [[row[i] for i in used] for row in rows],
         f"{left:,} more {name} are not listed." if left > 0 else "",
+        title,
         alike="; ".join(f"{columns[i][0]}: {rows[0][i]}" for i in alike),
     )
 
@@ -109,18 +115,14 @@ def cells_table(
     return Table(list(head), list(kinds), rows[:most], note)
 
 
-def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
+def rows_table(rows: Sequence[Row], most: int = ROWS, title: str = "") -> Table:
     """Rows of a comparison, worst first, whether they are judged or not with their numbers."""
     several = len(words.scopes(rows)) > 1
 
     def why(row: Row) -> str:
         """Why, with what else a person should know of a row."""
-        texts = [
-            words.why(row),
-            clause(row.explained),
-            f"holds for {row.scope}" if several and row.scope else "",
-        ]
-        return short("; ".join(filter(None, texts)), 240)
+        scope = f"holds for {row.scope}" if several and row.scope else ""
+        return short("; ".join(filter(None, (words.why(row), clause(row.explained), scope))), 240)
 
     def geometries(row: Row) -> str:
         """Of the two sides, where they differ."""
@@ -142,7 +144,7 @@ def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
         ("against expected", "against", lambda row: row.against or ""),
         ("why", "small", why),
     )
-    return listing(worst_first(rows), columns, most)
+    return listing(worst_first(rows), columns, most, title=title)
 
 
 def rows_by_check(rows: Sequence[Row]) -> list[Table]:
@@ -150,12 +152,10 @@ def rows_by_check(rows: Sequence[Row]) -> list[Table]:
     All tables together have as many rows as a page has room for."""
     tables, room = [], ROWS
     for check, part in grouped(worst_first(rows), lambda row: row.check).items():
-        table = rows_table(part, room)
-        room -= len(table.rows)
         verdicts = Counter(row.verdict for row in part)
         counts = ", ".join(f"{verdicts[v]:,} {v}" for v in COMPARED if verdicts[v])
-        table.title, table.folded = f"{check}: {counts}", True
-        tables.append(table)
+        tables.append(replace(rows_table(part, room, f"{check}: {counts}"), folded=True))
+        room -= len(tables[-1].rows)
     return tables
 
 

@@ -17,7 +17,7 @@ from bisection.analysis.effects import observations
 from bisection.analysis.pairs import TOURNAMENT, Kind
 from bisection.core.format import NONE, amount, plural, short, times
 from bisection.report.figures.common import Group, Panel
-from bisection.report.pairs import worst
+from bisection.report.interconnect import worst
 from bisection.report.svg.style import FONT, INK, drawn, plot
 from bisection.report.tables import Table
 
