@@ -347,9 +347,10 @@ def write(verdict: RunVerdict, results: Path) -> None:
     """Writes the verdict's files."""
     lines = [*run_report.text(verdict, verbose=True), ""]
     paths.write_whole(results / "verdict.txt", "\n".join(lines))
-    kept = {**run_report.as_json(verdict), "installed": folder.installed()}
+    kept = {**exports.as_json(verdict), "installed": folder.installed()}
     paths.write_whole(results / "verdict.json", json.dumps(kept, indent=1))
-    paths.write_whole(results / "junit.xml", exports.junit_of_run(verdict))
+    report = Report("", verdict.started, run=verdict, of_run=True)
+    paths.write_whole(results / "junit.xml", exports.junit(report))
 
 
 def named(sessions: str | None) -> str | None:

@@ -1,13 +1,14 @@
-"""The report as Markdown, JUnit, Prometheus, and a list of bad nodes."""
+"""The report as Markdown, JUnit, Prometheus, and a list of bad nodes; the verdict as JSON."""
 
 import re
 import statistics
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from bisection.analysis.model import Row
 from bisection.analysis.outlying import slower
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
@@ -22,7 +23,7 @@ from bisection.core.verdicts import COMPARED, Exit, Verdict
 from bisection.judge import alarms
 from bisection.report import words
 from bisection.report.model import STATES, Report, exit_code, headline, worst_first
-from bisection.report.run import counted
+from bisection.report.run import counted, sentence
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
@@ -114,39 +115,33 @@ class Entry(NamedTuple):
 
 
 def junit(report: Report) -> str:
-    """The tests of the newest run as JUnit XML, then the metrics that were compared, unless the
-    report is part of the run, whose verdict does not depend on them."""
-    entries = _entries(report.run) if report.run else []
-    for row in worst_first(report.rows):
-        verdict, beside = row.verdict, row.limit is not None
-        if report.of_run or (verdict == Verdict.INCONCLUSIVE and row.low is None and not beside):
-            continue
-        if verdict == Verdict.INCONCLUSIVE and beside:  # a session is an outlier, or as the others
-            verdict = Verdict.NOT_MEASURED if slower([row]) else Verdict.UNCHANGED
-        text = f"{row.verdict}: {amount(row.before.median, row.unit)} before, "
-        text += f"{amount(row.after.median, row.unit)} after"
-        if finite(row.ratio):
-            text += f", ratio {times(row.ratio)} {interval(row.low, row.high)}".rstrip()
-        text = "; ".join(filter(None, (text, words.why(row))))
-        suite, place = f"comparison of {row.check} on {row.place}", f"{row.place}.{row.check}"
-        entries.append(Entry(suite, f"comparison.{place}", row.label, verdict, text))
-    return _junit(entries, exit_code(report), headline(report)[1])
+    """The report as JUnit XML, in which something was not measured if the exit code says so, and
+    something fails whenever it is not 0. A report that is part of a run has the tests of the run
+    alone, whose verdict does not depend on the metrics that were compared."""
+    entries = [*_tests(report.run)] if report.run else []
+    entries += [] if report.of_run else _metrics(report.rows)
+    code = exit_code(report)
+    verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
+    if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
+        text = counted(report.run) if report.of_run else headline(report)[1]
+        entries.append(Entry("the verdict", "bisection.verdict", text, verdict, text))
+    root = ET.Element("testsuites", name="bisection", **_counts(entries))
+    for name, members in grouped(entries, lambda entry: entry.suite).items():
+        suite = ET.SubElement(root, "testsuite", name=plain(name), **_counts(members))
+        for entry in members:
+            names = {"classname": plain(entry.place), "name": plain(entry.name)}
+            test = ET.SubElement(suite, "testcase", **names, time=f"{entry.seconds:.3f}")
+            if tag := TAGS.get(entry.verdict):
+                ET.SubElement(test, tag, message=plain(entry.message))
+    return ET.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-def junit_of_run(verdict: RunVerdict) -> str:
-    """The tests of a run as JUnit XML: a suite per partition and check; a failed test is a failure,
-    one that was not measured an error, one that does not apply is skipped.
-
-    A launch measures several tests: its duration is shared out evenly among them.
-    """
-    return _junit(_entries(verdict), verdict.exit_code, counted(verdict))
-
-
-def _entries(verdict: RunVerdict) -> list[Entry]:
+def _tests(verdict: RunVerdict) -> Iterator[Entry]:
+    """The tests of a run, then what is wrong with it as a whole. A launch measures several tests:
+    its duration is shared out evenly among them."""
     followed = {case.follows for case in verdict.judged}
     members = Counter(case.launch for case in verdict.judged)
     launches = {case.launch: case.seconds for case in verdict.cases if case.is_launch}
-    entries = []
     for case in verdict.cases:
         if case.fixture and (case not in verdict.bad or case.name in followed):
             continue  # its tests are counted instead
@@ -157,36 +152,36 @@ def _entries(verdict: RunVerdict) -> list[Entry]:
         name = case_name(case) + (f" run {case.run}" if case.run else "")
         message = clause(case.reason) or "no cause is recorded"
         place = f"{case.place}.{check}"
-        entries.append(Entry(f"{check} on {case.place}", place, name, kind, message, seconds))
+        yield Entry(f"{check} on {case.place}", place, name, kind, message, seconds)
     drifts = [reason for reason in verdict.network if reason["drift"]]
     others = [reason for reason in verdict.network if not reason["drift"]]
     worse = [*verdict.slower, *verdict.slow_nodes, *verdict.alarms, *drifts]
     doubts = [*verdict.troubles, *verdict.outliers, *verdict.suspect_nodes, *others]
-    for kind, reasons in (
-        (Verdict.FAIL, verdict.failures),
-        (Verdict.REGRESSED, worse),
-        (Verdict.NOT_MEASURED, doubts),
-    ):
-        texts = map(clause, reasons)
-        entries += [Entry("the run", "bisection.run", text, kind, text) for text in texts]
-    return entries
+    kinds = {
+        Verdict.FAIL: verdict.failures,
+        Verdict.REGRESSED: worse,
+        Verdict.NOT_MEASURED: doubts,
+    }
+    for kind, reasons in kinds.items():
+        for text in map(clause, reasons):
+            yield Entry("the run", "bisection.run", text, kind, text)
 
 
-def _junit(entries: list[Entry], code: Exit, words: str) -> str:
-    """JUnit XML, in which something was not measured if the exit code says so, and something fails
-    whenever it is not 0."""
-    verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
-    if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
-        entries = [*entries, Entry("the verdict", "bisection.verdict", words, verdict, words)]
-    root = ET.Element("testsuites", name="bisection", **_counts(entries))
-    for name, members in grouped(entries, lambda entry: entry.suite).items():
-        suite = ET.SubElement(root, "testsuite", name=plain(name), **_counts(members))
-        for entry in members:
-            names = {"classname": plain(entry.place), "name": plain(entry.name)}
-            test = ET.SubElement(suite, "testcase", **names, time=f"{entry.seconds:.3f}")
-            if tag := TAGS.get(entry.verdict):
-                ET.SubElement(test, tag, message=plain(entry.message))
-    return ET.tostring(root, encoding="unicode", xml_declaration=True)
+def _metrics(rows: Sequence[Row]) -> Iterator[Entry]:
+    """The metrics of a comparison that were judged."""
+    for row in worst_first(rows):
+        verdict, beside = row.verdict, row.limit is not None
+        if verdict == Verdict.INCONCLUSIVE and row.low is None and not beside:
+            continue
+        if verdict == Verdict.INCONCLUSIVE and beside:  # a session is an outlier, or as the others
+            verdict = Verdict.NOT_MEASURED if slower([row]) else Verdict.UNCHANGED
+        text = f"{row.verdict}: {amount(row.before.median, row.unit)} before, "
+        text += f"{amount(row.after.median, row.unit)} after"
+        if finite(row.ratio):
+            text += f", ratio {times(row.ratio)} {interval(row.low, row.high)}".rstrip()
+        text = "; ".join(filter(None, (text, words.why(row))))
+        suite, place = f"comparison of {row.check} on {row.place}", f"{row.place}.{row.check}"
+        yield Entry(suite, f"comparison.{place}", row.label, verdict, text)
 
 
 def _counts(entries: list[Entry]) -> dict[str, str]:
@@ -347,3 +342,43 @@ def _accused(case: TestResult) -> list[str]:
     hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.record.hosts}
     accused = [host for host, node in hosts.items() if host in named or node in nodes]
     return accused + [node for node in nodes if node not in hosts.values()]
+
+
+# ---- JSON ----
+
+
+def as_json(verdict: RunVerdict) -> dict[str, Any]:
+    """The verdict for verdict.json: in words, and under `reasons` as codes with their values."""
+    kinds = {name: getattr(verdict, name) for name in verdict.REASONS}
+    request = asdict(verdict.request)
+    records = {id(case.record): case.record for case in verdict.cases}
+    places = {key: place for place, key in enumerate(records)}
+    return {
+        "exit_code": verdict.exit_code,
+        "verdict": sentence(verdict),
+        "session": verdict.session,
+        "seconds": verdict.seconds,
+        "nights": verdict.nights,
+        "grade": verdict.interconnect and verdict.interconnect.grade,
+        "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
+        **{name: list(map(clause, reasons)) for name, reasons in kinds.items()},
+        "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
+        **request,
+        "launches": [record.as_json() for record in records.values()],
+        "cases": [
+            {**_case_as_json(case), "launch": places[id(case.record)]} for case in verdict.cases
+        ],
+    }
+
+
+def _case_as_json(case: TestResult) -> dict[str, Any]:
+    names = "check case layout method environ hash run fixture verdict folders files ran seconds"
+    reasons = {"cause": case.reason, "remark": case.remark}
+    return {
+        "test": case.name,
+        "partition": f"{case.system}:{case.partition}",
+        **{name: getattr(case, name) for name in names.split()},
+        **{name: clause(reason) for name, reason in reasons.items()},
+        "reasons": {name: r.as_dict() for name, r in reasons.items() if r},
+        "metrics": [{**asdict(m), "asserted": m.asserted} for m in case.metrics],
+    }

@@ -1,25 +1,34 @@
-"""A run's verdict for people and for machines: a mail, the table of all tests, JSON."""
+"""A run's verdict for people: a mail, and the table of all tests."""
 
 import re
 import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from bisection.core import paths
-from bisection.core.format import duration, finite, number, plain, plural, short, utc
+from bisection.core.format import (
+    amount,
+    duration,
+    finite,
+    lasting,
+    number,
+    plain,
+    plural,
+    short,
+    some,
+    utc,
+)
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons import Code, Reason, clause
 from bisection.core.reasons.launches import span
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Exit, Verdict
 from bisection.kernels import tables
-from bisection.report.slower import counts as slower_counts
-from bisection.report.slower import slower_lines, times_judged
 from bisection.report.tables import indented
-from bisection.report.words import MOST
+from bisection.report.words import MOST, banner, slow_nodes
 from bisection.runs.command import dependents, rerun
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 
@@ -86,8 +95,38 @@ def _counts(verdict: RunVerdict) -> list[str]:
 def _more_counts(verdict: RunVerdict) -> list[str]:
     """Returns further problems, and possible ones."""
     slow = sum(failure.code == Code.BAD_COMPONENT for failure in verdict.failures)
-    parts = [f"{plural(slow, 'bad component')} of the network"] if slow else []
-    return parts + slower_counts(verdict)
+    slower, outliers, network = map(len, (verdict.slower, verdict.outliers, verdict.network))
+    texts = [f"{plural(slow, 'bad component')} of the network"] if slow else []
+    texts += [f"{plural(slower, 'metric')} slower than before"] if slower else []
+    texts += [f"{plural(outliers, 'outlier')} not confirmed"] if outliers else []
+    texts += [banner(verdict.alarms)] if verdict.alarms else []
+    texts += [f"{plural(network, 'finding')} about the network"] if network else []
+    return texts + slow_nodes((), verdict)
+
+
+def times_judged(verdict: RunVerdict) -> str:
+    """Returns a sentence on times that are not checked; "" if all have references."""
+    if verdict.nights is None:
+        return ""
+    metrics = [(f"{c.system}:{c.partition}", m) for c in verdict.judged for m in c.metrics]
+    asserted = {place for place, metric in metrics if metric.asserted}
+    bare = [place for place in dict(metrics) if place not in asserted]
+    if verdict.nights <= LIMITS.fewest and bare:
+        has = "has" if len(bare) == 1 else "have"
+        nights = plural(verdict.nights, "night")
+        needed = f"propose after {LIMITS.reference_sessions}"
+        return f"Nothing was judged: {some(bare)} {has} no references ({nights}; {needed})"
+    times = [metric for _, metric in metrics if KIND_OF_UNIT.get(metric.unit) == "time"]
+    if not times or any(metric.asserted for metric in times):
+        return ""
+    earlier, needed = verdict.nights - 1, LIMITS.reference_sessions
+    if earlier < LIMITS.fewest:
+        why = f"reference values need {needed} nights, {verdict.nights} recorded"
+        return f"Run times not checked yet: {why}"
+    why = f"no references yet ({verdict.nights} of {needed} nights)"
+    if verdict.nights >= needed:
+        why = "`references propose` makes references"
+    return f"Times are judged by {earlier} earlier nights: {why}"
 
 
 # ---- what went wrong ----
@@ -158,6 +197,69 @@ def _in_quiet(verdict: RunVerdict) -> str:
     """The command that measures again what other processes disturbed."""
     wait = " --wait 30m" if verdict.request.is_local else ""
     return rerun(verdict.lost_to_others, verdict.request) + wait
+
+
+LAUNCHES = 6  # slower ones that are listed
+WHY = {
+    "failed": "not retested: the run failed",
+    "off": "not retested (--retest 0)",
+    "unmeasured": "the retest did not measure it",
+}
+
+
+def slower_lines(verdict: RunVerdict) -> list[str]:
+    """Returns the slower metrics, a line per launch with its worst metric; the outliers;
+    what changed since, and the command that measures it again."""
+    groups = {"slower than in all of {}, confirmed by a retest": verdict.slower}
+    for why in dict.fromkeys(reason["why"] for reason in verdict.outliers):
+        group = [reason for reason in verdict.outliers if reason["why"] == why]
+        groups["outliers, slower than in all of {}; " + _why(why, group)] = group
+    lines = []
+    for title, reasons in groups.items():
+        if reasons:
+            sessions = plural(max(reason["sessions"] for reason in reasons), "earlier session")
+            lines += [f"{title.format(sessions)}:", *_launches(reasons)]
+    if lines:
+        lines += [f"    rerun: {rerun(_slower_tests(verdict), verdict.request, LIMITS.fewest - 1)}"]
+    return lines
+
+
+def _launches(reasons: Sequence[Reason]) -> list[str]:
+    """A line per launch, with its worst metric."""
+    launches = grouped(reasons, lambda r: f"{r['check']} {r['case']} {r['layout']}")
+    cells = []
+    for launch, group in [*launches.items()][:LAUNCHES]:
+        worst = max(group, key=lambda reason: (reason["unit"] == "s", reason["factor"]))
+        sides = [amount(worst[side], worst["unit"]) for side in ("before", "after")]
+        more = f"and {plural(len(group) - 1, 'more metric')}" if group[1:] else ""
+        test, factor = f"{worst['method']} {worst['metric']}", f"{number(worst['factor'])} x"
+        cells.append([launch, test, " -> ".join(sides), factor, more])
+    hidden = sum(map(len, [*launches.values()][LAUNCHES:]))
+    more = plural(len(launches) - LAUNCHES, "more launch", "more launches")
+    return indented(cells) + ([f"  and {more}, {plural(hidden, 'metric')}"] if hidden else [])
+
+
+def _why(why: str, group: Sequence[Reason]) -> str:
+    """Returns why outliers were not retested."""
+    if why != "budget":
+        return WHY[why]
+    longest = duration(max(reason["seconds"] for reason in group))
+    budget = lasting(group[0]["budget"])
+    return f"not retested: a launch takes {longest}, the budget is {budget} (--retest)"
+
+
+def _slower_tests(verdict: RunVerdict) -> list[TestResult]:
+    """The tests that are slower, and those with outliers."""
+    reasons = [*verdict.slower, *verdict.outliers]
+    names = ("system", "partition", "environ", "case", "layout")
+    places = {tuple(reason[name] for name in names) for reason in reasons}
+    checks = {reason["check"] for reason in reasons}
+    return [
+        case
+        for case in verdict.judged
+        if tuple(getattr(case, name) for name in names) in places
+        and checks & {case.check, case.record.kernel}
+    ]
 
 
 def alarms(verdict: RunVerdict) -> list[str]:
@@ -343,43 +445,3 @@ def wrapped(line: str, indent: str = "") -> list[str]:
     return textwrap.wrap(
         plain(line), WIDTH, **indents, break_on_hyphens=False, break_long_words=False
     ) or [""]
-
-
-# ---- for programs ----
-
-
-def as_json(verdict: RunVerdict) -> dict[str, Any]:
-    """The verdict for verdict.json: in words, and under `reasons` as codes with their values."""
-    kinds = {name: getattr(verdict, name) for name in verdict.REASONS}
-    request = asdict(verdict.request)
-    records = {id(case.record): case.record for case in verdict.cases}
-    places = {key: place for place, key in enumerate(records)}
-    return {
-        "exit_code": verdict.exit_code,
-        "verdict": sentence(verdict),
-        "session": verdict.session,
-        "seconds": verdict.seconds,
-        "nights": verdict.nights,
-        "grade": verdict.interconnect and verdict.interconnect.grade,
-        "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
-        **{name: list(map(clause, reasons)) for name, reasons in kinds.items()},
-        "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
-        **request,
-        "launches": [record.as_json() for record in records.values()],
-        "cases": [
-            {**_case_as_json(case), "launch": places[id(case.record)]} for case in verdict.cases
-        ],
-    }
-
-
-def _case_as_json(case: TestResult) -> dict[str, Any]:
-    names = "check case layout method environ hash run fixture verdict folders files ran seconds"
-    reasons = {"cause": case.reason, "remark": case.remark}
-    return {
-        "test": case.name,
-        "partition": f"{case.system}:{case.partition}",
-        **{name: getattr(case, name) for name in names.split()},
-        **{name: clause(reason) for name, reason in reasons.items()},
-        "reasons": {name: r.as_dict() for name, r in reasons.items() if r},
-        "metrics": [{**asdict(m), "asserted": m.asserted} for m in case.metrics],
-    }

@@ -70,7 +70,7 @@ def test_junit_has_a_suite_per_partition_and_check_then_the_comparison():
 def test_junit_shares_the_time_of_a_launch_out_among_its_tests():
     launch = case(method="", name="cnt40", kernel="transpose", fixture=True, seconds_taken=6.0)
     tests = [case(method=m, kernel="transpose", seconds_taken=0.5) for m in ("a", "b", "c")]
-    root = ET.fromstring(exports.junit_of_run(ran(launch, *tests)))
+    root = ET.fromstring(exports.junit(only(run=ran(launch, *tests), of_run=True)))
     assert [test.get("time") for test in root.iter("testcase")] == ["2.500"] * 3
     assert root.get("time") == "7.500"
 
