@@ -489,4 +489,4 @@ def beside_and_report(report: Report | None, results: Path) -> list[str]:
     lines = beside(report.comparison) if report.comparison else []
     lines += interconnect.text(report.interconnect) if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
-    return [part for line in lines for part in run_report.wrapped(line)]
+    return run_report.wrapped(*lines)

@@ -132,7 +132,7 @@ def _table(rows: Sequence[tuple[Session, Tally, list[Change]]]) -> list[str]:
         notes = [] if short_tags else [tags]
         notes += [f"excluded: {session.excluded}"] if session.excluded else []
         notes += [f"changed: {c.what}: {c.before} -> {c.after}" for c in differing]
-        text += [line, *(part for note in notes for part in wrapped(note, "    "))]
+        text += [line, *wrapped(*notes, indent="    ")]
     return [line for line in text if line]
 
 

@@ -45,21 +45,12 @@ NAMES = {
 def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     """The verdict as lines: its sentence, failures first, a line per kernel and case; the table of
     all tests, if `verbose`."""
-    lines = wrapped(_headed(verdict, _counts(verdict)))
-    for line in (", ".join(_more_counts(verdict)), times_judged(verdict)):
-        lines += wrapped(line, "    ") if line else []
+    further = filter(None, (", ".join(_more_counts(verdict)), times_judged(verdict)))
+    lines = wrapped(_headed(verdict, _counts(verdict))) + wrapped(*further, indent="    ")
     lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict), *changed(verdict)]
-    lines += [*summary(verdict), ""] if verdict.judged else [""]
+    lines += [*summary(verdict), ""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
-    lines += builds(verdict) if verbose else []
     return [*lines, *notes(verdict, verbose)]
-
-
-def builds(verdict: RunVerdict) -> list[str]:
-    """A line for each time at which kernels were built that this run found kept."""
-    first = [case for case in verdict.cases if case.fixture and not (case.is_launch or case.run)]
-    remarks = dict.fromkeys(case.remark for case in first if case.remark)
-    return [f"kernels: {clause(remark)}" for remark in remarks]
 
 
 def sentence(verdict: RunVerdict) -> str:
@@ -137,10 +128,9 @@ def failures(verdict: RunVerdict) -> list[str]:
     lines = [f"trouble: {clause(trouble)}" for trouble in verdict.troubles]
     lines += [f"FAIL: {clause(failure)}" for failure in verdict.failures]
     lines += [f"network: {clause(finding)}" for finding in verdict.network]
-    lines = [part for line in lines for part in wrapped(line)]
+    lines = wrapped(*lines)
     for group in failure_groups(verdict):
-        lines.append(f"{group.verdict}: {group.where}")
-        lines += [part for cause in group.causes for part in wrapped(cause, "    ")]
+        lines += [f"{group.verdict}: {group.where}", *wrapped(*group.causes, indent="    ")]
         lines.append(f"    rerun: {group.rerun}")
         lines += [f"    files: {group.files}"] if group.files else []
     return lines
@@ -211,9 +201,8 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
     """Returns the slower metrics, a line per launch with its worst metric; the outliers;
     what changed since, and the command that measures it again."""
     groups = {"slower than in all of {}, confirmed by a retest": verdict.slower}
-    for why in dict.fromkeys(reason["why"] for reason in verdict.outliers):
-        group = [reason for reason in verdict.outliers if reason["why"] == why]
-        groups["outliers, slower than in all of {}; " + _why(why, group)] = group
+    for why, reasons in grouped(verdict.outliers, lambda reason: reason["why"]).items():
+        groups["outliers, slower than in all of {}; " + _why(why, reasons)] = reasons
     lines = []
     for title, reasons in groups.items():
         if reasons:
@@ -266,7 +255,7 @@ def alarms(verdict: RunVerdict) -> list[str]:
     """Since when metrics are worse, by their history, and the command that accepts the level."""
     if not verdict.alarms:
         return []
-    lines = [part for alarm in verdict.alarms[:MOST] for part in wrapped(clause(alarm))]
+    lines = wrapped(*map(clause, verdict.alarms[:MOST]))
     event = verdict.alarms[0]["session"][:8]
     return [*lines, f"    to accept the new level: bisection history --accept {event} -m REASON"]
 
@@ -274,8 +263,8 @@ def alarms(verdict: RunVerdict) -> list[str]:
 def changed(verdict: RunVerdict) -> list[str]:
     """Returns the changes since the session before."""
     changes = [remark for remark in verdict.remarks if remark.code == Code.CHANGED]
-    lines = [f"changed since {utc(change['since'])}: {clause(change)}" for change in changes]
-    return [part for line in lines for part in wrapped(line)]
+    lines = (f"changed since {utc(change['since'])}: {clause(change)}" for change in changes)
+    return wrapped(*lines)
 
 
 # ---- a line per kernel and case ----
@@ -311,12 +300,12 @@ def summary_blocks(verdict: RunVerdict) -> dict[str, list[list[str]]]:
 
 def _blocks(verdict: RunVerdict) -> dict[str, list[TestResult]]:
     """Partition, environment and software -> tests."""
+    blocks = {}
     places = grouped(verdict.judged, lambda c: f"{c.system}:{c.partition}, environment {c.environ}")
-    software = {
-        place: next((f" ({c.record.built_with})" for c in cases if c.record.built_with), "")
-        for place, cases in places.items()
-    }
-    return {place + software[place]: cases for place, cases in places.items()}
+    for place, cases in places.items():
+        software = (f" ({case.record.built_with})" for case in cases if case.record.built_with)
+        blocks[place + next(software, "")] = cases
+    return blocks
 
 
 def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
@@ -399,14 +388,15 @@ def _limits(case: TestResult) -> str:
 
 
 def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
-    """Remarks on tests, launches that were late or preempted; what is not applicable, if
-    `verbose`."""
+    """Remarks on tests, launches that were late or preempted; kernels that were found built and
+    what is not applicable, if `verbose`."""
     remarked = [case for case in verdict.judged if case.remark]
+    builds = [case for case in verdict.cases if case.fixture and not case.is_launch]
+    built = dict.fromkeys(case.remark for case in builds if case.remark)
     others = [remark for remark in verdict.remarks if remark not in verdict.network]
-    lines = [f"note: {clause(remark)}" for remark in others if remark.code != Code.CHANGED]
-    built = [case.remark for case in verdict.cases if case.check == "Build" and case.remark]
-    stale = dict.fromkeys(remark for remark in built if remark.code == Code.KERNELS_STALE)
-    lines += [f"note: {clause(remark)}" for remark in stale]
+    others += [remark for remark in built if remark.code == Code.KERNELS_STALE]
+    lines = [f"kernels: {clause(remark)}" for remark in built] if verbose else []
+    lines += [f"note: {clause(remark)}" for remark in others if remark.code != Code.CHANGED]
     for remark, cases in grouped(remarked, lambda case: case.remark).items():
         others = f" and {plural(len(cases) - 1, 'other test')}" if cases[1:] else ""
         lines.append(f"note: {cases[0].group}{others}: {clause(remark)}")
@@ -426,7 +416,7 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     unfit = Counter(clause(c.reason) for c in verdict.judged if c.verdict == Verdict.NOT_APPLICABLE)
     if verbose:
         lines += [f"not applicable: {unfit[cause]} x {cause}" for cause in sorted(unfit)]
-    return [part for line in lines for part in wrapped(line)]
+    return wrapped(*lines)
 
 
 def next_step(verdict: RunVerdict) -> list[str]:
@@ -438,10 +428,9 @@ def next_step(verdict: RunVerdict) -> list[str]:
     return [f"next: rerun {when}: {_in_quiet(verdict)}"]
 
 
-def wrapped(line: str, indent: str = "") -> list[str]:
-    """A line in as many as a mail has room for; long words stay whole, to be copied."""
-    more = indent + ("    " if indent else "  ")
-    indents = {"initial_indent": indent, "subsequent_indent": more}
-    return textwrap.wrap(
-        plain(line), WIDTH, **indents, break_on_hyphens=False, break_long_words=False
-    ) or [""]
+def wrapped(*lines: str, indent: str = "") -> list[str]:
+    """Lines in as many as a mail has room for; long words stay whole, to be copied."""
+    further = indent + ("    " if indent else "  ")
+    wrapper = textwrap.TextWrapper(WIDTH, indent, further, break_long_words=False)
+    wrapper.break_on_hyphens = False
+    return [part for line in lines for part in wrapper.wrap(plain(line)) or [""]]
