@@ -202,7 +202,7 @@ def _npar(lookup: Lookup, notes: _Notes) -> list[Group]:
         ours = {n: t / values[unit] for n, t in sorted(values.items())}
         theirs = {n: y / published[unit] for n, y in published.items()}
         curves = [
-            Curve(looks["published"], theirs, preempted=set(theirs)),
+            Curve(looks["published"], theirs, hollow=True),
             Curve(looks["simulated"], ours),
         ]
         up = f"time over that of NPAR {unit:g}"
@@ -287,7 +287,7 @@ def _speedups(curves: dict[str, Curve], published: dict[int, dict[str, float]]) 
             if name in times and cores >= first
         }
         look = Style(curve.style.colour, curve.style.marker, DASHED)
-        result[f"{name}, published"] = Curve(look, points, preempted=set(points))
+        result[f"{name}, published"] = Curve(look, points, hollow=True)
     for curve in result.values():
         curve.best = None
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -33,16 +33,16 @@ LABELS, BESIDE = 16, 13  # of a side, at most; pixels between two
 
 def maps(blames: Sequence[Blame]) -> list[Group]:
     """A group of maps per judgement: bandwidth, and latency where a component shows in it."""
-    return [group for blame in blames for group in _of(blame)]
-
-
-def _of(blame: Blame) -> Iterator[Group]:
-    kinds = {judged.kind.name: judged.kind for judged in blame.kinds}
-    shown = {symptom.kind for part in blame.bad for symptom in part.symptoms}
-    shown |= {"bandwidth"} if "bandwidth" in kinds else set(list(kinds)[:1])
-    for name in sorted(kinds, key=lambda name: name != "bandwidth"):
-        if name in shown and (name != "both ways" or "bandwidth" not in shown):
-            yield _group(blame, kinds[name])
+    groups = []
+    for blame in blames:
+        kinds = {judged.kind.name: judged.kind for judged in blame.kinds}
+        shown = {symptom.kind for part in blame.bad for symptom in part.symptoms}
+        shown |= {"bandwidth"} if "bandwidth" in kinds else set(list(kinds)[:1])
+        shown -= {"both ways"} if "bandwidth" in shown else set()
+        names = sorted(shown & kinds.keys(), key=list(kinds).index)
+        names.sort(key=lambda name: name != "bandwidth")
+        groups += [_group(blame, kinds[name]) for name in names]
+    return groups
 
 
 def _group(blame: Blame, kind: Kind) -> Group:
@@ -105,12 +105,10 @@ def _table(blame: Blame, kind: Kind, speeds: np.ndarray, levels: np.ndarray) -> 
     s, r = s[kept], r[kept]
     slowest = np.argsort(speeds[s, r], kind="stable")[:24]
     nodes, cells = blame.matrix.nodes, []
-    for k in slowest:
-        speed, level = speeds[s[k], r[k]], levels[s[k], r[k]]
+    for sender, receiver in zip(s[slowest], r[slowest], strict=True):
+        speed, level = float(speeds[sender, receiver]), float(levels[sender, receiver])
         value = level * speed**kind.sign
-        cells.append(
-            [nodes[s[k]], nodes[r[k]], amount(float(value), kind.unit), times(float(speed))]
-        )
+        cells.append([nodes[sender], nodes[receiver], amount(value, kind.unit), times(speed)])
     note = f"The slowest {len(cells)} of {plural(len(s), 'value')}." if cells else NONE
     head = ["from", "to", kind.unit, "speed over the median"]
     return Table(head, ["text", "text", "num", "num"], cells, note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bisection.core.format import interval, short, size_of, times
@@ -13,8 +13,6 @@ from bisection.report.svg.style import FONT, INK, Style, drawn, plot
 if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Mark = tuple[float, str]  # a level across a plot, and its name
 
 
 @dataclass
@@ -38,7 +36,7 @@ class Curve:
     style: Style
     points: dict[float, float]
     best: float | None = None  # an x to ring
-    preempted: set[float] = field(default_factory=set)  # x to draw hollow
+    hollow: bool = False
 
 
 def _log_axis(axes: Axes, name: str, low: float, high: float, form: Any = "{x:g}") -> None:
@@ -93,19 +91,12 @@ def bars_svg(bars: Sequence[Bar], expected: float | None, width: int) -> Figure:
     if expected:
         look = {"color": style.EXPECTED, "linewidth": 1.6, "linestyle": (0, (5, 3))}
         levels.append((expected, f"expected {times(expected)}", look))
+    above = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
     for level, text, look in levels:
         axes.axvline(level, **look)
-        right = level < max(levels)[0]
-        axes.annotate(
-            text,
-            (level, 1),
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(-2 if right else 2, 3),
-            textcoords="offset points",
-            ha="right" if right else "left",
-            color=look["color"],
-            size=FONT - 1,
-        )
+        shift, side = (-2, "right") if level < max(levels)[0] else (2, "left")
+        above |= {"ha": side, "xytext": (shift, 3), "color": look["color"], "size": FONT - 1}
+        axes.annotate(text, (level, 1), **above)
     axes.set_xlabel("speed-up: 1 is as before (logarithmic)", fontsize=FONT - 0.5)
     return figure
 
@@ -142,7 +133,10 @@ def curves_svg(
     if ideal:
         axes.plot([xs[0], xs[-1]], [xs[0] / ideal, xs[-1] / ideal], **style.IDEAL)
     for curve in curves:
-        _draw_curve(axes, curve)
+        look = curve.style.marked(curve.hollow) | {"linestyle": curve.style.dash}
+        axes.plot(*zip(*curve.points.items(), strict=True), **look)
+        if curve.best is not None:
+            axes.plot([curve.best], [curve.points[curve.best]], **style.RING)
     form = EngFormatter(unit) if unit else "{x:g}"
     if "y" in log:
         _log_axis(axes, "y", min(ys) / 1.12, max(ys) * 1.12, form)
@@ -158,15 +152,6 @@ def curves_svg(
     most = (5 if sizes else 7) * width // 330
     _ticks(axes, "x", xs[:: -(-len(xs) // most)], size_of if sizes else "{x:g}")
     return figure
-
-
-def _draw_curve(axes: Axes, curve: Curve) -> None:
-    look = curve.style
-    axes.plot(*zip(*curve.points.items(), strict=True), color=look.colour, linestyle=look.dash)
-    for x, y in curve.points.items():
-        axes.plot([x], [y], **look.marked(x in curve.preempted))
-    if curve.best is not None:
-        axes.plot([curve.best], [curve.points[curve.best]], **style.RING)
 
 
 def _named_rows(
@@ -185,11 +170,7 @@ def _named_rows(
 
 
 @drawn
-def dots_svg(
-    names: Sequence[str],
-    dots: Sequence[tuple[str, float, Style]],
-    width: int,
-) -> Figure:
+def dots_svg(names: Sequence[str], dots: Sequence[tuple[str, float, Style]], width: int) -> Figure:
     """A row per name, a dot per (name, seconds, style)."""
     from matplotlib.ticker import EngFormatter
 

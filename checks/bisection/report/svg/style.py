@@ -30,20 +30,25 @@ INK, MUTED, GRID, PAPER = (
 )
 EXPECTED = "#a0468c"  # the line of what a change should give
 WORSE, BETTER = "#a83a00", "#005a8c"  # where a level begins
-NAMES = ("--bad", "--better", "--ink", "--muted", "--grid", "--paper", "--expected")
-COLOURS_OF = (WORSE, BETTER, INK, MUTED, GRID, PAPER, EXPECTED)
-VARIABLES = dict(zip(COLOURS_OF, NAMES, strict=True))
+VARIABLES = {
+    WORSE: "--bad",
+    BETTER: "--better",
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    PAPER: "--paper",
+    EXPECTED: "--expected",
+}
 FONT = STYLE["font.size"]
 COLOURS = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 DASHES = ("-", "--", ":")
 HATCHES = ("", "////", "\\\\\\\\", "----", "xxxx", "||||")  # dots would be ten times as long
 BLUE, GREY, RED, YELLOW = "#0072b2", "#8a94a3", "#d55e00", "#e69f00"
-# How matplotlib draws a level that is ideal, the best point, and a hollow marker.
+# How matplotlib draws a level that is ideal, and the best point.
 IDEAL = {"color": MUTED, "linewidth": 1, "linestyle": (0, (1, 3))}
 RING = {"marker": "o", "markerfacecolor": "none", "markeredgecolor": INK, "markersize": 13,
         "markeredgewidth": 1.2, "linestyle": "none"}  # fmt: skip
-HOLLOW = {"markerfacecolor": PAPER, "markeredgewidth": 1.6}
 PREFIX = "\ue000"  # stands before every identifier until the drawing is put into a page
 
 
@@ -139,8 +144,9 @@ class Style:
 
     def marked(self, hollow: bool = False) -> dict[str, Any]:
         """How matplotlib draws its markers."""
-        edge = {"markeredgecolor": self.colour, **HOLLOW} if hollow else {}
-        return {"color": self.colour, "marker": self.marker, "linestyle": "none", **edge}
+        look = {"color": self.colour, "marker": self.marker, "linestyle": "none"}
+        edge = {"markerfacecolor": PAPER, "markeredgecolor": self.colour, "markeredgewidth": 1.6}
+        return look | (edge if hollow else {})
 
 
 def numbered(names: Iterable[str]) -> dict[str, Style]:
