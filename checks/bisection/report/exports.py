@@ -317,7 +317,7 @@ def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
     for component in (component for blame in report.pairs for component in blame.bad):
         if component.part == Part.NODE:  # of all else, no single node is accused
             yield component.names[0], slowness(asdict(component))
-    for case in report.failures:
+    for case in run.bad if run else []:
         if case.reason and case.reason.code == Code.BLOCKED:
             for node, why in case.reason["down"] or ():
                 why = "no reason is given" if why in ("", "none") else why

@@ -16,7 +16,7 @@ from bisection.core.reasons import Reason
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
 from bisection.judge.alarms import alarms_of
 from bisection.report.words import banner, slow_nodes
-from bisection.runs.model import Interconnect, RunVerdict, TestResult
+from bisection.runs.model import Interconnect, RunVerdict
 
 
 @dataclass
@@ -47,11 +47,6 @@ class Report:
         return self.comparison.suspects if self.comparison else ()
 
     @property
-    def cases(self) -> Sequence[TestResult]:
-        """The tests of the newest session."""
-        return self.run.cases if self.run else ()
-
-    @property
     def interconnect(self) -> Interconnect | None:
         """The verdict on the network, if that is what the run was asked for."""
         return self.run.interconnect if self.run else None
@@ -60,11 +55,6 @@ class Report:
     def alarms(self) -> list[Reason]:
         """The events since which metrics are worse, that of most metrics first."""
         return alarms_of(self.history)
-
-    @property
-    def failures(self) -> list[TestResult]:
-        """Those that failed or were not measured."""
-        return self.run.bad if self.run else []
 
 
 GOOD, BAD, UNMEASURED, UNCERTAIN, UNSAFE = "good", "bad", "unmeasured", "uncertain", "unsafe"

@@ -111,7 +111,7 @@ def sections(report: Report) -> list[Section]:
 def figures(report: Report) -> dict[str, list[Group]]:
     """Section -> figures, those first that must not be left out."""
     rows, expected = report.rows, report.comparison.expected if report.comparison else None
-    cases = measured_cases(report.cases)
+    cases = measured_cases(report.run.cases if report.run else ())
     with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
     return {
         "speedups": sessions.speedups(rows, expected),
@@ -127,7 +127,8 @@ def figures(report: Report) -> dict[str, list[Group]]:
 def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
     """(what the template draws, how many series it does not): first what changed or failed."""
     verdicts = {row.key: row.verdict for row in report.rows}
-    failed = {(c.check, c.case, c.method) for c in report.failures}
+    bad = report.run.bad if report.run else []
+    failed = {(case.check, case.case, case.method) for case in bad}
     rank = {verdict: index for index, verdict in enumerate(COMPARED)}
 
     def urgency(series: Series) -> tuple[bool, int, bool]:

@@ -9,6 +9,7 @@ import numpy as np
 from bisection.analysis.explain import slower_codes
 from bisection.analysis.model import Comparison, Event, Row, Suspect
 from bisection.core.format import plural, short, utc
+from bisection.core.grouping import grouped
 from bisection.core.ratios import change, ratio_words
 from bisection.core.reasons import AFTER_CHANGE, DISTURBED, Code, Reason, clause
 from bisection.core.reasons.performance import (
@@ -123,8 +124,7 @@ def _preempted(reason: Reason | None) -> bool:
     return reason.code in DISTURBED or _preempted(Reason.read(reason["cause"]))
 
 
-# What a test's time is made of, by the fraction of it that is communication, at least; of less, it
-# is the last.
+# What a test's time is made of, by the fraction of it that is communication, at least.
 KINDS = {
     "communication-bound checks are": LIMITS.network_bound,
     "mixed ones are": LIMITS.mixed,
@@ -132,24 +132,21 @@ KINDS = {
 }
 
 
+def _kind(row: Row) -> str:
+    return next(name for name, least in KINDS.items() if (row.communication or 0.0) >= least)
+
+
 def _by_kind(rows: Sequence[Row]) -> list[str]:
     """A clause per partition: how its checks that wait for the network did, and the others."""
-    places: dict[str, dict[str, list[Row]]] = {}
-    for row in rows:
-        kind_known = row.control or row.communication is not None
-        if row.ratio is None or row.low is None or not kind_known:
-            continue
-        if row.base == "time" or row.control:
-            share = row.communication or 0.0
-            kind = next((name for name in KINDS if share >= KINDS[name]), "compute is")
-            kinds = places.setdefault(f"{row.system}:{row.partition}", {name: [] for name in KINDS})
-            kinds[kind].append(row)
-    return [
-        f"on {place} "
-        + ", ".join(f"{name} {_together(group)}" for name, group in kinds.items() if group)
-        for place, kinds in places.items()
-        if any(row.verdict in WAYS for group in kinds.values() for row in group)
-    ]
+    texts = []
+    timed = [r for r in rows if r.control or (r.base == "time" and r.communication is not None)]
+    timed = [row for row in timed if row.ratio is not None and row.low is not None]
+    for place, group in grouped(timed, lambda row: f"{row.system}:{row.partition}").items():
+        if any(row.verdict in WAYS for row in group):
+            kinds = grouped(group, _kind)
+            parts = [f"{name} {_together(kinds[name])}" for name in KINDS if name in kinds]
+            texts.append(f"on {place} {', '.join(parts)}")
+    return texts
 
 
 # a change -> words of it as a part, its opposite, and as a factor
@@ -209,7 +206,7 @@ def size(event: Event) -> str:
         total = event.drift**event.nights - 1
         word = "slower" if share > 0 else "faster"
         return f"{abs(share):.2%} a night {word}, {abs(total):.0%} in {event.nights} nights"
-    better = len(event.points) - len([p for p in event.points if p.verdict == Verdict.REGRESSED])
+    better = sum(point.verdict != Verdict.REGRESSED for point in event.points)
     others = f"; {plural(better, 'metric')} better" if event.worse and better else ""
     return by_how_much(*factors(event)) + others
 

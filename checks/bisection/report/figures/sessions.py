@@ -212,7 +212,6 @@ def _share_group(check: str, title: str, stacks: list[MeasuredCase], parts: list
 # ---- speed-ups ----
 
 BARS = 30  # that a figure shows at most; the rest is counted
-TIME, RATE, SWEEP = 1, 2, 3
 # Colour and hatch, told apart by hatch where they may look alike.
 LOOKS = {
     Against.ABOVE: (style.BLUE, ""),
@@ -236,35 +235,28 @@ def speedups(rows: Sequence[Row], expected: float | None) -> list[Group]:
     describe = "; ".join(f"{bar.label}: {times(bar.ratio)} {bar.words}" for bar in bars)
     panel = Panel("Speed-up of each test", describe, partial(bars_svg, bars, expected))
     left = len(candidates) - len(shown)
-    notes = [f"{left} more tests are not drawn; all are listed below."] if left else []
-    notes += ["A black line is the confidence interval."] if any(bar.low for bar in bars) else []
+    note = f"{left} more tests are not drawn; all are listed below. " if left else ""
+    note += "A black line is the confidence interval. " if any(bar.low for bar in bars) else ""
     if expected:
-        notes.append(
+        note += (
             "The dashed line is what the change alone should give, such as the ratio of clocks: a "
             "bar beyond it gained from something else as well, one short of it lost on the way."
         )
-    return [Group("", [panel], rows_table(shown), note=" ".join(notes))]
+    return [Group("", [panel], rows_table(shown), note=note.strip())]
 
 
 def primary(rows: Sequence[Row]) -> list[Row]:
     """The rows whose ratio is a speed-up: of each test its time, or else its rates, or else the
     message size of a sweep whose time changed most."""
-    speeds = [row for row in rows if finite(row.ratio) and row.ratio > 0 and nearness(row)]
+    changed = [row for row in rows if finite(row.ratio) and row.ratio > 0]
     chosen = []
-    for metrics in grouped(speeds, lambda row: row.identity).values():
-        best = min(map(nearness, metrics))
-        near = [row for row in metrics if nearness(row) == best]
-        chosen += near if best != SWEEP else [max(near, key=lambda r: abs(math.log(r.ratio)))]
+    for metrics in grouped(changed, lambda row: row.identity).values():
+        times = [row for row in metrics if row.metric == "time"]
+        rates = [row for row in metrics if row.unit.endswith("/s")]
+        sizes = [row for row in metrics if row.base == "time"]
+        sizes.sort(key=lambda row: -abs(math.log(row.ratio)))
+        chosen += times or rates or sizes[:1]
     return chosen
-
-
-def nearness(row: Row) -> int:
-    """How near a metric is to what one asks of a test; 0 if it is no speed."""
-    if row.metric == "time":
-        return TIME
-    if row.unit.endswith("/s"):
-        return RATE
-    return SWEEP if row.base == "time" else 0
 
 
 def _bar(row: Row, expected: float | None) -> Bar:
