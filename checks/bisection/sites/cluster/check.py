@@ -16,8 +16,7 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons import Code
 from bisection.core.verdicts import BisectionError
 from bisection.sites.before_run import choose_environ
-from bisection.sites.cluster import check_job as job
-from bisection.sites.cluster import check_queue as queue
+from bisection.sites.cluster import check_probes as probes
 from bisection.sites.cluster import facts
 from bisection.sites.cluster.check_model import Facts, Finding, State, Subject, not_tried, wrong
 from bisection.sites.cluster.jobs import AT_ONCE, at_once
@@ -37,25 +36,25 @@ class Probe:
 
 # In this order; a person reads them from above, and mends the first that is wrong.
 PROBES = (
-    Probe("file", queue.loads, of_site=True),
-    Probe("scheduler", queue.scheduler_answers, ["file"], of_site=True),
-    Probe("accounting", queue.accounting, ["scheduler"], of_site=True),
-    Probe("account", queue.account, ["scheduler"]),
-    Probe("nodes", queue.nodes_up, ["account"]),
-    Probe("placement", queue.placed, ["nodes"]),
-    Probe("job", job.job_runs, ["placement"]),
-    Probe("modules", job.modules_load, ["job"]),
-    Probe("program", job.program_builds, ["modules"]),
-    Probe("kernels", job.kernels_build, ["modules"]),
-    Probe("seen", job.seen, ["job"]),
-    Probe("alike", job.alike, ["seen"]),
-    Probe("facts", job.as_known, ["seen"]),
-    Probe("world", job.one_world, ["program", "seen"]),
-    Probe("cores", job.cores_of_their_own, ["world"]),
-    Probe("network", job.network_used, ["world"]),
-    Probe("speed", job.link_speed, ["world"]),
-    Probe("exit", job.rank_exit, ["world"]),
-    Probe("limits", queue.limits, ["job"]),
+    Probe("file", probes.loads, of_site=True),
+    Probe("scheduler", probes.scheduler_answers, ["file"], of_site=True),
+    Probe("accounting", probes.accounting, ["scheduler"], of_site=True),
+    Probe("account", probes.account, ["scheduler"]),
+    Probe("nodes", probes.nodes_up, ["account"]),
+    Probe("placement", probes.placed, ["nodes"]),
+    Probe("job", probes.job_runs, ["placement"]),
+    Probe("modules", probes.modules_load, ["job"]),
+    Probe("program", probes.program_builds, ["modules"]),
+    Probe("kernels", probes.kernels_build, ["modules"]),
+    Probe("seen", probes.seen, ["job"]),
+    Probe("alike", probes.alike, ["seen"]),
+    Probe("facts", probes.as_known, ["seen"]),
+    Probe("world", probes.one_world, ["program", "seen"]),
+    Probe("cores", probes.cores_of_their_own, ["world"]),
+    Probe("network", probes.network_used, ["world"]),
+    Probe("speed", probes.link_speed, ["world"]),
+    Probe("exit", probes.rank_exit, ["world"]),
+    Probe("limits", probes.limits, ["job"]),
 )
 
 
@@ -113,8 +112,10 @@ def subjects(
         "schedulers": frozenset(partition["scheduler"] for partition in partitions),
         "folder": folder,
         "patience": patience,
+        "surveys": {},
+        "built": {},
+        "stop": threading.Event(),
     }
-    shared |= {"surveys": {}, "built": {}, "stop": threading.Event()}
     return [
         Subject(site, partition, _environ(site, partition), **shared)
         for partition in partitions or [{}]

@@ -71,9 +71,10 @@ class Subject:
         # To submit to; this host for one that is not read.
         self.scheduler = SCHEDULERS.get(part["scheduler"], Scheduler)(self.stop)
         # That jobs use; "" for the user's own.
-        self.account = self.option(*self.scheduler.account_options)
+        self.account = option_value(self.access, *self.scheduler.account_options)
         # The first of several; "" for the usual one.
-        self.queue_name = self.option(*self.scheduler.queue_options).partition(",")[0]
+        queues = option_value(self.access, *self.scheduler.queue_options)
+        self.queue_name = queues.partition(",")[0]
         # Equal for partitions that differ in their number of nodes.
         self.same_nodes = part["scheduler"], *self.access
         environ = self.site.environs.get(self.environ, {})
@@ -88,10 +89,6 @@ class Subject:
         # The facts of NAME.json; quad-2 has those of quad.
         recorded = (self.facts or {}).get("partitions", {})
         self.known = recorded.get(self.name) or recorded.get(self.name.rpartition("-")[0])
-
-    def option(self, *names: str) -> str:
-        """The last value of an option among those of the scheduler; "" without it."""
-        return option_value(self.access, *names)
 
     @property
     def info(self) -> QueueInfo | None:

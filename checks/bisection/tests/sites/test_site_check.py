@@ -11,7 +11,7 @@ from made_cluster import GIB, KNOWN, PARTITION, Machine
 from bisection.commands import site_check
 from bisection.core.reasons import Code, Reason
 from bisection.report.site import OTHERWISE, REMEDIES, TITLES, remedy, result_lines
-from bisection.sites.cluster import check, check_job
+from bisection.sites.cluster import check, check_probes
 from bisection.sites.cluster.check_model import State, ok, wrong
 from bisection.sites.cluster.jobs import Ended
 from bisection.sites.cluster.pbs import Pbs
@@ -31,7 +31,7 @@ def machine(tmp_path, monkeypatch):
         monkeypatch.setattr(scheduler, "survey", machine.read)
     monkeypatch.setattr(Slurm, "unavailable", lambda self, access, nodes: machine.down)
     monkeypatch.setattr(Slurm, "refusal", lambda self, script: machine.refusal)
-    monkeypatch.setattr(check_job, "try_queue", machine.try_queue)
+    monkeypatch.setattr(check_probes, "try_queue", machine.try_queue)
     return machine
 
 
@@ -145,7 +145,7 @@ LINKS = [("n1", "n2", 2e-6, 2e10), ("n1", "n3", 2e-6, 5e9), ("n1", "n4", 9e-6, 2
 NO_FFTW = (1, 2.0, "-- x\nError: y\n")
 FULL = (1, 2.0, "No space left on device\nError: x\n")
 TWO_CPUS = {**KNOWN["processor"], "num_cpus": 2}
-NO_PYTHON = {check_job.sys.executable: False}
+NO_PYTHON = {check_probes.sys.executable: False}
 WRONG = [  # what spoils it, the probe, the code of its reason, and some of its values
     (lambda m: m.site.defects.append(DEFECT), "file", "SITE_DEFECTS", {"line": 3}),
     (lambda m: setattr(m, "silent", True), "scheduler", "SCHEDULER_SILENT", {}),
@@ -321,7 +321,7 @@ def test_an_error_of_one_partition_ends_the_check(machine, checked, monkeypatch)
     def try_queue(*_, **how):
         raise OSError("no such folder")
 
-    monkeypatch.setattr(check_job, "try_queue", try_queue)
+    monkeypatch.setattr(check_probes, "try_queue", try_queue)
     assert checked()[0] == 2
 
 

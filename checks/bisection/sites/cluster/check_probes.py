@@ -1,23 +1,128 @@
-"""Probes of a site by its job: modules, builds, what nodes see and are, launches, messages."""
+"""The probes of a site: the file, the scheduler, the queue, its nodes; then what its job shows."""
 
+import itertools
+import math
 import re
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from bisection.core import paths
+from bisection.core.commands import option_value
+from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
 from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
 from bisection.rfm import causes
 from bisection.sites.cluster.check_model import Finding, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP, cores_of
-from bisection.sites.cluster.jobs import STOPPED, Ended, Step
+from bisection.sites.cluster.jobs import STOPPED, Ended, Step, script
+from bisection.sites.cluster.schedulers import SCHEDULERS
+from bisection.sites.cluster.survey import Survey
 from bisection.sites.cluster.trial import Outcome, program, telling, try_queue
+from bisection.sites.rules import site_defects
 
 SOURCES = paths.ROOT / "src"
 KERNEL = "bisection-patterns"  # the one that is built soonest
 EXIT = 3  # what a rank leaves with
+LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
+
+
+# ---- before the job ----
+
+
+def loads(subject: Subject) -> Finding:
+    """The site file loads, with all checks, as `bisection doctor` has it."""
+    site = subject.site
+    defects = [d for d in [*site.defects, *site_defects(site)] if not d.is_note]
+    if defects:
+        first, more = defects[0], len(defects) - 1 or None
+        where = {"path": first.path, "line": first.line}
+        return wrong(Code.SITE_DEFECTS(**where, first=first.reason, more=more))
+    return ok(Code.SITE_LOADS(partitions=len(site.partitions)))
+
+
+def scheduler_answers(subject: Subject) -> Finding:
+    """The scheduler answers."""
+    if unread := subject.schedulers - SCHEDULERS.keys():
+        return not_tried(Code.SCHEDULER_UNASKED(scheduler=min(unread)))
+    if subject.schedulers == {"local"}:
+        return ok(Code.NO_SCHEDULER())
+    survey = _survey(subject)
+    version = f"{survey.kind} {survey.version}"
+    return ok(Code.SCHEDULER_ANSWERS(version=version, cluster=survey.cluster or None))
+
+
+def _survey(subject: Subject) -> Survey:
+    """The survey of a partition's scheduler, read once per account; SchedulerError if it does not
+    answer."""
+    account = subject.account
+    if account not in subject.surveys:
+        subject.surveys[account] = subject.scheduler.survey(account)
+    return subject.surveys[account]
+
+
+def accounting(subject: Subject) -> Finding | None:
+    """ReFrame's back-end `slurm` needs sacct."""
+    if not subject.schedulers & {*SLURM}:
+        return None
+    if "slurm" not in subject.schedulers:
+        return ok(Code.ACCOUNTING(backend="squeue"))
+    answers = next(iter(subject.surveys.values())).accounting
+    return ok(Code.ACCOUNTING(backend="slurm")) if answers else wrong(Code.NO_ACCOUNTING())
+
+
+def account(subject: Subject) -> Finding | None:
+    """The queue is open to this user and account."""
+    if subject.local:
+        return None
+    survey = _survey(subject)
+    used, name = subject.account or None, subject.queue_name
+    if survey.account_needed:
+        if not used and survey.decisions:
+            return wrong(survey.decisions[0])
+        if used and used not in survey.accounts:
+            return wrong(Code.ACCOUNT_UNKNOWN(account=used, accounts=survey.accounts))
+    if (info := subject.info) is None:
+        known = [queue.name for queue in survey.queues]
+        return wrong(Code.QUEUE_UNKNOWN(queue=name, known=known)) if name else None
+    if info.closed and info.closed.code != Code.QUEUE_EMPTY:
+        return wrong(info.closed)
+    needed = survey.account_needed or None
+    return ok(Code.QUEUE_OPEN(queue=info.name, account=used, needed=needed))
+
+
+def nodes_up(subject: Subject) -> Finding | None:
+    """Enough nodes of the queue take jobs."""
+    if (info := subject.info) is None:
+        return None
+    feature = option_value(subject.access, "-C", "--constraint")
+    nodes = [node for group in info.groups for node in group.nodes]
+    # A constraint may be an expression, which is Slurm's to evaluate.
+    nodes = [node for node in nodes if feature in node.features] or nodes
+    down = subject.scheduler.unavailable(subject.access, nodes)
+    up = sum(node.up for node in nodes)
+    values = {"up": up, "nodes": len(nodes), "asked": subject.nodes, "down": down or None}
+    return (ok if up >= subject.nodes else wrong)(Code.NODES_UP(**values))
+
+
+def placed(subject: Subject) -> Finding | None:
+    """Slurm could place a launch of each layout; it is asked, and nothing is submitted."""
+    if subject.partition["scheduler"] not in SLURM:
+        return None
+    scheduler, file = subject.scheduler, subject.folder / f"{subject.name}.place.sh"
+    output, minutes = file.with_suffix(".out"), -(-_launch_limit(subject) // 60)
+    for layout, shape in subject.shapes.items():
+        header = scheduler.header(subject.queue, shape, output, minutes)
+        file.write_text(script(header, []))
+        if words := scheduler.refusal(file):
+            return wrong(Code.NOT_PLACED(layout=layout, geometry=str(shape), refused=words))
+    return ok(Code.PLACED(layouts=[[name, str(shape)] for name, shape in subject.shapes.items()]))
+
+
+def _launch_limit(subject: Subject) -> int:
+    """The time limit of a launch, s."""
+    return min(LONGEST_LAUNCH, subject.extras.get("max_time", LONGEST_LAUNCH))
 
 
 # ---- the job ----
@@ -32,9 +137,8 @@ def job_runs(subject: Subject) -> Finding:
         variables |= {"SLURM_KILL_BAD_EXIT": "1"}
     launch = subject.launcher.command(shapes[0])
     builds: list[Step] = []
-    further = [
-        Step("leave", [*launch, str(program(queue, subject.folder)), "leave", str(EXIT)]),
-    ]
+    leave = [*launch, str(program(queue, subject.folder)), "leave", str(EXIT)]
+    further = [Step("leave", leave)]
     if subject.kernel_key not in subject.built and not subject.by_spack:
         build = str(subject.folder / f"{subject.name}.kernels")
         builds = _builds(subject, build)
@@ -155,26 +259,23 @@ def alike(subject: Subject) -> Finding:
     """The nodes of a launch are alike, and have the cores that the site file gives them."""
     nodes, claimed = subject.trial.nodes, subject.partition["cores"]
     traits = {node["host"]: _traits(node) for node in nodes}
+    usual = max(node["memory"] for node in nodes)
     for host, of_host in traits.items():
         if of_host["cores"] < claimed:
             counts = {"claimed": claimed, "cores": of_host["cores"]}
             return wrong(Code.CORES_CLAIMED(**counts, host=host))
-    usual = {"memory": max(node["memory"] for node in nodes)}
+        if _alike("memory", of_host["memory"], usual):
+            of_host["memory"] = usual
     differences = []
-    for name in dict.fromkeys(name for of_host in traits.values() for name in of_host):
-        hosts: dict[str, list[str]] = {}
-        for host, of_host in traits.items():
-            value = of_host.get(name)
-            value = usual[name] if name in usual and _alike(name, value, usual[name]) else value
-            hosts.setdefault(str(value), []).append(host)
+    for name in dict.fromkeys(itertools.chain(*traits.values())):
+        hosts = grouped(traits, lambda host, name=name: str(traits[host].get(name)))
         if len(hosts) > 1:
             differences.append([name, list(hosts.items())])
     if differences:
         return wrong(Code.NODES_DIFFER(differences=differences))
-    values = {"nodes": len(nodes), "cores": _traits(nodes[0])["cores"]}
-    memory = min(node["memory"] for node in nodes)
-    model = nodes[0]["processor"]["model"]
-    return ok(Code.NODES_ALIKE(**values, model=model, memory=memory))
+    processor, memory = nodes[0]["processor"], min(node["memory"] for node in nodes)
+    values = {"nodes": len(nodes), "cores": cores_of(processor), "model": processor["model"]}
+    return ok(Code.NODES_ALIKE(**values, memory=memory))
 
 
 def as_known(subject: Subject) -> Finding | None:
@@ -288,3 +389,28 @@ def link_speed(subject: Subject) -> Finding | None:
         key = (lambda link: link[3]) if narrow else (lambda link: -link[2])
         return wrong(Code.LINK_SLOW(**now, **before, pair=min(outcome.links, key=key)[:2]))
     return ok(Code.LINK_SPEED(**now, **before))
+
+
+# ---- memory and time ----
+
+
+def limits(subject: Subject) -> Finding | None:
+    """A launch may have the memory and the time that it needs.
+
+    The largest launch of the nightly tier is that of the patterns; what other kernels need hardly
+    depends on the machine.
+    """
+    trial, asked = subject.trial, _launch_limit(subject)
+    longest = subject.info.max_time if subject.info else None
+    if longest is not None and longest < asked:
+        return wrong(Code.TIME_SHORT(limit=longest, asked=asked))
+    if not trial.nodes:
+        return None
+    node = min(trial.nodes, key=lambda node: node["granted"])
+    memory = min(node["granted"], trial.memory or math.inf)
+    buffers = LIMITS.patterns_memory * 2**20 * subject.partition["cores"]
+    needed = LIMITS.node_memory * 2**30 + buffers
+    values = {"memory": memory, "needed": needed, "host": node["host"]}
+    if memory < needed:
+        return wrong(Code.MEMORY_SHORT(**values))
+    return ok(Code.LIMITS_SUFFICE(**values, limit=longest))
