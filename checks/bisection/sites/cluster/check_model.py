@@ -119,7 +119,8 @@ class Subject:
     def queue(self) -> Queue:
         """Returns the request of its job."""
         longest = (self.info and self.info.max_time) or self.extras.get("max_time")
-        return Queue(self.name, self.access, self.nodes, self.partition["cores"], longest)
+        shape = Geometry(self.nodes, self.partition["cores"], 1)
+        return Queue(self.name, self.access, shape, longest)
 
     @property
     def outcomes(self) -> dict[str, Outcome]:

@@ -5,6 +5,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from bisection.core import paths
@@ -113,7 +114,7 @@ def placed(subject: Subject) -> Finding | None:
     scheduler, file = subject.scheduler, subject.folder / f"{subject.name}.place.sh"
     output, minutes = file.with_suffix(".out"), -(-_launch_limit(subject) // 60)
     for layout, shape in subject.shapes.items():
-        header = scheduler.header(subject.queue, shape, output, minutes)
+        header = scheduler.header(replace(subject.queue, shape=shape), output, minutes)
         file.write_text(script(header, []))
         if words := scheduler.refusal(file):
             return wrong(Code.NOT_PLACED(layout=layout, geometry=str(shape), refused=words))

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +42,8 @@ class Queue:
 
     name: str
     access: Sequence[str]  # the scheduler's options: --partition=duo, --account=a, --exclusive
-    nodes: int
-    ranks_per_node: int
+    shape: Geometry  # that the job is submitted with
     max_time: int | None = None  # s that the queue gives
-
-    @property
-    def shape(self) -> Geometry:
-        """A rank per core, which the job is submitted with."""
-        return Geometry(self.nodes, self.ranks_per_node, 1)
 
 
 @dataclass(frozen=True)
@@ -117,7 +112,7 @@ class Scheduler:
         """Those of some nodes that take no jobs of these options, with the scheduler's reasons."""
         return []
 
-    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
+    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
         return [f"exec >{shlex.quote(str(output))} 2>&1"]
 
@@ -229,65 +224,56 @@ def run(
     output.unlink(missing_ok=True)
     wanted = min(LONGEST, 60 + sum(step.limit for step in steps))
     minutes = max(1, math.ceil(min(wanted, queue.max_time or wanted) / 60))
-    header = scheduler.header(queue, queue.shape, output, minutes)
-    path.write_text(script(header, steps, variables))
-    finished = Finished()
-    try:
-        finished.job = _submit(scheduler, path, patience)
-    except Refused as error:
-        finished.fault = Code.BLOCKED(refused=str(error))
-        return finished
-    state = State("", alive=True)
-    try:
-        state = _wait(scheduler, finished.job, patience)
-    finally:  # KeyboardInterrupt, too
-        if state.alive:
-            scheduler.cancel(finished.job)
-    finished.hosts = expanded(state.hosts)
-    if state.memory and finished.hosts:
-        finished.memory = state.memory / len(finished.hosts)
-    text = _read(output, 0 if state.alive else LATE)
-    finished.steps = read_steps(text or "")
-    if state.alive or "@done" not in (text or ""):
-        finished.fault = _fault(finished.job, state, output, text, minutes, patience)
-    return finished
+    path.write_text(script(scheduler.header(queue, output, minutes), steps, variables))
 
-
-def _submit(scheduler: Scheduler, path: Path, patience: float) -> str:
-    """Submits a script; where the user may not queue more jobs, once another one is gone."""
-    until = time.monotonic() + patience
-    while True:
+    def submit() -> str | Refused:
         try:
             return scheduler.submit(path)
         except Refused as error:
-            if not QUEUE_FULL.search(str(error)) or time.monotonic() > until:
-                raise
-        if scheduler.stop.wait(RARELY):
-            raise KeyboardInterrupt
+            return error
+
+    def read() -> str:
+        return output.read_text(errors="replace") if output.exists() else ""
+
+    # Where the user may not queue more jobs, it is submitted once another one is gone.
+    polled = partial(_polled, stop=scheduler.stop)
+    job = polled(submit, lambda answer: not QUEUE_FULL.search(str(answer)), patience, pause=RARELY)
+    if isinstance(job, Refused):
+        return Finished(fault=Code.BLOCKED(refused=str(job)))
+    state = State("", alive=True)
+    try:
+        state = polled(partial(scheduler.state, job), lambda state: not state.alive, patience)
+    finally:  # KeyboardInterrupt, too
+        if state.alive:
+            scheduler.cancel(job)
+    text = polled(read, lambda text: "@done" in text, 0 if state.alive else LATE)
+    finished = Finished(job, read_steps(text), expanded(state.hosts))
+    if state.memory and finished.hosts:
+        finished.memory = state.memory / len(finished.hosts)
+    if state.alive or "@done" not in text:
+        finished.fault = _fault(job, state, output, text, minutes, patience)
+    return finished
 
 
-def _wait(scheduler: Scheduler, job: str, patience: float) -> State:
-    """Returns the state of a job that is over, or that is still alive after `patience` seconds."""
-    until, pause = time.monotonic() + patience, POLL
-    while (state := scheduler.state(job)).alive and time.monotonic() < until:
-        if scheduler.stop.wait(min(pause, patience)):
+def _polled(
+    look: Callable[[], Any],
+    is_over: Callable[[Any], bool],
+    patience: float,
+    stop: threading.Event,
+    pause: float = POLL,
+) -> Any:
+    """Returns what `look` returns, once that is over or after `patience` seconds; KeyboardInterrupt
+    where jobs are to be cancelled. The pauses between looks grow from `pause` on."""
+    until = time.monotonic() + patience
+    while not is_over(result := look()) and time.monotonic() < until:
+        if stop.wait(min(pause, patience)):
             raise KeyboardInterrupt
         pause = min(1.1 * pause, RARELY)
-    return state
-
-
-def _read(output: Path, patience: float) -> str | None:
-    """The output of a job that is over, as soon as this host sees its end; None without any."""
-    until = time.monotonic() + patience
-    while True:
-        text = output.read_text(errors="replace") if output.exists() else None
-        if "@done" in (text or "") or time.monotonic() >= until:
-            return text
-        time.sleep(POLL)
+    return result
 
 
 def _fault(
-    job: str, state: State, output: Path, text: str | None, minutes: int, patience: float
+    job: str, state: State, output: Path, text: str, minutes: int, patience: float
 ) -> Reason:
     """Returns why a job did not run to its end in time."""
     limit, nodes = 60.0 * minutes, state.hosts or None
@@ -300,7 +286,7 @@ def _fault(
     if code := STATES.get(state.word):  # also of a job that never ran, and so has no output
         more = {Code.TIMEOUT: {"limit": limit}, Code.CANCELLED: {"state": state.word}}
         return code(job=job, nodes=nodes, **more.get(code, {}))
-    if text is None:
+    if not output.exists():
         return Code.OUTPUT_UNSEEN(job=job, path=str(output), nodes=nodes)
     lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] != "@"]
     return Code.NOT_ENDED(last=(lines or [""])[-1] or None)

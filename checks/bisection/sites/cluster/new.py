@@ -14,6 +14,7 @@ from typing import Any
 from reframe.utility import import_module_from_file
 
 from bisection.core import paths
+from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
 from bisection.sites.cluster import facts, software
@@ -261,15 +262,15 @@ def try_out(site: Draft) -> Iterator[Part]:
     folder.mkdir(parents=True, exist_ok=True)
     jobs, stop = [], threading.Event()
     for part in site.parts:
-        if nodes := min(part.largest, part.group.up):
+        if nodes := min(part.largest, part.group.up):  # here, as threads may not load a module
             tried = _tried(site, part)
-            jobs.append((part, nodes, [as_reframe(site, part, each, nodes) for each in tried]))
+            jobs.append((part, [as_reframe(site, part, each, nodes) for each in tried]))
 
-    def run(job: tuple[Part, int, list[dict[str, Any]]]) -> Part:
-        part, nodes, partitions = job
-        access, cores = partitions[0]["access"], part.group.known.cores
+    def run(job: tuple[Part, list[dict[str, Any]]]) -> Part:
+        part, partitions = job
+        shape = Geometry(partitions[0]["extras"]["nodes"], part.group.known.cores, 1)
         part.trial = try_queue(
-            Queue(part.name, access, nodes, cores, part.queue.max_time),
+            Queue(part.name, partitions[0]["access"], shape, part.queue.max_time),
             [Launcher(each["launcher"], each["extras"]["binding"]) for each in partitions],
             folder,
             PATIENCE,

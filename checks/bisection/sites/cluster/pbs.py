@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core.commands import ask
-from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.sites.cluster.jobs import Queue, Scheduler, State, submitted
 from bisection.sites.cluster.survey import (
@@ -118,10 +117,9 @@ class Pbs(Scheduler):
     account_options = ("-A",)
     survey = staticmethod(read)
 
-    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
+    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
-        ranks = shape.ranks_per_node
-        cores = ranks * shape.threads
+        shape, ranks = queue.shape, queue.shape.ranks_per_node
         # As ReFrame does: what does not begin with a dash is of the chunk.
         chunk = "".join(f":{option}" for option in queue.access if option[0] != "-")
         options = [
@@ -129,7 +127,7 @@ class Pbs(Scheduler):
             "-j oe",
             "-r n",
             f"-o {shlex.quote(str(output))}",
-            f"-l select={shape.nodes}:mpiprocs={ranks}:ncpus={cores}{chunk}",
+            f"-l select={shape.nodes}:mpiprocs={ranks}:ncpus={ranks * shape.threads}{chunk}",
             f"-l walltime={minutes // 60}:{minutes % 60:02}:00",
             *(option for option in queue.access if option[0] == "-"),
         ]

@@ -191,10 +191,10 @@ class Slurm(Scheduler):
         names = {node.name for node in nodes}
         return [(name, why) for name, why in slurm.unavailable(access) if name in names]
 
-    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
+    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
         # sbatch splits options at blanks, takes quotes away and replaces %j and the like.
-        file = shlex.quote(str(output).replace("%", "%%"))
+        file, shape = shlex.quote(str(output).replace("%", "%%")), queue.shape
         options = [
             "--job-name=bisection-site",
             f"--nodes={shape.nodes}",

@@ -116,10 +116,10 @@ def try_queue(
     building = [Step("build", _building(probe)), *builds]
     here: dict[str, Ended] = {}
     if build_here:
-        host = Queue(f"{queue.name}.here", [], 1, 1)
+        host = Queue(f"{queue.name}.here", [], Geometry(1, 1, 1))
         here = run(Scheduler(), host, [*loads, *building], folder, patience, variables).steps
         building = []
-    writing = [*scheduler.per_node(queue.nodes), *_facts(facts, sees)]
+    writing = [*scheduler.per_node(queue.shape.nodes), *_facts(facts, sees)]
     steps = [*loads, *building, Step("facts", writing)]
     for number, (launcher, shape) in enumerate(launches):
         before = scheduler.shaped(shape) if shape != queue.shape else []

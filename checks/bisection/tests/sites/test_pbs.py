@@ -14,6 +14,7 @@ import pytest
 from made_cluster import command
 
 from bisection import cli
+from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.sites import rules, site
 from bisection.sites.cluster import jobs, new, pbs, survey
@@ -49,6 +50,7 @@ NODES = {
         **node("fat1", "qfat", ncpus=128, ngpus=8),
     }
 }
+QUEUE = Queue("q", [], Geometry(1, 1, 1))
 TOOLS = "bash cat cp date echo env head sed timeout touch uname".split()
 
 
@@ -109,7 +111,7 @@ def test_a_pbs_that_does_not_answer(pbs_here, commands):
 
 
 def test_a_job_of_pbs(pbs_here, tmp_path):
-    queue = Queue("qexp", ["-q qexp", "-A proj", "cpu=milan"], 2, 36)
+    queue = Queue("qexp", ["-q qexp", "-A proj", "cpu=milan"], Geometry(2, 36, 1))
     steps = [Step("hello", ["echo", "there"]), Step("each", [*pbs.Pbs().per_node(2), "echo", "x"])]
     finished = jobs.run(pbs.Pbs(), queue, steps, tmp_path, 20)
     assert finished.fault is None
@@ -122,7 +124,7 @@ def test_a_job_of_pbs(pbs_here, tmp_path):
 
 def test_a_job_that_pbs_refuses(pbs_here, commands, tmp_path):
     commands("qsub", "echo 'qsub: Unknown queue' >&2; exit 1")
-    finished = jobs.run(pbs.Pbs(), Queue("q", [], 1, 1), [], tmp_path, 20)
+    finished = jobs.run(pbs.Pbs(), QUEUE, [], tmp_path, 20)
     assert (finished.fault.code, finished.fault["refused"]) == (Code.BLOCKED, "qsub: Unknown queue")
 
 
@@ -139,7 +141,7 @@ def test_a_job_that_is_not_over_in_time_is_cancelled(
     job = {"job_state": state, "comment": "Not enough free nodes", "exec_host": "cn1/0*36"}
     (tmp_path / "job").write_text(json.dumps({"Jobs": {"7": job}}))
     commands("qsub", "echo 7")
-    fault = jobs.run(pbs.Pbs(), Queue("q", [], 1, 1), [], tmp_path, 0.2).fault
+    fault = jobs.run(pbs.Pbs(), QUEUE, [], tmp_path, 0.2).fault
     assert fault.code == code
     assert fault.values.items() >= words.items()
     assert (tmp_path / "deleted").exists()

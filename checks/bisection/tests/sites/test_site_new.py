@@ -76,10 +76,12 @@ class Machine:
         if self.fault:
             return trial
         facts = {"boot": 1795294411, "networks": self.networks, "processor": PROCESSOR}
-        trial.nodes = [{**node(name), **facts, "system": "x"} for name in names[: queue.nodes]]
+        trial.nodes = [
+            {**node(name), **facts, "system": "x"} for name in names[: queue.shape.nodes]
+        ]
         for launcher in launchers:
-            ranks = [(name, "0") for name in names[: queue.nodes]]
-            outcome = Outcome(launcher, Geometry(queue.nodes, 1, 1), ranks, "Open MPI")
+            ranks = [(name, "0") for name in names[: queue.shape.nodes]]
+            outcome = Outcome(launcher, queue.shape, ranks, "Open MPI")
             outcome.carried = self.carried
             outcome.latency, outcome.bandwidth = (1e-3, 1e8) if self.slow >= 0 else (2e-5, 1e9)
             key = " ".join([launcher.name, *(o for o in launcher.options if "--mpi" in o)])
@@ -136,7 +138,7 @@ def test_the_whole_file(new_site, machine, house):
     assert text.startswith('"""vc: Slurm 22.05.8, cluster vcluster. Written by `bisection site new')
     assert "srun starts one world of 2 ranks; 20 us, 1 GB/s through eth0 100%" in printed
     queue, launchers, _, more = machine.jobs[0]
-    assert (queue.name, queue.nodes, queue.ranks_per_node) == ("duo", 2, 1)
+    assert (queue.name, queue.shape) == ("duo", Geometry(2, 1, 1))
     assert queue.access == ["--partition=duo", "--exclusive", "--mem=0"]
     assert [launcher.name for launcher in launchers] == ["srun", "srun", "mpirun"]
     assert launchers[1].options[0] == "--mpi=pmi2"
@@ -247,7 +249,7 @@ def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, hou
     assert "# DECIDE: shared: the queue puts several jobs on one core" in text
     cores = {name: part["processor"]["num_cpus"] for name, part in known(house).items()}
     assert cores == {"mixed-thin": 1, "mixed-fat": 2, "shared": 2}
-    assert {job[0].name: job[0].nodes for job in machine.jobs}["mixed-fat"] == 1
+    assert {job[0].name: job[0].shape.nodes for job in machine.jobs}["mixed-fat"] == 1
     machine.cluster((OUTPUTS / "25.05-grace.txt").read_text())
     _, text = new_site("--queue", "mix", name="vd", code=1)
     assert "# DECIDE: queue mix has other nodes beside 4 nodes of 284 cores and gpu:4" in text

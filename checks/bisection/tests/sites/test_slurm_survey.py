@@ -7,6 +7,7 @@ import pytest
 from made_cluster import command
 
 from bisection.core.commands import Answer
+from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.core.slurm import record_of, takes_jobs
 from bisection.sites.cluster import pbs, slurm, survey
@@ -145,8 +146,7 @@ def test_memory_that_a_job_was_given(record, memory):
 def test_paths_in_directives_are_one_word(scheduler):
     """sbatch and qsub take quotes away as a shell does."""
     folder = Path("/home/Mein Prüf'ordner 5%j")
-    queue = Queue("q", [], 1, 1)
-    lines = scheduler().header(queue, queue.shape, folder / "q.out", 1)
+    lines = scheduler().header(Queue("q", [], Geometry(1, 1, 1)), folder / "q.out", 1)
     words = [word for line in lines for word in shlex.split(line)]
     output = str(folder / "q.out")
     output = output.replace("%", "%%") if scheduler is slurm.Slurm else output

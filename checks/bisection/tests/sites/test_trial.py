@@ -32,7 +32,7 @@ from bisection.sites.cluster.slurm import Slurm
 from bisection.sites.cluster.trial import Launcher, misplaced, telling, try_queue
 
 PROGRAM = Path(node_facts.__file__)
-QUEUE = Queue("duo", ["--partition=duo", "--exclusive"], nodes=2, ranks_per_node=4)
+QUEUE = Queue("duo", ["--partition=duo", "--exclusive"], Geometry(2, 4, 1))
 needs_mpi = pytest.mark.skipif(shutil.which("mpicc") is None, reason="needs mpicc")
 
 
@@ -44,7 +44,7 @@ class Scripted(Scheduler):
         self.states, self.text, self.refuses = list(states), output, refuses
         self.cancelled = []
 
-    def header(self, queue, shape, output, minutes):
+    def header(self, queue, output, minutes):
         self.output = output
         return []
 
@@ -73,7 +73,7 @@ def outcome_of(scheduler, folder, patience=0.0, steps=()):
 
 
 def test_script_has_what_reframe_asks_for_and_the_steps(tmp_path):
-    header = Slurm().header(QUEUE, QUEUE.shape, tmp_path / "duo.out", 3)
+    header = Slurm().header(QUEUE, tmp_path / "duo.out", 3)
     assert {"#SBATCH --nodes=2", "#SBATCH --ntasks=8", "#SBATCH --ntasks-per-node=4"} < set(header)
     assert "#SBATCH --exclusive" in header
     text = script(header, [Step("a", ["echo", "it's"], 5), Step("b", "X=1; false")], {"Y": "a b"})
@@ -286,7 +286,7 @@ def test_trial_on_this_host(tmp_path, monkeypatch):
         Launcher("mpiexec", []),
         Launcher("mpirun", ["--no-such-option"]),
     ]
-    queue = Queue("here", [], nodes=1, ranks_per_node=2)
+    queue = Queue("here", [], Geometry(1, 2, 1))
     how = {"scheduler": Scheduler(), "variables": variables, "sees": [tmp_path / "absent"]}
     trial = try_queue(queue, launchers, tmp_path / "job", 120, **how)
     assert trial.fault is None
@@ -300,7 +300,7 @@ def test_trial_on_this_host(tmp_path, monkeypatch):
     assert "no-such-option" in broken.fault["last"]
 
 
-HERE = Queue("here", [], nodes=1, ranks_per_node=1)
+HERE = Queue("here", [], Geometry(1, 1, 1))
 
 
 def test_module_that_does_not_load_is_named(tmp_path, monkeypatch):
