@@ -16,7 +16,8 @@ from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.site import result_lines
 from bisection.sites.before_run import choose_partitions
 from bisection.sites.cluster import check
-from bisection.sites.cluster.check_model import State
+from bisection.sites.cluster.check import State
+from bisection.sites.cluster.check_probes import PROBES
 from bisection.sites.site import load_site, require_site
 
 
@@ -49,7 +50,7 @@ def act(options: argparse.Namespace) -> Exit:
         shutil.rmtree(folder, ignore_errors=True)  # of an earlier check
         folder.mkdir(parents=True)
         subjects = check.subjects(site, partitions, folder, options.patience)
-        with contextlib.closing(check.run(check.PROBES, subjects)) as findings:
+        with contextlib.closing(check.run(PROBES, subjects)) as findings:
             for finding in findings:
                 if finding.partition != place:
                     place = finding.partition

@@ -1,7 +1,7 @@
 """The output of `bisection site check`: a line per probe, and advice below a wrong one."""
 
 from bisection.core.reasons import Code, Reason, clause
-from bisection.sites.cluster.check_model import Finding, State
+from bisection.sites.cluster.check import Finding, State
 
 TITLES = {
     "file": "site file loads",

@@ -1,27 +1,143 @@
-"""Checks a site file by probes: one table, with the probes on which each depends.
+"""Checks a site file by probes: a partition as their subject, and how they run.
 
-A probe looks at one partition, or at the site as a whole, and gives a Finding, or None where there
-is nothing to look at. What rests on a probe that is wrong or was not tried is not tried. One job
-per partition serves all probes that need one.
+A probe (check_probes.py) looks at one partition, or at the site as a whole, and gives a Finding, or
+None where there is nothing to look at. What rests on a probe that is wrong or was not tried is not
+tried. One job per partition serves all probes that need one.
 """
 
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from bisection.core.commands import option_value
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code
-from bisection.core.verdicts import BisectionError
+from bisection.core.identity import Geometry
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import BisectionError, Word
+from bisection.kernels import layouts
+from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit
 from bisection.sites.before_run import choose_environ
-from bisection.sites.cluster import check_probes as probes
 from bisection.sites.cluster import facts
-from bisection.sites.cluster.check_model import Facts, Finding, State, Subject, not_tried, wrong
-from bisection.sites.cluster.jobs import AT_ONCE, at_once
-from bisection.sites.cluster.survey import SchedulerError
+from bisection.sites.cluster.jobs import AT_ONCE, Queue, Scheduler, at_once
+from bisection.sites.cluster.schedulers import SCHEDULERS
+from bisection.sites.cluster.survey import QueueInfo, SchedulerError, Survey
+from bisection.sites.cluster.trial import Launcher, Outcome, Trial
 from bisection.sites.site import Site
+
+Facts = Mapping[str, Any]
+
+
+class State(Word):
+    """The outcome of a probe."""
+
+    OK = "ok"
+    WRONG = "WRONG"
+    NOT_TRIED = "not tried"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of a probe, with reason or numbers."""
+
+    state: State
+    reason: Reason
+    probe: str = ""  # which `run` fills in
+    partition: str = ""  # "" for the site
+
+
+ok, wrong, not_tried = (partial(Finding, state) for state in State)
+
+
+@dataclass
+class Subject:
+    """One partition of a site, and what is known of it so far."""
+
+    site: Site
+    partition: Facts  # as sites/probe.py reports it
+    facts: Facts | None  # of NAME.json; None without it
+    folder: Path  # for its job; all nodes must see it
+    patience: float  # s for its job
+    # Of all partitions of the check: their schedulers' surveys by account, and where kernels are
+    # built for a kind of node.
+    surveys: dict[str, Survey] = field(default_factory=dict)
+    built: dict[Any, str] = field(default_factory=dict)
+    schedulers: frozenset[str] = frozenset()  # ReFrame's names
+    stop: threading.Event = field(default_factory=threading.Event)  # once set, jobs are cancelled
+    trial: Trial | None = None  # of its job
+
+    def __post_init__(self) -> None:
+        # Empty where the site does not load.
+        part = {"name": "", "scheduler": "local", "access": [], "extras": {}, **self.partition}
+        self.name, self.access, self.extras = part["name"], part["access"], part["extras"]
+        self.nodes = int(self.extras.get("nodes", 1))  # per launch
+        self.local = part["scheduler"] == "local"
+        # To submit to; this host for one that is not read.
+        self.scheduler = SCHEDULERS.get(part["scheduler"], Scheduler)(self.stop)
+        # That jobs use; "" for the user's own.
+        self.account = option_value(self.access, *self.scheduler.account_options)
+        # The first of several; "" for the usual one.
+        queues = option_value(self.access, *self.scheduler.queue_options)
+        self.queue_name = queues.partition(",")[0]
+        # Equal for partitions that differ in their number of nodes.
+        self.same_nodes = part["scheduler"], *self.access
+        self.environ = ""  # that a run takes for the kernels
+        with contextlib.suppress(BisectionError, KeyError):
+            pattern = choose_environ(self.site, [self.partition], None)
+            self.environ = next(n for n in part["environs"] if re.fullmatch(pattern, n))
+        environ = self.site.environs.get(self.environ, {})
+        # In the order in which they are loaded.
+        self.modules = [*part.get("modules", []), *environ.get("modules", [])]
+        self.by_spack = "spack" in environ.get("features", ())
+        # As launches have it (rfm.launch.Build)
+        self.builds_here = self.by_spack or "march" in self.extras
+        # Of a build of the kernels
+        self.kernel_key = self.same_nodes, tuple(self.modules), self.extras.get("march")
+        self.launcher = Launcher(part.get("launcher", ""), self.extras.get("binding", []))
+        # The facts of NAME.json; quad-2 has those of quad.
+        recorded = (self.facts or {}).get("partitions", {})
+        self.known = recorded.get(self.name) or recorded.get(self.name.rpartition("-")[0])
+
+    @property
+    def info(self) -> QueueInfo | None:
+        """The queue as the scheduler knows it; None where it is not known which one is used."""
+        survey = None if self.local else self.surveys.get(self.account)
+        queues = survey.queues if survey else ()
+        only = len(queues) == 1 and not self.queue_name
+        return next((info for info in queues if only or info.name == self.queue_name), None)
+
+    @property
+    def apart(self) -> bool:
+        """True if its job has whole nodes, and this host does not build for it."""
+        whole = self.info.whole_nodes if self.info else False
+        return (whole or "--exclusive" in self.access) and not self.builds_here
+
+    @property
+    def shapes(self) -> dict[str, Geometry]:
+        """The geometry of each layout that fits."""
+        shapes, part = {}, self.partition
+        for layout in ALL_LAYOUTS:
+            with contextlib.suppress(DoesNotFit):
+                shapes[layout] = layouts.geometry(
+                    layout, part["cores"], self.nodes, part["topology"]
+                )
+        return shapes
+
+    @property
+    def queue(self) -> Queue:
+        """Returns the request of its job."""
+        longest = (self.info and self.info.max_time) or self.extras.get("max_time")
+        shape = Geometry(self.nodes, self.partition["cores"], 1)
+        return Queue(self.name, self.access, shape, longest)
+
+    @property
+    def outcomes(self) -> dict[str, Outcome]:
+        """Returns the result of the launcher for each layout."""
+        return dict(zip(self.shapes, self.trial.outcomes, strict=False))
 
 
 @dataclass(frozen=True)
@@ -32,30 +148,6 @@ class Probe:
     look: Callable[[Subject], Finding | None]
     rests_on: Sequence[str] = ()
     of_site: bool = False  # looked at once, with the first partition as subject
-
-
-# In this order; a person reads them from above, and mends the first that is wrong.
-PROBES = (
-    Probe("file", probes.loads, of_site=True),
-    Probe("scheduler", probes.scheduler_answers, ["file"], of_site=True),
-    Probe("accounting", probes.accounting, ["scheduler"], of_site=True),
-    Probe("account", probes.account, ["scheduler"]),
-    Probe("nodes", probes.nodes_up, ["account"]),
-    Probe("placement", probes.placed, ["nodes"]),
-    Probe("job", probes.job_runs, ["placement"]),
-    Probe("modules", probes.modules_load, ["job"]),
-    Probe("program", probes.program_builds, ["modules"]),
-    Probe("kernels", probes.kernels_build, ["modules"]),
-    Probe("seen", probes.seen, ["job"]),
-    Probe("alike", probes.alike, ["seen"]),
-    Probe("facts", probes.as_known, ["seen"]),
-    Probe("world", probes.one_world, ["program", "seen"]),
-    Probe("cores", probes.cores_of_their_own, ["world"]),
-    Probe("network", probes.network_used, ["world"]),
-    Probe("speed", probes.link_speed, ["world"]),
-    Probe("exit", probes.rank_exit, ["world"]),
-    Probe("limits", probes.limits, ["job"]),
-)
 
 
 def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Iterator[Finding]:
@@ -116,15 +208,4 @@ def subjects(
         "built": {},
         "stop": threading.Event(),
     }
-    return [
-        Subject(site, partition, _environ(site, partition), **shared)
-        for partition in partitions or [{}]
-    ]
-
-
-def _environ(site: Site, partition: Facts) -> str:
-    """The environment that a run takes for the kernels on a partition."""
-    with contextlib.suppress(BisectionError, KeyError):
-        pattern = choose_environ(site, [partition], None)
-        return next(name for name in partition["environs"] if re.fullmatch(pattern, name))
-    return ""
+    return [Subject(site, partition, **shared) for partition in partitions or [{}]]

@@ -15,7 +15,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
 from bisection.rfm import causes
-from bisection.sites.cluster.check_model import Finding, Subject, not_tried, ok, wrong
+from bisection.sites.cluster.check import Finding, Probe, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP, cores_of
 from bisection.sites.cluster.jobs import STOPPED, Ended, Step, script
 from bisection.sites.cluster.schedulers import SCHEDULERS
@@ -415,3 +415,27 @@ def limits(subject: Subject) -> Finding | None:
     if memory < needed:
         return wrong(Code.MEMORY_SHORT(**values))
     return ok(Code.LIMITS_SUFFICE(**values, limit=longest))
+
+
+# In this order; a person reads them from above, and mends the first that is wrong.
+PROBES = (
+    Probe("file", loads, of_site=True),
+    Probe("scheduler", scheduler_answers, ["file"], of_site=True),
+    Probe("accounting", accounting, ["scheduler"], of_site=True),
+    Probe("account", account, ["scheduler"]),
+    Probe("nodes", nodes_up, ["account"]),
+    Probe("placement", placed, ["nodes"]),
+    Probe("job", job_runs, ["placement"]),
+    Probe("modules", modules_load, ["job"]),
+    Probe("program", program_builds, ["modules"]),
+    Probe("kernels", kernels_build, ["modules"]),
+    Probe("seen", seen, ["job"]),
+    Probe("alike", alike, ["seen"]),
+    Probe("facts", as_known, ["seen"]),
+    Probe("world", one_world, ["program", "seen"]),
+    Probe("cores", cores_of_their_own, ["world"]),
+    Probe("network", network_used, ["world"]),
+    Probe("speed", link_speed, ["world"]),
+    Probe("exit", rank_exit, ["world"]),
+    Probe("limits", limits, ["job"]),
+)

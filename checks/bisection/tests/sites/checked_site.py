@@ -9,6 +9,7 @@ import sys
 from bisection.core import paths
 from bisection.core.reasons import clause
 from bisection.sites.cluster import check
+from bisection.sites.cluster.check_probes import PROBES
 from bisection.sites.site import load_site
 
 site = load_site(sys.argv[1])
@@ -17,7 +18,7 @@ results = []
 subjects = check.subjects(site, site.partitions, folder, 120)
 for subject in subjects:
     subject.built[subject.kernel_key] = "another partition"
-for finding in check.run(check.PROBES, subjects):
+for finding in check.run(PROBES, subjects):
     words = clause(finding.reason)
     results.append([finding.partition, finding.probe, finding.state, words])
 print(json.dumps(results))

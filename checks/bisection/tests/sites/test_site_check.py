@@ -12,7 +12,7 @@ from bisection.commands import site_check
 from bisection.core.reasons import Code, Reason
 from bisection.report.site import OTHERWISE, REMEDIES, TITLES, remedy, result_lines
 from bisection.sites.cluster import check, check_probes
-from bisection.sites.cluster.check_model import State, ok, wrong
+from bisection.sites.cluster.check import State, ok, wrong
 from bisection.sites.cluster.jobs import Ended
 from bisection.sites.cluster.pbs import Pbs
 from bisection.sites.cluster.slurm import Slurm
@@ -229,7 +229,7 @@ def test_what_is_wrong_is_named_with_a_remedy(
 
 def resting_on(root):
     names = {root}
-    for probe in check.PROBES:
+    for probe in check_probes.PROBES:
         if names & set(probe.rests_on):
             names.add(probe.name)
     return names - {root}
@@ -237,9 +237,9 @@ def resting_on(root):
 
 def test_every_probe_is_made_wrong_after_those_that_it_rests_on():
     assert {probe for _, probe, _, _ in WRONG} == set(TITLES)
-    assert [probe.name for probe in check.PROBES] == [*TITLES]
+    assert [probe.name for probe in check_probes.PROBES] == [*TITLES]
     before = set()
-    for probe in check.PROBES:
+    for probe in check_probes.PROBES:
         assert set(probe.rests_on) <= before
         before.add(probe.name)
 
