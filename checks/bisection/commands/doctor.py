@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from bisection.analysis.propose import stale
-from bisection.core import paths
+from bisection.core import paths, references
 from bisection.core.format import plural
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.words import defect_line
@@ -23,7 +23,6 @@ from bisection.sites.site import (
     Defect,
     Site,
     load,
-    reference_files,
     require_site,
     site_file,
     site_names,
@@ -55,7 +54,8 @@ def act(options: argparse.Namespace) -> Exit:
         for site in sites.values():
             findings += [*site.defects, *site_defects(site), *lock_findings(site)]
         findings += check_defects(sites.values(), everywhere=system is None)
-        files = reference_files(None if system is None else site_file(system).stem)
+        name = "*" if system is None else site_file(system).stem
+        files = sorted(references.path(name).parent.glob(f"{name}.yaml"))
         recorded: dict[str, str] = {}
         if not store_faults and paths.store_db(home).exists():
             with opened(home) as store:

@@ -1,6 +1,5 @@
 """Runs in a process of its own: loads one site file and all checks, and writes their facts."""
 
-import ast
 import contextlib
 import gc
 import json
@@ -51,23 +50,18 @@ def probe() -> None:
     gc.disable()  # this process ends soon
     facts, file = {"defects": []}, Path(job["file"])
     try:
-        runtime = start_runtime(file)
+        configuration = config.load_config(str(file))
+        configuration.validate()
+        # The site's own machine has its modules system, this one need not.
+        configuration.add_sticky_option("systems/modules_system", "nomod")
+        configuration.select_subconfig(file.stem)
+        reframe_runtime.init_runtime(configuration)
+        runtime = reframe_runtime.runtime()
         facts |= site_facts(runtime)
         facts |= check_facts(runtime, Path(job["checks"]), job["names"], facts["defects"])
     except BaseException as error:  # of the site file: whatever it does is reported
         facts["defects"].append(located(error, file))
     Path(job["output"]).write_text(json.dumps(facts, default=str))
-
-
-def start_runtime(file: Path) -> Any:
-    """ReFrame's runtime for a site file and the system of its name; raises what ReFrame does."""
-    configuration = config.load_config(str(file))
-    configuration.validate()
-    # The site's own machine has its modules system, this one need not.
-    configuration.add_sticky_option("systems/modules_system", "nomod")
-    configuration.select_subconfig(file.stem)
-    reframe_runtime.init_runtime(configuration)
-    return reframe_runtime.runtime()
 
 
 def located(error: BaseException, file: Path) -> Located:
@@ -225,15 +219,10 @@ def class_facts(test: Any, file: Path) -> Facts:
     # A check that asks for any metric of the kernel's results gets these too.
     metrics += ["time", "time_min", "time_p99"] if metrics else []
     metrics = getattr(test, "_at_points", list)([*metrics, *getattr(test, "asserted", [])])
-    name = type(test).__name__
-    lines = [
-        node.lineno
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.ClassDef) and node.name == name
-    ]
+    before, there, _ = file.read_text().partition(f"\nclass {type(test).__name__}(")
     return {
         "path": str(file),
-        "line": lines[0] if lines else 1,
+        "line": before.count("\n") + 2 if there else 1,
         "metrics": list(dict.fromkeys(metrics)),
         "tiers": dict(getattr(test, "tiers", {})),
         "inapplicable": dict(getattr(test, "inapplicable", {})),

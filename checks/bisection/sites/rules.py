@@ -26,22 +26,13 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def is_texts(value: Any) -> bool:
-    """True if it is a list of texts."""
-    return isinstance(value, list) and all(isinstance(part, str) for part in value)
-
-
-def is_march(value: Any) -> bool:
-    """True if it names a processor; "native" is that of the host that builds, which is another."""
-    return isinstance(value, str) and re.fullmatch(r"(?!native$)[\w.+-]+", value) is not None
-
-
 # Values that extras of a partition may have.
 ALLOWED: dict[str, Callable[[Any], bool]] = {
     "nodes": is_count,
-    "march": is_march,
+    # native is the processor of the host that builds, which is another.
+    "march": lambda v: isinstance(v, str) and re.fullmatch(r"(?!native$)[\w.+-]+", v) is not None,
     "max_time": is_count,
-    "network": is_texts,
+    "network": lambda v: isinstance(v, list) and all(isinstance(part, str) for part in v),
     "topology": lambda value: isinstance(value, str) and value != "",
     "binding": lambda value: isinstance(value, list),
     "references": lambda value: isinstance(value, list),
@@ -85,10 +76,8 @@ def partition_faults(partition: Facts) -> Placed:
         near = difflib.get_close_matches(extra, EXTRAS, n=1, cutoff=0.8)
         if extra in ALLOWED and not ALLOWED[extra](value):
             yield extra, Code.EXTRA_VALUE(partition=name, name=extra, value=repr(value))
-        elif extra == "topology":
-            yield from (("topology", reason) for reason in topology_faults(name, value))
-        elif extra == "binding":
-            yield from (("binding", reason) for reason in binding_faults(name, value))
+        elif find := {"topology": topology_faults, "binding": binding_faults}.get(extra):
+            yield from ((extra, reason) for reason in find(name, value))
         elif extra not in EXTRAS and near:
             yield extra, Code.EXTRA_UNKNOWN(partition=name, name=extra, near=near[0])
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bisection.core import paths, references
+from bisection.core import paths
 from bisection.core.format import lasting
 from bisection.core.reasons import NOTES, Code, Kind, Reason
 from bisection.core.verdicts import BisectionError, Exit
@@ -24,14 +24,6 @@ class LoadTimeoutError(BisectionError):
     """A site file did not load in time. That is no defect of the file: the host may be busy."""
 
     exit_code = Exit.NOT_MEASURED
-
-
-def timed_out(file: Path) -> LoadTimeoutError:
-    """The error of a site file that did not load within PATIENCE."""
-    return LoadTimeoutError(
-        f"not measured: {paths.shown(file)} does not load within {lasting(PATIENCE)}: this host is "
-        "too busy, or the file waits for something"
-    )
 
 
 @dataclass(frozen=True)
@@ -94,14 +86,6 @@ def require_site(system: str) -> Path:
     raise BisectionError(f"--system {system}: unknown; site-configs/ has {known}")
 
 
-def reference_files(system: str | None = None) -> list[Path]:
-    """The reference files there are: of all systems, or of one."""
-    if system is not None:
-        file = references.path(system)
-        return [file] if file.exists() else []
-    return sorted(references.path("any").parent.glob("*.yaml"))
-
-
 def line_of(path: Path | str, *words: str) -> int:
     """The line of a file that a defect is shown at.
 
@@ -156,6 +140,9 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
     """
     path = site_file(system)
     program, code = "from bisection.sites.probe import probe; probe()", None
+    # By which that process finds this package, and a site file common.py.
+    folders = [Path(__file__).resolve().parents[2], paths.ROOT / "site-configs"]
+    search = os.pathsep.join(filter(None, [*map(str, folders), os.environ.get("PYTHONPATH")]))
     with tempfile.TemporaryDirectory(prefix="bisection-doctor-") as folder:
         output = Path(folder, "facts.json")
         job = {"file": str(path), "checks": str(paths.ROOT / "checks"), "names": names}
@@ -164,14 +151,17 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
             code = subprocess.run(
                 [sys.executable, "-c", program, json.dumps(job)],
                 cwd=paths.ROOT,
-                env={**os.environ, "PYTHONPATH": python_path()},
+                env={**os.environ, "PYTHONPATH": search},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=PATIENCE,
             ).returncode
             facts = json.loads(output.read_text())
         except subprocess.TimeoutExpired:
-            raise timed_out(path) from None
+            raise LoadTimeoutError(
+                f"not measured: {paths.shown(path)} does not load within {lasting(PATIENCE)}: this "
+                "host is too busy, or the file waits for something"
+            ) from None
         except (OSError, ValueError):
             facts = {"defects": [(path, 1, Code.LOAD_DIED(exit_code=code))]}
     defects = [
@@ -183,9 +173,3 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
     for check in site.checks.values():
         check["path"] = paths.shown(check["path"])
     return site
-
-
-def python_path() -> str:
-    """PYTHONPATH by which another process finds this package, and a site file common.py."""
-    ours = [str(Path(__file__).resolve().parents[2]), str(paths.ROOT / "site-configs")]
-    return os.pathsep.join(filter(None, [*ours, os.environ.get("PYTHONPATH")]))

@@ -211,7 +211,9 @@ def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
             unlike = Code.NODES_UNLIKE(queue=queue.name, **cores, gres=group.known.gres)
             site.decisions.append(unlike)
             continue
-        name = reframe_name(queue.name if group.alone else f"{queue.name}-{group.constraint}")
+        name = queue.name if group.alone else f"{queue.name}-{group.constraint}"
+        # ReFrame's names of partitions have no dots, and no digit in front.
+        name = re.sub("[^A-Za-z0-9_-]|^(?=[0-9-])", "_", name)
         nodes = min(most or USUAL_NODES, len(group.nodes), queue.max_nodes or len(group.nodes))
         launcher = launchers(site)[0]
         part = Part(name, queue, group, nodes if most else sizes(nodes), launcher)
@@ -223,12 +225,6 @@ def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
         if queue.shared:
             part.decisions.append(Code.QUEUE_SHARED(partition=name))
         yield part
-
-
-def reframe_name(text: str) -> str:
-    """A name as ReFrame takes it for a partition: no dots, no digit in front."""
-    name = re.sub("[^A-Za-z0-9_-]", "_", text)
-    return name if re.match("[A-Za-z_]", name) else f"_{name}"
 
 
 def sizes(most: int) -> int | list[int]:
@@ -390,14 +386,11 @@ def refreshed(site_file: Path, known: Survey) -> Draft:
             where = f"{paths.shown(site_file)}:{words['line']}: partition {name}"
             raise BisectionError(f"{where}: unknown queue {queue}; there are {', '.join(queues)}")
         else:
-            group = _members(queues[queue], words.get("constraint", ""))
+            constraint = words.get("constraint", "")
+            nodes = [node for group in queues[queue].groups for node in group.nodes]
+            # Those with the feature; the largest group where they are not alike.
+            chosen = [node for node in nodes if constraint in node.features] or nodes
+            group = replace(groups_of(chosen)[0], constraint=constraint)
             launcher = Launcher(words["launcher"], tuple(words.get("options", ())))
             site.parts.append(Part(name, queues[queue], group, words["nodes"], launcher, words))
     return site
-
-
-def _members(queue: QueueInfo, constraint: str) -> Group:
-    """The nodes of a queue with a feature; the largest group where they are not alike."""
-    nodes = [node for group in queue.groups for node in group.nodes]
-    chosen = [node for node in nodes if constraint in node.features] or nodes
-    return replace(groups_of(chosen)[0], constraint=constraint)

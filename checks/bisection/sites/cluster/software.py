@@ -46,6 +46,8 @@ def read(environ: Mapping[str, str] = os.environ) -> Software:
     launcher = next((name for name in LAUNCHERS if shutil.which(name)), "")
     about = ask(launcher, "--version") if launcher else None
     kind, version = mpi_of(about.text + about.stderr) if about else ("", "")
+    # The versions that pkg-config finds.
+    answers = {name: ask("pkg-config", "--modversion", word) for name, word in LIBRARIES.items()}
     return Software(
         compiler=compiler,
         launcher=launcher,
@@ -53,7 +55,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Software:
         version=version,
         modules_system=modules_system(environ),
         modules=[name for name in environ.get("LOADEDMODULES", "").split(":") if name],
-        libraries=libraries(),
+        libraries={name: answer.text.strip() for name, answer in answers.items() if answer},
     )
 
 
@@ -69,9 +71,3 @@ def modules_system(environ: Mapping[str, str]) -> str:
     """ReFrame's name of the modules system that a shell has set up."""
     names = {"LMOD_CMD": "lmod", "MODULES_CMD": "tmod4", "MODULESHOME": "tmod32"}
     return next((name for variable, name in names.items() if variable in environ), "nomod")
-
-
-def libraries() -> dict[str, str]:
-    """The versions of LIBRARIES that pkg-config finds."""
-    answers = {name: ask("pkg-config", "--modversion", word) for name, word in LIBRARIES.items()}
-    return {name: answer.text.strip() for name, answer in answers.items() if answer}
