@@ -1,7 +1,6 @@
 """A made-up cluster in which all is right, as `site check` sees it."""
 
 import copy
-import dataclasses
 import time
 
 from bisection.core.identity import Geometry
@@ -115,12 +114,6 @@ class Machine:
     @property
     def partition(self):
         return self.site.partitions[0]
-
-    def survey_is(self, **changes):
-        self.survey = dataclasses.replace(self.survey, **changes)
-
-    def queue_is(self, **changes):
-        self.survey_is(queues=[dataclasses.replace(self.queue, **changes)])
 
     def try_queue(self, queue, *where, **how):
         self.asked = queue
