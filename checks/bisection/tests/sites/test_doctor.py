@@ -196,9 +196,6 @@ class TestChecks:
 
         return run
 
-    def test_real_ones_are_good(self, defects):
-        assert defects({}) == []
-
     def test_case_and_layout_without_a_tier(self, defects):
         (defect,) = defects({"case": "fe", "layout": "mpi"}, tags=[])
         assert (defect.path, defect.reason.code) == ("checks/md.py", Code.NO_TIER)

@@ -12,7 +12,6 @@ from made_cluster import command, node
 from reframe.core import backends
 from running import SITES, load_site
 
-from bisection import cli
 from bisection.commands import site_new
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
@@ -38,6 +37,7 @@ INFINIBAND = {"name": "mlx5_0", "kind": "infiniband", "rate": 200.0, "state": "a
 CORES = {"num_cpus": 2, "num_cpus_per_core": 1, "num_cpus_per_socket": 2, "num_sockets": 1}
 PROCESSOR = {**CORES, "topology": {"cores": ["0x1", "0x2"], "numa_nodes": ["0x3"]}}
 README = SITES / "README.md"
+BLOCKED = Code.BLOCKED(job="1", waited=600.0, reason="Priority")
 
 
 class Machine:
@@ -46,7 +46,7 @@ class Machine:
     def __init__(self, folder, patch):
         self.folder, self.jobs, self.command = folder, [], partial(command, folder)
         self.wrong = {}  # launcher and options -> Reason
-        self.fault = None
+        self.faults = []  # of the first jobs
         self.networks = [ETHERNET]
         self.carried = {"eth0": 1.0}
         self.slow = 0  # further trials in a bad moment
@@ -71,9 +71,10 @@ class Machine:
 
     def try_queue(self, queue, launchers, folder, patience, modules=(), **more):
         self.jobs.append((queue, list(launchers), list(modules), more))
-        trial, names = Trial(str(len(self.jobs)), fault=self.fault), ["n1", "n2", "n3", "n4"]
+        trial, names = Trial(str(len(self.jobs))), ["n1", "n2", "n3", "n4"]
         self.slow -= 1
-        if self.fault:
+        if self.faults:
+            trial.fault = self.faults.pop()
             return trial
         facts = {"boot": 1795294411, "networks": self.networks, "processor": PROCESSOR}
         trial.nodes = [
@@ -99,17 +100,13 @@ def machine(house, tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
-def new_site(machine, house, capsys):
+def new_site(machine, house, command_line):
     """new_site(*arguments): (what was printed, text of NAME.py); it ends with the exit code."""
 
     def run(*arguments, name="vc", code=0):
-        try:
-            ended = cli.main(["site", "new", name, *arguments])
-        except SystemExit as error:
-            ended = error.code
+        ended, out, err = command_line("site", "new", name, *arguments)
         assert ended == code
         file = house / "site-configs" / f"{name}.py"
-        out, err = capsys.readouterr()
         return out + err, file.read_text() if file.exists() else ""
 
     return run
@@ -216,7 +213,7 @@ def test_a_slurm_that_binds_nothing(new_site, machine):
 
 
 def test_a_job_that_did_not_run(new_site, machine, house):
-    machine.fault = Code.BLOCKED(job="1", waited=600.0, reason="Priority")
+    machine.faults = [BLOCKED] * 2
     printed, text = new_site(code=1)
     assert "DECIDE: duo: no launcher is proven. BLOCKED: job 1 was not started" in words_of(text)
     assert text.count("# DECIDE: ") == 2
@@ -337,15 +334,7 @@ def test_refresh_does_not_record_a_bad_moment(new_site, machine, house, trials, 
 def test_refresh_tries_again_what_failed(new_site, machine, house):
     new_site("--queue", "duo")
     before = known(house)
-    machine.fault = Code.BLOCKED(job="1", waited=600.0, reason="Priority")
-    try_queue = machine.try_queue
-
-    def recover(*arguments, **more):
-        trial = try_queue(*arguments, **more)
-        machine.fault = None
-        return trial
-
-    new.try_queue = recover  # the fixture restores it
+    machine.faults = [BLOCKED]
     new_site("--refresh")
     assert known(house) == before
 

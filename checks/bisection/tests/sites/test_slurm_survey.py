@@ -53,7 +53,9 @@ def test_limits_of_queues():
     assert [unlike[name].shared for name in ("mixed", "shared")] == [False, True]
 
 
+A1 = {"account": "a1", "accounts": ["a1", "a7"]}
 A3 = {"account": "a3", "groups": ["users"]}
+A9 = {"account": "a9"}
 
 
 @pytest.mark.parametrize(
@@ -67,15 +69,9 @@ A3 = {"account": "a3", "groups": ["users"]}
         ("23.11-gpu", "debug", A3, Code.QUEUE_STATE, None),
         ("24.05-spared", "admin", A3, Code.QUEUE_STATE, None),
         ("20.11-threads", "project", {"account": "a2"}, None, None),
-        ("20.11-threads", "project", {"account": "a9"}, Code.QUEUE_ACCOUNTS, ["a1", "a2"]),
-        (
-            *("20.11-threads", "project", {"account": "a9", "accounts": ["a9"]}),
-            *(Code.QUEUE_ACCOUNTS, None),
-        ),
-        (
-            *("24.05-spared", "shared", {"account": "a1", "accounts": ["a1", "a7"]}),
-            *(Code.QUEUE_ACCOUNTS, ["a7"]),
-        ),
+        ("20.11-threads", "project", A9, Code.QUEUE_ACCOUNTS, ["a1", "a2"]),
+        ("20.11-threads", "project", {**A9, "accounts": ["a9"]}, Code.QUEUE_ACCOUNTS, None),
+        ("24.05-spared", "shared", A1, Code.QUEUE_ACCOUNTS, ["a7"]),
     ],
 )
 def test_queues_that_a_user_cannot_use(version, queue, user, code, others):

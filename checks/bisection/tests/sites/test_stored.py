@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import sqlite3
 
 import pytest
 from running import SITES
@@ -85,11 +84,3 @@ def test_damaged_database_is_a_defect(tmp_path, database, content):
     path.write_bytes(content)
     (defect,) = sync.store_defects(tmp_path)
     assert (defect.path, defect.line) == (str(path), 1)
-
-
-def test_store_of_a_newer_version_is_a_defect(tmp_path):
-    assert sync.store_defects(tmp_path) == []
-    with sqlite3.connect(paths.store_db(tmp_path)) as base:
-        base.execute("PRAGMA user_version = 99")
-    (defect,) = sync.store_defects(tmp_path)
-    assert "version 99" in defect.reason["error"]

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from made_cluster import command
@@ -137,28 +138,18 @@ def test_all_that_a_scheduler_prints_of_a_refusal_is_kept(tmp_path, monkeypatch)
 
 def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "RARELY", 0.01)
+    monkeypatch.setattr(jobs, "LATE", 0)
     words = "sbatch: QOSMaxSubmitJobPerUserLimit; Job violates"
 
-    class Full(Scripted):
-        jobs = 2  # of others, in the queue
-
-        def submit(self, script):
-            self.jobs -= 1
-            if self.jobs >= 0:
-                raise Refused(words)
-            return super().submit(script)
-
-    assert outcome_of(Full(OVER, output="@done\n"), tmp_path, patience=60).fault is None
-    fault = outcome_of(Full(OVER, output="@done\n"), tmp_path, patience=0).fault
-    assert fault["refused"] == words
+    scheduler = Scripted(state("NODE_FAIL", alive=False))
+    scheduler.submit = Mock(side_effect=[Refused(words)] * 3 + ["7"])
+    assert outcome_of(scheduler, tmp_path, patience=0).fault["refused"] == words
+    assert outcome_of(scheduler, tmp_path, patience=60).fault.code == Code.NODE_FAIL
 
 
 def test_interrupted_job_is_cancelled(tmp_path):
-    class Interrupted(Scripted):
-        def state(self, job):
-            raise KeyboardInterrupt
-
-    scheduler = Interrupted()
+    scheduler = Scripted()
+    scheduler.state = Mock(side_effect=KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         outcome_of(scheduler, tmp_path)
     assert scheduler.cancelled == ["7"]
