@@ -19,14 +19,7 @@ from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.words import defect_line
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import check_defects, site_defects
-from bisection.sites.site import (
-    Defect,
-    Site,
-    load,
-    require_site,
-    site_file,
-    site_names,
-)
+from bisection.sites.site import Defect, Site, load, require_site, site_file, site_names
 from bisection.sites.stored import lock_findings
 from bisection.store.sync import opened, store_defects
 

@@ -19,16 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
-from bisection.analysis.propose import (
-    HEADER,
-    MADE_BY,
-    LeftOut,
-    Proposal,
-    amend,
-    mixed,
-    propose,
-    usable,
-)
+from bisection.analysis import propose
 from bisection.core import paths, references
 from bisection.core.format import at_least, plural, printable, some
 from bisection.core.grouping import grouped
@@ -54,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     few = at_least(3)  # of two, the spread is not known
     add("--least", type=few, default=LIMITS.reference_sessions, metavar="N", help=least)
     add("--kinds", metavar="KINDS", help="ratio,time; default: the kinds that partitions enable")
-    also = f"use sessions that are left out by default: {','.join(LeftOut)}"
+    also = f"use sessions that are left out by default: {','.join(propose.LeftOut)}"
     add("--also", type=_reasons, default=(), metavar="REASONS", help=also)
     add("--mix", action="store_true", help="mix sessions of different hardware or software")
     add("--widen", action="store_true", help="also change limits that become wider")
@@ -64,8 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _reasons(text: str) -> tuple[str, ...]:
     reasons = tuple(word.strip() for word in text.split(","))
-    if unknown := [reason for reason in reasons if reason not in list(LeftOut)]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r}: allowed are {', '.join(LeftOut)}")
+    if unknown := [reason for reason in reasons if reason not in list(propose.LeftOut)]:
+        known = ", ".join(propose.LeftOut)
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r}: allowed are {known}")
     return reasons
 
 
@@ -77,11 +69,12 @@ def act(options: argparse.Namespace) -> Exit:
     site = _site(options.system)
     target = references.path(site.name)
     try:
-        file = EditableReferences(target, HEADER.format(system=site.name, made_by=MADE_BY))
+        header = propose.HEADER.format(system=site.name, made_by=propose.MADE_BY)
+        file = EditableReferences(target, header)
         with opened(paths.home()) as store:
             sessions, notes = _used(store, site, options)
-            proposal = propose(store, sessions, site, kinds, options.least)
-        changed = amend(proposal, file, site, options.widen)
+            proposal = propose.propose(store, sessions, site, kinds, options.least)
+        changed = propose.amend(proposal, file, site, options.widen)
     except (OSError, ValueError) as error:
         raise BisectionError(str(error)) from None
     notes += _notes(proposal, options.least)
@@ -109,10 +102,10 @@ def _used(store: Store, site: Site, options: argparse.Namespace) -> tuple[list[S
     """The sessions to make references from, and lines on which they are and which are not used."""
     asked = select(options.sessions, store, excluded_too=True)
     words = options.sessions.split(",")
-    used, left_out = usable(store, asked, site, options.also, tags=words)
+    used, left_out = propose.usable(store, asked, site, options.also, tags=words)
     notes = [f"used: {group([asdict(session) for session in used])}" if used else "used: none"]
     notes += [f"left out: {_counted(left_out)}"] if left_out else []
-    differing = mixed(used)
+    differing = propose.mixed(used)
     for name, texts in differing.items():
         counts = (f"{text} ({plural(count, 'session')})" for text, count in texts.items())
         notes.append(f"mixed: {name}: {'; '.join(counts)}")
@@ -125,17 +118,17 @@ def _used(store: Store, site: Site, options: argparse.Namespace) -> tuple[list[S
     return used, notes
 
 
-def _counted(left_out: Mapping[LeftOut, Sequence[Session]]) -> str:
+def _counted(left_out: Mapping[propose.LeftOut, Sequence[Session]]) -> str:
     """Returns how many sessions are left out, by reason; of tagged ones, the tags."""
     counts = []
     for reason, sessions in left_out.items():
         tags = {f"{name}={text}" for s in sessions for name, text in s.own_tags.items()}
-        which = f" ({some(sorted(tags), 3)})" if reason == LeftOut.TAGGED else ""
+        which = f" ({some(sorted(tags), 3)})" if reason == propose.LeftOut.TAGGED else ""
         counts.append(f"{len(sessions)} {reason}{which}")
     return f"{', '.join(counts)} (--also REASON uses them)"
 
 
-def _notes(proposal: Proposal, least: int) -> Iterable[str]:
+def _notes(proposal: propose.Proposal, least: int) -> Iterable[str]:
     """Lines on what has no reference, or keeps the one it has, and why."""
     for entry in (entry for entry in proposal.wide if entry.unit in COUNTED):
         counts = sorted({count for night in entry.nights.values() for count in night})

@@ -9,19 +9,9 @@ from typing import Any
 
 import yaml
 
-from bisection.core import paths
+from bisection.core import paths, references
 from bisection.core.format import one_line
 from bisection.core.reasons import Code, Reason
-from bisection.core.references import (
-    Case,
-    choose,
-    faults,
-    is_index,
-    is_new_method,
-    is_numbered_as,
-    lookup,
-    matches,
-)
 from bisection.core.units import KIND_OF_UNIT, UNITS
 from bisection.sites.site import Defect, Site, site_names
 
@@ -126,17 +116,17 @@ def coverage(content: Lined, shown: str, site: Site, recorded: Mapping[str, str]
     methods: dict[str, set[str]] = {}
     for case in site.cases:
         methods.setdefault(case["check"], set()).add(case["method"])
-    lacking: dict[tuple[str, str], list[tuple[Case, list[str]]]] = {}
+    lacking: dict[tuple[str, str], list[tuple[references.Case, list[str]]]] = {}
     new: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in site.cases:
         check, partition, method = case["check"], case["$partition"], case["method"]
         entry, claimed = content.get(check), claims[partition]
-        references = lookup(entry, case)
-        if not isinstance(claimed, list) or references is None or case["geometry"] is None:
+        known = references.lookup(entry, case)
+        if not isinstance(claimed, list) or known is None or case["geometry"] is None:
             continue
         kinds = {name: KIND_OF_UNIT.get(unit_of(name, recorded)) for name in case["required"]}
-        without = [name for name in kinds if kinds[name] in claimed and name not in references]
-        if without and entry and is_new_method(entry, case, methods[check] - {method}):
+        without = [name for name in kinds if kinds[name] in claimed and name not in known]
+        if without and entry and references.is_new_method(entry, case, methods[check] - {method}):
             new.setdefault((check, partition, method), {}).update(dict.fromkeys(without))
         elif without:
             lacking.setdefault((check, partition), []).append((case, without))
@@ -168,7 +158,7 @@ class Branch:
     recorded: Mapping[str, str]  # metric -> unit
     metrics: tuple[str, ...] = ()  # that the check has; empty if that is not known
     index: tuple[str, ...] = ()  # of the levels that are left
-    cases: tuple[Case, ...] = ()  # that come to it; empty if that is not known
+    cases: tuple[references.Case, ...] = ()  # that come to it; empty if that is not known
     place: tuple[str, ...] = ()  # the keys above it
 
     def __str__(self) -> str:
@@ -189,16 +179,16 @@ class Branch:
                 return Code.KEY_NO_REGEX(key=key, error=str(error))
         elif type(key) in (int, float) and set(map(type, values)) == {str}:
             return Code.KEY_NUMBER(key=key)
-        matched = [value for value in values if matches(key, value)]
+        matched = [value for value in values if references.matches(key, value)]
         if more := [v for v in matched if v != key and not re.fullmatch(key, str(v))]:
             return Code.KEY_TAKES_MORE(key=key, more=more)
         if name == "geometry":  # it may be for other machines
             odd = values and not matched and not GEOMETRY.fullmatch(str(key))
             return Code.KEY_NO_GEOMETRY(key=str(key)) if odd else None
-        taken = [choose(lines, value) for value in matched]
+        taken = [references.choose(lines, value) for value in matched]
         if matched and key not in taken:
             return Code.KEY_UNREACHED(key=key, first=str(taken[0]), line=lines[taken[0]])
-        if values and not matched and not is_numbered_as(key, values):
+        if values and not matched and not references.is_numbered_as(key, values):
             where = {"name": name.removeprefix("$"), "branch": str(self)}
             return Code.KEY_UNKNOWN(key=str(key), **where, known=values)
         return None
@@ -213,7 +203,7 @@ class Branch:
         """The branch under a key, one of the keys of this level."""
         name, cases = self.index[0], self.cases
         if name != "geometry":
-            cases = tuple(case for case in cases if choose(keys, case[name]) == key)
+            cases = tuple(case for case in cases if references.choose(keys, case[name]) == key)
         place = (*self.place, f"{name.removeprefix('$')} {key}")
         return replace(self, index=self.index[1:], cases=cases, place=place)
 
@@ -227,7 +217,7 @@ def _check(entry: Any, line: int, site: Site | None, branch: Branch) -> Faults:
         yield line, Code.CHECK_UNKNOWN(check=branch.name, known=list(checks))
     elif not isinstance(entry, dict):
         yield line, Code.NOT_A_MAPPING(name=branch.name)
-    elif not is_index(index):
+    elif not references.is_index(index):
         yield at, Code.NO_INDEX(check=branch.name)
     elif unknown := [name for name in index if cases and name not in cases[0]]:
         known = [name for name in cases[0] if name not in ("check", "required")]
@@ -264,7 +254,7 @@ def _metric(name: str, reference: Any, branch: Branch) -> Iterator[Reason]:
         yield Code.METRIC_UNKNOWN(check=branch.name, metric=name, near=list(dict.fromkeys(near)))
     if isinstance(reference, list) and reference[:1] == ["$xfail"]:
         reference = reference[-1]
-    for fault in faults(reference):
+    for fault in references.faults(reference):
         yield Code.METRIC_REFERENCE(metric=name, fault=fault)
     unit = unit_of(name, branch.recorded)
     if isinstance(reference, list) and unit and reference[3:] not in ([], [None], [unit]):

@@ -59,7 +59,7 @@ def _survey(subject: Subject) -> Survey:
     answer."""
     account = subject.account
     if account not in subject.surveys:
-        subject.surveys[account] = subject.scheduler.survey(account)
+        subject.surveys[account] = subject.scheduler.read(account)
     return subject.surveys[account]
 
 
@@ -101,8 +101,8 @@ def nodes_up(subject: Subject) -> Finding | None:
     nodes = [node for group in info.groups for node in group.nodes]
     # A constraint may be an expression, which is Slurm's to evaluate.
     nodes = [node for node in nodes if feature in node.features] or nodes
-    down = subject.scheduler.unavailable(subject.access, nodes)
-    up = sum(node.up for node in nodes)
+    down = [(node.name, node.down) for node in nodes if node.down]
+    up = len(nodes) - len(down)
     values = {"up": up, "nodes": len(nodes), "asked": subject.nodes, "down": down or None}
     return (ok if up >= subject.nodes else wrong)(Code.NODES_UP(**values))
 

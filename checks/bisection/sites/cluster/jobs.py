@@ -26,7 +26,6 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.core.slurm import QUEUE_FULL, STATES
 from bisection.core.topology import expanded
-from bisection.sites.cluster.survey import Node
 
 AT_ONCE = 4  # jobs: more would be in the way of other users
 POLL = 0.5  # seconds between looks at a job, at first
@@ -107,10 +106,6 @@ class Scheduler:
     def is_here(cls) -> bool:
         """True if this host has its commands."""
         return bool(cls.commands) and all(map(shutil.which, cls.commands))
-
-    def unavailable(self, access: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, str]]:
-        """Those of some nodes that take no jobs of these options, with the scheduler's reasons."""
-        return []
 
     def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""

@@ -168,7 +168,7 @@ def survey(account: str = "") -> Survey:
     SchedulerError if it does not answer."""
     for scheduler in dict.fromkeys(SCHEDULERS.values()):
         if scheduler.is_here():
-            return scheduler.survey(account)
+            return scheduler.read(account)
     for reframe, kind in (names for command, names in UNREAD.items() if shutil.which(command)):
         return Survey(kind, reframe, decisions=[Code.SCHEDULER_UNREAD(scheduler=kind)])
     return Survey(kind="", reframe="local")
@@ -215,11 +215,9 @@ def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
         # ReFrame's names of partitions have no dots, and no digit in front.
         name = re.sub("[^A-Za-z0-9_-]|^(?=[0-9-])", "_", name)
         nodes = min(most or USUAL_NODES, len(group.nodes), queue.max_nodes or len(group.nodes))
-        launcher = launchers(site)[0]
-        part = Part(name, queue, group, nodes if most else sizes(nodes), launcher)
+        part = Part(name, queue, group, nodes if most else sizes(nodes), launchers(site)[0])
         if group.up < nodes:
-            access = as_reframe(site, part, launcher, nodes)["access"]
-            down = SCHEDULERS[site.survey.reframe]().unavailable(access, group.nodes)
+            down = [(node.name, node.down) for node in group.nodes if node.down]
             values = {"up": group.up, "wanted": nodes, "down": down}
             part.decisions.append(Code.NODES_DOWN(partition=name, **values))
         if queue.shared:

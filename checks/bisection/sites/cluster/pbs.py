@@ -13,16 +13,8 @@ from typing import Any
 
 from bisection.core.commands import ask
 from bisection.core.reasons import Code
+from bisection.sites.cluster import survey
 from bisection.sites.cluster.jobs import Queue, Scheduler, State, submitted
-from bisection.sites.cluster.survey import (
-    Node,
-    QueueInfo,
-    SchedulerError,
-    Survey,
-    closed_by,
-    groups_of,
-    seconds_of,
-)
 
 # Resources that every node has; others are the site's own, and tell kinds of node apart.
 STANDARD = {
@@ -34,10 +26,10 @@ USUAL = {"enabled": "True", "started": "True", "from_route_only": "False"}  # of
 WHOLE = {"default_excl", "default_exclhost", "force_excl", "force_exclhost"}
 
 
-def read(_account: str = "") -> Survey:
+def read(_account: str = "") -> survey.Survey:
     """Returns what the PBS of this host says; SchedulerError if its server does not answer."""
     queue, node = _json("qstat", "-Q", "-f", "-F", "json"), _json("pbsnodes", "-a", "-F", "json")
-    return Survey(
+    return survey.Survey(
         kind="PBS",
         reframe="pbs",
         version=str(queue.get("pbs_version", "")),
@@ -48,7 +40,7 @@ def read(_account: str = "") -> Survey:
 
 def queues(
     known: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
-) -> list[QueueInfo]:
+) -> list[survey.QueueInfo]:
     """The queues, of PBS's own mappings of queues and nodes."""
     infos = []
     for name, fields in known.items():
@@ -64,13 +56,13 @@ def queues(
         most = str(limits.get("nodect", ""))
         sharing = {node.get("sharing", "") for node in members.values()}
         empty = None if members else Code.QUEUE_EMPTY(queue=name)
-        info = QueueInfo(
+        info = survey.QueueInfo(
             name=name,
-            groups=groups_of(_node(host, node) for host, node in members.items()),
-            max_time=seconds_of(str(limits.get("walltime", ""))),
+            groups=survey.groups_of(_node(host, node) for host, node in members.items()),
+            max_time=survey.seconds_of(str(limits.get("walltime", ""))),
             max_nodes=int(most) if most.isdecimal() else None,
             whole_nodes=bool(sharing) and sharing <= WHOLE,
-            closed=closed_by(name, fields, USUAL) or empty,
+            closed=survey.closed_by(name, fields, USUAL) or empty,
         )
         infos.append(info)
     return infos
@@ -81,7 +73,7 @@ def _json(*command: str) -> dict[str, Any]:
     try:
         return json.loads(answer.text)
     except ValueError as error:
-        raise SchedulerError("PBS", answer.error or f"{command[0]}: {error}") from None
+        raise survey.SchedulerError("PBS", answer.error or f"{command[0]}: {error}") from None
 
 
 def _serves(node: Mapping[str, Any], queue: str, fields: Mapping[str, Any]) -> bool:
@@ -96,16 +88,16 @@ def _serves(node: Mapping[str, Any], queue: str, fields: Mapping[str, Any]) -> b
     )
 
 
-def _node(name: str, fields: Mapping[str, Any]) -> Node:
-    there = fields.get("resources_available", {})
-    return Node(
+def _node(name: str, fields: Mapping[str, Any]) -> survey.Node:
+    there, state = fields.get("resources_available", {}), str(fields.get("state", "unknown"))
+    return survey.Node(
         name=str(there.get("host", name)),
         cores=int(there.get("ncpus") or fields.get("pcpus") or 1),
         per_core=1,
         sockets=1,
         gres=f"ngpus:{there['ngpus']}" if there.get("ngpus") else "",
         features=frozenset(f"{k}={value}" for k, value in there.items() if k not in STANDARD),
-        up=set(str(fields.get("state", "")).split(",")) <= FREE,
+        down="" if set(state.split(",")) <= FREE else state,
     )
 
 
@@ -115,7 +107,7 @@ class Pbs(Scheduler):
     commands = ("pbsnodes", "qsub")
     queue_options = ("-q",)
     account_options = ("-A",)
-    survey = staticmethod(read)
+    read = staticmethod(read)
 
     def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""

@@ -15,21 +15,13 @@ from bisection.core import slurm
 from bisection.core.commands import Answer, ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
+from bisection.sites.cluster import survey
 from bisection.sites.cluster.jobs import Queue, Refused, Scheduler, State, submitted
-from bisection.sites.cluster.survey import (
-    Node,
-    QueueInfo,
-    SchedulerError,
-    Survey,
-    closed_by,
-    groups_of,
-    seconds_of,
-)
 
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
 
 
-def read(account: str = "") -> Survey:
+def read(account: str = "") -> survey.Survey:
     """Returns the survey of this host's Slurm; SchedulerError if its controller does not answer.
 
     Args:
@@ -38,7 +30,7 @@ def read(account: str = "") -> Survey:
     texts = []
     for words in ("config", "partition --all -o", "node --all -o"):
         if not (answer := ask("scontrol", "show", *words.split())):
-            raise SchedulerError("Slurm", answer.error)
+            raise survey.SchedulerError("Slurm", answer.error)
         texts.append(answer.text)
     known = slurm.configuration(texts[0])
     user = pwd.getpwuid(os.geteuid()).pw_name
@@ -47,7 +39,7 @@ def read(account: str = "") -> Survey:
     undecided = needed and not account and not default
     accounting = bool(ask("sacct", "--noheader", "--allocations", "--starttime=now-1minutes"))
     groups = set(ask("id", "-Gnz").text.split("\0"))
-    return Survey(
+    return survey.Survey(
         kind="Slurm",
         # ReFrame's slurm asks sacct; its squeue sees jobs leave the queue.
         reframe="slurm" if accounting else "squeue",
@@ -63,7 +55,7 @@ def read(account: str = "") -> Survey:
     )
 
 
-def node(fields: Mapping[str, str]) -> Node:
+def node(fields: Mapping[str, str]) -> survey.Node:
     """A node, of its record."""
     sockets = _number(fields.get("Sockets"), 1)
     cores = sockets * _number(fields.get("CoresPerSocket"), 1)
@@ -74,24 +66,22 @@ def node(fields: Mapping[str, str]) -> Node:
     spared = _number(fields.get("CoreSpecCount"), 0) * per_core
     usable = _number(fields.get("CPUEfctv"), total - spared)
     features = fields.get("AvailableFeatures") or fields.get("Features") or ""
-    return Node(
+    state = fields.get("State", "UNKNOWN")
+    why = re.sub(r" \[\S+@\S+\]$", "", fields.get("Reason", ""))  # without by whom, and when
+    return survey.Node(
         name=fields["NodeName"],
         cores=max(1, usable // per_core),
         per_core=per_core,
         sockets=sockets,
         gres=re.sub(r"\(S:[^)]*\)", "", fields.get("Gres", "")),
         features=frozenset(filter(None, features.split(","))),
-        up=slurm.takes_jobs(fields.get("State", "")),
+        down="" if slurm.takes_jobs(state) else why or state,
     )
 
 
 def queues(
-    partitions: str,
-    nodes: str,
-    account: str,
-    groups: set[str],
-    accounts: Sequence[str] = (),
-) -> list[QueueInfo]:
+    partitions: str, nodes: str, account: str, groups: set[str], accounts: Sequence[str] = ()
+) -> list[survey.QueueInfo]:
     """The queues, of the one-line records that `scontrol show` prints of partitions and nodes.
 
     Args:
@@ -99,7 +89,7 @@ def queues(
         account: that jobs will use, "" if it is not known.
         groups, accounts: of the user; no accounts if they are not known.
     """
-    members: dict[str, list[Node]] = {}
+    members: dict[str, list[survey.Node]] = {}
     for line in nodes.splitlines():
         fields = slurm.record_of(line)
         if "NodeName" in fields:
@@ -109,10 +99,10 @@ def queues(
     for fields in map(slurm.record_of, partitions.splitlines()):
         if name := fields.get("PartitionName"):
             sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
-            info = QueueInfo(
+            info = survey.QueueInfo(
                 name=name,
-                groups=groups_of(members.get(name, [])),
-                max_time=seconds_of(fields.get("MaxTime", "")),
+                groups=survey.groups_of(members.get(name, [])),
+                max_time=survey.seconds_of(fields.get("MaxTime", "")),
                 max_nodes=_number(fields.get("MaxNodes"), None),
                 whole_nodes=sharing == "EXCLUSIVE",
                 shared=sharing.startswith("FORCE"),
@@ -136,7 +126,7 @@ def _closed(
 ) -> Reason | None:
     """Returns why this user cannot use a queue; None if nothing is known that forbids it."""
     name = fields["PartitionName"]
-    if closed := closed_by(name, fields, {"State": "UP", "RootOnly": "NO", "ReqResv": "NO"}):
+    if closed := survey.closed_by(name, fields, {"State": "UP", "RootOnly": "NO", "ReqResv": "NO"}):
         return closed
     allowed = fields.get("AllowGroups", "ALL").split(",")
     if "ALL" not in allowed and not groups & set(allowed):
@@ -178,18 +168,13 @@ class Slurm(Scheduler):
     commands = ("scontrol", "sbatch")
     queue_options = ("-p", "--partition")
     account_options = ("-A", "--account")
-    survey = staticmethod(read)
+    read = staticmethod(read)
 
     @classmethod
     def is_here(cls) -> bool:
         """True if this host belongs to a Slurm; its commands may be there without any."""
         no_slurm = "Could not establish a configuration source"
         return super().is_here() and no_slurm not in ask("scontrol", "ping").stderr
-
-    def unavailable(self, access: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, str]]:
-        """Those of some nodes that are down or drained, with Slurm's reasons."""
-        names = {node.name for node in nodes}
-        return [(name, why) for name, why in slurm.unavailable(access) if name in names]
 
     def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""

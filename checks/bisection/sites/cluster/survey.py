@@ -18,7 +18,7 @@ class Node:
     sockets: int
     gres: str = ""  # accelerators and the like
     features: frozenset[str] = frozenset()
-    up: bool = True
+    down: str = ""  # why it takes no jobs, in its scheduler's words; "" if it does
 
     @property
     def kind(self) -> tuple[int, int, int, str]:
@@ -42,7 +42,7 @@ class Group:
     @property
     def up(self) -> int:
         """Returns how many of them take jobs now, or once they are idle."""
-        return sum(node.up for node in self.nodes)
+        return sum(not node.down for node in self.nodes)
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class Machine:
             accounts=["physics"],
         )
         self.trial, self.known = trial(), copy.deepcopy(KNOWN)
-        self.refusal, self.down, self.silent = "", [], False
+        self.refusal, self.silent = "", False
         self.running, self.most, self.seconds = [], 0, 0.0  # jobs at once, and how long each takes
 
     @property

@@ -30,8 +30,7 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(site_check, "require_site", lambda name: machine.site.path)
     monkeypatch.setattr(site_check, "load_site", lambda name: machine.site)
     for scheduler in (Slurm, Pbs):
-        monkeypatch.setattr(scheduler, "survey", machine.read)
-    monkeypatch.setattr(Slurm, "unavailable", lambda self, access, nodes: machine.down)
+        monkeypatch.setattr(scheduler, "read", machine.read)
     monkeypatch.setattr(Slurm, "refusal", lambda self, script: machine.refusal)
     monkeypatch.setattr(check_probes, "try_queue", machine.try_queue)
     return machine
@@ -104,9 +103,8 @@ def steps(**ended):
 
 
 def drained(machine):
-    machine.down = [["n1", "bad DIMM"], ["n2", "bad DIMM"]]
     for node in machine.queue.groups[0].nodes[:2]:
-        vars(node).update(up=False)
+        vars(node).update(down="bad DIMM")
 
 
 def no_account(machine):
@@ -141,6 +139,7 @@ SEATS = [SHARED.as_dict()]
 WORLDS = Code.WORLDS(launcher="srun", worlds=8, size=1, asked=8)
 NO_WORLD = Code.NO_WORLD(launcher="srun", last="PMI2 not built")
 THREE_SHARE = Code.MISPLACED(seats=[SHARED] * 3)
+DOWN = [["n1", "bad DIMM"], ["n2", "bad DIMM"]]
 MLX = [["mlx5_0", "infiniband", 200.0]]
 LINKS = [("n1", "n2", 2e-6, 2e10), ("n1", "n3", 2e-6, 5e9), ("n1", "n4", 9e-6, 2e10)]
 NO_FFTW = (1, 2.0, "-- x\nError: y\n")
@@ -155,7 +154,7 @@ WRONG = [  # what spoils it, the probe, the code of its reason, and some of its 
     (survey(accounts=["chemistry"]), "account", "ACCOUNT_UNKNOWN", {"account": "physics"}),
     (queue(name="express"), "account", "QUEUE_UNKNOWN", {"known": ["express"]}),
     (queue(closed=CLOSED), "account", "QUEUE_GROUPS", {}),
-    (drained, "nodes", "NODES_UP", {"up": 1, "nodes": 3, "asked": 2}),
+    (drained, "nodes", "NODES_UP", {"up": 1, "asked": 2, "down": DOWN}),
     (lambda m: setattr(m, "refusal", REFUSED), "placement", "NOT_PLACED", {"geometry": "2x4x1"}),
     (job(fault=Code.BLOCKED(job="7", waited=9.0, reason="Priority")), "job", "BLOCKED", {}),
     (job(fault=Code.BLOCKED(refused="sbatch: x")), "job", "BLOCKED", {}),

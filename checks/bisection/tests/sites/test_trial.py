@@ -17,18 +17,7 @@ from running import TWO_CORES
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.sites.cluster import jobs, node_facts
-from bisection.sites.cluster.jobs import (
-    STOPPED,
-    Ended,
-    Queue,
-    Refused,
-    Scheduler,
-    State,
-    Step,
-    read_steps,
-    run,
-    script,
-)
+from bisection.sites.cluster.jobs import Ended, Queue, Refused, Scheduler, State, Step
 from bisection.sites.cluster.slurm import Slurm
 from bisection.sites.cluster.trial import Launcher, misplaced, telling, try_queue
 
@@ -67,7 +56,7 @@ OVER = State("COMPLETED", alive=False, hosts="n[1-2]")
 
 
 def outcome_of(scheduler, folder, patience=0.0, steps=()):
-    return run(scheduler, QUEUE, steps, folder, patience)
+    return jobs.run(scheduler, QUEUE, steps, folder, patience)
 
 
 # ---- a job ----
@@ -77,9 +66,11 @@ def test_script_has_what_reframe_asks_for_and_the_steps(tmp_path):
     header = Slurm().header(QUEUE, tmp_path / "duo.out", 3)
     assert {"#SBATCH --nodes=2", "#SBATCH --ntasks=8", "#SBATCH --ntasks-per-node=4"} < set(header)
     assert "#SBATCH --exclusive" in header
-    text = script(header, [Step("a", ["echo", "it's"], 5), Step("b", "X=1; false")], {"Y": "a b"})
+    text = jobs.script(
+        header, [Step("a", ["echo", "it's"], 5), Step("b", "X=1; false")], {"Y": "a b"}
+    )
     done = subprocess.run(["bash"], input=text, capture_output=True, text=True, timeout=20)
-    steps = read_steps(done.stdout)
+    steps = jobs.read_steps(done.stdout)
     assert steps["a"].text == "it's"
     assert (steps["a"].code, steps["b"].code) == (0, 1)
     assert done.stdout.endswith("@done\n")
@@ -87,7 +78,7 @@ def test_script_has_what_reframe_asks_for_and_the_steps(tmp_path):
 
 def test_steps_before_a_stop_are_read():
     text = "@begin a\none\ntwo\n\n@end 3 10.5 12.0\n@begin b\nslurmstepd: error: CANCELLED\n"
-    assert read_steps(text) == {"a": Ended(3, 1.5, "one\ntwo", 12.0)}
+    assert jobs.read_steps(text) == {"a": Ended(3, 1.5, "one\ntwo", 12.0)}
 
 
 def test_step_that_prints_much_or_hangs(tmp_path):
@@ -96,7 +87,7 @@ def test_step_that_prints_much_or_hangs(tmp_path):
     steps = [Step("hang", ["sleep", "60"], limit=0.5), much]
     finished = outcome_of(Scheduler(), tmp_path, patience=60, steps=steps)
     assert finished.fault is None
-    assert finished.steps["hang"].code == STOPPED
+    assert finished.steps["hang"].code == jobs.STOPPED
     assert len(finished.steps["much"].text) == 50_000 * len(rank)
 
 
