@@ -4,9 +4,11 @@ import difflib
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from bisection.core import paths, references, topology
+from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
 from bisection.core.reasons.files import EXTRAS
 from bisection.core.references import is_numbered_as
@@ -126,15 +128,13 @@ def check_defects(sites: Iterable[Site], everywhere: bool) -> list[Defect]:
     """
     sites = [site for site in sites if site.checks]
     checks = {name: check for site in sites for name, check in site.checks.items()}
-    tests = {name: [] for name in checks}
-    for site in sites:
-        for test in site.tests:
-            tests[test["check"]].append(test)
+    tests = grouped((test for site in sites for test in site.tests), itemgetter("check"))
     defects = []
     for name, check in checks.items():
-        wrong = [*unselected(tests[name]), *misnamed(name, check, tests[name])]
+        of_check = tests.get(name, [])
+        wrong = [*unselected(of_check), *misnamed(name, check, of_check)]
         if everywhere:
-            wrong += unreachable(name, check, tests[name])
+            wrong += unreachable(name, check, of_check)
         defects += [Defect(check["path"], check["line"], reason) for reason in wrong]
     for file in {file for site in sites for file in site.files} if everywhere else ():
         if not any(site.files.get(file) for site in sites):

@@ -256,31 +256,27 @@ def try_out(site: Draft) -> Iterator[Part]:
     folder.mkdir(parents=True, exist_ok=True)
     jobs, stop = [], threading.Event()
     for part in site.parts:
-        if nodes := min(part.largest, part.group.up):  # here, as threads may not load a module
-            tried = _tried(site, part)
-            jobs.append((part, [as_reframe(site, part, each, nodes) for each in tried]))
+        if nodes := min(part.largest, part.group.up):
+            tried = [part.launcher] if part.words else launchers(site)  # that of a site file alone
+            jobs.append((part, {each: as_reframe(site, part, each, nodes) for each in tried}))
 
-    def run(job: tuple[Part, list[dict[str, Any]]]) -> Part:
+    def run(job: tuple[Part, dict[Launcher, dict[str, Any]]]) -> Part:
         part, partitions = job
-        shape = Geometry(partitions[0]["extras"]["nodes"], part.group.known.cores, 1)
+        first = next(iter(partitions.values()))
+        shape = Geometry(first["extras"]["nodes"], part.group.known.cores, 1)
         part.trial = try_queue(
-            Queue(part.name, partitions[0]["access"], shape, part.queue.max_time),
-            [Launcher(each["launcher"], each["extras"]["binding"]) for each in partitions],
+            Queue(part.name, first["access"], shape, part.queue.max_time),
+            [replace(each, binding=p["extras"]["binding"]) for each, p in partitions.items()],
             folder,
             PATIENCE,
             site.software.modules,
             scheduler=SCHEDULERS[site.survey.reframe](stop),
-            variables=dict(partitions[0]["env_vars"]),
+            variables=dict(first["env_vars"]),
         )
         settle(site, part)
         return part
 
     return at_once(run, jobs, stop)
-
-
-def _tried(site: Draft, part: Part) -> list[Launcher]:
-    """The launchers of a partition's trial, in its order; that of a site file alone."""
-    return [part.launcher] if part.words else launchers(site)
 
 
 def unlike(part: Part, before: facts.Facts) -> bool:
@@ -307,13 +303,12 @@ def take_better(site: Draft, second: Draft) -> None:
 def settle(site: Draft, part: Part) -> None:
     """Takes the first launcher that was right; what was wrong is for a person to decide."""
     trial, at = part.trial, {"partition": part.name}
-    pairs = list(zip(_tried(site, part), trial.outcomes, strict=False))
-    right = [pair for pair in pairs if pair[1].fault is None]
+    right = [outcome for outcome in trial.outcomes if outcome.fault is None]
     if right:
-        part.launcher, part.outcome = right[0]
+        part.launcher, part.outcome = right[0].launcher, right[0]
     part.others = [
-        (launcher, _named(launcher, outcome.fault, site.survey))
-        for launcher, outcome in pairs
+        (outcome.launcher, _named(outcome, site.survey))
+        for outcome in trial.outcomes
         if outcome is not part.outcome
     ]
     if fault := trial.fault or trial.build:
@@ -328,14 +323,14 @@ def settle(site: Draft, part: Part) -> None:
         part.decisions.append(Code.NETWORK_UNUSED(**at, device=main, fast=fast[0]))
 
 
-def _named(launcher: Launcher, fault: Reason | None, known: Survey) -> Reason | None:
-    """A fault that names the launcher with its options."""
-    if fault is None:
+def _named(outcome: Outcome, known: Survey) -> Reason | None:
+    """The fault of an outcome, which names the launcher with its options."""
+    if outcome.fault is None:
         return None
-    fault = known.explained(launcher.name, fault)
+    name, fault = str(outcome.launcher), known.explained(outcome.launcher.name, outcome.fault)
     if fault["launcher"]:
-        return fault.with_values(launcher=str(launcher))
-    return Code.LAUNCHER_WRONG(launcher=str(launcher), fault=fault)
+        return fault.with_values(launcher=name)
+    return Code.LAUNCHER_WRONG(launcher=name, fault=fault)
 
 
 # ---- a site that has a file ----

@@ -85,14 +85,9 @@ def processor() -> dict:
     }
 
 
-def granted(whole: int, environ: dict) -> int:
-    """Bytes that this process's job may use on this node: the least of its control groups, Slurm's
-    allocation and the node's memory.
-
-    Args:
-        whole: bytes of the node.
-        environ: the environment. Slurm gives MiB; SLURM_MEM_PER_NODE=0 is all of the node.
-    """
+def granted(whole: int) -> int:
+    """Bytes that this process may use on this node: the least of its control groups and the node's
+    memory, which is `whole`. The scheduler knows what it allocated to the job."""
     files = ["/sys/fs/cgroup/memory.max"]
     for line in read("/proc/self/cgroup").splitlines():
         path = line.split(":", 2)[2]
@@ -101,11 +96,7 @@ def granted(whole: int, environ: dict) -> int:
             files.append(f"/sys/fs/cgroup/memory{path}/memory.limit_in_bytes")
             path = os.path.dirname(path)
     limits = [int(text) for text in map(read, files) if text.isdigit()]
-    # "4,2(x3)" of unlike nodes
-    cpus = map(int, re.findall(r"(?:^|,)(\d+)", environ.get("SLURM_JOB_CPUS_PER_NODE", "")))
-    limits.append(int(environ.get("SLURM_MEM_PER_NODE", 0)) << 20)
-    limits.append((int(environ.get("SLURM_MEM_PER_CPU", 0)) << 20) * min(cpus, default=0))
-    return min([whole, *filter(None, limits)])
+    return min([whole, *limits])
 
 
 def rate(text: str, unit: float = 1.0) -> float:
@@ -150,7 +141,7 @@ def facts(paths: list) -> dict:
         "node": os.environ.get("SLURMD_NODENAME", ""),  # Slurm's name of it, which may differ
         "processor": processor(),
         "memory": memory,  # B
-        "granted": granted(memory, dict(os.environ)),  # B of it, to the job
+        "granted": granted(memory),  # B of it, to the job
         "networks": networks(),
         "governor": "/".join(sorted(set(map(read, governors)))),  # several with slashes between
         "smt": {"1": "on", "0": "off"}.get(read("/sys/devices/system/cpu/smt/active"), ""),

@@ -34,7 +34,8 @@ class Launcher:
     """A way to start an MPI program."""
 
     name: str  # ReFrame's: srun, mpirun, mpiexec
-    options: Sequence[str] = ()  # templates, as extras.binding has them
+    options: Sequence[str] = ()  # as the site file has them
+    binding: Sequence[str] = ()  # of extras: templates of all options, those for cores, too
 
     def __str__(self) -> str:
         return " ".join([self.name, *self.options])
@@ -48,7 +49,7 @@ class Launcher:
         job = Job.create(getscheduler("local")(), getlauncher(self.name)(), "trial")
         job.num_tasks, job.num_tasks_per_node = shape.ranks, shape.ranks_per_node
         job.num_cpus_per_task = shape.threads
-        job.launcher.options = layouts.bindings(self.options, shape)
+        job.launcher.options = layouts.bindings(self.binding, shape)
         return shlex.split(job.launcher.run_command(job))
 
 

@@ -85,8 +85,7 @@ class Machine:
             outcome = Outcome(launcher, queue.shape, ranks, "Open MPI")
             outcome.carried = self.carried
             outcome.latency, outcome.bandwidth = (1e-3, 1e8) if self.slow >= 0 else (2e-5, 1e9)
-            key = " ".join([launcher.name, *(o for o in launcher.options if "--mpi" in o)])
-            outcome.fault = self.wrong.get(key)
+            outcome.fault = self.wrong.get(str(launcher))
             trial.outcomes.append(outcome)
         return trial
 
@@ -138,7 +137,7 @@ def test_the_whole_file(new_site, machine, house):
     assert (queue.name, queue.shape) == ("duo", Geometry(2, 1, 1))
     assert queue.access == ["--partition=duo", "--exclusive", "--mem=0"]
     assert [launcher.name for launcher in launchers] == ["srun", "srun", "mpirun"]
-    assert launchers[1].options[0] == "--mpi=pmi2"
+    assert launchers[1].binding[:2] == ["--mpi=pmi2", "--cpu-bind=cores"]
     assert more["variables"] == {}
     assert facts.VERSION == load_site("common_cluster").FACTS_VERSION
     partitions = known(house)

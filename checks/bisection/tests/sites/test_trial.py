@@ -171,24 +171,10 @@ def test_facts_of_this_node(tmp_path):
     facts = json.loads((tmp_path / f"{answer(tmp_path)['host']}.json").read_text())
     assert facts["sees"] == {str(tmp_path): True, "/nowhere": False}
     assert facts["processor"]["num_cpus"] == len(os.sched_getaffinity(0))
-    assert facts["memory"] > 1e8
+    assert 1e8 < facts["granted"] <= facts["memory"]
     assert facts["boot"] > 1e9
     assert all(device["kind"] for device in facts["networks"])
     assert "No such file" in answer(tmp_path / "absent")["error"]
-
-
-@pytest.mark.parametrize(
-    ("allocation", "size"),
-    [
-        ({"SLURM_MEM_PER_NODE": "64"}, 64 << 20),
-        ({"SLURM_MEM_PER_CPU": "10", "SLURM_JOB_CPUS_PER_NODE": "4,2(x3)"}, 20 << 20),
-        ({"SLURM_MEM_PER_NODE": "0"}, None),  # all of it
-        ({"SLURM_MEM_PER_NODE": "99999999"}, None),
-    ],
-)
-def test_memory_of_a_job_is_what_slurm_gave_it(allocation, size):
-    whole = node_facts.granted(1 << 34, {})
-    assert node_facts.granted(whole, allocation) == (size or whole)
 
 
 def test_node_that_slurm_calls_by_another_name_than_its_host_is_known(tmp_path):
@@ -253,6 +239,9 @@ def test_telling_line_of_a_page():
 # ---- launchers, for real ----
 
 
+CORE_PER_RANK = "--map-by ppr:{ranks_per_node}:node:PE={threads}"
+
+
 @needs_mpi
 def test_trial_on_this_host(tmp_path, monkeypatch):
     if "," not in TWO_CORES:
@@ -264,9 +253,9 @@ def test_trial_on_this_host(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     launchers = [
-        Launcher("mpirun", ["--map-by ppr:{ranks_per_node}:node:PE={threads}", "--bind-to core"]),
-        Launcher("mpiexec", []),
-        Launcher("mpirun", ["--no-such-option"]),
+        Launcher("mpirun", binding=[CORE_PER_RANK, "--bind-to core"]),
+        Launcher("mpiexec"),
+        Launcher("mpirun", binding=["--no-such-option"]),
     ]
     queue = Queue("here", [], Geometry(1, 2, 1))
     how = {"scheduler": Scheduler(), "variables": variables, "sees": [tmp_path / "absent"]}
