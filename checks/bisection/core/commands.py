@@ -31,12 +31,15 @@ class Answer:
         return last_error(self.command, self.stderr) or f"{self.command}: exit {self.code}"
 
 
-def ask(*command: str, environ: Mapping[str, str] | None = None) -> Answer:
+def ask(
+    *command: str, environ: Mapping[str, str] | None = None, patience: float | None = None
+) -> Answer:
     """Runs a command that prints and ends.
 
     Args:
         command: its words.
         environ: its environment; by default this one, with times of Slurm in Unix seconds.
+        patience: how long it may take, s; by default a minute.
     """
     if environ is None:
         environ = {**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
@@ -47,7 +50,7 @@ def ask(*command: str, environ: Mapping[str, str] | None = None) -> Answer:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=PATIENCE,
+            timeout=patience or PATIENCE,
             env=environ,
         )
     except subprocess.TimeoutExpired as error:
@@ -70,7 +73,8 @@ def all_errors(command: str, stderr: str) -> str:
 
 
 def _lines(command: str, stderr: str) -> list[str]:
-    lines = (re.sub(rf"^{command}: (error: )?", "", line.strip()) for line in stderr.splitlines())
+    name = rf"^{re.escape(command)}: (error: )?"
+    lines = (re.sub(name, "", line.strip()) for line in stderr.splitlines())
     return [line for line in lines if line]
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.kernels import sources
-from bisection.kernels.spack.lock import digest, processor
+from bisection.kernels.sources import digest, processor
 
 UNUSED = 7 * 86400  # s without a run, after which a folder is removed
 

@@ -1,5 +1,6 @@
-"""The hash of the sources of kernels, of the checkout and in executables."""
+"""The hash of the sources of kernels, of the checkout and in executables; digests of other files."""
 
+import contextlib
 import hashlib
 import re
 from pathlib import Path
@@ -11,6 +12,36 @@ EXCLUDED = re.compile(r"^tests/|[.]md$|(^|/)[.]|~$")
 MARKER = re.compile(rb"bisection-sources:([0-9a-f]{64})")
 
 
+def digest(*parts: str) -> str:
+    """The SHA-256 of texts, each with its length, in hexadecimal digits."""
+    total = hashlib.sha256()
+    for data in map(str.encode, parts):
+        total.update(b"%d:" % len(data) + data)  # so that two splits of one text differ
+    return total.hexdigest()
+
+
+def sha256(file: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file below a folder, by relative path."""
+    return {
+        path.relative_to(folder).as_posix(): sha256(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def processor() -> list[str]:
+    """The model and the instruction sets of this host's processor; empty where Linux hides them."""
+    words = r"(?m)^(?:model name|flags|CPU implementer|CPU part|Features|cpu)\s*:.*$"
+    with contextlib.suppress(OSError):
+        return sorted(set(re.findall(words, Path("/proc/cpuinfo").read_text())))
+    return []
+
+
 def digest_of(folder: Path) -> str:
     """The SHA-256 of a line "SHA-256  path" per source file, in hexadecimal digits.
 
@@ -20,10 +51,9 @@ def digest_of(folder: Path) -> str:
     Raises:
         OSError: a file cannot be read.
     """
-    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
-    names = sorted(n for n, path in files.items() if not EXCLUDED.search(n) and path.is_file())
-    sums = {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in names}
-    return hashlib.sha256("".join(f"{sums[n]}  {n}\n" for n in names).encode()).hexdigest()
+    files = sorted(file_digests(folder).items())
+    lines = [f"{value}  {name}\n" for name, value in files if not EXCLUDED.search(name)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def of_checkout() -> str:

@@ -7,8 +7,8 @@ from bisection.core import paths
 from bisection.core.format import one_line
 from bisection.core.reasons import Code
 from bisection.kernels.spack import externals
-from bisection.kernels.spack.externals import AUTO
-from bisection.kernels.spack.lock import State, lock_facts, render
+from bisection.kernels.spack.externals import AUTO, render
+from bisection.kernels.spack.install import State, lock_facts
 from bisection.sites.site import Defect, Site, line_of
 
 

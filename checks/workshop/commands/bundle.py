@@ -32,7 +32,6 @@ from bisection.kernels.spack.program import (
     clone,
     commit_of,
     git,
-    last_line,
     run,
 )
 
@@ -138,8 +137,8 @@ def _bare(source: Path, target: Path, *options: str) -> None:
     """A bare clone of what a clone has checked out."""
     where = (*options, source.as_uri(), str(target))
     answer = git("clone", "--quiet", "--bare", "--single-branch", *where)
-    if answer.returncode:
-        raise SpackError(f"cannot clone {source}: {last_line(answer.stderr)}")
+    if not answer:
+        raise SpackError(f"cannot clone {source}: {answer.error}")
 
 
 def _sources(folder: Path, system: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -128,3 +130,25 @@ def survey_externals(file: Path) -> Survey:
         if there != version:
             survey.differing.append(f"{name}: the file says {version}, {prefix} has {there}")
     return survey
+
+
+def render(file: Path, installed: Mapping[str, str]) -> str:
+    """The environment for Spack.
+
+    Args:
+        file: a spack.yaml below spack-env/.
+        installed: versions of the system's packages, by name.
+
+    Returns:
+        Its text with absolute paths, and with these versions.
+    """
+
+    def absolute(match: re.Match[str]) -> str:
+        return match[1] + json.dumps(os.path.normpath(file.parent / match[2]))
+
+    def version(match: re.Match[str]) -> str:
+        there = installed.get(match["name"]) if match["prefix"] == "/usr" else None
+        return match["head"] + (there or match["version"])
+
+    text = EXTERNAL.sub(version, file.read_text())
+    return re.sub(r"(?m)^(\s*(?:- )?[\w-]+: +)(\.\.?/[^\s#]*)", absolute, text)

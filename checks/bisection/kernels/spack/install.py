@@ -7,30 +7,24 @@ import dataclasses
 import fcntl
 import json
 import os
+import platform
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
+from bisection.kernels.sources import digest, file_digests, processor, sha256
 from bisection.kernels.spack.externals import (
     AUTO,
     KERNELS,
     SpackError,
+    ask,
     environment_file,
-    survey_externals,
-)
-from bisection.kernels.spack.lock import (
-    State,
-    digest,
-    executables,
-    file_digests,
-    host,
-    keep_lock,
-    lock_facts,
     render,
+    survey_externals,
 )
 from bisection.kernels.spack.program import Spack, commit_of, note
 
@@ -79,7 +73,12 @@ def provisioning(system: str) -> Iterator[Environment]:
         )
     try:
         base.mkdir(parents=True, exist_ok=True)
-        with locked(base / "lock"):
+        with (base / "lock").open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                note(f"waiting for another build, which holds {handle.name}")
+                fcntl.flock(handle, fcntl.LOCK_EX)
             environment = Environment(file, base)
             try:
                 yield environment
@@ -90,16 +89,25 @@ def provisioning(system: str) -> Iterator[Environment]:
         raise SpackError(f"cannot provision in {base}: {error}") from error
 
 
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """One provisioning at a time in one folder."""
-    with path.open("w") as handle:
+@dataclasses.dataclass
+class State:
+    """The state that the last call left in the environment's folder."""
+
+    wanted: str = ""  # digest of all that the lock follows from
+    spack: str = ""  # Spack.identity
+    packages: str = ""  # the folder of that Spack's recipes
+    sources: dict[str, str] = dataclasses.field(default_factory=dict)
+    commit: str = ""
+    installed_at: float = 0
+    installation: Facts = dataclasses.field(default_factory=dict)  # of the lock alone until built
+
+    @classmethod
+    def load(cls, path: Path) -> State:
+        """The state that a file holds; an empty one if it holds none."""
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            note(f"waiting for another build, which holds {path}")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+            return cls(**json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError):
+            return cls()
 
 
 class Environment:
@@ -144,53 +152,94 @@ class Environment:
     def keep(self, **changes: Any) -> None:
         """Changes the state, and stores it."""
         self.state = dataclasses.replace(self.state, **changes)
-        self.state.save(self.stamp)
+        paths.write_whole(self.stamp, json.dumps(dataclasses.asdict(self.state), indent=1))
 
     def concretise(self) -> None:
         """Makes the lock unless it is what this environment concretises to, and keeps it."""
-        spack = self.spack
-        if not self.state.concretised(self.wanted, self.lock):
+        spack, state = self.spack, self.state
+        there = sha256(self.lock) if self.lock.is_file() else ""
+        if (state.wanted, state.installation.get("lock_hash")) != (self.wanted, there):
             for line in self.survey.differing:
                 note(f"{paths.shown(self.survey.file)}: {line}; building for what is installed")
             version = f"Spack {spack.version}"
             note(f"concretising {self.system} with {version} (up to two minutes, once)")
-            self.keep(wanted="", installation={})  # if this call dies, the next one does it again
+            self.keep(wanted="")  # if this call dies, the next one does it again
             self.lock.unlink(missing_ok=True)
             paths.write_whole(self.folder / "spack.yaml", self.text)
             spack(f"concretising {self.system}", self.folder, "concretize")
-            self.keep(wanted=self.wanted, spack=spack.identity, packages=str(spack.packages))
-        self.facts |= {"lock": str(keep_lock(self.lock)), **lock_facts(self.lock)}
+            known = {"spack": spack.identity, "packages": str(spack.packages)}
+            self.keep(wanted=self.wanted, installation=lock_facts(self.lock), **known)
+        facts = lock_facts(self.lock)
+        # The next concretisation overwrites the lock; `spack env create NAME HASH.json` takes this.
+        kept = paths.home() / "locks" / f"{facts['lock_hash']}.json"
+        if not kept.exists():
+            kept.parent.mkdir(exist_ok=True)
+            paths.write_whole(kept, self.lock.read_text())
+        self.facts |= {"lock": str(kept), **facts}
 
     def build(self) -> Facts:
         """Builds the kernels unless these sources are installed; SpackError if that fails."""
-        source, spack, folder = paths.ROOT / "src", self.spack, self.folder
+        source, spack, folder, state = paths.ROOT / "src", self.spack, self.folder, self.state
         sources, commit = file_digests(source), commit_of(paths.ROOT)
-        if self.state.complete(sources, commit):
-            return self.facts | self.state.installation
+        same = (state.sources, state.commit) == (sources, commit)
+        if same and "prefix" in state.installation and executables(state.installation["prefix"]):
+            return self.facts | state.installation
         jobs = min(len(os.sched_getaffinity(0)), 16)  # a login node is shared
         note(f"building {KERNELS} with {jobs} jobs, output in {spack.log}")
-        unknown = not self.state.sources or unseen_changes(source, self.state, sources)
-        prepare_build_trees(self.base, clean=bool(unknown))
+        # Make would not compile changed files again that are older than the last installation.
+        changed = [name for name, value in sources.items() if state.sources.get(name) != value]
+        older = any((source / name).stat().st_mtime <= state.installed_at for name in changed)
+        prepare_build_trees(self.base, clean=older or not state.sources)
         # Spack goes by file times, and refuses to overwrite the first time.
         overwrite = ["--overwrite", "--yes-to-all", KERNELS]
         options = overwrite if KERNELS in spack.prefixes(folder) else []
         spack(f"building {KERNELS}", folder, "install", "-j", str(jobs), *options)
         places = spack.prefixes(folder)
-        prefix = Path(places.get(KERNELS, ""))
+        prefix = places.get(KERNELS, "")
         if not executables(prefix):
-            raise SpackError(f"Spack installed no bisection-* program in {prefix / 'bin'}")
+            raise SpackError(f"Spack installed no bisection-* program in {prefix}/bin")
         mpi_prefix = places.get(self.facts["mpi"].split("@")[0], "")
-        self.facts |= {"prefix": str(prefix), "mpi_prefix": mpi_prefix}
+        self.facts |= {"prefix": prefix, "mpi_prefix": mpi_prefix}
         new = {"sources": sources, "commit": commit, "installed_at": time.time()}
         self.keep(installation=self.facts, **new)
         return self.facts
 
 
-def unseen_changes(folder: Path, state: State, sources: Mapping[str, str]) -> list[str]:
-    """Changed files older than the last installation (unpacked, or copied with their times):
-    make would not compile them again."""
-    changed = [name for name, value in sources.items() if state.sources.get(name) != value]
-    return [name for name in changed if (folder / name).stat().st_mtime <= state.installed_at]
+def executables(prefix: str) -> list[Path]:
+    """The kernels in an installation."""
+    return [path for path in Path(prefix, "bin").glob("bisection-*") if os.access(path, os.X_OK)]
+
+
+def host(environment: str) -> str:
+    """Returns what Spack finds out by itself: CPU, C library, system release, and compilers on PATH
+    unless the environment names them."""
+    facts = [platform.machine(), *platform.libc_ver(), *processor()]
+    with contextlib.suppress(OSError):
+        facts.append(Path("/etc/os-release").read_text())
+    if "compilers:" not in environment:
+        for name in ("gcc", "g++", "gfortran"):
+            path = shutil.which(name)
+            facts.append(f"{path} {path and ask(path, '-dumpfullversion')}")
+    return digest(*facts)
+
+
+def lock_facts(lock: Path) -> Facts:
+    """The hashes and the MPI that `install` returns, from a spack.lock."""
+    content = json.loads(lock.read_bytes())
+    specs = content["concrete_specs"]
+    edges = specs[content["roots"][0]["hash"]]["dependencies"]
+    of_mpi = (e["hash"] for e in edges if "mpi" in e["parameters"].get("virtuals", ()))
+    # Names, versions and options, without paths.
+    software = []
+    for spec in specs.values():
+        options = {k: v for k, v in spec.get("parameters", {}).items() if k != "dev_path"}
+        software.append([spec["name"], spec["version"], options, spec.get("package_hash")])
+    software.sort(key=json.dumps)
+    return {
+        "lock_hash": sha256(lock),
+        "software_hash": digest(json.dumps(software, sort_keys=True)),
+        "mpi": next(("{name}@{version}".format_map(specs[key]) for key in of_mpi), "unknown"),
+    }
 
 
 def forget_if_moved(base: Path) -> None:

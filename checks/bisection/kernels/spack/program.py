@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
+from bisection.core.commands import Answer, ask
+from bisection.kernels.sources import digest, file_digests
 from bisection.kernels.spack.externals import SpackError
-from bisection.kernels.spack.lock import digest, file_digests
 
 # Spack's solver. Without it in the Python that runs Spack, Spack downloads one for itself.
 CLINGO = "clingo==5.8.0"
 MIRROR = "mirror"  # the folder of sources that a bundle brought (bootstrap.sh)
 OLDEST_SPACK = (1, 0)  # the first that reads package repositories of API v2
-PATIENCE = 600  # s for an answer of git
+PATIENCE = 600  # s for an answer of git or Spack
 
 
 @dataclass(frozen=True)
@@ -87,38 +88,24 @@ def check_version(answer: str, program: Path) -> str:
     return match[0]
 
 
-def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+def git(*arguments: str) -> Answer:
     """Runs git. Neither a question for a password nor a connection that has died may hang an
     unattended run."""
     settings = ["-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"]
     settings += ["-c", "safe.directory=*"]  # a site's Spack is its administrator's
-    return subprocess.run(
-        ["git", *settings, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
-    )
+    environ = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    return ask("git", *settings, *arguments, environ=environ, patience=PATIENCE)
 
 
 def commit_of(folder: Path) -> str:
     """The commit of the clone that a folder is part of, with "-dirty" where files differ from it;
     "" where git cannot tell."""
     where = ("-C", str(folder))
-    try:
-        # A folder unpacked below a clone of something else is not part of it.
-        if git(*where, "ls-files", "--error-unmatch", ".").returncode:
-            return ""
-        described = git(*where, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty")
-    except (OSError, subprocess.TimeoutExpired):
+    # A folder unpacked below a clone of something else is not part of it.
+    if not git(*where, "ls-files", "--error-unmatch", "."):
         return ""
-    return described.stdout.strip()
-
-
-def last_line(text: str) -> str:
-    """The last line of a text, "" if it has none."""
-    lines = text.strip().splitlines()
-    return lines[-1].strip() if lines else ""
+    options = ("--always", "--abbrev=40", "--exclude=*", "--dirty")
+    return git(*where, "describe", *options).text.strip()
 
 
 def clone(pin: Pin) -> Path:
@@ -135,28 +122,21 @@ def clone(pin: Pin) -> Path:
     options = ("--quiet", "--depth", "1", "--branch", pin.release, pin.url, str(partial))
     try:
         answer = git("-c", "advice.detachedHead=false", "clone", *options)
-        why = last_line(answer.stderr) or f"git exited with {answer.returncode}"
-        if answer.returncode == 0:
+        if answer:
             partial.rename(target)  # an interrupted clone leaves no target
             return target
-    except (OSError, subprocess.TimeoutExpired) as error:
-        why = str(error)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     more = ", SPACK_ROOT an installed Spack to use instead" if pin is SPACK else ""
     raise SpackError(
-        f"cannot clone {pin.name} {pin.release} from {pin.url}: {why}; {pin.variable} names "
-        f"another repository{more}"
+        f"cannot clone {pin.name} {pin.release} from {pin.url}: {answer.error}; {pin.variable} "
+        f"names another repository{more}"
     )
 
 
 def imports_clingo(python: str) -> bool:
     """True if a Python has clingo, Spack's solver."""
-    try:
-        answer = subprocess.run([python, "-E", "-c", "import clingo"], capture_output=True)
-    except OSError:
-        return False
-    return answer.returncode == 0
+    return bool(ask(python, "-E", "-c", "import clingo"))
 
 
 def find_python(log: Path) -> str:
@@ -248,7 +228,14 @@ class Spack:
     @functools.cached_property
     def env(self) -> dict[str, str]:
         """Its environment variables."""
-        return spack_environment(find_python(self.log))
+        # An active Spack environment, or modules for another Python, must not reach our Spack.
+        ours = {"SPACK_ENV", "SPACK_ENV_VIEW", "PYTHONPATH", "PYTHONHOME"}
+        env = {name: value for name, value in os.environ.items() if name not in ours}
+        return env | {
+            "SPACK_PYTHON": find_python(self.log),
+            "SPACK_DISABLE_LOCAL_CONFIG": "1",
+            "SPACK_USER_CACHE_PATH": str(paths.home() / "spack" / "user"),
+        }
 
     @functools.cached_property
     def version(self) -> str:
@@ -268,19 +255,11 @@ class Spack:
 
     def answer(self, *arguments: str) -> str:
         """Returns the output of a short command."""
-        answer = subprocess.run(
-            [str(self.program), *arguments],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            env=self.env,
-        )
-        if answer.returncode != 0:
-            raise SpackError(
-                f"{self.program} {shlex.join(arguments)} failed with {answer.returncode}: "
-                f"{last_line(answer.stderr) or last_line(answer.stdout)}"
-            )
-        return answer.stdout
+        answer = ask(str(self.program), *arguments, environ=self.env, patience=PATIENCE)
+        if not answer:
+            text = f"spack {shlex.join(arguments)} failed with {answer.code}"
+            raise SpackError(f"{text}: {answer.error}")
+        return answer.text
 
     def on(self, folder: Path) -> list[str]:
         """The options by which Spack works on the environment in `folder`."""
@@ -295,18 +274,6 @@ class Spack:
         lines = self.answer(*self.on(folder), "find", "--format", "{name} {prefix}").splitlines()
         words = (line.split(maxsplit=1) for line in lines)
         return {pair[0]: pair[1].strip() for pair in words if len(pair) == 2}
-
-
-def spack_environment(python: str) -> dict[str, str]:
-    """The environment variables for Spack, which runs on this Python."""
-    # An active Spack environment, or modules for another Python, must not reach our Spack.
-    ours = {"SPACK_ENV", "SPACK_ENV_VIEW", "PYTHONPATH", "PYTHONHOME"}
-    env = {name: value for name, value in os.environ.items() if name not in ours}
-    return env | {
-        "SPACK_PYTHON": python,
-        "SPACK_DISABLE_LOCAL_CONFIG": "1",
-        "SPACK_USER_CACHE_PATH": str(paths.home() / "spack" / "user"),
-    }
 
 
 def write_configuration(scope: Path, packages: Path) -> str:

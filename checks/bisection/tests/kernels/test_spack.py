@@ -18,7 +18,6 @@ from running import HERE
 from bisection.core import paths
 from bisection.kernels.spack import __main__, externals
 from bisection.kernels.spack import install as installing
-from bisection.kernels.spack import lock as locks
 from bisection.kernels.spack import program as spack
 
 FILE = externals.environment_file("debian12").read_text()
@@ -111,7 +110,7 @@ def test_every_dependency_of_the_recipe_and_external_of_debian12_can_be_checked(
 
 @pytest.mark.parametrize("system", ["debian12", "generic"])
 def test_render_names_this_checkout(system):
-    text = locks.render(externals.environment_file(system), {"openmpi": "4.1.9"})
+    text = externals.render(externals.environment_file(system), {"openmpi": "4.1.9"})
     assert f'path: "{paths.ROOT / "src"}"' in text
     repository = paths.ROOT / "spack-env" / "repo" / "spack_repo" / "bisection"
     assert f'bisection: "{repository}"' in text
@@ -168,7 +167,7 @@ def test_a_prefix_of_the_site_is_taken_at_its_word(place):
     file.parent.mkdir()
     file.write_text("    - spec: openmpi@5.0.1\n      prefix: /opt/openmpi\n")
     assert externals.survey_externals(file) == externals.Survey(file, {}, [], [])
-    assert "openmpi@5.0.1" in locks.render(file, DEBIAN)
+    assert "openmpi@5.0.1" in externals.render(file, DEBIAN)
 
 
 def test_a_probe_takes_no_other_mpi_for_open_mpi(tmp_path):
@@ -356,7 +355,7 @@ def test_two_calls_take_turns(place, capsys):
 def test_nothing_of_the_user_reaches_spack(place, monkeypatch):
     monkeypatch.setenv("SPACK_ENV", "/some/environment")
     monkeypatch.setenv("PYTHONPATH", "/some/modules")
-    env = spack.spack_environment("/usr/bin/python3")
+    env = spack.Spack(place.home / "log").env
     assert "SPACK_ENV" not in env
     assert "PYTHONPATH" not in env
     assert env["SPACK_DISABLE_LOCAL_CONFIG"] == "1"
@@ -374,7 +373,7 @@ def test_hashes(tmp_path):
     path, hashes = tmp_path / "spack.lock", []
     for text in (lock(), lock("/b"), lock(fftw="3.3.11")):
         path.write_text(text)
-        facts = locks.lock_facts(path)
+        facts = installing.lock_facts(path)
         hashes.append((facts["lock_hash"], facts["software_hash"]))
     (lock_here, here), (lock_elsewhere, elsewhere), (_, upgraded) = hashes
     assert lock_here != lock_elsewhere

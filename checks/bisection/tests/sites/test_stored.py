@@ -8,7 +8,8 @@ from running import SITES
 
 from bisection.core import paths
 from bisection.core.reasons import Code
-from bisection.kernels.spack import externals, lock
+from bisection.kernels.spack import externals
+from bisection.kernels.spack.install import lock_facts
 from bisection.sites import stored
 from bisection.sites.site import Site
 from bisection.store import sync
@@ -21,14 +22,14 @@ def locked(tmp_path, monkeypatch):
     file = externals.environment_file("debian12")
     folder = tmp_path / "spack" / "environments" / "debian12"
     folder.mkdir(parents=True)
-    text = lock.render(file, externals.survey_externals(file).installed)
+    text = externals.render(file, externals.survey_externals(file).installed)
     (folder / "spack.yaml").write_text(text)
     spec = {"name": "k", "version": "1", "arch": {"target": "x86_64"}, "dependencies": []}
     of = {"version": "1.1.0"}
     content = {"roots": [{"hash": "h"}], "spack": of, "concrete_specs": {"h": spec}}
     (folder / "spack.lock").write_text(json.dumps(content))
-    facts = lock.lock_facts(folder / "spack.lock")
-    lock.State(installation={"lock_hash": facts["lock_hash"]}).save(folder / "state.json")
+    facts = lock_facts(folder / "spack.lock")
+    (folder / "state.json").write_text(json.dumps({"installation": facts}))
     environs = {"spack": {"features": ["spack"], "extras": {"spack_env": "auto"}}}
     return Site("localhost", SITES / "localhost.py", environs=environs), folder
 
