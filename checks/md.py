@@ -7,7 +7,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.kernels import layouts, results, tables
 from bisection.kernels.results import Metric
 from bisection.rfm.check import KernelCheck
-from bisection.rfm.launch import Launch, fail
+from bisection.rfm.launch import Launch
 
 SMALL = ["sic", "cu3au", "fe", "nacl-mini", "gramicidin-mini"]
 CASES = [*SMALL, "test10", "test20", "test30", "nacl", "gramicidin"]
@@ -96,7 +96,7 @@ class md_layout(KernelCheck):
         )
         missing = [n for n in ("time", *LOOPS) if n not in hybrid or n not in pure]
         if missing:
-            fail(self, Code.METRICS_MISSING(method=self.method, metrics=missing))
+            self.fail_for(Code.METRICS_MISSING(method=self.method, metrics=missing))
         ratio = hybrid["time"]["value"] / pure["time"]["value"]
         ratios = {"ratio_mpi": ratio, "ratio_loops": ratio * loops(hybrid) / loops(pure)}
         self.measured = {

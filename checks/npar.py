@@ -8,7 +8,7 @@ from reframe.core.runtime import runtime, valid_sysenv_comb
 from bisection.core.reasons import Code
 from bisection.kernels import layouts, tables
 from bisection.rfm.check import KernelCheck, references_of
-from bisection.rfm.launch import Launch, fail
+from bisection.rfm.launch import Launch
 
 # Ranks and bands are few, and so are the cases: a launch is done in seconds on a few cores.
 HYBRID = ["mini2"]  # NPAR is the number of ranks
@@ -118,7 +118,7 @@ class npar_best(NparCheck):
         result = self.launch.result
         best = result.get("best", {}).get("npar")
         if best is None:
-            fail(self, Code.NO_BEST_NPAR())
+            self.fail_for(Code.NO_BEST_NPAR())
         value = int(best.removeprefix("npar-"))
         self.measured = {"groups": {"value": value, "unit": "groups", "better": "higher"}}
         self.losses = {

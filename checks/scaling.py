@@ -16,7 +16,7 @@ from reframe.core.runtime import runtime
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.rfm.check import KernelCheck
-from bisection.rfm.launch import Launch, fail
+from bisection.rfm.launch import Launch
 from workshop.papers import observables
 from workshop.papers.observables import Kind, Observable, Point, Unmeasured
 from workshop.papers.simulation import HOLLOW, ONCE, Wanted, placed, work
@@ -102,7 +102,7 @@ class ScalingCheck(KernelCheck):
             except Unmeasured as error:
                 missing.append(f"{name} ({error})")
         if missing:
-            fail(self, Code.METRICS_MISSING(method=self.method, metrics=missing))
+            self.fail_for(Code.METRICS_MISSING(method=self.method, metrics=missing))
         return True
 
     def _judged(self) -> list[str]:

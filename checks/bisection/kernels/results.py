@@ -103,11 +103,6 @@ def wrong_methods(result: Result) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def baselines(result: Result) -> set[str]:
-    """The methods that serve for comparison only."""
-    return {entry["method"] for entry in result["results"] if entry.get("baseline")}
-
-
 def hosts(result: Result) -> list[str]:
     """The hosts that ran the launch, in order."""
     return sorted({rank["host"] for rank in result["layout"]["per_rank"]})

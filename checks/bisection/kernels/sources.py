@@ -1,4 +1,4 @@
-"""The hash of the sources of kernels, of the checkout and in executables; digests of other files."""
+"""Hashes: of the kernels' sources, of the checkout and in executables, and of other files."""
 
 import contextlib
 import hashlib

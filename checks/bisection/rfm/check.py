@@ -16,10 +16,10 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.units import KIND_OF_UNIT
 from bisection.kernels import results
 from bisection.kernels.results import ResultError
-from bisection.rfm.launch import described, environments, fail, leave_out
+from bisection.rfm.launch import Reporting, environments
 
 
-class KernelCheck(rfm.RunOnlyRegressionTest):
+class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
     """Judges one method of a launch: it ran, was verified, and each metric is within its bounds.
 
     A subclass gives `launch`, a fixture of a Launch, `method`, a parameter, and what to assert.
@@ -45,11 +45,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
     kernel = variable(str, value="", loggable=True)
     case = variable(str, value="", loggable=True)
     layout = variable(str, value="", loggable=True)
-    not_applicable = variable(str, value="", loggable=True)
     higher = variable(typ.List[str], value=[], loggable=True)  # metrics that are better so
-    # Reasons, as JSON: why it failed, and what a person should know of a test that passed.
-    reason = variable(str, value="", loggable=True)
-    remark = variable(str, value="", loggable=True)
 
     @run_after("init")
     def join_tiers(self) -> None:
@@ -61,7 +57,6 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         for tier, wanted in self.tiers.items():
             if all(getattr(self, name) in values for name, values in wanted.items()):
                 self.tags |= {tier}
-        self.descr = described(self)
 
     @property
     def geometry(self) -> str:
@@ -74,16 +69,16 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         try:
             entries = results.of_method(self.launch.result, self.method)
         except ResultError as error:
-            fail(self, error.reason)
+            self.fail_for(error.reason)
         refused = "; ".join(sorted({entry["why"] for entry in entries if not entry["applicable"]}))
         if refused and self.layout in self.inapplicable.get(self.method, []):
-            leave_out(self, Code.METHOD_INAPPLICABLE(why=refused))
+            self.skip_for(Code.METHOD_INAPPLICABLE(why=refused))
         if refused:
-            fail(self, Code.METHOD_REFUSED(method=self.method, why=refused))
+            self.fail_for(Code.METHOD_REFUSED(method=self.method, why=refused))
         for entry in entries:
             if checks := results.failed_checks(entry):
                 point = results.point_label(entry.get("point"))
-                fail(self, Code.WRONG_ANSWER(method=self.method, point=point, checks=checks))
+                self.fail_for(Code.WRONG_ANSWER(method=self.method, point=point, checks=checks))
         self.measured = results.metrics(entries)
         self._complete()
         return True
@@ -92,11 +87,11 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         wanted = self._at_points(self.metrics) + self._at_points(self._judged())
         missing = [name for name in dict.fromkeys(wanted) if name not in self.measured]
         if missing:
-            fail(self, Code.METRICS_MISSING(method=self.method, metrics=missing))
+            self.fail_for(Code.METRICS_MISSING(method=self.method, metrics=missing))
         bad = [(name, results.unusable(metric)) for name, metric in self.measured.items()]
         bad = [(name, reason) for name, reason in bad if reason]
         if bad:
-            fail(self, Code.METRICS_UNUSABLE(method=self.method, metrics=bad))
+            self.fail_for(Code.METRICS_UNUSABLE(method=self.method, metrics=bad))
 
     def _judged(self) -> list[str]:
         """The metrics asserted of this method; its ratio to itself could not fail."""
@@ -112,14 +107,14 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         if self.is_dry_run():
             return
         if not self.strict_check:
-            fail(self, Code.STRICT_OFF())
+            self.fail_for(Code.STRICT_OFF())
         self.perf_variables = {
             name: sn.make_performance_function(sn.defer(metric["value"]), metric["unit"])
             for name, metric in self.measured.items()
         }
         self.higher = [n for n, metric in self.measured.items() if metric["better"] == "higher"]
         if fault := self._attach_references() or self._reference_faults():
-            fail(self, fault, PerformanceError)
+            self.fail_for(fault, PerformanceError)
 
     @run_after("performance")
     def require_references(self) -> None:
@@ -134,7 +129,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         file = references.path(self.current_system.name)
         where = {"partition": self.current_partition.fullname, "file": str(file)}
         if not file.exists():
-            fail(self, Code.NO_REFERENCE_FILE(**where, kinds=claimed), PerformanceError)
+            self.fail_for(Code.NO_REFERENCE_FILE(**where, kinds=claimed), PerformanceError)
         kinds = {name: KIND_OF_UNIT.get(m["unit"]) for name, m in self.measured.items()}
         wanted = [name for name in self._at_points(self._judged()) if kinds[name] in claimed]
         applying = references_of(self)
@@ -143,7 +138,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
             reason = Code.METHOD_NOT_JUDGED(method=self.method, **where, metrics=missing)
             self.remark = reason.dumps()
         elif missing:
-            fail(self, Code.NO_REFERENCE(**where, metrics=missing), PerformanceError)
+            self.fail_for(Code.NO_REFERENCE(**where, metrics=missing), PerformanceError)
 
     def _attach_references(self) -> Reason | None:
         """Takes the references of the system, if there are any; the reason if it cannot."""

@@ -58,17 +58,28 @@ SPACK_FACTS = {
 }
 
 
-def fail(test: Any, reason: Reason, error: type[Exception] = SanityError) -> NoReturn:
-    """Ends a test, which has a variable `reason`, for a reason. The run's verdict has it from
-    ReFrame's report; `error` is its kind there."""
-    test.reason = reason.dumps()
-    raise error(str(reason))
+class Reporting(rfm.RegressionTestPlugin):
+    """What a test reports: its description, and reasons as JSON."""
 
+    reason = variable(str, value="", loggable=True)  # why it failed
+    remark = variable(str, value="", loggable=True)  # what a person should know though it passed
+    not_applicable = variable(str, value="", loggable=True)  # why there is nothing to measure
 
-def leave_out(test: Any, reason: Reason) -> None:
-    """Reports a test, which has a variable `not_applicable`, as not applicable."""
-    test.not_applicable = reason.dumps()
-    test.skip(str(reason))
+    @run_after("init")
+    def describe(self) -> None:
+        """Describes it in ReFrame's lists by the first line of its docstring, or of its base's."""
+        self.descr = (inspect.getdoc(type(self)) or "").partition("\n")[0]
+
+    def fail_for(self, reason: Reason, error: type[Exception] = SanityError) -> NoReturn:
+        """Ends the test for a reason. The run's verdict has it from ReFrame's report; `error` is
+        its kind there."""
+        self.reason = reason.dumps()
+        raise error(str(reason))
+
+    def skip_for(self, reason: Reason) -> None:
+        """Reports the test as not applicable, for a reason."""
+        self.not_applicable = reason.dumps()
+        self.skip(str(reason))
 
 
 def recorded(folder: str) -> dict[str, str]:
@@ -99,22 +110,17 @@ def within_queue(limit: float, partition: Any) -> float:
     return min(limit, partition.extras.get("max_time", limit))
 
 
-def described(test: Any) -> str:
-    """The first line of a test's docstring, which is its description in ReFrame's lists."""
-    return (inspect.getdoc(type(test)) or "").partition("\n")[0]  # of a base where it has none
+class Build(rfm.RegressionTest, Reporting):
+    """The kernels, built or kept
 
-
-class Build(rfm.RegressionTest):
-    """The kernels, built once per environment; the run lists what was installed.
-
-    CMake builds them with the compilers and libraries that it finds, unless an equal build is in
-    the environment's folder (bisection.kernels.build_folder). For an environment with the feature
-    `spack`, bisection.kernels.spack installs them. `-S Build.kernels=DIR` takes DIR/bin instead.
+    They are built once per environment; the run lists what was installed. CMake builds them with
+    the compilers and libraries that it finds, unless an equal build is in the environment's folder
+    (bisection.kernels.build_folder). For an environment with the feature `spack`,
+    bisection.kernels.spack installs them. `-S Build.kernels=DIR` takes DIR/bin instead.
     Kernels that were built from other sources than this checkout's are refused; `-S
     Build.stale=yes` (`bisection run --stale`) accepts them, with a remark.
     """
 
-    descr = "The kernels, built or kept"
     valid_systems = ["*"]
     valid_prog_environs = environments()
     sourcesdir = None
@@ -130,9 +136,6 @@ class Build(rfm.RegressionTest):
     built_from = variable(typ.Dict[str, str], value={})
     prefix_dir = variable(str, value="")  # what was built is in prefix_dir/bin
     mpi_bin = variable(str, value="")  # where the mpirun of these kernels is, if not on PATH
-    # Reasons, as JSON: why it failed; that the kernels are of an earlier run, or of other sources.
-    reason = variable(str, value="", loggable=True)
-    remark = variable(str, value="", loggable=True)
 
     @run_after("setup")
     def choose_host(self) -> None:
@@ -160,7 +163,7 @@ class Build(rfm.RegressionTest):
         The build script names the build's folder: all that the build does must stand in it.
         """
         if late := queue.late():
-            fail(self, late)
+            self.fail_for(late)
         self.prebuild_cmds = [*self.prebuild_cmds, RECORD]
         path = f"PYTHONPATH={shlex.quote(str(paths.ROOT / 'checks'))}"
         python = f"{path} {shlex.quote(sys.executable)} -m bisection.kernels"
@@ -227,7 +230,7 @@ class Build(rfm.RegressionTest):
             fault = causes.of_job(self.build_job, Ended(scheduler=scheduler))
             if fault and fault.code == Code.BLOCKED:
                 fault = queue.late() or fault
-            fail(self, fault or Code.NO_KERNEL(folder=f"{self.prefix_dir}/bin"))
+            self.fail_for(fault or Code.NO_KERNEL(folder=f"{self.prefix_dir}/bin"))
         if not self.is_dry_run():
             self._compare_sources()
         self.executable_opts = [shlex.quote(os.path.join(self.prefix_dir, "bin"))]
@@ -241,7 +244,7 @@ class Build(rfm.RegressionTest):
                 continue
             reason = Code.KERNELS_STALE(kernel=str(kernel), built=built[:12], checkout=wanted[:12])
             if not self.stale:
-                fail(self, reason)
+                self.fail_for(reason)
             self.remark = reason.with_values(accepted=True).dumps()
             return
 
@@ -251,7 +254,7 @@ class Build(rfm.RegressionTest):
         return sn.assert_found(r"^bisection-", self.stdout)
 
 
-class Launch(rfm.RunOnlyRegressionTest):
+class Launch(rfm.RunOnlyRegressionTest, Reporting):
     """Runs one kernel once, all its methods interleaved, and keeps its result.
 
     Passes if the kernel ran to its end, as it was placed to run. Whether each method's answer is
@@ -284,15 +287,10 @@ class Launch(rfm.RunOnlyRegressionTest):
     # On a simulated partition: whether the kernel charges what it computes there, and options.
     simulates = variable(bool, value=True)
     simulated_options = variable(typ.List[str], value=[])
-    # Reasons, as JSON: why it failed, what a person should know, why there is nothing to measure.
-    reason = variable(str, value="", loggable=True)
-    remark = variable(str, value="", loggable=True)
-    not_applicable = variable(str, value="", loggable=True)
 
     @run_after("init")
-    def describe(self) -> None:
-        """Says what it is in ReFrame's lists."""
-        self.descr = described(self)
+    def begin_record(self) -> None:
+        """Begins the record of the launch."""
         self.record = LaunchRecord(self.kernel)
 
     @loggable
@@ -307,9 +305,9 @@ class Launch(rfm.RunOnlyRegressionTest):
         processor = self.current_partition.processor
         extras = self.current_partition.extras
         if not processor.num_cores:
-            fail(self, Code.NO_CORES(partition=self.current_partition.fullname))
+            self.fail_for(Code.NO_CORES(partition=self.current_partition.fullname))
         if self._is_simulated and not self.simulates:
-            leave_out(self, Code.NOT_SIMULATED(kernel=self.kernel))
+            self.skip_for(Code.NOT_SIMULATED(kernel=self.kernel))
         try:
             shape = layouts.geometry(
                 self.layout,
@@ -318,13 +316,13 @@ class Launch(rfm.RunOnlyRegressionTest):
                 processor.topology,
             )
         except DoesNotFit as error:
-            leave_out(self, error.reason)
+            self.skip_for(error.reason)
         if shape.nodes < self.least_nodes:
-            leave_out(self, Code.NODES_NEEDED(needed=self.least_nodes, nodes=shape.nodes))
+            self.skip_for(Code.NODES_NEEDED(needed=self.least_nodes, nodes=shape.nodes))
         if (ranks := shape.ranks_per_node) < self.least_ranks:
-            leave_out(self, Code.RANKS_NEEDED(needed=self.least_ranks, ranks=ranks))
+            self.skip_for(Code.RANKS_NEEDED(needed=self.least_ranks, ranks=ranks))
         if shape.cores < (needed := self.cores_needed.get(self.case, 1)):
-            leave_out(self, Code.CORES_NEEDED(needed=needed, cores=shape.cores))
+            self.skip_for(Code.CORES_NEEDED(needed=needed, cores=shape.cores))
         self.place(shape, shape.ranks)
 
     def place(self, shape: Geometry, ranks: int) -> None:
@@ -349,7 +347,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     def compose(self) -> None:
         """The job script: the kernel's command line, and what is recorded around it."""
         if late := queue.late():
-            fail(self, late)
+            self.fail_for(late)
         self.job.launcher.options += layouts.bindings(
             self.current_partition.extras.get("binding", []), self.shape
         )
@@ -366,10 +364,7 @@ class Launch(rfm.RunOnlyRegressionTest):
             "partition": self.current_partition.name,
             "environ": self.current_environ.name,
             "layout": self.layout,
-            "lock": facts.get("lock"),
-            "software": facts.get("software"),
-            "spack": facts.get("Spack"),
-            "spack_packages": facts.get("Spack packages"),
+            **{name.lower().replace(" ", "_"): facts.get(name) for name in SPACK_FACTS},
         }
         executable = os.path.join(self.build.prefix_dir, "bin", f"bisection-{self.kernel}")
         self.executable = shlex.quote(executable)
@@ -420,12 +415,12 @@ class Launch(rfm.RunOnlyRegressionTest):
         self._note(exit_code=exit_code, facts=facts)
         self.record.write(self.stagedir)  # also of a launch that fails
         if fault and fault.code == Code.BLOCKED:
-            fail(self, queue.late() or fault)
+            self.fail_for(queue.late() or fault)
         queue.advance()
         fault = fault and (self._full_disk() or fault)
         if fault:
             self._fail_for_placement(fault)
-            fail(self, fault)
+            self.fail_for(fault)
         internals.accept_exit(self.job)
 
     def _fail_for_placement(self, fault: Reason) -> None:
@@ -435,7 +430,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         if not seats or fault.code in {Code.NODE_FAIL, *OUTER_FAULTS}:
             return
         if wrong := self._misplaced({"per_rank": seats}):
-            fail(self, Code.MISPLACED(seats=wrong, fault=fault))
+            self.fail_for(Code.MISPLACED(seats=wrong, fault=fault))
 
     @sanity_function
     def ran_as_asked(self) -> bool:
@@ -444,7 +439,7 @@ class Launch(rfm.RunOnlyRegressionTest):
             path = os.path.join(self.stagedir, "result.json")
             self.result = result = results.load(path, self.kernel, self.case)
         except ResultError as error:
-            fail(self, self._full_disk() or error.reason)
+            self.fail_for(self._full_disk() or error.reason)
         if reason := results.stopped(result) or results.late(result):
             self.remark = reason.dumps()
         claimed = self.current_partition.extras.get("network", [])
@@ -454,14 +449,14 @@ class Launch(rfm.RunOnlyRegressionTest):
         if wrong_exit != bool(record.wrong) or result["verified"] is bool(record.wrong):
             ended_with = {"exit_code": record.exit_code, "verified": result["verified"]}
             ended_with |= {"kernel": self.kernel, "wrong": record.wrong}
-            fail(self, Code.EXIT_CONTRADICTS(**ended_with))
-        for name in record.wrong:
-            if name in results.baselines(result):
-                fail(self, Code.BASELINE_WRONG(method=name))
+            self.fail_for(Code.EXIT_CONTRADICTS(**ended_with))
+        baselines = {entry["method"] for entry in result["results"] if entry["baseline"]}
+        for name in sorted(baselines.intersection(record.wrong)):
+            self.fail_for(Code.BASELINE_WRONG(method=name))
         if seats := self._misplaced(result["layout"]):
-            fail(self, Code.MISPLACED(seats=seats))
+            self.fail_for(Code.MISPLACED(seats=seats))
         if unused := adapters.unused(result, claimed):
-            fail(self, unused)
+            self.fail_for(unused)
         return True
 
     def _note(self, **facts: Any) -> None:
