@@ -38,8 +38,8 @@ from bisection.core.slurm import SLURM
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.judge import evidence as judged_by
 from bisection.judge import hosts, rule
-from bisection.judge.disturbed import replaced
 from bisection.judge.evidence import Evidence, Retest, Turn
+from bisection.judge.launches import replaced
 from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
 from bisection.report.model import Report

@@ -7,28 +7,18 @@ Prometheus are made from what the last ruling returns.
 import traceback
 
 from bisection.core.reasons import Code
-from bisection.judge import (
-    alarms,
-    disturbed,
-    hosts,
-    launches,
-    limits,
-    network,
-    nights,
-    pairs,
-    retest,
-)
+from bisection.judge import alarms, hosts, launches, network, retest
 from bisection.judge.evidence import Evidence
 from bisection.runs.model import RunVerdict
 
 # In the order of checks/README, "Reading the verdict".
 RULINGS = (
     launches.rule,  # other processes used the cores; wrong answers without a selected test
-    disturbed.rule,  # launches that were rerun, as other processes disturbed them
+    launches.rule_reruns,  # launches that were rerun, as other processes disturbed them
     hosts.rule,  # slow nodes, faulty adapters
-    pairs.rule,  # components of the network that are slow, suspect, or worse than before
-    limits.rule,  # metrics outside their limits, after the retest
-    nights.rule,  # changes and faster metrics since the earlier sessions
+    network.rule_pairs,  # components of the network that are slow, suspect, or worse than before
+    retest.rule_limits,  # metrics outside their limits, after the retest
+    alarms.rule_changes,  # changes and faster metrics since the earlier sessions
     retest.rule,  # metrics slower than in all earlier sessions, after the retest
     alarms.rule,  # metrics worse since an earlier session
     network.rule,  # the verdict on the network: pairs, impacts, levels, and all above

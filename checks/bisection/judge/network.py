@@ -1,4 +1,4 @@
-"""The verdict on a network: go, look or no-go, and what speaks against it."""
+"""A network: its components by pairs of nodes; go, look or no-go, and what speaks against it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,6 +21,18 @@ RULED = SLOW_HOSTS | {
     *(Code.LAUNCH_BAD, Code.SLOW_NODE, Code.SLOWER, Code.OUTLIER, Code.BAD_COMPONENT),
     Code.COMPONENT_SUSPECTED,
 }
+
+
+def rule_pairs(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
+    """A run that measured a bad component has failed; one that measured a suspect or a worse
+    component does not pass; an unreadable matrix is a trouble."""
+    verdict = verdict.noting(troubles=evidence.unreadable)
+    for blame in evidence.blames:
+        doubts = [part.reason(drift=True) for part in blame.worse]
+        doubts += [Code.COMPONENT_SUSPECTED(component=part.reason()) for part in blame.suspects]
+        failures = [part.reason() for part in blame.bad]
+        verdict = verdict.noting(failures=failures, network=doubts)
+    return verdict
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:

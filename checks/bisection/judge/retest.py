@@ -1,17 +1,149 @@
-"""Rules on metrics slower than in all earlier sessions: confirmed by the retest, or outliers."""
+"""Rules on metrics that were measured again: outside their limits, or slower than in all earlier
+sessions. The retest confirms these, or they are outliers."""
 
 import math
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import geometric_mean, median
+from typing import Any
 
 from bisection.analysis.model import Row
+from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.analysis.retest import Launch
+from bisection.core.format import finite
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
-from bisection.judge.evidence import Evidence
-from bisection.judge.nights import reason_of
-from bisection.judge.rerun import Reruns
-from bisection.runs.model import RunVerdict
+from bisection.core.units import KIND_OF_UNIT
+from bisection.core.verdicts import Verdict
+from bisection.judge.alarms import reason_of
+from bisection.judge.evidence import Evidence, Retest
+from bisection.runs.model import RunVerdict, TestResult
 from bisection.store.selection import SLOWER
+
+Key = tuple[str, ...]  # a test's identity, and the name of a metric behind it
+
+
+@dataclass
+class Rerun:
+    """A metric in the retest: its values, the first on the run's nodes."""
+
+    values: list[float] = field(default_factory=list)
+    hosts: list[Sequence[str]] = field(default_factory=list)
+
+    @property
+    def value(self) -> float:
+        """The mean of the logarithms, as a value."""
+        return geometric_mean(self.values)
+
+    def outside(self, low: float, high: float) -> list[str] | None:
+        """None if it is within these limits now; else the nodes to which that is bound, if it is
+        within them on the others."""
+        here, *others = (not low <= value <= high for value in self.values)
+        elsewhere = others and not set(self.hosts[0]) & set(self.hosts[-1])
+        if elsewhere and here and not any(others):
+            return [*self.hosts[0]]
+        return None if low <= self.value <= high else []
+
+
+class Reruns:
+    """The metrics of a retest.
+
+    `drift`: how many times as long the control takes as in the run; 1 where it takes less, or is
+    none.
+    """
+
+    def __init__(self, verdict: RunVerdict, retest: Retest) -> None:
+        before, self.values = metric_values(verdict), metric_values(retest.rerun)
+        tests = {
+            case.identity for case in verdict.judged if case.launch[:-1] == retest.plan.control
+        }
+        ratios = [
+            self.values[key].value / before[key].value
+            for key in before.keys() & self.values.keys()
+            if key[:-1] in tests and key[-1].startswith("time") and key[-1] not in FEW_SAMPLES
+        ]
+        self.drift = max(median(ratios), 1.0) if ratios else 1.0
+
+    def metric(self, key: Key, better: str, is_time: bool) -> Rerun | None:
+        """A metric, a time without the drift of the machine; None if it was not measured."""
+        rerun = self.values.get(key)
+        if rerun is None or not is_time:
+            return rerun
+        factor = 1 / self.drift if better == "lower" else self.drift
+        return replace(rerun, values=[value * factor for value in rerun.values])
+
+
+def metric_values(verdict: RunVerdict | None) -> dict[Key, Rerun]:
+    """Returns the results of usable launches of a run, in their order."""
+    values: dict[Key, Rerun] = defaultdict(Rerun)
+    for case in sorted(verdict.cases if verdict else (), key=lambda case: case.run):
+        unmeasured = case.verdict == Verdict.NOT_MEASURED
+        if unmeasured or case.record.preempted > LIMITS.preempted_launch:
+            continue
+        for key, value in _values(case):
+            if finite(value) and value > 0:
+                values[key].values.append(value)
+                values[key].hosts.append(case.record.hosts)
+    return values
+
+
+def _values(case: TestResult) -> Iterator[tuple[Key, float]]:
+    """The metrics of a test; the controls of a launch that was placed as requested."""
+    if not case.fixture:
+        yield from (((*case.identity, metric.name), metric.value) for metric in case.metrics)
+    elif case.verdict == Verdict.PASS:
+        for name, value in case.record.controls.items():
+            test = replace(case, check=case.record.kernel, method=name)
+            yield (*test.identity, "clock" if name == "clock" else "time"), value
+
+
+def rule_limits(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
+    """Has a test pass, with a remark, if its retest is within its limits; a wrong answer of the
+    retest is a failure of the run."""
+    retest = evidence.retest
+    if retest is None or retest.rerun is None:
+        return verdict
+    reruns = Reruns(verdict, retest)
+    lost = {case.identity for case in retest.rerun.judged if case.lost_to_others}
+    cases = [
+        _ruled(case, reruns, case.identity in lost)
+        if case in retest.plan.failed and case.launch[:-1] in retest.plan.chosen
+        else case
+        for case in verdict.cases
+    ]
+    wrong = [
+        Code.RETEST_FAILED(test=case.group, cause=case.reason)
+        for case in retest.rerun.cases
+        if case.verdict == Verdict.FAIL and not case.by_bounds
+    ]
+    return replace(verdict, cases=cases).noting(failures=wrong)
+
+
+def _ruled(case: TestResult, reruns: Reruns, preempted: bool) -> TestResult:
+    """A test that failed by its limits as passed if all is within them now; else with the values of
+    the retest. `preempted`: other processes used the cores of the retest."""
+    values, nodes = {}, []
+    outside = [metric for metric in case.metrics if metric.failed]
+    for metric in outside:
+        is_time = KIND_OF_UNIT.get(metric.unit) == "time"
+        rerun = reruns.metric((*case.identity, metric.name), metric.better, is_time)
+        if rerun:
+            low = 0.0 if metric.low is None else metric.low
+            high = math.inf if metric.high is None else metric.high
+            values[metric.name] = rerun.value
+            nodes.append(rerun.outside(low, high))
+    more: dict[str, Any] = {"rerun": values}
+    if len(values) == len(outside) and all(bound is None for bound in nodes):
+        remark = case.reason.with_values(**more, retest=Verdict.PASS)
+        metrics = [replace(m, verdict="pass") if m.failed else m for m in case.metrics]
+        return replace(case, verdict=Verdict.PASS, reason=None, remark=remark, metrics=metrics)
+    if values:
+        more["retest"] = Verdict.FAIL
+        more["nodes"] = sorted({node for bound in nodes for node in bound or ()})
+    elif preempted:
+        more["retest"] = "preempted"
+    return replace(case, reason=case.reason.with_values(**more))
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:

@@ -13,7 +13,7 @@ from results_made import result_of
 from bisection.analysis.blame import judge
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, Verdict
-from bisection.judge import network, pairs
+from bisection.judge import network
 from bisection.judge.evidence import Evidence, of_network
 from bisection.report import exports
 from bisection.report import page as pages
@@ -37,7 +37,7 @@ def ruled(*blames, checks=network.CHECKS, cases=(), impacts=()):
     passed = [result_of(*PLACE, name, "case", "mpi", "x", verdict=Verdict.PASS) for name in checks]
     verdict = RunVerdict([*passed, *cases], request=Request(tier="triage"))
     evidence = Evidence(blames=blames, impacts=impacts)
-    return network.rule(pairs.rule(verdict, evidence), evidence)
+    return network.rule(network.rule_pairs(verdict, evidence), evidence)
 
 
 def test_a_clean_network_is_go():
