@@ -32,10 +32,10 @@ from bisection.analysis.retest import START, disturbed, plan, request_for
 from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
 from bisection.core.format import duration, lasting, plural, seconds_of, some
-from bisection.core.lock import Busy, measure_alone
+from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import SLURM
-from bisection.core.verdicts import TIERS, BisectionError, Exit
+from bisection.core.verdicts import TIERS, BisectionError, Exit, NotMeasured
 from bisection.judge import evidence as judged_by
 from bisection.judge import hosts, rule
 from bisection.judge.evidence import Evidence, Retest, Turn
@@ -278,12 +278,12 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
 
 def wait(schedulers: set[str], budget: float | None) -> None:
     """Waits until Slurm answers. On one host, prints what else uses the cores, or, with a budget
-    (s), waits until it is quiet. Busy: Slurm still does not answer, or the host is not quiet."""
+    (s), waits until it is quiet. NotMeasured: Slurm does not answer, or the host is not quiet."""
     if schedulers & set(SLURM) and (error := queue.silence(say_waiting)):
-        raise Busy(f"Slurm does not answer, nothing was run: {error}")
+        raise NotMeasured(f"Slurm does not answer, nothing was run: {error}")
     if schedulers == {"local"} and (reason := quiet.wait(budget or 0.0, say_waiting)):
         if budget:
-            raise Busy(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
+            raise NotMeasured(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
         tell(reason, "; disturbed times are not checked; --wait 30m waits for a quiet machine")
 
 

@@ -8,13 +8,7 @@ import argparse
 import signal
 
 from bisection.commands import site_check, site_new
-from bisection.core.verdicts import BisectionError, Exit
-
-
-class Interrupted(BisectionError):
-    """Somebody ended the command."""
-
-    exit_code = Exit.NOT_MEASURED
+from bisection.core.verdicts import Exit, NotMeasured
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +26,7 @@ def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code.
 
     Raises:
-        Interrupted: by a person, by SIGTERM or by the end of the terminal.
+        NotMeasured: by a person, by SIGTERM or by the end of the terminal.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
@@ -40,4 +34,4 @@ def act(options: argparse.Namespace) -> Exit:
     try:
         return options.act_on_site(options)
     except KeyboardInterrupt:
-        raise Interrupted("interrupted: its jobs are cancelled, nothing is written") from None
+        raise NotMeasured("interrupted: its jobs are cancelled, nothing is written") from None

@@ -8,17 +8,11 @@ import json
 from pathlib import Path
 
 from bisection.core import paths
-from bisection.core.verdicts import BisectionError, Exit
+from bisection.core.verdicts import BisectionError, Exit, NotMeasured
 from bisection.judge import hosts, rule
 from bisection.report import run as run_report
 from bisection.runs import report as reframe_report
 from bisection.runs.model import RunVerdict
-
-
-class NoVerdict(BisectionError):
-    """The run was stopped before its verdict, or still runs."""
-
-    exit_code = Exit.NOT_MEASURED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,13 +40,13 @@ def read(path: Path) -> RunVerdict:
     """The verdict of a results folder, or on a report file.
 
     Raises:
-        NoVerdict: the folder has none.
+        NotMeasured: the folder has none: the run was stopped, or still runs.
         BisectionError: it cannot be read.
     """
     try:
         if path.is_dir():
             if not (path / "verdict.json").exists():
-                raise NoVerdict(f"{path} has no verdict: the run was stopped, or still runs")
+                raise NotMeasured(f"{path} has no verdict: the run was stopped, or still runs")
             return RunVerdict.from_dict(json.loads((path / "verdict.json").read_text()))
         report = reframe_report.load_report(path)
     except (OSError, ValueError, TypeError, AttributeError) as error:

@@ -12,15 +12,9 @@ from pathlib import Path
 from typing import TextIO
 
 from bisection.core import paths
-from bisection.core.verdicts import BisectionError, Exit
+from bisection.core.verdicts import BisectionError, NotMeasured
 
 _held: dict[Path, TextIO] = {}
-
-
-class Busy(BisectionError):
-    """Another process measures; the text names it."""
-
-    exit_code = Exit.NOT_MEASURED
 
 
 def measure_alone() -> None:
@@ -30,7 +24,7 @@ def measure_alone() -> None:
     it too, before it installs anything.
 
     Raises:
-        Busy: another process has the lock.
+        NotMeasured: another process has the lock.
         BisectionError: nothing can be written below the home.
     """
     path = paths.home() / "run.lock"
@@ -49,7 +43,8 @@ def measure_alone() -> None:
         file.seek(0)
         other = file.read().strip() or "an unknown process"
         file.close()
-        raise Busy(f"{path.parent} is in use, and two would disturb each other: {other}") from None
+        text = f"{path.parent} is in use, and two would disturb each other: {other}"
+        raise NotMeasured(text) from None
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):
             raise

@@ -99,6 +99,12 @@ class BisectionError(Exception):
     exit_code = Exit.USAGE
 
 
+class NotMeasured(BisectionError):
+    """Something could not be measured, or loaded in time; the text says why."""
+
+    exit_code = Exit.NOT_MEASURED
+
+
 class KernelExit(IntEnum):
     """Exit codes of a kernel (src/common/bx.h)."""
 

@@ -12,14 +12,12 @@ from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.lock import measure_alone
-from bisection.core.verdicts import BisectionError, Exit
+from bisection.core.verdicts import NotMeasured
 from bisection.kernels.results import Result
 
 
-class BenchError(BisectionError):
+class BenchError(NotMeasured):
     """A measurement on this host cannot be taken; the text says why."""
-
-    exit_code = Exit.NOT_MEASURED
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ def build(kernel: str, peers: Path | None = None) -> Path:
 
     Raises:
         BenchError: CMake fails.
-        Busy: another process measures.
+        NotMeasured: another process measures.
     """
     measure_alone()
     target = paths.home() / ("build-peers" if peers else "build")

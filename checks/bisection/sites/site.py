@@ -15,15 +15,13 @@ from typing import Any
 from bisection.core import paths
 from bisection.core.format import lasting
 from bisection.core.reasons import NOTES, Code, Kind, Reason
-from bisection.core.verdicts import BisectionError, Exit
+from bisection.core.verdicts import BisectionError, NotMeasured
 
 PATIENCE = 600.0  # seconds for a site file and all checks to load: a few, on an idle host
 
 
-class LoadTimeoutError(BisectionError):
+class LoadTimeoutError(NotMeasured):
     """A site file did not load in time. That is no defect of the file: the host may be busy."""
-
-    exit_code = Exit.NOT_MEASURED
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from bisection.core.format import duration
-from bisection.core.verdicts import BisectionError, Exit
+from bisection.core.verdicts import Exit, NotMeasured
 from workshop.testbed import unavailable
 from workshop.testbed.faults import Outcome, faults_of, tried
 from workshop.testbed.scene import Scene
@@ -52,7 +52,7 @@ def act(options: argparse.Namespace) -> Exit:
         for backend in options.backend or BACKENDS:
             accounting = BACKENDS[backend]
             if why := unavailable(accounting):
-                raise NoCluster(f"{backend}: {why}")
+                raise NotMeasured(f"{backend}: {why}")
             scene = Scene(options.keep or Path(temporary), accounting)
             try:
                 scene.build()
@@ -66,9 +66,3 @@ def act(options: argparse.Namespace) -> Exit:
                 scene.cluster.down()
     print(ending(outcomes, duration(time.monotonic() - began)))
     return Exit.FAILED if any(outcome.wrong for outcome in outcomes) else Exit.OK
-
-
-class NoCluster(BisectionError):
-    """No cluster can be built on this machine."""
-
-    exit_code = Exit.NOT_MEASURED

@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bisection.core import commands, paths
-from bisection.core.verdicts import BisectionError, Exit
+from bisection.core.verdicts import NotMeasured
 
 KERNELS = "bisection-kernels"
 AUTO = "auto"
 
 
-class SpackError(BisectionError):
+class SpackError(NotMeasured):
     """An error in one line; after a failed command, the end of its output too.
 
     `facts` is what was known of the installation by then, as `install` returns it.
     """
 
-    exit_code = Exit.NOT_MEASURED
     facts: Mapping[str, str] = {}
 
 

@@ -10,6 +10,7 @@ import pytest
 from running import CHECKS, start
 
 from bisection.core import lock
+from bisection.core.verdicts import NotMeasured
 
 HOLD = "from bisection.core.lock import measure_alone as m; m(); print(1, flush=True); input()"
 
@@ -43,7 +44,7 @@ def test_a_second_run_is_refused(other, tmp_path):
 def test_a_dead_process_holds_nothing(other, tmp_path, monkeypatch):
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     monkeypatch.setattr(lock, "_held", {})
-    with pytest.raises(lock.Busy):
+    with pytest.raises(NotMeasured):
         lock.measure_alone()
     os.kill(other.pid, signal.SIGKILL)
     other.wait()
