@@ -32,21 +32,12 @@ ADVICE = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument("kernel", metavar="|".join(ADVICE), choices=ADVICE, help="for which codes")
-    parser.add_argument(
-        "--from",
-        dest="folders",
-        metavar="DIR",
-        action="append",
-        help="folders with result files, searched with all below; default: all results kept",
-    )
-    parser.add_argument(
-        "--measure",
-        metavar="RANKS",
-        type=at_least(2),
-        nargs="+",
-        help="measure now, on this host, with these numbers of ranks (md: ranks times threads)",
-    )
+    add = parser.add_argument
+    add("kernel", metavar="|".join(ADVICE), choices=ADVICE, help="for which codes")
+    where = "folders with result files, searched with all below; default: all results kept"
+    add("--from", dest="folders", metavar="DIR", action="append", help=where)
+    now = "measure now, on this host, with these numbers of ranks (md: ranks times threads)"
+    add("--measure", metavar="RANKS", type=at_least(2), nargs="+", help=now)
 
 
 def act(options: argparse.Namespace) -> Exit:

@@ -29,23 +29,20 @@ NEWEST = 40  # sessions of the newest one's kind, by whose noise --plan plans
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    groups = f"sessions: {HELP}; several with commas between"
-    parser.add_argument("before", metavar="BEFORE", nargs="?", help=groups)
-    parser.add_argument("after", metavar="AFTER", nargs="?", help="likewise")
-    add_options(parser)
-    parser.add_argument(
-        "--plan",
-        type=part,
-        metavar="PART",
-        help="only print how many nights per side it takes to see a change of this size, such "
-        f"as 5%%, by the noise of BEFORE; default: the newest {NEWEST} sessions of one kind",
-    )
-    parser.add_argument("--json", metavar="FILE", help="write the whole comparison to a JSON file")
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Options that `compare` and `report` have in common."""
+    add_shared(parser)
     add = parser.add_argument
+    planning = "only print how many nights per side it takes to see a change of this size, such as "
+    planning += f"5%%, by the noise of BEFORE; default: the newest {NEWEST} sessions of one kind"
+    add("--plan", type=part, metavar="PART", help=planning)
+    add("--json", metavar="FILE", help="write the whole comparison to a JSON file")
+
+
+def add_shared(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments that `compare` and `report` have in common."""
+    add = parser.add_argument
+    groups = f"sessions: {HELP}; several with commas between"
+    add("before", metavar="BEFORE", nargs="?", help=groups)
+    add("after", metavar="AFTER", nargs="?", help="likewise")
     speedup = "expected speed-up, such as the ratio of clock rates, to report each test against"
     add("--expected-ratio", type=ratio, metavar="R", help=speedup)
     add("--aa", metavar="SESSIONS", help="an A/A test: sessions like BEFORE, with nothing changed")

@@ -31,20 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sessions = f"{HELP}; default: the nights of the usual tier, untagged"
     add("sessions", nargs="?", help=sessions)
     add("-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it")
-    add(
-        "--false-alarms-per-year",
-        metavar="N",
-        type=_rate,
-        default=LIMITS.false_alarms,
-        help="false alarms that a year of nights may raise, over all metrics "
-        "(default: %(default)g); a larger number finds small changes earlier",
-    )
+    rate = "false alarms that a year of nights may raise, over all metrics (default: %(default)g); "
+    rate += "a larger number finds small changes earlier"
+    number = {"metavar": "N", "type": _rate, "default": LIMITS.false_alarms}
+    add("--false-alarms-per-year", **number, help=rate)
     add("--metrics", action="store_true", help="list the metrics of each event")
     add("-m", "--reason", metavar="TEXT", default="accepted", help="why it is accepted")
     marking = parser.add_mutually_exclusive_group()
-    marking.add_argument(
-        "--accept", metavar="EVENT", help="accept the level since this event as normal"
-    )
+    accepting = "accept the level since this event as normal"
+    marking.add_argument("--accept", metavar="EVENT", help=accepting)
     marking.add_argument("--revoke", metavar="EVENT", help="undo `--accept`")
 
 

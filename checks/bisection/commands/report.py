@@ -1,5 +1,6 @@
 """Writes a report on the sessions AFTER, compared with the sessions BEFORE.
 
+AFTER is the latest session by default, BEFORE the 20 sessions of its kind before it.
 The report is report.html (one file, no script), report.md, junit.xml, bisection.prom and
 nodecheck.txt. Exit code: the worst of `bisection compare`, of the reported run, and 1 if metrics
 are worse since a recent session; 3 if there is neither a comparison nor a run's verdict.
@@ -9,7 +10,7 @@ import argparse
 from dataclasses import replace
 
 from bisection.analysis.model import Comparison
-from bisection.commands.compare import add_options, compared
+from bisection.commands.compare import add_shared, compared
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.judge import evidence, network
@@ -17,24 +18,16 @@ from bisection.report import interconnect
 from bisection.report.gather import gather, write
 from bisection.report.model import exit_code
 from bisection.report.words import sentence
-from bisection.runs.folder import kept_verdict
+from bisection.runs.folder import kept_verdicts
 from bisection.store.database import Session, Store
-from bisection.store.selection import EARLIER, HELP, SelectionError, select
+from bisection.store.selection import EARLIER, SelectionError, select
 from bisection.store.sync import opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument(
-        "before",
-        metavar="BEFORE",
-        nargs="?",
-        help=f"sessions: {HELP}; default: the 20 sessions before AFTER",
-    )
-    parser.add_argument(
-        "after", metavar="AFTER", nargs="?", default="latest", help="likewise; default: latest"
-    )
-    add_options(parser)
+    add_shared(parser)
+    parser.set_defaults(after="latest")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="default: .bisection/report/")
 
 
@@ -42,9 +35,10 @@ def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         comparison, sessions = _compared(store, options)
-        run, beside = kept_verdict(sessions[-1].uuid), evidence.Evidence()
+        last, beside = sessions[-1], evidence.Evidence()
+        run = kept_verdicts([last.uuid]).get(last.uuid)
         if run:
-            beside = evidence.of_network(beside, store, run, sessions[-1])
+            beside = evidence.of_network(beside, store, run, last)
         beside = replace(beside, comparison=comparison)
         run = network.rule(run, beside) if run else None  # by these sessions
         report = gather(store, sessions, run, evidence.of_history(beside, store, sessions))

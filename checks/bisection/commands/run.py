@@ -300,22 +300,19 @@ def tell(reason: Reason | str, advice: str = "") -> None:
     print("\n".join(run_report.wrapped(text)), flush=True)
 
 
-def measure(
-    request: Request, results: Path, limit: float | None = None, store: bool = True
-) -> RunVerdict:
+def measure(request: Request, results: Path, limit: float | None = None) -> RunVerdict:
     """Runs ReFrame; returns the run, without an identifier if ReFrame wrote no report.
 
     Args:
         request: what is asked for, with ReFrame's command line.
         results: the results folder.
-        limit: s after which ReFrame is stopped.
-        store: whether ReFrame stores the run in its database.
+        limit: s after which ReFrame is stopped; it does not store a run with a limit.
 
     Raises:
         BisectionError: ReFrame does not take the command line, or it leaves no check.
     """
     began = time.monotonic()
-    code, log = command.watch(request, results, tell, limit, store)
+    code, log = command.watch(request, results, tell, limit)
     left = queue.cancel(request.job_name) if request.job_name else None
     if error := reframe_report.usage_error(log):
         folder.discard(results)
@@ -423,7 +420,7 @@ def measure_again(night: Night, request: Request, name: str, limit: float) -> Ru
     request.command = command.command(request, night.site, into)
     try:
         into.mkdir()
-        run = measure(request, into, limit, store=False)
+        run = measure(request, into, limit)
         verdict = rule(folder.named(run, into))
         folder.keep(verdict, into)
     except (BisectionError, OSError) as error:  # the night keeps its verdict

@@ -17,15 +17,11 @@ from bisection.runs.model import RunVerdict
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument(
-        "folder",
-        nargs="?",
-        default=str(paths.home() / "results" / "latest"),
-        help="a results folder, or a report file of ReFrame; default: the latest run",
-    )
-    parser.add_argument(
-        "--verbose", action="store_true", help="print every test with its metrics and limits"
-    )
+    which = "a results folder, or a report file of ReFrame; default: the latest run"
+    latest = str(paths.home() / "results" / "latest")
+    parser.add_argument("folder", nargs="?", default=latest, help=which)
+    every = "print every test with its metrics and limits"
+    parser.add_argument("--verbose", action="store_true", help=every)
 
 
 def act(options: argparse.Namespace) -> Exit:

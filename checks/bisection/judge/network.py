@@ -42,17 +42,15 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         return verdict
     findings = [*_of_run(verdict), *_of_pairs(evidence.blames), *_of_levels(verdict, evidence)]
     findings += [Finding(i.grade, i.reason) for i in evidence.impacts if i.reason and i.grade]
-    no_go, look = (  # a stored run has noted some already
-        tuple(f.reason for f in dict.fromkeys(findings) if f.grade == grade)
-        for grade in (Grade.NO_GO, Grade.LOOK)
-    )
+    findings = sorted(dict.fromkeys(findings), key=lambda finding: finding.grade != Grade.NO_GO)
     unmeasured = (*_unmeasured(verdict), *_not_judged(verdict, evidence.impacts))
-    known = [*verdict.failures, *verdict.network]
-    new_no_go, new_look = (
-        [r for r in reasons if r.code not in RULED and r not in known] for reasons in (no_go, look)
+    verdict = replace(verdict, interconnect=Interconnect(tuple(findings), unmeasured))
+    known = [*verdict.failures, *verdict.network]  # a stored run has noted some already
+    new = [f for f in findings if f.reason.code not in RULED and f.reason not in known]
+    return verdict.noting(
+        failures=[finding.reason for finding in new if finding.grade == Grade.NO_GO],
+        network=[finding.reason for finding in new if finding.grade == Grade.LOOK],
     )
-    verdict = replace(verdict, interconnect=Interconnect(no_go, look, unmeasured))
-    return verdict.noting(failures=new_no_go, network=new_look)
 
 
 def _of_run(run: RunVerdict) -> Iterator[Finding]:

@@ -377,7 +377,7 @@ def _limits(case: TestResult) -> str:
     of = ""
     if len(metrics) > 4:
         of = f" of {len(metrics)}"
-        metrics = [max(metrics, key=lambda metric: (metric.failed, metric.distance))]
+        metrics = [max(metrics, key=lambda metric: (metric.failed, metric.used))]
     return ", ".join(
         f"{m.name} {number(m.value)}{'!' if m.failed else ' '}({span(m.low, m.high)}){of}"
         for m in metrics

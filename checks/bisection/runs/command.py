@@ -188,7 +188,6 @@ def watch(
     folder: Path,
     say: Callable[[Reason], None],
     limit: float | None = None,
-    store: bool = True,
 ) -> tuple[int, str]:
     """Runs ReFrame with its output in reframe.log and a progress line here.
 
@@ -196,8 +195,8 @@ def watch(
         request: what is asked for, with the command line.
         folder: the results folder, which is there.
         say: is called with what a person should know before the run ends.
-        limit: s after which ReFrame is stopped, with its jobs.
-        store: whether ReFrame stores the run in its database.
+        limit: s after which ReFrame is stopped, with its jobs. A run with a limit is a part of
+            another one, and ReFrame does not store it.
 
     Returns:
         Its exit code, and its output.
@@ -205,7 +204,7 @@ def watch(
     progress = Progress(sys.stdout, folder / "stage", say)
     chosen = (nodes for sets in request.nodes.values() for nodes in sets)
     waiting = queue.Watch(request.job_name, chosen, progress.say)
-    until = time.monotonic() + limit if limit else math.inf
+    until = math.inf if limit is None else time.monotonic() + limit
     output: list[bytes] = []
 
     def keep(chunk: bytes) -> None:
@@ -222,7 +221,7 @@ def watch(
             process.send_signal(number)
 
     with environment(folder, request) as variables:
-        variables |= {} if store else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
+        variables |= {} if limit is None else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
         try:
             process = subprocess.Popen(
                 request.command,

@@ -99,11 +99,6 @@ def clear(verdict: RunVerdict, folder: Path) -> None:
         shutil.rmtree(folder / "stage", ignore_errors=True)
 
 
-def kept_verdict(session: str) -> RunVerdict | None:
-    """The verdict on a session, from the results folder that still has it; else None."""
-    return kept_verdicts([session]).get(session)
-
-
 def kept_verdicts(sessions: Collection[str]) -> dict[str, RunVerdict]:
     """The verdicts on sessions that results folders still have, by session."""
     verdicts: dict[str, RunVerdict] = {}

@@ -48,14 +48,6 @@ class JudgedMetric:
         return self.verdict == "fail"
 
     @property
-    def distance(self) -> float:
-        """The normalised distance to the bounds: 0 in the middle, 1 on a bound, above 1 outside."""
-        if self.low is None or self.high is None:
-            return 0.0
-        middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
-        return abs(self.value - middle) / half if half else float(self.value != middle)
-
-    @property
     def used(self) -> float:
         """How much of what is allowed is used: 0 on the better bound, 1 on the worse one, more
         where it is too bad, below 0 where it is too good."""
@@ -181,15 +173,8 @@ class Finding(NamedTuple):
 class Interconnect:
     """The verdict of a run on its network."""
 
-    no_go: tuple[Reason, ...] = ()
-    look: tuple[Reason, ...] = ()
-    unmeasured: tuple[Reason, ...] = ()
-
-    @property
-    def findings(self) -> list[Finding]:
-        """Returns the findings against the network, the worst first."""
-        grades = ((Grade.NO_GO, self.no_go), (Grade.LOOK, self.look))
-        return [Finding(grade, reason) for grade, reasons in grades for reason in reasons]
+    findings: tuple[Finding, ...]  # against the network, the worst first
+    unmeasured: tuple[Reason, ...]
 
     @property
     def grade(self) -> Grade:
@@ -198,7 +183,14 @@ class Interconnect:
 
     def as_dict(self) -> dict[str, Any]:
         """The verdict for verdict.json."""
-        return {name: [r.as_dict() for r in reasons] for name, reasons in vars(self).items()}
+        findings = [(grade, reason.as_dict()) for grade, reason in self.findings]
+        return {"findings": findings, "unmeasured": [why.as_dict() for why in self.unmeasured]}
+
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> "Interconnect":
+        """The verdict of verdict.json."""
+        findings = [Finding(Grade(grade), Reason.read(why)) for grade, why in kept["findings"]]
+        return cls(tuple(findings), tuple(map(Reason.read, kept["unmeasured"])))
 
 
 @dataclass(frozen=True)
@@ -317,12 +309,11 @@ class RunVerdict:
         """
         try:
             records = [LaunchRecord.read(record) for record in kept["launches"]]
-            network = (kept["interconnect"] or {}).items()
-            network = {name: tuple(map(Reason.read, reasons)) for name, reasons in network}
+            network = kept["interconnect"]
             return cls(
                 cases=[TestResult.from_dict(case, records) for case in kept["cases"]],
                 **{name: map(Reason.read, kept["reasons"][name]) for name in cls.REASONS},
-                interconnect=Interconnect(**network) if network else None,
+                interconnect=Interconnect.from_dict(network) if network else None,
                 **{name: kept[name] for name in ("nights", "seconds", "session")},
                 request=Request(**_fields(Request, kept)),
             )

@@ -12,10 +12,10 @@ Several with commas between are all of them. An excluded session (`bisection ses
 named by its identifier, its folder or its file only; all other words leave it out.
 """
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
 
 from bisection.core.format import plural, some, utc
 from bisection.core.reasons import Code, Reason
@@ -77,7 +77,7 @@ def select(
             if (group := _group(word, sessions, other)) is not None:
                 named = _group(word, open_to, other) or []
                 unseen = [session for session in group if session not in open_to]
-            elif "/" in word or _is_path(word):
+            elif "/" in word or os.path.exists(word):
                 named = _of_path(word, store)
             else:
                 named = [session for session in sessions if session.uuid.startswith(word)]
@@ -125,13 +125,6 @@ def _group(
         return [s for s in sessions if (first or "") <= utc(s.start)[:10] <= (last or "9999")]
     name, equals, value = word.partition("=")
     return [s for s in sessions if equals and s.tags.get(name) == value] or None
-
-
-def _is_path(word: str) -> bool:
-    try:
-        return Path(word).exists()
-    except OSError:  # longer than a path may be
-        return False
 
 
 def _of_path(word: str, store: Store) -> list[Session]:

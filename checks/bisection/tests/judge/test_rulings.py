@@ -111,21 +111,19 @@ def test_troubles_in_the_log_are_found():
 
 
 @pytest.mark.parametrize(
-    ("value", "better", "used", "distance"),
+    ("value", "better", "used"),
     [
-        (0.5, "lower", 0, 1),
-        (1.0, "lower", 0.5, 0),
-        (1.5, "lower", 1, 1),
-        (1.5, "higher", 0, 1),
-        (2.0, "lower", 1.5, 2),
-        (0.0, "lower", -0.5, 2),
+        (0.5, "lower", 0),
+        (1.0, "lower", 0.5),
+        (1.5, "lower", 1),
+        (1.5, "higher", 0),
+        (2.0, "lower", 1.5),
+        (0.0, "lower", -0.5),
     ],
 )
-def test_used_is_0_on_the_better_bound_and_1_on_the_worse(value, better, used, distance):
-    metric = JudgedMetric("m", value, "ratio", 0.5, 1.5, "pass", better)
-    assert (metric.used, metric.distance) == (used, distance)
-    metric = JudgedMetric("m", value, "s", None, None, "pass", better)
-    assert (metric.used, metric.distance) == (0, 0)
+def test_used_is_0_on_the_better_bound_and_1_on_the_worse(value, better, used):
+    assert JudgedMetric("m", value, "ratio", 0.5, 1.5, "pass", better).used == used
+    assert JudgedMetric("m", value, "s", None, None, "pass", better).used == 0
 
 
 def of_two_launches(layout):

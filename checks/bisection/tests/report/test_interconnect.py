@@ -42,7 +42,7 @@ def ruled(*blames, checks=network.CHECKS, cases=(), impacts=()):
 
 def test_a_clean_network_is_go():
     clean = ruled(blamed()).interconnect
-    assert (clean.grade, clean.findings, clean.unmeasured) == (Grade.GO, [], ())
+    assert (clean.grade, clean.findings, clean.unmeasured) == (Grade.GO, (), ())
     assert text(clean) == ["Network: go"]
 
 
