@@ -1,4 +1,4 @@
-"""Tests of a run with the record of their launch, made up from one list of fields."""
+"""Tests of a run, made up from one list of fields, and of ReFrame's report."""
 
 import dataclasses
 
@@ -23,3 +23,18 @@ def changed(test, /, **facts):
     """The TestResult with other values, also of the record."""
     record = dataclasses.replace(test.record, **_split(facts))
     return dataclasses.replace(test, **facts, record=record)
+
+
+def entry(name="transpose %method=p2p", result="pass", value=1e-3, **more):
+    """A test case in ReFrame's report."""
+    metrics = {"here:all:time": [value, 0, None, None, "s", "pass"]} if result == "pass" else {}
+    place = {"system": "here", "partition": "all", "environ": "system", "run_index": 0}
+    outcome = {"result": result, "fail_phase": None, "fail_reason": None, "perfvalues": metrics}
+    names = {"unique_name": name, "display_name": name, "hashcode": "0123abcd", "fixture": False}
+    return {**names, **place, **outcome, "dependencies_actual": [], **more}
+
+
+def report(*entries, **info):
+    """ReFrame's report of these test cases."""
+    session = {"uuid": "u", "time_elapsed": 1.0, **info}
+    return {"session_info": session, "runs": [{"testcases": list(entries)}]}

@@ -1,6 +1,7 @@
 """Verdicts on runs, from ReFrame's report and log."""
 
 import pytest
+from results_made import entry, report
 
 from bisection.core.reasons import Code, Reason, clause
 from bisection.judge import rule
@@ -10,33 +11,8 @@ from bisection.runs.model import JudgedMetric, TestResult
 from bisection.runs.report import log_troubles, read
 
 
-def entry(name="transpose %method=p2p", result="pass", **more):
-    perfvalues = {"here:all:time": [1e-3, 0, None, None, "s", "pass"]}
-    return {
-        "unique_name": name,
-        "display_name": name,
-        "hashcode": "0123abcd",
-        "system": "here",
-        "partition": "all",
-        "environ": "system",
-        "fixture": False,
-        "run_index": 0,
-        "result": result,
-        "fail_phase": None,
-        "fail_reason": None,
-        "dependencies_actual": [],
-        "perfvalues": perfvalues if result == "pass" else {},
-        **more,
-    }
-
-
-def report(*entries):
-    info = {"uuid": "u", "time_elapsed": 1.0}
-    return {"session_info": info, "runs": [{"testcases": list(entries)}]}
-
-
-def judge(report):
-    return rule(read(report))
+def judge(*entries):
+    return rule(read(report(*entries)))
 
 
 def launch(result, record=None, **more):
@@ -70,14 +46,14 @@ DEPENDS = {"dependencies_actual": [["Launch", "here:all", "system"]]}
     ],
 )
 def test_exit_code(entries, code):
-    assert judge(report(*entries)).exit_code == code
+    assert judge(*entries).exit_code == code
 
 
 @pytest.mark.parametrize(("share", "code"), [(0.0, 1), (0.2, 1), (0.6, 3)])
 def test_slow_is_not_judged_where_others_had_the_cores(share, code):
     slow = {"here:all:ratio_serial": [2.0, 1.0, -0.5, 0.5, "ratio", "fail"]}
     failed = entry(result="fail", fail_phase="performance", **DEPENDS) | {"perfvalues": slow}
-    verdict = judge(report(launch("pass", {"preempted": share}), failed))
+    verdict = judge(launch("pass", {"preempted": share}), failed)
     assert verdict.exit_code == code
     assert (verdict.bad[0].reason == Code.PREEMPTED(fraction=share)) is (code == 3)
 
@@ -89,7 +65,7 @@ def test_slow_is_not_judged_where_others_had_the_cores(share, code):
 def test_what_passed_is_not_measured_where_others_had_the_cores(share, phase, code):
     """A wrong answer is wrong, whoever had the cores."""
     test = entry(result="fail" if phase else "pass", fail_phase=phase, **DEPENDS)
-    verdict = judge(report(launch("pass", {"preempted": share}), test))
+    verdict = judge(launch("pass", {"preempted": share}), test)
     assert verdict.exit_code == code
     assert len(verdict.lost_to_others) == (code == 3)
 
@@ -127,16 +103,16 @@ def test_used_is_0_on_the_better_bound_and_1_on_the_worse(value, better, used):
 
 
 def of_two_launches(layout):
-    """A report of a test that compares a busy launch in the layout mpi with one in node."""
+    """A test that compares a busy launch in the layout mpi with one in node."""
     both = [["Launch", "here:all", "system"], ["Other", "here:all", "system"]]
     other = {**launch("pass", {"geometry": "1x2"}, layout="node"), "unique_name": "Other"}
     busy = launch("pass", {"geometry": "2x1", "preempted": 1.0}, layout="mpi")
-    return report(busy, other, entry(layout=layout, dependencies_actual=both))
+    return busy, other, entry(layout=layout, dependencies_actual=both)
 
 
 @pytest.mark.parametrize(("layout", "geometry"), [("mpi", "2x1"), ("node", "1x2"), ("scaling", "")])
 def test_a_test_of_two_launches_has_the_record_of_its_layout(layout, geometry):
-    verdict = judge(of_two_launches(layout))
+    verdict = judge(*of_two_launches(layout))
     assert verdict.judged[0].record.geometry == geometry
     assert (verdict.exit_code == 3) is (layout == "mpi")
 

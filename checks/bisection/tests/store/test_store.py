@@ -9,7 +9,9 @@ import sqlite3
 import sys
 
 import pytest
+import results_made
 from made_up import case, nights, session, store
+from results_made import entry
 
 from bisection import cli
 from bisection.core import paths
@@ -147,19 +149,10 @@ def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
 # ---- ReFrame's record ----
 
 
-def report(uuid="11112222", value=1e-3, facts={}, **more):  # noqa: B006
-    """A report of one test; `facts` are of the record of a launch."""
-    entry = {
-        "unique_name": "transpose_0", "display_name": "transpose %method=p2p", "hashcode": "1a2b",
-        "system": "lab", "partition": "cpu", "environ": "system", "run_index": 0, "fixture": False,
-        "result": "pass", "fail_phase": None, "fail_reason": None,
-        "case": "cnt40", "layout": "mpi", "method": "p2p",
-        "launch_record": {"kernel": "transpose", "geometry": "2x1", "hosts": ["n1"], **facts},
-        "perfvalues": {"lab:cpu:time": [value, 0, None, None, "s", "pass"]}, "higher": [], **more,
-    }  # fmt: skip
-    info = {"uuid": uuid, "time_start_unix": 1e9, "time_elapsed": 1.0, "tier": "nightly",
-            "phase": "before", "num_cases": 1, "hostname": "login"}  # fmt: skip
-    return {"session_info": info, "runs": [{"testcases": [entry]}]}
+def report(uuid="11112222", **more):
+    """A report of one test."""
+    info = {"time_start_unix": 1e9, "tier": "nightly", "phase": "before", "num_cases": 1}
+    return results_made.report(entry(**more), uuid=uuid, hostname="login", **info)
 
 
 def reframes_database(home, *reports):
@@ -188,10 +181,10 @@ def test_reframes_sessions_are_taken_over(tmp_path):
 @pytest.mark.parametrize("placed", [True, False])
 def test_controls_and_facts_of_a_launch(placed):
     """Where ranks were placed wrongly, no control counts."""
-    record = {"controls": {"serial": 2e-4, "clock": 2.9}, "slowest": "n7"}
-    record["facts"] = {"MPI": "x", "lock": "aa"}
+    record = {"kernel": "transpose", "hosts": ["n1"], "facts": {"MPI": "x", "lock": "aa"}}
+    record |= {"controls": {"serial": 2e-4, "clock": 2.9}, "slowest": "n7"}
     failed = {} if placed else {"result": "fail", "fail_phase": "sanity", "fail_reason": "INVALID"}
-    launch = report(fixture=True, facts=record, perfvalues=None, method="", **failed)
+    launch = report(fixture=True, launch_record=record, perfvalues=None, **failed)
     line, cases = sync.of_verdict(read(launch))
     assert line["facts"] == {"MPI": "x", "clock": "2.9 GHz", "lock": "aa", "nodes": "n1"}
     controls = [(c["method"], *c["metrics"], c["hosts"], c["control"]) for c in cases]
