@@ -47,10 +47,15 @@ def change(file, old, new):
         (["--tier", "quick", "-n", "tiny", "-n", "tinny"], "-n tinny: no such test; there are"),
         (["-n", "("], "-n (: no regular expression: "),
         (["-n", "tiny"], "-n tiny: nothing in tier nightly; in quick"),
+        (["--max-retries=1"], "--max-retries=1 is rejected: a check that fails once has failed"),
+        (["--skip-performance-check"], "is rejected: a slow method would pass"),
+        (["--skip-sanity-check"], "is rejected: a wrong answer would pass"),
+        (["-S", "transpose.asserted=time"], "is rejected: it changes what is judged"),
+        (["--tag", "before"], "--tag before: not NAME=VALUE"),
         (["--tier", "quick", "--against", "network=older"], "'network=older' names no session"),
     ],
 )  # fmt: skip
-def test_names_that_there_are_not_are_usage(house, capsys, arguments, says):
+def test_names_that_there_are_not_and_what_hides_failures_are_usage(house, capsys, arguments, says):
     assert cli.main(["run", *arguments]) == 2
     assert says in capsys.readouterr().err
     assert not (house / "home" / "results").exists()

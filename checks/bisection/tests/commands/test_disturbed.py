@@ -141,13 +141,6 @@ def test_an_interrupt_or_a_machine_that_stays_busy_ends_the_reruns(
     assert [reason.code for reason in night.remarks] == remarks
 
 
-def test_a_wrong_answer_of_the_second_time_fails(rerun):
-    reason = Code.WRONG_ANSWER(method="p2p", checks=[Code.NOT_VERIFIED()])
-    wrong = with_case(run_of({"a": 0.7}, Verdict.FAIL), 1, reason=reason)
-    night, _ = rerun(run_of({"a": 0.7}), wrong)
-    assert night.exit_code == Exit.FAILED
-
-
 @pytest.mark.parametrize("failed", [Code.WRONG_ANSWER, Code.HANG])
 def test_a_failure_beside_is_no_reason_to_leave_the_others(rerun, failed):
     wrong = {"verdict": Verdict.FAIL, "reason": Reason(failed)}

@@ -216,29 +216,6 @@ def test_notes_that_cannot_be_read_are_a_trouble(gone, tmp_path):
     assert [trouble.code for trouble in gone[0].run.troubles] == [Code.STORE_UNUSABLE]
 
 
-# ---- the command line ----
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--max-retries=1"], "--max-retries=1 is rejected: a check that fails once has failed"),
-        (["--skip-performance-check"], "is rejected: a slow method would pass"),
-        (["--skip-sanity-check"], "is rejected: a wrong answer would pass"),
-        (["-S", "transpose.asserted=time"], "is rejected: it changes what is judged"),
-        (["--tag", "before"], "--tag before: not NAME=VALUE"),
-    ],
-)
-def test_what_would_make_a_failure_pass_is_rejected(
-    command_line, tmp_path, monkeypatch, arguments, says
-):
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
-    code, _, errors = command_line("run", *arguments)
-    assert code == 2
-    assert says in errors
-    assert not (tmp_path / "results").exists()
-
-
 # ---- ReFrame itself, as its users know it ----
 
 

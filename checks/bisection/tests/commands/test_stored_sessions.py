@@ -1,6 +1,7 @@
 """`bisection compare`, `history` and `report` on stored sessions."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -70,11 +71,18 @@ def test_comparison_as_text_and_as_json(command, tmp_path):
         ("history never", "bisection history: error: "),
         ("report --aa", "error: argument"),
         ("references propose --least 1", "error: argument"),
+        ("sessions exclude latest", "-m/--reason"),
+        ("sessions exclude latest -m ' '", "-m/--reason"),
+        ("sessions latest", "usage: bisection sessions"),
+        ("doctor --jsno", "usage: bisection doctor"),
+        ("advise", "usage: bisection advise"),
+        ("compare latest~1 latest --aa latest", "'latest' and 'latest' both have session"),
+        ("compare latest~1 latest --aa latest~1", "both have session 00000026"),
         ("bench store", "error: argument"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(command, arguments, says):
-    code, _, errors = command(*arguments.split())
+    code, _, errors = command(*shlex.split(arguments))
     assert code == 2
     assert says in errors
     assert len([line for line in errors.splitlines() if "error:" in line]) == 1

@@ -322,20 +322,6 @@ def test_every_form_says_the_same(name):
     assert verdict == before  # which no report changes
 
 
-def test_a_network_that_is_no_go_never_passes():
-    no_go = [case for case in RUNS.values() if case.grade == NO_GO]
-    assert len(no_go) > 4
-    assert all(rule(case.run, case.evidence).exit_code in (FAIL, WORSE_NOW) for case in no_go)
-
-
-@pytest.mark.parametrize("tier", [NIGHTLY, TRIAGE])
-def test_a_suspect_link_is_as_a_suspect_node(tier):
-    node = rule(noise(SLOW_MEMORY, request=tier))
-    link = rule(run(request=tier), blamed(LINK, suspects=True))
-    states = [headline(report_of(verdict, Evidence()))[0] for verdict in (node, link)]
-    assert (node.exit_code, states[0]) == (link.exit_code, states[1])
-
-
 def test_what_is_slower_is_measured_again_on_a_network_that_is_no_go(tmp_path, monkeypatch):
     monkeypatch.setattr(command, "measure_again", lambda *_: rule(SLOW))
     known = replace(traffic(2.5), comparison=Comparison([], [], [row(), WORSE]))

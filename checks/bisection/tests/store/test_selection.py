@@ -1,11 +1,8 @@
 """Naming stored sessions."""
 
-import argparse
-
 import pytest
-from made_up import nights, session, store, times
+from made_up import session, store
 
-from bisection.commands.compare import compared as compare_options
 from bisection.store.selection import SelectionError, select
 
 
@@ -72,17 +69,6 @@ def test_identifiers_and_tags_are_taken_as_they_are(tmp_path):
         assert [s.uuid for s in select(text, stored)] == ["1"]
     with pytest.raises(SelectionError):
         select("earlier:0", stored, select("10", stored))
-
-
-@pytest.mark.parametrize(
-    ("before", "aa"), [("latest", None), ("latest~1", "latest"), ("latest~1", "latest~1")]
-)
-def test_a_session_on_two_sides_is_refused(rng, tmp_path, before, aa):
-    stored = store(tmp_path / "store.db", nights({"p2p": times(rng, count=4)}))
-    options = {"expected_ratio": None, "control": None, "name": None, "fail_on": ()}
-    asked = argparse.Namespace(before=before, after="latest", aa=aa, **options)
-    with pytest.raises(SelectionError, match="both have session"):
-        compare_options(stored, asked)
 
 
 @pytest.mark.parametrize(
