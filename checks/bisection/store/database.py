@@ -203,14 +203,13 @@ class Store(contextlib.AbstractContextManager):
 
     @contextlib.contextmanager
     def _own_errors(self) -> Iterator[None]:
-        """Turns errors of SQLite and of the file system into ours."""
+        """Turns errors of SQLite, of the file system and of what is stored into ours."""
         try:
             yield
         except OSError as error:
             raise StoreError(f"cannot open {self.path}: {error.strerror}") from None
-        except UnicodeEncodeError:
-            text = "half of a surrogate pair: not Unicode text"
-            raise StoreError(f"{self.path}: {text}; nothing was stored") from None
+        except ValueError as error:  # a text that is not Unicode, or a damaged record
+            raise StoreError(f"{self.path}: {error}") from None
         except sqlite3.Error as error:
             text = " ".join(str(error).split())
             if type(error) is sqlite3.DatabaseError:  # the file is damaged, or is no database
@@ -320,11 +319,8 @@ class Store(contextlib.AbstractContextManager):
             mark = marks.get(uuid, none)
             if mark.forgotten:
                 continue
-            try:
+            with self._own_errors():
                 tags, facts, work = map(json.loads, texts)
-            except ValueError:
-                text = f"{self.path}: a session's tags, facts or work are damaged"
-                raise StoreError(text) from None
             tags = {name: value for name, value in {**tags, **mark.tags}.items() if value}
             more = (facts, number, work, mark.excluded, mark.accepted)
             sessions.append(Session(uuid, float(start), tags, *more))

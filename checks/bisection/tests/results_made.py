@@ -2,8 +2,9 @@
 
 import dataclasses
 
+from bisection.core.verdicts import Verdict
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import TestResult
+from bisection.runs.model import JudgedMetric, TestResult
 
 RECORDED = {item.name for item in dataclasses.fields(LaunchRecord)}
 
@@ -17,6 +18,19 @@ def result_of(*place, **facts):
     """A TestResult; facts of its launch go into the record."""
     record = LaunchRecord(**_split(facts))
     return TestResult(*place, **facts, record=record)
+
+
+def launched(check="transpose", kernel="transpose", case="a", time=1e-3, faults=(), **more):
+    """A launch and its test, which took so many seconds."""
+    place = ("lab", "cpu", "system")
+    shared = {"kernel": kernel, "verdict": Verdict.PASS, "hosts": ["n1", "n2"], **more}
+    of_launch = {"fixture": True, "controls": {"clock": 3.0, "serial": 1e-3}, "seconds": 40.0}
+    metrics = [JudgedMetric("time", time, "s", None, None, "pass")]
+    names = {"name": f"{check} {case}", "hash": "abc"}
+    return (
+        result_of(*place, "Launch", case, "mpi", "", **shared, **of_launch, slow_hosts=faults),
+        result_of(*place, check, case, "mpi", "p2p", **shared, **names, metrics=metrics),
+    )
 
 
 def changed(test, /, **facts):

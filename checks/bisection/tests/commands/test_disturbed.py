@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from made_up import with_case
-from results_made import result_of
+from results_made import launched
 
 from bisection.analysis.retest import disturbed, request_for
 from bisection.commands import run as command
@@ -15,23 +15,16 @@ from bisection.judge import rule
 from bisection.report import run as run_report
 from bisection.runs.model import JudgedMetric, Request, RunVerdict
 
-PLACE = ("lab", "cpu", "system")
 BUSY = Code.BUSY(used=1.5, cores=2, top=[["grep", 1.4]])
 
 
-def run_of(preempted, verdict=Verdict.PASS, seconds=10.0, remarks=None, **more):
+def run_of(preempted, verdict=Verdict.PASS, remarks=None, **more):
     """A run: a launch and its test for each case, of which others had a fraction of the samples."""
     cases = []
     for case, fraction in preempted.items():
-        shared = {"kernel": "transpose", "preempted": fraction}
-        of_launch = {"fixture": True, "seconds": seconds, "name": f"launch {case}", **shared}
-        of_launch |= {"verdict": Verdict.PASS, "remark": (remarks or {}).get(case)}
-        metrics = [JudgedMetric("time", 1 + fraction, "s", None, None, "pass")]
-        of_test = {"name": f"test {case}", "verdict": verdict, "metrics": metrics, **shared}
-        cases += [
-            result_of(*PLACE, "TransposeLaunch", case, "mpi", "", **of_launch),
-            result_of(*PLACE, "transpose", case, "mpi", "p2p", **of_test),
-        ]
+        launch, test = launched(case=case, time=1 + fraction, preempted=fraction)
+        remark = (remarks or {}).get(case)
+        cases += [replace(launch, seconds=10.0, remark=remark), replace(test, verdict=verdict)]
     return RunVerdict(cases, request=Request(is_local=True), **more)
 
 

@@ -12,7 +12,7 @@ from made_up import with_case
 from made_up_network import World
 from reports import change_point, event, families, only
 from reports import row as compared
-from results_made import result_of
+from results_made import launched
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
 from bisection.analysis.impact import Impact
@@ -37,18 +37,6 @@ NIGHTLY, TRIAGE = Request("nightly"), Request("triage")
 
 
 # ---- parts of runs ----
-
-
-def launched(check="transpose", kernel="transpose", case="a", time=1e-3, faults=(), **more):
-    """A launch and its test."""
-    shared = {"kernel": kernel, "verdict": Verdict.PASS, "hosts": ["n1", "n2"], **more}
-    of_launch = {"fixture": True, "controls": {"clock": 3.0, "serial": 1e-3}, "seconds": 40.0}
-    metrics = [JudgedMetric("time", time, "s", None, None, "pass")]
-    names = {"name": f"{check} {case}", "hash": "abc"}
-    return (
-        result_of(*PLACE, "Launch", case, "mpi", "", **shared, **of_launch, slow_hosts=faults),
-        result_of(*PLACE, check, case, "mpi", "p2p", **shared, **names, metrics=metrics),
-    )
 
 
 def run(*pairs, request=NIGHTLY, **more):

@@ -72,13 +72,6 @@ def test_control_characters_of_names_do_not_reach_a_terminal(home, command_line)
         assert not re.search("[\x00-\x08\x0b-\x1f]", printed)
 
 
-def test_a_lone_surrogate_is_refused_in_one_line(home, tmp_path, command_line):
-    file = written(tmp_path / "a.jsonl", night(1, time=0.5).replace('"n1"', '"\\ud800"'))
-    code, _, errors = command_line("import", str(file))
-    assert (code, "a.jsonl:2: half of a surrogate pair" in errors) == (2, True)
-    assert not list((home / "imported").glob("*"))
-
-
 def test_sessions_of_similar_and_long_names_keep_copies_of_their_own(home, tmp_path, command_line):
     names = ["x/y", "x_y", "z" * 300]
     lines = [json.dumps(session(1, session=name)) + "\n" for name in names]

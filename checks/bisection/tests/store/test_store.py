@@ -85,6 +85,7 @@ SESSION = '{"schema": "bisection-samples", "version": 2, "session": "a"'
         (SESSION + ', "start": NaN}', ":1: start is"),
         (SESSION + ', "start": Infinity}', ":1: start is"),
         (SESSION + ', "start": 1e300}', ":1: start is"),
+        (SESSION + ', "start": 1}\n' + SESSION + ', "start": 1}', ":2: session a twice"),
         (SESSION + ', "start": 1, "tags": [1]}', ":1: tags is"),
         (SESSION + ', "start": 1, "facts": {"MPI": 4}}', ":1: facts.MPI is"),
     ],
@@ -104,6 +105,7 @@ def test_session_line_that_is_none(tmp_path, text, says):
         ('"metrics": {"time": [3, "s", "smaller"]}', 'metrics.time.2 is "smaller"'),
         ('"metrics": []', r"metrics is \[\]"),
         ('"metrics": {"time": [3, "s"', "not JSON, or cut short"),
+        ('"metrics": {}, "hosts": ["\\ud800"]', "half of a surrogate pair"),
         *(
             (f'"metrics": {{}}, {field}', rf"{field.split(chr(34))[1]}(\.0)? is")
             for field in (
@@ -119,12 +121,6 @@ def test_half_a_file_stores_nothing(tmp_path, file, fields, says, monkeypatch, c
     assert imported(tmp_path, file, monkeypatch=monkeypatch) == 2
     assert re.search(f"samples.jsonl:4: .*{says}", capsys.readouterr().err)
     assert Store(paths.store_db(tmp_path)).sessions() == []
-
-
-def test_a_session_that_comes_again_in_a_file_is_rejected(file):
-    file.write_text(file.read_text() * 2)
-    with pytest.raises(sample_file.StoreError, match=r"jsonl:4: session 00000001-made-up twice"):
-        sync.contents(file)
 
 
 def test_import_twice_is_import_once(tmp_path, file, monkeypatch, capsys):
@@ -288,7 +284,7 @@ def test_the_journal_of_a_damaged_store_goes_with_it(tmp_path, monkeypatch):
 def test_tags_that_are_damaged_in_the_store(tmp_path):
     stored = store(tmp_path / "store.db", nights({"p2p": [1.0]}))
     stored.connection.execute("UPDATE sessions SET tags = '{x'")
-    with pytest.raises(sample_file.StoreError, match="tags, facts or work are damaged"):
+    with pytest.raises(sample_file.StoreError, match=r"store\.db: Expecting property name"):
         stored.sessions()
 
 
