@@ -45,7 +45,7 @@ from bisection.report import run as run_report
 from bisection.report.model import Report
 from bisection.report.text import beside
 from bisection.report.words import defect_line
-from bisection.runs import command, folder, queue, quiet
+from bisection.runs import command, folder, waiting
 from bisection.runs import report as reframe_report
 from bisection.runs.model import Request, RunVerdict
 from bisection.sites import before_run
@@ -116,7 +116,7 @@ def act(options: argparse.Namespace) -> Exit:
     against = named(options.against)
     results = folder.new_folder()
     if schedulers <= set(SLURM):
-        request.job_name = queue.job_name(results)
+        request.job_name = waiting.job_name(results)
     partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
@@ -279,9 +279,9 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
 def wait(schedulers: set[str], budget: float | None) -> None:
     """Waits until Slurm answers. On one host, prints what else uses the cores, or, with a budget
     (s), waits until it is quiet. NotMeasured: Slurm does not answer, or the host is not quiet."""
-    if schedulers & set(SLURM) and (error := queue.silence(say_waiting)):
+    if schedulers & set(SLURM) and (error := waiting.silence(say_waiting)):
         raise NotMeasured(f"Slurm does not answer, nothing was run: {error}")
-    if schedulers == {"local"} and (reason := quiet.wait(budget or 0.0, say_waiting)):
+    if schedulers == {"local"} and (reason := waiting.until_quiet(budget or 0.0, say_waiting)):
         if budget:
             raise NotMeasured(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
         tell(reason, "; disturbed times are not checked; --wait 30m waits for a quiet machine")
@@ -313,7 +313,7 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
     """
     began = time.monotonic()
     code, log = command.watch(request, results, tell, limit)
-    left = queue.cancel(request.job_name) if request.job_name else None
+    left = waiting.cancel(request.job_name) if request.job_name else None
     if error := reframe_report.usage_error(log):
         folder.discard(results)
         raise BisectionError(error)
@@ -402,7 +402,7 @@ def wait_again(night: Night, seconds: float) -> Reason | None:
     verdict."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return quiet.wait(max(seconds, 0.0), say_waiting)
+        return waiting.until_quiet(max(seconds, 0.0), say_waiting)
     except KeyboardInterrupt:
         text = "run session stopped: interrupted while it waited for a quiet machine"
         night.trouble(Code.REFRAME_TEXT(text=text, ended=True))

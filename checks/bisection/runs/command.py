@@ -27,7 +27,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
 from bisection.kernels.results import preempted
 from bisection.rfm.queue import NODES
-from bisection.runs import queue
+from bisection.runs import waiting
 from bisection.runs.model import Request, RunVerdict, TestResult
 from bisection.runs.report import RECORDED
 
@@ -51,7 +51,7 @@ def command(request: Request, site: Path, folder: Path, tags: Sequence[str] = ()
         *("--system", request.system, "-p", request.environ, "-t", request.tier),
         *_each("-S", settings),
         # Nothing else may run while a kernel is timed.
-        *(queue.options(request.job_name) if request.job_name else ("--exec-policy", "serial")),
+        *(waiting.options(request.job_name) if request.job_name else ("--exec-policy", "serial")),
         *("--prefix", paths.from_root(folder)),
         *("--report-file", paths.from_root(folder / "report.json")),
         *_each("--session-extras", extras),
@@ -203,7 +203,7 @@ def watch(
     """
     progress = Progress(sys.stdout, folder / "stage", say)
     chosen = (nodes for sets in request.nodes.values() for nodes in sets)
-    waiting = queue.Watch(request.job_name, chosen, progress.say)
+    jobs = waiting.Watch(request.job_name, chosen, progress.say)
     until = math.inf if limit is None else time.monotonic() + limit
     output: list[bytes] = []
 
@@ -216,7 +216,7 @@ def watch(
     def stop(number: int) -> None:
         """Has ReFrame cancel its jobs, write its report and end; 0: it got the signal, too."""
         if request.job_name:  # first: ReFrame cancels one by one, while Slurm starts the next
-            queue.cancel(request.job_name, once=True)
+            waiting.cancel(request.job_name, once=True)
         if number:
             process.send_signal(number)
 
@@ -245,7 +245,7 @@ def watch(
                 try:
                     chunk = os.read(process.stdout.fileno(), 1 << 16) if ready.select(1) else None
                     if chunk is None:
-                        waiting.look()
+                        jobs.look()
                 except KeyboardInterrupt:
                     stop(0 if sys.stdin.isatty() else signal.SIGINT)  # a terminal sends it to both
                     continue

@@ -9,7 +9,7 @@ import pytest
 from houses import make_house
 
 from bisection import cli
-from bisection.runs import command, quiet
+from bisection.runs import command, waiting
 
 REFERENCES = "tiny:\n  $index: [$partition]\n  localhost:default: {time: [1.0, -0.5, 0.5}\n"
 
@@ -26,7 +26,7 @@ def house(tmp_path, monkeypatch):
         raise Started(request.command)
 
     monkeypatch.setattr(command, "watch", watch)
-    monkeypatch.setattr(quiet, "wait", lambda *_: None)
+    monkeypatch.setattr(waiting, "until_quiet", lambda *_: None)
     return make_house(tmp_path, monkeypatch)
 
 

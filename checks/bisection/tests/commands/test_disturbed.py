@@ -49,7 +49,7 @@ def rerun(monkeypatch):
             return busy
 
         monkeypatch.setattr(command, "measure_again", measured)
-        monkeypatch.setattr(command.quiet, "wait", wait)
+        monkeypatch.setattr(command.waiting, "until_quiet", wait)
         monkeypatch.setattr(command.time, "monotonic", lambda: 1000.0)
         night = command.Night(run, Path("site.py"), Path("results"))
         command.measure_disturbed(night, 1000.0 + budget)

@@ -1,12 +1,16 @@
-"""A run whose jobs wait in Slurm's queue, or whose controller does not answer."""
+"""A run whose jobs wait in Slurm's queue, whose controller does not answer, whose host is busy."""
+
+import os
+import subprocess
+import sys
 
 import pytest
 
 from bisection.core import slurm as core_slurm
 from bisection.core.commands import Answer
-from bisection.core.reasons import clause
+from bisection.core.reasons import Code, clause
 from bisection.core.thresholds import LIMITS
-from bisection.runs import queue
+from bisection.runs import waiting
 
 PAIR = "6|PENDING|quad|node[1-2]|{}|{}\n7|PENDING|quad|node[1-2]|N/A|Dependency\n"
 OTHER = "8|PENDING|quad|node[3-4]|N/A|Dependency\n"
@@ -18,10 +22,10 @@ class Slurm:
 
     def __init__(self, monkeypatch):
         self.now, self.code, self.text, self.asked = 0.0, 0, "", []
-        monkeypatch.setattr(queue, "ask", self.ask)
+        monkeypatch.setattr(waiting, "ask", self.ask)
         monkeypatch.setattr(core_slurm, "ask", self.ask)
-        monkeypatch.setattr(queue.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(queue.time, "sleep", self.sleep)
+        monkeypatch.setattr(waiting.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(waiting.time, "sleep", self.sleep)
 
     def ask(self, *command):
         self.asked.append(command)
@@ -48,7 +52,7 @@ def said():
 
 @pytest.fixture
 def watch(slurm, said):
-    return queue.Watch("bisection-1", SWEPT, lambda reason: said.append(clause(reason)))
+    return waiting.Watch("bisection-1", SWEPT, lambda reason: said.append(clause(reason)))
 
 
 def updated(slurm):
@@ -61,7 +65,7 @@ def test_it_says_once_why_and_again_when_the_reason_changes(slurm, watch, said):
     slurm.watched(watch, 600)
     first = "waiting: job 6 in queue quad; Slurm's reason: Resources"
     assert said == [f"{first}; expected start 2026-11-22 11:11 UTC"]
-    assert len(slurm.asked) <= 600 / queue.PERIOD
+    assert len(slurm.asked) <= 600 / waiting.PERIOD
     slurm.text = PAIR.format("N/A", "Priority")
     slurm.watched(watch, 60)
     slurm.text = PAIR.format("N/A", "Resources")
@@ -90,7 +94,7 @@ def test_nodes_that_others_took_are_asked_for_no_more(slurm, watch, said):
     slurm.text = PAIR.format("N/A", "Resources") + OTHER
     slurm.watched(watch, int(LIMITS.nodes_taken))
     assert updated(slurm) == []
-    slurm.watched(watch, int(queue.PERIOD))
+    slurm.watched(watch, int(waiting.PERIOD))
     assert updated(slurm) == [("JobId=6", "ReqNodeList="), ("JobId=7", "ReqNodeList=")]
     assert said[1:] == ["node1, node2 are busy: node request dropped for 2 jobs"]
 
@@ -106,7 +110,7 @@ def test_nodes_that_the_site_asks_for_stay(slurm, watch):
     [
         (1, 0, "", 1),
         (1, 1, "sinfo: connect failure", 1),
-        (queue.NOT_INSTALLED, 1, "sinfo: connect failure", 0),
+        (waiting.NOT_INSTALLED, 1, "sinfo: connect failure", 0),
     ],
 )
 def test_a_controller_is_waited_for(slurm, code, then, error, times):
@@ -118,6 +122,74 @@ def test_a_controller_is_waited_for(slurm, code, then, error, times):
         slurm.code = then
 
     slurm.code = code
-    assert queue.silence(say) == error
+    assert waiting.silence(say) == error
     assert printed == [("sinfo: connect failure", LIMITS.controller_silent)] * times
     assert slurm.now < LIMITS.controller_silent + 5
+
+
+# ---- a busy host ----
+
+BUSY = Code.BUSY(used=1.5, cores=2, top=[])
+
+
+@pytest.fixture
+def proc(tmp_path, monkeypatch):
+    """proc(busy, **processes): /proc with so many ticks of the first CPU that we may use."""
+    cpu = min(os.sched_getaffinity(0))
+    monkeypatch.setattr(waiting, "PROC", tmp_path)
+
+    def write(busy, **processes):
+        line = f"cpu{cpu} {busy} 0 0 1000 50 0 0 0 0 0\n"
+        (tmp_path / "stat").write_text(f"cpu  9 9 9 9 9 9 9 9 9 9\n{line}cpu9999 {busy} 0 0 0 0\n")
+        for number, (name, ticks) in enumerate(processes.items()):
+            (tmp_path / str(number)).mkdir(exist_ok=True)
+            fields = " ".join(["S", *"0" * 10, str(ticks), "0", *"0" * 30])
+            (tmp_path / str(number) / "stat").write_text(f"{number} ({name} (x) y) {fields}\n")
+
+    return write
+
+
+@pytest.mark.parametrize(("more", "used"), [(1.0, 1), (0.02, None)])
+def test_what_others_use(proc, monkeypatch, more, used):
+    ticks = round(more * os.sysconf("SC_CLK_TCK"))
+    proc(1000, cc1=100, idle=500)
+    monkeypatch.setattr(waiting.time, "monotonic", iter([0.0, 1.0]).__next__)
+    later = {"cc1": 100 + ticks, "idle": 500}
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: proc(1000 + ticks, **later))
+    reason = waiting.busy()
+    assert (reason and reason["used"]) == (used and pytest.approx(used))
+    assert (reason and reason["top"]) == (used and [["cc1 (x) y", pytest.approx(used)]])
+
+
+def test_a_loop_of_this_machine_is_seen():
+    loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        used = [reason["used"] for _ in range(20) if (reason := waiting.busy(0.5))]
+    finally:
+        loop.kill()
+        loop.wait()
+    assert used
+
+
+@pytest.mark.parametrize(
+    ("looks", "budget", "still"),
+    [
+        ([BUSY], 0, BUSY),
+        ([None], 100, None),
+        ([BUSY, BUSY, None, None, None], 100, None),
+        ([BUSY] * 99, 100, BUSY),
+        ([BUSY, None, None, *[BUSY] * 99], 100, BUSY),
+    ],
+)
+def test_a_host_is_waited_for(monkeypatch, looks, budget, still):
+    now, told, look = [0.0], [], iter(looks)
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(waiting.time, "sleep", sleep)
+    monkeypatch.setattr(waiting, "busy", lambda: next(look))
+    assert waiting.until_quiet(budget, lambda *words: told.append(words)) == still
+    assert len(told) == bool(budget and looks[0])
+    assert now[0] <= budget
