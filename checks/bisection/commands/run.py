@@ -42,7 +42,6 @@ from bisection.judge.evidence import Evidence, Retest, Turn
 from bisection.judge.launches import replaced
 from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
-from bisection.report.model import Report
 from bisection.report.text import beside
 from bisection.report.words import defect_line
 from bisection.runs import command, folder, waiting
@@ -145,14 +144,10 @@ def act(options: argparse.Namespace) -> Exit:
         if store and (night.evidence.retest.plan.chosen or night.verdict.outliers):
             night.trouble(*sync.keep(store, paths.home(), night.verdict, results))
         folder.clear(night.verdict, results)
-        page = report_on(night, store) if store else None
-        with night.keeps():
-            write(night.verdict, results)
-        verdict = night.verdict
-        lines = [*run_report.text(verdict, options.verbose), f"results: {paths.shown(results)}"]
-        if verdict.judged:
-            lines += beside_and_report(page and replace(page, run=verdict), results)
-    print("\n".join([*lines, *run_report.next_step(verdict)]))
+        about = reported(night, store)
+    verdict = night.verdict
+    lines = [*run_report.text(verdict, options.verbose), f"results: {paths.shown(results)}"]
+    print("\n".join([*lines, *about, *run_report.next_step(verdict)]))
     return verdict.exit_code
 
 
@@ -460,25 +455,21 @@ def retest(
     night.evidence = replace(night.evidence, retest=Retest(agenda, repeated))
 
 
-def report_on(night: Night, store: Store) -> Report | None:
-    """Adds what the history says; returns the report. None if the run is not stored, or, which is a
-    trouble of the run, if there can be none."""
-    run = night.run
-    if not (run.session and run.judged):
-        return None
-    with night.keeps("no report"):
-        now = select(run.session, store)
-        night.evidence = judged_by.of_history(night.evidence, store, now, run)
-        return gather.gather(store, now, night.verdict, night.evidence, of_run=True)
-    return None
-
-
-def beside_and_report(report: Report | None, results: Path) -> list[str]:
-    """Writes the report; returns lines on it and on the comparison."""
+def reported(night: Night, store: Store | None) -> list[str]:
+    """Adds what the history says; writes the verdict's files and the report. Returns lines on the
+    report and on the comparison."""
+    run, report = night.run, None
+    if store and run.session and run.judged:
+        with night.keeps("no report"):
+            now = select(run.session, store)
+            night.evidence = judged_by.of_history(night.evidence, store, now, run)
+            report = gather.gather(store, now, night.verdict, night.evidence, of_run=True)
+    with night.keeps():
+        write(night.verdict, night.results)
     if report is None:
-        return ["no report: the store does not have the run"]
+        return ["no report: the store does not have the run"] if run.judged else []
     try:
-        files = gather.write(report, results)
+        files = gather.write(replace(report, run=night.verdict), night.results)
     except Exception as error:  # a defect of a page must not lose the night's verdict
         if not isinstance(error, OSError):
             traceback.print_exc()

@@ -158,15 +158,13 @@ def _copy_name(session: str) -> str:
 def opened(home: Path | str) -> Store:
     """The store of `home`, with everything that ReFrame's database and results folders hold, to be
     closed by the caller. What cannot be read is reported on standard error."""
-    with contextlib.ExitStack() as stack:
-        store = stack.enter_context(Store(paths.store_db(home)))
-        _, fault = synchronise(store, home)
-        ahead = [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]
-        if ahead and not fault:
-            fault = f"`latest` leaves out sessions that begin in the future: {some(ahead, 4)}"
-        if fault:
-            print(f"warning: {fault}", file=sys.stderr)
-        stack.pop_all()
+    store = Store(paths.store_db(home))
+    _, fault = synchronise(store, home)
+    ahead = [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]
+    if ahead and not fault:
+        fault = f"`latest` leaves out sessions that begin in the future: {some(ahead, 4)}"
+    if fault:
+        print(f"warning: {fault}", file=sys.stderr)
     return store
 
 
