@@ -5,7 +5,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import sqlite3
 import statistics
 import sys
@@ -136,20 +135,14 @@ def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[set[s
     try:  # first the copies: what is stored without one is lost with the store
         for session, cases in sessions:
             if session["session"] not in known:
-                copies.append(Path(home) / IMPORTED / _copy_name(session["session"]))
+                name = hashlib.sha256(session["session"].encode()).hexdigest()
+                copies.append(Path(home) / IMPORTED / f"{name}.jsonl")
                 write_samples(copies[-1], session, cases)
         return {session["session"] for session, _ in sessions}, store.add(sessions)
     except BaseException:
         for copy in copies:
             copy.unlink(missing_ok=True)
         raise
-
-
-def _copy_name(session: str) -> str:
-    """The file name of a session's copy, which no other session's has."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", session)[:80]
-    digest = hashlib.sha256(session.encode()).hexdigest()[:12]
-    return f"{name}.jsonl" if name == session else f"{name}-{digest}.jsonl"
 
 
 # ---- the store in step with them ----

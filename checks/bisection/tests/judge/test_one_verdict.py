@@ -137,13 +137,9 @@ WORSE = compared("pairs", "sampled", "tournament", Verdict.REGRESSED, 1.4)
 REGRESSED = Evidence(comparison=Comparison([], [], [WORSE]))
 
 
-def both(*evidence):
+def both(first, second):
     """All of it."""
-    known = Evidence()
-    for part in evidence:
-        values = {f.name: getattr(part, f.name) for f in fields(part)}
-        known = replace(known, **{n: v for n, v in values.items() if v not in (None, (), 0.0)})
-    return known
+    return replace(first, **{name: value for name, value in vars(second).items() if value})
 
 
 def triage(verdict):

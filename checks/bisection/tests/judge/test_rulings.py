@@ -49,25 +49,25 @@ def test_exit_code(entries, code):
     assert judge(*entries).exit_code == code
 
 
-@pytest.mark.parametrize(("share", "code"), [(0.0, 1), (0.2, 1), (0.6, 3)])
-def test_slow_is_not_judged_where_others_had_the_cores(share, code):
-    slow = {"here:all:ratio_serial": [2.0, 1.0, -0.5, 0.5, "ratio", "fail"]}
-    failed = entry(result="fail", fail_phase="performance", **DEPENDS) | {"perfvalues": slow}
-    verdict = judge(launch("pass", {"preempted": share}), failed)
-    assert verdict.exit_code == code
-    assert (verdict.bad[0].reason == Code.PREEMPTED(fraction=share)) is (code == 3)
+WRONG = {"result": "fail", "fail_phase": "sanity"}
+SLOW = {"perfvalues": {"here:all:ratio_serial": [2.0, 1.0, -0.5, 0.5, "ratio", "fail"]}}
+SLOW |= {"result": "fail", "fail_phase": "performance"}
 
 
 @pytest.mark.parametrize(
-    ("share", "phase", "code"),
-    [(0.0, "", 0), (0.3, "", 0), (0.31, "", 3), (1.0, "", 3), (0.9, "sanity", 1)],
+    ("share", "test", "code"),
+    [
+        *((share, {}, code) for share, code in ((0.0, 0), (0.3, 0), (0.31, 3), (1.0, 3))),
+        *((share, SLOW, code) for share, code in ((0.0, 1), (0.2, 1), (0.6, 3))),
+        (0.9, WRONG, 1),
+    ],
 )
-def test_what_passed_is_not_measured_where_others_had_the_cores(share, phase, code):
+def test_no_time_counts_where_others_had_the_cores(share, test, code):
     """A wrong answer is wrong, whoever had the cores."""
-    test = entry(result="fail" if phase else "pass", fail_phase=phase, **DEPENDS)
-    verdict = judge(launch("pass", {"preempted": share}), test)
+    verdict = judge(launch("pass", {"preempted": share}), entry(**test, **DEPENDS))
     assert verdict.exit_code == code
-    assert len(verdict.lost_to_others) == (code == 3)
+    reasons = [case.reason for case in verdict.lost_to_others]
+    assert reasons == [Code.PREEMPTED(fraction=share)] * (code == 3)
 
 
 def test_troubles_in_the_log_are_found():
