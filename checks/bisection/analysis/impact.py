@@ -99,7 +99,9 @@ def _impact(
         withheld = Code.FEW_CYCLES(cycles=len(means), needed=LIMITS.impact_cycles)
     elif not 1 - LIMITS.impact_quiet <= quiet <= 1 + LIMITS.impact_quiet:
         withheld = Code.NOT_QUIET(ratio=quiet)
-    elif load is None or load < LIMITS.impact_load:
+    elif load is None:
+        withheld = Code.LOAD_UNKNOWN()
+    elif load < LIMITS.impact_load:
         withheld = Code.NOT_LOADED_ENOUGH(load=load)
     return Impact(*name, _estimate(means), _estimate(tails), load, withheld)
 

@@ -349,8 +349,7 @@ def explain(row: Row, speed: float, expected: float) -> Reason | None:
     if f < LIMITS.no_network:
         return Code.NOT_THE_NETWORK(fraction=f)
     if left <= 0:
-        most = expected / (1 - f) if f < 1 else math.inf
-        return Code.NOT_THE_NETWORK_ALONE(fraction=f, most=most)
+        return Code.NOT_THE_NETWORK_ALONE(fraction=f, most=expected / (1 - f))
     network = f / left
     if row.against == Against.ABOVE or network >= 1:
         return Code.NETWORK_FASTER(fraction=f, factor=network)

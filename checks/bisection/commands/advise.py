@@ -12,7 +12,8 @@ import sys
 
 from bisection.advice import sources
 from bisection.core import paths
-from bisection.core.format import at_least, plural, printable, some
+from bisection.core.format import at_least, plural, printable
+from bisection.core.reasons import Code, clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels import tables
@@ -56,9 +57,8 @@ def act(options: argparse.Namespace) -> Exit:
     except OSError as error:
         raise BenchError(str(error)) from None
     if excluded:
-        names = some([folder.name for folder in excluded], 3)
-        sessions = plural(len(excluded), "excluded session")
-        print(f"bisection advise: {sessions} left out: {names}", file=sys.stderr)
+        reason = Code.EXCLUDED(sessions=[folder.name for folder in excluded])
+        print(f"bisection advise: {clause(reason)}", file=sys.stderr)
     if left_out:
         print(
             f"bisection advise: {plural(left_out, 'launch', 'launches')} left out: other processes "

@@ -5,28 +5,34 @@ compared as data; `clause` words it, and nothing reads the words back. A new rea
 topic: `launches`, `machines`, `files`, `network` or `performance`.
 """
 
-from bisection.core.reasons.files import NOTES, Files
+from bisection.core.reasons.files import Files
 from bisection.core.reasons.kinds import KINDS, Kind, Reason, clause
-from bisection.core.reasons.launches import DISTURBED, MACHINE_FAULTS, OUTER_FAULTS, Launches
-from bisection.core.reasons.machines import FAULTS_OF_HOSTS, SLOW_HOSTS, Machines
+from bisection.core.reasons.launches import Launches
+from bisection.core.reasons.machines import Machines
 from bisection.core.reasons.network import Network
-from bisection.core.reasons.performance import AFTER_CHANGE, Performance
+from bisection.core.reasons.performance import Performance
 
-__all__ = [
-    "AFTER_CHANGE",
-    "DISTURBED",
-    "FAULTS_OF_HOSTS",
-    "KINDS",
-    "MACHINE_FAULTS",
-    "NOTES",
-    "OUTER_FAULTS",
-    "SLOW_HOSTS",
-    "Code",
-    "Kind",
-    "Reason",
-    "clause",
-]
+__all__ = ["KINDS", "Code", "Kind", "Reason", "clause"]
 
 
 class Code(Launches, Machines, Files, Network, Performance):
     """The reasons of all topics."""
+
+
+# Something else had the cores of a launch that ended well, so that its times say nothing.
+DISTURBED = {Code.PREEMPTED, Code.STOPPED}
+# Whose fault a stopped launch is: the machine's, which has failed it ...
+MACHINE_FAULTS = {Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABORT, Code.HANG}
+# ... or that of what is around it, which leaves the launch unmeasured.
+OUTER_FAULTS = {Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE}
+# What a launch shows of a host: it is slow ...
+SLOW_HOSTS = {Code.SLOW_CLOCK, Code.SLOW_CORES, Code.SLOW_MEMORY, Code.BUSY_CORES}
+# ... or its adapters are faulty.
+FAULTS_OF_HOSTS = SLOW_HOSTS | {Code.ADAPTER_ERRORS, Code.ADAPTER_DIFFERS, Code.TCP_LOSSES}
+# What the doctor finds and is no defect.
+NOTES = {Code.METHOD_NOT_JUDGED, Code.SPACK_NOT_BUILT}
+# Reasons that continue a sentence that begins with the change itself.
+AFTER_CHANGE = {
+    *(Code.CORES_MOVED_TOO, Code.TAIL_PREEMPTED, Code.TAIL_OF_ONE_SESSION, Code.BASELINE_MOVED),
+    Code.MOVES_BY_ITSELF,
+}

@@ -2,7 +2,6 @@
 
 from bisection.core.format import number, plural, some
 from bisection.core.reasons.kinds import Topic
-from bisection.core.reasons.launches import Launches
 
 # The extras of a partition, and what each may be.
 EXTRAS = {
@@ -121,7 +120,3 @@ class Files(Topic):
 
     DATABASE_DAMAGED = "is damaged: {error}"
     STORE_UNUSABLE = "{error}; `bisection import` rebuilds it"
-
-
-# What the doctor finds and is no defect.
-NOTES = frozenset({Launches.METHOD_NOT_JUDGED, Files.SPACK_NOT_BUILT})

@@ -12,6 +12,9 @@ from typing import Any
 from bisection.core.format import some
 
 BY_NAME = inspect.Parameter.KEYWORD_ONLY
+# Values that any reason may have beside its own, and that follow its words: the last line that
+# another program printed, the first error of a build.
+PRINTED = ("last", "build")
 KINDS: dict[str, "Kind"] = {}  # of all topics
 
 
@@ -45,12 +48,19 @@ class Kind(str):
         return _kind, (str(self),)  # copies are the same
 
     @property
+    def takes(self) -> Mapping[str, inspect.Parameter]:
+        """The values of which `says` makes the words."""
+        if callable(self.says):
+            return inspect.signature(self.says).parameters
+        names = (name for _, name, *_ in Formatter().parse(self.says) if name)
+        return {name: inspect.Parameter(name, BY_NAME) for name in names}
+
+    @property
     def signature(self) -> inspect.Signature:
         """The values of a reason of this kind."""
-        if callable(self.says):
-            return inspect.signature(self.says)
-        names = dict.fromkeys(name for _, name, *_ in Formatter().parse(self.says) if name)
-        return inspect.Signature([inspect.Parameter(name, BY_NAME) for name in names])
+        printed = {name: inspect.Parameter(name, BY_NAME, default=None) for name in PRINTED}
+        values = {**printed, **self.takes}.values()
+        return inspect.Signature(sorted(values, key=lambda value: value.kind))
 
 
 def _kind(code: str) -> Kind:
@@ -140,7 +150,7 @@ class Reason:
     def words(self) -> str:
         """One clause; code and values where these are not what its kind has, as in stores of
         another version."""
-        says, known = self.code.says, self.code.signature.parameters
+        says, known = self.code.says, self.code.takes
         try:
             if isinstance(says, str):
                 shown = {name: _shown(value) for name, value in self.values.items()}
@@ -151,7 +161,10 @@ class Reason:
         except (TypeError, ValueError, LookupError, AttributeError):
             text = ""
         text = text if text.strip() else str(self)
-        return f"{text}: {self['build']}" if self["build"] else text  # its first error
+        if self["launches"] and self["of"]:  # of a run
+            text += f", in {self['launches']} of {self['of']} launches"
+        printed = (str(self[name]) for name in PRINTED if name not in known and self[name])
+        return ": ".join([text, *printed])
 
 
 def _shown(value: Any) -> Any:

@@ -35,10 +35,6 @@ def _on(nodes: str | None) -> str:
     return f" on {nodes}" if nodes else ""
 
 
-def _last(line: str | None) -> str:
-    return f": {line}" if line else ""
-
-
 def _down(nodes: list) -> str:
     return some((f"{name} ({text})" for name, text in nodes), 4)
 
@@ -50,12 +46,6 @@ def _option_hint(refused: str) -> str:
     options = " ".join(f"--{word} {word[0].upper()}" for word in words)
     keys = " and ".join(f"{word}=..." for word in words)
     return f" ({keys} in the site file, or `site new {options}`)"
-
-
-def _left(jobs: list, scheduler: str) -> str:
-    cancel = CANCEL.get(scheduler)
-    mend = f"; cancel with {cancel} {' '.join(jobs)}" if cancel else ""
-    return f"left in the queue: {', '.join(jobs)}{mend}"
 
 
 def _ranks(ranks: str) -> str:
@@ -108,8 +98,8 @@ class Launches(Topic):
     def OUT_OF_MEMORY(job: str, nodes: str = "") -> str:
         return f"OUT_OF_MEMORY: job {job} used more memory than it may{_on(nodes)}"
 
-    def MPI_ABORT(rank: int, exit_code: int, host: str = "", last: str = "") -> str:
-        return f"MPI_ABORT: rank {rank}{_on(host)} aborted with code {exit_code}{_last(last)}"
+    def MPI_ABORT(rank: int, exit_code: int, host: str = "") -> str:
+        return f"MPI_ABORT: rank {rank}{_on(host)} aborted with code {exit_code}"
 
     # silent: [[ranks, host]], waiting: [[ranks, hosts, where]], stack: [ranks, routines]
     def HANG(limit: float = 0, silent: list = (), waiting: list = (), stack: list = ()) -> str:
@@ -162,7 +152,7 @@ class Launches(Topic):
             text = f"the scheduler did not list job {job or jobs[0]}, which is {state}"
         else:
             text = f"{command} did not answer in time" if command else "no cause is known"
-        left = f"; {_left(jobs, scheduler)}" if jobs else ""
+        left = f"; {Launches.JOBS_LEFT.says(scheduler, jobs)}" if jobs else ""
         return f"INFRASTRUCTURE: {text}{left}"
 
     # ---- a launch ----
@@ -178,10 +168,9 @@ class Launches(Topic):
     BASELINE_WRONG = "the baseline {method} gave a wrong answer"
     RANKS_ON_HOST = "{ranks} ranks ran on host {host}, not {asked}"
     THREADS_RAN = "rank {rank} on {host} ran {threads} threads, not {asked}"
+    NOT_ENDED = "the job did not run to its end"
 
-    def NO_SPACE(
-        place: str = "", free: float = 0, needed: float = 0, error: str = "", build: str = ""
-    ) -> str:
+    def NO_SPACE(place: str = "", free: float = 0, needed: float = 0, error: str = "") -> str:
         free, needed = f"{free / 1e6:.0f} MB", f"{needed / 1e6:.0f} MB"
         return error or f"no space left on {place} ({free} free, a build takes {needed})"
 
@@ -193,22 +182,14 @@ class Launches(Topic):
         sources = f"({built or 'of no known hash'}) than this checkout's ({checkout})"
         return f"{kernel} was built from other sources {sources}; {option}"
 
-    def NOT_ENDED(last: str = "") -> str:
-        return f"the job did not run to its end{_last(last)}"
-
     # rank and host: of the first rank that died; complete: its result was written before
     def KERNEL_EXIT(
-        kernel: str,
-        exit_code: int,
-        last: str = "",
-        rank: int | None = None,
-        host: str = "",
-        complete: bool = False,
+        kernel: str, exit_code: int, rank: int | None = None, host: str = "", complete: bool = False
     ) -> str:
         rank = "" if rank is None else f", rank {rank}"
         built = "; it was built for another processor" if exit_code == 128 + signal.SIGILL else ""
         late = "; its result was complete: MPI had only to end" if complete else ""
-        return f"{kernel} {_exit(exit_code)}{rank}{_on(host)}{built}{late}{_last(last)}"
+        return f"{kernel} {_exit(exit_code)}{rank}{_on(host)}{built}{late}"
 
     def EXIT_CONTRADICTS(
         kernel: str, exit_code: int, wrong: list, verified: bool | None = None
@@ -332,7 +313,7 @@ class Launches(Topic):
         return f"ReFrame's result is {result or 'none'}"
 
     # of a check, of ReFrame, of a build, of another tool
-    def TEXT(text: str = "", build: str = "") -> str:
+    def TEXT(text: str = "") -> str:
         return text or "no reason is given"
 
     def RERUN(launches: int, quiet: int) -> str:
@@ -359,6 +340,7 @@ class Launches(Topic):
     TESTS_ABSENT = "{absent} of {selected} selected test cases did not run"
     NOT_KEPT = "{error}"
     NOT_STORED = "not stored: {error}; `bisection import` stores it later"
+    TESTS_GONE = "tests of the last session are gone: {tests}"
     LAUNCHES_PREEMPTED = (
         "other processes used the cores of the first {launches} launches; what they slow down is "
         "not measured. Ctrl-C ends the run; --wait 30m waits for a quiet machine first"
@@ -377,10 +359,9 @@ class Launches(Topic):
         return f"{some(nodes, 3)} {are} busy: node request dropped for {plural(len(jobs), 'job')}"
 
     def JOBS_LEFT(scheduler: str, jobs: list) -> str:
-        return _left(jobs, scheduler)
-
-    def TESTS_GONE(tests: list) -> str:
-        return f"{len(tests)} tests of the last session are gone: {some(tests, 3)}"
+        cancel = CANCEL.get(scheduler)
+        mend = f"; cancel with {cancel} {' '.join(jobs)}" if cancel else ""
+        return f"left in the queue: {', '.join(jobs)}{mend}"
 
     def WAS_DAMAGED(path: str, fault: str, now: str = "", error: str = "") -> str:
         return f"{path} was damaged ({fault}) and {error or f'is now {now}'}"
@@ -388,14 +369,3 @@ class Launches(Topic):
     def BUSY(used: float, cores: int, top: list) -> str:
         names = f" ({', '.join(f'{name} {part:.1f}' for name, part in top)})" if top else ""
         return f"other processes use {used:.1f} of {cores} cores{names}"
-
-
-# Something else had the cores of a launch that ended well, so that its times say nothing.
-DISTURBED = frozenset({Launches.PREEMPTED, Launches.STOPPED})
-# Whose fault a stopped launch is: the machine's, which has failed it ...
-MACHINE_FAULTS = frozenset(
-    getattr(Launches, code)
-    for code in ("TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "MPI_ABORT", "HANG")
-)
-# ... or that of what is around it, which leaves the launch unmeasured.
-OUTER_FAULTS = frozenset({Launches.BLOCKED, Launches.CANCELLED, Launches.INFRASTRUCTURE})

@@ -17,11 +17,6 @@ OF_NODES = {
 }
 
 
-def _seen(launches: int, of: int) -> str:
-    """In how many launches of a run; "" of a single launch."""
-    return f", in {launches} of {of} launches" if of else ""
-
-
 def _fact(fact: str, value: Any) -> str:
     if value == "missing":
         return "is missing"
@@ -52,61 +47,48 @@ def _launcher(launcher: str, layout: str) -> tuple[str, str]:
     return launcher or "the launcher", f" (layout {layout})" if layout else ""
 
 
-def _layouts(layouts: list) -> str:
-    return ", ".join(f"{layout} {geometry}" for layout, geometry in layouts)
-
-
-def _speed(latency: float, bandwidth: float) -> str:
-    return f"{amount(latency, 's')}, {amount(bandwidth, 'B/s')}"
+def _speed(speed: list) -> str:
+    """Latency and bandwidth."""
+    return f"{amount(speed[0], 's')}, {amount(speed[1], 'B/s')}"
 
 
 class Machines(Topic):
     """Facts and faults of nodes, adapters and schedulers."""
 
-    # ---- a host in launches (launches, of: those that it was in); values are of the worst ----
+    # ---- a host in launches; values are of the worst ----
 
-    def SLOW_CLOCK(
-        host: str, rank: int, cpus: str, ghz: float, median: float, launches: int = 0, of: int = 0
-    ) -> str:
-        clock = f"the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz"
-        usual = f"the launch's median {median:.2f} GHz"
-        return f"{host} is slow: {clock}, {usual}{_seen(launches, of)}"
+    # ghz: of the slowest rank; median: of the launch
+    SLOW_CLOCK = (
+        "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, the launch's "
+        "median {median:.2f} GHz"
+    )
+    # lost: share of the time of the cores
+    BUSY_CORES = (
+        "{host} is slow: other processes used {lost:.0%} of the time of its cores, {median:.1%} on "
+        "the median node"
+    )
+    TCP_LOSSES = "{host}: TCP sent {fraction:.2%} of its segments again"
 
     # the same work on the median node
-    def SLOW_CORES(host: str, seconds: float, median: float, launches: int = 0, of: int = 0) -> str:
+    def SLOW_CORES(host: str, seconds: float, median: float) -> str:
         took = f"a core took {duration(seconds)} for work that takes {duration(median)}"
-        return f"{host} is slow: {took} on the median node{_seen(launches, of)}"
+        return f"{host} is slow: {took} on the median node"
 
     # cores: that copy at once
-    def SLOW_MEMORY(
-        host: str, rate: float, median: float, cores: int, launches: int = 0, of: int = 0
-    ) -> str:
+    def SLOW_MEMORY(host: str, rate: float, median: float, cores: int) -> str:
         cores = "1 core copied" if cores == 1 else f"{cores} cores together copied"
         usual = f"{amount(median, 'B/s')} on the median node"
-        rate = f"{cores} {amount(rate, 'B/s')} of memory"
-        return f"{host} is slow: {rate}, {usual}{_seen(launches, of)}"
-
-    # lost: share of the time of the cores
-    def BUSY_CORES(host: str, lost: float, median: float, launches: int = 0, of: int = 0) -> str:
-        share = f"other processes used {lost:.0%} of the time of its cores"
-        return f"{host} is slow: {share}, {median:.1%} on the median node{_seen(launches, of)}"
+        return f"{host} is slow: {cores} {amount(rate, 'B/s')} of memory, {usual}"
 
     # errors: [[counter, count]]
-    def ADAPTER_ERRORS(
-        host: str, adapter: str, errors: list, launches: int = 0, of: int = 0
-    ) -> str:
+    def ADAPTER_ERRORS(host: str, adapter: str, errors: list) -> str:
         grew = some([f"{name} by {count:g}" for name, count in errors], 3)
-        return f"{host}: errors of adapter {adapter} grew: {grew}{_seen(launches, of)}"
+        return f"{host}: errors of adapter {adapter} grew: {grew}"
 
     # fact: state, rate (Gb/s) or firmware; usual: that of most
-    def ADAPTER_DIFFERS(
-        host: str, adapter: str, fact: str, value: Any, usual: Any, launches: int = 0, of: int = 0
-    ) -> str:
+    def ADAPTER_DIFFERS(host: str, adapter: str, fact: str, value: Any, usual: Any) -> str:
         differs = f"{_fact(fact, value)}, that of most other nodes {_fact(fact, usual)}"
-        return f"{host}: adapter {adapter} {differs}{_seen(launches, of)}"
-
-    def TCP_LOSSES(host: str, fraction: float, launches: int = 0, of: int = 0) -> str:
-        return f"{host}: TCP sent {fraction:.2%} of its segments again{_seen(launches, of)}"
+        return f"{host}: adapter {adapter} {differs}"
 
     # carried: [[device, bytes over the bytes of the messages]]; expected: devices
     def NETWORK_BYPASSED(carried: list, expected: list) -> str:
@@ -121,19 +103,15 @@ class Machines(Topic):
     # ---- a trial job ----
 
     SRUN_UNBOUND = "Slurm binds no rank to a core: slurm.conf has TaskPlugin={plugin}"
+    PROBE_NOT_BUILT = "no MPI program could be built"
 
     def OUTPUT_UNSEEN(job: str, path: str, nodes: str = "") -> str:
         return f"job {job} left no output in {path}" + (f", it ran on {nodes}" if nodes else "")
 
-    def PROBE_NOT_BUILT(last: str = "") -> str:
-        return "no MPI program could be built" + (f": {last}" if last else "")
-
-    def NO_WORLD(
-        launcher: str = "", exit_code: int = 0, last: str = "", limit: float = 0, layout: str = ""
-    ) -> str:
+    def NO_WORLD(launcher: str = "", exit_code: int = 0, limit: float = 0, layout: str = "") -> str:
         launcher, layout = _launcher(launcher, layout)
-        limit, last = f" within {lasting(limit)}" if limit else "", f": {last}" if last else ""
-        return f"{launcher} started no MPI world{limit}{layout}{last}"
+        limit = f" within {lasting(limit)}" if limit else ""
+        return f"{launcher} started no MPI world{limit}{layout}"
 
     # size: ranks of each; asked: ranks
     def WORLDS(worlds: int, size: int, asked: int, launcher: str = "", layout: str = "") -> str:
@@ -144,21 +122,28 @@ class Machines(Topic):
     # ---- a check of a site, by its probes ----
 
     RESTS_ON = "it rests on {probe}"
+    SITE_LOADS = "partitions: {partitions}"
     NO_SCHEDULER = "none: launches run on this host"
     SCHEDULER_UNASKED = "{scheduler} cannot be asked"
     NO_ACCOUNTING = 'sacct does not answer, and scheduler="slurm" needs it'
+    ACCOUNTING = "sacct answers"
+    ACCOUNTING_UNUSED = "not needed by the back-end squeue"
     ACCOUNT_UNKNOWN = "account {account} is not one of this user: {accounts}"
     QUEUE_UNKNOWN = "queue {queue} does not exist; there are {known}"
+    PLACED = "{layouts}"
     NOT_PLACED = "layout {layout}, {geometry}: {refused}"
+    JOB_RAN = "job {job} on {hosts}"
     MODULES_LOADED = "{modules}"
     PROBE_BUILT = "{compiler}"
     KERNELS_BY_SPACK = "environment {environ}: Spack builds the kernels"
+    PATH_UNSEEN = "{path} is not seen by {hosts}"
+    ALL_SEEN = "{path}, on all nodes ({nodes})"
     CORES_CLAIMED = "the site file gives {claimed} cores, {host} has {cores}"
     NO_FACTS = "there is no {system}.json"
+    FACTS_HOLD = "{system}.json, of {written}"
+    CORES_OWN = "{layouts}"
+    RANK_EXIT = "its launch ended in {seconds:.1f} s with exit {exit_code}"
     RANK_EXIT_LOST = "a rank exited with {left}, and {launcher} with 0"
-
-    def SITE_LOADS(partitions: int) -> str:
-        return plural(partitions, "partition")
 
     # first: reason; more: how many
     def SITE_DEFECTS(path: str, line: int, first: dict, more: int = 0) -> str:
@@ -166,9 +151,6 @@ class Machines(Topic):
 
     def SCHEDULER_ANSWERS(version: str, cluster: str = "") -> str:
         return version + (f", cluster {cluster}" if cluster else "")
-
-    def ACCOUNTING(backend: str) -> str:
-        return "sacct answers" if backend == "slurm" else "not needed by the back-end squeue"
 
     def QUEUE_OPEN(queue: str, account: str = "", needed: bool = False) -> str:
         usual = "the default account" if needed else "no account is needed"
@@ -179,16 +161,6 @@ class Machines(Topic):
         down = f"; {_with_reasons(down)}" if down else ""
         return f"{up} of {nodes} up" + (f", {asked} needed" if up < asked else "") + down
 
-    # layouts: [[layout, geometry]]
-    def PLACED(layouts: list) -> str:
-        return _layouts(layouts)
-
-    def CORES_OWN(layouts: list) -> str:
-        return _layouts(layouts)
-
-    def JOB_RAN(job: str, hosts: list) -> str:
-        return f"job {job} on {some(hosts, 4)}"
-
     # modules: [[name, why]]
     def MODULES_FAIL(modules: list) -> str:
         return _with_reasons(modules)
@@ -198,8 +170,8 @@ class Machines(Topic):
         same = f"as on {partition}, which is on the same nodes"
         return same if partition else f"configured, one built and run; {lasting(seconds)}"
 
-    def KERNELS_FAIL(step: str, exit_code: int = 0, last: str = "") -> str:
-        return STEPS[step] + (f": {last}" if last else "")
+    def KERNELS_FAIL(step: str, exit_code: int = 0) -> str:
+        return STEPS[step]
 
     def KERNELS_LATE(step: str, limit: float) -> str:
         return f"{STEPS[step]} within {limit:.0f} s"
@@ -207,12 +179,6 @@ class Machines(Topic):
     # hosts: [[host, why]]
     def FOLDER_UNSEEN(path: str, hosts: list) -> str:
         return f"{path} is not seen by {_with_reasons(hosts)}"
-
-    def PATH_UNSEEN(path: str, hosts: list) -> str:
-        return f"{path} is not seen by {some(hosts, 4)}"
-
-    def ALL_SEEN(path: str, nodes: int) -> str:
-        return f"{path} on {plural(nodes, 'node')}"
 
     # differences: [[name, [[value, hosts]]]]
     def NODES_DIFFER(differences: list) -> str:
@@ -234,19 +200,12 @@ class Machines(Topic):
             for name, before, now, hosts in changes
         )
 
-    def FACTS_HOLD(system: str, written: str = "") -> str:
-        return f"{system}.json, of {written}"
-
     # what: boot or configuration
     def FACTS_OLD(system: str, what: str, since: float) -> str:
         return f"{system}.json is older than the last {what} ({utc(since)})"
 
     def ONE_WORLD(launcher: str, library: str, ranks: int, hosts: int) -> str:
         return f"{launcher}: {plural(ranks, 'rank')} on {plural(hosts, 'node')}, {library}"
-
-    # left: the rank's own code
-    def RANK_EXIT(seconds: float, exit_code: int, left: int) -> str:
-        return f"its launch ended in {seconds:.1f} s with exit {exit_code}"
 
     def RANK_EXIT_HANGS(seconds: float = 0) -> str:
         late = f", but in {seconds:.1f} s" if seconds else ""
@@ -268,24 +227,15 @@ class Machines(Topic):
         )
         return f"{_carried(carried)} of the bytes, not through {some(wanted)}"
 
-    def SPEED_UNKNOWN(latency: float, bandwidth: float, system: str) -> str:
-        return f"{_speed(latency, bandwidth)}; there is no {system}.json"
+    # now, before: [latency, bandwidth]
+    def SPEED_UNKNOWN(now: list, system: str) -> str:
+        return f"{_speed(now)}; there is no {system}.json"
 
-    def LINK_SPEED(
-        latency: float, bandwidth: float, latency_before: float, bandwidth_before: float
-    ) -> str:
-        now, before = _speed(latency, bandwidth), _speed(latency_before, bandwidth_before)
-        return f"{now}; were {before}"
+    def LINK_SPEED(now: list, before: list) -> str:
+        return f"{_speed(now)}; were {_speed(before)}"
 
-    def LINK_SLOW(
-        latency: float,
-        bandwidth: float,
-        latency_before: float,
-        bandwidth_before: float,
-        pair: list,
-    ) -> str:
-        now, before = _speed(latency, bandwidth), _speed(latency_before, bandwidth_before)
-        return f"{now} ({pair[0]} to {pair[1]}); were {before}"
+    def LINK_SLOW(now: list, before: list, pair: list) -> str:
+        return f"{_speed(now)} ({pair[0]} to {pair[1]}); were {_speed(before)}"
 
     def TIME_SHORT(limit: float, asked: float) -> str:
         return f"the queue gives a job {lasting(limit)}, a launch asks for {lasting(asked)}"
@@ -348,13 +298,3 @@ class Machines(Topic):
         if not up:
             text = f"none of its nodes is up{down}: no job ran, and no launcher is proven"
         return f"{partition}: {text}; --refresh makes the facts again"
-
-
-# What a launch shows of a host: it is slow ...
-SLOW_HOSTS = frozenset(
-    {Machines.SLOW_CLOCK, Machines.SLOW_CORES, Machines.SLOW_MEMORY, Machines.BUSY_CORES}
-)
-# ... or its adapters are faulty.
-FAULTS_OF_HOSTS = SLOW_HOSTS | {
-    *(Machines.ADAPTER_ERRORS, Machines.ADAPTER_DIFFERS, Machines.TCP_LOSSES)
-}

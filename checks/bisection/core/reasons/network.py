@@ -88,6 +88,9 @@ class Network(Topic):
     PAIRS_FOREIGN = "{path} is no result of pairs: {key} is missing or wrong"
     PAIRS_CORRUPT = "{path} is damaged: record {record} of {of}, {nodes} nodes: {content}"
     PAIRS_CONCURRENT = "pairs measured at the same time slow each other down: nothing is reported"
+    PAIRS_CLEARED = "suspects of the first stage that were as the others in the rerun: {suspects}"
+    PAIRS_PATHS_LEFT = "further slow paths, not rerun, so not reported: {suspects}"
+    PAIRS_NOT_RETESTED = "no pair was rerun, and no component is reported; suspects: {suspects}"
     PAIRS_FEW_NODES = "{nodes} nodes do not tell a bad node from noise: {needed} do"
 
     # size, record: B; wanted: records
@@ -108,16 +111,6 @@ class Network(Topic):
         named = f"only a component {factor:.1f} times slower is" if factor else "no component"
         cause = "other jobs on the network, or other processes on the cores"
         return f"pair-to-pair noise is {noise:.0%} (limit {limit:.0%}): {named} reported ({cause})"
-
-    def PAIRS_CLEARED(suspects: int) -> str:
-        who = f"{plural(suspects, 'suspect')} of the first stage, rerun,"
-        return f"{who} {'was' if suspects == 1 else 'were'} as the others"
-
-    def PAIRS_PATHS_LEFT(suspects: int) -> str:
-        return f"{plural(suspects, 'more slow path')} not rerun, so not reported"
-
-    def PAIRS_NOT_RETESTED(suspects: int) -> str:
-        return f"no pair was rerun: {plural(suspects, 'suspect')}, no component reported"
 
     # part, names, serves, beyond, symptoms: of analysis.blame.BadComponent; drift: by its past
     def BAD_COMPONENT(**v: Any) -> str:
@@ -142,18 +135,14 @@ class Network(Topic):
 
     IMPACT_WITHHELD = "{victim} under {aggressor} ({place}) is not judged: {why}"
     FEW_CYCLES = "{cycles} cycles were measured; {needed} are needed"
+    LOAD_UNKNOWN = "the aggressor was not measured alone"
+    NOT_LOADED_ENOUGH = "the aggressor moved {load:.0%} of its bytes alone"
     NOT_QUIET = "quiet twice, the second took {ratio:.2f} of the time of the first"
 
     # mean, p99: [loaded over quiet, low, high]
     def CONGESTED(victim: str, aggressor: str, place: str, mean: list, p99: list) -> str:
         who = f"{victim} under {aggressor} ({place})"
         return f"{who} takes {factor(mean)} times as long, its p99 {factor(p99)}"
-
-    # of the aggressor, over that alone
-    def NOT_LOADED_ENOUGH(load: float | None = None) -> str:
-        if load is None:
-            return "the aggressor was not measured alone"
-        return f"the aggressor moved {load:.0%} of its bytes alone"
 
     # ---- what of the network explains that a code got slower; points: fractions of its time ----
 

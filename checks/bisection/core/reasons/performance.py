@@ -90,10 +90,6 @@ def _control(control: Mapping[str, Any]) -> str:
     return f"{'the clock' if control['metric'] == 'clock' else 'the control'} {shift(control)}"
 
 
-def _sessions(sessions: list, kind: str) -> str:
-    return f"{plural(len(sessions), kind)} left out: {some(sessions, 4)}"
-
-
 class Performance(Topic):
     """Slower and faster metrics, and limitations of a comparison."""
 
@@ -188,12 +184,10 @@ class Performance(Topic):
     TAIL_PREEMPTED = "but other processes took the cores in {fraction:.0%} of the samples"
     TAIL_OF_ONE_SESSION = "but the slowest percent is judged between sessions only"
     MOVES_BY_ITSELF = "but it moves by itself: the A/A run"
+    # what: unit, geometry, direction or work
+    UNLIKE = "not to be compared, by its {what}: {values}"
     JOBS_FAILED = "{count} of {of} jobs after failed: {cause}"
     JOBS_UNUSABLE = "{count} of {of} jobs after could not be used: {cause}"
-
-    # what: unit, geometry, direction or work
-    def UNLIKE(what: str, values: list) -> str:
-        return f"not to be compared: its {what} is {' and '.join(values)}"
 
     # kernel: all, if there is none; controls: moved or still
     def SHARED(
@@ -236,6 +230,10 @@ class Performance(Topic):
         "{nights} nights count as {worth:.0f}"
     )
     STATES_SEEN = "{metrics} metrics have two states, for example {test}: {states}"
+    EXCLUDED = "excluded sessions left out: {sessions}"
+    OF_OTHER_KINDS = "sessions of another tier or selection, or tagged, left out: {sessions}"
+    AHEAD = "sessions of the future left out: {sessions}; the clock was ahead"
+    SAME_NIGHT = "sessions with the same values, of which the first counts: {sessions}"
     AA_LEFT_OUT = "{metrics} metrics moved by themselves, and are not judged: the A/A run"
 
     # hosts: with the slowest clocks
@@ -249,21 +247,6 @@ class Performance(Topic):
         lacks = f"no verdict on the machine, which needs {needed} per side"
         option = f"bisection run --reruns={needed - 1} gives one on two sessions"
         return f"{before} against {after} sessions give {lacks}; {option}"
-
-    def EXCLUDED(sessions: list) -> str:
-        return _sessions(sessions, "excluded session")
-
-    def OF_OTHER_KINDS(sessions: list) -> str:
-        others = plural(len(sessions), "session")
-        return f"{others} of another tier or selection, or tagged, left out: {some(sessions, 4)}"
-
-    # sessions: two
-    def SAME_NIGHT(sessions: list) -> str:
-        return f"session {sessions[1]} has the values of {sessions[0]}, and does not count"
-
-    def AHEAD(sessions: list) -> str:
-        left_out = f"{plural(len(sessions), 'session')} left out, of the future"
-        return f"{left_out}: {some(sessions, 4)}; the clock was ahead"
 
     # change: of unit or geometry
     def HISTORY_ENDS(at: float, metrics: int, example: str, change: str = "") -> str:
@@ -282,14 +265,7 @@ class Performance(Topic):
     NOT_THE_NETWORK = "not by the network: only {fraction:.1%} of the time was communication"
     NETWORK_FASTER = "fits a network {factor:.3g} times as fast, with {fraction:.0%} communication"
     NETWORK_SLOWER = "fits a network {factor:.3g} times slower, with {fraction:.0%} communication"
-
-    def NOT_THE_NETWORK_ALONE(fraction: float, most: float) -> str:
-        most = f"no network gives more than {float(most):.2f}"
-        return f"not by the network alone: with {fraction:.0%} communication {most}"
-
-
-# Reasons that continue a sentence that begins with the change itself.
-AFTER_CHANGE = frozenset(
-    getattr(Performance, code)
-    for code in ("CORES_MOVED_TOO", "TAIL_PREEMPTED", "TAIL_OF_ONE_SESSION", "BASELINE_MOVED")
-) | {Performance.MOVES_BY_ITSELF}
+    NOT_THE_NETWORK_ALONE = (
+        "not by the network alone: with {fraction:.0%} communication no network gives more than "
+        "{most:.2f}"
+    )

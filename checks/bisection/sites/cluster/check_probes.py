@@ -40,7 +40,7 @@ def loads(subject: Subject) -> Finding:
         first, more = defects[0], len(defects) - 1 or None
         where = {"path": first.path, "line": first.line}
         return wrong(Code.SITE_DEFECTS(**where, first=first.reason, more=more))
-    return ok(Code.SITE_LOADS(partitions=len(site.partitions)))
+    return ok(Code.SITE_LOADS(partitions=[part["name"] for part in site.partitions]))
 
 
 def scheduler_answers(subject: Subject) -> Finding:
@@ -68,9 +68,9 @@ def accounting(subject: Subject) -> Finding | None:
     if not subject.schedulers & {*SLURM}:
         return None
     if "slurm" not in subject.schedulers:
-        return ok(Code.ACCOUNTING(backend="squeue"))
+        return ok(Code.ACCOUNTING_UNUSED())
     answers = next(iter(subject.surveys.values())).accounting
-    return ok(Code.ACCOUNTING(backend="slurm")) if answers else wrong(Code.NO_ACCOUNTING())
+    return ok(Code.ACCOUNTING()) if answers else wrong(Code.NO_ACCOUNTING())
 
 
 def account(subject: Subject) -> Finding | None:
@@ -118,7 +118,7 @@ def placed(subject: Subject) -> Finding | None:
         file.write_text(script(header, []))
         if words := scheduler.refusal(file):
             return wrong(Code.NOT_PLACED(layout=layout, geometry=str(shape), refused=words))
-    return ok(Code.PLACED(layouts=[[name, str(shape)] for name, shape in subject.shapes.items()]))
+    return ok(Code.PLACED(layouts=[f"{name} {shape}" for name, shape in subject.shapes.items()]))
 
 
 def _launch_limit(subject: Subject) -> int:
@@ -332,7 +332,7 @@ def cores_of_their_own(subject: Subject) -> Finding:
         if outcome.fault:
             fault, survey = _of_layout(outcome, layout), subject.surveys.get(subject.account)
             return wrong(survey.explained(outcome.launcher.name, fault) if survey else fault)
-    shapes = [[layout, str(outcome.shape)] for layout, outcome in subject.outcomes.items()]
+    shapes = [f"{layout} {outcome.shape}" for layout, outcome in subject.outcomes.items()]
     return ok(Code.CORES_OWN(layouts=shapes))
 
 
@@ -347,7 +347,7 @@ def rank_exit(subject: Subject) -> Finding:
         return wrong(Code.RANK_EXIT_HANGS(seconds=seconds))
     if ended.code == 0:
         return wrong(Code.RANK_EXIT_LOST(launcher=subject.launcher.name, left=EXIT))
-    return ok(Code.RANK_EXIT(seconds=seconds, exit_code=ended.code, left=EXIT))
+    return ok(Code.RANK_EXIT(seconds=seconds, exit_code=ended.code))
 
 
 # ---- messages ----
@@ -379,17 +379,18 @@ def link_speed(subject: Subject) -> Finding | None:
     outcome = next(iter(subject.trial.outcomes), None)
     if subject.nodes < 2 or outcome is None or outcome.latency is None:
         return None
-    now = {"latency": outcome.latency, "bandwidth": outcome.bandwidth}
+    now = [outcome.latency, outcome.bandwidth]
     known = subject.known or {}
     if not known.get("bandwidth"):
-        return not_tried(Code.SPEED_UNKNOWN(**now, system=subject.site.name))
-    before = {"latency_before": known["latency"], "bandwidth_before": known["bandwidth"]}
+        return not_tried(Code.SPEED_UNKNOWN(now=now, system=subject.site.name))
+    before = [known["latency"], known["bandwidth"]]
     slow_start = outcome.latency > LIMITS.link_factor * known["latency"]
     narrow = outcome.bandwidth < known["bandwidth"] / LIMITS.link_factor
     if slow_start or narrow:
         key = (lambda link: link[3]) if narrow else (lambda link: -link[2])
-        return wrong(Code.LINK_SLOW(**now, **before, pair=min(outcome.links, key=key)[:2]))
-    return ok(Code.LINK_SPEED(**now, **before))
+        pair = min(outcome.links, key=key)[:2]
+        return wrong(Code.LINK_SLOW(now=now, before=before, pair=pair))
+    return ok(Code.LINK_SPEED(now=now, before=before))
 
 
 # ---- memory and time ----

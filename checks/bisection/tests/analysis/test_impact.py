@@ -95,7 +95,7 @@ def test_intervals_hold_the_truth():
         ({"again": 1.2}, Code.NOT_QUIET(ratio=1.2)),
         ({"again": 0.8}, Code.NOT_QUIET(ratio=0.8)),
         ({"load": 0.4}, Code.NOT_LOADED_ENOUGH(load=0.4)),
-        ({"alone": False}, Code.NOT_LOADED_ENOUGH()),
+        ({"alone": False}, Code.LOAD_UNKNOWN()),
         ({"taken": 4}, Code.PREEMPTED(fraction=0.4)),
         ({"cycles": 4}, Code.FEW_CYCLES(cycles=4, needed=5)),
     ],

@@ -33,13 +33,13 @@ def test_what_is_no_number_above_zero_is_not_measured(rng, compared, value):
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        ({"unit": "ms"}, "unit is ms and s"),
-        ({"geometry": "4x1"}, "geometry is 2x1 and 4x1"),
+        ({"unit": "ms"}, "unit: ms, s"),
+        ({"geometry": "4x1"}, "geometry: 2x1, 4x1"),
     ],
 )
 def test_other_units_and_geometries_are_not_compared(rng, compared, other, says):
     time = row(compared(series(times(rng)), series([1.0] * 20, 50, **other)))
-    assert (time.verdict, why(time)) == (Verdict.NOT_MEASURED, f"not to be compared: its {says}")
+    assert (time.verdict, why(time)) == (Verdict.NOT_MEASURED, f"not to be compared, by its {says}")
 
 
 BANDS = [{"work": {"transpose": {"cnt40": f"--bands {number}"}}} for number in (2, 4)]
@@ -68,9 +68,8 @@ def test_launch_that_is_not_made_any_more_is_not_missing(compared):
 def test_other_work_is_not_compared(rng, compared):
     before = nights({"p2p": times(rng)}, **BANDS[0])
     after = nights({"p2p": times(rng, 2.0)}, 50, **BANDS[1])
-    assert why(row(compared(before, after))) == (
-        "not to be compared: its work is --bands 2 and --bands 4"
-    )
+    words = "not to be compared, by its work: --bands 2, --bands 4"
+    assert why(row(compared(before, after))) == words
     named = nights({"p2p": times(rng)}, 80, **BANDS[0])
     assert row(compared(before, named)).ratio == pytest.approx(1, rel=0.05)
     # Other programs need not store it.
