@@ -76,9 +76,8 @@ def explain(test: Key, cost: float, before: Observations, changed: Changed) -> R
         return Code.NETWORK_EXPLAINS_NOTHING(**values, of=excess)
     most = max(parts, key=lambda part: part["points"][0])
     values = {name: most[name] for name in ("cause", "change", "method", "size")}
-    ends = zip(("points", "low", "high"), points, strict=True)
-    values |= {name: min(value, excess) for name, value in ends}
-    return Code.NETWORK_EXPLAINS(**values, of=excess)
+    middle, *ends = (min(value, excess) for value in points)
+    return Code.NETWORK_EXPLAINS(**values, points=middle, within=ends, of=excess)
 
 
 def _parts(test: Key, before: Observations, changed: Changed) -> Iterator[dict[str, Any]]:

@@ -12,8 +12,7 @@ MAD = 1.4826  # standard deviations per median absolute deviation, of the normal
 # A row each: name | value | unit | reason.
 TABLE = """
 # one launch
-preempted_sample | 0.05 | of a sample | a sample is preempted if a thread waits longer for a core
-    (src/common/measure.c)
+preempted_sample | 0.05 | of a sample | preempted if a thread waits longer (src/common/measure.c)
 preempted_launch | 0.3 | of samples | a launch preempted more often is not judged by its times
 preempted_note | 0.2 | of samples | a launch preempted more often is noted with the verdict
 late | 5.0 | times its estimate | a launch that takes longer is named, with both
@@ -31,15 +30,12 @@ payload | 4.0 | MiB per node | between nodes: less is not told from other traffi
 idle_rail | 0.2 | of an equal share | a claimed adapter that sent less did not take part
 adapter_errors | 10.0 | times the other nodes' median | an adapter with more errors is named
 retransmitted | 1e-3 | of TCP's segments | a node that repeats more is named
-adapter_share | 0.5 | of the rate of its adapters | a pair of nodes that gets less is to be looked
-    at
+adapter_share | 0.5 | of the rate of its adapters | a pair of nodes that gets less: look at it
 # a site
 build_space | 24.0 | MB | free: a build of the kernels takes as much
-fact_noise | 0.25 | of the value | latency and bandwidth of a short trial job differ by this each
-    time
+fact_noise | 0.25 | of the value | noise of latency and bandwidth in a short trial job
 node_memory | 1.0 | GiB | per node of a launch, beside the buffers of the all-to-all sweep
-patterns_memory | 64 | MiB | per rank for the buffers of the kernel patterns; larger blocks are left
-    out
+patterns_memory | 64 | MiB | per rank for buffers of the kernel patterns: no larger blocks
 node_memory_change | 0.02 | of the memory | nodes of one kind differ by less; a lost module is more
 rank_exit | 10.0 | s | from a rank's exit to the end of its launch
 carried | 0.5 | of the bytes | that the fast device must have sent
@@ -48,29 +44,24 @@ link_factor | 2.0 | | a link slower by more than in NAME.json is wrong; bisectio
 confidence | 0.98 | | of the interval on the ratio
 margin | 0.05 | of the value | a smaller change is of no interest
 noise_margin | 1.0 | standard deviations | nor is a change smaller than the spread between sessions
-shared_margin | 0.025 | of the value | a smaller change that a kernel's metrics share is of no
-    interest
+shared_margin | 0.025 | of the value | a smaller change that metrics share is of no interest
 shared_chance | 0.003 | | that a table without a change shows one that metrics share
 false_discoveries | 0.01 | of verdicts | false ones in one table (Benjamini and Hochberg 1995)
 fewest | 5 | nights or jobs per side | with fewer nothing is judged
 night | 12 | hours | sessions that began within them count as one night
 day | 24 | hours | sessions of one such time are compared without how nights differ
-unknown_nights | 0.5 | of the value | few nights may differ by this without a change: their jobs
-    show none below it
+unknown_nights | 0.5 | of the value | few nights may differ by this without a change
 seen | 0.95 | | of changes of some size that a comparison must find to see it
 gone | 3 | sessions | a test absent from so many newest sessions is missing
-preempted_tail | 0.01 | of samples | if preempted more often, p99 shows other processes, not the
-    code
+preempted_tail | 0.01 | of samples | if preempted more often, p99 is of other processes
 drift | 0.025 | of the value | half the margin: if a control moved by more, it explains the times
-baseline_part | 0.5 | of the ratio's change | the time must have changed by this, otherwise the
-    baseline changed
+baseline_part | 0.5 | of the ratio's change | the time must change by this, else the baseline did
 # one session beside the earlier ones
 slower_chance | 0.01 | | that a night without a change has outliers, slower than all earlier ones;
     also the false part of the metrics that are named (Benjamini and Hochberg 1995)
 changed_chance | 0.05 | | the same, where a fact of the machine or its software changed since
 together | 3 | times | of a launch, a kernel or a partition, at least, are tested as one, too
-slower_margin | 0.1 | of the value | a single night slower by less raises no alarm; history finds
-    such changes
+slower_margin | 0.1 | of the value | a single night slower by less raises no alarm
 # a busy machine
 busy_cores | 0.1 | cores | in use by others before the run: launches will be preempted
 busy_launches | 3 | launches | preempted in a row: the run prints a warning
@@ -88,11 +79,9 @@ explained_high | 1.5 | of the prediction | above it: contention, or another algo
 idle_nodes | 0.5 | of a partition | idle: a run asks for nodes by name; below, Slurm chooses
 sweep_sets | 100 | sets of nodes | of one run with --sweep-nodes; of more, the least used nodes
 node_sessions | 20 | sessions | of one kind, by which a run blames nodes
-node_chance | 0.02 | | that reshuffled launches show any slow node so clearly (Westfall and Young
-    1993)
+node_chance | 0.02 | | that reshuffled launches show a slow node so clearly (Westfall, Young 1993)
 node_votes | 3 | sessions or sets | with a node and without it, at least, for naming it
-node_exceptions | 0.05 | of nights on one set of nodes | slow without the node, or fast with it, at
-    most
+node_exceptions | 0.05 | of nights on one set of nodes | at most, slow without it or fast with it
 node_vote | 0.2 | of the time | a launch that is slower by more counts as slower by this
 node_odds | 100.0 | | against other nodes, for naming one alone
 # other traffic
@@ -128,10 +117,8 @@ table | 30 | metrics | with fewer, noise is not pooled over metrics
 # references
 reference_sessions | 10 | sessions | that a proposed reference is made from
 reference_chance | 3e-5 | | that a healthy launch is beyond one proposed limit by its own noise
-reference_tail | 1e-3 | of values | of the table, beyond the others of their metric, may be beyond a
-    limit
-lasting_chance | 1e-6 | | replaces both where noise lasts a night, as the retest then has the same
-    noise
+reference_tail | 1e-3 | of values | of the table, beyond the others of their metric, may exceed it
+lasting_chance | 1e-6 | | replaces both where noise lasts a night: a retest has the same noise
 factor_chance | 2.5e-4 | | that the common factor of a night is beyond its limits: 0.1% of nights,
     for all metrics and kernels, both sides; ten times as often if nights are correlated
 beside_factor | 0.02 | | that a launch's own noise is beyond its limits in addition to such a factor

@@ -8,9 +8,8 @@ from typing import Any
 from bisection.analysis.history import History
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import slower
-from bisection.core.format import amount, plural, utc
+from bisection.core.format import amount, change, plural, utc
 from bisection.core.grouping import grouped
-from bisection.core.ratios import change
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Scope, Verdict

@@ -8,9 +8,8 @@ import numpy as np
 
 from bisection.analysis.explain import slower_codes
 from bisection.analysis.model import Comparison, Event, Row, Suspect
-from bisection.core.format import plural, short, utc
+from bisection.core.format import change, plural, ratio_words, short, utc
 from bisection.core.grouping import grouped
-from bisection.core.ratios import change, ratio_words
 from bisection.core.reasons import AFTER_CHANGE, DISTURBED, Code, Reason, clause
 from bisection.core.reasons.performance import (
     by_how_much,

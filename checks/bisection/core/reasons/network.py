@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from bisection.core.format import amount, number, plural, size_of, some, times
-from bisection.core.ratios import change
+from bisection.core.format import amount, change, number, plural, size_of, some, times
 from bisection.core.reasons.kinds import Topic
 
 # Where a person looks first, by the component.
@@ -147,18 +146,11 @@ class Network(Topic):
     # ---- what of the network explains that a code got slower; points: fractions of its time ----
 
     def NETWORK_EXPLAINS(
-        cause: str,
-        change: float,
-        method: str,
-        size: float,
-        points: float,
-        low: float,
-        high: float,
-        of: float,
+        cause: str, change: float, method: str, size: float, points: float, within: list, of: float
     ) -> str:
         size, more = size_of(size), " (more than single messages)" * (cause == "pattern")
         of_size = {"message": f"single messages of {size}", "pattern": f"{method} at {size}"}
-        name, low, high = of_size.get(cause, cause), f"{100 * low:.0f}", f"{100 * high:.0f}"
+        name, (low, high) = of_size.get(cause, cause), (f"{100 * end:.0f}" for end in within)
         part = f"{100 * points:.0f}" + (f" [{low}, {high}]" if low != high else "")
         return f"{name} {100 * change:+.0f}%{more} explains {part} of {100 * of:.0f} points"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bisection.core.format import amount, finite, number, plural, some, utc
-from bisection.core.ratios import change as shift
+from bisection.core.format import change as shift
 from bisection.core.reasons.kinds import Topic
 
 WHOLE = 0.8  # of a check's metrics: the check is named instead
@@ -87,7 +87,7 @@ def _sides(v: Mapping[str, Any]) -> str:
 
 
 def _control(control: Mapping[str, Any]) -> str:
-    return f"{'the clock' if control['metric'] == 'clock' else 'the control'} {shift(control)}"
+    return "the clock" if control["metric"] == "clock" else "the control"
 
 
 class Performance(Topic):
@@ -199,10 +199,10 @@ class Performance(Topic):
         return f"{who} are together {shift(change)}{ends.get(controls, '')}"
 
     def CORES_MOVED_ONLY(control: dict) -> str:
-        return f"unchanged, but the CPU-only control shifted: {_control(control)}"
+        return f"unchanged, but the CPU-only control shifted: {_control(control)} {shift(control)}"
 
     def CORES_MOVED_TOO(control: dict) -> str:
-        return f"but the CPU-only control shifted too: {_control(control)}"
+        return f"but the CPU-only control shifted too: {_control(control)} {shift(control)}"
 
     # own: the change of the time itself
     def BASELINE_MOVED(own: dict) -> str:
@@ -239,9 +239,8 @@ class Performance(Topic):
     # hosts: with the slowest clocks
     def CORES_DRIFTED(place: str, control: dict, hosts: list = ()) -> str:
         by = f"({control['test']}), which does not communicate, is {shift(control)}"
-        control = "the clock" if control["metric"] == "clock" else "the control"
         slowest = f"; the slowest is {some(hosts, 3)}" if hosts else ""
-        return f"CPU speed of {place} changed: {control} {by}{slowest}"
+        return f"CPU speed of {place} changed: {_control(control)} {by}{slowest}"
 
     def NO_MACHINE_VERDICT(before: int, after: int, needed: int) -> str:
         lacks = f"no verdict on the machine, which needs {needed} per side"

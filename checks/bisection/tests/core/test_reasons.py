@@ -10,7 +10,7 @@ PACKAGES = ("core", "kernels", "rfm", "sites", "runs", "store", "analysis", "adv
 # Texts for people all the same: progress of long builds, help of a program of its own, descriptions
 # of names that do not depend on what was found out, what is written into a file.
 ALLOWED = re.compile(
-    r"core/((format|lock|paths|ratios|thresholds|verdicts)|reasons/\w+)\.py|analysis/propose\.py|"
+    r"core/((format|lock|paths|thresholds|verdicts)|reasons/\w+)\.py|analysis/propose\.py|"
     r"kernels/(build_folder|spack/(__main__|externals|install|program|site_environment))\.py|"
     r"runs/command\.py|store/(database|selection|sync)\.py"
 )

@@ -9,7 +9,7 @@ import pytest
 from running import CHECKS
 
 from bisection.analysis import model
-from bisection.core.ratios import change
+from bisection.core.format import change
 from bisection.core.reasons import KINDS, Code, Reason, clause
 from bisection.core.reasons.kinds import Topic
 
