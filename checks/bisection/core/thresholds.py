@@ -117,7 +117,7 @@ table | 30 | metrics | with fewer, noise is not pooled over metrics
 # references
 reference_sessions | 10 | sessions | that a proposed reference is made from
 reference_chance | 3e-5 | | that a healthy launch is beyond one proposed limit by its own noise
-reference_tail | 1e-3 | of values | of the table, beyond the others of their metric, may exceed it
+reference_tail | 1e-3 | of values | of the table, beyond others of their metric, may exceed a limit
 lasting_chance | 1e-6 | | replaces both where noise lasts a night: a retest has the same noise
 factor_chance | 2.5e-4 | | that the common factor of a night is beyond its limits: 0.1% of nights,
     for all metrics and kernels, both sides; ten times as often if nights are correlated

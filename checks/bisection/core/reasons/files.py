@@ -76,6 +76,7 @@ class Files(Topic):
     INDEX_UNKNOWN = "$index of {check} has {name}, which is not known before a run: {known} are"
     BRANCH_EMPTY = "there is no reference of {branch}"
     METRIC_REFERENCE = "{metric}: {fault}"
+    METRIC_UNKNOWN = "{metric} is no metric of {check}: such are {near}"
     METRIC_UNIT = "{metric}: the unit is {unit}, but is measured in {measured}"
     REFERENCES_OLD = "from {day}, {age} days old; {allowed} days are allowed"
     REFERENCES_OF_OTHER = "made with {name} {value}; the last session has {last}"
@@ -92,9 +93,6 @@ class Files(Topic):
 
     def BRANCH_NO_MAPPING(branch: str, key: str, of: list) -> str:
         return f"{branch}: under {key} must be a mapping of {' of '.join(of)}"
-
-    def METRIC_UNKNOWN(check: str, metric: str, near: list) -> str:
-        return f"{metric} is no metric of {check}: such are {some(near, 6)}"
 
     def CASES_NOT_COVERED(partition: str, check: str, metrics: list, case: str, others: int) -> str:
         others = f", nor for {plural(others, 'other test case')}" if others else ""

@@ -176,6 +176,11 @@ def _shown(value: Any) -> Any:
     return value
 
 
+def with_reasons(pairs: list) -> str:
+    """Names, each with a reason in free text if it has one."""
+    return some((f"{name} ({why})" if why else name for name, why in pairs), 4)
+
+
 def clause(reason: Any) -> str:
     """The words of a reason, or of one as it is stored; "" for None."""
     reason = Reason.read(reason)

@@ -6,7 +6,7 @@ import signal
 from typing import Any
 
 from bisection.core.format import duration, lasting, number, plural, some, utc
-from bisection.core.reasons.kinds import Topic, clause
+from bisection.core.reasons.kinds import Topic, clause, with_reasons
 from bisection.core.verdicts import KernelExit, Verdict
 
 # How to cancel a job, by ReFrame's name for the scheduler.
@@ -33,10 +33,6 @@ OPTIONS = {
 
 def _on(nodes: str | None) -> str:
     return f" on {nodes}" if nodes else ""
-
-
-def _down(nodes: list) -> str:
-    return some((f"{name} ({text})" for name, text in nodes), 4)
 
 
 def _option_hint(refused: str) -> str:
@@ -93,7 +89,7 @@ class Launches(Topic):
 
     def NODE_FAIL(job: str, nodes: str = "", down: list = ()) -> str:
         nodes = f", it ran on {nodes}" if nodes else ""
-        return f"NODE_FAIL: job {job} lost {_down(down) if down else 'a node'}{nodes}"
+        return f"NODE_FAIL: job {job} lost {with_reasons(down) if down else 'a node'}{nodes}"
 
     def OUT_OF_MEMORY(job: str, nodes: str = "") -> str:
         return f"OUT_OF_MEMORY: job {job} used more memory than it may{_on(nodes)}"
@@ -123,7 +119,7 @@ class Launches(Topic):
         if deadline:
             return f"BLOCKED: not started before the deadline of {lasting(deadline)}"
         if refused:
-            nodes = f"; down or drained: {_down(down)}" if down else ""
+            nodes = f"; down or drained: {with_reasons(down)}" if down else ""
             hint = _option_hint(refused)
             return f"BLOCKED: the scheduler refused the job: {refused}{nodes}{hint}"
         why = f"the scheduler's reason: {reason.replace('_', ' ')}"
@@ -166,6 +162,8 @@ class Launches(Topic):
     LAYOUT_IS_TWIN = "layout {layout} is the same as {other} here ({geometry})"
     LAYOUT_TOO_LARGE = "layout {layout} needs {ranks_per_node} cores per node, there are {cores}"
     BASELINE_WRONG = "the baseline {method} gave a wrong answer"
+    RANKS_RAN = "{ranks} of {asked} ranks ran"
+    HOSTS_RAN = "ranks ran on the hosts {hosts}, not on {asked} hosts"
     RANKS_ON_HOST = "{ranks} ranks ran on host {host}, not {asked}"
     THREADS_RAN = "rank {rank} on {host} ran {threads} threads, not {asked}"
     NOT_ENDED = "the job did not run to its end"
@@ -202,12 +200,6 @@ class Launches(Topic):
         layout = f" (layout {layout})" if layout else ""
         fault = f"; {clause(fault)}" if fault else ""
         return f"INVALID placement{layout}: {'; '.join(map(clause, seats))}{fault}"
-
-    def RANKS_RAN(ranks: int, asked: int) -> str:
-        return f"{plural(ranks, 'rank')} ran, not {asked}"
-
-    def HOSTS_RAN(hosts: list, asked: int) -> str:
-        return f"ranks ran on {len(hosts)} hosts ({', '.join(hosts)}), not on {asked}"
 
     def CORE_SHARED(rank: int, host: str, cpus: str, other: list, thread: int | None = None) -> str:
         mine, theirs = f"{_seat(rank, host, thread)} (cpus {cpus})", _seat(other[0], host, other[1])
@@ -287,6 +279,7 @@ class Launches(Topic):
         "the processes ran for {ran:.0%} of the time, and the samples took {factor:.0f} times what "
         "their medians add up to: something stops them, as a limit of their processor time"
     )
+    RERUN = "launches whose cores other processes used: {launches}; quiet in the rerun: {quiet}"
     LAYOUT_FASTER = "{layout} is {gain:.0%} faster than one rank per core on {cores} cores"
     UNJUDGED_WRONG_ANSWER = "wrong answer of {method} in {place}, and no selected check judges it"
 
@@ -315,11 +308,6 @@ class Launches(Topic):
     # of a check, of ReFrame, of a build, of another tool
     def TEXT(text: str = "") -> str:
         return text or "no reason is given"
-
-    def RERUN(launches: int, quiet: int) -> str:
-        launches = plural(launches, "launch", "launches")
-        ending = f"rerun, {quiet or 'none'} undisturbed"
-        return f"other processes used the cores of {launches}; {ending}"
 
     def LAUNCH_LATE(seconds: float, claimed: float) -> str:
         times = f"{seconds / claimed:.0f} times"

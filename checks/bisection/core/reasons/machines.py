@@ -3,7 +3,7 @@
 from typing import Any
 
 from bisection.core.format import amount, duration, lasting, plural, some, utc
-from bisection.core.reasons.kinds import Topic, clause
+from bisection.core.reasons.kinds import Topic, clause, with_reasons
 
 STEPS = {
     "configure": "CMake does not configure the kernels",
@@ -37,10 +37,6 @@ def _value(name: str, value: str) -> str:
     return (
         _memory(value) if name == "memory" else {"": "unknown", "None": "not up"}.get(value, value)
     )
-
-
-def _with_reasons(pairs: list) -> str:
-    return some((f"{name}: {why}" if why else name for name, why in pairs), 4)
 
 
 def _launcher(launcher: str, layout: str) -> tuple[str, str]:
@@ -142,6 +138,7 @@ class Machines(Topic):
     NO_FACTS = "there is no {system}.json"
     FACTS_HOLD = "{system}.json, of {written}"
     CORES_OWN = "{layouts}"
+    ONE_WORLD = "{launcher}, {library}: ranks: {ranks}, nodes: {hosts}"
     RANK_EXIT = "its launch ended in {seconds:.1f} s with exit {exit_code}"
     RANK_EXIT_LOST = "a rank exited with {left}, and {launcher} with 0"
 
@@ -158,12 +155,12 @@ class Machines(Topic):
 
     # down: [[node, reason]]
     def NODES_UP(up: int, nodes: int, asked: int, down: list = ()) -> str:
-        down = f"; {_with_reasons(down)}" if down else ""
+        down = f"; {with_reasons(down)}" if down else ""
         return f"{up} of {nodes} up" + (f", {asked} needed" if up < asked else "") + down
 
     # modules: [[name, why]]
     def MODULES_FAIL(modules: list) -> str:
-        return _with_reasons(modules)
+        return with_reasons(modules)
 
     # partition: with the same nodes
     def KERNELS_BUILT(seconds: float = 0, partition: str = "") -> str:
@@ -178,7 +175,7 @@ class Machines(Topic):
 
     # hosts: [[host, why]]
     def FOLDER_UNSEEN(path: str, hosts: list) -> str:
-        return f"{path} is not seen by {_with_reasons(hosts)}"
+        return f"{path} is not seen by {with_reasons(hosts)}"
 
     # differences: [[name, [[value, hosts]]]]
     def NODES_DIFFER(differences: list) -> str:
@@ -203,9 +200,6 @@ class Machines(Topic):
     # what: boot or configuration
     def FACTS_OLD(system: str, what: str, since: float) -> str:
         return f"{system}.json is older than the last {what} ({utc(since)})"
-
-    def ONE_WORLD(launcher: str, library: str, ranks: int, hosts: int) -> str:
-        return f"{launcher}: {plural(ranks, 'rank')} on {plural(hosts, 'node')}, {library}"
 
     def RANK_EXIT_HANGS(seconds: float = 0) -> str:
         late = f", but in {seconds:.1f} s" if seconds else ""
@@ -293,8 +287,7 @@ class Machines(Topic):
 
     # wanted: nodes; down: [[node, reason]]
     def NODES_DOWN(partition: str, up: int, wanted: int, down: list = ()) -> str:
-        down = f" ({_with_reasons(down)})" if down else ""
-        text = f"{up} of {wanted} nodes are up{down}: launchers were tried on no more"
-        if not up:
-            text = f"none of its nodes is up{down}: no job ran, and no launcher is proven"
-        return f"{partition}: {text}; --refresh makes the facts again"
+        down = f"; down: {with_reasons(down)}" if down else ""
+        text = "launchers were tried on no more" if up else "no job ran, and no launcher is proven"
+        text = f"{up} of {wanted} nodes are up: {text}; --refresh makes the facts again"
+        return f"{partition}: {text}{down}"

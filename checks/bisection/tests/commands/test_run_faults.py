@@ -18,7 +18,7 @@ LAUNCH_FAULTS = [
     ),
     ("mpi/cpmd", "hang-on-one-core", "FAIL", "; HANG: nothing finished for 5 min"),
     ("mpi/tin-8k", "exit-1-but-verified", "FAIL", "exited with 1 (wrong answer), but its"),
-    ("mpi/al2o3-g", "two-hosts", "FAIL", "INVALID placement: ranks ran on 2 hosts (elsewhere"),
+    ("mpi/al2o3-g", "two-hosts", "FAIL", "INVALID placement: ranks ran on the hosts elsewhere"),
     ("node/cnt40", "nothing", "FAIL", "transpose wrote no result file"),
     ("node/cnt80", "running", "FAIL", "status is 'running', not 'complete'"),
     ("node/silicon", "wrong-but-exit-0", "FAIL", "exited with 0 (verified), but its result"),

@@ -101,10 +101,10 @@ def test_a_node_that_does_not_see_the_folder_and_one_that_is_drained(checked, cl
     results = checked('partition("duo")')
     state, words = results["duo", "seen"]
     assert state == "WRONG"
-    assert words.endswith(" is not seen by node2: No such file or directory")
+    assert words.endswith(" is not seen by node2 (No such file or directory)")
     assert results["duo", "world"][0] == "not tried"
 
     drain = ["nodename=node2", "state=drain", "reason=bad DIMM"]
     cluster.output("scontrol", "update", *drain)
     state, words = checked('partition("duo")')["duo", "nodes"]
-    assert (state, words) == ("WRONG", "1 of 2 up, 2 needed; node2: bad DIMM")
+    assert (state, words) == ("WRONG", "1 of 2 up, 2 needed; node2 (bad DIMM)")
