@@ -1,12 +1,11 @@
 """Findings of the papers as expressions of results."""
 
-import csv
 import math
-from pathlib import Path
 
 import pytest
 import yaml
 
+from bisection.advice import sources
 from bisection.core import paths, references
 from workshop.papers import observables
 from workshop.papers.observables import Kind, Observable, Point, Unmeasured
@@ -97,19 +96,13 @@ def test_each_observable_can_be_evaluated():
 
 def test_published_ratios_are_those_of_the_tables():
     """Table 1 of Chorley and Walker, appendix B of Catlow et al., typed again as ratios."""
-    times = {}
-    names = {"pure_mpi": "mpi", "hybrid_1mpi_per_node": "node", "hybrid_2mpi_per_node": "node2"}
-    for row in _rows("dlpoly_times.csv"):
-        key = row["cluster"], f"test{row['test']}", names[row["model"]], int(row["cores"])
-        times[key] = float(row["time_s"])
-    for row in _rows("vasp_npar.csv"):
-        key = f"bench{row['benchmark']}", f"npar-{row['npar']}", int(row["cores"])
-        times[key] = float(row["time_s"])
 
     def lookup(point, metric):
         if point.kernel == "npar":
-            return times[point.case, point.method, point.cores]
-        return times[point.machine, point.case, point.layout, point.cores]
+            times = sources.npar_times(int(point.case.removeprefix("bench")))
+            return times[point.cores][int(point.method.removeprefix("npar-"))]
+        times = sources.md_times(point.machine, int(point.case.removeprefix("test")))
+        return times[point.cores][point.layout]
 
     for finding in observables.findings():
         if finding.id in ("V07", "D01", "D02", "D03", "D04"):
@@ -117,11 +110,6 @@ def test_published_ratios_are_those_of_the_tables():
                 value = part.value(lookup)
                 assert part.holds(value), part
                 assert part.number is None or value == pytest.approx(part.number, abs=0.005), part
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    with open(Path(observables.LITERATURE, name), newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.mark.parametrize("machine", observables.machines())
@@ -132,10 +120,9 @@ def test_references_of_simulated_systems_are_the_published_values(machine):
     for finding in observables.findings():
         for number, part in enumerate(finding.observables, 1):
             places = {(point.machine, point.kernel, point.case) for point in part.points}
-            place = places.pop()
-            alone = not places and place[0] == machine
-            if alone and part.kind != Kind.NUMBER and not finding.lacking:
-                check = f"scaling_{place[1]}_{place[2].replace('-', '_')}"
+            (name, kernel, case), *others = places
+            if name == machine and not others and part.kind != Kind.NUMBER and not finding.lacking:
+                check = f"scaling_{kernel}_{case.replace('-', '_')}"
                 wanted[check, finding.id, f"part_{number}"] = part.bounds
     given = {
         (check, finding, metric): bounds
