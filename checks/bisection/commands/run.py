@@ -42,6 +42,7 @@ from bisection.judge.evidence import Evidence, Retest, Turn
 from bisection.judge.launches import replaced
 from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
+from bisection.report.model import Report
 from bisection.report.text import beside
 from bisection.report.words import defect_line
 from bisection.runs import command, folder, waiting
