@@ -42,20 +42,16 @@ def test_each_verdict_where_it_belongs(rng, compared):
 
 
 def test_direction_is_the_metrics_own(rng, compared):
-    sides = (
-        series(1 / times(rng, ratio), first, "atom_steps", "atom-steps/s", "higher")
-        for ratio, first in ((1, 0), (1.2, 100))
-    )
-    result = compared(*sides)
-    rate = row(result, metric="atom_steps")
+    kind = ("atom_steps", "atom-steps/s", "higher")
+    before, after = series(1 / times(rng), 0, *kind), series(1 / times(rng, 1.2), 100, *kind)
+    rate = row(compared(before, after), metric="atom_steps")
     assert rate.verdict == Verdict.REGRESSED
     assert rate.ratio == pytest.approx(1 / 1.2, rel=0.05)
     assert rate.slowdown == pytest.approx(1.2, rel=0.05)
 
 
 def test_small_effects_are_not_counted(rng, compared):
-    quiet = (series(times(rng, ratio, sigma=0.002), first) for ratio, first in ((1, 0), (1.03, 99)))
-    time = row(compared(*quiet))
+    time = row(compared(*(series(times(rng, r, sigma=0.002), n) for r, n in ((1, 0), (1.03, 99)))))
     assert time.verdict == Verdict.UNCHANGED
     assert time.ratio == pytest.approx(1.03, abs=0.005)
 
@@ -63,17 +59,14 @@ def test_small_effects_are_not_counted(rng, compared):
 def test_rows_are_joined_by_identity(rng, compared):
     places = [{"partition": "gpu"}, {"environ": "spack"}, {"case": "cnt80"}, {"layout": "node"}]
 
-    def of(ratio, first):
+    def side(ratio, first):
         nightly = (times(rng, ratio, len(places), sigma=0.001) for _ in range(5))
+        pairs = (zip(places, night, strict=True) for night in nightly)
         return sessions(
-            first,
-            (
-                [case(metrics={"time": t}, **place) for place, t in zip(places, night, strict=True)]
-                for night in nightly
-            ),
+            first, ([case(metrics={"time": t}, **p) for p, t in pair] for pair in pairs)
         )
 
-    result = compared(of(1, 0), of(1.5, 200))
+    result = compared(side(1, 0), side(1.5, 200))
     assert len(result.rows) == 4
     assert all(r.ratio == pytest.approx(1.5, rel=0.2) for r in result.rows)
 
@@ -108,13 +101,8 @@ def test_jobs_of_two_sessions_are_judged_by_what_lies_between(rng, compared, day
 
 def test_nights_vary_more_than_jobs_without_a_false_verdict(rng, compared):
     def side(first):
-        levels = np.exp(rng.normal(0, 0.03, 50))
-        values = levels * np.exp(rng.normal(0, 0.01, (10, 50)))
-        cases = [
-            case(f"m{i}", {"time": v}, run=r)
-            for r, job in enumerate(values)
-            for i, v in enumerate(job)
-        ]
+        metrics = [jobs(rng, 1, 10, 0.03, 0.01)[0][1] for _ in range(50)]
+        cases = [{**job, "method": f"m{i}"} for i, alike in enumerate(metrics) for job in alike]
         return sessions(first, [cases])
 
     result = compared(side(0), side(1))
@@ -123,12 +111,10 @@ def test_nights_vary_more_than_jobs_without_a_false_verdict(rng, compared):
 
 def test_sessions_of_one_night_are_one_night(rng, compared):
     def night(first, ratio):
-        level = ratio * np.exp(rng.normal(0, 0.01, 6))
-        starts = (first * DAY + 1800 * number for number in range(6))
-        return [
-            (session(10 * first + n, start=EPOCH + start), [case(metrics={"time": value})])
-            for n, (start, value) in enumerate(zip(starts, level, strict=True))
-        ]
+        content = jobs(rng, 6, 1, 0.01, 0, ratio=ratio, first=10 * first)
+        for number, (line, _) in enumerate(content):
+            line["start"] = EPOCH + first * DAY + 1800 * number
+        return content
 
     result = compared(night(1, 1), night(9, 1.2))
     assert (row(result).verdict, row(result).scope) == (Verdict.INCONCLUSIVE, Scope.SESSIONS)
@@ -152,6 +138,7 @@ def test_a_night_unlike_all_earlier_ones_is_an_outlier(rng, compared):
     assert row(result).verdict == Verdict.INCONCLUSIVE
     assert row(result).outlier
     assert "outside of what 20 earlier ones showed" in why(row(result))
+    assert "1 outlier" in sentence(result)
 
 
 FACTS = {"libraries": "fftw 3.3.10, hdf5 1.10.8, openblas 0.3", "MPI": "4.1", "CPU": "a"}
@@ -186,13 +173,14 @@ def test_a_slow_node_is_named(rng, compared):
 
 
 def test_network_bound_checks_are_told_from_compute(rng, compared):
-    def night(factor):
-        metrics = {"time": times(rng, factor, 1)[0], "mpi_share": [0.7, "share", "lower"]}
-        control = case("serial", {"time": times(rng, 1, 1)[0]}, control=True)
-        return [case(metrics=metrics), control]
+    def side(first, factor):
+        content = nights({"p2p": times(rng, factor), "serial": times(rng, sigma=0.01)}, first)
+        for _, (test, control) in content:
+            test["metrics"]["mpi_share"] = [0.7, "share", "lower"]
+            control["control"] = True
+        return content
 
-    sides = (sessions(at, (night(f) for _ in range(20))) for at, f in ((0, 1), (100, 1.14)))
-    result = compared(*sides)
+    result = compared(side(0, 1), side(100, 1.14))
     assert "on lab:cpu communication-bound checks are 1" in sentence(result)
     assert "slower, compute is unchanged" in sentence(result)
 

@@ -13,36 +13,43 @@ from bisection.report.words import sentence, why
 
 
 def test_vanished_cases_are_all_counted(compared):
-    before = [(session(0), [case(f"m{i}", {"time": 1e-3}) for i in range(10000)])]
-    after = [(session(9), [case("kept", {"time": 1e-3})])]
-    result = compared(before, after)
-    assert result.count(Verdict.MISSING) == 10000
-    assert result.exit_code == 3
-    lines = comparison_text(result)
-    assert len(lines) < 60
-    assert "10000 missing" in sentence(result)
-
-
-@pytest.mark.parametrize("value", [None, math.nan, math.inf, -1.0, 0.0])
-def test_what_is_no_number_above_zero_is_not_measured(rng, compared, value):
-    result = compared(series(times(rng, count=5)), series([value] * 5, 50))
-    assert row(result).verdict == Verdict.NOT_MEASURED
-    assert result.exit_code == 3
-
-
-@pytest.mark.parametrize(
-    ("other", "says"),
-    [
-        ({"unit": "ms"}, "unit: ms, s"),
-        ({"geometry": "4x1"}, "geometry: 2x1, 4x1"),
-    ],
-)
-def test_other_units_and_geometries_are_not_compared(rng, compared, other, says):
-    time = row(compared(series(times(rng)), series([1.0] * 20, 50, **other)))
-    assert (time.verdict, why(time)) == (Verdict.NOT_MEASURED, f"not to be compared, by its {says}")
+    before = nights({f"m{i}": [1e-3] for i in range(1000)})
+    result = compared(before, nights({"kept": [1e-3]}, 9))
+    assert (result.count(Verdict.MISSING), result.exit_code) == (1000, 3)
+    assert len(comparison_text(result)) < 60
+    assert "1000 missing" in sentence(result)
 
 
 BANDS = [{"work": {"transpose": {"cnt40": f"--bands {number}"}}} for number in (2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [
+        *((series([v] * 20, 50), "") for v in (None, math.nan, math.inf, -1.0, 0.0)),
+        (series([1.0] * 20, 50, unit="ms"), "not to be compared, by its unit: ms, s"),
+        (series([1.0] * 20, 50, geometry="4x1"), "not to be compared, by its geometry: 2x1, 4x1"),
+        (
+            nights({"p2p": [1.0] * 20}, 50, **BANDS[1]),
+            "not to be compared, by its work: --bands 2, --bands 4",
+        ),
+        (series([5e-3] * 20, 50, disturbed=0.8), "used the cores in 80% of the samples"),
+        (
+            sessions(50, [[case(verdict="FAIL", cause="wrong answer of p2p: transform")]]),
+            "wrong answer of p2p: transform",
+        ),
+        (sessions(50, [[case(metrics={"rate": [1.0, "B/s", "higher"]})]]), "no number"),
+    ],
+)
+def test_what_is_not_measured_and_why(rng, compared, after, says):
+    result = compared(nights({"p2p": times(rng)}, **BANDS[0]), after)
+    assert (row(result).verdict, result.exit_code) == (Verdict.NOT_MEASURED, 3)
+    assert says in why(row(result))
+
+
+def test_disturbed_jobs_are_counted(rng, compared):
+    result = compared(series(times(rng)), series([5e-3] * 20, 50, disturbed=0.8))
+    assert "1 not measured, as other processes used the cores" in sentence(result)
 
 
 def test_launch_that_is_not_made_any_more_is_not_missing(compared):
@@ -65,15 +72,10 @@ def test_launch_that_is_not_made_any_more_is_not_missing(compared):
     )
 
 
-def test_other_work_is_not_compared(rng, compared):
-    before = nights({"p2p": times(rng)}, **BANDS[0])
+@pytest.mark.parametrize("work", [{}, BANDS[1]])
+def test_the_same_work_is_compared_and_what_is_not_stored(rng, compared, work):
     after = nights({"p2p": times(rng, 2.0)}, 50, **BANDS[1])
-    words = "not to be compared, by its work: --bands 2, --bands 4"
-    assert why(row(compared(before, after))) == words
-    named = nights({"p2p": times(rng)}, 80, **BANDS[0])
-    assert row(compared(before, named)).ratio == pytest.approx(1, rel=0.05)
-    # Other programs need not store it.
-    assert row(compared(nights({"p2p": times(rng)}, 110), after)).verdict == Verdict.REGRESSED
+    assert row(compared(nights({"p2p": times(rng)}, **work), after)).verdict == Verdict.REGRESSED
 
 
 def test_sessions_with_other_work_are_left_out(rng, compared):
@@ -84,21 +86,6 @@ def test_sessions_with_other_work_are_left_out(rng, compared):
     time = row(compared(before, nights({"p2p": times(rng, 2.0)}, 50, **BANDS[1])))
     assert time.before.sessions == 20
     assert time.ratio == pytest.approx(1, rel=0.05)
-
-
-def test_a_failed_test_is_not_measured_with_its_cause(rng, compared):
-    before = nights({"p2p": times(rng)})
-    failed = case(metrics={}, verdict="FAIL", cause="wrong answer of p2p: transform")
-    result = compared(before, [(session(50), [failed])])
-    assert row(result).verdict == Verdict.NOT_MEASURED
-    assert why(row(result)) == "wrong answer of p2p: transform"
-
-
-def test_a_metric_that_vanished_from_its_test(rng, compared):
-    ratio = {"ratio": [1.0, "ratio", "lower"]}
-    before = sessions(0, ([case(metrics={"time": t, **ratio})] for t in times(rng)))
-    after = nights({"p2p": times(rng)}, first=50)
-    assert row(compared(before, after), metric="ratio").verdict == Verdict.NOT_MEASURED
 
 
 def test_what_is_gone_from_the_newest_sessions(rng, compared):
@@ -125,32 +112,25 @@ def test_nights_before_and_jobs_of_one_session_after_are_not_mixed(rng, compared
     assert (time.verdict, time.scope) == (Verdict.INCONCLUSIVE, None)
 
 
-def test_disturbed_jobs_are_left_out(rng, compared):
-    result = compared(series(times(rng)), series([5e-3] * 20, 50, disturbed=0.8))
-    assert row(result).verdict == Verdict.NOT_MEASURED
-    assert "other processes used the cores in 80% of the samples" in why(row(result))
-    assert "1 not measured, as other processes used the cores" in sentence(result)
-
-
 @pytest.mark.parametrize(
-    ("share", "verdict"), [(0.0, Verdict.REGRESSED), (0.05, Verdict.INCONCLUSIVE)]
+    ("share", "one_session", "code"),
+    [
+        (0.0, False, None),
+        (0.05, False, Code.TAIL_PREEMPTED),
+        (0.0, True, Code.TAIL_OF_ONE_SESSION),
+    ],
 )
-def test_the_slowest_percent_may_be_the_neighbours_doing(rng, compared, share, verdict):
-    sides = (
-        series(times(rng, ratio), first, "time_p99", disturbed=share)
-        for ratio, first in ((1, 0), (3, 50))
-    )
-    assert row(compared(*sides), metric="time_p99").verdict == verdict
-
-
-def test_the_slowest_percent_is_judged_between_sessions_only(rng, compared):
+def test_the_slowest_percent_may_be_the_neighbours_doing(rng, compared, share, one_session, code):
     def tail(ratio, first):
-        values = enumerate(times(rng, ratio, 10))
-        return sessions(first, [[case(metrics={"time_p99": t}, run=i) for i, t in values]])
+        jobs = (
+            case(metrics={"time_p99": t}, run=i * one_session, disturbed=share)
+            for i, t in enumerate(times(rng, ratio, 10))
+        )
+        return sessions(first, [[*jobs]] if one_session else ([job] for job in jobs))
 
     p99 = row(compared(tail(1, 0), tail(3, 50)), metric="time_p99")
-    assert p99.verdict == Verdict.INCONCLUSIVE
-    assert p99.reason.code == Code.TAIL_OF_ONE_SESSION
+    assert p99.verdict == (Verdict.INCONCLUSIVE if code else Verdict.REGRESSED)
+    assert (p99.reason and p99.reason.code) == code
 
 
 @pytest.mark.parametrize(
@@ -184,44 +164,35 @@ def test_samples_that_are_the_same_or_beyond_all_numbers(compared, before, after
         assert time.reason.code == Code.CONSTANT
 
 
-def test_one_night_beside_constant_ones_is_an_outlier(compared):
-    result = compared(nights({"p2p": [1.0] * 20}), nights({"p2p": [3.0]}, first=50))
-    assert row(result).outlier
-    assert "1 outlier" in sentence(result)
-
-
-def test_tests_that_fail_now_and_then_are_not_unchanged(rng, compared):
+@pytest.mark.parametrize(
+    ("count", "fault", "says"),
+    [
+        (
+            1,
+            {"metrics": {}, "verdict": "FAIL", "cause": "wrong"},
+            "1 of 20 jobs after failed: wrong",
+        ),
+        (15, {"disturbed": 0.9}, "15 of 20 jobs after could not be used: other processes"),
+    ],
+)
+def test_what_fails_now_and_then_or_is_mostly_disturbed_is_not_unchanged(
+    rng, compared, count, fault, says
+):
     before, after = nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50)
-    failed = case(metrics={}, verdict="FAIL", cause="wrong answer of p2p")
-    result = compared(before, [*after[:19], (after[19][0], [failed])])
+    for _, cases in after[-count:]:
+        cases[0] |= fault
+    result = compared(before, after)
     assert (row(result).verdict, result.exit_code) == (Verdict.NOT_MEASURED, 3)
-    assert why(row(result)) == "1 of 20 jobs after failed: wrong answer of p2p"
-
-
-def test_a_few_nights_left_of_many_are_not_unchanged(rng, compared):
-    before, after = nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50)
-    for _, cases in after[5:]:
-        cases[0]["disturbed"] = 0.9
-    time = row(compared(before, after))
-    assert time.verdict == Verdict.NOT_MEASURED
-    assert why(time).startswith("15 of 20 jobs after could not be used: other processes")
+    assert why(row(result)).startswith(says)
 
 
 def test_pairs_of_nodes_are_tests_of_their_own(rng, compared):
     def sides(first, slow):
-        rates = 1e9 * noise(rng, (20, 2), 0.02)
-        rates[:, 1] *= slow
-        pairs = (["n1", "n2"], ["n1", "n3"])
-        return sessions(
-            first,
-            (
-                [
-                    case("pingpong", {"rate": [float(r), "B/s", "higher"]}, pair=pair)
-                    for r, pair in zip(night, pairs, strict=True)
-                ]
-                for night in rates
-            ),
-        )
+        def pair(other, factor):
+            rate = [1e9 * factor * float(noise(rng, 1, 0.02)[0]), "B/s", "higher"]
+            return case("pingpong", {"rate": rate}, pair=["n1", other])
+
+        return sessions(first, [[pair("n2", 1), pair("n3", slow)] for _ in range(20)])
 
     result = compared(sides(0, 1), sides(100, 0.6))
     assert {r.case: r.verdict for r in result.rows} == {
