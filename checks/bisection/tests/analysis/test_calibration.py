@@ -15,18 +15,27 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 
 SETS = {200: (3, 100), 2100: (1, 100)}  # metrics of a table -> sets, and with --full
-KERNELS = {200: 4, 2100: 7}
+KERNELS = {40: 4, 200: 4, 2100: 7}
 FACTORS = ((5, 1.10), (5, 1.20), (10, 1.05), (10, 1.10), (20, 1.05), (20, 1.10))
 
 
-def judged(logs, before, kernels):
-    """The verdicts of a table [metrics, nights], its first nights before, and shared changes."""
-    ratios = np.zeros(len(logs), bool)
-    seen, shared = evidence(logs[:, :before], logs[:, before:], kernels, ratios)
+def judged(logs):
+    """The verdicts of a table [metrics, nights], its first half before, and shared changes."""
+    before, after = np.split(logs, 2, axis=1)
+    kernels = kernels_of(len(logs), KERNELS[len(logs)])
+    seen, shared = evidence(before, after, kernels, np.zeros(len(logs), bool))
     verdicts = decide(seen, *adjusted([seen]))
     for each in shared:
         verdicts[each.metrics] = Verdict.REGRESSED if each.estimate > 0 else Verdict.IMPROVED
     return verdicts, shared, seen
+
+
+def simulated(seed, sets, noise, metrics, count, slow=(), factor=1.0):
+    """So many tables, judged, of so many nights a side; some metrics are slower by a factor."""
+    rng = np.random.default_rng(seed)
+    for _ in range(sets):
+        logs = nights(rng, noise, metrics, 2 * count, KERNELS[metrics])
+        yield judged(changed(logs, factor, slow, count))
 
 
 def is_changed(verdicts):
@@ -42,12 +51,9 @@ def at_most(share, sets):
 @pytest.mark.parametrize("count", [10, 20])
 @pytest.mark.parametrize("noise", NOISES)
 def test_nothing_changed(noise, count, metrics, told, full):
-    rng = np.random.default_rng(metrics + count)
-    sets, kernels = SETS[metrics][full], kernels_of(metrics, KERNELS[metrics])
+    sets = SETS[metrics][full]
     reports = events = rows = 0
-    for _ in range(sets):
-        logs = nights(rng, noise, metrics, 2 * count, KERNELS[metrics])
-        verdicts, shared, _ = judged(logs, count, kernels)
+    for verdicts, shared, _ in simulated(metrics + count, sets, noise, metrics, count):
         wrong = is_changed(verdicts)
         reports, events, rows = reports + wrong.any(), events + bool(shared), rows + wrong.sum()
     told.append(
@@ -62,15 +68,12 @@ def test_nothing_changed(noise, count, metrics, told, full):
 @pytest.mark.parametrize("noise", ["independent 3%", "independent, metrics of 1 to 8%"])
 def test_what_changed_is_found(noise, count, factor, told, full):
     """One of 200 metrics; and all of one of four kernels."""
-    rng = np.random.default_rng(11)
-    sets, kernels = (200 if full else 5), kernels_of(200)
+    sets = 200 if full else 5
     detected = others = whole = elsewhere = 0
-    for _ in range(sets):
-        logs = nights(rng, noise, 200, 2 * count)
-        verdicts, _, _ = judged(changed(logs, factor, 17, count), count, kernels)
+    for verdicts, _, _ in simulated(11, sets, noise, 200, count, 17, factor):
         detected += verdicts[17] == Verdict.REGRESSED
         others += is_changed(np.delete(verdicts, 17)).any()
-        _, shared, _ = judged(changed(logs, factor, kernels == 1, count), count, kernels)
+    for _, shared, _ in simulated(11, sets, noise, 200, count, kernels_of(200) == 1, factor):
         whole += any(each.kernel == 1 and each.estimate > 0 for each in shared)
         elsewhere += any(each.kernel != 1 for each in shared)
     told.append(
@@ -86,21 +89,16 @@ def test_what_changed_is_found(noise, count, factor, told, full):
 
 
 def test_one_of_many_metrics_is_found(told, full):
-    rng = np.random.default_rng(12)
-    sets, kernels = (100 if full else 3), kernels_of(2100, 7)
-    logs = (nights(rng, "independent 3%", 2100, 20, 7) for _ in range(sets))
-    slow = (judged(changed(each, 1.10, 17, 10), 10, kernels)[0][17] for each in logs)
-    detected = sum(verdict == Verdict.REGRESSED for verdict in slow)
+    sets = 100 if full else 3
+    tables = simulated(12, sets, "independent 3%", 2100, 10, 17, 1.10)
+    detected = sum(verdicts[17] == Verdict.REGRESSED for verdicts, _, _ in tables)
     told.append(f"one of 2,100 metrics x1.10, noise 3%, 10 a side: found {detected / sets:.1%}")
     assert detected >= sets - at_most(0.15, sets)
 
 
 def test_what_all_metrics_share_is_one_finding(told, full):
-    rng = np.random.default_rng(13)
     sets, right = (100 if full else 5), 0
-    for _ in range(sets):
-        logs = changed(nights(rng, "independent 3%", 200, 20), 1.05, slice(None), 10)
-        _, shared, _ = judged(logs, 10, kernels_of(200))
+    for _, shared, _ in simulated(13, sets, "independent 3%", 200, 10, slice(None), 1.05):
         right += [each.kernel for each in shared] == [ALL] and len(shared[0].metrics) > 180
     told.append(f"all of 200 metrics x1.05, noise 3%, 10 a side: one finding in {right / sets:.1%}")
     assert right >= sets - at_most(0.01, sets)
@@ -108,12 +106,9 @@ def test_what_all_metrics_share_is_one_finding(told, full):
 
 def test_levels_of_metrics_with_two_states_are_found(told, full):
     """Each night in one of two states, and the level x1.10 in both."""
-    rng = np.random.default_rng(14)
     sets, noise = (100 if full else 10), "20% of nights 1.3 times slower, per metric"
     detected = named = 0
-    for _ in range(sets):
-        logs = changed(nights(rng, noise, 200, 40), 1.10, 17, 20)
-        verdicts, _, seen = judged(logs, 20, kernels_of(200))
+    for verdicts, _, seen in simulated(14, sets, noise, 200, 20, 17, 1.10):
         detected += verdicts[17] == Verdict.REGRESSED
         named += seen.states.two.mean()
     told.append(
@@ -128,14 +123,9 @@ def test_levels_of_metrics_with_two_states_are_found(told, full):
 def test_power_is_as_promised(sigma, count, told, full):
     """What `compare` says that it sees is found as often as it says."""
     effect = Power(sigma, 0.0, 200).visible(count, count)
-    rng = np.random.default_rng(15)
-    sets, detected = (100 if full else 10), 0
-    slow = [3, 60, 110, 190]
-    for _ in range(sets):
-        logs = rng.normal(0, sigma, (200, 2 * count))
-        verdicts, _, _ = judged(changed(logs, 1 + effect, slow, count), count, kernels_of(200))
-        detected += (verdicts[slow] == Verdict.REGRESSED).sum()
-    share = detected / sets / len(slow)
+    sets, slow = (100 if full else 10), [3, 60, 110, 190]
+    tables = simulated(15, sets, f"independent {sigma:.0%}", 200, count, slow, 1 + effect)
+    share = np.mean([verdicts[slow] == Verdict.REGRESSED for verdicts, _, _ in tables])
     told.append(f"noise {sigma:.0%}, {count} a side: {effect:.1%} promised, found in {share:.1%}")
     assert share >= LIMITS.seen - (0.03 if full else 0.15)
 
@@ -153,18 +143,12 @@ def test_a_stored_table_is_judged_as_its_arrays(compared):
     rng = np.random.default_rng(16)
     kernels = kernels_of(40)
     logs = changed(nights(rng, "AR(1) 0.7, 3%, per kernel", 40, 20), 1.3, 5, 10)
-    verdicts, _, seen = judged(logs, 10, kernels)
-
-    def side(first, part):
-        return sessions(
-            first,
-            (
-                [case(f"m{i}", {"time": t}, check=f"k{kernels[i]}") for i, t in enumerate(night)]
-                for night in np.exp(part).T
-            ),
-        )
-
-    result = compared(side(0, logs[:, :10]), side(10, logs[:, 10:]))
+    verdicts, _, seen = judged(logs)
+    content = sessions(0, (
+        [case(f"m{i}", {"time": t}, check=f"k{kernels[i]}") for i, t in enumerate(night)]
+        for night in np.exp(logs).T
+    ))  # fmt: skip
+    result = compared(content[:10], content[10:])
     rows = {int(row.method[1:]): row for row in result.rows}
     assert [rows[i].verdict for i in range(40)] == list(verdicts)
     assert [rows[i].low for i in range(40)] == pytest.approx(np.exp(seen.low), rel=1e-9)
