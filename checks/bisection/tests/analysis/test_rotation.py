@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_up import case, session, store
+from made_up import case, noise, session, store
 from running import SITES
 
 from bisection.analysis.nodes import recent, suspects
@@ -45,27 +45,17 @@ def slurm(monkeypatch):
 
 def night(rng, number, sets, slow, sigma=0.03):
     """A session with a launch on each set of nodes; those with `slow` take 1.5 times as long."""
-    cases = []
-    level = rng.normal(0, sigma)
-    for run, nodes in enumerate(sets):
-        times = 1e-3 * np.exp(level + rng.normal(0, sigma / 3, len(METHODS)))
-        times *= 1.5 if slow in nodes else 1
-        cases += [
-            case(method, {"time": time}, hosts=list(nodes), run=run)
-            for method, time in zip(METHODS, times, strict=True)
-        ]
+    level = 1e-3 * np.exp(rng.normal(0, sigma))
+    cases = [
+        case(method, {"time": time * (1.5 if slow in nodes else 1)}, hosts=list(nodes), run=run)
+        for run, nodes in enumerate(sets)
+        for method, time in zip(
+            METHODS, level * noise(rng, len(METHODS), sigma / 3, 0), strict=True
+        )
+    ]
     # A night that was slower than all before has this tag, and is none that others are set beside.
     tags = {**session(0)["tags"], **({"slower": "confirmed"} if slow in sets[0] else {})}
     return session(number, tags=tags), cases
-
-
-def nights(path, rng, slow="n2", count=10):
-    """A store of nights on two of four nodes each."""
-    nights_store = store(path)
-    for number in range(count):
-        sets = choose([QUAD], [], nights_store)["lab:cpu"].sets
-        nights_store.add([night(rng, number, sets, slow)])
-    return nights_store
 
 
 def accused(nights_store):
@@ -74,7 +64,10 @@ def accused(nights_store):
 
 
 def test_ten_nights_name_the_slow_one_of_four_nodes(rng, slurm, tmp_path):
-    nights_store = nights(tmp_path / "store.db", rng)
+    nights_store = store(tmp_path / "store.db")
+    for number in range(10):  # each on two of four nodes
+        sets = choose([QUAD], [], nights_store)["lab:cpu"].sets
+        nights_store.add([night(rng, number, sets, "n2")])
     pairs = usage(nights_store, "lab:cpu", {}).elements()
     assert Counter(node for pair in pairs for node in pair) == dict.fromkeys(FOUR, 5)
     assert accused(nights_store) == ["n2"]
@@ -83,42 +76,34 @@ def test_ten_nights_name_the_slow_one_of_four_nodes(rng, slurm, tmp_path):
     assert suspect.where == "lab:cpu"
 
 
-@pytest.fixture
-def swept(rng, tmp_path):
-    """swept(slow, change): the nodes that are named in one run on 14 sets of nodes, one of them
-    slow; change(line) changes a line of a launch, or returns a further one."""
-
-    def run(slow, change=lambda line: None):
-        sets = sweep_of(FOUR, 2, {})
-        assert len(sets) == 14
-        session_, cases = night(rng, 0, sets, slow)
-        cases += filter(None, [change(line) for line in cases])
-        return accused(store(tmp_path / f"{slow}.db", [(session_, cases)]))
-
-    return run
+def serial(line):
+    """A baseline is of the slowest rank alone: it hides no slow link."""
+    baseline = case("serial", {"time": 1e-3}, hosts=line["hosts"][:1], run=line["run"])
+    return baseline if line["method"] == "p2p" else None
 
 
-def test_a_sweep_names_it_in_one_run(swept):
-    assert swept("n3") == ["n3"]
-
-
-def test_baselines_of_the_slowest_rank_alone_hide_no_slow_link(swept):
-    def serial(line):
-        more = {"method": "serial", "metrics": {"time": [1e-3, "s", "lower"]}}
-        return {**line, **more, "hosts": line["hosts"][:1]} if line["method"] == "p2p" else None
-
-    assert swept("n3", serial) == ["n3"]
-
-
-def test_a_node_whose_launches_are_preempted_is_named(swept):
+def preempted(line):
     """What takes the cores of one node again and again is that node's fault."""
-    assert swept("n3", lambda c: c.update(disturbed=0.9 * ("n3" in c["hosts"]))) == ["n3"]
+    line["disturbed"] = 0.9 * ("n3" in line["hosts"])
 
-    def some(line):
-        if line["run"] in (2, 5):  # of a few launches it is nobody's
-            line |= {"disturbed": 0.9, "metrics": {"time": [9.0, "s", "lower"]}}
 
-    assert swept(None, some) == []
+def now_and_then(line):
+    """What takes the cores of a few launches is nobody's fault."""
+    if line["run"] in (2, 5):
+        line |= {"disturbed": 0.9, "metrics": {"time": [9.0, "s", "lower"]}}
+
+
+@pytest.mark.parametrize(
+    ("slow", "change"),
+    [("n3", lambda line: None), ("n3", serial), ("n3", preempted), (None, now_and_then)],
+)
+def test_a_sweep_names_a_slow_node_in_one_run(rng, tmp_path, slow, change):
+    """A change of a line of a launch, or a further one."""
+    sets = sweep_of(FOUR, 2, {})
+    assert len(sets) == 14
+    line, cases = night(rng, 0, sets, slow)
+    cases += filter(None, [change(each) for each in cases])
+    assert accused(store(tmp_path / "store.db", [(line, cases)])) == [slow] * bool(slow)
 
 
 def test_a_sweep_of_a_large_machine_is_of_the_least_used_nodes():
