@@ -155,11 +155,10 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
         yield Entry(f"{check} on {case.place}", place, name, kind, message, seconds)
     drifts = [reason for reason in verdict.network if reason["drift"]]
     others = [reason for reason in verdict.network if not reason["drift"]]
-    worse = [*verdict.slower, *verdict.slow_nodes, *verdict.alarms, *drifts]
     doubts = [*verdict.troubles, *verdict.outliers, *verdict.suspect_nodes, *others]
     kinds = {
         Verdict.FAIL: verdict.failures,
-        Verdict.REGRESSED: worse,
+        Verdict.REGRESSED: [*verdict.slower, *verdict.slow_nodes, *verdict.alarms, *drifts],
         Verdict.NOT_MEASURED: doubts,
     }
     for kind, reasons in kinds.items():
@@ -170,11 +169,11 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
 def _metrics(rows: Sequence[Row]) -> Iterator[Entry]:
     """The metrics of a comparison that were judged."""
     for row in worst_first(rows):
-        verdict, beside = row.verdict, row.limit is not None
-        if verdict == Verdict.INCONCLUSIVE and row.low is None and not beside:
-            continue
-        if verdict == Verdict.INCONCLUSIVE and beside:  # a session is an outlier, or as the others
+        verdict = row.verdict
+        if verdict == Verdict.INCONCLUSIVE and row.limit is not None:  # one session beside others
             verdict = Verdict.NOT_MEASURED if slower([row]) else Verdict.UNCHANGED
+        elif verdict == Verdict.INCONCLUSIVE and row.low is None:
+            continue
         text = f"{row.verdict}: {amount(row.before.median, row.unit)} before, "
         text += f"{amount(row.after.median, row.unit)} after"
         if finite(row.ratio):
@@ -292,24 +291,20 @@ def nodecheck(report: Report) -> str:
     apart none, and none that looked slow once."""
     reasons: dict[str, dict[str, None]] = {}
     for node, reason in _bad_nodes(report):
-        node = node.strip()
-        if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", node):
+        if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", node.strip()):
             # on one line, without what a shell would take for its own
             text = " ".join(re.sub(r"[\"'`$\\]", "", plain(reason)).split())
-            reasons.setdefault(node, {}).setdefault(text)
-    return "".join(
-        f"{node} bisection: {short('; '.join(texts), 240)}\n"
-        for node, texts in sorted(reasons.items())
-    )
+            reasons.setdefault(node.strip(), {}).setdefault(text)
+    texts = {node: short("; ".join(texts), 240) for node, texts in sorted(reasons.items())}
+    return "".join(f"{node} bisection: {text}\n" for node, text in texts.items())
 
 
 def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
     """(node, why), of nodes that results accuse by name."""
-    run = report.run
+    run = report.run or RunVerdict()
     slow = [Code.SLOW_NODE(**asdict(suspect)) for suspect in report.suspects]
-    slow += run.slow_nodes if run else []
-    others = [r for r in run.remarks if r.code in FAULTS_OF_HOSTS - SLOW_HOSTS] if run else []
-    for reason in [*slow, *others]:
+    others = [remark for remark in run.remarks if remark.code in FAULTS_OF_HOSTS - SLOW_HOSTS]
+    for reason in [*slow, *run.slow_nodes, *others]:
         if reason.code != Code.SLOW_NODE:
             yield reason["host"], clause(reason)
         elif len(reason["nodes"]) == 1:
@@ -317,7 +312,7 @@ def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
     for component in (component for blame in report.pairs for component in blame.bad):
         if component.part == Part.NODE:  # of all else, no single node is accused
             yield component.names[0], slowness(asdict(component))
-    for case in run.bad if run else []:
+    for case in run.bad:
         if case.reason and case.reason.code == Code.BLOCKED:
             for node, why in case.reason["down"] or ():
                 why = "no reason is given" if why in ("", "none") else why

@@ -168,11 +168,10 @@ def exit_code(report: Report) -> Exit:
 
 def worst_first(rows: Sequence[Row]) -> list[Row]:
     """Rows in the order of COMPARED, the largest loss first."""
-    rank = {verdict: index for index, verdict in enumerate(COMPARED)}
 
     def key(row: Row) -> tuple[Any, ...]:
         slowdown = row.slowdown if finite(row.ratio) and row.ratio > 0 else None
         names = (row.system, row.partition, row.environ, row.test, row.metric)
-        return rank.get(row.verdict, 0), -(slowdown or 0.0), names
+        return COMPARED.index(row.verdict), -(slowdown or 0.0), names
 
     return sorted(rows, key=key)

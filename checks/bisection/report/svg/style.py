@@ -223,20 +223,20 @@ def sparkline(values: Sequence[Any], points: Sequence[int], better: str) -> Figu
     """
     figure, axes = plot(240, 46, (6, 3, 6, 9))
     axes.set_axis_off()
-    known = [(index, value) for index, value in enumerate(values) if finite(value)]
+    known = {index: value for index, value in enumerate(values) if finite(value)}
     # At least a fifth of the median from bottom to top: noise of a few percent is no step.
-    middle = statistics.median(value for _, value in known)
-    around = (0.9 * middle, 1.1 * middle) if min(known, key=lambda k: k[1])[1] > 0 else ()
-    axes.plot(*zip(*known, strict=True), color=MUTED, linewidth=1.3)
-    axes.plot(*known[-1], "o", color=INK, markersize=5)
+    middle = statistics.median(known.values())
+    around = (0.9 * middle, 1.1 * middle) if min(known.values()) > 0 else ()
+    axes.plot(*zip(*known.items(), strict=True), color=MUTED, linewidth=1.3)
+    axes.plot(*[*known.items()][-1], "o", color=INK, markersize=5)
     axes.update_datalim([(0, y) for y in around])
     axes.autoscale_view()
     axes.set_xlim(-0.5, len(values) - 0.5)
     starts = sorted(index for index in points if 0 < index < len(values))
-    levels = []
-    for first, last in itertools.pairwise([0, *starts, len(values)]):
-        level = [value for index, value in known if first <= index < last]
-        levels.append(statistics.median(level) if level else 0.0)
+    levels = [
+        statistics.median([known[k] for k in range(*ends) if k in known] or [0.0])
+        for ends in itertools.pairwise([0, *starts, len(values)])
+    ]
     for start, (old, new) in zip(starts, itertools.pairwise(levels), strict=True):
         worse = (new > old) == (better == "lower")
         colour, marker = (WORSE, "v") if worse else (BETTER, "^")
