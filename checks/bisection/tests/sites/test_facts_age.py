@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+from unittest.mock import Mock
 
 import pytest
 
@@ -64,20 +65,12 @@ def test_without_slurm_or_facts_nothing_is_asked(site, monkeypatch):
 
 def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
     file = site(boot=60, changed=-60)
-    monkeypatch.setattr(run, "measure_alone", lambda: None)
-    monkeypatch.setattr(run, "wait", lambda *_: None)
-    monkeypatch.setattr(run.sync, "set_damaged_aside", lambda home: [])
-    monkeypatch.setattr(run, "prepare", lambda options: (Request(), file, [{"scheduler": "slurm"}]))
-
-    class Stop(Exception):
-        pass
-
-    def stop():
-        raise Stop
-
-    monkeypatch.setattr(run.folder, "new_folder", stop)
-    with pytest.raises(Stop):
-        run.act(argparse.Namespace(deadline=None, wait=None, against=None))
+    prepared = (Request(), file, [{"scheduler": "slurm"}])
+    for name, result in (("measure_alone", None), ("wait", None), ("prepare", prepared)):
+        monkeypatch.setattr(run, name, Mock(return_value=result))
+    monkeypatch.setattr(run.sync, "set_damaged_aside", Mock(side_effect=InterruptedError))
+    with pytest.raises(InterruptedError):
+        run.act(argparse.Namespace(deadline=None, wait=None))
     printed = " ".join(capsys.readouterr().out.split())
     assert "warning: lab.json is older than the last boot" in printed
     assert "`bisection site check lab`" in printed

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from made_cluster import command, node
-from reframe.core import backends
 from running import SITES, load_site
 
 from bisection.commands import site_new
@@ -93,8 +92,6 @@ class Machine:
 @pytest.fixture
 def machine(house, tmp_path_factory, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    # Another test may have registered what the common.py of its house did.
-    monkeypatch.delitem(backends._launchers, "smpirun", raising=False)
     return Machine(tmp_path_factory.mktemp("bin"), monkeypatch)
 
 
