@@ -43,19 +43,18 @@ EPITAPHS = {
 }
 NO_DATABASE = (
     "sacct: error: Sending PersistInit msg: Connection refused\n"
-    "sacct: error: Problem talking to the database: Connection refused\n"
+    "sacct: error: Problem talking to the database: Connection refused"
 )
-NO_CONTROLLER = "Unable to contact slurm controller (connect failure)\n"
-INVALID = "slurm_load_jobs error: Invalid job id specified\n"
-NO_PLACE = "allocation failure: Requested node configuration is not available\n"
+NO_CONTROLLER = "Unable to contact slurm controller (connect failure)"
+INVALID = "slurm_load_jobs error: Invalid job id specified"
+NO_PLACE = "allocation failure: Requested node configuration is not available"
 FAILED = "sbatch: error: Batch job submission failed: "
-LIMIT = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}Job violates accounting/QOS policy\n"
-REFUSED = f"{FAILED}Requested node configuration is not available\n"
-
-
-def leave(words):
-    sys.stderr.write(words)
-    sys.exit(1)
+LIMIT = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}Job violates accounting/QOS policy"
+REFUSED = f"{FAILED}Requested node configuration is not available"
+SINFO = {
+    "%N|%n|%t|%P|%f": "n1|n1|idle|all*|(null)\nn2|n2|alloc|all*|(null)\nn3|n3|idle|all*|(null)",
+    "%N|%P": "n1|all*\nn2|all*",
+}
 
 
 def fails(command):
@@ -147,14 +146,14 @@ def sbatch():
         with open(FOLDER / "asked", "a") as file:
             file.write(f"{options['ntasks']}\n")
         if fault == "no-place" or (WRONG.get("nodes") == "gone" and "nodelist" in options):
-            leave(NO_PLACE)
+            sys.exit(NO_PLACE)
         return sys.stderr.write("sbatch: Job 1 to start at 2026-11-22T07:48:24 using 4 CPUs\n")
     if fault == "refused":
-        leave(REFUSED)
+        sys.exit(REFUSED)
     if len([job for job in every() if job["state"] in ALIVE]) >= WRONG.get("MaxSubmitJobs", 99):
-        leave(LIMIT)
+        sys.exit(LIMIT)
     if "no-requeue" not in options:
-        leave("sbatch: error: this fake takes no job that Slurm would requeue\n")
+        sys.exit("sbatch: error: this fake takes no job that Slurm would requeue")
     jobid = str(len(list(FOLDER.glob("*.json"))) + 1)
     hours, minutes, seconds = map(int, options["time"].split(":"))
     limit, end = 3600 * hours + 60 * minutes + seconds, options.get("deadline")
@@ -201,7 +200,7 @@ def squeue():
     layout = sys.argv[sys.argv.index("-o") + 1].replace("%%", "%")
     for job in asked_for():
         if job is None:
-            leave(INVALID)
+            sys.exit(INVALID)
         if job["state"] in ALIVE:
             fields = {"%i": job["id"], "%T": job["state"], "%N": nodes(job), "%r": job["reason"]}
             fields |= {"%P": "all", "%n": job["nodelist"] or "", "%S": "1795345888"}
@@ -217,7 +216,7 @@ def scontrol():
         return begin(job)
     (job,) = asked_for()
     if job is None:
-        leave(INVALID)
+        sys.exit(INVALID)
     return print(
         f"JobId={job['id']} JobName=rfm UserId=root(0) GroupId=root(0) JobState={job['state']} "
         f"Reason={job['reason']} Dependency=(null) Requeue=0 "
@@ -237,13 +236,8 @@ def scancel():
 
 def sinfo():
     if "--all" in sys.argv and "-p" in sys.argv:
-        leave("sinfo: error: Conflicting options, -a and -p, specified.\n")
-    if sys.argv[-1] == "%N|%n|%t|%P|%f":
-        states = {"n1": "idle", "n2": "alloc", "n3": "idle"}
-        return print("\n".join(f"{n}|{n}|{state}|all*|(null)" for n, state in states.items()))
-    if sys.argv[-1] == "%N|%P":
-        return print("n1|all*\nn2|all*")
-    return print("n1|idle|none\nn2|down*|Not responding")
+        sys.exit("sinfo: error: Conflicting options, -a and -p, specified.")
+    print(SINFO.get(sys.argv[-1], "n1|idle|none\nn2|down*|Not responding"))
 
 
 def main():
@@ -252,7 +246,7 @@ def main():
     command = Path(sys.argv[0]).name
     if fails(command):
         before = FAILED if command == "sbatch" else "slurm_load_jobs error: "
-        leave(NO_DATABASE if command == "sacct" else before + NO_CONTROLLER)
+        sys.exit(NO_DATABASE if command == "sacct" else before + NO_CONTROLLER)
     return globals()[command]()
 
 

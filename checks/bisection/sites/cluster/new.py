@@ -1,5 +1,6 @@
 """Draft of a site: what its scheduler says, what is on PATH, what a trial job per queue shows."""
 
+import os
 import re
 import runpy
 import shutil
@@ -14,16 +15,16 @@ from typing import Any
 from reframe.utility import import_module_from_file
 
 from bisection.core import paths
+from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
-from bisection.sites.cluster import facts, software
+from bisection.sites.cluster import facts
 from bisection.sites.cluster.facts import FAST, UP
 from bisection.sites.cluster.jobs import Queue, at_once
 from bisection.sites.cluster.schedulers import SCHEDULERS
-from bisection.sites.cluster.software import Software
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, groups_of
-from bisection.sites.cluster.trial import Launcher, Outcome, Trial, try_queue
+from bisection.sites.cluster.trial import COMPILERS, Launcher, Outcome, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
@@ -35,6 +36,36 @@ UNREAD = {
     "oarsub": ("oar", "OAR"),
     "qconf": ("sge", "Grid Engine"),
 }
+
+# The build finds these by pkg-config alone (src/CMakeLists.txt).
+LIBRARIES = {"FFTW": "fftw3", "cJSON": "libcjson"}
+LAUNCHERS = ("mpirun", "mpiexec")
+
+# What a launcher prints of itself -> the MPI library that it belongs to.
+KINDS = {
+    "openmpi": r"Open MPI|OpenRTE",
+    "intel-mpi": r"Intel\(R\) MPI",
+    "mpich": r"HYDRA|MPICH",
+    "mvapich": r"MVAPICH",
+}
+
+
+@dataclass(frozen=True)
+class Software:
+    """Programs on PATH, and loaded modules."""
+
+    compiler: str  # of MPI programs, its path; "" for none
+    launcher: str  # mpirun or mpiexec, by name; "" for none
+    kind: str  # of KINDS; "" if unknown
+    version: str
+    modules_system: str  # ReFrame's name; nomod for none
+    modules: list[str]  # that are loaded
+    libraries: dict[str, str]  # those that pkg-config finds -> version
+
+    @property
+    def missing(self) -> list[str]:
+        """The libraries that the kernels need and pkg-config does not find."""
+        return [name for name in LIBRARIES if name not in self.libraries]
 
 
 @dataclass
@@ -163,6 +194,39 @@ class Draft:
         return sum((part.decisions for part in self.parts), self.decisions)
 
 
+def software_here() -> Software:
+    """The software of this host, as it is on PATH now."""
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), "")
+    launcher = next((name for name in LAUNCHERS if shutil.which(name)), "")
+    about = ask(launcher, "--version") if launcher else None
+    kind, version = mpi_of(about.text + about.stderr) if about else ("", "")
+    # The versions that pkg-config finds.
+    answers = {name: ask("pkg-config", "--modversion", word) for name, word in LIBRARIES.items()}
+    return Software(
+        compiler=compiler,
+        launcher=launcher,
+        kind=kind,
+        version=version,
+        modules_system=modules_system(os.environ),
+        modules=[name for name in os.environ.get("LOADEDMODULES", "").split(":") if name],
+        libraries={name: answer.text.strip() for name, answer in answers.items() if answer},
+    )
+
+
+def mpi_of(about: str) -> tuple[str, str]:
+    """Kind and version of an MPI, of what its launcher prints of itself."""
+    kind = next((name for name, words in KINDS.items() if re.search(words, about)), "")
+    # Intel's is a year and an update: "Version 2021.13 Build 20240515".
+    match = re.search(r"\d+(?:\.\d+)+", about)
+    return kind, match[0] if match else ""
+
+
+def modules_system(environ: Mapping[str, str]) -> str:
+    """ReFrame's name of the modules system that a shell has set up."""
+    names = {"LMOD_CMD": "lmod", "MODULES_CMD": "tmod4", "MODULESHOME": "tmod32"}
+    return next((name for variable, name in names.items() if variable in environ), "nomod")
+
+
 def survey(account: str = "") -> Survey:
     """Returns the survey of this host's scheduler, whose `kind` is "" where there is none;
     SchedulerError if it does not answer."""
@@ -177,7 +241,7 @@ def survey(account: str = "") -> Survey:
 def draft(options: Namespace, known: Survey) -> Draft:
     """The draft of a site before any job ran, by the options of `site new`; BisectionError where
     they want a queue that there is not, or a QOS without Slurm."""
-    there, queues, most = software.read(), options.queue, options.nodes
+    there, queues, most = software_here(), options.queue, options.nodes
     site = Draft(options.name, known, there, options.account, options.qos)
     site.decisions += known.decisions
     if options.qos and known.kind != "Slurm":
@@ -367,7 +431,7 @@ def refreshed(site_file: Path, known: Survey) -> Draft:
     BisectionError: the file does not load, or names a queue that there is not."""
     chosen = choices(site_file)
     account, qos = chosen.get("account", ""), chosen.get("qos", "")
-    site = Draft(site_file.stem, known, software.read(), account, qos)
+    site = Draft(site_file.stem, known, software_here(), account, qos)
     queues = {queue.name: queue for queue in known.queues}
     old = facts.old(facts.file_of(site_file)).get("partitions", {})
     for words in chosen["partitions"]:

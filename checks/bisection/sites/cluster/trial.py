@@ -21,10 +21,10 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
 from bisection.sites.cluster.jobs import STOPPED, Ended, Finished, Queue, Scheduler, Step, run
-from bisection.sites.cluster.software import COMPILERS
 
 # It shows where a launcher placed the ranks, and which network device carries their messages.
 PROBE = Path(__file__).with_name("probe.c")
+COMPILERS = ("mpicc", "cc")  # that find MPI by themselves; cc is Cray's
 # What a line has that says why a launcher failed, of the page that some print.
 TELLING = re.compile(r"not built|unable|cannot|can't|could not|invalid|denied|error|fail", re.I)
 

@@ -86,10 +86,8 @@ def test_queues_of_pbs(pbs_here):
     assert (survey.kind, survey.reframe, survey.version) == ("PBS", "pbs", "20.0.1")
     queues = {queue.name: queue for queue in survey.queues}
     groups = {
-        name: [
-            (group.known.cores, group.known.gres, len(group.nodes), group.up) for group in q.groups
-        ]
-        for name, q in queues.items()
+        name: [(g.known.cores, g.known.gres, len(g.nodes), g.up) for g in queue.groups]
+        for name, queue in queues.items()
     }
     assert groups["qexp"] == [(36, "", 3, 2)]
     assert groups["qfat"] == [(128, "ngpus:8", 1, 1)]

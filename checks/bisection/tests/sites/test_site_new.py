@@ -15,7 +15,7 @@ from bisection.commands import site_new
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.sites import rules, site
-from bisection.sites.cluster import facts, new, software
+from bisection.sites.cluster import facts, new
 from bisection.sites.cluster.trial import Outcome, Trial
 
 OUTPUTS = Path(__file__).with_name("slurm")
@@ -396,40 +396,29 @@ def test_a_scheduler_that_is_not_read(new_site, machine, program, scheduler, wor
         new_site("--refresh", name="summit")
 
 
-@pytest.mark.parametrize(
-    ("most", "sizes"),
-    [(1, 1), (2, 2), (3, [1, 2, 3]), (4, [1, 2, 4]), (6, [1, 2, 4, 6])],
-)
-def test_sizes(most, sizes):
-    assert new.sizes(most) == sizes
+def test_sizes():
+    sizes = {1: 1, 2: 2, 3: [1, 2, 3], 4: [1, 2, 4], 6: [1, 2, 4, 6]}
+    assert {most: new.sizes(most) for most in sizes} == sizes
 
 
 # First lines as the launchers of Open MPI 4.1.4 and MPICH 4.0.2 print them here; those of Intel MPI
 # and MVAPICH are composed after public documentation.
-@pytest.mark.parametrize(
-    ("about", "kind"),
-    [
-        ("mpirun (Open MPI) 4.1.4\n\nReport bugs to http", ("openmpi", "4.1.4")),
-        ("HYDRA build details:\n    Version:    4.0.2\n", ("mpich", "4.0.2")),
-        ("Intel(R) MPI Library for Linux* OS, Version 2021.13 Build", ("intel-mpi", "2021.13")),
-        ("something else", ("", "")),
-    ],
-)
-def test_kinds_of_mpi(about, kind):
-    assert software.mpi_of(about) == kind
+MPIS = {
+    "mpirun (Open MPI) 4.1.4\n\nReport bugs to http": ("openmpi", "4.1.4"),
+    "HYDRA build details:\n    Version:    4.0.2\n": ("mpich", "4.0.2"),
+    "Intel(R) MPI Library for Linux* OS, Version 2021.13 Build": ("intel-mpi", "2021.13"),
+    "something else": ("", ""),
+}
 
 
-@pytest.mark.parametrize(
-    ("environ", "name"),
-    [
-        ({}, "nomod"),
-        ({"LMOD_CMD": "/x", "MODULESHOME": "/y"}, "lmod"),
-        ({"MODULES_CMD": "/x", "MODULESHOME": "/y"}, "tmod4"),
-        ({"MODULESHOME": "/y"}, "tmod32"),
-    ],
-)
-def test_modules_systems(environ, name):
-    assert software.modules_system(environ) == name
+def test_kinds_of_mpi():
+    assert {about: new.mpi_of(about) for about in MPIS} == MPIS
+
+
+def test_modules_systems():
+    environs = ["LMOD_CMD", "MODULESHOME"], ["MODULES_CMD", "MODULESHOME"], ["MODULESHOME"], []
+    names = [new.modules_system(dict.fromkeys(environ, "/x")) for environ in environs]
+    assert names == ["lmod", "tmod4", "tmod32", "nomod"]
 
 
 def test_measured_facts_may_differ_a_little():

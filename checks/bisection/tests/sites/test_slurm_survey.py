@@ -23,25 +23,22 @@ def queues(name, account="", groups=(), accounts=()):
 
 def groups(queue):
     """(cores, CPUs per core, sockets, gres, constraint, nodes, nodes that are up) of each."""
-    return [
-        (*group.known.kind, group.constraint, len(group.nodes), group.up) for group in queue.groups
-    ]
+    return [(*g.known.kind, g.constraint, len(g.nodes), g.up) for g in queue.groups]
 
 
-@pytest.mark.parametrize(
-    ("version", "queue", "expected"),
-    [
-        ("20.11-threads", "standard", [(120, 2, 2, "", "", 3, 1)]),
-        ("22.05-unlike", "mixed", [(1, 1, 1, "", "thin", 2, 2), (2, 1, 1, "", "fat", 2, 1)]),
-        ("22.05-unlike", "shared", [(2, 1, 1, "", "", 2, 1)]),
-        ("23.11-gpu", "gpu", [(8, 2, 1, "gpu:2", "", 1, 1)]),
-        ("24.05-spared", "g", [(56, 2, 1, "gpu:mi250:8", "", 4, 3)]),
-        ("25.05-grace", "normal", [(284, 1, 4, "gpu:4", "", 4, 4)]),
-        ("25.05-grace", "mix", [(284, 1, 4, "gpu:4", "", 4, 4), (128, 1, 2, "", "", 1, 1)]),
-    ],
-)
-def test_groups_of_alike_nodes(version, queue, expected):
-    assert groups(queues(version)[queue]) == expected
+GROUPS = {
+    ("20.11-threads", "standard"): [(120, 2, 2, "", "", 3, 1)],
+    ("22.05-unlike", "mixed"): [(1, 1, 1, "", "thin", 2, 2), (2, 1, 1, "", "fat", 2, 1)],
+    ("22.05-unlike", "shared"): [(2, 1, 1, "", "", 2, 1)],
+    ("23.11-gpu", "gpu"): [(8, 2, 1, "gpu:2", "", 1, 1)],
+    ("24.05-spared", "g"): [(56, 2, 1, "gpu:mi250:8", "", 4, 3)],
+    ("25.05-grace", "normal"): [(284, 1, 4, "gpu:4", "", 4, 4)],
+    ("25.05-grace", "mix"): [(284, 1, 4, "gpu:4", "", 4, 4), (128, 1, 2, "", "", 1, 1)],
+}
+
+
+def test_groups_of_alike_nodes():
+    assert {names: groups(queues(names[0])[names[1]]) for names in GROUPS} == GROUPS
 
 
 def test_limits_of_queues():
@@ -126,16 +123,15 @@ def test_time_limits():
     assert [*map(survey.seconds_of, texts)] == [1800, 86400, 60, None, None]
 
 
-@pytest.mark.parametrize(
-    ("record", "memory"),
-    [
-        ("JobState=RUNNING TRES=cpu=8,mem=8000M,node=2,billing=8", 8000 * 2**20),
-        ("ReqTRES=cpu=1,mem=1G,node=1 AllocTRES=cpu=2,mem=187.50G,node=1", 187.5 * 2**30),
-        ("JobState=RUNNING TRES=cpu=8,node=2,billing=8", 0),
-    ],
-)
-def test_memory_that_a_job_was_given(record, memory):
-    assert slurm.allocated_memory(record_of(record)) == memory
+MEMORY = {
+    "JobState=RUNNING TRES=cpu=8,mem=8000M,node=2,billing=8": 8000 * 2**20,
+    "ReqTRES=cpu=1,mem=1G,node=1 AllocTRES=cpu=2,mem=187.50G,node=1": 187.5 * 2**30,
+    "JobState=RUNNING TRES=cpu=8,node=2,billing=8": 0,
+}
+
+
+def test_memory_that_a_job_was_given():
+    assert {text: slurm.allocated_memory(record_of(text)) for text in MEMORY} == MEMORY
 
 
 @pytest.mark.parametrize("scheduler", [slurm.Slurm, pbs.Pbs])
