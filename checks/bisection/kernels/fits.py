@@ -55,12 +55,11 @@ class Fit:
         return 1 / gap if gap > 0 else self.sizes[-1] / self.seconds(self.sizes[-1])
 
 
-def segmented(times: Mapping[float, float], most: int = SEGMENTS) -> Fit | None:
-    """The best fit of at most `most` segments, of all ways to share the sizes out.
+def segmented(times: Mapping[float, float]) -> Fit | None:
+    """The best fit of at most SEGMENTS segments, of all ways to share the sizes out.
 
     Args:
         times: bytes -> seconds, both positive.
-        most: the number of segments.
 
     Returns:
         The fit; None for fewer than six sizes.
@@ -76,7 +75,7 @@ def segmented(times: Mapping[float, float], most: int = SEGMENTS) -> Fit | None:
         for b in range(a + SHORTEST, count + 1)
     }
     choices = []
-    for breaks in range(most):
+    for breaks in range(SEGMENTS):
         for inner in itertools.combinations(range(SHORTEST, count - SHORTEST + 1), breaks):
             parts = list(itertools.pairwise((0, *inner, count)))
             if all(part in lines for part in parts):
@@ -88,23 +87,17 @@ def segmented(times: Mapping[float, float], most: int = SEGMENTS) -> Fit | None:
 def _line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float, float]:
     """(latency, gap, sum of squared relative errors) of the least squares of relative errors, with
     neither below zero."""
-    weights = [1 / t for t in seconds]
-    slopes = [s / t for s, t in zip(sizes, seconds, strict=True)]
-    ww, ws, ss = _dot(weights, weights), _dot(weights, slopes), _dot(slopes, slopes)
-    w, s = sum(weights), sum(slopes)
+    pairs = [(1 / t, size / t) for size, t in zip(sizes, seconds, strict=True)]
+    w, s = map(sum, zip(*pairs, strict=True))
+    ww, ws, ss = (sum(p[i] * p[j] for p in pairs) for i, j in ((0, 0), (0, 1), (1, 1)))
     determinant = ww * ss - ws * ws
     choices = [(w / ww, 0.0), (0.0, s / ss)]
     if determinant > 1e-12 * ww * ss:
         latency, gap = (w * ss - s * ws) / determinant, (s * ww - w * ws) / determinant
         choices += [(latency, gap)] if latency >= 0 and gap >= 0 else []
-    pairs = list(zip(weights, slopes, strict=True))
-    errors = [sum((a * w + g * s - 1) ** 2 for w, s in pairs) for a, g in choices]
-    least = errors.index(min(errors))
-    return (*choices[least], errors[least])
-
-
-def _dot(a: Sequence[float], b: Sequence[float]) -> float:
-    return sum(x * y for x, y in zip(a, b, strict=True))
+    errors = ((sum((a * w + g * s - 1) ** 2 for w, s in pairs), a, g) for a, g in choices)
+    error, latency, gap = min(errors)
+    return latency, gap, error
 
 
 def metrics(times: Mapping[float, float]) -> dict[str, dict[str, Any]]:

@@ -43,14 +43,15 @@ class LaunchRecord:
         """
         build = result["build"]
         libraries = [f"{name} {version}" for name, version in build["libraries"].items()]
+        controls, slowest = results.controls(result)
         return replace(
             self,
             built_with="; ".join([build["compiler"], build["mpi"], *libraries]),
             hosts=tuple(results.hosts(result)),
             facts={**self.facts, **results.facts(result)},
             preempted=1.0 if results.stopped(result) else results.preempted(result),
-            controls=results.controls(result),
-            slowest=results.slowest_host(result),
+            controls=controls,
+            slowest=slowest,
             wrong=tuple(results.wrong_methods(result)),
             adapter_faults=tuple(adapters.faults(result, claimed)),
         )

@@ -84,17 +84,15 @@ def of_method(result: Result, method: str) -> list[Entry]:
 
 def failed_checks(entry: Entry) -> list[Reason]:
     """Returns what verification found wrong with one entry; empty if it passed."""
-    verification = entry.get("verification") or {}
+    verification = entry.get("verification") or {"checks": []}
+    if not verification["checks"]:
+        return [Code.NO_CHECK()]
     wrong = [
         Code.CHECK_FAILED(**{n: check[n] for n in ("name", "error", "unit", "tolerance")})
-        for check in verification.get("checks", [])
-        if check.get("passed") is not True
+        for check in verification["checks"]
+        if check["passed"] is not True
     ]
-    if not wrong and not verification.get("checks"):
-        return [Code.NO_CHECK()]
-    if not wrong and verification.get("passed") is not True:
-        return [Code.NOT_VERIFIED()]
-    return wrong
+    return wrong or ([] if verification["passed"] is True else [Code.NOT_VERIFIED()])
 
 
 def wrong_methods(result: Result) -> list[str]:
@@ -110,10 +108,11 @@ def hosts(result: Result) -> list[str]:
 
 def facts(result: Result) -> dict[str, str]:
     """Returns what a launch ran on and with, by name: what may explain a change of its times."""
-    build, simulated = result["build"], result.get("simulated") or {}
-    hollow = ", hollow" if simulated.get("hollow") else ""
+    build, simulated = result["build"], ""
+    if model := result.get("simulated"):
+        simulated = f"{model['machine']} by {model['by']}{', hollow' if model['hollow'] else ''}"
     texts = {
-        "simulated": f"{simulated['machine']} by {simulated['by']}{hollow}" if simulated else "",
+        "simulated": simulated,
         "CPU": _of_hosts(result, "cpu"),
         "operating system's kernel": _of_hosts(result, "kernel"),
         "firmware": _of_hosts(result, "firmware"),
@@ -123,7 +122,7 @@ def facts(result: Result) -> dict[str, str]:
         "MPI": build["mpi"],
         "libraries": ", ".join(f"{name} {text}" for name, text in build["libraries"].items()),
         "kernels": f"{build['version']} {build['commit']} {build['build_type']}",
-        "kernels' sources": build.get("sources", "")[:12],
+        "kernels' sources": build["sources"][:12],
     }
     return {name: text for name, text in texts.items() if text}
 
@@ -133,11 +132,9 @@ def _of_hosts(result: Result, name: str) -> str:
     hosts: dict[str, list[str]] = {}
     for group in result["hosts"]:
         hosts.setdefault(group[name], []).extend(group["names"])
-    first, *others = sorted(hosts, key=lambda text: (-len(hosts[text]), text)) or [""]
-    if not others:
-        return first
+    first, *others = sorted(hosts, key=lambda text: (-len(hosts[text]), text))
     texts = [f"{text or '?'} ({some(hosts[text], 8)})" for text in others]
-    return " | ".join([first or "?", *texts])
+    return " | ".join([first or "?", *texts]) if others else first
 
 
 def clocks(result: Result) -> list[tuple[float, Any]]:
@@ -145,23 +142,18 @@ def clocks(result: Result) -> list[tuple[float, Any]]:
     return [(float(min(r["ghz"])), r) for r in result["layout"]["per_rank"] if r["ghz"]]
 
 
-def slowest_host(result: Result) -> str:
-    """The host of the rank with the slowest clock; "" if no clock is known."""
-    _, rank = min(clocks(result), key=lambda clock: clock[0], default=(0.0, {"host": ""}))
-    return rank["host"]
-
-
-def controls(result: Result) -> dict[str, float]:
+def controls(result: Result) -> tuple[dict[str, float], str]:
     """Returns what measures the cores alone: under "clock" the GHz of a chain of dependent
     operations on the slowest rank (the slower of before and after), and the seconds of each
-    baseline, which does not communicate."""
-    rates = [ghz for ghz, _ in clocks(result)]
-    values = {"clock": min(rates)} if rates else {}
+    baseline, which does not communicate. And the host of that rank, "" if no clock is known."""
+    rates = [(ghz, rank["host"]) for ghz, rank in clocks(result)]
+    clock, slowest = min(rates, default=(None, ""))
+    values = {"clock": clock} if clock is not None else {}
     for entry in result["results"]:
         time = (entry.get("metrics") or {}).get("time")
         if entry.get("baseline") and time and unusable(time) is None:
             values[entry["method"]] = float(time["value"])
-    return values
+    return values, slowest
 
 
 def preempted(*results: Result) -> float:
@@ -200,13 +192,12 @@ def late(result: Result) -> Reason | None:
 
 
 def point_label(point: dict[str, float] | None) -> str:
-    """A sweep point in a metric's name: {"bytes": 2048} is "2KiB"; "" without a sweep."""
+    """A sweep point in a metric's name: {"bytes": 2048} is "2KiB"; "" without a size."""
     if not point:
         return ""
-    return "_".join(
-        _bytes(value) if key == "bytes" else f"{key}{_number(value)}"
-        for key, value in point.items()
-    )
+    size, units = point["bytes"], {"MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
+    unit = next(name for name, factor in units.items() if size % factor == 0)
+    return f"{size // units[unit]:.0f}{unit}"
 
 
 def metrics(entries: Iterable[Entry]) -> dict[str, Metric]:
@@ -277,14 +268,3 @@ def unusable(metric: Metric) -> Reason | None:
     if unit in UNITS and UNITS[unit].may_be_zero:
         return None if value >= 0 else Code.BELOW_ZERO(value=value)
     return None if value > 0 else Code.NOT_ABOVE_ZERO(value=value)
-
-
-def _bytes(value: float) -> str:
-    for factor, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if value >= factor and value % factor == 0:
-            return f"{_number(value // factor)}{unit}"
-    return f"{_number(value)}B"
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}" if isinstance(value, float) and not value.is_integer() else str(value)

@@ -38,14 +38,10 @@ class Ended:
     output: str = ""  # its standard output
     hosts: Sequence[str] = ()  # as far as they are known
 
-    @property
-    def seats(self) -> list[dict[str, Any]]:
-        """The seat of each rank, "per_rank" of the result's layout; empty if it is not known."""
-        return seats(self.folder)
-
 
 def seats(folder: str) -> list[dict[str, Any]]:
-    """The seats of the ranks by the result in a launch's folder, also of one that did not end."""
+    """The seats of the ranks by the result in a launch's folder, also of one that did not end;
+    empty if they are not known."""
     try:
         per_rank = json.loads(Path(folder, "result.json").read_text())["layout"]["per_rank"]
         return [seat for seat in per_rank if seat["host"] and seat["rank"] >= 0]
@@ -152,7 +148,8 @@ def _stopped(state: str, job: Any, record: dict[str, str]) -> Reason:
     if unstarted or (code == Code.CANCELLED and job.is_cancelling):  # at max_pending_time
         if unstarted:
             why = why or "DeadLine"
-        return Code.BLOCKED(job=str(job.jobid), waited=_waited(job, record), reason=why)
+        waited = job.completion_time - job.submit_time if job.completion_time else None
+        return Code.BLOCKED(job=str(job.jobid), waited=waited, reason=why)
     more = {"job": str(job.jobid), "nodes": nodes or None}
     if code == Code.TIMEOUT:
         more["limit"] = job.time_limit or None
@@ -161,14 +158,6 @@ def _stopped(state: str, job: Any, record: dict[str, str]) -> Reason:
     elif code == Code.CANCELLED:
         more["state"] = state
     return code(**more)
-
-
-def _waited(job: Any, record: dict[str, str]) -> float | None:
-    """The time that a job was in the queue, s."""
-    try:
-        return int(record["EndTime"]) - int(record["SubmitTime"])
-    except (KeyError, ValueError):
-        return job.completion_time - job.submit_time if job.completion_time else None
 
 
 # ---- the kernels' watchdog ----
@@ -206,7 +195,7 @@ def of_hang(ended: Ended) -> Reason | None:
         return Code.HANG()
     reported = {host for listed in places.values() for _, host in listed}
     unheard: dict[str, list[str]] = {}
-    for seat in ended.seats:
+    for seat in seats(ended.folder):
         if seat["host"] not in reported:
             unheard.setdefault(seat["host"], []).append(str(seat["rank"]))
     silent = [pair for where in places if where.startswith(SILENT) for pair in places[where]]
@@ -293,7 +282,7 @@ def of_abort(ended: Ended) -> Reason | None:
     if abort is None:
         return None
     rank, code = int(abort["rank"]), int(abort["code"])
-    hosts = [seat["host"] for seat in ended.seats if seat["rank"] == rank]
+    hosts = [seat["host"] for seat in seats(ended.folder) if seat["rank"] == rank]
     hosts += [death.host for death in _deaths_of_srun(errors) if death.rank == rank]
     hosts += ended.hosts if len(ended.hosts) == 1 else []
     last = last_line(errors[: abort.start()])
@@ -309,7 +298,7 @@ def first_death(ended: Ended) -> Death | None:
     if match := MPIRUN.search(text):
         return Death(128 + int(match["signal"]), int(match["rank"]), match["host"])
     if match := HYDRA.search(text):
-        ranks = [seat["rank"] for seat in ended.seats if seat["host"] == match["host"]]
+        ranks = [seat["rank"] for seat in seats(ended.folder) if seat["host"] == match["host"]]
         rank = ranks[0] if len(ranks) == 1 else None
         rank = int(match["rank"]) if match["rank"] else rank
         return Death(_exit_code_of_hydra(match, text), rank, match["host"])

@@ -3,6 +3,7 @@
 ReFrame reads references and compares. Those that it lets pass in silence are rejected here.
 """
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -113,7 +114,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
             for name, metric in self.measured.items()
         }
         self.higher = [n for n, metric in self.measured.items() if metric["better"] == "higher"]
-        if fault := self._attach_references() or self._reference_faults():
+        if fault := self._take_references():
             self.fail_for(fault, PerformanceError)
 
     @run_after("performance")
@@ -126,9 +127,8 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         claimed = self.current_partition.extras.get("references", [])
         if self.is_dry_run() or not claimed:
             return
-        file = references.path(self.current_system.name)
-        where = {"partition": self.current_partition.fullname, "file": str(file)}
-        if not file.exists():
+        where = self._place
+        if not os.path.exists(where["file"]):
             self.fail_for(Code.NO_REFERENCE_FILE(**where, kinds=claimed), PerformanceError)
         kinds = {name: KIND_OF_UNIT.get(m["unit"]) for name, m in self.measured.items()}
         wanted = [name for name in self._at_points(self._judged()) if kinds[name] in claimed]
@@ -140,32 +140,31 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         elif missing:
             self.fail_for(Code.NO_REFERENCE(**where, metrics=missing), PerformanceError)
 
-    def _attach_references(self) -> Reason | None:
-        """Takes the references of the system, if there are any; the reason if it cannot."""
-        file = references.path(self.current_system.name)
-        if not file.exists():
-            return None
-        try:
-            self.reference = {"$ref": str(file)}
-        except (ReferenceParseError, OSError, TypeError, ValueError, AttributeError) as error:
-            return Code.REFERENCES_UNREADABLE(file=str(file), error=str(error))
-        return None
+    def _take_references(self) -> Reason | None:
+        """Takes the references of the system, if there are any. Returns why they cannot be used.
 
-    def _reference_faults(self) -> Reason | None:
-        """The references by which nothing, or anything, could pass; None if there are none.
-
-        Each needs finite bounds on both sides, the lower one above zero (a failed measurement is
-        often a zero), and must belong to a metric that was measured.
+        By none of them may nothing, or anything, pass: each needs finite bounds on both sides, the
+        lower one above zero (a failed measurement is often a zero), and a metric that was measured.
         """
+        file = self._place["file"]
+        if os.path.exists(file):
+            try:
+                self.reference = {"$ref": file}
+            except (ReferenceParseError, OSError, TypeError, ValueError, AttributeError) as error:
+                return Code.REFERENCES_UNREADABLE(file=file, error=str(error))
         wrong = []
         for name, reference in references_of(self).items():
             if name not in self.measured:
                 wrong.append((name, Code.REFERENCE_OF_NO_METRIC()))
             else:
                 wrong += [(name, fault) for fault in references.faults(reference)]
-        file = str(references.path(self.current_system.name))
-        where = {"partition": self.current_partition.fullname, "file": file}
-        return Code.REFERENCES_UNUSABLE(**where, faults=wrong) if wrong else None
+        return Code.REFERENCES_UNUSABLE(**self._place, faults=wrong) if wrong else None
+
+    @property
+    def _place(self) -> dict[str, str]:
+        """The partition, and the file of its references."""
+        file = references.path(self.current_system.name)
+        return {"partition": self.current_partition.fullname, "file": str(file)}
 
     def _is_of_new_method(self) -> bool:
         """True if the test's place has references of other methods, and none of its own."""

@@ -167,16 +167,12 @@ class Build(rfm.RegressionTest, Reporting):
         self.prebuild_cmds = [*self.prebuild_cmds, RECORD]
         path = f"PYTHONPATH={shlex.quote(str(paths.ROOT / 'checks'))}"
         python = f"{path} {shlex.quote(sys.executable)} -m bisection.kernels"
-        if self.kernels:
-            self.prefix_dir = os.path.abspath(self.kernels)
-            self.build_system = "CustomBuild"
-            self.build_system.commands = ["true"]
-        elif "spack" in self.current_environ.features:
+        if self.kernels or "spack" in self.current_environ.features:
             system = self.current_environ.extras.get("spack_env", "auto")
+            install = f"{python}.spack install --system {system} >installation.json"
+            self.prefix_dir = os.path.abspath(self.kernels) if self.kernels else ""
             self.build_system = "CustomBuild"
-            self.build_system.commands = [
-                f"{python}.spack install --system {system} --json >installation.json"
-            ]
+            self.build_system.commands = ["true" if self.kernels else install]
         else:
             find = f"{python}.build_folder find rfm_build.sh >installation.json"
             self.prebuild_cmds = [*self.prebuild_cmds, f"if {find}; then exit; fi"]
@@ -216,7 +212,8 @@ class Build(rfm.RegressionTest, Reporting):
 
     @run_before("run")
     def find_installed(self) -> None:
-        """Finds the kernels, and the sources that they were built from."""
+        """Finds the kernels. Fails if there are none, or if one was built from other sources than
+        the checkout's, unless `stale`."""
         self.built_from = self._read_facts()
         if installation := self._installation():
             self.prefix_dir = installation["prefix"]
@@ -225,28 +222,25 @@ class Build(rfm.RegressionTest, Reporting):
             # the machine's own mpirun is on PATH; another MPI library's is its own
             if installation.get("mpi_prefix", "") not in ("", "/usr"):
                 self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
-        if not list(Path(self.prefix_dir, "bin").glob("bisection-*")) and not self.is_dry_run():
+        folder = os.path.join(self.prefix_dir, "bin")
+        self.executable_opts = [shlex.quote(folder)]
+        if self.is_dry_run():
+            return
+        kernels = sorted(Path(folder).glob("bisection-*"))
+        if not kernels:
             scheduler = self.build_job.scheduler.registered_name
             fault = causes.of_job(self.build_job, Ended(scheduler=scheduler))
             if fault and fault.code == Code.BLOCKED:
                 fault = queue.late() or fault
-            self.fail_for(fault or Code.NO_KERNEL(folder=f"{self.prefix_dir}/bin"))
-        if not self.is_dry_run():
-            self._compare_sources()
-        self.executable_opts = [shlex.quote(os.path.join(self.prefix_dir, "bin"))]
-
-    def _compare_sources(self) -> None:
-        """Fails if a kernel was built from other sources than the checkout's, unless `stale`."""
-        wanted = sources.of_checkout()
-        for kernel in sorted(Path(self.prefix_dir, "bin").glob("bisection-*")):
-            built = sources.built_into(kernel)
-            if built == wanted:
-                continue
-            reason = Code.KERNELS_STALE(kernel=str(kernel), built=built[:12], checkout=wanted[:12])
+            self.fail_for(fault or Code.NO_KERNEL(folder=folder))
+        wanted, built = sources.of_checkout(), map(sources.built_into, kernels)
+        pairs = zip(kernels, built, strict=True)
+        kernel, other = next((pair for pair in pairs if pair[1] != wanted), (None, ""))
+        if kernel:
+            reason = Code.KERNELS_STALE(kernel=str(kernel), built=other[:12], checkout=wanted[:12])
             if not self.stale:
                 self.fail_for(reason)
             self.remark = reason.with_values(accepted=True).dumps()
-            return
 
     @sanity_function
     def installed(self) -> Any:
@@ -394,10 +388,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         """Fails if the launch was stopped, or the kernel ended otherwise than with an answer."""
         if self.is_dry_run():
             return
-        try:
-            exit_code = int(Path(self.stagedir, "exit_code").read_text())
-        except (OSError, ValueError):
-            exit_code = None
+        exit_code = self._read("exit_code").strip()
         exit_code, fault = causes.of_launch(
             self.job,
             Ended(
@@ -405,7 +396,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
                 folder=self.stagedir,
                 scheduler=self._scheduler,
                 launcher=self.current_partition.launcher_type.registered_name,
-                exit_code=exit_code,
+                exit_code=int(exit_code) if exit_code else None,
                 errors=self._read(self.job.stderr),
                 output=self._read(self.job.stdout),
                 hosts=(self.job.nodelist or []) if self.is_local() else [],

@@ -56,9 +56,6 @@ METHODS = {
     # Rank 0 takes no tasks.
     **{m: {"ratio_ideal": 2.2} for m in ("counter-progress", "manager") if RANKS > 1},
 }
-NAMES = "calls messages off_node_messages bytes off_node_bytes seconds waiting".split()
-UNSENT = {name: {"min": 0, "mean": 0, "max": 0} for name in NAMES}
-NO_TRAFFIC = dict.fromkeys(("p2p", "collective", "barrier", "one_sided"), UNSENT)
 UNITS_OF = {"latency": "s", "matrices": "B"}  # of metrics whose name has no unit
 
 
@@ -104,7 +101,6 @@ def entry(method, baseline, point):
         "verification": {"passed": True, "checks": [check]},
         "samples": {**samples, "rounds": [0, 0, 1, 1], "phases": {}},
         "metrics": {name: metric(name, value) for name, value in values.items()},
-        "communication": NO_TRAFFIC,
     }
 
 
@@ -176,21 +172,15 @@ def result_of(options, kernel):
             "per_rank": per_rank(RANKS, threads),
         },
         "build": {
-            "version": "0.1.0",
-            "commit": "unknown",
+            **dict.fromkeys(
+                ("version", "commit", "compiler", "flags", "build_type", "mpi"), "none"
+            ),
             "sources": "0" * 64,
-            "compiler": "none",
-            "flags": "",
-            "build_type": "Release",
-            "mpi": "none",
             "libraries": {"fftw": "0"},
         },
         "hosts": [
             {
-                "cpu": "none",
-                "kernel": "none",
-                "architecture": "none",
-                "firmware": "microcode 0x1",
+                **dict.fromkeys(("cpu", "kernel", "architecture", "firmware"), "none"),
                 "first_rank": 0,
                 "names": [socket.gethostname()],
             }
@@ -202,14 +192,12 @@ def result_of(options, kernel):
             for method in methods + baselines
             for point in points.get(method, [None])
         ],
-        "communication": NO_TRAFFIC,
         "details": {
             "domains_a": RANKS,
             "domains_b": 1,
             "domains_c": 1,
             "points": {m: [(p or {}).get("bytes", 0) for p in ps] for m, ps in points.items()},
         },
-        "harness": {"measure_s": 0.1, "step_s": 0.1, "input_s": 0.0, "overhead_s": 0.0},
     }
 
 
@@ -220,8 +208,8 @@ def of(result, method):
 def fault(name):
     """A fault by its name."""
     if match := re.fullmatch(r"(?:(\w+):)?(\w+)=(.+)", name):
-        metric, value = match[2], float(match[3])
-        return lambda result, method: set_metric(value, metric)(result, match[1] or method)
+        wrong = set_metric(float(match[3]), match[2])
+        return lambda result, method: wrong(result, match[1] or method)
     return FAULTS[name]
 
 
@@ -240,8 +228,8 @@ def set_metric(value, name="ratio_alltoallv"):
     return fault
 
 
-def slow_time(result, method, factor=8.0):
-    of(result, method)["metrics"]["time"]["value"] *= factor
+def slow_time(result, method):
+    of(result, method)["metrics"]["time"]["value"] *= 8
 
 
 def at_first(fault, later=None):
@@ -272,10 +260,6 @@ def other_best(result, method):
 
 def no_metric(result, method):
     del of(result, method)["metrics"]["ratio_serial"]
-
-
-def no_method(result, method):
-    result["results"].remove(of(result, method))
 
 
 def shared_core(result, **_):
@@ -330,7 +314,7 @@ FAULTS = {
     "null": set_metric(None),
     "text": set_metric("1.0"),
     "no-metric": no_metric,
-    "no-method": no_method,
+    "no-method": lambda result, method: result["results"].remove(of(result, method)),
     "inapplicable": of_method(applicable=False, why="needs two nodes", samples={}, metrics={}),
     "unchecked": of_method(verification={"passed": True, "checks": []}),
     "running": of_launch(status="running"),

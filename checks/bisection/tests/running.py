@@ -79,6 +79,17 @@ class Run:
         return next(m for m in self.case(method)["metrics"] if m["name"] == name)
 
 
+def enter_cluster(patch, home, wrong=None):
+    """Sets the environment of a cluster of fake commands, with faults as fake_slurm.py has them."""
+    for name in ("bin", "jobs"):
+        (home / name).mkdir()
+    for name in ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo"):
+        (home / "bin" / name).symlink_to(HERE / "fake_slurm.py")
+    patch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
+    patch.setenv("FAKE_SLURM", str(home / "jobs"))
+    patch.setenv("FAKE_SLURM_FAULTS", json.dumps(wrong or {}))
+
+
 def start(command, home, faults=None, references=None, cpus=TWO_CORES):
     """Runs `command` where every generated file goes below `home`; (exit code, output)."""
     env = {

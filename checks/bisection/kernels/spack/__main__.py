@@ -31,11 +31,12 @@ def parser() -> argparse.ArgumentParser:
         prog="bisection.kernels.spack", description="Build the kernels by Spack."
     )
     commands = top.add_subparsers(dest="command", required=True)
-    build = commands.add_parser("install", help="install the kernels, if anything has changed")
-    build.add_argument("--json", action="store_true", help="print all as JSON")
-    externals = commands.add_parser("externals", help="compare the versions of system packages")
-    for command in (build, externals):
-        names = ", ".join(systems())
+    names = ", ".join(systems())
+    for name, purpose in (
+        ("install", "install the kernels, if anything has changed; print JSON"),
+        ("externals", "compare the versions of system packages"),
+    ):
+        command = commands.add_parser(name, help=purpose)
         command.add_argument("--system", required=True, metavar="NAME", help=f"{names}, or {AUTO}")
     return top
 
@@ -53,7 +54,7 @@ def report_externals(system: str) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command; returns its exit code. A failed one prints as JSON what it knows by then."""
+    """Runs a command; returns its exit code. A failed one prints what it knows by then, too."""
     options = parser().parse_args(arguments)
     try:
         if options.command == "externals":
@@ -62,12 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
     except (SpackError, OSError) as error:
         facts, code = getattr(error, "facts", {}), Exit.FAILED
         print(f"bisection.kernels.spack: {error}", file=sys.stderr)
-    if options.command == "install" and options.json:
-        if facts:
-            print(json.dumps(facts, indent=1))
-    elif code == Exit.OK:
-        for name, value in facts.items():
-            print(f"{name.replace('_', ' '):14} {value}")
+    if facts:
+        print(json.dumps(facts, indent=1))
     return code
 
 

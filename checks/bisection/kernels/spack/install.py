@@ -135,9 +135,8 @@ class Environment:
         self.survey.require()
         self.text = render(file, self.survey.installed)
 
-        self.spack = Spack(base / f"{self.system}.log")
-        same = self.state.spack == self.spack.identity
-        self.spack.use_packages(self.state.packages if same else "")
+        log = base / f"{self.system}.log"
+        self.spack = Spack(log, self.state.spack, self.state.packages)
         commits = {
             "spack_commit": self.spack.commit,
             "packages_commit": commit_of(self.spack.packages),
@@ -146,7 +145,7 @@ class Environment:
         recipes = json.dumps(file_digests(paths.ROOT / "spack-env" / "repo"))
         self.wanted = digest(
             *(self.text, recipes, self.spack.identity, commits["packages_commit"]),
-            *(self.spack.configuration, host(self.text)),
+            *(str(self.spack.packages), host(self.text)),
         )
 
     def keep(self, **changes: Any) -> None:

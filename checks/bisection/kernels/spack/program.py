@@ -75,19 +75,6 @@ def find_spack() -> Path | None:
     return Path(on_path) if on_path else None
 
 
-def check_version(answer: str, program: Path) -> str:
-    """The version in the first line of `spack --version`, refused if too old."""
-    match = re.match(r"(\d+)\.(\d+)\S*", answer)
-    if not match:
-        raise SpackError(f"{program} --version says '{answer.strip()[:80]}', not a version")
-    if (int(match[1]), int(match[2])) < OLDEST_SPACK:
-        raise SpackError(
-            f"{program} is Spack {match[0]}, older than {'.'.join(map(str, OLDEST_SPACK))}: name "
-            f"another with SPACK_ROOT, or take it off PATH to have {SPACK.release} cloned"
-        )
-    return match[0]
-
-
 def git(*arguments: str) -> Answer:
     """Runs git. Neither a question for a password nor a connection that has died may hang an
     unattended run."""
@@ -199,31 +186,40 @@ def telling_lines(output: str) -> list[str]:
 class Spack:
     """A Spack, run with a configuration of our own and none of the user's.
 
-    It is started when it is first asked for something; `use_packages` comes before that.
+    It is started when it is first asked for something.
+
+    Args:
+        log: the file that its output is appended to.
+        known: the identity of the Spack that the folder `packages` is of.
+        packages: the folder of its recipes, if there; else the site's are taken, else a clone.
 
     Attributes:
         program: its path.
         commit: of its clone; "" if it is none.
         identity: changes with the Spack and with what its site configured.
         packages: the folder of its recipes.
-        configuration: what was written for it.
     """
 
-    packages: Path
-    configuration: str
-
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, known: str = "", packages: str = "") -> None:
         self.log, self.scope = log, paths.home() / "spack" / "config"
         at_hand = find_spack()
         self.program = at_hand or clone(SPACK) / "bin" / "spack"
-        self.of_site = at_hand is not None and not os.environ.get(PACKAGES.variable)
+        of_site = at_hand is not None and not os.environ.get(PACKAGES.variable)
         root = self.program.resolve().parents[1]
         self.commit = commit_of(root)
         source = root / "lib" / "spack" / "spack" / "__init__.py"
         version = source.read_text() if source.exists() else self.version  # a wrapper elsewhere
         site = json.dumps(file_digests(root / "etc" / "spack"))
-        recipes = "the site's" if self.of_site else "cloned"
+        recipes = "the site's" if of_site else "cloned"
         self.identity = digest(str(self.program), self.commit, version, site, recipes)
+        there = packages if known == self.identity and Path(packages).is_dir() else ""
+        if not there and of_site:
+            lines = self.answer("repo", "list")
+            match = re.search(r"^\[\+\]\s+builtin\s+v2\S*\s+(/.*)$", lines, re.M)
+            there = match[1].strip() if match else ""
+        cloned = () if there else (clone(PACKAGES), "repos", "spack_repo", "builtin")
+        self.packages = Path(there, *cloned)
+        write_configuration(self.scope, self.packages)
 
     @functools.cached_property
     def env(self) -> dict[str, str]:
@@ -239,19 +235,18 @@ class Spack:
 
     @functools.cached_property
     def version(self) -> str:
-        """Its version; SpackError if that is too old."""
-        return check_version(self.answer("--version"), self.program)
-
-    def use_packages(self, known: str = "") -> None:
-        """Chooses the recipes: the folder `known` if it is there, else the site's, else a clone."""
-        there = known if known and Path(known).is_dir() else ""
-        if not there and self.of_site:
-            lines = self.answer("repo", "list")
-            match = re.search(r"^\[\+\]\s+builtin\s+v2\S*\s+(/.*)$", lines, re.M)
-            there = match[1].strip() if match else ""
-        cloned = () if there else (clone(PACKAGES), "repos", "spack_repo", "builtin")
-        self.packages = Path(there, *cloned)
-        self.configuration = write_configuration(self.scope, self.packages)
+        """Its version, as `spack --version` begins with it; SpackError if that is too old."""
+        answer = self.answer("--version")
+        match = re.match(r"(\d+)\.(\d+)\S*", answer)
+        if not match:
+            raise SpackError(f"{self.program} --version says '{answer.strip()[:80]}'")
+        if (int(match[1]), int(match[2])) < OLDEST_SPACK:
+            oldest = ".".join(map(str, OLDEST_SPACK))
+            raise SpackError(
+                f"{self.program} is Spack {match[0]}, older than {oldest}: name another with "
+                f"SPACK_ROOT, or take it off PATH to have {SPACK.release} cloned"
+            )
+        return match[0]
 
     def answer(self, *arguments: str) -> str:
         """Returns the output of a short command."""
@@ -276,8 +271,8 @@ class Spack:
         return {pair[0]: pair[1].strip() for pair in words if len(pair) == 2}
 
 
-def write_configuration(scope: Path, packages: Path) -> str:
-    """Keeps Spack inside our folder. Returns what was written."""
+def write_configuration(scope: Path, packages: Path) -> None:
+    """Keeps Spack inside our folder."""
     base = paths.home() / "spack"
     files: dict[str, dict[str, Any]] = {
         "config": {
@@ -298,4 +293,3 @@ def write_configuration(scope: Path, packages: Path) -> str:
     for name, content in files.items():
         text = json.dumps({name: content}, indent=1)  # JSON is YAML
         paths.write_whole(scope / f"{name}.yaml", text)
-    return json.dumps(files)

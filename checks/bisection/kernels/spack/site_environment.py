@@ -14,7 +14,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -44,20 +43,11 @@ TOOLS = ("cmake", "gmake", "pkgconf")
 WRAPPERS = {"c": "mpicc", "cxx": "mpicxx", "fortran": "mpifort"}
 
 
-@dataclass(frozen=True)
-class Library:
-    """How pkg-config names a library, and what must be true of it."""
-
-    modules: tuple[str, ...]  # of pkg-config; {mpi} is the package of the MPI
-    variants: str
-    over_mpi: bool = False  # it is linked with MPI
-
-
-LIBRARIES = {
-    "fftw": Library(("fftw3",), "+openmp precision=double"),
-    "cjson": Library(("libcjson",), ""),
-    "openblas": Library(("openblas",), "threads=openmp"),
-    "netlib-scalapack": Library(("scalapack-{mpi}", "scalapack"), "", over_mpi=True),
+LIBRARIES = {  # modules of pkg-config, where {mpi} is the package of the MPI; variants
+    "fftw": (("fftw3",), "+openmp precision=double"),
+    "cjson": (("libcjson",), ""),
+    "openblas": (("openblas",), "threads=openmp"),
+    "netlib-scalapack": (("scalapack-{mpi}", "scalapack"), ""),
 }
 
 
@@ -98,9 +88,9 @@ def environment_for(system: str, mpi_prefix: str) -> str:
     taken = {**compiler, **mpi}
     mpi_file = _file(shown["c"], "mpi") or _file(shown["c"], "mpich")
     built = {}
-    for name, library in LIBRARIES.items():
+    for name in LIBRARIES:
         try:
-            taken[name] = _library(name, library, mpi_package, mpi_file)
+            taken[name] = _library(name, mpi_package, mpi_file)
         except NotTaken as why:
             built[name] = str(why)
     for name in TOOLS:
@@ -154,7 +144,6 @@ def _by_spack(names: Sequence[str], folders: Sequence[str]) -> dict[str, Externa
         file = Path(folder, "spack.yaml")
         file.write_text("spack:\n  specs: []\n")
         spack = Spack(SPACK.folder.with_name("external.log"))
-        spack.use_packages()
         options = [word for path in folders for word in ("--path", path)]
         spack(f"looking in {where}", Path(folder), "external", "find", *options, *names)
         content = yaml.safe_load(file.read_text())
@@ -164,8 +153,9 @@ def _by_spack(names: Sequence[str], folders: Sequence[str]) -> dict[str, Externa
     raise SpackError(f"Spack found no package in {where}; searched for {names}")
 
 
-def _library(name: str, library: Library, mpi: str, mpi_file: Path | None) -> External:
-    for module in [text.format(mpi=mpi) for text in library.modules]:
+def _library(name: str, mpi: str, mpi_file: Path | None) -> External:
+    modules, variants = LIBRARIES[name]
+    for module in [text.format(mpi=mpi) for text in modules]:
         if version := " ".join(_words("pkg-config", "--modversion", module)):
             break
     else:
@@ -176,18 +166,16 @@ def _library(name: str, library: Library, mpi: str, mpi_file: Path | None) -> Ex
     file = _file(linked, stem)
     if file is None:
         raise NotTaken(f"there is no lib{stem}.so")
-    if library.over_mpi:
-        loaded = re.findall(
-            r"libmpi(?:ch)?\.so\S* => (/\S+)", ask("ldd", str(file), environ=os.environ)
-        )
+    if name == "netlib-scalapack":
+        linked_with = " ".join(_words("ldd", str(file)))
+        loaded = re.findall(r"libmpi(?:ch)?\.so\S* => (/\S+)", linked_with)
         if not mpi_file or mpi_file not in {Path(path).resolve() for path in loaded}:
             other = loaded[0] if loaded else "none"
             raise NotTaken(f"{file} is linked with another MPI, {other}")
     if name == "openblas" and _threads(file) != "2":
         raise NotTaken(f"{file} is not threaded by OpenMP")
     prefix = str(file).partition("/lib")[0] or "/usr"  # Debian's /lib is /usr/lib
-    spec = f"{name}@{version} {library.variants}".strip()
-    return {"spec": spec, "prefix": prefix}
+    return {"spec": f"{name}@{version} {variants}".strip(), "prefix": prefix}
 
 
 def _threads(file: Path) -> str:

@@ -1,7 +1,10 @@
 """Which adapters carried a launch's messages, and which of them are faulty."""
 
+import json
+
 import pytest
 
+from bisection.core.paths import ROOT
 from bisection.core.reasons import clause
 from bisection.kernels import adapters
 
@@ -164,3 +167,9 @@ def test_a_lossy_link_is_told_from_those_that_send_to_it(count):
 
 def test_a_network_on_which_all_hosts_repeat_segments_names_none():
     assert faults(*[[eth(1.0)]] * 6, losses=(3e4, 2e4, 1.5e4, 2e4, 3e4, 2e4)) == []
+
+
+def test_kinds_are_those_of_results():
+    schema = json.loads((ROOT / "src" / "common" / "result.schema.json").read_text())
+    listed = schema["properties"]["adapters"]["items"]["properties"]["list"]["items"]
+    assert sorted(listed["properties"]["kind"]["enum"]) == sorted([*adapters.IP, *adapters.RDMA])

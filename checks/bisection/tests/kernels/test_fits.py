@@ -28,12 +28,6 @@ def test_known_segments_are_recovered_within_the_stated_error(seed):
     assert fit.bandwidth == pytest.approx(1 / 0.08e-9, rel=0.06)
 
 
-def test_three_segments_are_far_nearer_than_one():
-    times = {s: seconds(s) for s in SIZES}
-    assert fits.segmented(times, most=1).error(times) > 0.3
-    assert fits.segmented(times).error(times) < 1e-9
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_a_straight_line_needs_one_segment(seed):
     rng = random.Random(seed)
@@ -66,3 +60,4 @@ def test_metrics_of_a_sweep_have_its_fit():
     assert metrics["fit_latency"]["value"] == pytest.approx(seconds(8))
     assert metrics["fit_bandwidth"]["unit"] == "B/s"
     assert results.unusable(metrics["fit_error"]) is None
+    assert metrics["fit_error"]["value"] < 1e-9

@@ -10,7 +10,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT
 from bisection.kernels import results
 
-BUILD = ("compiler", "flags", "mpi", "version", "commit", "build_type")
+BUILD = ("sources", "compiler", "flags", "mpi", "version", "commit", "build_type")
 
 
 @pytest.mark.parametrize(

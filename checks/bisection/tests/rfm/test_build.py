@@ -11,12 +11,11 @@ from types import SimpleNamespace
 import pytest
 import reframe
 from reframe.core.schedulers.pbs import PbsJobScheduler
-from running import HERE, ONE, Run, fake_program, load_site, start
+from running import HERE, ONE, Run, enter_cluster, fake_program, load_site, start
 
 from bisection.kernels import sources
 from bisection.rfm import internals
 
-COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
 CMAKE = """#!/bin/sh
 case $1 in
     --build) echo built >>"$BISECTION_HOME/builds" ;;
@@ -75,10 +74,7 @@ def test_kernels_are_built_once_and_the_run_reports_it(run, monkeypatch):
 @pytest.mark.parametrize("march", [None, "znver4"])
 def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, monkeypatch, march):
     """By a build on one of its nodes, unless the site file names it; within the queue's limit."""
-    for name in COMMANDS:
-        (tools / name).symlink_to(HERE / "fake_slurm.py")
-    (tmp_path / "jobs").mkdir()
-    monkeypatch.setenv("FAKE_SLURM", str(tmp_path / "jobs"))
+    enter_cluster(monkeypatch, tmp_path)
     site = tmp_path / "slurm_site.py"
     common = 'import_module_from_file(str(ROOT / "site-configs" / "common.py"))'
     text = (HERE / "slurm_site.py").read_text().replace(common, '__import__("common")')
@@ -140,18 +136,8 @@ def test_scripts_of_pbs_change_to_a_folder_with_a_blank():
     assert lines[-1] == "cd '/home/Mein Ordner'"
 
 
-LOCK = {
-    "roots": [{"hash": "r"}],
-    "spack": {"version": "1.1.0", "type": "git"},
-    "concrete_specs": {
-        "r": {
-            "name": "bisection-kernels",
-            "version": "develop",
-            "dependencies": [],
-            "arch": {"target": "x86_64"},
-        }
-    },
-}
+SPEC = {"name": "bisection-kernels", "version": "develop", "dependencies": []}
+LOCK = {"roots": [{"hash": "r"}], "concrete_specs": {"r": SPEC}}
 
 
 @pytest.fixture

@@ -72,13 +72,7 @@ HYDRA = f"""[node2:2789 :0:2789] Caught signal 11 (Segmentation fault: tkill(2) 
 {PROXIES}"""
 INTEL = HYDRA.replace("PID", "RANK 1 PID").replace("EXIT CODE: 11", "KILLED BY SIGNAL: 11 (Segm)")
 REMARK = "srun: cluster configuration lacks support for cpu binding\n"
-# (its words, its name in ReFrame)
-LAUNCHERS = {
-    "srun": (SRUN, "srun"),
-    "mpirun": (MPIRUN, "mpirun"),
-    "hydra": (HYDRA, "mpirun"),
-    "intel": (INTEL, "mpirun"),
-}
+CODE_4 = HYDRA.replace("CODE: 11", "CODE: 4")
 
 
 @pytest.fixture
@@ -118,44 +112,34 @@ def test_host_of_an_abort_is_in_the_result(folder):
     assert causes.of_abort(Ended(errors="process rank 1 exited on signal 11")) is None
 
 
-def death_of(words, launcher, folder=""):
-    death = causes.first_death(Ended(errors=words, launcher=launcher, folder=folder))
-    return death and (death.exit_code, death.rank, death.host)
-
-
-@pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_rank_that_crashed_is_named_by_every_launcher(folder, launcher):
-    assert death_of(*LAUNCHERS[launcher], folder) == (139, 1, "node2")
-
-
 @pytest.mark.parametrize(
-    ("words", "launcher", "death"),
+    ("words", "launcher", "exit_code", "rank"),
     [
+        (SRUN, "srun", 139, 1),
+        (SRUN.replace("Segmentation fault\n", "Killed\n"), "srun", 137, 1),
+        (SRUN.replace("Segmentation fault\n", "Aborted (core dumped)\n"), "srun", 134, 1),
+        (SRUN.replace("task 1: Segm", "tasks 1,3: Segm"), "srun", 139, None),
         # srun's exit code is then 143, of the ranks that it ended
-        (f"srun: error: node2: task 1: Exited with exit code 1\n{OTHERS}", "srun", (1, 1, "node2")),
-        (SRUN.replace("Segmentation fault\n", "Killed\n"), "srun", (137, 1, "node2")),
-        (SRUN.replace("task 1: Segm", "tasks 1,3: Segm"), "srun", (139, None, "node2")),
-        (
-            SRUN.replace("Segmentation fault\n", "Aborted (core dumped)\n"),
-            "srun",
-            (134, 1, "node2"),
-        ),
-        (OTHERS, "srun", None),
-        (PROXIES, "mpirun", None),
-        (HYDRA, "mpirun", (139, None, "node2")),  # where the ranks are is not known
-        (HYDRA.replace("CODE: 11", "CODE: 139"), "mpirun", (139, None, "node2")),
+        (f"srun: error: node2: task 1: Exited with exit code 1\n{OTHERS}", "srun", 1, 1),
+        (MPIRUN, "mpirun", 139, 1),
+        (INTEL, "mpirun", 139, 1),
+        (HYDRA, "mpirun", 139, 1),
+        (HYDRA.replace("CODE: 11", "CODE: 139"), "mpirun", 139, 1),
         # exit code 4 is a kernel's own, or its signal 4
-        (HYDRA.replace("CODE: 11", "CODE: 4"), "mpirun", (4, None, "node2")),
-        (
-            HYDRA.replace("CODE: 11", "CODE: 4").replace("signal 11", "signal 4"),
-            "mpirun",
-            (132, None, "node2"),
-        ),
-        ("", "srun", None),
+        (CODE_4, "mpirun", 4, 1),
+        (CODE_4.replace("signal 11", "signal 4"), "mpirun", 132, 1),
     ],
 )
-def test_first_death(words, launcher, death):
-    assert death_of(words, launcher) == death
+def test_first_death(folder, words, launcher, exit_code, rank):
+    ended = Ended(errors=words, launcher=launcher, folder=folder)
+    assert causes.first_death(ended) == causes.Death(exit_code, rank, "node2")
+
+
+def test_death_that_is_not_named():
+    for words, launcher in ((OTHERS, "srun"), (PROXIES, "mpirun"), ("", "srun")):
+        assert causes.first_death(Ended(errors=words, launcher=launcher)) is None
+    # where hydra's ranks are is in the result alone
+    assert causes.first_death(Ended(errors=HYDRA, launcher="mpirun")).rank is None
 
 
 @pytest.mark.parametrize(
@@ -360,8 +344,6 @@ def test_reframe_that_was_killed():
 
 
 WRONG = f"srun: error: node2: task 1: Exited with exit code 1\n{OTHERS}"
-
-
 REFUSED = f"bisection-md: no room\n{WRONG.replace('code 1', 'code 3')}"
 SEGV = {"exit_code": 139, "rank": 1, "host": "node2"}
 

@@ -19,7 +19,7 @@ from types import SimpleNamespace
 import pytest
 from reframe.core.exceptions import SpawnedProcessError
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
-from running import CHECKS, HERE, run_in
+from running import CHECKS, HERE, enter_cluster, run_in
 
 from bisection.core import slurm as core_slurm
 from bisection.core.commands import Answer
@@ -27,7 +27,6 @@ from bisection.core.reasons import clause
 from bisection.rfm import internals, queue
 from bisection.store import sample_file
 
-COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
 SITE = HERE / "slurm_site.py"
 P2P = ("-n", "^transpose%method=p2p%launch.layout=mpi%launch.case=cnt40")
 
@@ -36,21 +35,10 @@ MPI_AND_NODE = "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case="
 BOTH = ("-n", MPI_AND_NODE + "cnt40$")
 
 
-def enter(patch, home, wrong):
-    """Sets the environment of a cluster of fake commands."""
-    for name in ("bin", "jobs"):
-        (home / name).mkdir()
-    for name in COMMANDS:
-        (home / "bin" / name).symlink_to(HERE / "fake_slurm.py")
-    patch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
-    patch.setenv("FAKE_SLURM", str(home / "jobs"))
-    patch.setenv("FAKE_SLURM_FAULTS", json.dumps(wrong))
-
-
 def on_slurm(home, fake, back_end, wrong, *arguments, **how):
     """`bisection run` on a cluster of fake commands: a Run."""
     with pytest.MonkeyPatch.context() as patch:
-        enter(patch, home, wrong)
+        enter_cluster(patch, home, wrong)
         return run_in(home, fake, "--system", f"{SITE}:{back_end}", *arguments, **how)
 
 
@@ -371,7 +359,7 @@ class TestDeadline:
 
 
 def test_a_run_that_is_stopped_leaves_no_job(fake, tmp_path, jobs, monkeypatch):
-    enter(monkeypatch, tmp_path, {"mpi/cnt40": "runs", "node/cnt40": "runs"})
+    enter_cluster(monkeypatch, tmp_path, {"mpi/cnt40": "runs", "node/cnt40": "runs"})
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable), prepend=":")
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(CHECKS))
