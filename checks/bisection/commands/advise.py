@@ -49,13 +49,10 @@ def act(options: argparse.Namespace) -> Exit:
     kind, cases, baselines, text = ADVICE[kernel]
     left_out = 0
     excluded = [] if options.folders or options.measure else excluded_folders(paths.home())
-    try:
-        if options.measure:
-            launches = sources.launched_now(kernel, kind, options.measure, cases, baselines)
-        else:
-            launches, left_out = sources.stored(kernel, kind, options.folders, excluded)
-    except OSError as error:
-        raise BenchError(str(error)) from None
+    if options.measure:
+        launches = sources.launched_now(kernel, kind, options.measure, cases, baselines)
+    else:
+        launches, left_out = sources.stored(kernel, kind, options.folders, excluded)
     if excluded:
         reason = Code.EXCLUDED(sessions=[folder.name for folder in excluded])
         print(f"bisection advise: {clause(reason)}", file=sys.stderr)

@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "how the kernels are built: system, spack, or an environment of the site"
     add("-p", dest="environ", metavar="NAME", help=text)
     text = "a name for the session, to select it by: --tag phase=before"
-    add("--tag", action="append", default=[], metavar="NAME=VALUE", help=text)
+    add("--tag", action="append", default=[], type=command.tag, metavar="NAME=VALUE", help=text)
     span = {"type": seconds_of, "metavar": "DURATION"}
     text = "time for the retest, half of it also for launches that other processes disturbed; 0: "
     text += "no retest, and metrics outside their limits fail; default: 10m"
@@ -205,9 +205,6 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Part
     for argument in options.rest:
         if why := refused(argument):
             raise BisectionError(f"{argument} is rejected: {why}")
-    for tag in options.tag:
-        if not command.TAG.fullmatch(tag):
-            raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
     names = before_run.name_patterns(options.rest)
     site = load_site(options.system.partition(":")[0], names)
     defects = [] if site.checks else site.defects
@@ -314,7 +311,7 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
         folder.discard(results)
         raise BisectionError(error)
     report = None
-    with contextlib.suppress(ValueError):  # half a report
+    with contextlib.suppress(FileNotFoundError, ValueError):  # none, or half a report
         report = reframe_report.load_report(results / "report.json")
     run = reframe_report.read(report, log, lambda: command.listing(request.command), left)
     run = replace(hosts.seen(run), request=request, seconds=time.monotonic() - began)

@@ -25,7 +25,7 @@ from bisection.core.format import plural, short, some, utc
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.run import WIDTH, wrapped
 from bisection.report.tables import columns
-from bisection.runs.command import TAG
+from bisection.runs.command import tag
 from bisection.store.database import Session, Store, Tally
 from bisection.store.marks import Mark, results_of
 from bisection.store.selection import HELP, Selection, select
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="print sessions (the default)")
     listing.add_argument("--json", action="store_true", help="print JSON, with all facts")
     tagging = actions.add_parser("tag", help="tag sessions")
-    tagging.add_argument("tag", metavar="NAME=VALUE", type=_tag, help="NAME= removes the tag")
+    tagging.add_argument("tag", metavar="NAME=VALUE", type=tag, help="NAME= removes the tag")
     excluding = actions.add_parser("exclude", help="leave sessions out of all analyses")
     excluding.add_argument("-m", "--reason", metavar="TEXT", required=True, type=_text)
     including = actions.add_parser("include", help="undo `exclude`")
@@ -49,12 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         many = "*" if action is listing else "+"
         names = "identifiers that `list` prints" if action is restoring else HELP
         action.add_argument("sessions", nargs=many, metavar="SESSIONS", help=names)
-
-
-def _tag(text: str) -> str:
-    if not TAG.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r}: not NAME=VALUE, or the name is reserved")
-    return text
 
 
 def _text(text: str) -> str:

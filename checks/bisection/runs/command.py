@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -33,6 +33,14 @@ from bisection.runs.report import RECORDED
 
 # NAME=VALUE, where NAME is not what every session has, or ReFrame records.
 TAG = re.compile(rf"(?!({RECORDED}|tier|system|environ|arguments)=)[A-Za-z][\w.-]*=[^,]*")
+
+
+def tag(text: str) -> str:
+    """A tag on the command line."""
+    if not TAG.fullmatch(text):
+        why = "not NAME=VALUE without commas, or the name is reserved"
+        raise ArgumentTypeError(f"{text!r}: {why}")
+    return text
 
 
 def command(request: Request, site: Path, folder: Path, tags: Sequence[str] = ()) -> list[str]:

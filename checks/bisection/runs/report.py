@@ -29,13 +29,9 @@ RECORDED = "data_version|hostname|uuid|cmdline|config_files|log_files|user|versi
 RECORDED += "|(prefix|time|num)_.*"
 
 
-def load_report(path: Path | str) -> dict[str, Any] | None:
-    """ReFrame's report in `path`; None if there is none. ValueError if the file is not a report."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            report = json.load(file)
-    except FileNotFoundError:
-        return None
+def load_report(path: Path) -> dict[str, Any]:
+    """ReFrame's report in a file. OSError, ValueError: it cannot be read, or is not a report."""
+    report = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(report, dict) or "runs" not in report:
         raise ValueError(f"{path} is not a report of ReFrame")
     return report

@@ -51,7 +51,6 @@ def change(file, old, new):
         (["--skip-performance-check"], "is rejected: a slow method would pass"),
         (["--skip-sanity-check"], "is rejected: a wrong answer would pass"),
         (["-S", "transpose.asserted=time"], "is rejected: it changes what is judged"),
-        (["--tag", "before"], "--tag before: not NAME=VALUE"),
         (["--tier", "quick", "--against", "network=older"], "'network=older' names no session"),
     ],
 )  # fmt: skip

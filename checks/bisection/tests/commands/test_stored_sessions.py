@@ -69,6 +69,7 @@ def test_comparison_as_text_and_as_json(command, tmp_path):
         ("history never", "bisection history: error: "),
         ("report --aa", "error: argument"),
         ("references propose --least 1", "error: argument"),
+        ("run --tag before", "argument --tag: 'before': not NAME=VALUE"),
         ("sessions exclude latest", "-m/--reason"),
         ("sessions exclude latest -m ' '", "-m/--reason"),
         ("sessions latest", "usage: bisection sessions"),
