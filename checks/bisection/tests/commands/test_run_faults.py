@@ -44,18 +44,6 @@ def test_a_run_with_faults_fails(launch_run):
     assert cause.startswith("INVALID placement: rank 1 on ")
 
 
-@pytest.mark.parametrize(("where", "fault", "word", "says"), LAUNCH_FAULTS)
-def test_a_launch_that_went_wrong_fails_and_its_methods_are_not_judged(
-    launch_run, where, fault, word, says
-):
-    layout, case = where.split("/")
-    launch = launch_run.case("", layout, case)
-    assert launch["verdict"] == word
-    assert says in launch["cause"]
-    assert says in launch_run.said
-    assert launch_run.case("p2p", layout, case)["verdict"] == "not measured"
-
-
 METHOD_FAULTS = [
     ("p2p", "wrong", "wrong answer of p2p: serial transform: error 0.5 largest element"),
     ("padded", "no-method", "method padded is missing from the results"),
@@ -77,13 +65,6 @@ def method_run(fake, tmp_path_factory):
     selected = ("-n", "^transpose%.*launch.layout=(mpi|node)%launch.case=cnt40")
     selected += ("-S", "transpose.inapplicable=shm-padded:node")
     return run_in(tmp_path_factory.mktemp("method"), fake, selected=selected, faults=faults)
-
-
-@pytest.mark.parametrize(("method", "fault", "says"), METHOD_FAULTS)
-def test_what_is_wrong_with_a_method_fails_it_by_name(method_run, method, fault, says):
-    assert method_run.case(method)["verdict"] == "FAIL"
-    assert says in method_run.case(method)["cause"]
-    assert says in method_run.said
 
 
 def test_other_methods_pass_and_what_cannot_run_is_not_applicable(method_run):
@@ -142,16 +123,22 @@ def reference_run(fake, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("case", "method", "bounds", "says"),
+    ("run", "where", "word", "says"),
     [
-        *(("cnt40", *row) for row in BAD_REFERENCES),
-        ("cpmd-mini", "p2p", "", "for ratio_alltoallv, ratio_serial, exch"),
+        *(("launch_run", ("", *w.split("/")), word, says) for w, _, word, says in LAUNCH_FAULTS),
+        *(("method_run", (method,), "FAIL", says) for method, _, says in METHOD_FAULTS),
+        *(("reference_run", (method,), "FAIL", says) for method, _, says in BAD_REFERENCES),
+        ("reference_run", ("p2p", "mpi", "cpmd-mini"), "FAIL", "for ratio_alltoallv, ratio_serial"),
     ],
 )
-def test_a_reference_that_asserts_nothing_fails_by_name(reference_run, case, method, bounds, says):
-    assert reference_run.case(method, case=case)["verdict"] == "FAIL"
-    assert says in reference_run.case(method, case=case)["cause"]
-    assert says in reference_run.said
+def test_what_went_wrong_fails_by_name(request, run, where, word, says):
+    """Methods of a launch that went wrong are not judged."""
+    run = request.getfixturevalue(run)
+    assert run.case(*where)["verdict"] == word
+    assert says in run.case(*where)["cause"]
+    assert says in run.said
+    if where[0] == "":
+        assert run.case("p2p", *where[1:])["verdict"] == "not measured"
 
 
 def test_a_sound_reference_passes(reference_run):

@@ -12,17 +12,8 @@ from bisection.analysis.compare import compare
 from bisection.core.verdicts import Verdict
 from bisection.store import sync
 from bisection.store.database import Store
-from bisection.store.sample_file import StoreError
+from bisection.store.sample_file import StoreError, write_samples
 from bisection.store.selection import select
-
-
-def written(path, *lines):
-    path.write_text("".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
-    return path
-
-
-def night(number, **metrics):
-    return json.dumps(session(number)) + "\n" + json.dumps(case(metrics=metrics)) + "\n"
 
 
 @pytest.fixture
@@ -30,6 +21,13 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     return tmp_path / "home"
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A sample file of one night."""
+    write_samples(tmp_path / "a.jsonl", session(1), [case(metrics={"time": 0.5})])
+    return tmp_path / "a.jsonl"
 
 
 @pytest.mark.parametrize("content", [b"this is no database" * 400, None])
@@ -48,8 +46,8 @@ def test_a_store_that_cannot_be_opened_is_one_line(home, command_line, content):
 @pytest.mark.parametrize(
     "value", ["NaN", "Infinity", "-Infinity", "1e309", "1e308", "1e-320", "1" + "0" * 400]
 )
-def test_values_that_are_no_numbers_are_not_measured_and_kept(home, tmp_path, command_line, value):
-    file = written(tmp_path / "a.jsonl", night(1, time=0.5).replace("0.5", value))
+def test_values_that_are_no_numbers_are_not_measured_and_kept(home, file, command_line, value):
+    file.write_text(file.read_text().replace("0.5", value))
     assert command_line("import", str(file))[0] == 0
     assert len(list((home / "imported").glob("*.jsonl"))) == 1
     (home / "store.db").unlink()
@@ -72,17 +70,16 @@ def test_control_characters_of_names_do_not_reach_a_terminal(home, command_line)
         assert not re.search("[\x00-\x08\x0b-\x1f]", printed)
 
 
-def test_sessions_of_similar_and_long_names_keep_copies_of_their_own(home, tmp_path, command_line):
+def test_sessions_of_similar_and_long_names_keep_copies_of_their_own(home, file, command_line):
     names = ["x/y", "x_y", "z" * 300]
-    lines = [json.dumps(session(1, session=name)) + "\n" for name in names]
-    assert command_line("import", str(written(tmp_path / "a.jsonl", *lines)))[0] == 0
+    file.write_text("".join(json.dumps(session(1, session=name)) + "\n" for name in names))
+    assert command_line("import", str(file))[0] == 0
     (home / "store.db").unlink()
     with sync.opened(home) as store:
         assert {stored.uuid for stored in store.sessions()} == set(names)
 
 
-def test_nothing_is_stored_or_left_behind_if_the_store_cannot_take_it(home, tmp_path, monkeypatch):
-    file = written(tmp_path / "a.jsonl", night(1, time=0.5))
+def test_nothing_is_stored_or_left_behind_if_the_store_cannot_take_it(home, file, monkeypatch):
     with sync.opened(home) as store:
         monkeypatch.setattr(store, "add", lambda _: (_ for _ in ()).throw(StoreError("full")))
         with pytest.raises(StoreError):
