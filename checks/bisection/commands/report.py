@@ -7,7 +7,6 @@ are worse since a recent session; 3 if there is neither a comparison nor a run's
 """
 
 import argparse
-from dataclasses import replace
 
 from bisection.analysis.model import Comparison
 from bisection.commands.compare import add_shared, compared
@@ -35,12 +34,10 @@ def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         comparison, sessions = _compared(store, options)
-        last, beside = sessions[-1], evidence.Evidence()
-        run = kept_verdicts([last.uuid]).get(last.uuid)
-        if run:
-            beside = evidence.of_network(beside, store, run, last)
-        beside = replace(beside, comparison=comparison)
-        run = network.rule(run, beside) if run else None  # by these sessions
+        last, beside = sessions[-1].uuid, evidence.Evidence(comparison=comparison)
+        if run := kept_verdicts([last]).get(last):
+            beside = evidence.of_network(beside, store, run)
+            run = network.rule(run, beside)  # by these sessions
         report = gather(store, sessions, run, evidence.of_history(beside, store, sessions))
     folder = options.output or paths.home() / "report"
     try:

@@ -68,15 +68,13 @@ class Evidence:
     series: tuple[Series, ...] = ()  # to be drawn
 
 
-def of_network(
-    evidence: Evidence, store: Store | None, run: RunVerdict, session: Session | None = None
-) -> Evidence:
+def of_network(evidence: Evidence, store: Store | None, run: RunVerdict) -> Evidence:
     """Adds what a run measured of its network, and what earlier runs measured by its pairs.
-    `store`: None if none is stored; `session`: the run in it, by default that of its identifier."""
+    `store`: None if none is stored."""
     earlier: list[RunVerdict] = []
     if store and any(launches(run)):
         with contextlib.suppress(StoreError, SelectionError):  # a trouble of the run already
-            session = session or select(run.session, store)[0]
+            (session,) = select(run.session, store)
             uuids = [s.uuid for s in recent(store, session) if s.uuid != session.uuid]
             kept = kept_verdicts(uuids)
             earlier = [kept[uuid] for uuid in uuids if uuid in kept]

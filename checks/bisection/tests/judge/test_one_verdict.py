@@ -33,16 +33,15 @@ from bisection.report.model import CODES, GOOD, STATES, UNCERTAIN, headline
 from bisection.runs.model import JudgedMetric, Request, RunVerdict
 
 PLACE = ("lab", "cpu", "system")
-NIGHTLY, TRIAGE = Request("nightly"), Request("triage")
 
 
 # ---- parts of runs ----
 
 
-def run(*pairs, request=NIGHTLY, **more):
+def run(*pairs, **more):
     """A run of a launch that passed, and of these."""
     cases = [case for pair in (launched(case="good"), *pairs) for case in pair]
-    return RunVerdict(cases, request=request, session="feedbeef", **more)
+    return RunVerdict(cases, session="feedbeef", **more)
 
 
 def became(verdict, code=None, index=-1, reason=None, **more):
@@ -71,9 +70,9 @@ SLOW_CLOCK = Code.SLOW_CLOCK(host="n2", rank=1, cpus="0", ghz=1.0, median=3.0)
 ERRORS = Code.ADAPTER_ERRORS(host="n1", adapter="mlx5_0", errors=[["crc", 9]])
 
 
-def noise(*faults, **more):
+def noise(*faults):
     """A run of the kernel noise, with these faults of hosts."""
-    return run(launched("network_noise", "noise", faults=faults), **more)
+    return run(launched("network_noise", "noise", faults=faults))
 
 
 def clocks(slow, of=3):
@@ -106,6 +105,7 @@ def slower(*second, check="transpose", budget=900.0, first=None):
     return replace(beside, comparison=comparison, nights=9)
 
 
+SLOW_PAIRS = run(launched("pairs", time=8e-3))
 SLOW, FAST = run(launched(time=8e-3)), run(launched(time=1e-3))
 COMPONENT = BadComponent(Part.NODE, ["n5"], [Symptom("latency", "", 1.3, 9.0)])
 LINK = BadComponent(Part.PATH, ["n5", "n6"], [Symptom("bandwidth", "", 0.5, 9.0)])
@@ -144,7 +144,7 @@ def both(first, second):
 
 def triage(verdict):
     """The run as one of a tier that asks about the network."""
-    return replace(verdict, request=TRIAGE)
+    return replace(verdict, request=Request("triage"))
 
 
 LOST, SUSPECT = run(launched(preempted=0.5)), noise(SLOW_MEMORY)
@@ -181,7 +181,7 @@ RUNS = {
     "a blocked job": Case(UNMEASURED, MISSING),
     "a known failure": Case(became(Verdict.KNOWN, Code.TEXT), OK),
     "nothing ran": Case(RunVerdict(troubles=[Code.NO_TEST()]), MISSING),
-    "nothing applies": Case(RunVerdict(NOT_APPLICABLE, request=NIGHTLY), MISSING),
+    "nothing applies": Case(RunVerdict(NOT_APPLICABLE), MISSING),
     "a job that is left": Case(run(troubles=[JOBS_LEFT]), MISSING),
     "a launch that hung": Case(HUNG, FAIL),
     "a wrong answer that no test is about": Case(run(launched(wrong=["shm"])), FAIL),
@@ -197,10 +197,8 @@ RUNS = {
     "a clock that was slow once": Case(clocks(1), OK),
     "a slow node by many nights": Case(SOUND, WORSE_NOW, VOTED),
     "a faulty adapter": Case(noise(ERRORS), OK),
-    "a faulty adapter of a new network": Case(noise(ERRORS, request=TRIAGE), MISSING, grade=LOOK),
-    "a suspect node of a new network": Case(
-        noise(SLOW_MEMORY, request=TRIAGE), MISSING, grade=LOOK
-    ),
+    "a faulty adapter of a new network": Case(triage(noise(ERRORS)), MISSING, grade=LOOK),
+    "a suspect node of a new network": Case(triage(SUSPECT), MISSING, grade=LOOK),
     "a slow node of a new network": Case(NEW, WORSE_NOW, VOTED, LOOK),
     # pairs
     "a bad component": Case(SOUND, FAIL, blamed(bad=True)),
@@ -223,10 +221,7 @@ RUNS = {
     "slower, not retested": Case(SLOW, MISSING, slower(budget=0.0)),
     "slower, then wrong": Case(SLOW, FAIL, slower(FAILED)),
     "a new network that is slower twice": Case(
-        triage(run(launched("pairs", time=9e-3))),
-        WORSE_NOW,
-        slower(run(launched("pairs", time=8e-3)), check="pairs"),
-        NO_GO,
+        triage(SLOW_PAIRS), WORSE_NOW, slower(SLOW_PAIRS, check="pairs"), NO_GO
     ),
     # alarms
     "worse since a session": Case(SOUND, WORSE_NOW, ALARM),
