@@ -5,7 +5,7 @@ import re
 import signal
 from typing import Any
 
-from bisection.core.format import duration, lasting, number, plural, some, utc
+from bisection.core.format import duration, lasting, number, some, utc
 from bisection.core.reasons.kinds import Topic, clause, with_reasons
 from bisection.core.verdicts import KernelExit, Verdict
 
@@ -16,13 +16,6 @@ CANCEL = {
     "flux": "flux cancel",
     "lsf": "bkill",
     "oar": "oardel",
-}
-MEANINGS = {
-    KernelExit.VERIFIED: "verified",
-    KernelExit.WRONG_ANSWER: "wrong answer",
-    KernelExit.USAGE: "usage",
-    KernelExit.RESOURCES: "it cannot run here",
-    KernelExit.HANG: "hang",
 }
 # What a scheduler's refusal has that an option of `site new` and a word of the site file mend.
 OPTIONS = {
@@ -49,8 +42,8 @@ def _ranks(ranks: str) -> str:
 
 
 def _exit(code: int) -> str:
-    if code in MEANINGS:
-        return f"exited with {code} ({MEANINGS[code]})"
+    if code in list(KernelExit):
+        return f"exited with {code} ({KernelExit(code).name.lower().replace('_', ' ')})"
     try:
         return f"was killed by {signal.Signals(code - 128).name}"
     except ValueError:
@@ -328,6 +321,7 @@ class Launches(Topic):
     TESTS_ABSENT = "{absent} of {selected} selected test cases did not run"
     NOT_KEPT = "{error}"
     NOT_STORED = "not stored: {error}; `bisection import` stores it later"
+    NODES_TAKEN = "busy nodes: {nodes}; their request is dropped for the jobs {jobs}"
     TESTS_GONE = "tests of the last session are gone: {tests}"
     LAUNCHES_PREEMPTED = (
         "other processes used the cores of the first {launches} launches; what they slow down is "
@@ -341,10 +335,6 @@ class Launches(Topic):
     def JOB_WAITS(job: str, queue: str, reason: str, start: float = 0) -> str:
         start = f"; expected start {utc(start)}" if start else ""
         return f"waiting: job {job} in queue {queue}; Slurm's reason: {reason}{start}"
-
-    def NODES_TAKEN(nodes: list, jobs: list) -> str:
-        are = "is" if len(nodes) == 1 else "are"
-        return f"{some(nodes, 3)} {are} busy: node request dropped for {plural(len(jobs), 'job')}"
 
     def JOBS_LEFT(scheduler: str, jobs: list) -> str:
         cancel = CANCEL.get(scheduler)

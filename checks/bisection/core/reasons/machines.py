@@ -257,6 +257,7 @@ class Machines(Topic):
     NO_QUEUE = "there is no queue that this user can use"
     QUEUE_STATE = "queue {queue}: it has {state}"
     QUEUE_GROUPS = "queue {queue}: only members of {groups} can use it"
+    QUEUE_ACCOUNTS = "queue {queue}: account {account} cannot use it; --account can be: {others}"
     QUEUE_EMPTY = "queue {queue}: it has no nodes"
     QUEUE_SHARED = "{partition}: the queue puts several jobs on one core: times there mean little"
     TRIAL_FAILED = "{partition}: no launcher is proven. {fault}"
@@ -271,11 +272,6 @@ class Machines(Topic):
     def ACCOUNT_OPEN(user: str, accounts: list) -> str:
         accounts = some(accounts) if accounts else "no account is known"
         return f"jobs need an account and {user} has no default one: account= one of {accounts}"
-
-    # others: accounts that can
-    def QUEUE_ACCOUNTS(queue: str, account: str, others: list = ()) -> str:
-        others = f"; --account can be {', '.join(others)}" if others else ""
-        return f"queue {queue}: account {account} cannot use it{others}"
 
     def NODES_UNLIKE(queue: str, nodes: int, cores: int, gres: str) -> str:
         gres = f" and {gres}" if gres else ""

@@ -136,7 +136,7 @@ def _closed(
     known = accounts or [other for other in allowed if other != "ALL"]
     takes = [a for a in [account, *known] if (a in allowed or "ALL" in allowed) and a not in denied]
     if account and account not in takes:
-        return Code.QUEUE_ACCOUNTS(queue=name, account=account, others=takes or None)
+        return Code.QUEUE_ACCOUNTS(queue=name, account=account, others=takes)
     return None if nodes else Code.QUEUE_EMPTY(queue=name)
 
 

@@ -8,7 +8,7 @@ from running import run_in
 
 # The first six end the job; the others end it well. One run has them all.
 LAUNCH_FAULTS = [
-    ("mpi/cnt40", "exit-3", "not measured", "transpose exited with 3 (it cannot run here)"),
+    ("mpi/cnt40", "exit-3", "not measured", "transpose exited with 3 (resources)"),
     ("mpi/cnt80", "exit-2", "not measured", "transpose exited with 2 (usage)"),
     ("mpi/silicon", "segv-after", "FAIL", "transpose was killed by SIGSEGV"),
     ("mpi/silicon", "segv-after", "FAIL", "its result was complete: MPI had only to end"),

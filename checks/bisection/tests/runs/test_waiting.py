@@ -96,7 +96,7 @@ def test_nodes_that_others_took_are_asked_for_no_more(slurm, watch, said):
     assert updated(slurm) == []
     slurm.watched(watch, int(waiting.PERIOD))
     assert updated(slurm) == [("JobId=6", "ReqNodeList="), ("JobId=7", "ReqNodeList=")]
-    assert said[1:] == ["node1, node2 are busy: node request dropped for 2 jobs"]
+    assert said[1:] == ["busy nodes: node1, node2; their request is dropped for the jobs 6, 7"]
 
 
 def test_nodes_that_the_site_asks_for_stay(slurm, watch):

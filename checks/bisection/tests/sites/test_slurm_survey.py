@@ -67,7 +67,7 @@ A9 = {"account": "a9"}
         ("24.05-spared", "admin", A3, Code.QUEUE_STATE, None),
         ("20.11-threads", "project", {"account": "a2"}, None, None),
         ("20.11-threads", "project", A9, Code.QUEUE_ACCOUNTS, ["a1", "a2"]),
-        ("20.11-threads", "project", {**A9, "accounts": ["a9"]}, Code.QUEUE_ACCOUNTS, None),
+        ("20.11-threads", "project", {**A9, "accounts": ["a9"]}, Code.QUEUE_ACCOUNTS, []),
         ("24.05-spared", "shared", A1, Code.QUEUE_ACCOUNTS, ["a7"]),
     ],
 )
