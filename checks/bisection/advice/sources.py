@@ -243,6 +243,7 @@ def stored(
 
 # ---- published tables ----
 
+Choice = TypeVar("Choice")
 LITERATURE = paths.ROOT / "reference" / "literature"
 # Layouts of checks, by their names in the table of Chorley and Walker (2010).
 MODELS = {
@@ -252,30 +253,28 @@ MODELS = {
 }
 
 
-def _published(file: str, column: str, **wanted: Any) -> dict[int, dict[str, float]]:
-    """Cores -> value of a column -> seconds, of the rows of a table with the values wanted."""
-    times: dict[int, dict[str, float]] = {}
+def _published(
+    file: str, column: str, choice: Callable[[str], Choice], **wanted: Any
+) -> dict[int, dict[Choice, float]]:
+    """Cores -> choice, by a column -> seconds, of the rows of a table with the values wanted."""
+    times: dict[int, dict[Choice, float]] = {}
     with open(LITERATURE / file, newline="") as lines:
         for row in csv.DictReader(lines):
             if all(row[name] == str(value) for name, value in wanted.items()):
-                times.setdefault(int(row["cores"]), {})[row[column]] = float(row["time_s"])
+                times.setdefault(int(row["cores"]), {})[choice(row[column])] = float(row["time_s"])
     return times
 
 
 def npar_times(benchmark: int) -> dict[int, dict[int, float]]:
     """Appendix B of Catlow et al. (2010): cores -> NPAR -> seconds, of benchmark 1, 2 or 5."""
-    times = _published("vasp_npar.csv", "npar", benchmark=benchmark)
-    return {cores: {int(n): s for n, s in row.items()} for cores, row in times.items()}
+    return _published("vasp_npar.csv", "npar", int, benchmark=benchmark)
 
 
 def md_times(cluster: str, test: int) -> dict[int, dict[str, float]]:
     """Table 1 of Chorley and Walker (2010): cores -> layout -> seconds; more cores than one, where
     layouts differ."""
-    times = _published("dlpoly_times.csv", "model", cluster=cluster, test=test)
-    return {n: {MODELS[m]: s for m, s in row.items()} for n, row in times.items() if n > 1}
-
-
-Choice = TypeVar("Choice")
+    times = _published("dlpoly_times.csv", "model", MODELS.get, cluster=cluster, test=test)
+    return {cores: row for cores, row in times.items() if cores > 1}
 
 
 def best(times: dict[Choice, float]) -> Choice:

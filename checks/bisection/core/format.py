@@ -47,13 +47,10 @@ def amount(value: Any, unit: str) -> str:
         return number(value)
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= max(factor, 1e4):
-            return f"{value / factor:.3g} {prefix}{_gap(unit)}"
+            # It goes before B/s, and stands alone before words.
+            gap = "" if re.match(r"(B|flops?|it|Hz)(/s)?$", unit) else " "
+            return f"{value / factor:.3g} {prefix}{gap}{unit}"
     return f"{value:.4g} {unit}"
-
-
-def _gap(unit: str) -> str:
-    """A prefix goes before B/s and flop/s, and stands alone before words."""
-    return unit if re.match(r"(B|flops?|it|Hz)(/s)?$", unit) else f" {unit}"
 
 
 def times(ratio: Any) -> str:

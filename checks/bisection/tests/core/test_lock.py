@@ -16,11 +16,19 @@ HOLD = "from bisection.core.lock import measure_alone as m; m(); print(1, flush=
 
 
 @pytest.fixture
-def other(tmp_path):
-    """A process that measures below tmp_path."""
+def home(tmp_path, monkeypatch):
+    """A home of which this process holds no lock."""
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    monkeypatch.setattr(lock, "_held", {})
+    return tmp_path
+
+
+@pytest.fixture
+def other(home):
+    """Another process, which measures below the home."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, "run", "--tier", "quick"],
-        env={**os.environ, "BISECTION_HOME": str(tmp_path), "PYTHONPATH": str(CHECKS)},
+        env={**os.environ, "PYTHONPATH": str(CHECKS)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -30,44 +38,38 @@ def other(tmp_path):
     process.wait()
 
 
-def test_a_second_run_is_refused(other, tmp_path):
-    code, text = start([sys.executable, "-m", "bisection", "run"], tmp_path)
+def test_a_second_run_is_refused(other, home):
+    code, text = start([sys.executable, "-m", "bisection", "run"], home)
     assert code == 3
-    line = text.removeprefix(f"bisection run: error: {tmp_path} is in use, and two would disturb ")
+    line = text.removeprefix(f"bisection run: error: {home} is in use, and two would disturb ")
     assert line.startswith(f"each other: pid {other.pid} on "), text
     assert line.endswith(": bisection run --tier quick\n")
-    assert not (tmp_path / "results").exists()
-    code, text = start([sys.executable, "-m", "bisection", "import"], tmp_path)
+    assert not (home / "results").exists()
+    code, text = start([sys.executable, "-m", "bisection", "import"], home)
     assert "is in use" not in text
 
 
-def test_a_dead_process_holds_nothing(other, tmp_path, monkeypatch):
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
-    monkeypatch.setattr(lock, "_held", {})
+def test_a_dead_process_holds_nothing(other, home):
     with pytest.raises(NotMeasured):
         lock.measure_alone()
     os.kill(other.pid, signal.SIGKILL)
     other.wait()
     lock.measure_alone()
     lock.measure_alone()  # again by the same process
-    assert (tmp_path / "run.lock").read_text().startswith(f"pid {os.getpid()} on ")
+    assert (home / "run.lock").read_text().startswith(f"pid {os.getpid()} on ")
 
 
-def test_without_locks_a_run_goes_on(tmp_path, monkeypatch, capsys):
+def test_without_locks_a_run_goes_on(home, monkeypatch, capsys):
     def refuse(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
-    monkeypatch.setattr(lock, "_held", {})
     monkeypatch.setattr(lock.fcntl, "flock", refuse)
     lock.measure_alone()
     assert "a second run would not be noticed" in capsys.readouterr().out
 
 
-def test_a_home_that_cannot_be_written(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "file"))
-    with pytest.raises(
-        lock.BisectionError, match=r"cannot write to .*BISECTION_HOME names another"
-    ):
+def test_a_home_that_cannot_be_written(home, monkeypatch):
+    (home / "file").write_text("")
+    monkeypatch.setenv("BISECTION_HOME", str(home / "file"))
+    with pytest.raises(lock.BisectionError, match=r"cannot write .*BISECTION_HOME names another"):
         lock.measure_alone()

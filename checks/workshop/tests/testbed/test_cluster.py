@@ -174,17 +174,12 @@ def test_the_command_line_rejects_what_it_does_not_know(words, tmp_path):
         main(["cluster", *words, str(tmp_path)])
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("2ms", 2e-3), ("500us", 5e-4), ("0.1s", 0.1), ("0", 0)]
-)
-def test_a_delay_is_a_time(text, seconds):
-    assert parser("cluster", WORKSHOP).parse_args(
-        ["cluster", "delay", "bed", "node1", text]
-    ).seconds == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize("text", ["soon", "2h", "1.1s", "-1ms", "ms"])
-def test_a_delay_that_is_none_is_rejected(text, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        parser("cluster", WORKSHOP).parse_args(["cluster", "delay", "bed", "node1", "--", text])
-    assert f"{text!r} is not a time from 0 to 1s, such as 2ms" in capsys.readouterr().err
+def test_a_delay_is_a_time_of_at_most_a_second(capsys):
+    parse = parser("cluster", WORKSHOP).parse_args
+    words = ["cluster", "delay", "bed", "node1", "--"]
+    for text, seconds in {"2ms": 2e-3, "500us": 5e-4, "0.1s": 0.1, "0": 0}.items():
+        assert parse([*words, text]).seconds == pytest.approx(seconds)
+    for text in ("soon", "2h", "1.1s", "-1ms", "ms"):
+        with pytest.raises(SystemExit, match="2"):
+            parse([*words, text])
+        assert f"{text!r} is not a time from 0 to 1s, such as 2ms" in capsys.readouterr().err
