@@ -97,10 +97,9 @@ def compared(tmp_path):
 def spack_at_hand():
     """Skips a test where Spack and its recipes cannot be had."""
     program.SPACK.folder.parent.mkdir(parents=True, exist_ok=True)
+    pins = [program.PACKAGES] if program.find_spack() else [program.SPACK, program.PACKAGES]
     try:
-        for pin in (
-            (program.PACKAGES,) if program.find_spack() else (program.SPACK, program.PACKAGES)
-        ):
+        for pin in pins:
             program.clone(pin)
     except externals.SpackError as error:
         pytest.skip(f"no Spack can be had: {error}")

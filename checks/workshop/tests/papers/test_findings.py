@@ -55,13 +55,10 @@ def test_verdict(observations, verdict, codes, code):
     assert "X01" in "\n".join(text([row], verbose=True))
 
 
-def test_numbers_within_a_quarter_are_counted():
+def test_numbers_within_a_quarter_are_counted_and_false_findings_explained_or_not():
     rows = [judged(finding(a=HALF, b=NEAR, c=FAR, d=BELOW), lookup)]
     assert [part.holds for part in numbers(rows)] == [True, True, False]
     assert "2 of 3 published numbers within 25%" in "\n".join(totals(rows))
-
-
-def test_false_findings_are_explained_or_not():
     rows = [judged(finding(**how, a=FAR), lookup) for how in (KNOWN, ROUTES)]
     lines = "\n".join(text(rows))
     assert "2 false (1 explained, 1 not explained)" in lines
@@ -86,22 +83,17 @@ def test_costs_of_launches():
     assert list(costs([])) == []
 
 
-def test_without_results_nothing_is_true():
+def test_figures_are_drawn_from_results_and_without_them_nothing_is_true():
+    def made_up(point, metric):
+        return 1.0 + point.cores / 100 + len(point.method) / 10
+
     def nothing(point, metric):
         raise Unmeasured(point, metric)
 
+    page = published.page(made_up, [judged(item, made_up) for item in findings()])
+    drawn = [*(f"Figure {number}" for number in range(2, 12)), "Appendix B"]
+    assert [name for name in drawn if name not in page] == []
     rows = [judged(item, nothing) for item in findings()]
     assert not any(row.verdict in (Shown.TRUE, Shown.FALSE) for row in rows)
     assert exit_code(rows) == Exit.NOT_MEASURED
     assert "Figure 17" in published.page(nothing, rows)
-
-
-def test_every_figure_is_drawn_from_results():
-    def made_up(point, metric):
-        return 1.0 + point.cores / 100 + len(point.method) / 10
-
-    rows = [judged(item, made_up) for item in findings()]
-    page = published.page(made_up, rows)
-    for figure in range(2, 12):
-        assert f"Figure {figure}" in page
-    assert "Appendix B" in page

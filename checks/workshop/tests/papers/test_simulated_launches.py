@@ -23,14 +23,6 @@ def test_changes_of_nothing_are_rejected(text):
         simulation.changes([text])
 
 
-def test_each_change_of_a_finding_is_of_known_machines():
-    for finding in observables.findings():
-        if finding.change:
-            machines = {launch[0] for launch in observables.needed([finding])}
-            assert simulation.changes([finding.change]).keys() & machines, finding
-            assert finding.lacking, finding
-
-
 IMITATION = """
 import json, sys
 words = sys.argv[1:]
@@ -102,7 +94,12 @@ def test_only_the_sizes_that_are_needed_are_swept():
     assert simulation.work("md", Wanted({"dlpoly3"}, {"time"})) == simulation.WORK["md"].split()
 
 
-def test_needed_launches_have_the_metrics_of_their_parts():
+def test_findings_need_launches_with_the_metrics_of_their_parts():
+    for finding in observables.findings():
+        if finding.change:
+            machines = {launch[0] for launch in observables.needed([finding])}
+            assert simulation.changes([finding.change]).keys() & machines, finding
+            assert finding.lacking, finding
     wanted = observables.needed(observables.findings())
     place = ("merlin", "md", "test20", "node", 64)
     assert wanted[place].methods == {"dlpoly3"}

@@ -35,26 +35,21 @@ def wrong(fault=FAN, **changed):
     return outcome.wrong
 
 
-def test_a_fault_reported_as_wanted_is_ok():
-    assert wrong() == []
-    survived = dataclasses.replace(FAN, code=None, names=(), exit_code=Exit.OK)
-    assert wrong(survived, exit_code=0, reasons=[], causes=[]) == []
-
-
 @pytest.mark.parametrize(
-    ("changed", "text"),
+    ("changed", "texts"),
     [
-        ({"exit_code": 0}, "exit 0, not 3"),
-        ({"after": 11.0}, "11 s after it, not 10 s at most"),
-        ({"verdict": ""}, "no verdict"),
-        ({"output": "Traceback (most recent call last):"}, "a traceback"),
-        ({"reasons": [], "causes": []}, "nothing, not BLOCKED"),
-        ({"reasons": [Code.TIMEOUT()]}, "TIMEOUT, not BLOCKED"),
-        ({"causes": ["BLOCKED: node21 is down"]}, "node2 is not named"),
+        ({}, []),
+        ({"exit_code": 0}, ["exit 0, not 3"]),
+        ({"after": 11.0}, ["11 s after it, not 10 s at most"]),
+        ({"verdict": ""}, ["no verdict"]),
+        ({"output": "Traceback (most recent call last):"}, ["a traceback"]),
+        ({"reasons": [], "causes": []}, ["nothing, not BLOCKED"]),
+        ({"reasons": [Code.TIMEOUT()]}, ["TIMEOUT, not BLOCKED"]),
+        ({"causes": ["BLOCKED: node21 is down"]}, ["node2 is not named"]),
     ],
 )
-def test_what_differs_from_what_is_wanted_is_wrong(changed, text):
-    assert wrong(**changed) == [text]
+def test_what_differs_from_what_is_wanted_is_wrong(changed, texts):
+    assert wrong(**changed) == texts
 
 
 @pytest.mark.parametrize(
@@ -64,6 +59,7 @@ def test_what_differs_from_what_is_wanted_is_wrong(changed, text):
         (Code.SLOW_NODE, "", ["node2 is not in nodecheck.txt"]),
         (Code.SLOW_NODE, f"{SLOW}node1 bisection: slow\n", ["node1 is in nodecheck.txt"]),
         (None, SLOW, ["node2 is in nodecheck.txt"]),
+        (None, "", []),
     ],
 )
 def test_nodes_that_a_passing_run_names_are_those_in_nodecheck(code, named, differs):
@@ -74,14 +70,11 @@ def test_nodes_that_a_passing_run_names_are_those_in_nodecheck(code, named, diff
     assert wrong(fault, exit_code=0, reasons=reasons, causes=causes, named=named) == differs
 
 
-def test_faults_are_chosen_by_name():
+def test_faults_are_chosen_by_name_and_each_has_its_own_and_a_description():
     assert [fault.name for fault in faults_of(["node-lost"], quick=False)] == ["node-lost"]
     assert 0 < len(faults_of([], quick=True)) < len(faults_of([], quick=False)) == len(FAULTS)
     with pytest.raises(UnknownFault, match="sunspot: no fault; there are node-lost, "):
         faults_of(["sunspot"], quick=False)
-
-
-def test_every_fault_has_a_name_of_its_own_and_a_description():
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
     assert all(fault.text for fault in FAULTS)
 
