@@ -6,6 +6,20 @@ module npar_blas
   private
   public :: dgemm, zgemm, dgemv, zgemv, dsyrk, zherk, dtrsm, ztrsm, dstev, dsyevd
 
+  abstract interface
+    subroutine update_of_rank_k(uplo, trans, n, k, alpha, a, lda, beta, c, ldc)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: uplo, trans
+      integer, intent(in) :: n, k, lda, ldc
+      real(dp), intent(in) :: alpha, beta
+      type(*), intent(in) :: a(*)
+      type(*), intent(inout) :: c(*)
+    end subroutine update_of_rank_k
+  end interface
+
+  procedure(update_of_rank_k) :: dsyrk, zherk
+
   interface
     subroutine dgemm(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
       import :: dp
@@ -46,26 +60,6 @@ module npar_blas
       type(*), intent(in) :: a(*), x(*)
       type(*), intent(inout) :: y(*)
     end subroutine zgemv
-
-    subroutine dsyrk(uplo, trans, n, k, alpha, a, lda, beta, c, ldc)
-      import :: dp
-      implicit none (type, external)
-      character, intent(in) :: uplo, trans
-      integer, intent(in) :: n, k, lda, ldc
-      real(dp), intent(in) :: alpha, beta
-      type(*), intent(in) :: a(*)
-      type(*), intent(inout) :: c(*)
-    end subroutine dsyrk
-
-    subroutine zherk(uplo, trans, n, k, alpha, a, lda, beta, c, ldc)
-      import :: dp
-      implicit none (type, external)
-      character, intent(in) :: uplo, trans
-      integer, intent(in) :: n, k, lda, ldc
-      real(dp), intent(in) :: alpha, beta
-      type(*), intent(in) :: a(*)
-      type(*), intent(inout) :: c(*)
-    end subroutine zherk
 
     subroutine dtrsm(side, uplo, transa, diag, m, n, alpha, a, lda, b, ldb)
       import :: dp

@@ -7,7 +7,7 @@ module npar_collectives
     MPI_Isend, MPI_Reduce_scatter, MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
   implicit none (type, external)
   private
-  public :: sum_over, sum_by_alltoall, sum_parts, gather_parts, exchange, broadcast
+  public :: sum_over, sum_parts, gather_parts, exchange, broadcast
   public :: traffic_t, traffic_of_sum, traffic_of_alltoall_sum, traffic_of_exchange, &
     traffic_of_broadcast
   public :: operator(+), operator(*)
@@ -31,29 +31,23 @@ contains
 
   !> Replaces `values` by their sum over the ranks of comm.  Emulated: chunks go to all ranks, each
   !> sums its chunk in the order of ranks, the sums go back to all.  Collective.
-  subroutine sum_over(values, comm, emulated)
+  subroutine sum_over(values, comm, emulated, by_alltoall)
     real(dp), intent(inout), contiguous :: values(:)
     type(MPI_Comm), intent(in) :: comm
     logical, intent(in) :: emulated
+    logical, intent(in), optional :: by_alltoall !< the same by two MPI_Alltoall, unless emulated
+    logical :: in_chunks
     integer :: ranks
+    in_chunks = emulated
+    if (present(by_alltoall)) in_chunks = emulated .or. by_alltoall
     call MPI_Comm_size(comm, ranks)
     if (ranks == 1) return
-    if (emulated) then
-      call complete_interchange(values, comm, ranks, .true.)
+    if (in_chunks) then
+      call complete_interchange(values, comm, ranks, emulated)
     else
       call MPI_Allreduce(MPI_IN_PLACE, values, size(values), MPI_DOUBLE_PRECISION, MPI_SUM, comm)
     end if
   end subroutine sum_over
-
-  !> The same by two MPI_Alltoall, or by messages instead of them.  Collective.
-  subroutine sum_by_alltoall(values, comm, emulated)
-    real(dp), intent(inout), contiguous :: values(:)
-    type(MPI_Comm), intent(in) :: comm
-    logical, intent(in) :: emulated
-    integer :: ranks
-    call MPI_Comm_size(comm, ranks)
-    if (ranks > 1) call complete_interchange(values, comm, ranks, emulated)
-  end subroutine sum_by_alltoall
 
   !> Two exchanges of chunks: each rank sums its chunk, all receive the sums.
   subroutine complete_interchange(values, comm, ranks, emulated)
@@ -244,8 +238,8 @@ contains
     end if
   end function traffic_of_sum
 
-  !> Traffic of sum_by_alltoall of n reals: two chunks to every other rank; messages without content
-  !> are not sent.
+  !> Traffic of sum_over by_alltoall of n reals: two chunks to every other rank; messages without
+  !> content are not sent.
   elemental type(traffic_t) function traffic_of_alltoall_sum(n, ranks, emulated) result(traffic)
     integer, intent(in) :: n, ranks
     logical, intent(in) :: emulated

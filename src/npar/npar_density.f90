@@ -3,7 +3,7 @@ module npar_density
   use, intrinsic :: iso_c_binding, only: c_double_complex, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX
   use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
-  use bx_transpose, only: bx_forward, bx_planes
+  use bx_transpose, only: bx_planes, bx_transform, bx_way_forward
   use npar_collectives, only: sum_over
   use npar_hamiltonian, only: fill_field
   use npar_model, only: coupling, depth, gap_above, pi, spectrum_t
@@ -30,7 +30,7 @@ contains
     do field = 1, (occupied + stride - 1)/stride
       call fill_field(s, psi(:, :occupied), field, 0)
       call lap(s, phase_kinetic)
-      call bx_forward(s%exchange, 0, 0)
+      call bx_transform(s%exchange, bx_way_forward, 0, 0)
       planes => bx_planes(s%fft, 0)
       !$omp parallel do schedule(static)
       do z = 1, s%fft%planes

@@ -7,8 +7,8 @@
 module npar_exchange
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, dp => c_double
   use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
-  use bx_transpose, only: bx_columns, bx_exchange_t, bx_fft_t, bx_forward, bx_free_fft, &
-    bx_inverse, bx_make_fft, bx_planes
+  use bx_transpose, only: bx_columns, bx_exchange_t, bx_fft_t, bx_free_fft, bx_make_fft, &
+    bx_planes, bx_transform, bx_way_forward, bx_way_inverse
   use npar_collectives, only: broadcast
   use npar_hamiltonian, only: fill_field, take_field
   use npar_model, only: exchange_mixing, pi
@@ -87,7 +87,7 @@ contains
     columns => bx_columns(ffts%fft, 0)
     do pair = 1, (size(psi, 2) + 1)/2
       call fill_field(s, psi, pair, 0)
-      call bx_forward(s%exchange, 0, 0)
+      call bx_transform(s%exchange, bx_way_forward, 0, 0)
       orbital(:, :, :, 2*pair - 1) = real(planes, dp)
       if (2*pair <= size(psi, 2)) orbital(:, :, :, 2*pair) = aimag(planes)
     end do
@@ -102,14 +102,14 @@ contains
       call lap(s, phase_reduce)
       do pair = 1, (bands + 1)/2
         call fill_field(s, other, pair, 0)
-        call bx_forward(s%exchange, 0, 0)
+        call bx_transform(s%exchange, bx_way_forward, 0, 0)
         do i = 1, size(psi, 2)
           field = orbital(:, :, :, i)*planes
           call lap(s, phase_exchange)
-          call bx_inverse(ffts%exchange, 0, 0)
+          call bx_transform(ffts%exchange, bx_way_inverse, 0, 0)
           columns = ffts%kernel*columns
           call lap(s, phase_exchange)
-          call bx_forward(ffts%exchange, 0, 0)
+          call bx_transform(ffts%exchange, bx_way_forward, 0, 0)
           sum_of_pairs(:, :, :, i) = sum_of_pairs(:, :, :, i) + real(conjg(planes)*field, dp)
         end do
         ! of each point and band: the product, the kernel's, the sum
@@ -126,7 +126,7 @@ contains
       if (2*pair <= size(psi, 2)) then
         planes = planes + (0.0_dp, 1.0_dp)*sum_of_pairs(:, :, :, 2*pair)
       end if
-      call bx_inverse(s%exchange, 0, 0)
+      call bx_transform(s%exchange, bx_way_inverse, 0, 0)
       call take_field(s, vx, pair, 0, 1/product(real(s%crystal%grid, dp)))
     end do
     call lap(s, phase_exchange)

@@ -33,7 +33,7 @@ module npar_matrix
     integer, private :: block = 1, grid_rows = 1, grid_columns = 1
     logical, private :: alone = .true.
     real(dp), pointer, contiguous :: part(:) => null() !< my columns of my rows
-    real(dp), pointer, contiguous, private :: vectors(:) => null() !< the same of the eigenvectors
+    real(dp), pointer, contiguous :: vectors(:) => null() !< the same of the eigenvectors
     real(dp), pointer, contiguous, private :: whole(:, :) => null() !< (f n, width) a panel
     real(dp), allocatable, private :: packed(:) !< the same, rank by rank
     real(dp), private :: held = 0 !< bytes without workspace
@@ -45,14 +45,12 @@ module npar_matrix
     procedure :: panel
     procedure :: sum_panel
     procedure :: gather_panel
-    procedure :: gather_factor
     procedure :: solve
     procedure :: factor
     procedure :: subtract_unit
     procedure :: traffic_of_panels
     procedure, private :: counts
     procedure, private :: deal
-    procedure, private :: gathered
   end type matrix_t
 
   interface
@@ -245,25 +243,9 @@ contains
     end if
   end subroutine sum_panel
 
-  !> The eigenvectors in the columns of a panel, (f n, columns): on every rank.  Collective.
-  function gather_panel(self, j, emulated) result(columns)
-    class(matrix_t), intent(inout) :: self
-    integer, intent(in) :: j
-    logical, intent(in) :: emulated
-    real(dp), pointer, contiguous :: columns(:, :)
-    columns => self%gathered(self%vectors, j, emulated)
-  end function gather_panel
-
-  !> The same of Cholesky's factor.
-  function gather_factor(self, j, emulated) result(columns)
-    class(matrix_t), intent(inout) :: self
-    integer, intent(in) :: j
-    logical, intent(in) :: emulated
-    real(dp), pointer, contiguous :: columns(:, :)
-    columns => self%gathered(self%part, j, emulated)
-  end function gather_factor
-
-  function gathered(self, parts_of, j, emulated) result(columns)
+  !> The columns of a panel, (f n, columns), on every rank: of the eigenvectors if `parts_of` is
+  !> `vectors`, of Cholesky's factor if it is `part`.  Collective.
+  function gather_panel(self, parts_of, j, emulated) result(columns)
     class(matrix_t), intent(inout) :: self
     real(dp), pointer, contiguous, intent(in) :: parts_of(:)
     integer, intent(in) :: j
@@ -281,7 +263,7 @@ contains
       call self%deal(j, .true.)
       columns => self%panel(j)
     end if
-  end function gathered
+  end function gather_panel
 
   !> Reals of a panel that each rank has, (0:ranks - 1).
   pure function counts(self, j) result(reals)

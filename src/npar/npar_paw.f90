@@ -9,7 +9,7 @@ module npar_paw
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use bx_harness, only: bx_largest
   use bx_charges, only: bx_algebra, bx_charge, bx_is_simulated, by_all_threads
-  use npar_collectives, only: sum_by_alltoall, sum_over
+  use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, pi, projectors_per_atom
   use npar_state, only: lap, phase_paw, phase_paw_sum, phase_zeroing, state_t, wiped
   implicit none (type, external)
@@ -45,11 +45,7 @@ contains
       end if
     end do
     call lap(s, phase_paw)
-    if (s%knobs%paw_alltoall) then
-      call sum_by_alltoall(vector, s%world, s%knobs%emulated)
-    else
-      call sum_over(vector, s%world, s%knobs%emulated)
-    end if
+    call sum_over(vector, s%world, s%knobs%emulated, by_alltoall=s%knobs%paw_alltoall)
     call lap(s, phase_paw_sum)
   end subroutine sum_one_centre_terms
 

@@ -191,7 +191,7 @@ contains
       call lap(s, phase_zeroing)
     end if
     do j = 1, s%matrix%panels
-      vectors => s%matrix%gather_panel(j, s%knobs%emulated)
+      vectors => s%matrix%gather_panel(s%matrix%vectors, j, s%knobs%emulated)
       call lap(s, phase_redistribute)
       at = 0 ! first of the group's columns
       do g = 0, s%npar - 1
@@ -240,7 +240,7 @@ contains
     s%failed = s%failed .or. .not. factored
     call lap(s, phase_diagonalise)
     do j = 1, s%matrix%panels
-      factor => s%matrix%gather_factor(j, s%knobs%emulated)
+      factor => s%matrix%gather_panel(s%matrix%part, j, s%knobs%emulated)
       call lap(s, phase_redistribute)
       call divide(s, s%matrix%first(j) - 1, size(factor, 2), factor)
       call lap(s, phase_rotate)

@@ -203,7 +203,7 @@ static void step(void *address, size_t index, size_t point)
         return;
     }
     bx_objects_start(o, given.steps);
-    bx_methods[index]->run(o->messages);
+    bx_method_run(bx_methods[index], o->messages);
     bx_messages_settle_all(o->messages);
     bx_run_lap(o->run, BX_PHASE_MESSAGES);
 }

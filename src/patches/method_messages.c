@@ -27,12 +27,11 @@ static void run_static(bx_messages *m)
     }
 }
 
-const bx_method bx_method_static = {
+static const bx_method bx_method_static = {
     .about = {.name = "static",
               .summary = "all positions, then all pairs, then all forces",
               .wins = "nowhere, if polling is free and the network carries single messages"},
     .holds = true,
-    .run = run_static,
 };
 
 /* ---- between objects ---- */
@@ -40,15 +39,15 @@ const bx_method bx_method_static = {
 /* Pairs of atoms, about 5 us: so rarely are messages looked for while pairs of patches can run. */
 enum { LOOK_AFTER = 1000 };
 
-/* Runs objects, one after the other, and calls `receive` between them; `wait`: there is nothing
- * else to do. */
-static void drive(bx_messages *m, void (*receive)(bx_messages *m, bool wait))
+void bx_method_run(const bx_method *method, bx_messages *m)
 {
     bx_objects *o = m->objects;
+    if (method->holds) run_static(m);
+    if (!method->holds && !method->unposted) bx_messages_post_all(m);
     while (o->left > 0) {
         bool idle = bx_objects_idle(o);
         if (idle || o->unlooked >= LOOK_AFTER) {
-            receive(m, idle);
+            method->receive(m, idle);
             o->unlooked = 0;
         }
         bx_objects_run(o);
@@ -68,25 +67,19 @@ static void receive_some(bx_messages *m, bool wait)
     for (int i = 0; count != MPI_UNDEFINED && i < count; i++) bx_messages_take(m, m->indices[i]);
 }
 
-static void run_some(bx_messages *m)
-{
-    bx_messages_post_all(m);
-    drive(m, receive_some);
-}
-
-const bx_method bx_method_testsome = {
+static const bx_method bx_method_testsome = {
     .about = {.name = "testsome",
               .summary = "MPI_Testsome between pairs, MPI_Waitsome when none can run",
               .wins = "where computing hides messages"},
-    .run = run_some,
+    .receive = receive_some,
 };
 
-const bx_method bx_method_aggregated = {
+static const bx_method bx_method_aggregated = {
     .about = {.name = "aggregated",
               .summary = "as testsome; messages for one rank are joined",
               .wins = "where a node's rate of messages is the limit"},
     .joined = true,
-    .run = run_some,
+    .receive = receive_some,
 };
 
 /* ---- waitany: one message after the other, all that it enables runs before the next ---- */
@@ -99,17 +92,11 @@ static void receive_any(bx_messages *m, bool wait)
     bx_messages_take(m, index);
 }
 
-static void run_any(bx_messages *m)
-{
-    bx_messages_post_all(m);
-    drive(m, receive_any);
-}
-
-const bx_method bx_method_waitany = {
+static const bx_method bx_method_waitany = {
     .about = {.name = "waitany",
               .summary = "MPI_Waitany when no pair can run",
               .wins = "where each look for messages is dear"},
-    .run = run_any,
+    .receive = receive_any,
 };
 
 /* ---- iprobe: a message is probed for, then received, as Converse does on MPI ---- */
@@ -128,11 +115,17 @@ static void receive_probed(bx_messages *m, bool wait)
     }
 }
 
-static void run_probed(bx_messages *m) { drive(m, receive_probed); }
-
-const bx_method bx_method_iprobe = {
+static const bx_method bx_method_iprobe = {
     .about = {.name = "iprobe",
               .summary = "MPI_Iprobe between pairs, then MPI_Recv, as Charm++ does on MPI",
               .wins = "nowhere: messages wait unexpected; many codes have no other way"},
-    .run = run_probed,
+    .unposted = true,
+    .receive = receive_probed,
 };
+
+/* ---- the table ---- */
+
+const bx_method *const bx_methods[] = {
+#define LISTED(name) &bx_method_##name,
+    BX_METHODS(LISTED)};
+const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;

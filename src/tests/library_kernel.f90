@@ -5,12 +5,12 @@ module library_kernel
     c_funloc, c_int, c_loc, c_null_char, c_ptr, c_size_t
   use mpi_f08, only: MPI_Allreduce, MPI_Barrier, MPI_Comm, MPI_Comm_free, MPI_Comm_rank, &
     MPI_Comm_size, MPI_Comm_split, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
-  use bx_fftw, only: fftw_destroy_plan, fftw_execute_dft, fftw_plan_dft_3d
+  use bx_fftw, only: fftw_execute_dft, fftw_plan_many_dft
   use bx_harness, only: bx_check, bx_choice_t, bx_comm, bx_kernel_t, bx_node_of, bx_ok, bx_text, &
     bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_without
   use bx_transpose, only: bx_applicable, bx_apply, bx_columns, bx_counts, bx_exchange_t, bx_fft_t, &
-    bx_forward, bx_free_exchange, bx_free_fft, bx_inverse, bx_make_exchange, bx_make_fft, &
-    bx_planes, bx_transpose_methods, bx_way_forward, bx_way_inverse
+    bx_free_exchange, bx_free_fft, bx_make_exchange, bx_make_fft, &
+    bx_planes, bx_transform, bx_transpose_methods, bx_way_forward, bx_way_inverse
   implicit none (type, external)
   private
   public :: this_kernel
@@ -226,10 +226,11 @@ contains
     integer, intent(in) :: sign
     type(c_ptr) :: plan
     integer(c_int), parameter :: estimate = 64
-    plan = fftw_plan_dft_3d(size(grid, 3, c_int), size(grid, 2, c_int), size(grid, 1, c_int), &
-                            grid, grid, int(sign, c_int), estimate)
+    integer(c_int) :: n(3)
+    n = int(shape(grid), c_int)
+    n = n(3:1:-1)
+    plan = fftw_plan_many_dft(3, n, 1, grid, n, 1, 0, grid, n, 1, 0, int(sign, c_int), estimate)
     call fftw_execute_dft(plan, grid, grid)
-    call fftw_destroy_plan(plan)
   end subroutine dense
 
   !> Largest difference of my columns of a band from the dense grid's.
@@ -309,7 +310,7 @@ contains
     call bx_apply(exchange, applied, &
                   l%field(:, :, l%fft%first_plane + 1:l%fft%first_plane + l%fft%planes))
     planes = 1
-    call bx_inverse(exchange, bands - 1, 0)
+    call bx_transform(exchange, bx_way_inverse, bands - 1, 0)
     grid = 0
     grid(1, 1, 1) = product(l%n)
     error = column_error(l, bands - 1, grid)/product(l%n)
@@ -345,7 +346,7 @@ contains
                     l%field(:, :, l%fft%first_plane + 1:l%fft%first_plane + l%fft%planes))
       call fill(l, band)
       before = sent()
-      call bx_forward(exchange, band, 0)
+      call bx_transform(exchange, bx_way_forward, band, 0)
       call count_wrong(l, method, bx_way_forward, before, miscounted)
       call dense_forward(l, band, grid)
       do z = 1, l%fft%planes
@@ -353,7 +354,7 @@ contains
                                    [l%n(1)*l%n(2)])/max(rounding(grid), tiny(error)))
       end do
       before = sent()
-      call bx_inverse(exchange, band, 0)
+      call bx_transform(exchange, bx_way_inverse, band, 0)
       call count_wrong(l, method, bx_way_inverse, before, miscounted)
       call dense(grid, 1)
       error = max(error, column_error(l, band, grid)/max(rounding(grid), tiny(error)))

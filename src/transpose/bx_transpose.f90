@@ -8,7 +8,7 @@ module bx_transpose
   implicit none (type, external)
   private
   public :: bx_fft_t, bx_exchange_t, bx_make_fft, bx_free_fft, bx_make_exchange, bx_free_exchange
-  public :: bx_columns, bx_planes, bx_forward, bx_inverse, bx_apply
+  public :: bx_columns, bx_planes, bx_transform, bx_apply
   public :: bx_transpose_methods, bx_transpose_number, bx_applicable, bx_fft_bytes, bx_counts
 
   integer(c_int), parameter, public :: bx_way_forward = 0, bx_way_inverse = 1
@@ -124,23 +124,15 @@ module bx_transpose
       type(c_ptr), value :: exchange
     end subroutine c_exchange_free
 
-    !> Transforms a band's columns to the planes of a slot: the sum over G of c(G) exp(-i G r).
+    !> Forward: transforms a band's columns to the planes of a slot, the sum over G of
+    !> c(G) exp(-i G r).  Inverse: back, times the number of points; the planes are then undefined.
     !> Collective over the team.
-    subroutine bx_forward(exchange, band, slot) bind(C, name="bxf_forward")
+    subroutine bx_transform(exchange, way, band, slot) bind(C, name="bxf_transform")
       import :: bx_exchange_t, c_int
       implicit none (type, external)
       type(bx_exchange_t), value :: exchange
-      integer(c_int), value :: band, slot
-    end subroutine bx_forward
-
-    !> Transforms back, times the number of points; the planes are then undefined.  Collective over
-    !> the team.
-    subroutine bx_inverse(exchange, band, slot) bind(C, name="bxf_inverse")
-      import :: bx_exchange_t, c_int
-      implicit none (type, external)
-      type(bx_exchange_t), value :: exchange
-      integer(c_int), value :: band, slot
-    end subroutine bx_inverse
+      integer(c_int), value :: way, band, slot
+    end subroutine bx_transform
 
     !> Applies a local operator: transforms bands 0..count-1 forward, multiplies by the real field
     !> (nx, ny, my planes), transforms back, times the number of points.  Collective over the team.

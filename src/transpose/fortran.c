@@ -49,14 +49,9 @@ bx_exchange *bxf_exchange(bx_plan *plan, int number)
     return bx_exchange_create(plan, bx_methods[number], 0);
 }
 
-void bxf_forward(bxf_exchange_t exchange, int band, int slot)
+void bxf_transform(bxf_exchange_t exchange, int way, int band, int slot)
 {
-    bx_transform_one(exchange.handle, BX_FORWARD, band, slot, true);
-}
-
-void bxf_inverse(bxf_exchange_t exchange, int band, int slot)
-{
-    bx_transform_one(exchange.handle, BX_INVERSE, band, slot, true);
+    bx_transform_one(exchange.handle, (bx_direction)way, band, slot, true);
 }
 
 void bxf_apply(bxf_exchange_t exchange, int count, const double *field)
