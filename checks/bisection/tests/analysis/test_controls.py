@@ -13,18 +13,12 @@ from bisection.report.words import unsafe
 
 def with_control(rng, ratio, control, first):
     """Nights of a time, and of the controls of its launch."""
-    clock = {"clock": [2.0 / control, "GHz", "higher"]}
-    return sessions(
-        first,
-        (
-            [
-                case(metrics={"time": t}),
-                case("serial", {"time": s}, control=True),
-                case("clock", clock, control=True),
-            ]
-            for t, s in zip(times(rng, ratio), times(rng, control), strict=True)
-        ),
-    )
+    clock = case("clock", {"clock": [2.0 / control, "GHz", "higher"]}, control=True)
+    content = nights({"p2p": times(rng, ratio), "serial": times(rng, control)}, first)
+    for _, cases in content:
+        cases[1]["control"] = True
+        cases.append(clock)
+    return content
 
 
 @pytest.mark.parametrize(
@@ -48,6 +42,11 @@ def test_a_drift_of_the_control_withholds_what_it_explains(
         assert row(result, "serial").verdict == Verdict.REGRESSED
 
 
+def both(rng, ratio, other, first):
+    """Nights of two times, by what they take longer."""
+    return nights({"p2p": times(rng, ratio), "shm": times(rng, other)}, first)
+
+
 def test_without_control_or_a_a_they_are_asked_for(rng, compared):
     few = {"p2p": times(rng, count=5)}
     result = compared(nights(few), nights(few, first=50))
@@ -55,10 +54,9 @@ def test_without_control_or_a_a_they_are_asked_for(rng, compared):
 
 
 def test_a_named_control_counts(rng, compared):
-    before, after = {"dgemm": times(rng), "p2p": times(rng)}, {"dgemm": times(rng, 1.2)}
-    after["p2p"] = times(rng, 1.2)
-    result = compared(nights(before), nights(after, 100), control=re.compile("dgemm"))
-    assert row(result, "dgemm").control
+    sides = both(rng, 1, 1, 0), both(rng, 1.2, 1.2, 100)
+    result = compared(*sides, control=re.compile("shm"))
+    assert row(result, "shm").control
     assert row(result).verdict == Verdict.INCONCLUSIVE
 
 
@@ -79,50 +77,38 @@ def test_one_of_many_controls_does_not_move_by_chance(compared):
     unsafe = 0
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        controls = (
-            nights({f"c{j}": times(rng, count=10) for j in range(40)}, 1000 * seed + first)
-            for first in (0, 100)
-        )
-        sides = (
-            [(line, [{**test, "control": True} for test in cases]) for line, cases in side]
-            for side in controls
-        )
-        unsafe += bool(compared(*sides).unsafe)
+        values = np.array([times(rng, count=20) for _ in range(40)]).T
+        content = sessions(1000 * seed, [
+            [case(f"c{j}", {"time": t}, control=True) for j, t in enumerate(night)]
+            for night in values
+        ])  # fmt: skip
+        unsafe += bool(compared(content[:10], content[10:]).unsafe)
     assert unsafe <= 1
 
 
-def test_more_than_an_a_a_run_showed_stays(rng, compared):
-    before, again = nights({"p2p": times(rng)}), nights({"p2p": times(rng, 1.1)}, 40)
-    after = nights({"p2p": times(rng, 5)}, 100)
-    result = compared(before, after, aa=again)
-    assert (row(result).verdict, result.exit_code) == (Verdict.REGRESSED, 1)
-
-
-def test_a_a_takes_back_what_moves_by_itself(rng, compared):
-    before = nights({"p2p": times(rng), "shm": times(rng)})
-    again = nights({"p2p": times(rng, 1.3), "shm": times(rng)}, first=40)
-    after = nights({"p2p": times(rng, 1.3), "shm": times(rng, 1.3)}, first=100)
-    result = compared(before, after, aa=again)
-    assert row(result).verdict == Verdict.INCONCLUSIVE
-    assert row(result).reason.code == Code.MOVES_BY_ITSELF
-    assert row(result, "shm").verdict == Verdict.REGRESSED
+@pytest.mark.parametrize("ratio", [1.3, 5])
+def test_a_a_takes_back_what_moves_by_itself_and_no_more(rng, compared, ratio):
+    sides = both(rng, 1, 1, 0), both(rng, ratio, 1.3, 100)
+    result = compared(*sides, aa=both(rng, 1.3, 1, 40))
+    verdict = Verdict.INCONCLUSIVE if ratio == 1.3 else Verdict.REGRESSED
+    assert (row(result).verdict, row(result, "shm").verdict) == (verdict, Verdict.REGRESSED)
+    if ratio == 1.3:
+        assert row(result).reason.code == Code.MOVES_BY_ITSELF
     assert "though nothing was changed" in unsafe(result)
+    assert result.exit_code == 1
 
 
 def test_a_ratio_is_not_better_because_the_other_is_worse(rng, compared):
-    def sides(factor, first):
-        nightly = (
-            [
-                case("alltoallv", {"time": factor * t}),
-                case("shm", {"time": s, "ratio_alltoallv": [s / factor / t, "ratio", "lower"]}),
-            ]
-            for t, s in zip(times(rng), times(rng), strict=True)
-        )
-        return sessions(first, nightly)
+    def side(factor, first):
+        content = both(rng, factor, 1, first)
+        for _, cases in content:
+            other, own = (test["metrics"]["time"][0] for test in cases)
+            cases[1]["metrics"]["ratio_p2p"] = [own / other, "ratio", "lower"]
+        return content
 
-    result = compared(sides(1, 0), sides(1.4, 100))
-    assert row(result, "alltoallv").verdict == Verdict.REGRESSED
+    result = compared(side(1, 0), side(1.4, 100))
+    assert row(result).verdict == Verdict.REGRESSED
     assert row(result, "shm").verdict in (Verdict.UNCHANGED, Verdict.INCONCLUSIVE)
-    ratio = row(result, "shm", "ratio_alltoallv")
+    ratio = row(result, "shm", "ratio_p2p")
     assert ratio.verdict == Verdict.INCONCLUSIVE
     assert ratio.reason.code == Code.BASELINE_MOVED
