@@ -67,6 +67,17 @@ def nights(values, first=0, **more):
     return sessions(first, cases, **more)
 
 
+def tables(values, first=0, **more):
+    """Sessions, each with one job of the methods m0, m1, ... of every check: `values` is check ->
+    times, [methods, sessions]; `more` are fields of the test cases."""
+    columns = (
+        [case(f"m{number}", {"time": t}, check=check, **more) for t in times]
+        for check, methods in values.items()
+        for number, times in enumerate(methods)
+    )
+    return sessions(first, map(list, zip(*columns, strict=True)))
+
+
 def series(values, first=0, name="time", unit="s", better="lower", **more):
     """Sessions of one test with one metric, a value each; `more` are fields of the test case."""
     metrics = ({name: [_plain(value), unit, better]} for value in values)

@@ -5,7 +5,7 @@ Without --full few sets are made: bounds then allow for what so few may show.
 
 import numpy as np
 import pytest
-from made_up import case, sessions
+from made_up import tables
 from nights import NOISES, changed, kernels_of, nights
 from scipy.stats import binom
 
@@ -141,15 +141,11 @@ def test_nights_for_an_effect_are_those_that_see_it():
 
 def test_a_stored_table_is_judged_as_its_arrays(compared):
     rng = np.random.default_rng(16)
-    kernels = kernels_of(40)
     logs = changed(nights(rng, "AR(1) 0.7, 3%, per kernel", 40, 20), 1.3, 5, 10)
     verdicts, _, seen = judged(logs)
-    content = sessions(0, (
-        [case(f"m{i}", {"time": t}, check=f"k{kernels[i]}") for i, t in enumerate(night)]
-        for night in np.exp(logs).T
-    ))  # fmt: skip
+    content = tables({f"k{k}": part for k, part in enumerate(np.split(np.exp(logs), 4))})
     result = compared(content[:10], content[10:])
-    rows = {int(row.method[1:]): row for row in result.rows}
-    assert [rows[i].verdict for i in range(40)] == list(verdicts)
-    assert [rows[i].low for i in range(40)] == pytest.approx(np.exp(seen.low), rel=1e-9)
+    rows = sorted(result.rows, key=lambda row: row.identity)
+    assert [row.verdict for row in rows] == list(verdicts)
+    assert [row.low for row in rows] == pytest.approx(np.exp(seen.low), rel=1e-9)
     assert verdicts[5] == Verdict.REGRESSED

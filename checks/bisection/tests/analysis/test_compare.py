@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_up import DAY, EPOCH, case, jobs, nights, row, series, session, sessions, store, times
+from made_up import DAY, EPOCH, case, jobs, nights, row, series, sessions, store, tables, times
 from nights import walk
 
 from bisection.analysis import model
@@ -56,19 +56,13 @@ def test_small_effects_are_not_counted(rng, compared):
     assert time.ratio == pytest.approx(1.03, abs=0.005)
 
 
-def test_rows_are_joined_by_identity(rng, compared):
+def test_rows_are_joined_by_identity(compared):
     places = [{"partition": "gpu"}, {"environ": "spack"}, {"case": "cnt80"}, {"layout": "node"}]
-
-    def side(ratio, first):
-        nightly = (times(rng, ratio, len(places), sigma=0.001) for _ in range(5))
-        pairs = (zip(places, night, strict=True) for night in nightly)
-        return sessions(
-            first, ([case(metrics={"time": t}, **p) for p, t in pair] for pair in pairs)
-        )
-
-    result = compared(side(1, 0), side(1.5, 200))
-    assert len(result.rows) == 4
-    assert all(r.ratio == pytest.approx(1.5, rel=0.2) for r in result.rows)
+    before, after = (
+        sessions(first, [[case(metrics={"time": ratio}, **place) for place in places]] * 5)
+        for first, ratio in ((0, 1.0), (200, 1.5))
+    )
+    assert [r.ratio for r in compared(before, after).rows] == [pytest.approx(1.5)] * 4
 
 
 def test_one_job_a_side_gives_no_verdict(rng, compared):
@@ -186,22 +180,15 @@ def test_network_bound_checks_are_told_from_compute(rng, compared):
 
 
 def test_an_empty_session_is_told(rng, compared):
-    result = compared(nights({"p2p": times(rng)}), [(session(50), [])])
+    result = compared(nights({"p2p": times(rng)}), sessions(50, [[]]))
     assert row(result).verdict == Verdict.MISSING
     assert result.exit_code == 3
 
 
 def of_kernels(rng, first, slow=(), ratio=1.0):
     """Ten nights of three kernels with ten metrics each."""
-
-    def night():
-        return [
-            case(f"m{i}", {"time": t}, check=check)
-            for check in ("transpose", "npar", "md")
-            for i, t in enumerate(times(rng, ratio if check in slow else 1.0, 10))
-        ]
-
-    return sessions(first, (night() for _ in range(10)))
+    factors = {check: ratio if check in slow else 1 for check in ("transpose", "npar", "md")}
+    return tables({c: times(rng, f, (10, 10)) for c, f in factors.items()}, first)
 
 
 @pytest.mark.parametrize(
@@ -232,21 +219,15 @@ def test_what_could_have_been_seen_is_noted(rng, compared):
 
 def test_nights_that_resemble_each_other_are_noted(compared):
     rng = np.random.default_rng(8)
-    level = np.exp(walk(rng, (40, 40), 0.03))
-    sides = (
-        nights({f"m{i}": level[i, first : first + 20] for i in range(40)}, first)
-        for first in (0, 20)
-    )
-    result = compared(*sides)
+    content = tables({"transpose": np.exp(walk(rng, (40, 40), 0.03))})
+    result = compared(content[:20], content[20:])
     assert Code.NIGHTS_ALIKE in codes(result)
     assert result.count(Verdict.REGRESSED) + result.count(Verdict.IMPROVED) == 0
 
 
 def test_two_states_are_noted(rng, compared):
-    def side(first):
-        values = 1e-3 * np.exp(rng.normal(0, 0.01, 20)) * np.where(rng.random(20) < 0.3, 1.3, 1)
-        return series(values, first)
-
-    result = compared(side(0), side(50))
+    values = np.exp(rng.normal(0, 0.01, 40)) * np.where(rng.random(40) < 0.3, 1.3, 1)
+    content = series(values)
+    result = compared(content[:20], content[20:])
     assert row(result).states["gap"] == pytest.approx(1.3, abs=0.02)
     assert Code.STATES_SEEN in codes(result)

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from made_up import case, nights, row, sessions, times
+from made_up import case, nights, row, tables, times
 
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
@@ -77,11 +77,7 @@ def test_one_of_many_controls_does_not_move_by_chance(compared):
     unsafe = 0
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        values = np.array([times(rng, count=20) for _ in range(40)]).T
-        content = sessions(1000 * seed, [
-            [case(f"c{j}", {"time": t}, control=True) for j, t in enumerate(night)]
-            for night in values
-        ])  # fmt: skip
+        content = tables({"transpose": times(rng, count=(40, 20))}, 1000 * seed, control=True)
         unsafe += bool(compared(content[:10], content[10:]).unsafe)
     assert unsafe <= 1
 

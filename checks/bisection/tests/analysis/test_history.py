@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from made_up import DAY, case, nights, noise, session, sessions, store
+from made_up import DAY, case, nights, noise, session, sessions, store, tables
 
 from bisection.analysis.events import events_of
 from bisection.analysis.history import histories, regular
@@ -47,13 +47,7 @@ def kernels(rng, of=("transpose",), by=(1.2,) * 24, since=40, after=20):
     logs = rng.normal(0, 0.03, (4, len(by), since + after))
     for name in of:
         logs[KERNELS.index(name), :, since:] += np.log(by)[:, None]
-    return sessions(0, [
-        [
-            case(f"m{row}", {"time": 1e-3 * float(np.exp(logs[k, row, n]))}, check=name)
-            for k, name in enumerate(KERNELS) for row in range(len(by))
-        ]
-        for n in range(since + after)
-    ])  # fmt: skip
+    return tables(dict(zip(KERNELS, 1e-3 * np.exp(logs), strict=True)))
 
 
 def test_first_bad_session_and_what_differed(rng, tmp_path):
