@@ -16,56 +16,40 @@ SIZES = [8 << power for power in range(18)]
 LONG = [size for size in SIZES if size >= 65536]
 
 
-def label(size):
-    return size_of(size).replace(" ", "")
-
-
-def network(bisection, random, late, factors):
-    """The patterns' times where each node has `bisection` B/s across, `random` in random pairs,
-    which are `late` by so much (s)."""
-
-    def pairs(rate):
-        return {s: LATENCY + PER_NODE * s / rate for s in SIZES}
-
-    alltoall = {
-        s: LATENCY
-        + max(
-            (RANKS - 1) * GAP,
-            PER_NODE * (RANKS - PER_NODE) * s / NODE,
-            RANKS**2 / 4 * s / (4 * bisection),
-        )
-        for s in SIZES
-    }
-    times = {
-        "pingpong": {s: LATENCY + s / MESSAGE for s in SIZES},
-        "message-rate": {8: GAP},
-        "node-to-node": pairs(NODE),
-        "bisecting": pairs(bisection),
-        "random-matching": {size: late + seconds for size, seconds in pairs(random).items()},
-        "alltoall": alltoall,
-        **({"alltoallv": alltoall} if "alltoallv" in factors else {}),
-        "halo": {s: LATENCY + max(6 * GAP, s / MESSAGE, 32 * s / NODE) for s in SIZES},
-        "allreduce": {s: 7 * LATENCY + 2 * 7 / 8 * s / NODE for s in SIZES},
-    }
-    return {
-        method: {size: t * factors.get(method, 1) for size, t in curve.items()}
-        for method, curve in times.items()
-    }
+def metric(size):
+    return f"time_{size_of(size)}".replace(" ", "")
 
 
 def night(rng, bisection=NODE, random=NODE, late=0.0, **factors):
+    """The patterns, and a transpose, where each node has `bisection` B/s across, `random` in random
+    pairs, which are `late` by so much (s); factors of some patterns' times."""
+    inside, across = PER_NODE * (RANKS - PER_NODE) / NODE, RANKS**2 / 4 / (4 * bisection)
+    seconds = {
+        "pingpong": lambda size: LATENCY + size / MESSAGE,
+        "message-rate": lambda _: GAP,
+        "node-to-node": lambda size: LATENCY + PER_NODE * size / NODE,
+        "bisecting": lambda size: LATENCY + PER_NODE * size / bisection,
+        "random-matching": lambda size: late + LATENCY + PER_NODE * size / random,
+        "alltoall": lambda size: LATENCY + max((RANKS - 1) * GAP, inside * size, across * size),
+        "alltoallv": lambda size: seconds["alltoall"](size),
+        "halo": lambda size: LATENCY + max(6 * GAP, size / MESSAGE, 32 * size / NODE),
+        "allreduce": lambda size: 7 * LATENCY + 2 * 7 / 8 * size / NODE,
+    }
     cases = []
-    for method, curve in network(bisection, random, late, factors).items():
-        metrics = {f"time_{label(s)}": t * np.exp(rng.normal(0, 0.02)) for s, t in curve.items()}
-        cases.append(case(method, metrics, check="network", case="sweep", geometry=str(SHAPE)))
+    for method, of_size in seconds.items():
+        factor = factors.get(method, 0 if method == "alltoallv" else 1)
+        times = {metric(s): factor * of_size(s) * np.exp(rng.normal(0, 0.02)) for s in SIZES}
+        if method == "message-rate":
+            times = {metric(8): times[metric(8)]}
+        where = {"check": "network", "case": "sweep", "geometry": str(SHAPE)}
+        cases += [case(method, times, **where)] if factor else []
     sent = {
         "time": 2e-3,
         "collective_share": [0.5, "fraction", "lower"],
         "collective_size": [512, "B/message", "lower"],
         "collective_calls": [2, "calls", "lower"],
     }
-    cases.append(case("alltoallv", sent, geometry=str(SHAPE)))
-    return cases
+    return [*cases, case("alltoallv", sent, geometry=str(SHAPE))]
 
 
 @pytest.fixture
@@ -143,7 +127,7 @@ def test_without_random_pairs_contention_and_algorithm_are_not_distinguished(
     def kept(size):
         return size <= longest
 
-    names = {f"time_{label(size)}" for size in SIZES if kept(size)}
+    names = {metric(size) for size in SIZES if kept(size)}
     nights = [night(rng, alltoall=3) for _ in range(5)]
     for test in (test for cases in nights for test in cases):
         if test["method"] == "random-matching":
@@ -182,7 +166,7 @@ def test_a_simulated_tree_whose_hosts_share_an_uplink_has_contention(tree, tmp_p
     cases = []
     for method, times in tree.items():
         step = 2 if method in ("pingpong", "alltoall", "alltoallv") else 8
-        named = {f"time_{label(8 * step**i)}": float(t) * 1e-6 for i, t in enumerate(times.split())}
+        named = {metric(8 * step**i): float(t) * 1e-6 for i, t in enumerate(times.split())}
         cases.append(case(method, named, check="network", case="sweep", geometry="16x1"))
     with store(tmp_path / "store.db", sessions(0, [cases])) as filled:
         rows = predictions(filled, filled.sessions())
