@@ -9,12 +9,12 @@ Time inside calls is also time of waiting for slower ranks, which no network sho
 calls count as so many patterns at most.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from bisection.analysis.model import ChangePoint, Row
 from bisection.analysis.observations import Key, Observations
+from bisection.core.identity import swept_size
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
@@ -24,8 +24,6 @@ NETWORK = ("network", "sweep")  # check and case of the patterns
 CODES = ("transpose", "npar", "md")
 TIMES, FASTEST = ("time", "atom_steps"), "time_min"
 ONE_VECTOR = 1.5  # peers per call; a reduction counts one
-SIZE = re.compile(r"time_(\d+)(B|KiB|MiB)")
-SCALE = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 # Of a metric of the network: (slow-down, its interval), 1 where it is as before; None if not known.
 Changed = Callable[[Key], tuple[float, float, float] | None]
 
@@ -38,8 +36,7 @@ def median_of(side: Observations, key: Key) -> float | None:
 def sizes_of(side: Observations, test: Key) -> dict[float, str]:
     """Bytes -> metric of the times that a side has of a pattern."""
     names = (key[-1] for key in side.values if key[:-1] == test)
-    matches = ((name, SIZE.fullmatch(name)) for name in names)
-    return {float(m[1]) * SCALE[m[2]]: name for name, m in matches if m}
+    return {float(size): name for name in names if (size := swept_size(name))}
 
 
 def _nearest(side: Observations, test: Key, size: float) -> tuple[float, Key] | None:

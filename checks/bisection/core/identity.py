@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, fields
 
+from bisection.core.format import BYTES
 from bisection.core.units import is_absolute
 
 
@@ -71,6 +72,12 @@ class TestId:
 IDENTITY = tuple(field.name for field in fields(TestId))  # the names of its seven words
 
 POINT = re.compile(r"_\d+[KM]?i?B$")  # the size of a sweep, at the end of a metric's name
+
+
+def swept_size(metric: str) -> int | None:
+    """The bytes of a time at one point of a sweep: 2048 of time_2KiB; None of another metric."""
+    match = re.fullmatch(f"time_([1-9][0-9]*)({'|'.join(BYTES)})", metric)
+    return int(match[1]) * BYTES[match[2]] if match else None
 
 
 @dataclass

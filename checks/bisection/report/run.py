@@ -8,21 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from bisection.core import paths
-from bisection.core.format import (
-    amount,
-    duration,
-    finite,
-    lasting,
-    number,
-    plain,
-    plural,
-    short,
-    some,
-    utc,
-)
+from bisection.core.format import amount, duration, finite, number, plain, plural, short, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.reasons.launches import span
+from bisection.core.reasons.performance import not_retested
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Exit, Verdict
@@ -190,11 +180,6 @@ def _in_quiet(verdict: RunVerdict) -> str:
 
 
 LAUNCHES = 6  # slower ones that are listed
-WHY = {
-    "failed": "not retested: the run failed",
-    "off": "not retested (--retest 0)",
-    "unmeasured": "the retest did not measure it",
-}
 
 
 def slower_lines(verdict: RunVerdict) -> list[str]:
@@ -202,7 +187,9 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
     what changed since, and the command that measures it again."""
     groups = {"slower than in all of {}, confirmed by a retest": verdict.slower}
     for why, reasons in grouped(verdict.outliers, lambda reason: reason["why"]).items():
-        groups["outliers, slower than in all of {}; " + _why(why, reasons)] = reasons
+        longest = max(reason["seconds"] for reason in reasons)
+        cause = not_retested(why, longest, reasons[0]["budget"])
+        groups["outliers, slower than in all of {}; " + cause] = reasons
     lines = []
     for title, reasons in groups.items():
         if reasons:
@@ -226,15 +213,6 @@ def _launches(reasons: Sequence[Reason]) -> list[str]:
     hidden = sum(map(len, [*launches.values()][LAUNCHES:]))
     more = plural(len(launches) - LAUNCHES, "more launch", "more launches")
     return indented(cells) + ([f"  and {more}, {plural(hidden, 'metric')}"] if hidden else [])
-
-
-def _why(why: str, group: Sequence[Reason]) -> str:
-    """Returns why outliers were not retested."""
-    if why != "budget":
-        return WHY[why]
-    longest = duration(max(reason["seconds"] for reason in group))
-    budget = lasting(group[0]["budget"])
-    return f"not retested: a launch takes {longest}, the budget is {budget} (--retest)"
 
 
 def _slower_tests(verdict: RunVerdict) -> list[TestResult]:

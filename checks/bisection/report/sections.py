@@ -1,15 +1,17 @@
 """The sections of a report in order of importance, for both the page and Markdown."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from bisection.analysis.model import Comparison
+from bisection.analysis.predict import Prediction
 from bisection.core import paths
-from bisection.core.format import plural, short, times
+from bisection.core.format import plural, short, size_of, times
+from bisection.core.grouping import grouped
 from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
@@ -184,7 +186,25 @@ def _predicted(report: Report) -> Content:
         f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
         "random pairs of nodes collide as much. Algorithm: they do not; look at MPI's library."
     )
-    return lead, [tables.predictions_table(report.predictions)], []
+    return lead, [predictions_table(report.predictions)], []
+
+
+def predictions_table(rows: Sequence[Prediction]) -> Table:
+    """Patterns and transposes beside what the primitives say: a line per test and finding."""
+    groups = grouped(rows, lambda row: (row.test, row.finding, row.bound))
+
+    def ends(values: Iterable[float], form: Callable[[float], str]) -> str:
+        ordered = sorted(values)
+        return " to ".join(dict.fromkeys((form(ordered[0]), form(ordered[-1]))))
+
+    columns = (
+        ("test", "text", lambda group: short(group[0].test, 120)),
+        ("sizes", "num", lambda g: ends((round(row.size) for row in g), size_of)),
+        ("measured / predicted", "num", lambda g: ends((row.ratio for row in g), times)),
+        ("turns on", "text", lambda group: group[0].bound),
+        ("finding", "text", lambda group: group[0].finding),
+    )
+    return listing(list(groups.values()), columns, tables.POINTS, "predictions")
 
 
 def _history(report: Report) -> Content:

@@ -7,18 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bisection.analysis.model import Row
-from bisection.analysis.predict import Prediction
-from bisection.core.format import (
-    NONE,
-    amount,
-    before_after,
-    finite,
-    interval,
-    short,
-    size_of,
-    some,
-    times,
-)
+from bisection.core.format import NONE, amount, before_after, finite, interval, short, some, times
 from bisection.core.grouping import grouped
 from bisection.core.reasons import clause
 from bisection.core.verdicts import COMPARED
@@ -157,24 +146,6 @@ def rows_by_check(rows: Sequence[Row]) -> list[Table]:
         tables.append(replace(rows_table(part, room, f"{check}: {counts}"), folded=True))
         room -= len(tables[-1].rows)
     return tables
-
-
-def predictions_table(rows: Sequence[Prediction]) -> Table:
-    """Patterns and transposes beside what the primitives say: a line per test and finding."""
-    groups = grouped(rows, lambda row: (row.test, row.finding, row.bound))
-
-    def ends(values: Iterable[float], form: Callable[[float], str]) -> str:
-        ordered = sorted(values)
-        return " to ".join(dict.fromkeys((form(ordered[0]), form(ordered[-1]))))
-
-    columns = (
-        ("test", "text", lambda group: short(group[0].test, 120)),
-        ("sizes", "num", lambda g: ends((round(row.size) for row in g), size_of)),
-        ("measured / predicted", "num", lambda g: ends((row.ratio for row in g), times)),
-        ("turns on", "text", lambda group: group[0].bound),
-        ("finding", "text", lambda group: group[0].finding),
-    )
-    return listing(list(groups.values()), columns, POINTS, "predictions")
 
 
 def case_name(case: TestResult) -> str:

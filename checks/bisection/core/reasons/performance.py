@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bisection.core.format import amount, finite, number, plural, some, utc
+from bisection.core.format import amount, duration, finite, lasting, number, plural, some, utc
 from bisection.core.format import change as shift
 from bisection.core.reasons.kinds import Topic
 
@@ -72,6 +72,20 @@ def changed_then(
     if candidates:
         return "perhaps " + " or ".join(f"{fact(c)} ({c['odds']:.0%})" for c in candidates)
     return "nothing recorded changed then"
+
+
+NOT_RETESTED = {
+    "failed": "not retested: the run failed",
+    "off": "not retested (--retest 0)",
+    "unmeasured": "the retest did not measure it",
+    "budget": "not retested: a launch takes {longest}, the budget is {budget} (--retest)",
+}
+
+
+def not_retested(why: str, seconds: float, budget: float) -> str:
+    """Why outliers were not retested: `why` and `budget` of their reason, `seconds` of the longest
+    launch."""
+    return NOT_RETESTED[why].format(longest=duration(seconds), budget=lasting(budget))
 
 
 def longer(jobs: int, ratio: float | None = None, those: str = "it", **_: Any) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from bisection.core.format import NONE, finite, plain, plural, short, times
+from bisection.core.format import NONE, duration, finite, plain, plural, short, times
 from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry, TestId, parsed
 from bisection.core.verdicts import Verdict
@@ -107,6 +107,11 @@ class MeasuredCase(TestId):
     def time(self) -> float:
         """The time (s)."""
         return self.metrics["time"]
+
+    @property
+    def took(self) -> str:
+        """The time, for people."""
+        return duration(self.time)
 
     @property
     def cores(self) -> int:

@@ -6,19 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from bisection.analysis.model import Row
-from bisection.core.format import (
-    BYTES,
-    amount,
-    before_after,
-    duration,
-    finite,
-    plural,
-    short,
-    size_of,
-    times,
-)
+from bisection.core.format import amount, before_after, finite, plural, short, size_of, times
 from bisection.core.grouping import grouped
-from bisection.core.identity import parsed
+from bisection.core.identity import parsed, swept_size
 from bisection.core.verdicts import COMPARED, Against, Verdict
 from bisection.report.figures import common
 from bisection.report.figures.common import Group, MeasuredCase, Panel, pivot, split
@@ -28,7 +18,6 @@ from bisection.report.svg.style import Legend, Style, layout_rank, legend_of, sy
 from bisection.report.tables import rows_table
 
 NPAR = re.compile("npar-([1-9][0-9]{0,5})")
-SIZE = re.compile("time_([1-9][0-9]*)(B|KiB|MiB|GiB)")
 STACKS = 24  # rows of a stack
 
 
@@ -38,7 +27,7 @@ def crossovers(cases: Sequence[MeasuredCase]) -> list[Group]:
     for _, title, members in common.by_check(cases):
         methods = style.numbered(case.method for case in members)
         if len(methods) > 1 and not all(map(NPAR.fullmatch, methods)):
-            cells = (((c.case, c.seat, str(c.cores)), c.method, duration(c.time)) for c in members)
+            cells = (((c.case, c.seat, str(c.cores)), c.method, c.took) for c in members)
             panels, legend = _compared(members, "method", methods)
             groups.append(Group(title, panels, pivot(["case", "layout", "cores"], cells), legend))
     return groups
@@ -53,7 +42,11 @@ def hybrids(cases: Sequence[MeasuredCase]) -> list[Group]:
         layouts = style.of_layouts(case.layout for case in fastest)
         if len(layouts) > 1:
             cells = (
-                ((c.case, str(c.cores)), c.layout, f"{duration(c.time)} ({c.geometry} {c.method})")
+                (
+                    (c.case, str(c.cores)),
+                    c.layout,
+                    f"{amount(c.time, 's')} ({c.geometry} {c.method})",
+                )
                 for c in sorted(fastest, key=lambda case: layout_rank(case.layout))
             )
             panels, legend = _compared(fastest, "layout", layouts)
@@ -103,7 +96,7 @@ def _dots(title: str, part: list[MeasuredCase], name: str) -> Panel:
     dots = [(getattr(case, name), case.time, looks[case.layout]) for case in part]
     best = min(part, key=lambda case: case.time)
     describe = f"Time of each {'method and ' * (name == 'method')}layout, {title}. Shortest: "
-    describe += f"{best.method}, layout {best.layout}, {duration(best.time)}"
+    describe += f"{best.method}, layout {best.layout}, {amount(best.time, 's')}"
     names = list(dict.fromkeys(row for row, _, _ in dots))
     return Panel(title, describe, partial(dots_svg, names, dots))
 
@@ -125,7 +118,7 @@ def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
             draw = partial(curves_svg, curves, "NPAR (band groups)", "time", log="x", unit="s")
             panels += [Panel(name, f"Time against NPAR, {check} {name}", draw)] if curves else []
         if panels:
-            cells = (((c.case, c.seat), c.method, duration(c.time)) for c in kept)
+            cells = (((c.case, c.seat), c.method, c.took) for c in kept)
             legend = [*legend_of(looks), (symbol(**style.RING), "best")]
             groups.append(Group(title, panels, pivot(["case", "layout"], cells), legend))
     return groups
@@ -145,7 +138,7 @@ def sweeps(cases: Sequence[MeasuredCase]) -> list[Group]:
             draw = partial(curves_svg, curves, "bytes", "time", log="xy", unit="s")
             panels.append(Panel(title, f"Time against message size, {title}", draw))
         cells.sort(key=lambda cell: cell[1])
-        texts = ((key, size_of(size), duration(value)) for key, size, value in cells)
+        texts = ((key, size_of(size), amount(value, "s")) for key, size, value in cells)
         table = pivot(["case", "method"], texts)
         groups.append(Group(place, panels, table, legend_of(looks)))
     return groups
@@ -153,9 +146,8 @@ def sweeps(cases: Sequence[MeasuredCase]) -> list[Group]:
 
 def _sizes(case: MeasuredCase) -> dict[int, float]:
     """Bytes -> time of a case."""
-    matches = ((SIZE.fullmatch(name), value) for name, value in case.metrics.items())
-    points = {int(m[1]) * BYTES[m[2]]: value for m, value in matches if m and value > 0}
-    return dict(sorted(points.items()))
+    points = ((swept_size(name), value) for name, value in case.metrics.items())
+    return dict(sorted((size, value) for size, value in points if size and value > 0))
 
 
 # What of a step is communication: the profile where there is one, else the phases that communicate.

@@ -7,7 +7,7 @@ from made_up import case, sessions, store
 from bisection.analysis.predict import Finding, _neighbours, predictions
 from bisection.core.format import size_of
 from bisection.core.identity import Geometry
-from bisection.report.tables import predictions_table
+from bisection.report.sections import predictions_table
 
 SHAPE = Geometry(8, 16, 1)  # 128 ranks
 RANKS, PER_NODE = SHAPE.ranks, SHAPE.ranks_per_node
