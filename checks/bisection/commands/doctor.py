@@ -9,7 +9,9 @@ Exit code: 0 no defects, 1 defects, 2 usage, 3 a site file does not load within 
 """
 
 import argparse
+import os
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bisection.analysis.propose import stale
@@ -19,7 +21,7 @@ from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.words import defect_line
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import check_defects, site_defects
-from bisection.sites.site import Defect, Site, load, require_site, site_file, site_names
+from bisection.sites.site import Defect, Site, load_site, require_site, site_file, site_names
 from bisection.sites.stored import lock_findings
 from bisection.store.sync import opened, store_defects
 
@@ -41,7 +43,9 @@ def act(options: argparse.Namespace) -> Exit:
         require_site(system)
     try:
         home = paths.home()
-        sites = load(site_names() if system is None else [system])
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            loaded = pool.map(load_site, site_names() if system is None else [system])
+            sites = {site.name: site for site in loaded}
         store_faults = store_defects(home)
         findings = [*store_faults]
         for site in sites.values():

@@ -213,7 +213,7 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Part
         raise BisectionError("\n".join(map(defect_line, defects)))
     before_run.require_tests(site, options.tier, names)
     environ = before_run.choose_environ(site, partitions, options.environ)
-    needed = before_run.needed_files(site, names)
+    needed = {site.checks[t["check"]]["path"] for t in site.tests if t["named"] and names}
     request = Request(
         options.tier,
         file.stem + "".join(options.system.partition(":")[1:]),

@@ -109,8 +109,3 @@ def require_tests(site: Site, tier: str, names: Sequence[str]) -> None:
                 parameter = "launch.case" if key == "case" else key
                 texts.append(f"{parameter}={'|'.join(values)}")
             raise BisectionError(f"-n {name}: no such test; there are {'; '.join(texts)}")
-
-
-def needed_files(site: Site, names: Sequence[str]) -> set[str]:
-    """The files, as one types them, of the checks that the patterns of -n select."""
-    return {site.checks[test["check"]]["path"] for test in site.tests if test["named"] and names}

@@ -1,6 +1,5 @@
 """A site file with all checks, loaded by ReFrame in a process of its own."""
 
-import concurrent.futures
 import json
 import os
 import re
@@ -106,22 +105,6 @@ def line_of(path: Path | str, *words: str) -> int:
                 at = match.start()
                 break
     return text.count("\n", 0, at) + 1
-
-
-def load(systems: Sequence[str]) -> dict[str, Site]:
-    """Loads sites with all checks, one per core at a time.
-
-    Args:
-        systems: names of site files in site-configs/, or paths of others.
-
-    Returns:
-        The sites by name.
-
-    Raises:
-        LoadTimeoutError: one does not load within PATIENCE.
-    """
-    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return {site.name: site for site in pool.map(load_site, systems)}
 
 
 def load_site(system: str, names: Sequence[str] | None = None) -> Site:

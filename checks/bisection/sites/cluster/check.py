@@ -18,12 +18,13 @@ from bisection.core.commands import option_value
 from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
+from bisection.core.slurm import SLURM
 from bisection.core.verdicts import BisectionError, Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit
 from bisection.sites.before_run import choose_environ
 from bisection.sites.cluster import facts
-from bisection.sites.cluster.jobs import AT_ONCE, Queue, Scheduler, at_once
+from bisection.sites.cluster.jobs import AT_ONCE, Request, Scheduler, at_once
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import QueueInfo, SchedulerError, Survey
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial
@@ -128,11 +129,16 @@ class Subject:
         return shapes
 
     @property
-    def queue(self) -> Queue:
+    def request(self) -> Request:
         """Returns the request of its job."""
         longest = (self.info and self.info.max_time) or self.extras.get("max_time")
         shape = Geometry(self.nodes, self.partition["cores"], 1)
-        return Queue(self.name, self.access, shape, longest)
+        where = (self.folder, self.patience, self.scheduler)
+        environ = self.site.environs.get(self.environ, {"variables": {}})
+        variables = {**self.partition["variables"], **environ["variables"]}
+        if self.partition["scheduler"] in SLURM:  # as launches have it
+            variables |= {"SLURM_KILL_BAD_EXIT": "1"}
+        return Request(self.name, self.access, shape, *where, longest, variables)
 
     @property
     def outcomes(self) -> dict[str, Outcome]:

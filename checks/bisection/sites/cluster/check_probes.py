@@ -111,12 +111,11 @@ def placed(subject: Subject) -> Finding | None:
     """Slurm could place a launch of each layout; it is asked, and nothing is submitted."""
     if subject.partition["scheduler"] not in SLURM:
         return None
-    scheduler, file = subject.scheduler, subject.folder / f"{subject.name}.place.sh"
-    output, minutes = file.with_suffix(".out"), -(-_launch_limit(subject) // 60)
+    request = replace(subject.request, name=f"{subject.name}.place")
+    file, minutes = request.output.with_suffix(".sh"), -(-_launch_limit(subject) // 60)
     for layout, shape in subject.shapes.items():
-        header = scheduler.header(replace(subject.queue, shape=shape), output, minutes)
-        file.write_text(script(header, []))
-        if words := scheduler.refusal(file):
+        file.write_text(script(replace(request, shape=shape), minutes, []))
+        if words := subject.scheduler.refusal(file):
             return wrong(Code.NOT_PLACED(layout=layout, geometry=str(shape), refused=words))
     return ok(Code.PLACED(layouts=[f"{name} {shape}" for name, shape in subject.shapes.items()]))
 
@@ -131,14 +130,10 @@ def _launch_limit(subject: Subject) -> int:
 
 def job_runs(subject: Subject) -> Finding:
     """One job runs to its end; all that it showed is kept."""
-    queue, shapes = subject.queue, list(subject.shapes.values())
-    environ = subject.site.environs[subject.environ]
-    variables = {**subject.partition["variables"], **environ["variables"]}
-    if subject.partition["scheduler"] in SLURM:  # as launches have it
-        variables |= {"SLURM_KILL_BAD_EXIT": "1"}
+    request, shapes = subject.request, list(subject.shapes.values())
     launch = subject.launcher.command(shapes[0])
     builds: list[Step] = []
-    leave = [*launch, str(program(queue, subject.folder)), "leave", str(EXIT)]
+    leave = [*launch, str(program(request)), "leave", str(EXIT)]
     further = [Step("leave", leave)]
     if subject.kernel_key not in subject.built and not subject.by_spack:
         build = str(subject.folder / f"{subject.name}.kernels")
@@ -146,14 +141,10 @@ def job_runs(subject: Subject) -> Finding:
         run = [*launch, f"{build}/network/{KERNEL}", "--largest", "64", "--repeats", "1"]
         further.insert(0, Step("kernel", run, limit=60))
     subject.trial = trial = try_queue(
-        queue,
+        request,
         [subject.launcher],
-        subject.folder,
-        subject.patience,
         subject.modules,
-        scheduler=subject.scheduler,
         shapes=shapes,
-        variables=variables,
         sees=[subject.folder, SOURCES],
         builds=builds,
         build_here=subject.builds_here,

@@ -36,16 +36,6 @@ STOPPED = 124  # exit code of `timeout` where the limit ended the command
 
 
 @dataclass(frozen=True)
-class Queue:
-    """The request of a job to a scheduler."""
-
-    name: str
-    access: Sequence[str]  # the scheduler's options: --partition=duo, --account=a, --exclusive
-    shape: Geometry  # that the job is submitted with
-    max_time: int | None = None  # s that the queue gives
-
-
-@dataclass(frozen=True)
 class Step:
     """A command of a job."""
 
@@ -107,9 +97,9 @@ class Scheduler:
         """True if this host has its commands."""
         return bool(cls.commands) and all(map(shutil.which, cls.commands))
 
-    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
+    def header(self, request: "Request", minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
-        return [f"exec >{shlex.quote(str(output))} 2>&1"]
+        return [f"exec >{shlex.quote(str(request.output))} 2>&1"]
 
     def shaped(self, shape: Geometry) -> list[str]:
         """Returns what precedes a launcher so that it takes the job for one of another geometry."""
@@ -142,6 +132,25 @@ class Scheduler:
             os.killpg(int(job), signal.SIGTERM)
 
 
+@dataclass(frozen=True)
+class Request:
+    """A job that is wanted of a scheduler, which cancels it where it is not over in time."""
+
+    name: str
+    access: Sequence[str]  # the scheduler's options: --partition=duo, --account=a, --exclusive
+    shape: Geometry  # that it is submitted with
+    folder: Path  # for its script and output; all nodes must see it
+    patience: float  # s from the submission to the end
+    scheduler: Scheduler
+    max_time: int | None = None  # s that the queue gives
+    variables: Mapping[str, str] = field(default_factory=dict)  # of the environment of all steps
+
+    @property
+    def output(self) -> Path:
+        """The file that it writes."""
+        return self.folder / f"{self.name}.out"
+
+
 def submitted(*command: str) -> str:
     """Returns what a command printed that submits a job; Refused if it fails.
 
@@ -168,12 +177,10 @@ step() {
 """
 
 
-def script(
-    header: Sequence[str], steps: Sequence[Step], variables: Mapping[str, str] | None = None
-) -> str:
-    """The text of a job's script."""
-    lines = ["#!/bin/bash", *header, PRELUDE]
-    lines += [f"export {name}={shlex.quote(text)}" for name, text in (variables or {}).items()]
+def script(request: Request, minutes: int, steps: Sequence[Step]) -> str:
+    """The text of a job's script, which asks for some minutes."""
+    lines = ["#!/bin/bash", *request.scheduler.header(request, minutes), PRELUDE]
+    lines += [f"export {name}={shlex.quote(text)}" for name, text in request.variables.items()]
     for step in steps:
         if isinstance(step.command, str):  # it changes the shell, as `module load` does
             lines.append(f"begin {step.name}\n{step.command} 2>&1 </dev/null\nend $?")
@@ -196,30 +203,18 @@ def read_steps(text: str) -> dict[str, Ended]:
 # ---- the job ----
 
 
-def run(
-    scheduler: Scheduler,
-    queue: Queue,
-    steps: Sequence[Step],
-    folder: Path,
-    patience: float,
-    variables: Mapping[str, str] | None = None,
-) -> Finished:
+def run(request: Request, steps: Sequence[Step]) -> Finished:
     """Submits one job, waits for its end and reads what its steps printed.
 
-    A job that is not over in time, or that the caller interrupts, is cancelled.
-
-    Args:
-        scheduler, queue: where it is submitted, and what it asks for.
-        steps: its steps, of which each runs whatever the one before it ended with.
-        folder: for the script and its output; all nodes must see it. OSError if that cannot be.
-        patience: seconds from the submission to the end.
-        variables: of the environment of all steps.
+    A job that is not over in time, or that the caller interrupts, is cancelled. Each step runs
+    whatever the one before it ended with. OSError if the job's folder cannot be written.
     """
-    output, path = (folder / f"{queue.name}.{ending}" for ending in ("out", "sh"))
+    scheduler, output, patience = request.scheduler, request.output, request.patience
+    path = output.with_suffix(".sh")
     output.unlink(missing_ok=True)
     wanted = min(LONGEST, 60 + sum(step.limit for step in steps))
-    minutes = max(1, math.ceil(min(wanted, queue.max_time or wanted) / 60))
-    path.write_text(script(scheduler.header(queue, output, minutes), steps, variables))
+    minutes = max(1, math.ceil(min(wanted, request.max_time or wanted) / 60))
+    path.write_text(script(request, minutes, steps))
 
     def submit() -> str | Refused:
         try:
@@ -246,7 +241,7 @@ def run(
     if state.memory and finished.hosts:
         finished.memory = state.memory / len(finished.hosts)
     if state.alive or "@done" not in text:
-        finished.fault = _fault(job, state, output, text, minutes, patience)
+        finished.fault = _fault(request, job, state, text, minutes)
     return finished
 
 
@@ -267,22 +262,20 @@ def _polled(
     return result
 
 
-def _fault(
-    job: str, state: State, output: Path, text: str, minutes: int, patience: float
-) -> Reason:
+def _fault(request: Request, job: str, state: State, text: str, minutes: int) -> Reason:
     """Returns why a job did not run to its end in time."""
     limit, nodes = 60.0 * minutes, state.hosts or None
     if state.error:
         return Code.INFRASTRUCTURE(said=state.error)
     if state.alive and state.word == "RUNNING":
-        return Code.TIMEOUT(job=job, limit=min(limit, patience), nodes=nodes)
+        return Code.TIMEOUT(job=job, limit=min(limit, request.patience), nodes=nodes)
     if state.alive:
-        return Code.BLOCKED(job=job, waited=patience, reason=state.reason)
+        return Code.BLOCKED(job=job, waited=request.patience, reason=state.reason)
     if code := STATES.get(state.word):  # also of a job that never ran, and so has no output
         more = {Code.TIMEOUT: {"limit": limit}, Code.CANCELLED: {"state": state.word}}
         return code(job=job, nodes=nodes, **more.get(code, {}))
-    if not output.exists():
-        return Code.OUTPUT_UNSEEN(job=job, path=str(output), nodes=nodes)
+    if not request.output.exists():
+        return Code.OUTPUT_UNSEEN(job=job, path=str(request.output), nodes=nodes)
     lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] != "@"]
     return Code.NOT_ENDED(last=(lines or [""])[-1] or None)
 

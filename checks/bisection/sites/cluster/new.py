@@ -21,7 +21,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
 from bisection.sites.cluster import facts
 from bisection.sites.cluster.facts import FAST, UP
-from bisection.sites.cluster.jobs import Queue, at_once
+from bisection.sites.cluster.jobs import Request, at_once
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, groups_of
 from bisection.sites.cluster.trial import COMPILERS, Launcher, Outcome, Trial, try_queue
@@ -328,14 +328,12 @@ def try_out(site: Draft) -> Iterator[Part]:
         part, partitions = job
         first = next(iter(partitions.values()))
         shape = Geometry(first["extras"]["nodes"], part.group.known.cores, 1)
+        scheduler, variables = SCHEDULERS[site.survey.reframe](stop), dict(first["env_vars"])
+        asked = (part.name, first["access"], shape, folder, PATIENCE, scheduler)
         part.trial = try_queue(
-            Queue(part.name, first["access"], shape, part.queue.max_time),
+            Request(*asked, part.queue.max_time, variables),
             [replace(each, binding=p["extras"]["binding"]) for each, p in partitions.items()],
-            folder,
-            PATIENCE,
             site.software.modules,
-            scheduler=SCHEDULERS[site.survey.reframe](stop),
-            variables=dict(first["env_vars"]),
         )
         settle(site, part)
         return part

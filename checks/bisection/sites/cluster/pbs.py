@@ -14,7 +14,7 @@ from typing import Any
 from bisection.core.commands import ask
 from bisection.core.reasons import Code
 from bisection.sites.cluster import survey
-from bisection.sites.cluster.jobs import Queue, Scheduler, State, submitted
+from bisection.sites.cluster.jobs import Request, Scheduler, State, submitted
 
 # Resources that every node has; others are the site's own, and tell kinds of node apart.
 STANDARD = {
@@ -109,21 +109,21 @@ class Pbs(Scheduler):
     account_options = ("-A",)
     read = staticmethod(read)
 
-    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
+    def header(self, request: Request, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
-        shape, ranks = queue.shape, queue.shape.ranks_per_node
+        shape, ranks = request.shape, request.shape.ranks_per_node
         # As ReFrame does: what does not begin with a dash is of the chunk.
-        chunk = "".join(f":{option}" for option in queue.access if option[0] != "-")
+        chunk = "".join(f":{option}" for option in request.access if option[0] != "-")
         options = [
             "-N bisection-site",
             "-j oe",
             "-r n",
-            f"-o {shlex.quote(str(output))}",
+            f"-o {shlex.quote(str(request.output))}",
             f"-l select={shape.nodes}:mpiprocs={ranks}:ncpus={ranks * shape.threads}{chunk}",
             f"-l walltime={minutes // 60}:{minutes % 60:02}:00",
-            *(option for option in queue.access if option[0] == "-"),
+            *(option for option in request.access if option[0] == "-"),
         ]
-        return [*(f"#PBS {option}" for option in options), f"cd {shlex.quote(str(output.parent))}"]
+        return [*(f"#PBS {option}" for option in options), f"cd {shlex.quote(str(request.folder))}"]
 
     def per_node(self, nodes: int) -> list[str]:
         """Returns what precedes a command so that it runs on each node."""

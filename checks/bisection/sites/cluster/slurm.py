@@ -16,7 +16,7 @@ from bisection.core.commands import Answer, ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.sites.cluster import survey
-from bisection.sites.cluster.jobs import Queue, Refused, Scheduler, State, submitted
+from bisection.sites.cluster.jobs import Refused, Request, Scheduler, State, submitted
 
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
 
@@ -176,10 +176,10 @@ class Slurm(Scheduler):
         no_slurm = "Could not establish a configuration source"
         return super().is_here() and no_slurm not in ask("scontrol", "ping").stderr
 
-    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
+    def header(self, request: Request, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
         # sbatch splits options at blanks, takes quotes away and replaces %j and the like.
-        file, shape = shlex.quote(str(output).replace("%", "%%")), queue.shape
+        file, shape = shlex.quote(str(request.output).replace("%", "%%")), request.shape
         options = [
             "--job-name=bisection-site",
             f"--nodes={shape.nodes}",
@@ -190,9 +190,9 @@ class Slurm(Scheduler):
             f"--time={minutes}",
             f"--output={file}",
             f"--error={file}",
-            f"--chdir={shlex.quote(str(output.parent))}",
+            f"--chdir={shlex.quote(str(request.folder))}",
             "--no-requeue",
-            *queue.access,
+            *request.access,
         ]
         return [f"#SBATCH {option}" for option in options]
 

@@ -12,7 +12,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
-from bisection.sites.cluster.jobs import STOPPED, Ended, Finished, Queue, Scheduler, Step, run
+from bisection.sites.cluster.jobs import STOPPED, Ended, Finished, Request, Scheduler, Step, run
 
 # It shows where a launcher placed the ranks, and which network device carries their messages.
 PROBE = Path(__file__).with_name("probe.c")
@@ -80,15 +80,11 @@ class Trial(Finished):
 
 
 def try_queue(
-    queue: Queue,
+    request: Request,
     launchers: Sequence[Launcher],
-    folder: Path,
-    patience: float,
     modules: Sequence[str] = (),
     *,
-    scheduler: Scheduler,
     shapes: Sequence[Geometry] = (),
-    variables: Mapping[str, str] | None = None,
     sees: Sequence[Path] = (),
     builds: Sequence[Step] = (),
     build_here: bool = False,
@@ -97,18 +93,16 @@ def try_queue(
     """Runs one job in a queue: facts of each node, then each launcher with each geometry.
 
     Args:
-        queue, scheduler, variables: of the job, as `run` has them.
+        request: of the job; its folder is made.
         launchers: those to try.
-        folder: for what the job needs and leaves; it is made, and all nodes must see it.
-        patience: seconds from the submission to the end, after which the job is cancelled.
         modules: loaded before anything else.
         shapes: the geometries; a rank per core alone if empty. Messages are sent in the first.
         sees: files that every node should see, beside the folder and our Python.
         builds, further: steps after the build of the MPI program, and after the launches.
         build_here: whether to build on this host, as nodes have no compilers.
     """
-    shapes = shapes or [queue.shape]
-    facts, probe = folder / f"{queue.name}.facts", program(queue, folder)
+    shapes, scheduler = shapes or [request.shape], request.scheduler
+    facts, probe = request.folder / f"{request.name}.facts", program(request)
     facts.mkdir(parents=True, exist_ok=True)
     for old in (*facts.glob("*.json"), probe):
         old.unlink(missing_ok=True)
@@ -117,17 +111,17 @@ def try_queue(
     building = [Step("build", _building(probe)), *builds]
     here: dict[str, Ended] = {}
     if build_here:
-        host = Queue(f"{queue.name}.here", [], Geometry(1, 1, 1))
-        here = run(Scheduler(), host, [*loads, *building], folder, patience, variables).steps
+        host = replace(request, name=f"{request.name}.here", access=[], scheduler=Scheduler())
+        here = run(host, [*loads, *building]).steps
         building = []
-    writing = [*scheduler.per_node(queue.shape.nodes), *_facts(facts, sees)]
+    writing = [*scheduler.per_node(request.shape.nodes), *_facts(facts, sees)]
     steps = [*loads, *building, Step("facts", writing)]
     for number, (launcher, shape) in enumerate(launches):
-        before = scheduler.shaped(shape) if shape != queue.shape else []
+        before = scheduler.shaped(shape) if shape != request.shape else []
         task = [] if shape == shapes[0] else ["seats"]
         words = [*before, *launcher.command(shape), str(probe), *task]
         steps.append(Step(f"launch/{number}", words))
-    trial = Trial(**vars(run(scheduler, queue, [*steps, *further], folder, patience, variables)))
+    trial = Trial(**vars(run(request, [*steps, *further])))
     loaded = {name: trial.steps.get(f"module/{name}") for name in modules}
     trial.modules = {
         name: telling(ended.text) for name, ended in loaded.items() if ended and ended.code
@@ -142,9 +136,9 @@ def try_queue(
     return trial
 
 
-def program(queue: Queue, folder: Path) -> Path:
+def program(request: Request) -> Path:
     """The MPI program that the trial of a queue builds, for further steps."""
-    return folder / f"{queue.name}.probe"
+    return request.folder / f"{request.name}.probe"
 
 
 def _building(probe: Path) -> list[str]:

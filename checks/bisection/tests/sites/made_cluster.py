@@ -21,15 +21,11 @@ def command(folder, name, body):
 
 def node(host):
     """The facts of a node as node_facts.py writes them."""
+    cores = {"num_cpus": 4, "num_cpus_per_core": 1, "num_sockets": 1}
+    topology = {"cores": ["0x1", "0x2", "0x4", "0x8"]}
     return {
         "host": host,
-        "processor": {
-            "model": "EPYC",
-            "num_cpus": 4,
-            "num_cpus_per_core": 1,
-            "num_sockets": 1,
-            "topology": {"cores": ["0x1", "0x2", "0x4", "0x8"]},
-        },
+        "processor": {"model": "EPYC", **cores, "topology": topology},
         "memory": 16 * GIB,
         "granted": 16 * GIB,
         "networks": [
@@ -55,13 +51,8 @@ def trial():
     sent = {"latency": 2e-6, "bandwidth": 2e10, "links": links, "carried": {"mlx5_0": 1.0}}
     outcomes = [outcome(Geometry(2, 4, 1), **sent)]
     outcomes += [outcome(Geometry(2, 1, 4)), outcome(Geometry(2, 2, 2))]
-    steps = {
-        "build": Ended(0, 0.3, "/usr/bin/mpicc"),
-        "configure": Ended(0, 5.0, ""),
-        "compile": Ended(0, 4.0, ""),
-        "kernel": Ended(0, 1.0, ""),
-        "leave": Ended(3, 0.5, ""),
-    }
+    steps = {name: Ended(0, 4.0, "") for name in ("configure", "compile", "kernel")}
+    steps |= {"build": Ended(0, 0.3, "/usr/bin/mpicc"), "leave": Ended(3, 0.5, "")}
     seen = {"nodes": [node("n1"), node("n2")], "hosts": ["n1", "n2"]}
     return Trial("7", steps, **seen, outcomes=outcomes)
 
@@ -98,15 +89,8 @@ class Machine:
         self.site = Site("lab", path, partitions, {"system": environ})
         nodes = [Node(f"n{number}", 4, 1, 1) for number in (1, 2, 3)]
         self.queue = QueueInfo("standard", [Group(nodes)], max_time=3600)
-        self.survey = Survey(
-            kind="Slurm",
-            reframe="slurm",
-            version="24.05",
-            cluster="lab",
-            queues=[self.queue],
-            account_needed=True,
-            accounts=["physics"],
-        )
+        known = {"version": "24.05", "cluster": "lab", "accounts": ["physics"]}
+        self.survey = Survey("Slurm", "slurm", queues=[self.queue], account_needed=True, **known)
         self.trial, self.known = trial(), copy.deepcopy(KNOWN)
         self.refusal, self.silent = "", False
         self.running, self.most, self.seconds = [], 0, 0.0  # jobs at once, and how long each takes
@@ -115,8 +99,8 @@ class Machine:
     def partition(self):
         return self.site.partitions[0]
 
-    def try_queue(self, queue, *where, **how):
-        self.asked = queue
+    def try_queue(self, request, *where, **how):
+        self.asked = request
         self.running.append(1)
         time.sleep(self.seconds)
         self.most = max(self.most, len(self.running))

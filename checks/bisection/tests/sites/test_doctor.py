@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from houses import CHECK, make_house, told
@@ -12,7 +13,7 @@ from bisection import cli
 from bisection.core.reasons import Code, clause
 from bisection.sites import rules
 from bisection.sites import site as sites
-from bisection.sites.site import load, load_site
+from bisection.sites.site import load_site
 
 
 class TestHouse:
@@ -70,10 +71,11 @@ def broken_sites(tmp_path_factory):
             assert old in text
             texts[name] = text.replace(old, new)
             (folder / f"{name}.py").write_text(texts[name])
-        sites = load(list(texts))
+        with ThreadPoolExecutor() as pool:
+            loaded = list(pool.map(load_site, texts))
         return {
-            name: (site.defects + rules.site_defects(site), texts[name])
-            for name, site in sites.items()
+            site.name: (site.defects + rules.site_defects(site), texts[site.name])
+            for site in loaded
         }
 
 

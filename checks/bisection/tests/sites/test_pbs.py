@@ -18,7 +18,7 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.sites import rules, site
 from bisection.sites.cluster import jobs, new, pbs, survey
-from bisection.sites.cluster.jobs import Queue, Step
+from bisection.sites.cluster.jobs import Request, Step
 
 # Composed after outputs of PBS 20 that sites have published, and qstat(1B).
 OPEN = {"queue_type": "Execution", "enabled": "True", "started": "True"}
@@ -50,7 +50,6 @@ NODES = {
         **node("fat1", "qfat", ncpus=128, ngpus=8),
     }
 }
-QUEUE = Queue("q", [], Geometry(1, 1, 1))
 TOOLS = "bash cat cp date echo env head sed timeout touch uname".split()
 
 
@@ -81,6 +80,10 @@ def pbs_here(commands, tmp_path):
     commands("qdel", f"touch {tmp_path}/deleted")
 
 
+def request(folder, patience=20, access=()):
+    return Request("qexp", access, Geometry(2, 36, 1), folder, patience, pbs.Pbs())
+
+
 def test_queues_of_pbs(pbs_here):
     survey = new.survey()
     assert (survey.kind, survey.reframe, survey.version) == ("PBS", "pbs", "20.0.1")
@@ -109,9 +112,9 @@ def test_a_pbs_that_does_not_answer(pbs_here, commands):
 
 
 def test_a_job_of_pbs(pbs_here, tmp_path):
-    queue = Queue("qexp", ["-q qexp", "-A proj", "cpu=milan"], Geometry(2, 36, 1))
+    access = ["-q qexp", "-A proj", "cpu=milan"]
     steps = [Step("hello", ["echo", "there"]), Step("each", [*pbs.Pbs().per_node(2), "echo", "x"])]
-    finished = jobs.run(pbs.Pbs(), queue, steps, tmp_path, 20)
+    finished = jobs.run(request(tmp_path, access=access), steps)
     assert finished.fault is None
     assert (finished.job, finished.hosts) == ("7.isrv1", ["cn1", "cn2"])
     assert [finished.steps[name].text for name in ("hello", "each")] == ["there", "x"]
@@ -122,7 +125,7 @@ def test_a_job_of_pbs(pbs_here, tmp_path):
 
 def test_a_job_that_pbs_refuses(pbs_here, commands, tmp_path):
     commands("qsub", "echo 'qsub: Unknown queue' >&2; exit 1")
-    finished = jobs.run(pbs.Pbs(), QUEUE, [], tmp_path, 20)
+    finished = jobs.run(request(tmp_path), [])
     assert (finished.fault.code, finished.fault["refused"]) == (Code.BLOCKED, "qsub: Unknown queue")
 
 
@@ -139,7 +142,7 @@ def test_a_job_that_is_not_over_in_time_is_cancelled(
     job = {"job_state": state, "comment": "Not enough free nodes", "exec_host": "cn1/0*36"}
     (tmp_path / "job").write_text(json.dumps({"Jobs": {"7": job}}))
     commands("qsub", "echo 7")
-    fault = jobs.run(pbs.Pbs(), QUEUE, [], tmp_path, 0.2).fault
+    fault = jobs.run(request(tmp_path, 0.2), []).fault
     assert fault.code == code
     assert fault.values.items() >= words.items()
     assert (tmp_path / "deleted").exists()

@@ -68,8 +68,8 @@ class Machine:
         cases = "case $2 in config) cat config ;; *) cat cluster ;; esac"
         self.command("scontrol", f"cd {self.folder}; {cases}")
 
-    def try_queue(self, queue, launchers, folder, patience, modules=(), **more):
-        self.jobs.append((queue, list(launchers), list(modules), more))
+    def try_queue(self, request, launchers, modules):
+        self.jobs.append((request, list(launchers), list(modules)))
         trial, names = Trial(str(len(self.jobs))), ["n1", "n2", "n3", "n4"]
         self.slow -= 1
         if self.faults:
@@ -77,11 +77,11 @@ class Machine:
             return trial
         facts = {"boot": 1795294411, "networks": self.networks, "processor": PROCESSOR}
         trial.nodes = [
-            {**node(name), **facts, "system": "x"} for name in names[: queue.shape.nodes]
+            {**node(name), **facts, "system": "x"} for name in names[: request.shape.nodes]
         ]
         for launcher in launchers:
-            ranks = [(name, "0") for name in names[: queue.shape.nodes]]
-            outcome = Outcome(launcher, queue.shape, ranks, "Open MPI")
+            ranks = [(name, "0") for name in names[: request.shape.nodes]]
+            outcome = Outcome(launcher, request.shape, ranks, "Open MPI")
             outcome.carried = self.carried
             outcome.latency, outcome.bandwidth = (1e-3, 1e8) if self.slow >= 0 else (2e-5, 1e9)
             outcome.fault = self.wrong.get(str(launcher))
@@ -130,12 +130,12 @@ def test_the_whole_file(new_site, machine, house):
     assert text[text.index("site_configuration") :] == example[1]
     assert text.startswith('"""vc: Slurm 22.05.8, cluster vcluster. Written by `bisection site new')
     assert "srun starts one world of 2 ranks; 20 us, 1 GB/s through eth0 100%" in printed
-    queue, launchers, _, more = machine.jobs[0]
-    assert (queue.name, queue.shape) == ("duo", Geometry(2, 1, 1))
-    assert queue.access == ["--partition=duo", "--exclusive", "--mem=0"]
+    request, launchers, _ = machine.jobs[0]
+    assert (request.name, request.shape) == ("duo", Geometry(2, 1, 1))
+    assert request.access == ["--partition=duo", "--exclusive", "--mem=0"]
     assert [launcher.name for launcher in launchers] == ["srun", "srun", "mpirun"]
     assert launchers[1].binding[:2] == ["--mpi=pmi2", "--cpu-bind=cores"]
-    assert more["variables"] == {}
+    assert request.variables == {}
     assert facts.VERSION == load_site("common_cluster").FACTS_VERSION
     partitions = known(house)
     assert partitions["duo"]["processor"]["num_cpus"] == 1  # Slurm's, not the node's

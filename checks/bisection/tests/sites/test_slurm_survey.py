@@ -11,7 +11,7 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.core.slurm import record_of, takes_jobs
 from bisection.sites.cluster import pbs, slurm, survey
-from bisection.sites.cluster.jobs import Queue
+from bisection.sites.cluster.jobs import Request
 
 OUTPUTS = Path(__file__).with_name("slurm")
 
@@ -105,17 +105,17 @@ specific pmix plugin versions available: pmix_v4
 OLD = "srun: MPI types are...\nsrun: cray_shasta\nsrun: none\nsrun: pmi2\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "error", "default", "types"),
-    [
-        (RECORDED, "", "pmix", ["pmix", "cray_shasta", "pmi2"]),
-        (RECORDED, "", "none", ["none", "pmix", "cray_shasta", "pmi2"]),
-        ("", OLD, "none", ["none", "cray_shasta", "pmi2"]),
-        ("", "srun: command not found", "none", ["none"]),
-    ],
-)
-def test_types_of_srun(text, error, default, types):
-    assert slurm.mpi_types(Answer("srun", 0, text, error), default) == types
+TYPES = {  # (output, errors, default) -> types
+    (RECORDED, "", "pmix"): ["pmix", "cray_shasta", "pmi2"],
+    (RECORDED, "", "none"): ["none", "pmix", "cray_shasta", "pmi2"],
+    ("", OLD, "none"): ["none", "cray_shasta", "pmi2"],
+    ("", "srun: command not found", "none"): ["none"],
+}
+
+
+def test_types_of_srun():
+    types = {key: slurm.mpi_types(Answer("srun", 0, *key[:2]), key[2]) for key in TYPES}
+    assert types == TYPES
 
 
 def test_time_limits():
@@ -138,7 +138,7 @@ def test_memory_that_a_job_was_given():
 def test_paths_in_directives_are_one_word(scheduler):
     """sbatch and qsub take quotes away as a shell does."""
     folder = Path("/home/Mein Prüf'ordner 5%j")
-    lines = scheduler().header(Queue("q", [], Geometry(1, 1, 1)), folder / "q.out", 1)
+    lines = scheduler().header(Request("q", [], Geometry(1, 1, 1), folder, 1, scheduler()), 1)
     words = [word for line in lines for word in shlex.split(line)]
     output = str(folder / "q.out")
     output = output.replace("%", "%%") if scheduler is slurm.Slurm else output

@@ -17,12 +17,11 @@ from running import TWO_CORES
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.sites.cluster import jobs, node_facts
-from bisection.sites.cluster.jobs import Ended, Queue, Refused, Scheduler, State, Step
+from bisection.sites.cluster.jobs import Ended, Refused, Scheduler, State, Step
 from bisection.sites.cluster.slurm import Slurm
 from bisection.sites.cluster.trial import Launcher, misplaced, telling, try_queue
 
 PROGRAM = Path(node_facts.__file__)
-QUEUE = Queue("duo", ["--partition=duo", "--exclusive"], Geometry(2, 4, 1))
 needs_mpi = pytest.mark.skipif(shutil.which("mpicc") is None, reason="needs mpicc")
 
 
@@ -34,8 +33,8 @@ class Scripted(Scheduler):
         self.states, self.text, self.refuses = list(states), output, refuses
         self.cancelled = []
 
-    def header(self, queue, output, minutes):
-        self.output = output
+    def header(self, request, minutes):
+        self.output = request.output
         return []
 
     def submit(self, script):
@@ -55,20 +54,23 @@ class Scripted(Scheduler):
 OVER = State("COMPLETED", alive=False, hosts="n[1-2]")
 
 
+def request(folder, scheduler=None, patience=120, shape=(1, 1, 1), **variables):
+    where = (Geometry(*shape), folder, patience, scheduler or Scheduler())
+    return jobs.Request("duo", ["--exclusive"], *where, variables=variables)
+
+
 def outcome_of(scheduler, folder, patience=0.0, steps=()):
-    return jobs.run(scheduler, QUEUE, steps, folder, patience)
+    return jobs.run(request(folder, scheduler, patience), steps)
 
 
 # ---- a job ----
 
 
 def test_script_has_what_reframe_asks_for_and_the_steps(tmp_path):
-    header = Slurm().header(QUEUE, tmp_path / "duo.out", 3)
-    assert {"#SBATCH --nodes=2", "#SBATCH --ntasks=8", "#SBATCH --ntasks-per-node=4"} < set(header)
-    assert "#SBATCH --exclusive" in header
-    text = jobs.script(
-        header, [Step("a", ["echo", "it's"], 5), Step("b", "X=1; false")], {"Y": "a b"}
-    )
+    asked = request(tmp_path, Slurm(), shape=(2, 4, 1), Y="a b")
+    text = jobs.script(asked, 3, [Step("a", ["echo", "it's"], 5), Step("b", "X=1; false")])
+    options = {"nodes=2", "ntasks=8", "ntasks-per-node=4", "exclusive"}
+    assert {f"#SBATCH --{option}" for option in options} < set(text.splitlines())
     done = subprocess.run(["bash"], input=text, capture_output=True, text=True, timeout=20)
     steps = jobs.read_steps(done.stdout)
     assert steps["a"].text == "it's"
@@ -186,7 +188,7 @@ def test_node_that_slurm_calls_by_another_name_than_its_host_is_known(tmp_path):
             (tmp_path / "duo.facts" / f"{seen['host']}.json").write_text(json.dumps(seen))
             return super().submit(script)
 
-    trial = try_queue(QUEUE, [], tmp_path, 1, scheduler=OtherName(OVER, output=text))
+    trial = try_queue(request(tmp_path, OtherName(OVER, output=text)), [])
     assert list(trial.unseen) == ["n2"]
 
 
@@ -223,7 +225,9 @@ def test_headers_of_messages_do_not_count_as_messages(tmp_path):
     sent = {"messages": 100, "sent": [["eth0", 101], ["lo", 1]]}
     text = f"@begin launch/0\nPROBE {json.dumps({**world, **sent})}\n\n@end 0 1 2\n@done\n"
     scheduler = Scripted(OVER, output=text)
-    (outcome,) = try_queue(QUEUE, [Launcher("srun")], tmp_path, 1, scheduler=scheduler).outcomes
+    (outcome,) = try_queue(
+        request(tmp_path, scheduler, shape=(2, 4, 1)), [Launcher("srun")]
+    ).outcomes
     assert outcome.carried == {"eth0": 1.0}
 
 
@@ -257,9 +261,8 @@ def test_trial_on_this_host(tmp_path, monkeypatch):
         Launcher("mpiexec"),
         Launcher("mpirun", binding=["--no-such-option"]),
     ]
-    queue = Queue("here", [], Geometry(1, 2, 1))
-    how = {"scheduler": Scheduler(), "variables": variables, "sees": [tmp_path / "absent"]}
-    trial = try_queue(queue, launchers, tmp_path / "job", 120, **how)
+    asked = request(tmp_path / "job", shape=(1, 2, 1), **variables)
+    trial = try_queue(asked, launchers, sees=[tmp_path / "absent"])
     assert trial.fault is None
     assert trial.build is None
     assert trial.nodes[0]["sees"] == {sys.executable: True, str(tmp_path / "absent"): False}
@@ -271,25 +274,22 @@ def test_trial_on_this_host(tmp_path, monkeypatch):
     assert "no-such-option" in broken.fault["last"]
 
 
-HERE = Queue("here", [], Geometry(1, 1, 1))
-
-
 def test_module_that_does_not_load_is_named(tmp_path, monkeypatch):
-    trial = try_queue(HERE, [], tmp_path, 120, ["no/such"], scheduler=Scheduler())
+    trial = try_queue(request(tmp_path), [], ["no/such"])
     assert list(trial.modules) == ["no/such"]
     # Not every kind of modules exits with another code where one is absent.
     body = 'if [ $2 = gcc ]; then LOADEDMODULES=x/1:$2/13.2; else echo "Unable to locate $2"; fi'
     monkeypatch.setenv("BASH_FUNC_module%%", f"() {{ {body}; }}")
-    trial = try_queue(HERE, [], tmp_path, 120, ["gcc", "cc"], scheduler=Scheduler())
+    trial = try_queue(request(tmp_path), [], ["gcc", "cc"])
     assert trial.modules == {"cc": "Unable to locate cc"}
 
 
 @needs_mpi
 def test_program_is_built_on_this_host_where_nodes_have_no_compilers(tmp_path):
     nowhere = Scripted(OVER, output="@done\n")  # whose job runs nothing
-    how = {"scheduler": nowhere, "build_here": True, "builds": [Step("more", ["false"])]}
-    trial = try_queue(HERE, [], tmp_path, 120, **how)
+    asked = request(tmp_path, nowhere)
+    trial = try_queue(asked, [], build_here=True, builds=[Step("more", ["false"])])
     assert trial.build is None
     assert trial.steps["more"].code == 1
-    assert (tmp_path / "here.probe").exists()
-    assert try_queue(HERE, [], tmp_path, 120, scheduler=nowhere).steps == {}
+    assert (tmp_path / "duo.probe").exists()
+    assert try_queue(asked, []).steps == {}
