@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -190,14 +190,13 @@ def check_facts(
     return facts
 
 
-def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> list[Located]:
-    """The warnings in ReFrame's log; the traceback that follows one has its line.
+def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> Iterator[Located]:
+    """Yields the warnings in ReFrame's log; the traceback that follows one has its line.
 
     Args:
         file: the check file that was loaded.
         lines: (whether it is a warning, text).
     """
-    warnings = []
     for (warns, text), (_, after) in pairwise([*lines, (False, "")]):
         if not warns:
             continue
@@ -209,8 +208,7 @@ def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> list[Located]:
         reason = Code.REFRAME_TEXT(text=text)
         if match := re.match(r"skipping test (file )?'([^']*)': (.*)", text):
             reason = Code.NOT_LOADING(error=match[3], test=None if match[1] else match[2])
-        warnings.append((str(file), line, reason.as_dict()))
-    return warnings
+        yield str(file), line, reason.as_dict()
 
 
 def class_facts(test: Any, file: Path) -> Facts:

@@ -1,5 +1,6 @@
 """Finds defects of Spack locks."""
 
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
@@ -12,12 +13,11 @@ from bisection.kernels.spack.install import State, lock_facts
 from bisection.sites.site import Defect, Site, line_of
 
 
-def lock_findings(site: Site) -> list[Defect]:
-    """Defects and notes on the Spack environments that a site's kernels are built from.
+def lock_findings(site: Site) -> Iterator[Defect]:
+    """Yields defects and notes on the Spack environments that a site's kernels are built from.
 
     A lock is made when an environment is first built, so one that is not there is no defect.
     """
-    findings = []
     base = paths.home() / "spack" / "environments"
     known = externals.systems()
     for environ, facts in site.environs.items():
@@ -28,19 +28,16 @@ def lock_findings(site: Site) -> list[Defect]:
         where = {"environ": environ, "value": asked}
         if asked != AUTO and asked not in known:
             names = [*known, AUTO]
-            findings.append(
-                Defect.of(site.path, line, Code.SPACK_ENV_UNKNOWN, **where, known=names)
-            )
+            yield Defect.of(site.path, line, Code.SPACK_ENV_UNKNOWN, **where, known=names)
             continue
         names = known if asked == AUTO else [asked]
         locks = {name: base / name / "spack.lock" for name in names}
         there = {name: lock for name, lock in locks.items() if lock.is_file()}
         for name, lock in there.items():
-            findings += lock_defects(known[name], lock)
+            yield from lock_defects(known[name], lock)
         if base.exists() and not there:
             where["folder"] = paths.shown(base)
-            findings.append(Defect.of(site.path, line, Code.SPACK_NOT_BUILT, **where))
-    return findings
+            yield Defect.of(site.path, line, Code.SPACK_NOT_BUILT, **where)
 
 
 def lock_defects(file: Path, lock: Path) -> list[Defect]:

@@ -7,7 +7,7 @@ and pbsdsh(1B) of OpenPBS 20 and outputs that sites have published.
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,14 @@ def read(_account: str = "") -> survey.Survey:
         reframe="pbs",
         version=str(queue.get("pbs_version", "")),
         cluster=str(queue.get("pbs_server", "")),
-        queues=queues(queue.get("Queue", {}), node.get("nodes", {})),
+        queues=[*queues(queue.get("Queue", {}), node.get("nodes", {}))],
     )
 
 
 def queues(
     known: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
-) -> list[survey.QueueInfo]:
-    """The queues, of PBS's own mappings of queues and nodes."""
-    infos = []
+) -> Iterator[survey.QueueInfo]:
+    """Yields the queues, of PBS's own mappings of queues and nodes."""
     for name, fields in known.items():
         ways = [name]
         if fields.get("queue_type") == "Route":
@@ -56,7 +55,7 @@ def queues(
         most = str(limits.get("nodect", ""))
         sharing = {node.get("sharing", "") for node in members.values()}
         empty = None if members else Code.QUEUE_EMPTY(queue=name)
-        info = survey.QueueInfo(
+        yield survey.QueueInfo(
             name=name,
             groups=survey.groups_of(_node(host, node) for host, node in members.items()),
             max_time=survey.seconds_of(str(limits.get("walltime", ""))),
@@ -64,8 +63,6 @@ def queues(
             whole_nodes=bool(sharing) and sharing <= WHOLE,
             closed=survey.closed_by(name, fields, USUAL) or empty,
         )
-        infos.append(info)
-    return infos
 
 
 def _json(*command: str) -> dict[str, Any]:

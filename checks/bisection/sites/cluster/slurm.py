@@ -8,7 +8,7 @@ import os
 import pwd
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bisection.core import slurm
@@ -45,7 +45,7 @@ def read(account: str = "") -> survey.Survey:
         reframe="slurm" if accounting else "squeue",
         version=known.get("SLURM_VERSION", ""),
         cluster=known.get("ClusterName", ""),
-        queues=queues(texts[1], texts[2], account or default, groups, accounts),
+        queues=[*queues(texts[1], texts[2], account or default, groups, accounts)],
         accounting=accounting,
         account_needed=needed,
         accounts=accounts,
@@ -81,8 +81,8 @@ def node(fields: Mapping[str, str]) -> survey.Node:
 
 def queues(
     partitions: str, nodes: str, account: str, groups: set[str], accounts: Sequence[str] = ()
-) -> list[survey.QueueInfo]:
-    """The queues, of the one-line records that `scontrol show` prints of partitions and nodes.
+) -> Iterator[survey.QueueInfo]:
+    """Yields the queues, of one-line records that `scontrol show` prints of partitions and nodes.
 
     Args:
         partitions, nodes: the records.
@@ -95,11 +95,10 @@ def queues(
         if "NodeName" in fields:
             for name in filter(None, fields.get("Partitions", "").split(",")):
                 members.setdefault(name, []).append(node(fields))
-    infos = []
     for fields in map(slurm.record_of, partitions.splitlines()):
         if name := fields.get("PartitionName"):
             sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
-            info = survey.QueueInfo(
+            yield survey.QueueInfo(
                 name=name,
                 groups=survey.groups_of(members.get(name, [])),
                 max_time=survey.seconds_of(fields.get("MaxTime", "")),
@@ -108,8 +107,6 @@ def queues(
                 shared=sharing.startswith("FORCE"),
                 closed=_closed(fields, name in members, account, groups, accounts),
             )
-            infos.append(info)
-    return infos
 
 
 def mpi_types(listed: Answer, default: str) -> list[str]:

@@ -225,10 +225,8 @@ def by_reframe(entry, case):
     system = types.SimpleNamespace(name=case["$system"])
     partition = types.SimpleNamespace(fullname=case["$partition"], processor=processor)
     environ = types.SimpleNamespace(name=case["$environ"])
-    attributes = {"current_system": system, "current_partition": partition}
-    attributes |= {"current_environ": environ}
-    attributes |= {n: v for n, v in case.items() if not n.startswith("$")}
-    vars(test).update(attributes)
+    vars(test).update({n: v for n, v in case.items() if not n.startswith("$")})
+    vars(test).update(current_system=system, current_partition=partition, current_environ=environ)
     try:
         return RegressionTestDict(entry)[test]
     except KeyError:

@@ -50,7 +50,7 @@ def test_damaged_lock(locked, damage, code):
     site, folder = locked
     if damage:
         damage(folder / "spack.lock")
-    findings = stored.lock_findings(site)
+    findings = list(stored.lock_findings(site))
     assert [finding.reason.code for finding in findings] == ([code] if code else [])
     assert all(finding.is_note == (code == Code.SPACK_NOT_BUILT) for finding in findings)
 
@@ -67,7 +67,7 @@ def test_lock_of_an_older_file(locked):
 
 def test_nothing_where_spack_was_never_used(locked, monkeypatch, tmp_path):
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "other"))
-    assert stored.lock_findings(locked[0]) == []
+    assert list(stored.lock_findings(locked[0])) == []
 
 
 def test_unknown_environment(locked):
