@@ -72,7 +72,7 @@ def print_findings(
 ) -> Exit:
     """Prints defects, notes and what was examined; returns the exit code."""
     defects = [finding for finding in findings if not finding.is_note]
-    for finding in sorted(findings, key=Defect.order):
+    for finding in sorted(findings, key=lambda f: (f.is_note, f.path, f.line, f.reason.dumps())):
         print(defect_line(finding))
     counts = {
         "site file": len(sites),

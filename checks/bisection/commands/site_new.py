@@ -55,12 +55,13 @@ def act(options: argparse.Namespace) -> Exit:
     file = checked(options)
     try:
         known = new.survey(options.account)
-        return refresh(file, known) if options.refresh else create(options, file, known)
+        site = refresh(file, known) if options.refresh else create(options, file, known)
     except SchedulerError as error:
         print(f"site new: {clause(error.reason)}")
         return Exit.NOT_MEASURED
     except OSError as error:
         raise BisectionError(str(error)) from None
+    return Exit.FAILED if site.all_decisions else Exit.OK
 
 
 def checked(options: argparse.Namespace) -> Path:
@@ -83,15 +84,15 @@ def checked(options: argparse.Namespace) -> Path:
     return file
 
 
-def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
-    """Writes NAME.py and NAME.json, or prints NAME.py."""
+def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Draft:
+    """Writes NAME.py and NAME.json, or prints NAME.py; returns the draft."""
     begin = time.monotonic()
     site = new.draft(options, known)
     if options.dry_run:
         if site.parts:
             site.decisions.append(Code.NOT_TRIED())
         print(words.site_file(site), end="")
-        return ended(site)
+        return site
     print("\n".join(words.about(site)), flush=True)
     try_out(site)
     if known.kind:
@@ -101,16 +102,17 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
     print("\n".join([*environment, *(words.decisions(site) or ["nothing is left to decide"])]))
     names = f"{paths.shown(file)}" + (f" and {file.stem}.json" if known.kind else "")
     print(f"wrote {names} in {duration(time.monotonic() - begin)}")
-    return ended(site)
+    return site
 
 
 def write_environment(site: Draft) -> list[str]:
     """Writes spack-env/NAME/spack.yaml, unless it is there; returns what to print of it."""
     file = paths.ROOT / "spack-env" / site.name / "spack.yaml"
-    if file.exists() or not site.survey.kind or not site.software.compiler:
+    compiler = site.software.mpi["compiler"]
+    if file.exists() or not site.survey.kind or not compiler:
         return []
     try:
-        text = environment_for(site.name, str(Path(site.software.compiler).parents[1]))
+        text = environment_for(site.name, str(Path(compiler).parents[1]))
     except SpackError as error:
         return [f"no {paths.shown(file)} for -p spack: {error}"]
     file.parent.mkdir(exist_ok=True)
@@ -118,8 +120,8 @@ def write_environment(site: Draft) -> list[str]:
     return [f"wrote {paths.shown(file)} for -p spack"]
 
 
-def refresh(file: Path, known: new.Survey) -> Exit:
-    """Writes NAME.json anew for the partitions of NAME.py."""
+def refresh(file: Path, known: new.Survey) -> Draft:
+    """Writes NAME.json anew for the partitions of NAME.py; returns the draft."""
     site, target = new.refreshed(file, known), facts.file_of(file)
     before = facts.old(target)
     print("\n".join(words.about(site)), flush=True)
@@ -135,15 +137,10 @@ def refresh(file: Path, known: new.Survey) -> Exit:
     print("\n".join([*words.decisions(site), *words.moved(changes)]))
     count = f"{len(changes)} facts changed" if before else "made"
     print(f"wrote {paths.shown(target)}: {count}")
-    return ended(site)
+    return site
 
 
 def try_out(site: Draft) -> None:
     """Runs the trial jobs of a draft, and prints what they show."""
     for part in new.try_out(site):
         print(words.tried(part), flush=True)
-
-
-def ended(site: Draft) -> Exit:
-    """The exit code: whether something is left to decide."""
-    return Exit.FAILED if site.all_decisions else Exit.OK

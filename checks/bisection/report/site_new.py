@@ -100,11 +100,11 @@ def about(site: Draft) -> list[str]:
     survey, software = site.survey, site.software
     if not survey.kind:
         return ["no scheduler: one host"]
-    mpi = f"{software.kind or 'unknown'} {software.version}".rstrip()
+    mpi = f"{software.mpi['kind'] or 'unknown'} {software.mpi['version']}".rstrip()
     loaded = some(software.modules) if software.modules else "none loaded"
     return [
         _scheduler(survey) + ("" if survey.accounting else ", no accounting database"),
-        f"MPI: {mpi} ({software.compiler or 'no compiler'}); modules: {loaded}",
+        f"MPI: {mpi} ({software.mpi['compiler'] or 'no compiler'}); modules: {loaded}",
         *(f"left out: {clause(reason)}" for reason in site.closed),
         *(f"{part.name}: {described(part)}" for part in site.parts if not part.group.up),
     ]

@@ -36,10 +36,6 @@ class Defect:
         """The defect of a file, whose path is shown as one types it in the repository's root."""
         return cls(paths.shown(path), line, code(**values))
 
-    def order(self) -> tuple[bool, str, int, str]:
-        """Sorts defects by file and line, behind them the notes."""
-        return self.is_note, self.path, self.line, self.reason.dumps()
-
     @property
     def is_note(self) -> bool:
         """True if it is a note for a person, not a defect."""

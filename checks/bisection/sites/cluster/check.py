@@ -25,9 +25,8 @@ from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit
 from bisection.sites.before_run import choose_environ
 from bisection.sites.cluster import facts
 from bisection.sites.cluster.jobs import AT_ONCE, Request, Scheduler, at_once
-from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import QueueInfo, SchedulerError, Survey
-from bisection.sites.cluster.trial import Launcher, Outcome, Trial
+from bisection.sites.cluster.trial import SCHEDULERS, Launcher, Outcome, Trial
 from bisection.sites.site import Site
 
 Facts = Mapping[str, Any]

@@ -18,9 +18,8 @@ from bisection.rfm import causes
 from bisection.sites.cluster.check import Finding, Probe, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP, cores_of
 from bisection.sites.cluster.jobs import STOPPED, Ended, Step, script
-from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import Survey
-from bisection.sites.cluster.trial import Outcome, program, telling, try_queue
+from bisection.sites.cluster.trial import SCHEDULERS, Outcome, program, telling, try_queue
 from bisection.sites.rules import site_defects
 
 SOURCES = paths.ROOT / "src"

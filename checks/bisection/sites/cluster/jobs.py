@@ -1,7 +1,7 @@
 """One job of a few steps: its script, its submission to a scheduler, and what each step printed.
 
 A Scheduler knows how a script asks for nodes, how a command runs once per node, and the commands to
-submit, look and cancel (schedulers.py has them by ReFrame's name).
+submit, look and cancel (trial.py has them by ReFrame's name).
 """
 
 import contextlib

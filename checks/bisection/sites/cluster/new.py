@@ -22,9 +22,8 @@ from bisection.core.verdicts import BisectionError
 from bisection.sites.cluster import facts
 from bisection.sites.cluster.facts import FAST, UP
 from bisection.sites.cluster.jobs import Request, at_once
-from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, groups_of
-from bisection.sites.cluster.trial import COMPILERS, Launcher, Outcome, Trial, try_queue
+from bisection.sites.cluster.trial import COMPILERS, SCHEDULERS, Launcher, Outcome, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
@@ -54,10 +53,7 @@ KINDS = {
 class Software:
     """Programs on PATH, and loaded modules."""
 
-    compiler: str  # of MPI programs, its path; "" for none
-    launcher: str  # mpirun or mpiexec, by name; "" for none
-    kind: str  # of KINDS; "" if unknown
-    version: str
+    mpi: Mapping[str, str]  # kind (of KINDS), version, compiler (its path), launcher; "" for none
     modules_system: str  # ReFrame's name; nomod for none
     modules: list[str]  # that are loaded
     libraries: dict[str, str]  # those that pkg-config finds -> version
@@ -176,15 +172,13 @@ class Draft:
     @property
     def facts(self) -> dict[str, Any]:
         """Of NAME.json."""
-        about = asdict(self.software)
-        mpi = {key: about.pop(key) for key in ("kind", "version", "compiler", "launcher")}
         scheduler = ("kind", "version", "cluster", "accounting")
         return {
             "version": facts.VERSION,
             "system": self.name,
             "written": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "scheduler": {key: getattr(self.survey, key) for key in scheduler},
-            "software": {"mpi": mpi, **about},
+            "software": asdict(self.software),
             "partitions": {**self.unread, **{part.name: part.facts for part in self.parts}},
         }
 
@@ -203,10 +197,7 @@ def software_here() -> Software:
     # The versions that pkg-config finds.
     answers = {name: ask("pkg-config", "--modversion", word) for name, word in LIBRARIES.items()}
     return Software(
-        compiler=compiler,
-        launcher=launcher,
-        kind=kind,
-        version=version,
+        mpi={"kind": kind, "version": version, "compiler": compiler, "launcher": launcher},
         modules_system=modules_system(os.environ),
         modules=[name for name in os.environ.get("LOADEDMODULES", "").split(":") if name],
         libraries={name: answer.text.strip() for name, answer in answers.items() if answer},
@@ -253,7 +244,7 @@ def draft(options: Namespace, known: Survey) -> Draft:
         return site
     if not known.queues:
         site.unread["default"] = {}
-    if not there.compiler:
+    if not there.mpi["compiler"]:
         site.decisions.append(Code.NO_COMPILER())
     if there.missing:
         site.decisions.append(Code.LIBRARIES_UNSEEN(names=there.missing))
@@ -300,8 +291,8 @@ def launchers(site: Draft) -> list[Launcher]:
     if site.survey.kind == "Slurm":
         types = site.survey.mpi_types[1:]
         tried = [Launcher("srun"), *(Launcher("srun", (f"--mpi={kind}",)) for kind in types)]
-    if site.software.launcher or not tried:
-        tried.append(Launcher(site.software.launcher or "mpirun"))
+    if (mpirun := site.software.mpi["launcher"]) or not tried:
+        tried.append(Launcher(mpirun or "mpirun"))
     return tried
 
 
@@ -310,7 +301,7 @@ def as_reframe(site: Draft, part: Part, launcher: Launcher, nodes: int) -> dict[
     shared = import_module_from_file(str(paths.ROOT / "site-configs" / "common_cluster.py"))
     words = {"name": part.name, "account": site.account, "qos": site.qos, **part.choices}
     words |= {"launcher": launcher.name, "options": list(launcher.options), "nodes": nodes}
-    return shared.as_reframe(words, part.facts, site.survey.reframe, {"kind": site.software.kind})
+    return shared.as_reframe(words, part.facts, site.survey.reframe, site.software.mpi)
 
 
 def try_out(site: Draft) -> Iterator[Part]:
@@ -347,7 +338,7 @@ def unlike(part: Part, before: facts.Facts) -> bool:
     old = before.get("partitions", {}).get(part.name, {})
     known = {name: old[name] for name in facts.MEASURED if name in old}
     now = {name: part.facts.get(name) for name in known}
-    return bool(known) and (part.outcome is None or bool(facts.compare(known, now)))
+    return bool(facts.compare(known, now))  # nothing was measured where no launcher is right
 
 
 def take_better(site: Draft, second: Draft) -> None:

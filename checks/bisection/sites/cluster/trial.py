@@ -21,6 +21,11 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
 from bisection.sites.cluster.jobs import STOPPED, Ended, Finished, Request, Scheduler, Step, run
+from bisection.sites.cluster.pbs import Pbs
+from bisection.sites.cluster.slurm import Slurm
+
+# The schedulers that are read and submitted to, by ReFrame's names of them.
+SCHEDULERS = {"slurm": Slurm, "squeue": Slurm, "pbs": Pbs, "local": Scheduler}
 
 # It shows where a launcher placed the ranks, and which network device carries their messages.
 PROBE = Path(__file__).with_name("probe.c")

@@ -307,7 +307,6 @@ def test_jobs_are_in_the_queue_at_once_where_they_share_no_node(machine, checked
 
 def test_an_error_of_one_partition_ends_the_check(machine, checked, monkeypatch):
     machine.site.partitions.append(another("two"))
-
     monkeypatch.setattr(check_probes, "try_queue", Mock(side_effect=OSError("no such folder")))
     assert checked()[0] == 2
 

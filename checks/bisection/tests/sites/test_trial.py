@@ -221,10 +221,8 @@ def test_headers_of_messages_do_not_count_as_messages(tmp_path):
     world = {"size": 8, "library": "", "ranks": [["n1", "0"]] * 8, "links": [["n1", "n2", 1, 1]]}
     sent = {"messages": 100, "sent": [["eth0", 101], ["lo", 1]]}
     text = f"@begin launch/0\nPROBE {json.dumps({**world, **sent})}\n\n@end 0 1 2\n@done\n"
-    scheduler = Scripted(OVER, output=text)
-    (outcome,) = try_queue(
-        request(tmp_path, scheduler, shape=(2, 4, 1)), [Launcher("srun")]
-    ).outcomes
+    asked = request(tmp_path, Scripted(OVER, output=text), shape=(2, 4, 1))
+    (outcome,) = try_queue(asked, [Launcher("srun")]).outcomes
     assert outcome.carried == {"eth0": 1.0}
 
 
