@@ -31,8 +31,6 @@ class Ended:
 
     kernel: str = ""
     folder: str = ""  # of its result.json, if it has written one
-    scheduler: str = "local"  # ReFrame's names
-    launcher: str = "local"
     exit_code: int | None = None  # of the launcher; None if the job did not come so far
     errors: str = ""  # the job's error output
     output: str = ""  # its standard output
@@ -61,7 +59,7 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         which it then ended; None if the job did not come so far. And the cause, None if the kernel
         ended with an answer.
     """
-    death = first_death(ended)
+    death = first_death(ended, job.launcher.registered_name)
     if death and ended.exit_code:
         ended = replace(ended, exit_code=death.exit_code)
     errors, exit_code = ended.errors, ended.exit_code
@@ -123,7 +121,8 @@ SLURM_WORDS = (
 def of_job(job: Any, ended: Ended) -> Reason | None:
     """The reason if the scheduler stopped a job that ReFrame takes for finished, else None."""
     came_to_its_end = ended.exit_code is not None and job.state not in slurm.STATES
-    if ended.scheduler not in slurm.SLURM or came_to_its_end:
+    scheduler = job.scheduler.registered_name
+    if scheduler not in slurm.SLURM or came_to_its_end:
         return None
     record, error = slurm.job_record(job.jobid)
     state = record.get("JobState") or job.state
@@ -133,7 +132,7 @@ def of_job(job: Any, ended: Ended) -> Reason | None:
         return _stopped(state, job, record)
     if record.get("ExitCode") == NOT_LAUNCHED:
         return Code.INFRASTRUCTURE(host=record.get("BatchHost"), unseen=record.get("WorkDir"))
-    left = {"scheduler": ended.scheduler, "jobs": [str(job.jobid)]}
+    left = {"scheduler": scheduler, "jobs": [str(job.jobid)]}
     if slurm.UNREACHABLE.search(error):
         return Code.INFRASTRUCTURE(said=error, **left)
     if state in slurm.ALIVE:
@@ -289,8 +288,9 @@ def of_abort(ended: Ended) -> Reason | None:
     return Code.MPI_ABORT(rank=rank, host=next(iter(hosts), None), exit_code=code, last=last)
 
 
-def first_death(ended: Ended) -> Death | None:
+def first_death(ended: Ended, launcher: str) -> Death | None:
     """The first rank that died, of which a launcher then ended the others; None if none is named.
+    `launcher` is ReFrame's name of it.
 
     An mpirun may start its daemons by srun, whose lines are then about those.
     """
@@ -302,7 +302,7 @@ def first_death(ended: Ended) -> Death | None:
         rank = ranks[0] if len(ranks) == 1 else None
         rank = int(match["rank"]) if match["rank"] else rank
         return Death(_exit_code_of_hydra(match, text), rank, match["host"])
-    deaths = _deaths_of_srun(text) if ended.launcher.startswith("srun") else []
+    deaths = _deaths_of_srun(text) if launcher.startswith("srun") else []
     return next((death for death in deaths if death.exit_code != 128 + signal.SIGTERM), None)
 
 

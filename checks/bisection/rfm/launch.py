@@ -228,8 +228,7 @@ class Build(rfm.RegressionTest, Reporting):
             return
         kernels = sorted(Path(folder).glob("bisection-*"))
         if not kernels:
-            scheduler = self.build_job.scheduler.registered_name
-            fault = causes.of_job(self.build_job, Ended(scheduler=scheduler))
+            fault = causes.of_job(self.build_job, Ended())
             if fault and fault.code == Code.BLOCKED:
                 fault = queue.late() or fault
             self.fail_for(fault or Code.NO_KERNEL(folder=folder))
@@ -394,8 +393,6 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             Ended(
                 kernel=self.kernel,
                 folder=self.stagedir,
-                scheduler=self._scheduler,
-                launcher=self.current_partition.launcher_type.registered_name,
                 exit_code=int(exit_code) if exit_code else None,
                 errors=self._read(self.job.stderr),
                 output=self._read(self.job.stdout),

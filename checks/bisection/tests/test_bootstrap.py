@@ -208,21 +208,33 @@ def test_versions_are_looked_at_before_anything_is_installed(root, variables, li
     assert "install" not in (root.log.read_text() if root.log.exists() else "")
 
 
-@pytest.mark.parametrize(
-    ("says", "line"),
-    [
-        ("E: no such mirror", "    E: no such mirror"),
-        (
-            "Temporary failure resolving deb.debian.org",
-            "set-up: no network: apt-get does not reach its servers",
-        ),
-    ],
+NO_INDEX = (
+    "set-up: no network: pip reaches no package index. Set PIP_INDEX_URL to a mirror, or run "
+    "`make bundle` on a machine with network and its `setup` here\n"
 )
-def test_what_apt_did_not_bring_is_named(root, says, line):
-    run = root.with_apt(f"echo '{says}'; exit 100").bootstrap()
+NEEDED = "missing packages: make python3-venv git gcc"
+
+
+@pytest.mark.parametrize(
+    ("program", "script", "lines"),
+    [
+        ("apt", "echo 'E: no such mirror'", ["    E: no such mirror\n", NEEDED]),
+        ("apt", "echo 'Temporary failure resolving deb.debian.org'",
+         ["set-up: no network: apt-get does not reach its servers\n", NEEDED]),
+        ("python", OFFLINE, [NO_INDEX]),
+        ("python", "echo 'no matching distribution: numpy'",
+         ["    no matching distribution: numpy\n", "set-up: all of it is in {home}/setup.log\n"]),
+    ],
+)  # fmt: skip
+def test_what_did_not_come_is_named(root, program, script, lines):
+    if program == "python":
+        root.with_tools().with_python(f"{script}\nexit 1")
+    else:
+        root.with_apt(f"{script}\nexit 100")
+    run = root.bootstrap()
     assert run.returncode == 3
-    assert line in run.stderr.splitlines()
-    assert "missing packages: make python3-venv git gcc" in run.stderr
+    assert [line for line in lines if line.format(home=root.home) not in run.stderr] == []
+    assert not (root.home / "venv").exists()
 
 
 def test_an_extra_is_not_insisted_on(user):
@@ -269,22 +281,6 @@ def test_takes_a_site_that_is_there(user, site):
     name = site if "/" not in site else str(SPACK_ENV.parent / site)
     run = user.with_tools().with_python().bootstrap("--build", "site", "--site", name)
     assert run.returncode == 0, run.stderr
-
-
-@pytest.mark.parametrize(
-    ("pip", "lines"),
-    [
-        (OFFLINE, ["set-up: no network: pip reaches no package index. Set PIP_INDEX_URL to a "
-                   "mirror, or run `make bundle` on a machine with network and its `setup` here"]),
-        ("echo 'no matching distribution: numpy'; exit 1",
-         ["    no matching distribution: numpy", "set-up: all of it is in {home}/setup.log"]),
-    ],
-)  # fmt: skip
-def test_failures_of_pip_are_shown(user, pip, lines):
-    run = user.with_tools().with_python(pip).bootstrap("--build", "site")
-    assert run.returncode == 3
-    assert {line.format(home=user.home) for line in lines} <= set(run.stderr.splitlines())
-    assert not (user.home / "venv").exists()
 
 
 def test_a_bundle_takes_the_place_of_a_network(user, tmp_path):

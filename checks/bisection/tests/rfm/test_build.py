@@ -71,20 +71,24 @@ def test_kernels_are_built_once_and_the_run_reports_it(run, monkeypatch):
     assert run() == (2, "")
 
 
+SITE = """
+from reframe.utility import import_module_from_file
+site_configuration = import_module_from_file("{slurm_site}").site_configuration
+for partition in site_configuration["systems"][0]["partitions"]:
+    partition["extras"] |= {extras}
+    # Two threads per core, as /sys has it; Slurm may count one CPU of each.
+    cpus = [name for name in partition["processor"] if name.startswith("num_cpus")]
+    partition["processor"] |= {{name: 2 * partition["processor"][name] for name in cpus}}
+"""
+
+
 @pytest.mark.parametrize("march", [None, "znver4"])
 def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, monkeypatch, march):
     """By a build on one of its nodes, unless the site file names it; within the queue's limit."""
     enter_cluster(monkeypatch, tmp_path)
     site = tmp_path / "slurm_site.py"
-    common = 'import_module_from_file(str(ROOT / "site-configs" / "common.py"))'
-    text = (HERE / "slurm_site.py").read_text().replace(common, '__import__("common")')
-    assert '"extras": {' in text
-    # Two threads per core, as /sys has it; Slurm may count one CPU of each.
-    cpus = 'name: 2 * value if name.startswith("num_cpus") else value'
-    text = text.replace("name: value\n", f"{cpus}\n").replace("name: value ", f"{cpus} ")
-    assert cpus in text
-    named = '"max_time": 600, ' + (f'"march": "{march}", ' if march else "")
-    site.write_text(text.replace('"extras": {', f'"extras": {{{named}'))
+    extras = {"max_time": 600, **({"march": march} if march else {})}
+    site.write_text(SITE.format(slurm_site=HERE / "slurm_site.py", extras=extras))
     command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", *ONE]
     code, text = start([*command, "--system", f"{site}:slurm"], tmp_path)
     assert code == 0, text

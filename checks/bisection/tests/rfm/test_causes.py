@@ -131,15 +131,15 @@ def test_host_of_an_abort_is_in_the_result(folder):
     ],
 )
 def test_first_death(folder, words, launcher, exit_code, rank):
-    ended = Ended(errors=words, launcher=launcher, folder=folder)
-    assert causes.first_death(ended) == causes.Death(exit_code, rank, "node2")
+    ended = Ended(errors=words, folder=folder)
+    assert causes.first_death(ended, launcher) == causes.Death(exit_code, rank, "node2")
 
 
 def test_death_that_is_not_named():
     for words, launcher in ((OTHERS, "srun"), (PROXIES, "mpirun"), ("", "srun")):
-        assert causes.first_death(Ended(errors=words, launcher=launcher)) is None
+        assert causes.first_death(Ended(errors=words), launcher) is None
     # where hydra's ranks are is in the result alone
-    assert causes.first_death(Ended(errors=HYDRA, launcher="mpirun")).rank is None
+    assert causes.first_death(Ended(errors=HYDRA), "mpirun").rank is None
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,10 @@ def test_library_that_the_launcher_does_not_know():
 
 
 def job(state=None, cancelling=False):
+    scheduler, launcher = (types.SimpleNamespace(registered_name=n) for n in ("squeue", "srun"))
     return types.SimpleNamespace(
+        scheduler=scheduler,
+        launcher=launcher,
         jobid="7",
         state=state,
         is_cancelling=cancelling,
@@ -241,9 +244,10 @@ LEFT = {"state": "RUNNING", "jobs": ["7"]}
 )
 def test_faults_in_the_record_of_a_job(monkeypatch, end, record, words, exit_code, code, values):
     monkeypatch.setattr(core_slurm, "job_record", lambda jobid: record)
-    of_slurm = Ended(scheduler="squeue", errors=words, exit_code=exit_code)
-    assert is_of(causes.of_job(end, of_slurm), code, values)
-    assert causes.of_job(end, Ended(errors=words, exit_code=exit_code)) is None
+    ended = Ended(errors=words, exit_code=exit_code)
+    assert is_of(causes.of_job(end, ended), code, values)
+    end.scheduler.registered_name = "local"
+    assert causes.of_job(end, ended) is None
 
 
 def test_record_of_a_job():
@@ -365,7 +369,7 @@ SEGV = {"exit_code": 139, "rank": 1, "host": "node2"}
 )
 def test_cause_of_a_launch(monkeypatch, exit_code, state, words, code, values, accepted):
     monkeypatch.setattr(core_slurm, "job_record", lambda jobid: ({}, "scontrol: gone"))
-    ended = Ended("md", "", "squeue", "srun", exit_code, words)
+    ended = Ended("md", "", exit_code, words)
     exit_code, reason = causes.of_launch(job(state), ended)
     assert exit_code == accepted
     assert is_of(reason, code, values)
