@@ -111,7 +111,7 @@ def within_queue(limit: float, partition: Any) -> float:
 
 
 class Build(rfm.RegressionTest, Reporting):
-    """The kernels, built or kept
+    """The kernels, built or kept.
 
     They are built once per environment; the run lists what was installed. CMake builds them with
     the compilers and libraries that it finds, unless an equal build is in the environment's folder

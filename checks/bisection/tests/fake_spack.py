@@ -6,8 +6,20 @@ Copied to bin/spack of a folder that holds what it answers with: its version whe
 for transposes. Calls are lines of the file `calls`.
 """
 
+import shutil
 import sys
 from pathlib import Path
+
+VERSION = "lib/spack/spack/__init__.py"
+
+
+def make(root, lock, source):
+    """A folder with this Spack, which concretises to a lock and compiles a file."""
+    for name in ("bin", "recipes", "etc/spack", "lib/spack/spack"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(__file__, root / "bin" / "spack")
+    for name, text in {VERSION: "1.1.0 (0123abc)", "lock": lock, "source": str(source)}.items():
+        (root / name).write_text(text)
 
 
 def main():
@@ -17,7 +29,7 @@ def main():
     with (base / "calls").open("a") as calls:
         print(command, *options, file=calls)
     if command == "--version":
-        return print((base / "lib/spack/spack/__init__.py").read_text())
+        return print((base / VERSION).read_text())
     if command == "repo":
         return print(f"[+] builtin    v2.2    {base / 'recipes'}")
     program = base / "opt" / "bin" / "bisection-transpose"

@@ -123,7 +123,7 @@ def clone(pin: Pin) -> Path:
 
 def imports_clingo(python: str) -> bool:
     """True if a Python has clingo, Spack's solver."""
-    return bool(ask(python, "-E", "-c", "import clingo"))
+    return bool(ask(python, "-E", "-c", "import clingo", patience=PATIENCE))
 
 
 def find_python(log: Path) -> str:

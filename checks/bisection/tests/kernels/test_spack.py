@@ -11,9 +11,9 @@ import textwrap
 import threading
 from pathlib import Path
 
+import fake_spack
 import pytest
 import yaml
-from running import HERE
 
 from bisection.core import paths
 from bisection.kernels.spack import __main__, externals
@@ -54,9 +54,7 @@ class Place:
 
     def update(self, version):
         """Puts another version in the place of the Spack that there is."""
-        source = self.root / "lib" / "spack" / "spack" / "__init__.py"
-        source.parent.mkdir(parents=True, exist_ok=True)
-        source.write_text(version)
+        (self.root / fake_spack.VERSION).write_text(version)
 
     def install(self):
         return installing.install("debian12")
@@ -68,14 +66,7 @@ def place(tmp_path, monkeypatch):
     shutil.copytree(paths.ROOT / "spack-env", checkout.repository / "spack-env")
     checkout.source.parent.mkdir()
     checkout.source.write_text("int main;")
-    program = checkout.root / "bin" / "spack"
-    program.parent.mkdir(parents=True)
-    shutil.copy(HERE / "fake_spack.py", program)
-    (checkout.root / "recipes").mkdir()
-    (checkout.root / "etc" / "spack").mkdir(parents=True)
-    (checkout.root / "source").write_text(str(checkout.source))
-    checkout.update("1.1.0 (0123abc)")
-    (checkout.root / "lock").write_text(lock())
+    fake_spack.make(checkout.root, lock(), checkout.source)
 
     for variable in (spack.SPACK.variable, spack.PACKAGES.variable, "SPACK_PYTHON"):
         monkeypatch.delenv(variable, raising=False)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import fake_spack
 import pytest
 import reframe
 from reframe.core.schedulers.pbs import PbsJobScheduler
@@ -148,15 +149,9 @@ LOCK = {"roots": [{"hash": "r"}], "concrete_specs": {"r": SPEC}}
 def spack(tmp_path, monkeypatch):
     """A clone of the fake Spack, which "compiles" the fake kernel."""
     root = tmp_path / "spack"
-    version = root / "lib" / "spack" / "spack" / "__init__.py"
-    for folder in (root / "bin", root / "recipes", version.parent):
-        folder.mkdir(parents=True)
-    shutil.copy(HERE / "fake_spack.py", root / "bin" / "spack")
-    (tmp_path / "kernel.py").write_text(fake_program())
-    version.write_text("1.1.0")
+    fake_spack.make(root, json.dumps(LOCK), tmp_path / "kernel.py")
     (root / "recipes" / "recipe.py").touch()
-    (root / "lock").write_text(json.dumps(LOCK))
-    (root / "source").write_text(str(tmp_path / "kernel.py"))
+    (tmp_path / "kernel.py").write_text(fake_program())
     who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
     for words in ("init --quiet", "add .", "commit --quiet -m first"):
         subprocess.run(["git", "-C", root, *who, *words.split()], check=True)

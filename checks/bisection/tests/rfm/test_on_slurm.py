@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
 import pytest
@@ -180,15 +179,8 @@ class TestOutage:
         assert "left in the queue" not in run.said
         states = [json.loads(file.read_text())["state"] for file in tmp_path.glob("jobs/*.json")]
         assert set(states) <= {"CANCELLED", "COMPLETED"}  # by their name; none is left
-        for layout in ("mpi", "node"):
-            for method in ("p2p", "shm"):
-                case = run.case(method, layout)
-                assert (case["verdict"], case["cause"]) == ("not measured", cause)
-        suites = ET.parse(run.folder / "junit.xml").getroot()
-        erring = suites.findall(".//testcase[error]")
-        assert sum(test.get("name").endswith((" p2p", " shm")) for test in erring) == 4
-        assert suites.find(".//failure") is None
-        assert len(erring) == len(suites.findall(".//testcase"))
+        ends = {(case["verdict"], case["cause"]) for case in run.verdict["cases"] if case["method"]}
+        assert ends == {("not measured", cause)}
 
     def test_of_the_controller(self, slurm):
         wrong = {"mpi/cnt40": "runs", "squeue": 99, "scontrol": 99}
