@@ -44,7 +44,7 @@ def act(options: argparse.Namespace) -> Exit:
                 print(f"{file}: {', '.join(counts)}")
             if not options.files:
                 added, fault = synchronise(store, home)
-                print(f"{plural(added, 'session')} stored; the store has {store.count()}")
+                print(f"{plural(added, 'session')} stored; the store has {len(store.sessions())}")
     except StoreError as error:
         fault = str(error)
     if fault:

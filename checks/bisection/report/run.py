@@ -69,7 +69,8 @@ def _counts(verdict: RunVerdict) -> list[str]:
         (preempted, "preempted"),
         (verdict.count(Verdict.KNOWN), "failed as known"),
     ]
-    parts = [f"{verdict.count(Verdict.PASS)} of {verdict.applicable} checks passed"]
+    applicable = len(verdict.judged) - verdict.count(Verdict.NOT_APPLICABLE)
+    parts = [f"{verdict.count(Verdict.PASS)} of {applicable} checks passed"]
     return parts + [f"{number} {name}" for number, name in numbers if number]
 
 
@@ -389,7 +390,8 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
         )
     lines += [
         f"note: {case.record.kernel} {case.case} {case.layout} {clause(case.remark)}"
-        for case in verdict.late
+        for case in verdict.cases
+        if case.fixture and case.remark and case.remark.code == Code.LAUNCH_LATE
     ]
     unfit = Counter(clause(c.reason) for c in verdict.judged if c.verdict == Verdict.NOT_APPLICABLE)
     if verbose:

@@ -265,20 +265,9 @@ class RunVerdict:
         return Verdict.FAIL if case.follows in self._failed_launches else case.verdict
 
     @property
-    def applicable(self) -> int:
-        """Returns how many tests the machine can have."""
-        return len(self.judged) - self.count(Verdict.NOT_APPLICABLE)
-
-    @property
     def lost_to_others(self) -> list[TestResult]:
         """The tests that were not measured because other processes used the cores."""
         return [case for case in self.judged if case.lost_to_others]
-
-    @property
-    def late(self) -> list[TestResult]:
-        """The launches that took many times their estimate."""
-        late = (case for case in self.cases if case.remark and case.fixture)
-        return [case for case in late if case.remark.code == Code.LAUNCH_LATE]
 
     def count(self, verdict: Verdict) -> int:
         """Returns how many tests have this outcome, fixtures not among them."""

@@ -330,10 +330,6 @@ class Store(contextlib.AbstractContextManager):
         with self._own_errors():
             return self.connection.execute(query, values).fetchall()
 
-    def count(self) -> int:
-        """Returns how many sessions there are."""
-        return self._rows("SELECT count(*) FROM sessions")[0][0]
-
     def tallies(self) -> dict[int, Tally]:
         """How the tests of each session came out, by the session's number in the store."""
         query = (

@@ -278,7 +278,7 @@ def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str
     except StoreError as error:
         troubles.append(Code.NOT_KEPT(error=str(error)))
     try:
-        new = not store.count()
+        new = not store.sessions()
         store.replace(session, cases)
         if new and (fault := synchronise(store, home)[1]):
             troubles.append(Code.NOT_STORED(error=fault))

@@ -171,7 +171,7 @@ def test_reframes_sessions_are_taken_over(tmp_path):
         assert values[0] == 1e-3
         assert values[1] != values[1]  # not finite: not measured
     with sync.opened(tmp_path) as stored:
-        assert stored.count() == 2
+        assert len(stored.sessions()) == 2
 
 
 @pytest.mark.parametrize("placed", [True, False])
@@ -195,7 +195,7 @@ def test_reframes_session_that_is_damaged_is_named(tmp_path, blob, capsys):
         database.executemany("INSERT INTO sessions VALUES(?, ?)", rows)
     database.close()
     with sync.opened(tmp_path) as stored:
-        assert stored.count() == 1
+        assert len(stored.sessions()) == 1
         assert "session bad: not a report of ReFrame" in capsys.readouterr().err
         added, fault = sync.synchronise(stored, tmp_path)
     assert (added, "session bad" in fault) == (0, True)
@@ -247,7 +247,7 @@ def test_what_a_killed_writer_left_is_no_damage(tmp_path):
     assert (tmp_path / "store.db-journal").exists()
     assert sync.damage(path) == ""
     with Store(path) as stored:
-        assert stored.count() == 50
+        assert len(stored.sessions()) == 50
 
 
 def test_a_store_that_another_writes_to_is_not_damaged(tmp_path, monkeypatch):
@@ -266,7 +266,7 @@ def test_homes_have_any_name(tmp_path, name):
     home.mkdir()
     reframes_database(home, report())
     with sync.opened(home) as stored:
-        assert stored.count() == 1
+        assert len(stored.sessions()) == 1
     assert sync.damage(paths.store_db(home)) == ""
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
@@ -332,7 +332,7 @@ def test_full_disk_stores_all_of_a_session_or_nothing(tmp_path):
     assert in_processes(fill_a_full_disk, [path]) == [5]
     assert sync.damage(path) == ""
     with Store(path) as stored:
-        assert stored.count() == 1
+        assert len(stored.sessions()) == 1
         assert len(stored.samples()) == 1
 
 
@@ -347,7 +347,7 @@ def test_nights_that_end_together_are_all_stored(tmp_path):
     path = tmp_path / "store.db"
     assert in_processes(add_many, *([path, 100 * i] for i in range(4))) == [0] * 4
     with Store(path) as stored:
-        assert stored.count() == 40
+        assert len(stored.sessions()) == 40
         assert len(stored.samples()) == 2000
 
 
@@ -379,7 +379,7 @@ def test_a_run_without_a_file_is_stored_but_none_without_an_identifier(
     (trouble,) = kept(tmp_path, report(uuid=uuid), tmp_path / folder)
     assert trouble.code == code
     with Store(paths.store_db(tmp_path)) as store:
-        assert store.count() == stored
+        assert len(store.sessions()) == stored
 
 
 def test_a_damaged_database_that_cannot_be_moved_is_told(tmp_path, monkeypatch, capsys):
