@@ -91,7 +91,8 @@ def _with_suspect_nodes(verdict: RunVerdict) -> list[Launch]:
     return [
         case.launch[:-1]
         for case in verdict.cases
-        if any((fault.code, fault["host"]) in suspected for fault in case.host_faults)
+        if case.fixture
+        and any((fault.code, fault["host"]) in suspected for fault in case.record.host_faults)
     ]
 
 

@@ -37,7 +37,7 @@ from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import SLURM
 from bisection.core.verdicts import TIERS, BisectionError, Exit, NotMeasured
 from bisection.judge import evidence as judged_by
-from bisection.judge import hosts, rule
+from bisection.judge import rule
 from bisection.judge.evidence import Evidence, Retest, Turn
 from bisection.judge.launches import replaced
 from bisection.report import exports, gather, interconnect
@@ -314,7 +314,7 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
     with contextlib.suppress(FileNotFoundError, ValueError):  # none, or half a report
         report = reframe_report.load_report(results / "report.json")
     run = reframe_report.read(report, log, lambda: command.listing(request.command), left)
-    run = replace(hosts.seen(run), request=request, seconds=time.monotonic() - began)
+    run = replace(run, request=request, seconds=time.monotonic() - began)
     if not run.cases and run.troubles == (Code.NONE_SELECTED(),):
         folder.discard(results)
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")

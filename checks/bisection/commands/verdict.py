@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit, NotMeasured
-from bisection.judge import hosts, rule
+from bisection.judge import rule
 from bisection.report import run as run_report
 from bisection.runs import report as reframe_report
 from bisection.runs.model import RunVerdict
@@ -47,4 +47,4 @@ def read(path: Path) -> RunVerdict:
         report = reframe_report.load_report(path)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise BisectionError(f"no verdict in {path}: {error}") from None
-    return rule(hosts.seen(reframe_report.read(report)))
+    return rule(reframe_report.read(report))

@@ -13,6 +13,7 @@ from typing import Any
 
 from bisection.core.reasons import Reason
 from bisection.kernels import adapters, results
+from bisection.kernels.hosts import slow_hosts
 
 FILE = "launch.json"  # in the folder of the launch
 
@@ -32,7 +33,7 @@ class LaunchRecord:
     controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)
     slowest: str = ""  # the host that the clock is of
     wrong: tuple[str, ...] = ()  # methods that gave a wrong answer
-    adapter_faults: tuple[Reason, ...] = ()
+    host_faults: tuple[Reason, ...] = ()  # slow hosts and faulty adapters, by the result
 
     def with_result(self, result: results.Result, claimed: Sequence[str]) -> "LaunchRecord":
         """Returns the record with what the kernel recorded.
@@ -53,13 +54,13 @@ class LaunchRecord:
             controls=controls,
             slowest=slowest,
             wrong=tuple(results.wrong_methods(result)),
-            adapter_faults=tuple(adapters.faults(result, claimed)),
+            host_faults=(*slow_hosts(result), *adapters.faults(result, claimed)),
         )
 
     def as_json(self) -> dict[str, Any]:
         """Returns the record as JSON has it."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {**values, "adapter_faults": [reason.as_dict() for reason in self.adapter_faults]}
+        return {**values, "host_faults": [reason.as_dict() for reason in self.host_faults]}
 
     def write(self, folder: Path | str) -> None:
         """Writes launch.json into the folder of the launch; a full disk is a fault of its own."""
@@ -70,6 +71,6 @@ class LaunchRecord:
     def read(cls, stored: Mapping[str, Any]) -> "LaunchRecord":
         """Returns the record that was stored as JSON, without unknown fields."""
         values = {item.name: stored[item.name] for item in fields(cls) if item.name in stored}
-        faults = map(Reason.read, values.pop("adapter_faults", ()))
+        faults = map(Reason.read, values.pop("host_faults", ()))
         values = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
-        return cls(**values, adapter_faults=tuple(faults))
+        return cls(**values, host_faults=tuple(faults))

@@ -74,7 +74,6 @@ class TestResult(TestId):
     seconds: float = 0.0  # of its job, with what it waited for in a queue
     metrics: tuple[JudgedMetric, ...] = ()
     record: LaunchRecord = field(default_factory=LaunchRecord)  # of its launch; of a build, its own
-    slow_hosts: tuple[Reason, ...] = ()  # that the result of the launch shows
 
     def __post_init__(self) -> None:
         _as_tuples(self)
@@ -83,11 +82,6 @@ class TestResult(TestId):
         if name in vars(self):
             raise FrozenInstanceError(f"{name} of a test is set already")
         super().__setattr__(name, value)
-
-    @property
-    def host_faults(self) -> tuple[Reason, ...]:
-        """Slow hosts and faulty adapters of a launch."""
-        return (*self.slow_hosts, *self.record.adapter_faults)
 
     @property
     def is_launch(self) -> bool:

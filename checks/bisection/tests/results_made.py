@@ -28,7 +28,7 @@ def launched(check="transpose", kernel="transpose", case="a", time=1e-3, faults=
     metrics = [JudgedMetric("time", time, "s", None, None, "pass")]
     names = {"name": f"{check} {case}", "hash": "abc"}
     return (
-        result_of(*place, "Launch", case, "mpi", "", **shared, **of_launch, slow_hosts=faults),
+        result_of(*place, "Launch", case, "mpi", "", **shared, **of_launch, host_faults=faults),
         result_of(*place, check, case, "mpi", "p2p", **shared, **names, metrics=metrics),
     )
 

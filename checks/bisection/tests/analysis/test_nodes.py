@@ -10,7 +10,7 @@ from bisection.analysis.retest import TURNS
 from bisection.analysis.rotation import sweep_of
 from bisection.core.verdicts import Verdict
 from bisection.judge import rule
-from bisection.judge.hosts import slow_hosts
+from bisection.kernels.hosts import slow_hosts
 from bisection.runs.model import RunVerdict
 
 NAMES = [f"n{number:02}" for number in range(64)]
@@ -152,7 +152,7 @@ def launch(rng, noise, slow=None):
     result = {"layout": {"per_rank": []}, "results": [], "details": {"noise": entries}}
     place = ("lab", "cpu", "system", "NoiseLaunch", "nodes", "mpi", "")
     test = result_of(*place, fixture=True, kernel="noise", verdict=Verdict.PASS)
-    return changed(test, hosts=NAMES[:32], controls={"clock": 3.0}, slow_hosts=slow_hosts(result))
+    return changed(test, hosts=NAMES[:32], controls={"clock": 3.0}, host_faults=slow_hosts(result))
 
 
 @pytest.mark.parametrize(

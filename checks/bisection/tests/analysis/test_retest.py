@@ -242,7 +242,7 @@ def noise(*faults, hosts=("n1", "n2")):
         changed(case, check=check, **shared)
         for case, check in zip(first_run.cases, ("NoiseLaunch", "network_noise"), strict=True)
     )
-    return RunVerdict(cases=[*first_run.cases, replace(launch, slow_hosts=faults), test])
+    return RunVerdict(cases=[*first_run.cases, changed(launch, host_faults=faults), test])
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_losses_of_a_host_are_a_fault_if_half_of_the_launches_that_show_them_do(
 ):
     def launch(*hosts, kernel="transpose", faults=()):
         place = ("lab", "all", "system", kernel, "sic", "mpi", "")
-        record = LaunchRecord(kernel, hosts=hosts, controls={"clock": 3.0}, adapter_faults=faults)
+        record = LaunchRecord(kernel, hosts=hosts, controls={"clock": 3.0}, host_faults=faults)
         return TestResult(*place, fixture=True, record=record)
 
     values = {"fraction": 0.02, "adapter": "hsn0", "errors": [["crc", 3]]}

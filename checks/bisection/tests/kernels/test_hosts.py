@@ -3,8 +3,8 @@
 import pytest
 
 from bisection.core.reasons import Code
-from bisection.judge.hosts import slow_clocks, slow_hosts
 from bisection.kernels import results
+from bisection.kernels.hosts import slow_clocks, slow_hosts
 
 
 def on_hosts(**clocks):
