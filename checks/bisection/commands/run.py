@@ -130,22 +130,21 @@ def act(options: argparse.Namespace) -> Exit:
         budget = min(budget, max(request.until - time.time(), 1.0))
     until = time.monotonic() + budget
     measure_disturbed(night, until - budget / 2)
-    with contextlib.ExitStack() as stack:
-        store = None
-        with night.keeps():
-            store = stack.enter_context(Store(paths.store_db(paths.home())))
-        stored = store if run.session else None
-        if stored:
-            night.trouble(*sync.keep(stored, paths.home(), night.verdict, results))
-        with night.keeps("network not judged"):
-            night.evidence = judged_by.of_network(night.evidence, store, night.verdict)
-        if stored:
-            compare(night, stored, against)
-        retest(night, max(until - time.monotonic(), 0.0) if budget else 0.0, partitions, store)
-        if store and (night.evidence.retest.plan.chosen or night.verdict.outliers):
-            night.trouble(*sync.keep(store, paths.home(), night.verdict, results))
-        folder.clear(night.verdict, results)
-        about = reported(night, store)
+    store = None
+    with night.keeps():
+        store = Store(paths.store_db(paths.home()))
+    stored = store if run.session else None
+    if stored:
+        night.trouble(*sync.keep(stored, paths.home(), night.verdict, results))
+    with night.keeps("network not judged"):
+        night.evidence = judged_by.of_network(night.evidence, store, night.verdict)
+    if stored:
+        compare(night, stored, against)
+    retest(night, max(until - time.monotonic(), 0.0) if budget else 0.0, partitions, store)
+    if store and (night.evidence.retest.plan.chosen or night.verdict.outliers):
+        night.trouble(*sync.keep(store, paths.home(), night.verdict, results))
+    folder.clear(night.verdict, results)
+    about = reported(night, store)
     verdict = night.verdict
     lines = [*run_report.text(verdict, options.verbose), f"results: {paths.shown(results)}"]
     print("\n".join([*lines, *about, *run_report.next_step(verdict)]))
@@ -248,12 +247,11 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
     """Has launches ask for nodes, other ones than earlier runs did, and prints which.
     BisectionError: there is nothing to sweep over."""
     slurm = [partition for partition in partitions if partition["scheduler"] in SLURM]
-    with contextlib.ExitStack() as stack:
-        store = None
-        if slurm:  # and closed again: runs take long
-            with contextlib.suppress(StoreError):  # as the run's end says
-                store = stack.enter_context(Store(paths.store_db(paths.home())))
-        choices = rotation.choose(slurm, request.arguments, store, sweep)
+    store = None
+    if slurm:
+        with contextlib.suppress(StoreError):  # as the run's end says
+            store = Store(paths.store_db(paths.home()))
+    choices = rotation.choose(slurm, request.arguments, store, sweep)
     if sweep and not choices:
         why = "no partition has more idle nodes than a launch uses"
         raise BisectionError(f"--sweep-nodes: {request.system}: {why}")

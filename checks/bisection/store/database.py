@@ -177,10 +177,9 @@ class Store(contextlib.AbstractContextManager):
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        with contextlib.ExitStack() as failed, self._own_errors():
+        with self._own_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
-            failed.callback(self.close)
             ((version,),) = self._rows("PRAGMA user_version")
             if version not in (0, DATABASE_VERSION):
                 raise StoreError(
@@ -192,7 +191,6 @@ class Store(contextlib.AbstractContextManager):
                     for statement in TABLES.split(";"):
                         self.connection.execute(statement)
                     self.connection.execute(f"PRAGMA user_version = {DATABASE_VERSION}")
-            failed.pop_all()
 
     def close(self) -> None:
         """Closes the database."""
