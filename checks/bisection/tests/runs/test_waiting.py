@@ -18,14 +18,15 @@ SWEPT = [("node1", "node2"), ("node3", "node4")]
 
 
 class Slurm:
-    """Its answers, the commands that it got, and the time."""
+    """Its answers, the commands that it got, the time, and what a run says that watches it."""
 
     def __init__(self, monkeypatch):
-        self.now, self.code, self.text, self.asked = 0.0, 0, "", []
+        self.now, self.code, self.text, self.asked, self.told = 0.0, 0, "", [], []
         monkeypatch.setattr(waiting, "ask", self.ask)
         monkeypatch.setattr(core_slurm, "ask", self.ask)
         monkeypatch.setattr(waiting.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(waiting.time, "sleep", self.sleep)
+        self.watch = waiting.Watch("bisection-1", SWEPT, lambda why: self.told.append(clause(why)))
 
     def ask(self, *command):
         self.asked.append(command)
@@ -34,10 +35,13 @@ class Slurm:
     def sleep(self, seconds):
         self.now += seconds
 
-    def watched(self, watch, seconds):
+    def watched(self, seconds):
         for _ in range(seconds):
             self.now += 1
-            watch.look()
+            self.watch.look()
+
+    def updated(self):
+        return [command[2:] for command in self.asked if command[:2] == ("scontrol", "update")]
 
 
 @pytest.fixture
@@ -45,32 +49,18 @@ def slurm(monkeypatch):
     return Slurm(monkeypatch)
 
 
-@pytest.fixture
-def said():
-    return []
-
-
-@pytest.fixture
-def watch(slurm, said):
-    return waiting.Watch("bisection-1", SWEPT, lambda reason: said.append(clause(reason)))
-
-
-def updated(slurm):
-    return [command[2:] for command in slurm.asked if command[:2] == ("scontrol", "update")]
-
-
-def test_it_says_once_why_and_again_when_the_reason_changes(slurm, watch, said):
-    watch.chosen = set()
+def test_it_says_once_why_and_again_when_the_reason_changes(slurm):
+    slurm.watch.chosen = set()
     slurm.text = PAIR.format("1795345888", "Resources")
-    slurm.watched(watch, 600)
+    slurm.watched(600)
     first = "waiting: job 6 in queue quad; Slurm's reason: Resources"
-    assert said == [f"{first}; expected start 2026-11-22 11:11 UTC"]
+    assert slurm.told == [f"{first}; expected start 2026-11-22 11:11 UTC"]
     assert len(slurm.asked) <= 600 / waiting.PERIOD
     slurm.text = PAIR.format("N/A", "Priority")
-    slurm.watched(watch, 60)
+    slurm.watched(60)
     slurm.text = PAIR.format("N/A", "Resources")
-    slurm.watched(watch, 60)
-    assert said[1:] == ["waiting: job 6 in queue quad; Slurm's reason: Priority"]
+    slurm.watched(60)
+    assert slurm.told[1:] == ["waiting: job 6 in queue quad; Slurm's reason: Priority"]
 
 
 @pytest.mark.parametrize(
@@ -82,27 +72,29 @@ def test_it_says_once_why_and_again_when_the_reason_changes(slurm, watch, said):
         PAIR.format("N/A", "Dependency"),
     ],
 )
-def test_it_says_nothing_while_a_job_runs(slurm, watch, said, text):
+def test_it_says_nothing_while_a_job_runs(slurm, text):
     slurm.text = text
-    slurm.watched(watch, 600)
-    assert said == []
-    assert updated(slurm) == []
+    slurm.watched(600)
+    assert slurm.told == []
+    assert slurm.updated() == []
 
 
-def test_nodes_that_others_took_are_asked_for_no_more(slurm, watch, said):
+def test_nodes_that_others_took_are_asked_for_no_more(slurm):
     """By no job of the run; Slurm 22.05 takes one job for an update."""
     slurm.text = PAIR.format("N/A", "Resources") + OTHER
-    slurm.watched(watch, int(LIMITS.nodes_taken))
-    assert updated(slurm) == []
-    slurm.watched(watch, int(waiting.PERIOD))
-    assert updated(slurm) == [("JobId=6", "ReqNodeList="), ("JobId=7", "ReqNodeList=")]
-    assert said[1:] == ["busy nodes: node1, node2; their request is dropped for the jobs 6, 7"]
+    slurm.watched(int(LIMITS.nodes_taken))
+    assert slurm.updated() == []
+    slurm.watched(int(waiting.PERIOD))
+    assert slurm.updated() == [("JobId=6", "ReqNodeList="), ("JobId=7", "ReqNodeList=")]
+    assert slurm.told[1:] == [
+        "busy nodes: node1, node2; their request is dropped for the jobs 6, 7"
+    ]
 
 
-def test_nodes_that_the_site_asks_for_stay(slurm, watch):
+def test_nodes_that_the_site_asks_for_stay(slurm):
     slurm.text = PAIR.replace("[1-2]", "[2-3]").format("N/A", "Resources")
-    slurm.watched(watch, 600)
-    assert updated(slurm) == []
+    slurm.watched(600)
+    assert slurm.updated() == []
 
 
 @pytest.mark.parametrize(
