@@ -8,7 +8,6 @@ are worse since a recent session; 3 if there is neither a comparison nor a run's
 
 import argparse
 
-from bisection.analysis.model import Comparison
 from bisection.commands.compare import add_shared, compared
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
@@ -18,7 +17,6 @@ from bisection.report.gather import gather, write
 from bisection.report.model import exit_code
 from bisection.report.words import sentence
 from bisection.runs.folder import kept_verdicts
-from bisection.store.database import Session, Store
 from bisection.store.selection import EARLIER, SelectionError, select
 from bisection.store.sync import opened
 
@@ -26,14 +24,19 @@ from bisection.store.sync import opened
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     add_shared(parser)
-    parser.set_defaults(after="latest")
+    parser.set_defaults(before=EARLIER, after="latest")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="default: .bisection/report/")
 
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
-        comparison, sessions = _compared(store, options)
+        try:
+            comparison, (_, sessions) = compared(store, options)
+        except SelectionError:
+            if options.before != EARLIER or options.aa:
+                raise
+            comparison, sessions = None, select(options.after, store)  # the first of its kind
         last, beside = sessions[-1].uuid, evidence.Evidence(comparison=comparison)
         if run := kept_verdicts([last]).get(last):
             beside = evidence.of_network(beside, store, run)
@@ -49,16 +52,3 @@ def act(options: argparse.Namespace) -> Exit:
         print("\n".join(interconnect.text(report.interconnect)))
     print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))
     return exit_code(report)
-
-
-def _compared(store: Store, options: argparse.Namespace) -> tuple[Comparison | None, list[Session]]:
-    """The comparison, None if there are no earlier sessions and none were named; the sessions."""
-    if options.before is None:
-        sessions = select(options.after, store)
-        try:
-            select(EARLIER, store, sessions)
-        except SelectionError:
-            return None, sessions
-        options.before = EARLIER
-    result, sides = compared(store, options)
-    return result, sides[1]
