@@ -31,7 +31,7 @@ from bisection.analysis.outlying import slower
 from bisection.analysis.retest import START, disturbed, plan, request_for
 from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
-from bisection.core.format import duration, lasting, plural, seconds_of, some
+from bisection.core.format import duration, plural, seconds_of, some
 from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import SLURM
@@ -274,13 +274,13 @@ def wait(schedulers: set[str], budget: float | None) -> None:
         raise NotMeasured(f"Slurm does not answer, nothing was run: {error}")
     if schedulers == {"local"} and (reason := waiting.until_quiet(budget or 0.0, say_waiting)):
         if budget:
-            raise NotMeasured(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
+            raise NotMeasured(f"after {duration(budget)}, {clause(reason)}; nothing was run")
         tell(reason, "; disturbed times are not checked; --wait 30m waits for a quiet machine")
 
 
 def say_waiting(reason: Reason | str, seconds: float) -> None:
     """Prints why the run waits, and for how long (s) at most."""
-    print(f"waiting for up to {lasting(seconds)}: {clause(reason)}", flush=True)
+    print(f"waiting for up to {duration(seconds)}: {clause(reason)}", flush=True)
 
 
 def tell(reason: Reason | str, advice: str = "") -> None:

@@ -104,21 +104,17 @@ def number(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds with a fitting unit: 118 us, 3.4 s, 2 min 5 s."""
+    """Seconds with fitting units: 118 us, 3.4 s, 2 min 5 s, 1 d."""
     if seconds >= 60:
-        return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+        left, parts = int(seconds), []
+        for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+            count, left = divmod(left, size)
+            parts += [f"{count} {unit}"] if count else []
+        return " ".join(parts)
     for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
-
-
-def lasting(seconds: float) -> str:
-    """A time limit: 15 min, 1 d, 90 s."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def one_line(text: Any, most: int = 300) -> str:

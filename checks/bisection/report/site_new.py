@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.core.format import amount, duration, lasting, one_line, plural, some
+from bisection.core.format import amount, duration, one_line, plural, some
 from bisection.core.reasons import Reason, clause
 from bisection.sites.cluster.new import Draft, Part
 from bisection.sites.cluster.survey import Survey
@@ -72,7 +72,7 @@ def described(part: Part) -> str:
     if network := part.network:
         rate = f" {network['rate']:g} Gb/s" if network["rate"] else ""
         text += f", {network['kind']}{rate}"
-    text += f", {lasting(queue.max_time)} at most" if queue.max_time else ""
+    text += f", {duration(queue.max_time)} at most" if queue.max_time else ""
     text += ", whole nodes only" if queue.whole_nodes else ""
     if part.outcome is None:
         return text + ("" if part.decisions else "; no launcher was tried")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.core.format import lasting
+from bisection.core.format import duration
 from bisection.core.reasons import NOTES, Code, Kind, Reason
 from bisection.core.verdicts import BisectionError, NotMeasured
 
@@ -136,8 +136,8 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
             facts = json.loads(output.read_text())
         except subprocess.TimeoutExpired:
             raise LoadTimeoutError(
-                f"not measured: {paths.shown(path)} does not load within {lasting(PATIENCE)}: this "
-                "host is too busy, or the file waits for something"
+                f"not measured: {paths.shown(path)} does not load within {duration(PATIENCE)}: "
+                "this host is too busy, or the file waits for something"
             ) from None
         except (OSError, ValueError):
             facts = {"defects": [(path, 1, Code.LOAD_DIED(exit_code=code))]}

@@ -5,7 +5,7 @@ import re
 import signal
 from typing import Any
 
-from bisection.core.format import duration, lasting, number, some, utc
+from bisection.core.format import duration, number, some, utc
 from bisection.core.reasons.kinds import Topic, clause, with_reasons
 from bisection.core.verdicts import KernelExit, Verdict
 
@@ -77,7 +77,7 @@ class Launches(Topic):
     # ---- what stopped a launch; the machine failed it, or it was not given to run ----
 
     def TIMEOUT(job: str = "", limit: float = 0, nodes: str = "") -> str:
-        job, limit = f"job {job}" if job else "it", f" of {lasting(limit)}" if limit else ""
+        job, limit = f"job {job}" if job else "it", f" of {duration(limit)}" if limit else ""
         return f"TIMEOUT: {job} ran to its time limit{limit}{_on(nodes)}"
 
     def NODE_FAIL(job: str, nodes: str = "", down: list = ()) -> str:
@@ -92,7 +92,7 @@ class Launches(Topic):
 
     # silent: [[ranks, host]], waiting: [[ranks, hosts, where]], stack: [ranks, routines]
     def HANG(limit: float = 0, silent: list = (), waiting: list = (), stack: list = ()) -> str:
-        parts = ["nothing finished" + (f" for {lasting(limit)}" if limit else "")]
+        parts = ["nothing finished" + (f" for {duration(limit)}" if limit else "")]
         parts += [f"no answer from {_ranks(ranks)} on {host}" for ranks, host in silent]
         parts += [f"{_ranks(ranks)} on {some(hosts, 3)} {where}" for ranks, hosts, where in waiting]
         if stack:
@@ -110,14 +110,14 @@ class Launches(Topic):
         deadline: float = 0,
     ) -> str:
         if deadline:
-            return f"BLOCKED: not started before the deadline of {lasting(deadline)}"
+            return f"BLOCKED: not started before the deadline of {duration(deadline)}"
         if refused:
             nodes = f"; down or drained: {with_reasons(down)}" if down else ""
             hint = _option_hint(refused)
             return f"BLOCKED: the scheduler refused the job: {refused}{nodes}{hint}"
         why = f"the scheduler's reason: {reason.replace('_', ' ')}"
         why = "no reason is known" if reason in ("", "None") else why
-        waited = f" in {lasting(waited)}" if waited else ""
+        waited = f" in {duration(waited)}" if waited else ""
         return f"BLOCKED: job {job} was not started{waited}; {why}"
 
     def CANCELLED(job: str, state: str, nodes: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bisection.core.format import amount, duration, lasting, plural, some, utc
+from bisection.core.format import amount, duration, plural, some, utc
 from bisection.core.reasons.kinds import Topic, clause, with_reasons
 
 STEPS = {
@@ -106,7 +106,7 @@ class Machines(Topic):
 
     def NO_WORLD(launcher: str = "", exit_code: int = 0, limit: float = 0, layout: str = "") -> str:
         launcher, layout = _launcher(launcher, layout)
-        limit = f" within {lasting(limit)}" if limit else ""
+        limit = f" within {duration(limit)}" if limit else ""
         return f"{launcher} started no MPI world{limit}{layout}"
 
     # size: ranks of each; asked: ranks
@@ -165,7 +165,7 @@ class Machines(Topic):
     # partition: with the same nodes
     def KERNELS_BUILT(seconds: float = 0, partition: str = "") -> str:
         same = f"as on {partition}, which is on the same nodes"
-        return same if partition else f"configured, one built and run; {lasting(seconds)}"
+        return same if partition else f"configured, one built and run; {duration(seconds)}"
 
     def KERNELS_FAIL(step: str, exit_code: int = 0) -> str:
         return STEPS[step]
@@ -232,14 +232,14 @@ class Machines(Topic):
         return f"{_speed(now)} ({pair[0]} to {pair[1]}); were {_speed(before)}"
 
     def TIME_SHORT(limit: float, asked: float) -> str:
-        return f"the queue gives a job {lasting(limit)}, a launch asks for {lasting(asked)}"
+        return f"the queue gives a job {duration(limit)}, a launch asks for {duration(asked)}"
 
     def MEMORY_SHORT(memory: float, needed: float, host: str) -> str:
         needed = f"the largest launch needs {_memory(needed)}"
         return f"a job has {_memory(memory)} on {host}, {needed}"
 
     def LIMITS_SUFFICE(memory: float, needed: float, host: str, limit: float = 0) -> str:
-        time = f", {lasting(limit)} per job" if limit else ""
+        time = f", {duration(limit)} per job" if limit else ""
         return f"{_memory(memory)} per node, {_memory(needed)} needed{time}"
 
     # ---- a new site ----

@@ -14,6 +14,8 @@ from bisection.core import format
         (0.000118, "s", "118 us"),
         (0.0034, "s", "3.4 ms"),
         (125, "s", "2 min 5 s"),
+        (900, "s", "15 min"),
+        (90001, "s", "1 d 1 h 1 s"),
         (5e-8, "s", "50 ns"),
         (0.0, "s", "0 s"),
         (0.1341, "share", "13.4%"),
@@ -28,14 +30,6 @@ from bisection.core import format
 )
 def test_amounts(value, unit, text):
     assert format.amount(value, unit) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(900, "15 min"), (86400, "1 d"), (7200, "2 h"), (90, "90 s"), (1.4, "1 s")],
-)
-def test_a_limit_is_told_in_its_largest_whole_unit(seconds, text):
-    assert format.lasting(seconds) == text
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", ""])

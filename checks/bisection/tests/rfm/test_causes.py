@@ -280,9 +280,10 @@ def test_hang_is_reported_with_what_its_ranks_did(exit_code, tmp_path):
         Ended(errors=f"noise\n{HANG}", exit_code=exit_code, folder=str(tmp_path))
     )
     assert clause(reason) == (
-        "HANG: nothing finished for 90 s; no answer from rank 2 on n2; no answer from ranks 6,7 on "
-        "n3; ranks 0-1,3 on n2 in MPI_Waitall, timing packed, round 2; ranks 4-5 on n1 in the "
-        "kernel's own code, verifying packed; stack of rank 0: mpi_waitall_f08_ < bx_harness_run"
+        "HANG: nothing finished for 1 min 30 s; no answer from rank 2 on n2; "
+        "no answer from ranks 6,7 on n3; ranks 0-1,3 on n2 in MPI_Waitall, timing packed, round 2; "
+        "ranks 4-5 on n1 in the kernel's own code, verifying packed; "
+        "stack of rank 0: mpi_waitall_f08_ < bx_harness_run"
     )
     assert Reason.read(reason.dumps()) == reason
 
