@@ -15,7 +15,7 @@ from bisection.analysis.compare import EXITS, FAIL_ON, compare
 from bisection.analysis.judging import LARGEST, noises
 from bisection.analysis.model import Comparison
 from bisection.core import paths
-from bisection.core.format import part, plural, printable, ratio, regex, utc
+from bisection.core.format import number_from, part, plural, printable, regex, utc
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.tables import columns
@@ -44,7 +44,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     add("before", metavar="BEFORE", nargs="?", help=groups)
     add("after", metavar="AFTER", nargs="?", help="likewise")
     speedup = "expected speed-up, such as the ratio of clock rates, to report each test against"
-    add("--expected-ratio", type=ratio, metavar="R", help=speedup)
+    add("--expected-ratio", type=number_from(0.01, 100), metavar="R", help=speedup)
     add("--aa", metavar="SESSIONS", help="an A/A test: sessions like BEFORE, with nothing changed")
     cores = "further tests that measure the cores alone"
     add("--control", metavar="REGEX", type=regex, help=cores)

@@ -14,7 +14,7 @@ from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Event
 from bisection.core import paths
-from bisection.core.format import printable, regex
+from bisection.core.format import number_from, printable, regex
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it")
     rate = "false alarms that a year of nights may raise, over all metrics (default: %(default)g); "
     rate += "a larger number finds small changes earlier"
-    number = {"metavar": "N", "type": _rate, "default": LIMITS.false_alarms}
+    number = {"metavar": "N", "type": number_from(0.01, 50), "default": LIMITS.false_alarms}
     add("--false-alarms-per-year", **number, help=rate)
     add("--metrics", action="store_true", help="list the metrics of each event")
     add("-m", "--reason", metavar="TEXT", default="accepted", help="why it is accepted")
@@ -41,16 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     accepting = "accept the level since this event as normal"
     marking.add_argument("--accept", metavar="EVENT", help=accepting)
     marking.add_argument("--revoke", metavar="EVENT", help="undo `--accept`")
-
-
-def _rate(text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = 0.0
-    if not 0.01 <= rate <= 50:
-        raise argparse.ArgumentTypeError(f"{text!r}: not a number from 0.01 to 50")
-    return rate
 
 
 def act(options: argparse.Namespace) -> Exit:

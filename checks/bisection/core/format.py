@@ -181,11 +181,15 @@ def _float(text: str) -> float:
         return math.nan
 
 
-def ratio(text: str) -> float:
-    """A finite number above zero."""
-    if not 0 < _float(text) < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return float(text)
+def number_from(least: float, most: float) -> Callable[[str], float]:
+    """The type of numbers from `least` to `most`."""
+
+    def value(text: str) -> float:
+        if not least <= _float(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least:g} to {most:g}")
+        return float(text)
+
+    return value
 
 
 def part(text: str) -> float:
