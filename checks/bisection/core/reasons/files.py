@@ -37,13 +37,11 @@ class Files(Topic):
     VALUE_NOWHERE = "no partition and environment of any site can run {key} {value} of {check}"
     NO_TIER = "no tier ({tiers}) selects {test}"
     NAME_UNKNOWN = "{variable} of {check} names {key} {value}: there are {known}"
+    LOAD_DIED = "does not load: the process that tried ended with exit code {exit_code}"
     FILE_WITHOUT_TEST = "ReFrame finds no test in it"
 
     def NOT_LOADING(error: str, test: str = "") -> str:
         return (f"test '{test}' " if test else "") + f"does not load: {error}"
-
-    def LOAD_DIED(exit_code: int = 0) -> str:
-        return f"does not load: the process that tried ended with {exit_code or 'no exit code'}"
 
     def CHECK_NOWHERE(check: str, systems: list, environs: list) -> str:
         asks = f"valid_systems of its first test is {systems}, valid_prog_environs {environs}"

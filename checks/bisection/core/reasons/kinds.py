@@ -154,7 +154,7 @@ class Reason:
         try:
             if isinstance(says, str):
                 shown = {name: _shown(value) for name, value in self.values.items()}
-                text = says.format_map(defaultdict(str, shown))
+                text = says.format_map(defaultdict(lambda: "unknown", shown))
             else:
                 every = any(p.kind == p.VAR_KEYWORD for p in known.values())
                 text = says(**{n: v for n, v in self.values.items() if every or n in known})

@@ -266,6 +266,8 @@ class Launches(Topic):
     NOTHING_MEASURED = "it passed without measuring anything"
     UNMEASURED = "not measured"
     FOLLOWS = "{test} did not pass"
+    SKIPPED = "skipped: {why}"
+    NOT_RUN = "ReFrame's result is {result}"
     RUN_ENDED = "the run ended before it"
     PREEMPTED = "other processes used the cores in {fraction:.0%} of the samples"
     STOPPED = (
@@ -291,12 +293,6 @@ class Launches(Topic):
         parts += ["it did not repeat"] if retest == Verdict.PASS else []
         parts += [f"on {some(nodes, 3)}, and not on others"] if nodes else []
         return "; ".join(parts)
-
-    def SKIPPED(why: str = "") -> str:
-        return f"skipped: {why or 'no reason is known'}"
-
-    def NOT_RUN(result: str = "") -> str:
-        return f"ReFrame's result is {result or 'none'}"
 
     # of a check, of ReFrame, of a build, of another tool
     def TEXT(text: str = "") -> str:

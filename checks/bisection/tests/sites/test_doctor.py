@@ -46,7 +46,7 @@ SITE_DEFECTS = {
     "syntax": ("systems=[", "systems=[)", "systems=[)", "does not load: closing parenthesis"),
     "raises": ('__file__).stem', '__file__).stm', '__file__).stm', "AttributeError: "),
     "exits": ("AS_ROOT =", "raise SystemExit(0)\nAS_ROOT =", "raise", "SystemExit: 0"),
-    "dies": ("AS_ROOT =", "os._exit(3)\nAS_ROOT =", "", "the process that tried ended with 3"),
+    "dies": ("AS_ROOT =", "os._exit(3)\nAS_ROOT =", "", "tried ended with exit code 3"),
     "schema": ('"max_jobs": 1', '"max_job": 1', '"max_job": 1', "rejects systems/0/partitions/0: "),
     "value": ('"max_jobs": 1', '"max_jobs": "1"', '"max_jobs": "1"', "'1' is not of type"),
     "renamed": ("Path(__file__).stem", '"other"', "", "for the requested system: 'renamed'"),
