@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bisection.core.format import some
+from bisection.core.format import finite, some
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import UNITS
@@ -259,10 +259,8 @@ def _items(entry: Entry) -> float:
 def unusable(metric: Metric) -> Reason | None:
     """Returns why a metric's value cannot be judged; None if it can."""
     value, unit = metric.get("value"), metric.get("unit")
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not finite(value):
         return Code.NOT_A_NUMBER(value=json.dumps(value))
-    if not math.isfinite(value):
-        return Code.NOT_FINITE(value=value)
     if unit == "share":
         return None if 0 <= value <= 1 else Code.NO_FRACTION(value=value)
     if unit in UNITS and UNITS[unit].may_be_zero:

@@ -62,7 +62,7 @@ def read(file: Path) -> tuple[Lined | None, list[tuple[int, Reason]]]:
         content = loader.get_single_data()
         if isinstance(content, Lined):
             return content, loader.faults
-        return None, [(1, Code.NOT_A_MAPPING(of="checks"))]
+        return None, [(1, Code.NOT_A_MAPPING())]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = one_line(getattr(error, "problem", None) or error)
@@ -178,7 +178,7 @@ class Branch:
             except re.error as error:
                 return Code.KEY_NO_REGEX(key=key, error=str(error))
         elif type(key) in (int, float) and set(map(type, values)) == {str}:
-            return Code.KEY_NUMBER(key=key)
+            return Code.KEY_KIND(key=key, kind="a number")
         matched = [value for value in values if references.matches(key, value)]
         if more := [v for v in matched if v != key and not re.fullmatch(key, str(v))]:
             return Code.KEY_TAKES_MORE(key=key, more=more)
@@ -216,7 +216,7 @@ def _check(entry: Any, line: int, site: Site | None, branch: Branch) -> Faults:
     if checks and branch.name not in checks:
         yield line, Code.CHECK_UNKNOWN(check=branch.name, known=list(checks))
     elif not isinstance(entry, dict):
-        yield line, Code.NOT_A_MAPPING(name=branch.name)
+        yield line, Code.CHECK_NO_MAPPING(check=branch.name)
     elif not references.is_index(index):
         yield at, Code.NO_INDEX(check=branch.name)
     elif unknown := [name for name in index if cases and name not in cases[0]]:
@@ -243,7 +243,7 @@ def _level(data: Lined, line: int, branch: Branch) -> Faults:
             yield from _level(data[key], line, branch.below(key, lines))
         else:
             parts = [*branch.index[1:], "metrics"]
-            yield line, Code.BRANCH_NO_MAPPING(branch=str(branch), key=str(key), of=parts)
+            yield line, Code.BRANCH_NO_MAPPING(branch=str(branch), key=str(key), by=parts)
 
 
 def _metric(name: str, reference: Any, branch: Branch) -> Iterator[Reason]:

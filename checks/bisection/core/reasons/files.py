@@ -59,9 +59,14 @@ class Files(Topic):
 
     NO_SITE_FILE = "there is no site-configs/{system}.py: site-configs/ has {known}"
     FILE_UNREADABLE = "cannot be read: {error}"
+    NOT_A_MAPPING = "is not a mapping of checks"
+    CHECK_NO_MAPPING = "{check} is not a mapping"
     NOT_YAML = "is not YAML: {error}"
     KEY_TWICE = "key {key} is there twice, first in line {first}: only the last would count"
-    KEY_NUMBER = "YAML reads the key {key} as a number, not a string: quote it"
+    KEY_KIND = "key {key!r} is {kind} in YAML: quote it"
+    KEY_TAKES_MORE = (
+        "{key} also matches {more}, as ReFrame puts ^ and $ around the whole of it: write ({key})"
+    )
     KEY_NO_REGEX = "{key} is no regular expression: {error}"
     KEY_UNKNOWN = "{key} is no {name} of {branch}: there are {known}"
     KEY_NO_GEOMETRY = "{key} is no geometry: those are [nodes x]ranks x threads, as in 2x1"
@@ -72,25 +77,13 @@ class Files(Topic):
     CHECK_UNKNOWN = "there is no check {check}: there are {known}"
     NO_INDEX = "{check} has no $index, a list of attributes: no reference of it is found"
     INDEX_UNKNOWN = "$index of {check} has {name}, which is not known before a run: {known} are"
+    BRANCH_NO_MAPPING = "{branch}: under {key} must be a mapping, by {by}"
     BRANCH_EMPTY = "there is no reference of {branch}"
     METRIC_REFERENCE = "{metric}: {fault}"
     METRIC_UNKNOWN = "{metric} is no metric of {check}: such are {near}"
     METRIC_UNIT = "{metric}: the unit is {unit}, but is measured in {measured}"
     REFERENCES_OLD = "from {day}, {age} days old; {allowed} days are allowed"
     REFERENCES_OF_OTHER = "made with {name} {value}; the last session has {last}"
-
-    def NOT_A_MAPPING(name: str = "", of: str = "") -> str:
-        return (f"{name} " if name else "") + "is not a mapping" + (f" of {of}" if of else "")
-
-    def KEY_KIND(key: str, kind: str) -> str:
-        return f"key {key or 'without a name'} is {kind} in YAML: quote it"
-
-    def KEY_TAKES_MORE(key: str, more: list) -> str:
-        why = "as ReFrame puts ^ and $ around the whole of it"
-        return f"{key} also matches {some(more, 2)}, {why}: write ({key})"
-
-    def BRANCH_NO_MAPPING(branch: str, key: str, of: list) -> str:
-        return f"{branch}: under {key} must be a mapping of {' of '.join(of)}"
 
     def CASES_NOT_COVERED(partition: str, check: str, metrics: list, case: str, others: int) -> str:
         others = f", nor for {plural(others, 'other test case')}" if others else ""

@@ -51,9 +51,9 @@ METHOD_FAULTS = [
     ("shm-padded", "inapplicable", "shm-padded did not run: needs two nodes"),
     ("gather-scatter", "slow", "ratio_alltoallv is 2.50, allowed is"),
     ("direct", "zero", "metric of direct: ratio_alltoallv is 0.0, not above zero"),
-    ("alltoallw", "inf", "metric of alltoallw: ratio_alltoallv is inf, not finite"),
-    ("leaders", "null", "metric of leaders: ratio_alltoallv is null, not a number"),
-    ("overlap", "text", 'metric of overlap: ratio_alltoallv is "1.0", not a number'),
+    ("alltoallw", "inf", "metric of alltoallw: ratio_alltoallv is Infinity, not a finite"),
+    ("leaders", "null", "metric of leaders: ratio_alltoallv is null, not a finite"),
+    ("overlap", "text", 'metric of overlap: ratio_alltoallv is "1.0", not a finite'),
 ]
 
 
