@@ -12,6 +12,8 @@ SETUP = spack-env/bootstrap.sh --build $(BUILD)
 BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter localhost localhost:%,$(SYSTEM)),system,site))
 # Three tests side by side keep two cores busy: launches wait while they start.
 CTEST := --parallel 3 --output-on-failure --no-tests=error
+# What takes minutes is `make test-long`.
+SHORT := --label-exclude long
 # Quiet; warnings are errors.
 CMAKE_QUIET := -DCMAKE_RULE_MESSAGES=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 MAKEFLAGS += --no-print-directory
@@ -26,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE # of many containers: each process would compil
 DISK := $(or $(TMPDIR),/tmp)
 SCRATCH := $(shell [ -w /dev/shm ] && ! grep -q ' /dev/shm [^ ]* [^ ]*noexec' /proc/mounts \
     && [ "$$(df --output=avail -BM /dev/shm | tail -1 | tr -dc 0-9)" -ge 3000 ] && echo /dev/shm)
-test-kernels test-portable test-sanitized test-python: export TMPDIR := $(or $(SCRATCH),$(DISK))
+test-kernels test-long test-portable test-sanitized test-python: export TMPDIR := $(or $(SCRATCH),$(DISK))
 test-python: export PYTEST_DEBUG_TEMPROOT := $(DISK)
 
 # Open MPI refuses to run as root, the user of most containers, without both of these.
@@ -36,8 +38,8 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .NOTPARALLEL:
-.PHONY: help setup setup-dev bundle nightly test test-kernels test-portable test-sanitized test-python \
-    test-quick simulated testbed lint format bench clean
+.PHONY: help setup setup-dev bundle nightly test test-all kernels test-kernels test-long test-portable test-sanitized \
+    test-python test-quick simulated testbed lint format bench clean
 export TIMEFORMAT = -- $@: %0R s
 
 help: ## list the targets
@@ -65,12 +67,20 @@ nightly: setup ## judge this machine: build, run the nightly checks, end with a 
 	@$(BISECTION) run --tier nightly --system $(SYSTEM) $(ARGS)
 
 test: setup-dev lint test-kernels test-portable test-sanitized test-python test-quick testbed ## test the suite itself
+test-all: test test-long ## the same, and what takes the kernels minutes
 
-test-kernels: setup-dev
-	@echo "== kernels: build, unit tests, every kernel and method"
+kernels: setup-dev
+	@echo "== kernels: build"
 	@time ( cmake -S src -B "$(HOME_DIR)/build" -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) >/dev/null \
-	    && cmake --build "$(HOME_DIR)/build" --parallel $$(nproc) \
-	    && ctest --test-dir "$(HOME_DIR)/build" $(CTEST) )
+	    && cmake --build "$(HOME_DIR)/build" --parallel $$(nproc) )
+
+test-kernels: kernels
+	@echo "== kernels: unit tests, every kernel and method"
+	@time ctest --test-dir "$(HOME_DIR)/build" $(SHORT) $(CTEST)
+
+test-long: kernels
+	@echo "== kernels: many steps, every layout"
+	@time ctest --test-dir "$(HOME_DIR)/build" --label-regex long $(CTEST)
 
 # MPICH's ranks spin while they wait: tests with more ranks than cores are disabled, and counted.
 test-portable: export MPICH_CC = clang
@@ -82,7 +92,7 @@ test-portable: setup-dev
 	      -DCMAKE_C_COMPILER=clang -DMPI_C_COMPILER=mpicc.mpich \
 	      -DMPI_Fortran_COMPILER=mpif90.mpich >/dev/null \
 	    && cmake --build "$(HOME_DIR)/build-portable" --parallel $$(nproc) \
-	    && ctest --test-dir "$(HOME_DIR)/build-portable" $(CTEST) )
+	    && ctest --test-dir "$(HOME_DIR)/build-portable" $(SHORT) $(CTEST) )
 
 # MPI keeps memory until it ends, so leaks are not looked for.
 test-sanitized: export ASAN_OPTIONS = detect_leaks=0

@@ -1,18 +1,22 @@
 """Runs a kernel under MPI for the tests; standard library only."""
 
 import contextlib
+import functools
 import json
 import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 
 MPIEXEC = os.environ.get("BX_MPIEXEC", "mpiexec").split()
 TIMEOUT = 240  # s; every run ends in seconds, a hang must not hold up the suite
+LONG = "BX_LONG" in os.environ  # `ctest -L long`
 MOST_RANKS = int(os.environ.get("BX_TEST_RANKS", "64"))  # where more would spin for minutes
 # Ranks of one host need no network, and start in half the time where Open MPI looks for none.
 ENVIRONMENT = {
@@ -24,7 +28,7 @@ ENVIRONMENT = {
     # Open MPI looks for PCI devices and graphics cards, which is half of its time to start.
     "HWLOC_COMPONENTS": "-pci,-linuxio",
     "HWLOC_PLUGINS_PATH": "/nonexistent",
-    "OMPI_MCA_odls_base_sigkill_timeout": "0",  # s of mpiexec's wait when a rank's exit code is not 0
+    "OMPI_MCA_odls_base_sigkill_timeout": "0",  # s, which mpiexec waits after an exit code of 1
     "OMP_WAIT_POLICY": "passive",
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -74,6 +78,7 @@ def run(
         return Outcome(process, output)
 
 
+@functools.cache
 def listed(executable: str, heading: str, ranks: int = 1) -> "list[str]":
     """The names that --list prints under a heading: cases, methods, baselines."""
     text = run(executable, ranks, "--list").stdout
@@ -81,6 +86,7 @@ def listed(executable: str, heading: str, ranks: int = 1) -> "list[str]":
     return re.findall(r"^  (\S+)", re.split(r"^\S", part, maxsplit=1, flags=re.M)[0], re.M)
 
 
+@functools.cache
 def choices(executable: str, option: str) -> "list[str]":
     """The values of an option that has a fixed set of them."""
     refusal = run(executable, 1, option, "no-such-value").stderr
@@ -124,6 +130,25 @@ def kill(process: subprocess.Popen) -> None:
         time.sleep(0.01)
         known |= members(process.pid)
     process.wait()
+
+
+def long(test: "Callable") -> "Callable":
+    """Marks a test that `ctest -L long` runs, and nothing else: see `main`."""
+    test.long = True
+    return test
+
+
+class Chosen(unittest.TestLoader):
+    """The long tests where BX_LONG is set, all others elsewhere."""
+
+    def getTestCaseNames(self, case: type) -> "list[str]":
+        names = super().getTestCaseNames(case)
+        return [name for name in names if getattr(getattr(case, name), "long", False) == LONG]
+
+
+def main(*arguments: str) -> None:
+    """Runs the tests of a script.  Arguments are unittest's."""
+    unittest.main(argv=[sys.argv[0], *arguments], testLoader=Chosen())
 
 
 def state_of(pid: int) -> str:

@@ -7,7 +7,7 @@ import re
 import sys
 import unittest
 
-from kernel_run import assert_refused, checks, listed, run
+from kernel_run import assert_refused, checks, listed, main, run
 
 KERNEL, FAULTY = sys.argv[1:3]
 QUICK = ("--repeats", "1")
@@ -239,4 +239,4 @@ class Faults(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    main(*sys.argv[3:])

@@ -20,6 +20,7 @@ from kernel_run import (
     checks,
     entry,
     listed,
+    main,
     members,
     run,
 )
@@ -332,4 +333,4 @@ class Refusals(unittest.TestCase):
 
 if __name__ == "__main__":
     HALO, FAULTY = sys.argv[1:3]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    main(*sys.argv[3:])

@@ -1,6 +1,8 @@
 """Launches of kernels that must verify: launches.txt.
 
 Usage: test_launches.py BUILD_FOLDER [unittest arguments]
+
+Lines that begin with `long` are for `ctest -L long`.
 """
 
 import itertools
@@ -9,7 +11,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from kernel_run import run
+from kernel_run import LONG, long, main, run
 
 BUILD = Path()
 
@@ -19,7 +21,10 @@ def launches() -> "dict[str, list[str]]":
     lines = Path(__file__).with_name("launches.txt").read_text().splitlines()
     commands: dict[str, list[str]] = {}
     for line in lines:
-        parts = re.split(r"\{(.*?)\}", line.partition("#")[0])
+        line = line.partition("#")[0]
+        if line.startswith("long ") != LONG:
+            continue
+        parts = re.split(r"\{(.*?)\}", line[len("long ") :] if LONG else line)
         for texts in itertools.product(*(part.split(",") for part in parts[1::2])):
             texts = [*texts, ""]
             words = "".join(map("".join, zip(parts[::2], texts, strict=True))).split()
@@ -29,7 +34,7 @@ def launches() -> "dict[str, list[str]]":
 
 
 class Launches(unittest.TestCase):
-    def test_every_method_verifies(self):
+    def verify(self):
         for name, commands in launches().items():
             executable = next((p for p in BUILD.glob(f"*/{name}") if p.is_file()), None)
             if not executable and name.startswith("checked-"):
@@ -42,7 +47,14 @@ class Launches(unittest.TestCase):
                     self.assertTrue(out.result["verified"])
                     self.assertNotIn("Fortran runtime", out.stderr)
 
+    def test_every_method_verifies(self):
+        self.verify()
+
+    @long
+    def test_every_method_verifies_on_more_layouts(self):
+        self.verify()
+
 
 if __name__ == "__main__":
     BUILD = Path(sys.argv.pop(1))
-    unittest.main()
+    main(*sys.argv[1:])

@@ -4,15 +4,16 @@ Usage: test_md.py KERNEL FAULTY-KERNEL
 """
 
 import csv
+import itertools
 import os
 import subprocess
-import sys
 import time
-import unittest
 from pathlib import Path
 
-from kernel_run import ENVIRONMENT, MPIEXEC, kill
+from kernel_run import ENVIRONMENT, MPIEXEC, kill, long, main
 from md_case import KERNEL, ONE, ORACLE, SPECIES, STILL, Case, displaced, entry
+
+RANKS = (1, 2, 3, 4, 6, 8)
 
 
 class Oracle(Case):
@@ -36,25 +37,34 @@ class Oracle(Case):
         self.assertLess(abs(details["potential_energy"] / float(energy) - 1), 1e-13)
         self.assertLess(abs(details["static_pressure"] / float(pressure) - 1), 1e-10)
 
+    def test_every_number_of_ranks_and_of_threads(self):
+        """Numbers of threads in turns, so that each number of ranks has each of them."""
+        for n, name in enumerate(SPECIES):
+            for place, ranks in enumerate(RANKS):
+                threads = 1 + (n + place) % 3
+                with self.subTest(name=name, ranks=ranks, threads=threads):
+                    self.compare(name, ranks, threads)
+
+    @long
     def test_every_layout(self):
-        for name in SPECIES:
-            for ranks in (1, 2, 3, 4, 6, 8):
-                for threads in (1, 2, 3):
-                    with self.subTest(name=name, ranks=ranks, threads=threads):
-                        self.compare(name, ranks, threads)
+        for name, ranks, threads in itertools.product(SPECIES, RANKS, (1, 2, 3)):
+            with self.subTest(name=name, ranks=ranks, threads=threads):
+                self.compare(name, ranks, threads)
 
     def test_every_method(self):
-        for name in SPECIES:
-            for method in ("dlpoly3", "recompute", "replicated"):
-                if (name, method) == ("sic", "recompute"):
-                    continue
-                for ranks, threads in (
-                    (2, 2) if method == "replicated" else (1, 2),
-                    (5, 1),
-                    (12, 1),
-                ):
-                    with self.subTest(name=name, method=method, ranks=ranks):
-                        self.compare(name, ranks, threads, method)
+        self.compare_methods((2, 2), (5, 1))
+
+    @long
+    def test_every_method_on_many_ranks(self):
+        self.compare_methods((12, 1))
+
+    def compare_methods(self, *layouts):
+        for name, method in itertools.product(SPECIES, ("dlpoly3", "recompute", "replicated")):
+            if (name, method) == ("sic", "recompute"):
+                continue
+            for ranks, threads in layouts:
+                with self.subTest(name=name, method=method, ranks=ranks):
+                    self.compare(name, ranks, threads, method)
 
     def test_trajectories(self):
         for name, step in (("sic", "0.5"), ("cu3au", "1"), ("fe", "1")):
@@ -208,6 +218,7 @@ class Layouts(Case):
         self.assertGreater(few, many)
         self.assertLess(64 * few, 512 * many)
 
+    @long
     def test_fewer_ranks_send_more_each_and_less_together(self):
         """D05, counted: 8 ranks against 27 on the same cores' worth of atoms."""
         counted = []
@@ -317,21 +328,31 @@ def ghosts(edge, ranks, reach, density):
 
 
 class Time(Case):
+    # crystals large enough that the energy's own fluctuation is far below what is allowed
+    LARGE = (("sic", "6", "0.5", 2e-4), ("cu3au", "4", "1", 1e-4), ("nacl", "4", "1", 1e-4))
+    FE = ("fe", "6", "1", 1e-4)
+
     def test_ten_thousand_steps_keep_the_energy(self):
-        # crystals large enough that the energy's own fluctuation is far below what is allowed
-        for name, cells, step, most in (
-            ("sic", "6", "0.5", 2e-4),
-            ("cu3au", "4", "1", 1e-4),
-            ("fe", "6", "1", 1e-4),
-            ("nacl", "4", "1", 1e-4),
-        ):
-            with self.subTest(name=name):
-                size = ("--case", name, "--cells", cells, "--timestep", step, *ONE)
-                first = self.good(*size, "--until", "100")
-                last = self.good(*size, "--until", "10100")
-                drift = (self.energy(last) - self.energy(first)) / last.result["details"]["atoms"]
-                self.assertLess(abs(drift), most)
-                self.assertGreater(last.result["details"]["temperature"], 150)
+        self.keep_energy(self.FE, 10100)
+
+    def test_a_thousand_steps_keep_the_energy(self):
+        for crystal in self.LARGE:
+            self.keep_energy(crystal, 1100)
+
+    @long
+    def test_ten_thousand_steps_keep_the_energy_of_every_crystal(self):
+        for crystal in self.LARGE:
+            self.keep_energy(crystal, 10100)
+
+    def keep_energy(self, crystal, steps):
+        name, cells, step, most = crystal
+        with self.subTest(name=name):
+            size = ("--case", name, "--cells", cells, "--timestep", step, *ONE)
+            first = self.good(*size, "--until", "100")
+            last = self.good(*size, "--until", str(steps))
+            drift = (self.energy(last) - self.energy(first)) / last.result["details"]["atoms"]
+            self.assertLess(abs(drift), most)
+            self.assertGreater(last.result["details"]["temperature"], 150)
 
     def test_restart_is_bitwise(self):
         for name, cells, ranks, threads in (("sic", "5", 1, 1), ("cu3au", "6", 3, 1),
@@ -409,4 +430,4 @@ class Time(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    main()

@@ -12,7 +12,7 @@ import time
 import unittest
 from pathlib import Path
 
-from kernel_run import ENVIRONMENT, MPIEXEC, checks, choices, kill, listed, run
+from kernel_run import ENVIRONMENT, MPIEXEC, checks, choices, kill, listed, long, main, run
 
 KERNEL, FAULTY = sys.argv[1:3]
 QUICK = ("--repeats", "1", "--block", "1", "--planner", "estimate")
@@ -36,20 +36,31 @@ def text(out):
 
 
 class Grid(unittest.TestCase):
+    PLAIN, COMPLEX, NODES = (), ("--kpoints", "2"), ("--ranks-per-node", "2")
+
     def test_every_grid_of_ranks_and_knob(self):
-        for ranks in (1, 2, 3, 4, 6, 8):
-            options = ((), ("--kpoints", "2"), ("--ranks-per-node", "2"))
-            for more in options if ranks in (2, 3, 8) else options[:1]:
-                with self.subTest(ranks=ranks, more=more):
-                    out = run(KERNEL, ranks, *SMALL, *more)
-                    self.assertEqual(out.code, 0, text(out))
-                    divisors = {f"npar-{n}" for n in range(1, ranks + 1) if ranks % n == 0}
-                    entry_of = entries(out)
-                    self.assertEqual(set(entry_of), divisors | KNOBS)
-                    for method in divisors | KNOBS - {"elpa"}:
-                        self.assertTrue(entry_of[method]["verification"]["passed"], method)
-                        agreement = checks(out, method)["agreement"]
-                        self.assertEqual(agreement["tolerance"], 1e-10)
+        for ranks, *options in ((1, self.PLAIN), (2, self.PLAIN, self.COMPLEX, self.NODES),
+                                (3, self.COMPLEX, self.NODES), (4, self.PLAIN), (6, self.PLAIN),
+                                (8, self.NODES)):  # fmt: skip
+            self.verify(ranks, *options)
+
+    @long
+    def test_many_ranks(self):
+        self.verify(3, self.PLAIN)
+        self.verify(8, self.PLAIN, self.COMPLEX)
+
+    def verify(self, ranks, *options):
+        for more in options:
+            with self.subTest(ranks=ranks, more=more):
+                out = run(KERNEL, ranks, *SMALL, *more)
+                self.assertEqual(out.code, 0, text(out))
+                divisors = {f"npar-{n}" for n in range(1, ranks + 1) if ranks % n == 0}
+                entry_of = entries(out)
+                self.assertEqual(set(entry_of), divisors | KNOBS)
+                for method in divisors | KNOBS - {"elpa"}:
+                    self.assertTrue(entry_of[method]["verification"]["passed"], method)
+                    agreement = checks(out, method)["agreement"]
+                    self.assertEqual(agreement["tolerance"], 1e-10)
 
 
 class Sweep(unittest.TestCase):
@@ -231,11 +242,20 @@ class Published(unittest.TestCase):
         }
 
     def test_every_code_on_every_number_of_ranks(self):
-        for ranks in (1, 2, 3, 4, 6):
-            options = ((), ("--kpoints", "2"), ("--npar", str(ranks))) if ranks > 1 else ((),)
-            for more in options:
-                with self.subTest(ranks=ranks, more=more):
-                    self.climb(ranks, *more, "--ranks-per-node", "2" if ranks % 2 == 0 else "3")
+        points = ("--kpoints", "2")
+        for ranks, *options in ((1, ()), (2, (), points, ("--npar", "2")), (3, ("--npar", "3")),
+                                (4, points), (6, ())):  # fmt: skip
+            self.climb_on(ranks, *options)
+
+    @long
+    def test_every_code_with_every_option(self):
+        for ranks in (3, 4, 6):
+            self.climb_on(ranks, (), ("--kpoints", "2"), ("--npar", str(ranks)))
+
+    def climb_on(self, ranks, *options):
+        for more in options:
+            with self.subTest(ranks=ranks, more=more):
+                self.climb(ranks, *more, "--ranks-per-node", "2" if ranks % 2 == 0 else "3")
 
     def test_each_rung_changes_what_the_report_changed(self):
         """MPI_Alltoall redistributes bands, MPI_Alltoallv is of the FFT: told apart."""
@@ -512,4 +532,4 @@ class Split(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    main(*sys.argv[3:])

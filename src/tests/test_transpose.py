@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from kernel_run import assert_refused, checks, entry, listed, run
+from kernel_run import assert_refused, checks, entry, listed, long, main, run
 
 TRANSPOSE = FAULTY = ""
 METHODS: "list[str]" = []
@@ -43,6 +43,7 @@ class Findings(unittest.TestCase):
             self.assertTrue(checks(out, method)["counts"]["passed"], method)
             self.assertIn(method, out.stdout)
 
+    @long
     def test_g19_a_thousand_loops(self):
         """Largest element error about 1e-14 of a normalised band, as a wave function is.
 
@@ -180,27 +181,29 @@ class Planes(unittest.TestCase):
 class Sizes(unittest.TestCase):
     """The serial reference to 128^3, plane waves above."""
 
-    def test_serial_reference(self):
-        out = run(TRANSPOSE, 2, "--grid", "128,128,128", "--bands", "1", "--planner", "estimate",
-                  "--baseline", "none", *QUICK)  # fmt: skip
+    SERIAL = (2, "serial transform", "--grid", "128,128,128")
+    WAVES = (3, "plane waves", "--grid", "132,128,128", "--radius", "40")
+
+    def check(self, methods, ranks, reference, *size):
+        out = run(TRANSPOSE, ranks, *size, "--bands", "1", "--planner", "estimate", "--baseline",
+                  "none", "--method", ",".join(methods), *QUICK)  # fmt: skip
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
-        for method in METHODS:
-            self.assertIn("serial transform", checks(out, method))
+        for method in methods:
+            self.assertIn(reference, checks(out, method))
+
+    def test_serial_reference(self):
+        self.check(("alltoallv", "direct"), *self.SERIAL)
 
     def test_plane_waves(self):
-        out = run(TRANSPOSE, 3, "--grid", "132,128,128", "--radius", "40", "--bands", "1",
-                  "--planner", "estimate", "--baseline", "none", *QUICK)  # fmt: skip
-        self.assertEqual(out.code, 0, out.stdout + out.stderr)
-        for method in METHODS:
-            self.assertIn("plane waves", checks(out, method))
+        self.check(("alltoallv", "direct"), *self.WAVES)
 
     def test_plane_waves_of_columns_throughout(self):
-        out = run(TRANSPOSE, 3, "--grid", "132,128,128", "--radius", "40", "--bands", "1",
-                  "--exchanges", "2", "--method", "alltoallv,direct", "--planner", "estimate",
-                  "--baseline", "none", *QUICK)  # fmt: skip
-        self.assertEqual(out.code, 0, out.stdout + out.stderr)
-        for method in ("alltoallv", "direct"):
-            self.assertIn("plane waves", checks(out, method))
+        self.check(("alltoallv", "direct"), *self.WAVES, "--exchanges", "2")
+
+    @long
+    def test_every_method(self):
+        self.check(METHODS, *self.SERIAL)
+        self.check(METHODS, *self.WAVES)
 
 
 class Refusals(unittest.TestCase):
@@ -264,4 +267,4 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
     TRANSPOSE, FAULTY = sys.argv[1:3]
     METHODS = listed(TRANSPOSE, "methods")
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    main(*sys.argv[3:])
