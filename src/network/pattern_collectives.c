@@ -51,25 +51,23 @@ static double volume_alltoall(const bx_patterns *s)
     return most;
 }
 
+#define TO_EACH(name)                                                                              \
+    .route = route_to_each, .exchange = exchange_##name, .messages = messages_to_each,             \
+    .volume = volume_alltoall
+
 /* Beside MPI_Alltoallv it shows what a transpose pays for blocks that may differ, and so what
  * padding them to one size can win (Bethune 2010, section 4.2 and figure 2). */
 const bx_pattern bx_pattern_alltoall = {
     .summary = "MPI_Alltoall: all blocks of one size",
     .wins =
         "MPI may forward short blocks in log2(ranks) steps; wins for small blocks on many ranks",
-    .route = route_to_each,
-    .exchange = exchange_alltoall,
-    .messages = messages_to_each,
-    .volume = volume_alltoall,
+    TO_EACH(alltoall),
 };
 
 const bx_pattern bx_pattern_alltoallv = {
     .summary = "MPI_Alltoallv with equal counts: blocks that could differ",
     .wins = "one message per pair; level with alltoall once the blocks are large",
-    .route = route_to_each,
-    .exchange = exchange_alltoallv,
-    .messages = messages_to_each,
-    .volume = volume_alltoall,
+    TO_EACH(alltoallv),
 };
 
 /* ---- one block to all ranks alike, and one from each ---- */
@@ -80,24 +78,20 @@ static void route_gather(bx_patterns *s)
     for (int rank = 0; rank < s->size; rank++) bx_pattern_receive_from(s, rank);
 }
 
+#define TO_ALL(name)                                                                               \
+    .to_everyone = true, .route = route_gather, .exchange = exchange_##name,                       \
+    .messages = messages_to_each, .volume = volume_others
+
 const bx_pattern bx_pattern_allgather = {
     .summary = "MPI_Allgather: a block of each rank to all",
     .wins = "short blocks join in log2(ranks) steps, long ones go round a ring",
-    .to_everyone = true,
-    .route = route_gather,
-    .exchange = exchange_allgather,
-    .messages = messages_to_each,
-    .volume = volume_others,
+    TO_ALL(allgather),
 };
 
 const bx_pattern bx_pattern_allgatherv = {
     .summary = "MPI_Allgatherv with equal counts: blocks that could differ",
     .wins = "level with allgather once the blocks are large",
-    .to_everyone = true,
-    .route = route_gather,
-    .exchange = exchange_allgatherv,
-    .messages = messages_to_each,
-    .volume = volume_others,
+    TO_ALL(allgatherv),
 };
 
 /* ---- sums of integers: every bit of every contribution counts, in whatever order ---- */

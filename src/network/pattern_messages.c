@@ -257,6 +257,10 @@ const bx_pattern bx_pattern_get = {
     .exchange = exchange_get,
 };
 
+#define BETWEEN_RANKS(name)                                                                        \
+    .slots = true, .applicable = needs_two_ranks, .route = route_##name, .exchange = exchange,     \
+    .messages = messages_##name, .volume = volume_##name
+
 /* ---- dealt anew for each block of samples ---- */
 
 /* A random order of 0 .. count-1, the same on every rank, new in each deal; the caller frees it. */
@@ -303,12 +307,7 @@ static double volume_random_matching(const bx_patterns *s)
 const bx_pattern bx_pattern_random_matching = {
     .summary = "random pairs of nodes, both ways at once",
     .wins = "the effective bisection: what remains where routes collide",
-    .slots = true,
-    .applicable = needs_two_ranks,
-    .route = route_random_matching,
-    .exchange = exchange,
-    .messages = messages_random_matching,
-    .volume = volume_random_matching,
+    BETWEEN_RANKS(random_matching),
 };
 
 /* All ranks with both neighbours at once (HPC Challenge, random ring). */
@@ -336,12 +335,7 @@ static double volume_random_ring(const bx_patterns *s)
 const bx_pattern bx_pattern_random_ring = {
     .summary = "all ranks with both neighbours in a random ring",
     .wins = "a code whose neighbours are anywhere",
-    .slots = true,
-    .applicable = needs_two_ranks,
-    .route = route_random_ring,
-    .exchange = exchange,
-    .messages = messages_random_ring,
-    .volume = volume_random_ring,
+    BETWEEN_RANKS(random_ring),
 };
 
 /* ---- neighbours in a periodic grid of ranks, as domain decomposition has them ---- */
@@ -379,10 +373,5 @@ static double volume_halo(const bx_patterns *s)
 const bx_pattern bx_pattern_halo = {
     .summary = "each rank with its neighbours in a 3D periodic grid of ranks, at most six",
     .wins = "codes that cut space into domains",
-    .slots = true,
-    .applicable = needs_two_ranks,
-    .route = route_halo,
-    .exchange = exchange,
-    .messages = messages_halo,
-    .volume = volume_halo,
+    BETWEEN_RANKS(halo),
 };
