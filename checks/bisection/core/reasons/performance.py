@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bisection.core.format import amount, duration, finite, lasting, number, plural, some, utc
+from bisection.core.format import amount, duration, finite, number, plural, some, utc
 from bisection.core.format import change as shift
 from bisection.core.reasons.kinds import Topic
 
@@ -85,7 +85,7 @@ NOT_RETESTED = {
 def not_retested(why: str, seconds: float, budget: float) -> str:
     """Why outliers were not retested: `why` and `budget` of their reason, `seconds` of the longest
     launch."""
-    return NOT_RETESTED[why].format(longest=duration(seconds), budget=lasting(budget))
+    return NOT_RETESTED[why].format(longest=duration(seconds), budget=duration(budget))
 
 
 def longer(jobs: int, ratio: float | None = None, those: str = "it", **_: Any) -> str:
