@@ -312,7 +312,7 @@ def test_numbers_that_are_none_break_nothing(value):
         "Numbers",
         value,
         compared,
-        [event(change_point(value, at=value))],
+        [event(change_point(1.2, at=value))],
         [series([1.0, value, 2.0, value]), series([value, value])],
         run=ran(strange, case(method="a"), case(method="b"), case(geometry="")),
     )
