@@ -101,7 +101,7 @@ def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, mo
     command = words.split()[0]
     (line,) = errors.splitlines()
     assert line.startswith(f"bisection {command}: error: not measured: ")
-    assert "localhost.py does not load within 0 s: this host is too busy" in line
+    assert "localhost.py does not load within 200 ms: this host is too busy" in line
 
 
 @pytest.mark.parametrize(
