@@ -10,9 +10,7 @@ Exit code: 0 no defects, 1 defects, 2 usage, 3 a site file does not load within 
 
 import argparse
 import os
-from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from bisection.analysis.propose import stale
 from bisection.core import paths, references
@@ -21,7 +19,7 @@ from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.words import defect_line
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import check_defects, site_defects
-from bisection.sites.site import Defect, Site, load_site, require_site, site_file, site_names
+from bisection.sites.site import load_site, require_site, site_file, site_names
 from bisection.sites.stored import lock_findings
 from bisection.store.sync import opened, store_defects
 
@@ -62,18 +60,12 @@ def act(options: argparse.Namespace) -> Exit:
                         findings += stale(store, site, file, tree)
         for file in files:
             findings += reference_defects(file, sites.get(file.stem), recorded)
-        return print_findings(set(findings), sites, files)
     except OSError as error:  # no room for a temporary file, a folder that may not be read
         raise BisectionError(str(error)) from None
-
-
-def print_findings(
-    findings: Iterable[Defect], sites: Mapping[str, Site], files: Collection[Path]
-) -> Exit:
-    """Prints defects, notes and what was examined; returns the exit code."""
-    defects = [finding for finding in findings if not finding.is_note]
-    for finding in sorted(findings, key=lambda f: (f.is_note, f.path, f.line, f.reason.dumps())):
+    findings = sorted(set(findings), key=lambda f: (f.is_note, f.path, f.line, f.reason.dumps()))
+    for finding in findings:
         print(defect_line(finding))
+    defects = [finding for finding in findings if not finding.is_note]
     counts = {
         "site file": len(sites),
         "check file": len(list((paths.ROOT / "checks").glob("*.py"))),
