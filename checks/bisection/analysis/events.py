@@ -64,7 +64,7 @@ def events_of(
     looked_at: Sequence[History],
     sessions: Sequence[Session],
     false_alarms: float = LIMITS.false_alarms,
-) -> tuple[list[Event], list[Series], list[Reason]]:
+) -> tuple[list[Event], list[Reason]]:
     """The events in histories.
 
     Args:
@@ -72,21 +72,34 @@ def events_of(
         false_alarms: how many a year of nightly sessions may have without a change.
 
     Returns:
-        Events, those of most metrics for the worse first; the histories with change points as
-        series to draw; notes on sessions and metrics that do not count.
+        Events, those of most metrics for the worse first; notes on sessions and metrics that do
+        not count.
     """
     chance = false_alarms / YEAR * LIMITS.alarm_nights
     events: list[Event] = []
-    series: list[Series] = []
     notes: list[Reason] = []
     for histories in grouped(looked_at, lambda history: history[0].identity[:3]).values():
         table, twins = _table(histories, sessions)
-        happened, drawn = _of_table(table, chance * len(histories) / len(looked_at), false_alarms)
-        events += happened
-        series += drawn
+        events += _of_table(table, chance * len(histories) / len(looked_at), false_alarms)
         notes += twins + _ended(table)
     events.sort(key=lambda e: (not e.alarm, -len(e.worse), -len(e.points), -e.at))
-    return events, series, list(dict.fromkeys(notes))
+    return events, list(dict.fromkeys(notes))
+
+
+def drawn(
+    histories: Sequence[History], sessions: Sequence[Session], events: Sequence[Event]
+) -> list[Series]:
+    """The histories that a page draws: times, and metrics whose level changed in these events."""
+    changed = grouped((point for event in events for point in event.points), lambda p: p.key)
+    series = []
+    for test, metric, indices, values in histories:
+        points = changed.get((*test.identity, metric.name), [])
+        if points or (metric.name == "time" and len(values) > 1):
+            times = [sessions[index].start for index in indices]
+            starts = sorted({p.at for p in points if times[0] < p.at <= times[-1]})
+            at = np.searchsorted(times, starts).tolist()
+            series.append(Series(*test.identity, *metric, times, values.tolist(), at))
+    return series
 
 
 def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Table, list[Reason]]:
@@ -113,9 +126,7 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Tabl
     return _Table(histories, there, costs, kernels, list(checks), shared, apart), twins
 
 
-def _of_table(
-    table: _Table, chance: float, false_alarms: float
-) -> tuple[list[Event], list[Series]]:
+def _of_table(table: _Table, chance: float, false_alarms: float) -> list[Event]:
     shared, apart, every = table.shared, table.apart, np.arange(len(table.apart))
     of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(table.checks)))]
     traces: list[_Trace] = []
@@ -130,7 +141,6 @@ def _of_table(
             if finding.drift is not None:  # of all together, from the first night on
                 drift = {"drift": math.exp(finding.drift), "nights": len(table.sessions) - 1}
                 events.append(_event(table, rows, (0, 0, 0), 0.0, **drift))
-    starts = defaultdict(list)  # row -> nights
     for chances, together in _together(traces):
         night = int(np.searchsorted(np.cumsum(chances), 0.5))
         if points := _points(table, night, together):
@@ -139,21 +149,11 @@ def _of_table(
             event = _event(table, points, (low, night, high), rate, points=[*points.values()])
             _note_causes(event, table.sessions, chances, range(max(1, low), high + 1))
             events.append(event)
-            for row in points:
-                starts[row].append(night)
     points = [point for event in events for point in event.points]
     for alike in grouped(points, lambda point: point.key).values():
         for point in alike:
             point.stands = point.at == max(other.at for other in alike)
-    drawn = []
-    for row, nights in starts.items():
-        test, metric, _, values = table.histories[row]
-        known = np.flatnonzero(~np.isnan(table.costs[row]))
-        at = np.searchsorted(known, sorted(nights)).tolist()
-        values = np.exp(table.costs[row, known] * (1 if metric.better == "lower" else -1)).tolist()
-        times = [table.sessions[night].start for night in known]
-        drawn.append(Series(*test.identity, *metric, times, values, at))
-    return events, drawn
+    return events
 
 
 def _event(

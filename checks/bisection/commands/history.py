@@ -49,7 +49,7 @@ def act(options: argparse.Namespace) -> Exit:
         chosen = select(options.sessions or "..", store)
         sessions, notes = (list(chosen), []) if options.sessions else usual(chosen)
         series = histories(store, sessions, options.name)
-        events, _, more = events_of(series, sessions, options.false_alarms_per_year)
+        events, more = events_of(series, sessions, options.false_alarms_per_year)
         if options.accept or options.revoke:
             mark(store, sessions, events, options)
             return Exit.OK

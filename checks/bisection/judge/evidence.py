@@ -9,7 +9,7 @@ from pathlib import Path
 from bisection.analysis import blame, impact, pairs
 from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
-from bisection.analysis.events import events_of
+from bisection.analysis.events import drawn, events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories, regular
 from bisection.analysis.impact import Impact
@@ -178,12 +178,7 @@ def of_history(
             for test, metric, *values in past_series
             if test.identity in tests and POINT.sub("", metric.name) not in FEW_SAMPLES
         ]
-    events, series, _ = events_of(judged, past)
+    events, _ = events_of(judged, past)
     explain_points([point for event in events for point in event.points], past, store)
-    drawn = {part.key for part in series}
-    series += [
-        Series(*test.identity, *metric, [past[i].start for i in indices], values.tolist())
-        for test, metric, indices, values in past_series
-        if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
-    ]
+    series = drawn(past_series, past, events)
     return replace(evidence, events=tuple(events), series=tuple(series))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_up import DAY, case, nights, noise, session, sessions, store, tables
 
-from bisection.analysis.events import events_of
+from bisection.analysis.events import drawn, events_of
 from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Change
 from bisection.core.reasons import Code, clause
@@ -31,7 +31,9 @@ def steps(rng, *levels, each=20, sigma=0.03):
 
 def looked_at(stored):
     """The events, the series with changes, the notes."""
-    return events_of(histories(stored, stored.sessions()), stored.sessions())
+    past, sessions = histories(stored, stored.sessions()), stored.sessions()
+    events, notes = events_of(past, sessions)
+    return events, drawn(past, sessions, events), notes
 
 
 def night_of(event):
