@@ -49,9 +49,8 @@ class Context:
 
     noise: dict[Key, float]  # key -> by how much a metric moved by itself at most, in an A/A test
     times: dict[Key, Row]  # times and rates with an interval
-    # Controls that moved, by partition and by launch, and where controls were watched.
-    moved: dict[Place, Row] = field(default_factory=dict)
-    watched: set[Place] = field(default_factory=set)
+    # By partition, and by launch, the control that moved most; None of a launch where none did.
+    moved: dict[Place, Row | None] = field(default_factory=dict)
 
     @property
     def drifted(self) -> dict[str, Row]:
@@ -66,11 +65,11 @@ class Context:
         place, launch = (row.system, row.partition), row.identity[:-1]
         if named and named.search(f"{row.test} {row.metric}"):
             launch = (*place, "named")
-        self.watched.add(launch)
+        self.moved.setdefault(launch)
         sure = row.p <= LIMITS.false_discoveries and (row.low > 1 or row.high < 1)
         if sure and size(row) > LIMITS.drift:
             for where in (place, launch):
-                self.moved[where] = max(self.moved.get(where, row), row, key=size)
+                self.moved[where] = max(self.moved.get(where) or row, row, key=size)
 
 
 def compare(
@@ -284,7 +283,7 @@ def core_drift(row: Row, context: Context) -> Reason | None:
     if not sure or row.control or not row.absolute:
         return None
     place, launch = (row.system, row.partition), row.identity[:-1]
-    where = launch if launch in context.watched else place
+    where = launch if launch in context.moved else place
     controls = [context.moved.get(where), context.moved.get((*place, "named"))]
     control = max(filter(None, controls), key=size, default=None)
     if control is None:

@@ -4,7 +4,7 @@ import math
 import re
 
 import pytest
-from made_up import case, jobs, nights, noise, row, series, session, sessions, times
+from made_up import case, jobs, nights, noise, row, series, sessions, times
 
 from bisection.core.reasons import Code
 from bisection.core.verdicts import COMPARED, Against, Verdict
@@ -53,23 +53,18 @@ def test_disturbed_jobs_are_counted(rng, compared):
 
 
 def test_launch_that_is_not_made_any_more_is_not_missing(compared):
-    def night(number, layouts, **how):
-        own = [case(metrics={"time": 1e-3}, layout="mpi")]
-        own += [
-            case("clock", {"clock": [2.0, "GHz", "higher"]}, layout=n, control=True)
-            for n in layouts
-        ]
-        return [(session(number), [*own, case(layout="node2", **how)])]
+    def tests(layout):
+        clock = {"clock": [2.0, "GHz", "higher"]}
+        control = case("clock", clock, layout=layout, control=True)
+        return [case(metrics={"time": 1e-3}, layout=layout), control]
 
-    before = night(0, ["mpi", "node2"], metrics={"time": 1e-3})
-    after = night(9, ["mpi"], verdict="not applicable")
+    before = sessions(0, [[*tests("mpi"), *tests("node2")]])
+    after = sessions(9, [[*tests("mpi"), case(layout="node2", verdict="not applicable")]])
     rows = compared(before, after).rows
     assert sorted((row.method, row.layout) for row in rows) == [("clock", "mpi"), ("p2p", "mpi")]
     # Where the test is there and its control is not, the control is missing.
-    after = night(19, ["mpi"], metrics={"time": 1e-3})
-    assert (
-        compared(night(18, ["mpi", "node2"], metrics={"time": 1e-3}), after).count("missing") == 1
-    )
+    after = sessions(19, [[*tests("mpi"), tests("node2")[0]]])
+    assert compared(before, after).count(Verdict.MISSING) == 1
 
 
 @pytest.mark.parametrize("work", [{}, BANDS[1]])
@@ -202,16 +197,11 @@ def test_pairs_of_nodes_are_tests_of_their_own(rng, compared):
 
 
 def test_tests_without_a_metric_to_compare_do_not_vanish(rng, compared):
-    more = {"metrics": {"f": [0.5, "share", "lower"]}}
-
-    def sides(first, count):
-        return [
-            (line, [*cases, case("other", **more)] if i < count else cases)
-            for i, (line, cases) in enumerate(nights({"p2p": times(rng, count=5)}, first))
-        ]
-
-    assert [r.method for r in compared(sides(0, 5), sides(50, 5)).rows] == ["p2p"]
-    result = compared(sides(100, 5), sides(150, 0))
+    other = case("other", {"f": [0.5, "share", "lower"]})
+    both = [[case(metrics={"time": 1e-3}), other]] * 5
+    rows = compared(sessions(0, both), sessions(50, both)).rows
+    assert [row.method for row in rows] == ["p2p"]
+    result = compared(sessions(100, both), nights({"p2p": times(rng, count=5)}, 150))
     assert {r.method: r.verdict for r in result.rows}["other"] == Verdict.MISSING
 
 

@@ -196,12 +196,11 @@ def test_what_the_retest_says(again, name, code):
 @pytest.mark.parametrize(("again", "slower"), [(1.15e-3, 4), (1.05e-3, 0)])
 def test_what_a_launch_shares_counts_those_that_were_outside_alone(again, slower):
     """Four times are beyond their own limit, and all beyond what the launch shares."""
-    rows = [row("a", 1.3e-3, f"m{number}") for number in range(4)]
-    for each in rows:
-        each.shared, each.shared_limit = 4, 1.1e-3
-    verdict, second = run(TIMES), run({"a": again})
-    more = [replace(second.cases[1], method=f"m{number}") for number in range(4)]
-    second = replace(second, cases=[*second.cases, *more])
+    methods = [f"m{number}" for number in range(4)]
+    shared = {"shared": 4, "shared_limit": 1.1e-3}
+    rows = [replace(row("a", 1.3e-3, method), **shared) for method in methods]
+    verdict, (launch, test) = run(TIMES), run({"a": again}).cases
+    second = RunVerdict([launch, *(replace(test, method=method) for method in methods)])
     assert len(after(verdict, plan(rows, verdict, 900), second).slower) == slower
 
 
@@ -257,14 +256,13 @@ def noise(*faults, hosts=("n1", "n2")):
     ],
 )
 def test_a_node_is_slow_if_it_is_so_again(again, code, says):
-    agenda = plan([], rule(noise(SLOW)), 900.0 if again else 0.0)
-    verdict = rule(noise(SLOW))
+    first = rule(noise(SLOW))
+    agenda = plan([], first, 900.0 if again else 0.0)
     assert [launch[0] for launch in agenda.chosen] == ["noise"] * bool(again)
-    if again:
-        names = [argument for argument in request(agenda, verdict).arguments if "noise" in argument]
-        assert len(names) == 1
-        second = RunVerdict(cases=[case for repeat in again for case in repeat.cases])
-        verdict = after(noise(SLOW), agenda, second)
+    asked = request(agenda, first).arguments
+    assert sum("noise" in argument for argument in asked) == bool(again)
+    second = RunVerdict(cases=[case for repeat in again for case in repeat.cases])
+    verdict = after(noise(SLOW), agenda, second if again else None)
     assert verdict.exit_code == code
     assert says in counted(verdict)
     assert ("slow" in counted(verdict)) == bool(says)
