@@ -42,7 +42,6 @@ class _Table:
     sessions: list[Session]
     costs: np.ndarray  # logarithms, [metrics, nights]; NaN: missing
     kernels: np.ndarray  # number of each metric's check
-    checks: list[str]
     shared: np.ndarray  # by all metrics, and by those of each check beside it: [1 + checks, nights]
     apart: np.ndarray  # what metrics have beside both, [metrics, nights]
 
@@ -118,17 +117,17 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Tabl
             names = [sessions[first].uuid[:8], sessions[night].uuid[:8]]
             twins.append(Code.SAME_NIGHT(sessions=names))
     kept = sorted(nights.values())
-    checks, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
+    _, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
     costs, there = costs[:, kept], [sessions[night] for night in kept]
     residuals = costs - medians(costs, 1)[:, None]
     shared = np.vstack(factors(residuals, kernels))
     apart = residuals - np.nan_to_num(shared[0]) - np.nan_to_num(shared[1:])[kernels]
-    return _Table(histories, there, costs, kernels, list(checks), shared, apart), twins
+    return _Table(histories, there, costs, kernels, shared, apart), twins
 
 
 def _of_table(table: _Table, chance: float, false_alarms: float) -> list[Event]:
     shared, apart, every = table.shared, table.apart, np.arange(len(table.apart))
-    of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(table.checks)))]
+    of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(shared) - 1))]
     traces: list[_Trace] = []
     events: list[Event] = []
     for series, members, findings in (
@@ -144,7 +143,10 @@ def _of_table(table: _Table, chance: float, false_alarms: float) -> list[Event]:
     for chances, together in _together(traces):
         night = int(np.searchsorted(np.cumsum(chances), 0.5))
         if points := _points(table, night, together):
-            low, high = _span(chances)
+            # The fewest nights that have the chance `night_chance` together.
+            likely = np.argsort(-chances, kind="stable")
+            fewest = np.searchsorted(np.cumsum(chances[likely]), LIMITS.night_chance) + 1
+            low, high = int(likely[:fewest].min()), int(likely[:fewest].max())
             rate = false_alarms * min(trace.chance for trace in together)
             event = _event(table, points, (low, night, high), rate, points=[*points.values()])
             _note_causes(event, table.sessions, chances, range(max(1, low), high + 1))
@@ -162,14 +164,13 @@ def _event(
     """An event of these metrics, which are rows of the table; `when` are the first night in which
     it may have begun, the most probable one, and the last one."""
     low, night, high = when
-    test, *_ = table.histories[0]
-    there = Counter(table.checks[k] for k in table.kernels)
-    changed = Counter(table.checks[table.kernels[row]] for row in rows)
+    tests = [test for test, *_ in table.histories]
+    there = Counter(test.check for test in tests)
+    changed = Counter(tests[row].check for row in rows)
     first, at, last = (table.sessions[n].start for n in when)
     accepted = (s.accepted for s in table.sessions[max(0, low - 1) : high + 2] if s.accepted)
     return Event(
-        *(test.system, test.partition, test.environ, table.sessions[night].uuid),
-        *(at, first, last, rate),
+        *(*tests[0].identity[:3], table.sessions[night].uuid, at, first, last, rate),
         metrics={check: (count, there[check]) for check, count in changed.most_common()},
         accepted=next(accepted, ""),
         **more,
@@ -196,13 +197,6 @@ def _trace(
 def _probable(logs: np.ndarray) -> np.ndarray:
     chances = np.exp(logs - logs.max())
     return chances / chances.sum()
-
-
-def _span(chances: np.ndarray) -> tuple[int, int]:
-    """The first and the last of the fewest nights that have the chance `night_chance` together."""
-    order = np.argsort(-chances, kind="stable")
-    count = int(np.searchsorted(np.cumsum(chances[order]), LIMITS.night_chance)) + 1
-    return int(order[:count].min()), int(order[:count].max())
 
 
 def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace]]]:
