@@ -197,7 +197,7 @@ def _named(
     for suspicion in sorted(suspicions, key=lambda s: order.index(s.part)):
         part, way = suspicion.part, suspicion.way
         names = [matrix.nodes[node] for node in suspicion.who]
-        if part == Part.SWITCH:
+        if part in (Part.SWITCH, Part.CABLE):
             names = [matrix.switch_name(*suspicion.who)]
         if part == Part.WAY and (Part.NODE, frozenset(names)) in parts:
             part = Part.NODE
@@ -206,6 +206,8 @@ def _named(
             BadComponent(part, names, [], suspicion.beyond, confirmed=suspicion.confirmed),
         )
         component.beyond &= suspicion.beyond
+        serves = {matrix.nodes[node] for node in suspicion.serves}
+        component.serves = sorted(serves.union(component.serves))
         if part == Part.PATH and way and names != component.names:
             way = "receives"
         sign, rerun = suspicion.kind.sign, suspicion.rerun
@@ -228,30 +230,36 @@ NodesOf = Mapping[str, frozenset[str]]  # a switch -> the nodes below it; from t
 def _with_cables(matrix: Matrix, parts: list[BadComponent]) -> list[BadComponent]:
     """Slow paths of one switch are one cable, unless they are few; and a cable explains the ways of
     nodes on its switch, and the paths between that switch and the nodes that it serves."""
-    nodes_of, cables, order = matrix.nodes_of_switches(), [], list(Part)
-    while cable := _joined(parts, nodes_of):
-        on_it = nodes_of[cable.names[0]]
-        explained = [part for part in parts if _explains(part, on_it)]
-        cable.serves = sorted(
-            {
+    nodes_of, cables = matrix.nodes_of_switches(), []
+    new = [part for part in parts if part.part == Part.CABLE]
+    parts = [part for part in parts if part.part != Part.CABLE]
+    while True:
+        for cable in new:
+            on_it = nodes_of[cable.names[0]]
+            explained = [part for part in parts if _explains(cable, part, on_it)]
+            served = {
                 name
                 for part in explained
                 for name in part.names
                 if part.part == Part.WAY or name not in on_it
             }
-        )
-        parts = [part for part in parts if part not in explained]
-        cables.append(cable)
-    return sorted(parts + _risen(cables, nodes_of), key=lambda p: order.index(p.part))
+            cable.serves = sorted(served.union(cable.serves))
+            parts = [part for part in parts if part not in explained]
+        cables += new
+        new = _joined(parts, nodes_of)
+        if not new:
+            order = list(Part)
+            return sorted(parts + _risen(cables, nodes_of), key=lambda p: order.index(p.part))
 
 
-def _explains(part: BadComponent, on_it: frozenset[str]) -> bool:
-    """True if a cable of the switch of these nodes explains a component."""
+def _explains(cable: BadComponent, part: BadComponent, on_it: frozenset[str]) -> bool:
     ends = len(on_it.intersection(part.names))
-    return ends == 1 and part.part in (Part.WAY, Part.PATH)
+    if part.part == Part.WAY:
+        return bool(ends) or part.names[0] in cable.serves
+    return part.part == Part.PATH and ends == 1
 
 
-def _joined(parts: Sequence[BadComponent], nodes_of: NodesOf) -> BadComponent | None:
+def _joined(parts: Sequence[BadComponent], nodes_of: NodesOf) -> list[BadComponent]:
     """The cable that explains the most paths, and ways, if any explains enough: of the lowest
     switch that explains most of what one above it does."""
     best: tuple[float, str, list[BadComponent]] = (LIMITS.pair_retests, "", [])
@@ -263,7 +271,7 @@ def _joined(parts: Sequence[BadComponent], nodes_of: NodesOf) -> BadComponent | 
         if ends and weight > (best[0] / LIMITS.pair_share if above else best[0] - (not best[1])):
             best = (weight, name, ends)
     symptoms = _surest(symptom for part in best[2] for symptom in part.symptoms)
-    return BadComponent(Part.CABLE, [best[1]], symptoms) if best[1] else None
+    return [BadComponent(Part.CABLE, [best[1]], symptoms)] if best[1] else []
 
 
 def _risen(cables: list[BadComponent], nodes_of: NodesOf) -> list[BadComponent]:
