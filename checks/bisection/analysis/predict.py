@@ -19,7 +19,7 @@ were not measured, or only with shorter messages, neither is named.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -202,25 +202,22 @@ def predictions(store: Store, sessions: Sequence[Session]) -> list[Prediction]:
     return result
 
 
-def _of_pattern(side: Observations, test: Key, network: Primitives) -> list[Prediction]:
+def _of_pattern(side: Observations, test: Key, network: Primitives) -> Iterator[Prediction]:
     shape, alike = test[6], []
     if shape in ALLTOALL:
         shape, alike = "alltoall", [_times(side, (*test[:6], name)) for name in ALLTOALL]
-    result = []
     for size, seconds in _times(side, test).items():
         least = min((times[size] for times in alike if size in times), default=math.inf)
-        result.append(_beside(test, size, seconds, getattr(network, shape)(size), least))
-    return result
+        yield _beside(test, size, seconds, getattr(network, shape)(size), least)
 
 
-def _of_transpose(side: Observations, test: Key, network: Primitives) -> list[Prediction]:
+def _of_transpose(side: Observations, test: Key, network: Primitives) -> Iterator[Prediction]:
     """The time inside collective calls beside that of as many all-to-alls of the mean block."""
     names = ("collective_share", "collective_size", "collective_calls", "time")
     share, size, calls, time = (median_of(side, (*test, name)) for name in names)
-    if not (share and size and calls and time):
-        return []
-    seconds, name, crowded = network.alltoall(size)
-    return [_beside(test, size, share * time, Bound(calls * seconds, name, calls * crowded))]
+    if share and size and calls and time:
+        seconds, name, crowded = network.alltoall(size)
+        yield _beside(test, size, share * time, Bound(calls * seconds, name, calls * crowded))
 
 
 def _beside(
