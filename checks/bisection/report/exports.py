@@ -51,7 +51,7 @@ def markdown(report: Report) -> str:
             for table in section.tables:
                 lines += ["", *_md_table(table)]
     origin = f"{report.about}. " if report.about else ""
-    lines += ["", _md(f"{origin}Made {utc(report.made)}."), "", _md(PURPOSE)]
+    lines += ["", _md(f"{origin}Made {utc(report.written)}."), "", _md(PURPOSE)]
     return "\n".join(lines) + "\n"
 
 

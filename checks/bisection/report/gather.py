@@ -54,7 +54,7 @@ def gather(
     return Report(
         title=(last.tags.get("system") or "Bisection") + (f" on {nodes}" if nodes else ""),
         about="; ".join(filter(None, (f"session {group(named)}", *software))),
-        made=time.time(),
+        written=time.time(),
         comparison=evidence.comparison,
         history=evidence.events,
         series=evidence.series,

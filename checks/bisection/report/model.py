@@ -24,7 +24,7 @@ class Report:
     """Everything that a report holds."""
 
     title: str  # the system and its nodes
-    made: float  # Unix time
+    written: float  # Unix time
     comparison: Comparison | None = None
     history: Sequence[Event] = ()
     series: Sequence[Series] = ()

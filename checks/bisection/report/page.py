@@ -44,7 +44,7 @@ def html(report: Report) -> str:
         sections=sections(report),
         expected=comparison.expected if comparison else None,
         limits=[(name, f"{value:g} {unit}", why) for name, value, unit, why in limits],
-        made=utc(report.made, seconds_too=True),
+        made=utc(report.written, seconds_too=True),
     )
     return page.encode("utf-8", "replace").decode()
 

@@ -56,17 +56,12 @@ def row(
 
 def comparison(rows, **more):
     """A night against seven."""
-    before = [
-        {
-            "uuid": f"{n}c0bcb89",
-            "start": MADE - n * NIGHT,
-            "tags": {"tier": "nightly"},
-            "folder": f"r{n}",
-        }
-        for n in range(7, 0, -1)
-    ]
-    after = [{"uuid": "feedbeef", "start": MADE, "tags": {"phase": "after"}, "folder": "r0"}]
-    return Comparison(before, after, rows, **more)
+
+    def session(uuid, night, **tags):
+        return {"uuid": uuid, "start": MADE - night * NIGHT, "tags": tags, "folder": f"r{night}"}
+
+    before = [session(f"{n}c0bcb89", n, tier="nightly") for n in range(7, 0, -1)]
+    return Comparison(before, [session("feedbeef", 0, phase="after")], rows, **more)
 
 
 def series(values, points=(), **more):
@@ -94,9 +89,7 @@ def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=
     system, _, partition = more.pop("partition", "localhost:default").partition(":")
     environ, layout = more.pop("environ", "system"), more.pop("layout", "mpi")
     fields = {"name": f"{check} %method={method}", "hash": "1eea43dd", "verdict": Verdict.PASS}
-    fields |= {"files": "results/now/kernels/x.*", **more}
-    if (taken := fields.pop("seconds_taken", None)) is not None:
-        fields["seconds"] = taken
+    fields |= {"files": "results/now/kernels/x.*", "seconds": more.pop("took", 0.0), **more}
     fields["metrics"] = [JudgedMetric(n, v, u, None, None, "pass") for n, (v, u) in metrics.items()]
     places = (system, partition, environ, check, name, layout, method)
     return result_of(*places, geometry=geometry, **fields)
@@ -157,22 +150,12 @@ HPCX = list(upgrade())
 def hpcx():
     """Figure 17 of that report; published numbers have no intervals."""
     absent = {"layout": "", "low": None, "high": None, "p": None, "system": "hpcx"}
-    rows = [
-        row(
-            code,
-            data,
-            "",
-            Verdict.IMPROVED,
-            1 / speedup,
-            geometry=f"{processors // 32}x32x1",
-            software=("Phase1", f"Phase2 {state}"),
-            against=against,
-            partition=f"p{processors}",
-            explained=Code.FRACTION_UNKNOWN() if against == "above" else None,
-            **absent,
-        )
-        for _, code, data, processors, speedup, state, against in HPCX
-    ]
+    rows = []
+    for _, code, data, processors, speedup, state, against in HPCX:
+        explained = Code.FRACTION_UNKNOWN() if against == "above" else None
+        how = {"geometry": f"{processors // 32}x32x1", "software": ("Phase1", f"Phase2 {state}")}
+        how |= {"against": against, "explained": explained, "partition": f"p{processors}"}
+        rows.append(row(code, data, "", Verdict.IMPROVED, 1 / speedup, **how, **absent))
     return Report("HPCx: Phase2 against Phase1", MADE, comparison(rows, expected=CLOCK))
 
 
@@ -271,20 +254,14 @@ def published():
     return results
 
 
-def large(metrics=2000, nights=60):
+def large():
     """Two thousand metrics of as many nights as a history has, of which some changed."""
-    kinds = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.INCONCLUSIVE, Verdict.MISSING)
-    ratios = {Verdict.MISSING: None, Verdict.REGRESSED: 1.3}
-    rows, histories = [], []
-    for n in range(metrics):
-        verdict = kinds[n % 4] if n < 80 else Verdict.UNCHANGED
-        names = (f"check{n % 7}", f"case{n // 10}", f"method{n % 10}")
-        reason = said("a clause of usual length")
-        rows.append(row(*names, verdict, ratios.get(verdict, 0.99), reason=reason))
-        noise = [0.01 + 1e-5 * ((n * 7 + k * 31) % 101) for k in range(nights)]
-        steps = [nights // 2] if n < 20 else []
-        names = dict(zip(("check", "case", "method"), names, strict=True))
-        histories.append(series(noise, steps, **names))
+    counts = dict.fromkeys(("regressed", "improved", "inconclusive", "missing"), 20)
+    reason, rows, histories = said("a clause of usual length"), [], []
+    for n, each in enumerate(rows_of(**counts, unchanged=1920)):
+        rows.append(replace(each, check=f"check{n % 7}", reason=reason))
+        noise = [0.01 + 1e-5 * ((n * 7 + k * 31) % 101) for k in range(60)]
+        histories.append(series(noise, [30] if n < 20 else [], check=rows[n].check, case=each.case))
     failures = [
         failure(reason=said("x" * 5000), method=f"m{n}", hosts=["cn1"] * 50) for n in range(300)
     ]
@@ -292,8 +269,7 @@ def large(metrics=2000, nights=60):
         case(f"check{c}", f"case{k}", f"method{m}", f"{2**g}x16x1", 0.1 / 2**g, partition=f"a:n{g}")
         for c, k, m, g in itertools.product(range(7), range(20), range(10), range(5))
     ]
-    compared = comparison(rows, exit_code=Exit.FAILED)
-    run = ran(*failures, *cases)
+    compared, run = comparison(rows, exit_code=Exit.FAILED), ran(*failures, *cases)
     return Report("Large", MADE, compared, [], histories, pairs=[pairs(200, 7)], run=run)
 
 
@@ -307,7 +283,7 @@ class Page(HTMLParser):
         self.feed(text)
         self.close()
         assert not self._open
-        self.said = self.words(lambda around: around[-1:] != ["style"])
+        self.text = self.words(lambda around: around[-1:] != ["style"])
         self.headings = [data for around, data in self.texts if around[-1:] == ["h2"]]
 
     def handle_starttag(self, tag, attributes):
@@ -332,9 +308,7 @@ class Page(HTMLParser):
 
     def values(self, *names):
         """The attributes of these names."""
-        return [
-            value for _, had, _ in self.elements for name, value in had.items() if name in names
-        ]
+        return [had[name] for _, had, _ in self.elements for name in had.keys() & set(names)]
 
     def unfolded(self, tag):
         """How many of these elements a reader sees without a click."""

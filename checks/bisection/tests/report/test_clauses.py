@@ -34,12 +34,6 @@ def test_change_in_clause(ratio, low, high, better, unit, says):
     assert change(row.change) == says
 
 
-def test_many_nodes_that_are_down_are_not_all_listed():
-    down = [[f"n{number}", "bad"] for number in range(200)]
-    words = clause(Code.BLOCKED(refused="no place", down=down))
-    assert words.endswith("n2 (bad), n3 (bad) and 196 more")
-
-
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
@@ -56,12 +50,22 @@ def test_a_refusal_names_the_option_that_mends_it(words, hint):
     assert ("site file" in text) == bool(hint)
 
 
-def test_values_in_words():
-    words = clause(Code.RANK_EXIT_HANGS(seconds=12.003456))
-    assert words == "its launch did not end in 10 s, but in 12.0 s"
-    words = clause(Code.KERNEL_EXIT(kernel="md", exit_code=132, last=""))
-    assert words == "md was killed by SIGILL; it was built for another processor"
-    assert clause(None) == ""
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (
+            Code.BLOCKED(refused="no place", down=[[f"n{n}", "bad"] for n in range(200)]),
+            "n2 (bad), n3 (bad) and 196 more",
+        ),
+        (Code.RANK_EXIT_HANGS(seconds=12.003456), "its launch did not end in 10 s, but in 12.0 s"),
+        (
+            Code.KERNEL_EXIT(kernel="md", exit_code=132, last=""),
+            "md was killed by SIGILL; it was built for another processor",
+        ),
+    ],
+)
+def test_values_in_words(reason, words):
+    assert clause(reason).endswith(words)
 
 
 @pytest.mark.parametrize("code", KINDS.values())
@@ -80,6 +84,7 @@ def test_a_reason_whose_values_are_of_another_version_is_still_told(code):
         ("free text of ReFrame", "free text of ReFrame"),
         ("{no JSON", "{no JSON"),
         ("", ""),
+        (None, ""),
     ],
 )
 def test_stored_reasons_are_told_of_whatever_kind(stored, says):

@@ -68,8 +68,8 @@ def test_junit_has_a_suite_per_partition_and_check_then_the_comparison():
 
 
 def test_junit_shares_the_time_of_a_launch_out_among_its_tests():
-    launch = case(method="", name="cnt40", kernel="transpose", fixture=True, seconds_taken=6.0)
-    tests = [case(method=m, kernel="transpose", seconds_taken=0.5) for m in ("a", "b", "c")]
+    launch = case(method="", name="cnt40", kernel="transpose", fixture=True, took=6.0)
+    tests = [case(method=m, kernel="transpose", took=0.5) for m in ("a", "b", "c")]
     root = ET.fromstring(exports.junit(only(run=ran(launch, *tests), of_run=True)))
     assert [test.get("time") for test in root.iter("testcase")] == ["2.500"] * 3
     assert root.get("time") == "7.500"
@@ -87,7 +87,7 @@ def test_a_crash_counts_the_same_in_every_form():
     assert run_report.sentence(run) == "FAIL: 0 of 10 checks passed, 10 failed, in 3 s"
     assert model.headline(report) == ("bad", "10 failed")
     seen = page(report)
-    assert "10 failed" in seen.said
+    assert "10 failed" in seen.text
     assert seen.headings[:2] == ["Failed and not measured", "Checks of the newest run"]
     root = ET.fromstring(exports.junit(report))
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("10", "10", "0")
@@ -183,30 +183,29 @@ def test_nodes_for_a_health_check():
     assert exports.nodecheck(only()) == ""
 
 
-def test_nodes_that_blocked_a_job_are_listed_with_the_reason_of_slurm():
-    words = "sbatch: allocation failure: Requested nodes are not available"
-    reason = Code.BLOCKED(refused=words, down=[["cn7", "bad DIMM"], ["cn8", "none"]])
-    report = only(run=ran(failure(Verdict.NOT_MEASURED, reason, fixture=True, hosts=[])))
-    assert exports.nodecheck(report) == (
-        "cn7 bisection: down or drained, so that a job was not started: bad DIMM\n"
-        "cn8 bisection: down or drained, so that a job was not started: no reason is given\n"
-    )
+DOWN = "down or drained, so that a job was not started: "
+TWO = "cn[1-2]"
 
 
 @pytest.mark.parametrize(
-    ("code", "values", "named"),
+    ("reason", "named"),
     [
-        (Code.NODE_FAIL, {"nodes": "cn[1-2]"}, ["cn1.lab.org", "cn2"]),
-        (Code.NODE_FAIL, {"nodes": "cn[1-2]", "down": [["cn2", "dead"]]}, ["cn2"]),
-        (Code.OUT_OF_MEMORY, {"nodes": "cn1"}, ["cn1.lab.org"]),
-        (Code.OUT_OF_MEMORY, {"nodes": "cn[1-2]"}, []),  # either
+        (Code.NODE_FAIL(job="7", nodes=TWO), {"cn1.lab.org": "", "cn2": ""}),  # wrote no result
+        (Code.NODE_FAIL(job="7", nodes=TWO, down=[["cn2", "dead"]]), {"cn2": ""}),
+        (Code.OUT_OF_MEMORY(job="7", nodes="cn1"), {"cn1.lab.org": ""}),
+        (Code.OUT_OF_MEMORY(job="7", nodes=TWO), {}),  # either
+        (
+            Code.BLOCKED(refused="not available", down=[["cn7", "bad DIMM"], ["cn8", "none"]]),
+            {"cn7": f"{DOWN}bad DIMM", "cn8": f"{DOWN}no reason is given"},
+        ),
     ],
 )
-def test_nodes_that_slurm_names_of_a_launch_that_failed(code, values, named):
-    """Also those that wrote no result."""
-    lost = failure(Verdict.FAIL, code(job="7", **values), hosts=["cn1.lab.org"])
+def test_nodes_that_slurm_names(reason, named):
+    lost = failure(Verdict.NOT_MEASURED, reason, hosts=["cn1.lab.org"])
     lines = exports.nodecheck(only(run=ran(lost))).splitlines()
-    assert [line.split()[0] for line in lines] == named
+    words = dict(line.split(" bisection: ") for line in lines)
+    assert [*words] == [*named]
+    assert all(words[node].endswith(why) for node, why in named.items())
 
 
 @pytest.mark.parametrize("part", Part)

@@ -1,5 +1,6 @@
 """Figures: what they show, and what they leave out."""
 
+import itertools
 import math
 import re
 from dataclasses import replace
@@ -21,10 +22,10 @@ def test_figure_17_of_the_hpcx_report():
     html = page(hpcx())
     for _, code, data, processors, speedup, state, against in HPCX:
         label = f"{code} {data}".strip()
-        assert f"{label}: {speedup:.2f} {against}" in html.said, "description"
-        assert f"{processors} \u00d7 1, {processors // 32} nodes" in html.said
-        assert f"Phase1 \u2192 Phase2 {state}" in html.said
-    assert "expected 1.31" in html.said
+        assert f"{label}: {speedup:.2f} {against}" in html.text, "description"
+        assert f"{processors} \u00d7 1, {processors // 32} nodes" in html.text
+        assert f"Phase1 \u2192 Phase2 {state}" in html.text
+    assert "expected 1.31" in html.text
 
 
 def test_bars_show_the_worst_first_and_count_the_others():
@@ -51,12 +52,12 @@ def test_a_bar_is_a_time_or_where_there_is_none_a_rate_or_the_size_that_changed_
 
 def test_several_numbers_of_cores_give_curves_and_one_gives_dots():
     """The legends explain what is in the figure alone."""
-    several = page(only(run=ran(*published()))).said
+    several = page(only(run=ran(*published()))).text
     assert "Speed-up over alltoallv on 16 cores" in several
     assert "ideal" in several
     assert "best" in several
     cases = [case(method=m, layout=x) for m in ("alltoallv", "shm") for x in ("mpi", "node")]
-    one = page(only(run=ran(*cases))).said
+    one = page(only(run=ran(*cases))).text
     assert "Time of each method and layout" in one
     assert "ideal" not in one
     assert "best" not in one
@@ -69,23 +70,16 @@ def test_cases_that_ran_several_times_count_as_their_median():
 
 
 def test_message_sizes_of_repeated_runs_are_one_curve():
-    runs = [
-        case(
-            "network", "sweep", "alltoall", metrics={"time_8B": (k, "s"), "time_1KiB": (9 * k, "s")}
-        )
-        for k in (1e-6, 2e-6, 9e-6)
-    ]
+    sizes = [{"time_8B": (k, "s"), "time_1KiB": (9 * k, "s")} for k in (1e-6, 2e-6, 9e-6)]
+    runs = [case("network", "sweep", "alltoall", metrics=metrics) for metrics in sizes]
     (group,) = sessions.sweeps(common.measured_cases(runs))
     assert group.table.head == ["case", "method", "8 B", "1 KiB"]
     assert group.table.rows == [["sweep mpi 2x1", "alltoall", "2 us", "18 us"]]
 
 
 def test_partitions_with_as_many_cores_are_not_mixed():
-    cases = [
-        case(method=m, partition=f"a:{p}", seconds=s)
-        for p, s in (("old", 0.2), ("new", 0.1))
-        for m in ("a", "b")
-    ]
+    tests = itertools.product(("old", "new"), ("a", "b"))
+    cases = [case(method=method, partition=f"a:{name}") for name, method in tests]
     assert [group.title for group in methods(cases)] == [
         "transpose on a:old, environment system",
         "transpose on a:new, environment system",
@@ -104,8 +98,8 @@ def test_a_history_marks_its_steps_for_better_and_for_worse(better, order):
     ticks = re.findall(r"stroke: ?var\(--(bad|better)\)", svg)
     assert tuple(dict.fromkeys(ticks)) == order
     for steps in ([], [10]):
-        said = page(only(series=[series(values, steps)])).said
-        assert ("triangle" in said) == bool(steps)
+        words = page(only(series=[series(values, steps)])).text
+        assert ("triangle" in words) == bool(steps)
 
 
 @pytest.mark.parametrize(("count", "width"), [(1, 1036), (2, 507), (3, 330), (4, 507), (5, 330)])

@@ -49,48 +49,36 @@ def report_on(tmp_path, contents, run=None, of_run=False, **options):
         return gather.gather(filled, after, run, known, of_run)
 
 
-def forms(report):
-    """State, exit code, Prometheus' exit code, whether JUnit has a failure or an error."""
-    root = ET.fromstring(exports.junit(report))
-    bad = int(root.get("failures")) + int(root.get("errors")) > 0
-    gauge = re.search(r"^bisection_exit_code\{.*\} (\d)", exports.prometheus(report), re.M)
-    return model.headline(report)[0], model.exit_code(report), int(gauge[1]), bad
-
-
 def check_one_truth(report):
-    state, code, gauge, bad = forms(report)
-    assert gauge == code
-    assert bad == (code != Exit.OK)
+    """The exit code, which all forms agree with."""
+    code, state = model.exit_code(report), model.headline(report)[0]
+    gauge = re.search(r"^bisection_exit_code\{.*\} (\d)", exports.prometheus(report), re.M)
+    junit = ET.fromstring(exports.junit(report))
+    assert int(gauge[1]) == code
+    assert (int(junit.get("failures")) + int(junit.get("errors")) > 0) == (code != Exit.OK)
     assert (state == model.BAD) <= (code in (Exit.FAILED, Exit.SLOWER))
     assert (state in (model.GOOD, model.UNCERTAIN)) == (code == Exit.OK)
+    assert junit.get("skipped") == "0"  # 2,008 a night in Jenkins once
     return code
 
 
+PASSED = {"run": RunVerdict(cases=[case()]), "of_run": True}
+
+
 @pytest.mark.parametrize(
-    ("how", "code"),
+    ("how", "beside", "code"),
     [
-        ({}, Exit.OK),
-        ({"slower": 10.0}, Exit.NOT_MEASURED),
-        ({"slower": 10.0, "tags": {SLOWER: "confirmed"}}, Exit.SLOWER),
-        ({"slower": 0.1}, Exit.OK),
+        ({}, {}, Exit.OK),
+        ({"slower": 10.0}, {}, Exit.NOT_MEASURED),
+        ({"slower": 10.0, "tags": {SLOWER: "confirmed"}}, {}, Exit.SLOWER),
+        ({"slower": 0.1}, {}, Exit.OK),
+        ({}, {"run": RunVerdict(cases=[case(), failure()])}, Exit.FAILED),  # nothing is slower
+        ({"slower": 10.0}, PASSED, Exit.OK),  # no comparison changes the report of a run
     ],
 )
-def test_a_night_beside_twenty(tmp_path, how, code):
+def test_a_night_beside_twenty(tmp_path, how, beside, code):
     """A night ten times slower in all is not exit 0; one like all others is."""
-    report = report_on(tmp_path, nights(**how))
-    assert check_one_truth(report) == code
-    skipped = ET.fromstring(exports.junit(report)).get("skipped")
-    assert skipped == "0"  # 2,008 a night in Jenkins once
-
-
-def test_a_run_that_failed_is_no_green_report_of_a_quiet_comparison(tmp_path):
-    run = RunVerdict(cases=[case(), failure()])
-    assert check_one_truth(report_on(tmp_path, nights(), run)) == Exit.FAILED
-
-
-def test_a_comparison_does_not_change_the_report_of_a_run(tmp_path):
-    report = report_on(tmp_path, nights(slower=10.0), RunVerdict(cases=[case()]), of_run=True)
-    assert check_one_truth(report) == Exit.OK
+    assert check_one_truth(report_on(tmp_path, nights(**how), **beside)) == code
 
 
 def test_metrics_that_are_worse_since_a_session_are_no_exit_0(tmp_path):

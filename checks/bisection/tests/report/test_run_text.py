@@ -29,11 +29,10 @@ def night_of(kernel, case, layout, number):
         JudgedMetric(f"time{point}", 137e-6 * slower, "s", None, None, "pass"),
         JudgedMetric(f"ratio_alltoallv{point}", slower, "ratio", 0.5, 1.5, "pass"),
     ]
-    launch = {"kernel": "patterns" if kernel == "network" else kernel, "built_with": BUILT}
-    names = ("lab", "cpu", "system", kernel, case, layout, method)
-    text = f"{kernel} %method={method} %layout={layout} %case={case}"
-    launch |= {"geometry": GEOMETRIES[layout], "name": text}
-    return result_of(*names, **launch, verdict=Verdict.PASS, metrics=metrics)
+    facts = {"kernel": "patterns" if kernel == "network" else kernel, "built_with": BUILT}
+    facts |= {"geometry": GEOMETRIES[layout], "verdict": Verdict.PASS, "metrics": metrics}
+    facts["name"] = f"{kernel} %method={method} %layout={layout} %case={case}"
+    return result_of("lab", "cpu", "system", kernel, case, layout, method, **facts)
 
 
 def nightly():
@@ -129,27 +128,20 @@ def test_several_runs_of_a_test_are_a_row_with_their_range():
     assert row.endswith("pass x3")
 
 
-def bare(test):
-    """The test without limits."""
-    return replace(test, metrics=[replace(m, low=None, high=None) for m in test.metrics])
+BARE = "Nothing was judged: lab:cpu has no references (1 night; propose after 10)"
+SEVERAL = "Nothing was judged: lab:cpu, lab:fat have no references (5 nights; propose after 10)"
+EARLIER = "Times are judged by 5 earlier nights: no references yet (6 of 10 nights)"
 
 
 @pytest.mark.parametrize(
     ("nights", "partitions", "says"),
-    [
-        (1, ["cpu"], "Nothing was judged: lab:cpu has no references (1 night; propose after 10)"),
-        (
-            5,
-            ["cpu", "fat"],
-            "Nothing was judged: lab:cpu, lab:fat have no references (5 nights; propose after 10)",
-        ),
-        (6, ["cpu"], "Times are judged by 5 earlier nights: no references yet (6 of 10 nights)"),
-    ],
+    [(1, ["cpu"], BARE), (5, ["cpu", "fat"], SEVERAL), (6, ["cpu"], EARLIER)],
 )
 def test_a_night_without_references_says_so(nights, partitions, says):
     judged = night_of("md", "sic", "mpi", 0)  # by its ratio
     assert "Nothing was judged" not in run_report.sentence(RunVerdict([judged], nights=nights))
-    cases = [replace(bare(judged), partition=partition) for partition in partitions]
+    bare = [replace(metric, low=None, high=None) for metric in judged.metrics]
+    cases = [replace(judged, partition=partition, metrics=bare) for partition in partitions]
     assert run_report.sentence(RunVerdict(cases, nights=nights)).endswith(f". {says}")
 
 
