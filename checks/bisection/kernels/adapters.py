@@ -7,7 +7,7 @@ asking the MPI library.
 
 import math
 import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -183,11 +183,8 @@ def _odd(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
 
 def _of_most(fact: str, values: Sequence[Any]) -> Any:
     """The value of most; of two as frequent the better one, None where neither is better."""
-    ranked = Counter(values).most_common()
-    first = [value for value, count in ranked if count == ranked[0][1]]
-    if len(first) == 1:
-        return first[0]
+    first = statistics.multimode(values)
     if fact == "rate":
         return max(first)
-    good = [value for value in first if value in ("active", "up")]
-    return good[0] if fact == "state" and good else None
+    good = [value for value in first if value in ("active", "up")]  # a state
+    return first[0] if len(first) == 1 else next(iter(good), None)

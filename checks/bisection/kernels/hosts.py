@@ -78,7 +78,8 @@ def slow_clocks(result: results.Result) -> list[Reason]:
     src/common/host.h.
     """
     shared = results.preempted(result) > LIMITS.preempted_launch
-    ranks = {r["rank"]: r for _, r in results.clocks(result) if not shared or len(r["ghz"]) > 1}
+    per_rank = result["layout"]["per_rank"]
+    ranks = {rank["rank"]: rank for rank in per_rank if len(rank["ghz"]) > shared}
     clocks = {number: (max if shared else min)(rank["ghz"]) for number, rank in ranks.items()}
     slow: dict[str, Reason] = {}
     for number, ghz, median in _slow(clocks):

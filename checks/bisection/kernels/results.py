@@ -137,18 +137,13 @@ def _of_hosts(result: Result, name: str) -> str:
     return " | ".join([first or "?", *texts]) if others else first
 
 
-def clocks(result: Result) -> list[tuple[float, Any]]:
-    """(GHz, rank) of each rank whose clock is known, the slower of before and after."""
-    return [(float(min(r["ghz"])), r) for r in result["layout"]["per_rank"] if r["ghz"]]
-
-
 def controls(result: Result) -> tuple[dict[str, float], str]:
     """Returns what measures the cores alone: under "clock" the GHz of a chain of dependent
     operations on the slowest rank (the slower of before and after), and the seconds of each
     baseline, which does not communicate. And the host of that rank, "" if no clock is known."""
-    rates = [(ghz, rank["host"]) for ghz, rank in clocks(result)]
-    clock, slowest = min(rates, default=(None, ""))
-    values = {"clock": clock} if clock is not None else {}
+    ranks = [rank for rank in result["layout"]["per_rank"] if rank["ghz"]]
+    clock, slowest = min(((min(r["ghz"]), r["host"]) for r in ranks), default=(None, ""))
+    values = {"clock": float(clock)} if ranks else {}
     for entry in result["results"]:
         time = (entry.get("metrics") or {}).get("time")
         if entry.get("baseline") and time and unusable(time) is None:

@@ -81,10 +81,6 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
                 point = results.point_label(entry.get("point"))
                 self.fail_for(Code.WRONG_ANSWER(method=self.method, point=point, checks=checks))
         self.measured = results.metrics(entries)
-        self._complete()
-        return True
-
-    def _complete(self) -> None:
         wanted = self._at_points(self.metrics) + self._at_points(self._judged())
         missing = [name for name in dict.fromkeys(wanted) if name not in self.measured]
         if missing:
@@ -93,6 +89,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         bad = [(name, reason) for name, reason in bad if reason]
         if bad:
             self.fail_for(Code.METRICS_UNUSABLE(method=self.method, metrics=bad))
+        return True
 
     def _judged(self) -> list[str]:
         """The metrics asserted of this method; its ratio to itself could not fail."""
