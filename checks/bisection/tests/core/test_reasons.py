@@ -22,25 +22,23 @@ NO_SENTENCE = re.compile(
 )
 
 
-def sentences(text):
-    """Literals of a module that read as English, but docstrings, descriptions, texts of errors."""
-    tree, skipped = ast.parse(text), set()
-    for node in ast.walk(tree):
-        error = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")
-        bare = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        title = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "descr"
-        if error or bare or title or isinstance(node, ast.Raise):
-            skipped |= {id(part) for part in ast.walk(node)}
-        if isinstance(node, ast.JoinedStr) and id(node) not in skipped:
-            parts = [p.value if isinstance(p, ast.Constant) else "{}" for p in node.values]
-            skipped |= {id(part) for part in ast.walk(node)}
-            yield "".join(parts)
-        elif isinstance(getattr(node, "value", None), str) and id(node) not in skipped:
-            yield node.value
+def literals(node):
+    """Texts below a node, but docstrings, descriptions and texts of errors."""
+    error = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")
+    bare = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    title = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "descr"
+    if isinstance(node, ast.JoinedStr):
+        yield "".join(p.value if isinstance(p, ast.Constant) else "{}" for p in node.values)
+    elif isinstance(node, ast.Constant):
+        yield str(node.value)
+    elif not (error or bare or title or isinstance(node, ast.Raise)):
+        for child in ast.iter_child_nodes(node):
+            yield from literals(child)
 
 
 def english(text):
-    return [s for s in sentences(text) if WORDS.search(s) and not NO_SENTENCE.search(s)]
+    texts = literals(ast.parse(text))
+    return [text for text in texts if WORDS.search(text) and not NO_SENTENCE.search(text)]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -32,13 +32,10 @@ def test_lines_may_be_continued_and_blocks_are_switches():
 
 
 def test_levels_of_hosts_with_their_domain():
-    names, missing = levels(parse(CONF), ["cn01.example.org", "cn06"])
-    assert names == [["leaf1", "leaf2"], ["spine", "spine"]]
-    assert missing == []
+    names = [["leaf1", "leaf2"], ["spine", "spine"]]
+    assert levels(parse(CONF), ["cn01.example.org", "cn06"]) == (names, [])
     assert levels(parse(CONF), ["cn01", "login"]) == ([], ["login"])
-
-
-def test_trees_of_unequal_depth_repeat_their_root():
+    # trees of unequal depth repeat their root
     text = "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=b"
     assert levels(parse(text), ["n1", "n2"])[0] == [["a", "b"], ["a", "c"]]
 
