@@ -23,13 +23,8 @@ class Files(Topic):
     # ---- a site file, a check file ----
 
     REFRAME_REJECTS = "ReFrame rejects {where}: {error}"
-    CORES_UNKNOWN = (
-        "{partition}: its cores are unknown: processor needs num_cpus, num_cpus_per_core"
-    )
-    PARTITION_IDLE = (
-        "{partition}: no check can run in any of its environments ({environs}): they lack the "
-        "feature kernels"
-    )
+    CORES_UNKNOWN = "{partition}: cores unknown: processor needs num_cpus, num_cpus_per_core"
+    PARTITION_IDLE = "{partition}: no check can run: {environs} lack the feature kernels"
     EXTRA_UNKNOWN = "{partition}: extras.{name} is not known, and would not be read: is it {near}?"
     TOPOLOGY_FILE = "{partition}: extras.topology, {file}: {error}"
     BINDING_FORMAT = "{partition}: extras.binding has {template}: {error}"
@@ -97,9 +92,7 @@ class Files(Topic):
     # ---- Spack ----
 
     SPACK_ENV_UNKNOWN = "environment {environ}: spack_env is {value}: allowed are {known}"
-    SPACK_NOT_BUILT = (
-        "environment {environ}: nothing is built yet for spack_env {value} in {folder}"
-    )
+    SPACK_NOT_BUILT = "environment {environ}: nothing built yet for spack_env {value} in {folder}"
     LOCK_UNREADABLE = "is no lock of Spack ({error}); " + SPACK_AGAIN
     LOCK_CHANGED = "was changed since the kernels were built from it; " + SPACK_AGAIN
     LOCK_NOT_COMPARED = "cannot be compared with {file}: {error}"

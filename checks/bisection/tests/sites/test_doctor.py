@@ -53,7 +53,7 @@ SITE_DEFECTS = {
     "scheduler": ('"scheduler": "local"', '"scheduler": "slrum"', '"slrum"', "no such scheduler"),
     "environs": ('["system", "spack"]', '["sytem"]', '"environs"', "ConfigError"),
     "idle": ('["system", "spack"]', '["builtin"]', '"environs"', "no check can run in any of its"),
-    "coreless": ("common.this_machine()", '{"arch": "x"}', '"processor"', "its cores are unknown"),
+    "coreless": ("common.this_machine()", '{"arch": "x"}', '"processor"', "cores unknown"),
     "nodes": ('"nodes": 1', '"nodes": "1"', '"nodes": "1"', "extras.nodes is '1': a whole number"),
     "claims": ('"references": []', '"references": ["rato"]', '["rato"]', "allowed are ratio, time"),
     "file": ('"references": []', '"references": ["time"]', '["time"]', "there is no reference/sys"),
