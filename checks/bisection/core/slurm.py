@@ -30,21 +30,18 @@ DEADLINE = "BISECTION_DEADLINE"
 
 # ---- nodes ----
 
-# Of a node's state: the words in which it takes jobs, and those in which it does not.
-TAKES_JOBS = {"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED"}
-TAKES_NONE = {
-    *("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVAL"),
-    *("INVALID_REG", "MAINT", "NO_RESPOND", "NOT_RESPONDING", "PERFCTRS", "REBOOT_ISSUED"),
-    *("REBOOT_REQUESTED", "UNKNOWN", "BLOCKED", "UNDRAIN"),
-}
-# States of nodes that take no jobs, as sinfo begins their words.
+# Of a node's state: the words in which it takes jobs, and how those begin in which it does not, of
+# sinfo alone and in all.
+TAKES_JOBS = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
 UNAVAILABLE = ("down", "drain", "fail", "error", "inval", "maint", "reboot", "unknown")
+TAKES_NONE = (*UNAVAILABLE, "blocked", "future", "no_respond", "not_resp", "perfctrs", "undrain")
 
 
 def takes_jobs(state: str) -> bool:
     """True if a node in this state takes jobs now, or once its jobs have ended."""
-    words = set(re.findall(r"[A-Z_]+", state))
-    return "*" not in state and bool(words & TAKES_JOBS) and not words & TAKES_NONE
+    words = re.findall("[a-z_]+", state.lower())
+    stopped = "*" in state or any(word.startswith(TAKES_NONE) for word in words)
+    return not stopped and not TAKES_JOBS.isdisjoint(words)
 
 
 def unavailable(options: Sequence[str]) -> list[tuple[str, str]]:
