@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from made_up import DAY, EPOCH, case, jobs, nights, row, series, sessions, store, tables, times
+from made_up import DAY, EPOCH, case, jobs, nights, row, series, sessions, tables, times
 from nights import walk
 
 from bisection.analysis import model
-from bisection.analysis.compare import compare
 from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import Scope, Verdict
 from bisection.report.text import comparison_text
@@ -31,14 +30,11 @@ def test_each_verdict_where_it_belongs(rng, compared):
         "gone": Verdict.MISSING,
         "fresh": Verdict.NEW,
     }
-    slower = row(result, "slower")
+    slower = result.rows[0]
+    assert (slower.method, slower.scope) == ("slower", Scope.MACHINE)
     assert slower.low < 1.14 < slower.high
-    assert slower.scope == Scope.MACHINE
-    assert "1 regressed, 1 missing, 1 improved, 1 new, 1 unchanged (of 5 metrics)" in sentence(
-        result
-    )
+    assert sentence(result).startswith("1 regressed, 1 missing, 1 improved, 1 new, 1 unchanged (of")
     assert result.exit_code == 1
-    assert result.rows[0].method == "slower"
 
 
 def test_direction_is_the_metrics_own(rng, compared):
@@ -68,10 +64,8 @@ def test_rows_are_joined_by_identity(compared):
 def test_one_job_a_side_gives_no_verdict(rng, compared):
     result = compared(jobs(rng, 1, 1, 0, 0), jobs(rng, 1, 1, 0, 0, ratio=3, first=9))
     time = row(result)
-    assert time.verdict == Verdict.INCONCLUSIVE
-    assert time.reason.code == Code.ONE_JOB
-    assert time.ratio == pytest.approx(3)
-    assert time.low is None
+    assert (time.verdict, time.reason.code) == (Verdict.INCONCLUSIVE, Code.ONE_JOB)
+    assert (time.ratio, time.low) == (pytest.approx(3), None)
     assert Code.NO_MACHINE_VERDICT in codes(result)
 
 
@@ -114,14 +108,12 @@ def test_sessions_of_one_night_are_one_night(rng, compared):
     assert (row(result).verdict, row(result).scope) == (Verdict.INCONCLUSIVE, Scope.SESSIONS)
 
 
-def test_the_session_is_the_sampling_unit(rng, tmp_path):
+def test_the_session_is_the_sampling_unit(rng, compared):
     """1% within jobs and 3% between sessions: twenty jobs in five nights are five samples."""
     wrong = 0
     for trial in range(60):
-        before = jobs(rng, 5, 4, 0.03, 0.01)
-        after = jobs(rng, 5, 4, 0.03, 0.01, first=50)
-        with store(tmp_path / f"{trial}.db", before, after) as stored:
-            time = compare(stored, stored.sessions()[:5], stored.sessions()[5:]).rows[0]
+        nights = jobs(rng, 10, 4, 0.03, 0.01, first=10 * trial)
+        time = row(compared(nights[:5], nights[5:]))
         assert (time.scope, time.before.sessions, time.before.jobs) == (Scope.MACHINE, 5, 20)
         wrong += time.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
     assert wrong <= 2

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats
+from nights import PERSISTENCE, walk
 
 from bisection.analysis import shifts, statistics
 from bisection.analysis.evidence import states
@@ -45,15 +46,13 @@ def test_the_mean_is_that_of_generalised_least_squares(rho):
     assert shifts.worth(6, rho) == pytest.approx(ones @ np.linalg.inv(regular) @ ones, rel=1e-12)
 
 
-@pytest.mark.parametrize(("count", "rho"), [(5, 0.0), (10, 0.0), (10, 0.7), (20, 0.7)])
+@pytest.mark.parametrize(("count", "rho"), [(5, 0), (10, 0), (10, PERSISTENCE), (20, PERSISTENCE)])
 def test_intervals_cover_as_often_as_they_say(count, rho):
     rng = np.random.default_rng(3)
     covered = []
     for _ in range(10):
-        values = rng.normal(size=(300, 2 * count))
-        for night in range(1, 2 * count):
-            fresh = np.sqrt(1 - rho**2) * values[:, night]
-            values[:, night] = rho * values[:, night - 1] + fresh
+        shape = (300, 2 * count)
+        values = walk(rng, shape, 1.0) if rho else rng.normal(size=shape)
         seen = shifts.shifts(values[:, :count], values[:, count:] + 0.3)
         covered.append(np.abs(seen.estimate - 0.3) <= seen.half_width)
     assert np.mean(covered) >= LIMITS.confidence - (0.04 if rho else 0.01)
