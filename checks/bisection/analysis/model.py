@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bisection.core.format import finite
 from bisection.core.identity import MetricId
 from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS, Thresholds
@@ -133,9 +132,7 @@ class ChangePoint(MetricId):
 
     @property
     def cost(self) -> float:
-        """New cost over old: above 1 is worse, whatever the direction; 1 if unknown."""
-        if not finite(self.ratio) or self.ratio <= 0:
-            return 1.0
+        """New cost over old: above 1 is worse, whatever the direction."""
         return self.ratio if self.better == "lower" else 1 / self.ratio
 
 
