@@ -103,7 +103,7 @@ class _Design:
         self.votes = [vote for stratum in strata for vote in stratum]
         ends = np.cumsum([len(stratum) for stratum in strata])
         self.strata = np.split(np.arange(len(self.votes)), ends[:-1])
-        self.between = between
+        self.nights = self.strata[0] if between else np.arange(0)  # of one set of nodes each
         names = np.array(sorted({node for vote in self.votes for node in vote.nodes}))
         members = np.array([np.isin(names, vote.nodes) for vote in self.votes])
         # [votes, groups]: which vote is with a group, of nodes that were never apart
@@ -111,8 +111,7 @@ class _Design:
         groups = range(self.members.shape[1])
         self.groups = [names[of_name.ravel() == group].tolist() for group in groups]
         self.cost = np.array([vote.cost for vote in self.votes])  # over the stratum's median
-        within = np.ones(len(self.votes), bool)
-        within[self.strata[0]] = not between
+        within = ~np.isin(np.arange(len(self.votes)), self.nights)
         centred, clipped = self.members.astype(float), np.empty(len(self.votes))
         for stratum in self.strata:
             self.cost[stratum] -= np.median(self.cost[stratum])
@@ -215,8 +214,8 @@ def _clearest(design: _Design, where: str) -> tuple[Suspect, set[str]] | None:
 def _explains_nights(design: _Design, mine: np.ndarray, effect: float) -> bool:
     """True if nights with one set of nodes are slow with these nodes, and only then: slow ones
     without them show that nights have a slow state of their own."""
-    nights = design.strata[0] if design.between else np.arange(0)
-    slow, with_it = (design.cost[nights] - np.median(design.cost[~mine])) / effect, mine[nights]
+    cost, with_it = design.cost[design.nights], mine[design.nights]
+    slow = (cost - np.median(design.cost[~mine])) / effect
     fast, others = (slow < 0.25) & with_it, (slow > 0.75) & ~with_it
     share = LIMITS.node_exceptions
     return fast.sum() <= share * with_it.sum() and others.sum() <= share * (~with_it).sum()

@@ -227,7 +227,5 @@ def test_a_sweep_has_as_many_launches_as_naming_a_node_needs(nodes, wanted, rng)
     for number in range(10):
         slow = NAMES[number % nodes]
         costs = [0.15 * (slow in s) + rng.normal(0, 0.03) for s in sets_]
-        cast = [
-            Vote(0, run, s, cost) for run, (s, cost) in enumerate(zip(sets_, costs, strict=True))
-        ]
+        cast = votes([(" ".join(s), cost) for s, cost in zip(sets_, costs, strict=True)])
         assert any(slow in names for names, _ in named(cast)), number
