@@ -129,12 +129,12 @@ def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
     verdicts = {row.key: row.verdict for row in report.rows}
     bad = report.run.bad if report.run else []
     failed = {(case.check, case.case, case.method) for case in bad}
-    rank = {verdict: index for index, verdict in enumerate(COMPARED)}
+    ranks = [*COMPARED, None]  # None: of metrics that were not compared
 
     def urgency(series: Series) -> tuple[bool, int, bool]:
         verdict, test = verdicts.get(series.key), (series.check, series.case, series.method)
         urgent = verdict in CHANGED or bool(series.points) or test in failed
-        return not urgent, rank.get(verdict, len(rank)), series.metric != "time"
+        return not urgent, ranks.index(verdict), series.metric != "time"
 
     order = sorted((s for s in report.series if any(map(finite, s.values))), key=urgency)
     shown = [_spark(series, verdicts.get(series.key)) for series in order[:SPARKLINES]]

@@ -10,14 +10,7 @@ from bisection.analysis.explain import slower_codes
 from bisection.analysis.model import Comparison, Event, Row, Suspect
 from bisection.core.format import change, plural, ratio_words, short, utc
 from bisection.core.grouping import grouped
-from bisection.core.reasons import AFTER_CHANGE, DISTURBED, Code, Reason, clause
-from bisection.core.reasons.performance import (
-    by_how_much,
-    changed_then,
-    fact,
-    nights,
-    what_changed,
-)
+from bisection.core.reasons import AFTER_CHANGE, DISTURBED, Code, Reason, clause, performance
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Scope, Verdict
 from bisection.judge.alarms import causes, counts, factors, most
@@ -207,7 +200,7 @@ def size(event: Event) -> str:
         return f"{abs(share):.2%} a night {word}, {abs(total):.0%} in {event.nights} nights"
     better = sum(point.verdict != Verdict.REGRESSED for point in event.points)
     others = f"; {plural(better, 'metric')} better" if event.worse and better else ""
-    return by_how_much(*factors(event)) + others
+    return performance.by_how_much(*factors(event)) + others
 
 
 def sure(event: Event) -> str:
@@ -224,15 +217,15 @@ def sure(event: Event) -> str:
 
 def changed(event: Event) -> str:
     """Returns the changes of the environment with an event, certain or possible."""
-    return "no night in which it began" if event.drift else changed_then(*causes(event))
+    return "no night in which it began" if event.drift else performance.changed_then(*causes(event))
 
 
 # Columns of a table: head, kind, the cell of an event.
 EVENTS = (
     ("event", "text", lambda event: event.session[:8]),
     ("", "text", state),
-    ("since", "date", lambda event: nights(event.first, event.at, event.last)),
-    ("what", "text", lambda event: short(what_changed(counts(event), most(event)), 300)),
+    ("since", "date", lambda event: performance.nights(event.first, event.at, event.last)),
+    ("what", "text", lambda e: short(performance.what_changed(counts(e), most(e)), 300)),
     ("size", "small", size),
     ("changed", "small", lambda event: short(changed(event), 400)),
     ("false alarm", "small", sure),
@@ -244,6 +237,6 @@ def banner(alarms: Sequence[Reason]) -> str:
     first = alarms[0]
     text = f"{plural(first['worse'], 'metric')} worse since {utc(first['at'])[:10]}"
     if first["changes"]:
-        text += f" ({'; '.join(map(fact, first['changes'][:2]))})"
+        text += f" ({'; '.join(map(performance.fact, first['changes'][:2]))})"
     rest = len(alarms) - 1
     return f"{text}, and {plural(rest, 'more event')}" if rest else text
