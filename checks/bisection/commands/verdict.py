@@ -45,6 +45,8 @@ def read(path: Path) -> RunVerdict:
                 raise NotMeasured(f"{path} has no verdict: the run was stopped, or still runs")
             return RunVerdict.from_dict(json.loads((path / "verdict.json").read_text()))
         report = reframe_report.load_report(path)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except OSError as error:
+        raise BisectionError(f"no verdict in {path}: {error.strerror}") from None
+    except (ValueError, TypeError, AttributeError) as error:
         raise BisectionError(f"no verdict in {path}: {error}") from None
     return rule(reframe_report.read(report))

@@ -59,8 +59,8 @@ def test_false_alarms(name, noise, most, metrics, earlier, told):
     ],
 )
 def test_what_is_found(earlier, ratio, slow, name, noise, told):
-    rng = np.random.default_rng(20261126)
-    count = max(SETS, 200 // slow)
+    rng = np.random.default_rng(20261122)
+    count = max(SETS, 600 // slow)
     sets = [judged(rng, 2000, earlier, noise, ratio=ratio, slow=slow) for _ in range(count)]
     share = np.mean([both[:slow].mean() for _, both in sets])
     false = np.mean([both[slow:].sum() for _, both in sets])
