@@ -12,8 +12,9 @@ SETUP = spack-env/bootstrap.sh --build $(BUILD)
 BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter localhost localhost:%,$(SYSTEM)),system,site))
 # Three tests side by side keep two cores busy: launches wait while they start.
 CTEST := --parallel 3 --output-on-failure --no-tests=error
-# What takes minutes is `make test-long`.
 SHORT := --label-exclude long
+PYTEST := -m pytest -q --numprocesses 3 --dist loadscope
+BEGAN := $(shell date +%s)
 # Quiet; warnings are errors.
 CMAKE_QUIET := -DCMAKE_RULE_MESSAGES=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 MAKEFLAGS += --no-print-directory
@@ -29,7 +30,7 @@ DISK := $(or $(TMPDIR),/tmp)
 SCRATCH := $(shell [ -w /dev/shm ] && ! grep -q ' /dev/shm [^ ]* [^ ]*noexec' /proc/mounts \
     && [ "$$(df --output=avail -BM /dev/shm | tail -1 | tr -dc 0-9)" -ge 3000 ] && echo /dev/shm)
 test-kernels test-long test-portable test-sanitized test-python: export TMPDIR := $(or $(SCRATCH),$(DISK))
-test-python: export PYTEST_DEBUG_TEMPROOT := $(DISK)
+test-long test-python: export PYTEST_DEBUG_TEMPROOT := $(DISK)
 
 # Open MPI refuses to run as root, the user of most containers, without both of these.
 ifeq ($(shell id -u),0)
@@ -66,8 +67,11 @@ nightly test-quick: SETUP += --site "$(SYSTEM)"
 nightly: setup ## judge this machine: build, run the nightly checks, end with a verdict
 	@$(BISECTION) run --tier nightly --system $(SYSTEM) $(ARGS)
 
-test: setup-dev lint test-kernels test-portable test-sanitized test-python test-quick testbed ## test the suite itself
-test-all: test test-long ## the same, and what takes the kernels minutes
+test: setup-dev lint test-kernels test-python ## test the suite itself: what tells whether a change is right
+	@echo "-- make test: $$(( $$(date +%s) - $(BEGAN) )) s"
+
+test-all: test test-long test-sanitized test-portable test-quick testbed ## the same, and what takes longer
+	@echo "-- make test-all: $$(( $$(date +%s) - $(BEGAN) )) s"
 
 kernels: setup-dev
 	@echo "== kernels: build"
@@ -79,8 +83,9 @@ test-kernels: kernels
 	@time ctest --test-dir "$(HOME_DIR)/build" $(SHORT) $(CTEST)
 
 test-long: kernels
-	@echo "== kernels: many steps, every layout"
-	@time ctest --test-dir "$(HOME_DIR)/build" --label-regex long $(CTEST)
+	@echo "== tests of minutes: many steps, every layout, long simulations"
+	@time ( status=0; ctest --test-dir "$(HOME_DIR)/build" --label-regex long $(CTEST) || status=1; \
+	    "$(BIN)/python" $(PYTEST) -m "long or spack" || status=1; exit $$status )
 
 # MPICH's ranks spin while they wait: tests with more ranks than cores are disabled, and counted.
 test-portable: export MPICH_CC = clang
@@ -106,7 +111,7 @@ test-sanitized: setup-dev
 
 test-python: setup-dev
 	@echo "== the suite's Python: pytest"
-	@time "$(BIN)/python" -m pytest -q --numprocesses 3 --dist loadscope -m "not testbed"
+	@time "$(BIN)/python" $(PYTEST) -m "not (testbed or long or spack)"
 
 test-quick: setup-dev
 	@echo "== the quick checks, on this machine"

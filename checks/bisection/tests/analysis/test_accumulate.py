@@ -34,7 +34,7 @@ def named(logs, rows):
     return np.array([f"c{row}" in worse for row in rows])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("noise", NOISES)
 def test_clean_nights(noise, told, full):
     rng = np.random.default_rng(20261122)
@@ -49,7 +49,7 @@ def test_clean_nights(noise, told, full):
     assert drifts == sets if noise.startswith("drift") else drifts <= 0.05 * sets
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("factor", "since", "within", "least"),
     [(1.05, 40, 20, 0.80), (1.10, 53, 7, 0.95), (1.20, 54, 5, 0.95)],
@@ -67,7 +67,7 @@ def test_a_change_in_one_metric_of_2100_is_found(factor, since, within, least, t
     assert mean * trials >= binom.ppf(1e-3, trials, least)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [1.05, 1.07, 1.10])
 def test_the_right_night(factor, told, full):
     """The operating system's kernel changed in that night, the compiler the night before, and the
