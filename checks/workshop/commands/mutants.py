@@ -1,0 +1,52 @@
+"""Changes lines of the sources, and runs the tests that should notice.
+
+Exit code: 0 each mutant is killed, or listed as equivalent or a survivor; 1 another survives;
+2 usage.
+"""
+
+import argparse
+from collections import Counter
+
+from bisection.core import paths
+from bisection.core.format import positive
+from bisection.core.verdicts import Exit
+from workshop.mutation import killing, mutants
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
+    parser.add_argument(
+        "file", nargs="*", metavar="FILE", help="mutants of these files; default: all"
+    )
+    parser.add_argument(
+        "--sample", type=positive, metavar="N", help="each Nth mutant of the list; default: all"
+    )
+    parser.add_argument(
+        "--draw", action="store_true", help=f"draw a list of mutants anew: {mutants.LIST.name}"
+    )
+
+
+def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
+    tree = mutants.copied(paths.home() / "mutants")
+    if options.draw:
+        mutants.write(mutants.draw(tree, killing.build(tree)))
+        return Exit.OK
+    chosen = mutants.listed()[:: options.sample or 1]
+    if options.file:
+        chosen = [mutant for mutant in chosen if mutant.file in options.file]
+    if any(mutant.language != "Python" for mutant in chosen):
+        killing.build(tree)
+    counts: Counter[tuple[str, str]] = Counter()
+    survivors = 0
+    for mutant in chosen:
+        test = "" if mutant.equivalent else killing.killer(mutant, tree)
+        outcome = "killed" if test else mutant.note.partition(":")[0] or "survives"
+        survivors += not test and not mutant.note
+        counts[mutant.language, outcome] += 1
+        print(f"{outcome:10} {mutant}   {test or mutant.note}", flush=True)
+    for language in mutants.SOURCES:
+        killed, alive = counts[language, "killed"], counts[language, "survives"]
+        if killed + alive:
+            print(f"{language}: {killed} of {killed + alive} mutants killed")
+    return Exit.FAILED if survivors else Exit.OK
