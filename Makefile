@@ -40,7 +40,7 @@ endif
 
 .NOTPARALLEL:
 .PHONY: help setup setup-dev bundle nightly test test-all kernels test-kernels test-long test-portable test-sanitized \
-    test-python test-quick simulated testbed lint format bench clean
+    test-python test-quick test-mutants mutants simulated testbed lint format bench clean
 export TIMEFORMAT = -- $@: %0R s
 
 help: ## list the targets
@@ -70,7 +70,7 @@ nightly: setup ## judge this machine: build, run the nightly checks, end with a 
 test: setup-dev lint test-kernels test-python ## test the suite itself: what tells whether a change is right
 	@echo "-- make test: $$(( $$(date +%s) - $(BEGAN) )) s"
 
-test-all: test test-long test-sanitized test-portable test-quick testbed ## the same, and what takes longer
+test-all: test test-long test-sanitized test-portable test-quick testbed test-mutants ## the same, and what takes longer
 	@echo "-- make test-all: $$(( $$(date +%s) - $(BEGAN) )) s"
 
 kernels: setup-dev
@@ -127,6 +127,13 @@ testbed: setup-dev ## launches and faults on virtual Slurm clusters; ARGS=--full
 	@echo "== launches and faults, on virtual Slurm clusters"
 	@time "$(BIN)/python" -m pytest -q -m testbed checks/workshop/tests/testbed \
 	    $(if $(filter testbed,$(MAKECMDGOALS)),$(ARGS))
+
+mutants: setup-dev ## change lines of the sources, and see whether tests notice: hours; ARGS=FILE...
+	@$(WORKSHOP) mutants $(ARGS)
+
+test-mutants: setup-dev
+	@echo "== mutants: one in twenty of the list"
+	@time $(WORKSHOP) mutants --sample 20
 
 lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
 	@echo "== lint"

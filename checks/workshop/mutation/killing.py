@@ -22,6 +22,7 @@ KERNELS = {
     "transpose": "transpose|unit_(geometry|plan)",
     "md": "md|mesh|constraints|restart",
 }
+SHORT = "not (testbed or long or spack)"  # pytest's tests of `make test`
 SIDE_BY_SIDE = "2"
 
 
@@ -60,14 +61,15 @@ def _commands(mutant: Mutant, tree: Path) -> Iterator[Sequence[str]]:
     if mutant.language == "Python":
         tests = Path("checks", "bisection", "tests")
         room = tests / (parts[2] if len(parts) > 3 else "checks")
-        pytest = [sys.executable, "-m", "pytest", "-q", "-x", "--numprocesses", SIDE_BY_SIDE]
+        pytest = [sys.executable, "-m", "pytest", "-qx", "-m", SHORT, "-n", SIDE_BY_SIDE]
         if (tree / room).is_dir():
             yield [*pytest, str(room)]
         yield [*pytest, str(tests), f"--ignore={room}"]
     else:
         folder = tree / ".bisection" / "build"
         names = KERNELS.get(parts[1], parts[1])
-        ctest = ["ctest", "--test-dir", str(folder), "--stop-on-failure", "-j", SIDE_BY_SIDE]
+        ctest = ["ctest", "--test-dir", str(folder), "-LE", "long", "--stop-on-failure"]
+        ctest += ["-j", SIDE_BY_SIDE]
         yield _compile(folder)
         yield [*ctest, "--tests-regex", names]
         yield [*ctest, "--exclude-regex", names]
