@@ -79,6 +79,19 @@ class Run:
         return next(m for m in self.case(method)["metrics"] if m["name"] == name)
 
 
+def command(folder, name, body):
+    """Writes a command, whose body is a shell script."""
+    (folder / name).write_text(f"#!/bin/bash\n{body}\n")
+    (folder / name).chmod(0o755)
+
+
+def git(folder, *words):
+    """The output of a Git command in a folder; its commits are by nobody."""
+    who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+    line = ["git", "-C", folder, *who, *words]
+    return subprocess.run(line, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def enter_cluster(patch, home, wrong=None):
     """Sets the environment of a cluster of fake commands, with faults as fake_slurm.py has them."""
     for name in ("bin", "jobs"):
@@ -116,9 +129,13 @@ def start(command, home, faults=None, references=None, cpus=TWO_CORES):
     return done.returncode, done.stdout
 
 
+def run_command(home, tier, *arguments, **how):
+    """`bisection run` with these arguments alone: a Run."""
+    command = [sys.executable, "-m", "bisection", "run", "--tier", tier]
+    code, text = start([*command, *arguments], home, **how)
+    return Run(code, text, (home / "results" / "latest").resolve())
+
+
 def run_in(home, fake, *arguments, selected=ONE, tier="quick", **how):
     """`bisection run` on the fake kernels: a Run."""
-    command = [sys.executable, "-m", "bisection", "run", "--tier", tier]
-    command += ["-S", f"Build.kernels={fake}", *selected, *arguments]
-    code, text = start(command, home, **how)
-    return Run(code, text, (home / "results" / "latest").resolve())
+    return run_command(home, tier, "-S", f"Build.kernels={fake}", *selected, *arguments, **how)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 SPACK_ENV = Path(__file__).resolve().parents[3] / "spack-env"
 BOOTSTRAP = SPACK_ENV / "bootstrap.sh"
@@ -376,7 +377,7 @@ def test_the_lists_of_python_packages_are_whole():
         for line in (SPACK_ENV / name).read_text().splitlines():
             if line and not line.startswith("#"):
                 pin = Requirement(line)
-                pins.setdefault(canonical(pin.name), []).append(pin)
+                pins.setdefault(canonicalize_name(pin.name), []).append(pin)
     for name, lines in pins.items():
         chosen = [pin for pin in lines if not pin.marker or pin.marker.evaluate()]
         if not chosen:
@@ -385,11 +386,7 @@ def test_the_lists_of_python_packages_are_whole():
         for line in importlib.metadata.requires(name) or []:
             needed = Requirement(line)
             if not needed.marker or needed.marker.evaluate({"extra": ""}):
-                assert canonical(needed.name) in {*pins, "polars"}, f"{name} needs {needed.name}"
-
-
-def canonical(name):
-    return re.sub(r"[-_.]+", "-", name).lower()
+                assert canonicalize_name(needed.name) in {*pins, "polars"}, f"{name}: {needed.name}"
 
 
 def test_every_package_says_who_needs_it_and_how_to_tell():

@@ -43,17 +43,11 @@ def tree(tmp_path_factory):
     return root
 
 
-def call(command, cwd, timeout=600, **environment):
+def call(command, cwd, **environment):
     """Standard output of a command that must succeed."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env={**os.environ, **MPI, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-    )
+    words, env = [str(word) for word in command], {**os.environ, **MPI, **environment}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    done = subprocess.run(words, cwd=cwd, env=env, timeout=600, **pipes)
     assert done.returncode == 0, done.stdout[-4000:]
     return done.stdout
 

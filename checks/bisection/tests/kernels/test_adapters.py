@@ -105,21 +105,37 @@ def with_errors(**errors):
     return [adapter("mlx5_0:1", 1.0, errors=errors)]
 
 
-def test_adapters_with_errors_are_named():
-    (says,) = faults(MLX, MLX, MLX, with_errors(symbol_error=12, link_downed=1))
-    assert says.startswith(
-        "n4: errors of adapter mlx5_0:1 grew: symbol_error by 12, link_downed by 1"
-    )
-    # both ends of a cable; and on two nodes none is the measure of the other
-    both = with_errors(symbol_error=5)
-    assert len(faults(MLX, MLX, MLX, both, both)) == 2
-    assert len(faults(both, both)) == 2
+SICK = with_errors(symbol_error=5)
+USUAL = [with_errors(hni_pcs_uncorrected_cw=count) for count in (90, 110, 80, 300)]
+ETH1_DOWN = adapter("eth1", 0.0, "ethernet", state="down", errors={"rx_errors": 5})
 
 
-def test_errors_that_all_nodes_have_are_usual():
-    usual = [with_errors(hni_pcs_uncorrected_cw=count) for count in (90, 110, 80, 300)]
-    assert faults(*usual) == []
-    assert faults(*usual, with_errors(hni_pcs_uncorrected_cw=9000))[0].startswith("n5: ")
+@pytest.mark.parametrize(
+    ("hosts", "how", "says"),
+    [
+        (
+            [MLX, MLX, MLX, with_errors(symbol_error=12, link_downed=1)],
+            {},
+            ["n4: errors of adapter mlx5_0:1 grew: symbol_error by 12, link_downed by 1"],
+        ),
+        # both ends of a cable; and on two nodes none is the measure of the other
+        ([MLX, MLX, MLX, SICK, SICK], {}, ["n4: errors", "n5: errors"]),
+        ([SICK, SICK], {}, ["n1: errors", "n2: errors"]),
+        (USUAL, {}, []),
+        ([*USUAL, with_errors(hni_pcs_uncorrected_cw=9000)], {}, ["n5: errors"]),
+        ([RAILS, RAILS, ONE_RAIL[:1]], {}, ["n3: adapter mlx5_1:1 is missing"]),
+        ([MLX, MLX, [*MLX, ETH1_DOWN]], {}, []),  # idle beside a fast network
+        ([[eth(1.0)]] * 3, {"losses": (0, 20, 3e4)}, ["n3: TCP sent 3.00% of its segments again"]),
+        ([[eth(1.0)]] * 3, {"losses": (0, 0, 20)}, []),
+        ([[eth(1.0)]] * 3, {"losses": (0, 0, 3e4), "payload": 1e5}, []),
+        ([[eth(1.0)]] * 2, {"losses": (0, 3e4)}, []),  # whose link loses is not known
+        ([[eth(1.0)]] * 6, {"losses": (3e4, 2e4, 1.5e4, 2e4, 3e4, 2e4)}, []),  # all of them
+    ],
+)
+def test_adapters_with_errors_or_losses_are_named(hosts, how, says):
+    reasons = faults(*hosts, **how)
+    assert len(reasons) == len(says)
+    assert all(map(str.startswith, reasons, says))
 
 
 @pytest.mark.parametrize(
@@ -138,24 +154,6 @@ def test_the_odd_adapter_is_named(facts, says):
     assert len(faults(MLX, odd)) == ("firmware" not in facts)  # of two nodes, the worse is odd
 
 
-def test_an_adapter_that_is_gone_is_odd():
-    (says,) = faults(RAILS, RAILS, ONE_RAIL[:1])
-    assert says.startswith("n3: adapter mlx5_1:1 is missing")
-
-
-def test_idle_ethernet_beside_a_fast_network_is_not_looked_at():
-    down = [*MLX, adapter("eth1", 0.0, "ethernet", state="down", errors={"rx_errors": 5})]
-    assert faults(MLX, MLX, down) == []
-
-
-def test_tcp_that_repeats_segments_on_one_node_is_named():
-    (says,) = faults([eth(1.0)], [eth(1.0)], [eth(1.0)], losses=(0, 20, 30000))
-    assert says.startswith("n3: TCP sent 3.00% of its segments again")
-    assert faults(*[[eth(1.0)]] * 3, losses=(0, 0, 20)) == []
-    assert faults(*[[eth(1.0)]] * 3, losses=(0, 0, 3e4), payload=1e5) == []
-    assert faults(*[[eth(1.0)]] * 2, losses=(0, 3e4)) == []  # whose link loses is not known
-
-
 @pytest.mark.parametrize("count", [3, 4, 6, 12, 40])
 def test_a_lossy_link_is_told_from_those_that_send_to_it(count):
     """In an all-to-all each host has an equal share of the segments that it loses of others."""
@@ -163,10 +161,6 @@ def test_a_lossy_link_is_told_from_those_that_send_to_it(count):
     losses[1] = 3e4
     (says,) = faults(*[[eth(1.0)]] * count, losses=losses)
     assert says.startswith("n2: TCP sent 3.00%")
-
-
-def test_a_network_on_which_all_hosts_repeat_segments_names_none():
-    assert faults(*[[eth(1.0)]] * 6, losses=(3e4, 2e4, 1.5e4, 2e4, 3e4, 2e4)) == []
 
 
 def test_kinds_are_those_of_results():

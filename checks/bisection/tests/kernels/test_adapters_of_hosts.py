@@ -7,9 +7,10 @@ MPI, and without root rights. How each kind of adapter is read: src/tests/unit_a
 
 import os
 import subprocess
-import threading
+import time
 
 import pytest
+from running import command
 
 from bisection.core import paths
 from bisection.core.commands import ask
@@ -18,8 +19,7 @@ from bisection.kernels import adapters, results
 
 KERNEL = paths.ROOT / ".bisection/build/network/bisection-patterns"
 HOSTS = ("nodea", "nodeb")
-AGENT = """#!/bin/sh
-host=$1
+AGENT = """host=$1
 shift
 exec unshare --uts sh -c "hostname $host; export BX_SYS_ROOT='{folder}'/$host; $*"
 """
@@ -30,6 +30,7 @@ MPI = {
     "OMPI_MCA_oob_tcp_if_include": "lo",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
 }
+LAUNCH = ("mpirun", "--host", "nodea:2,nodeb:2", "-np", "4")
 OPTIONS = "--method alltoall --smallest 1048576 --largest 1048576 --repeats 4 --block 4 --output"
 TICK, STEP = 0.02, 1 << 30  # s, B
 RAILS = ["mlx5_0", "mlx5_1"]
@@ -50,51 +51,33 @@ def put(path, text):
     part.replace(path)
 
 
-def describe(root, down):
-    """The files of a host that stay as they are; rails of `down` have no link."""
+def describe(root, sent, down):
+    """The files of a host: the bytes that `sent` has by name; rails of `down` have no link."""
     for name in RAILS:
         port = root / "sys/class/infiniband" / name / "ports/1"
         put(port / "link_layer", "InfiniBand")
         put(port / "state", "1: DOWN" if name in down else "4: ACTIVE")
         put(port / "rate", "200 Gb/sec (4X HDR)")
+        put(port / "counters/port_xmit_data", f"{sent[name] / 4:.0f}")
     put(root / "sys/class/net/eth0/type", "1")
-
-
-def count(root, sent):
-    """The counters of a host, of which `sent` has the bytes by name."""
-    for name in RAILS:
-        counters = root / "sys/class/infiniband" / name / "ports/1/counters"
-        put(counters / "port_xmit_data", f"{sent[name] / 4:.0f}")
     put(root / "proc/net/dev", f"eth0: {'0 ' * 8}{sent['eth0']:.0f}{' 0' * 7}")
 
 
 def launched(folder, busy, down):
     """The result of a launch on two hosts with two ranks each; `busy` are the devices that send."""
-    sent = dict.fromkeys((*RAILS, "eth0"), 1e9)
+    sent, output = dict.fromkeys((*RAILS, "eth0"), 1e9), folder / "result.json"
     for name in HOSTS:
-        describe(folder / name, down)
-        count(folder / name, sent)
-    agent, output = folder / "agent", folder / "result.json"
-    agent.write_text(AGENT.format(folder=folder))
-    agent.chmod(0o755)
-    end = threading.Event()
-
-    def live():
-        while not end.wait(TICK):
+        describe(folder / name, sent, down)
+    command(folder, "agent", AGENT.format(folder=folder))
+    line = ["timeout", "120", *LAUNCH, KERNEL, *OPTIONS.split(), output]
+    env = {**os.environ, **MPI, "OMPI_MCA_plm_rsh_agent": str(folder / "agent")}
+    with subprocess.Popen(line, env=env) as running:
+        while running.poll() is None:
+            time.sleep(TICK)
             sent.update({name: sent[name] + STEP for name in busy})
             for name in HOSTS:
-                count(folder / name, sent)
-
-    growing = threading.Thread(target=live)
-    growing.start()
-    command = ["mpirun", "--host", "nodea:2,nodeb:2", "-np", "4", KERNEL, *OPTIONS.split(), output]
-    env = {**os.environ, **MPI, "OMPI_MCA_plm_rsh_agent": str(agent)}
-    try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
-    finally:
-        end.set()
-        growing.join()
-    assert done.returncode == 0, done.stdout + done.stderr
+                describe(folder / name, sent, down)
+    assert running.returncode == 0
     return results.load(output, "patterns")
 
 

@@ -57,6 +57,8 @@ def house(built, tmp_path, monkeypatch):
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     shutil.copytree(built / "src", tmp_path / "src")
+    (tmp_path / "cc").mkdir()
+    (tmp_path / "cc" / "cc").symlink_to(shutil.which("cc"))
     script = tmp_path / "rfm_build.sh"
     script.write_text(SCRIPT.format(opt=built / "opt"))
     record = build_folder.keep(script, built / "build")
@@ -66,6 +68,12 @@ def house(built, tmp_path, monkeypatch):
 
 def look_up(house):
     return build_folder.find(house / "rfm_build.sh")
+
+
+def program_of(house):
+    """The kernel of the only build."""
+    (path,) = (house / "home" / "kernels").glob("*/bin/bisection-tiny")
+    return path
 
 
 def change(file):
@@ -91,7 +99,6 @@ def installed(name):
 
 
 UNCHANGED = {
-    "nothing": lambda house, built, patch: None,
     "a time of a source": lambda house, built, patch: change(house / "src" / "tiny.c"),
     "jobs": script("-j 2", "-j 16"),
     "the job's name": script("#!/bin/bash\n", "#!/bin/bash\n#SBATCH --job-name=other\n"),
@@ -108,48 +115,33 @@ CHANGED = {
     "a library": installed("lib/libanswer.so"),
     "a header": installed("include/answer.h"),
     "a new library": lambda house, built, patch: (built / "opt" / "lib" / "libelpa.so").touch(),
-    "a program": lambda house, built, patch: change(
-        next((house / "home" / "kernels").glob("*/bin/bisection-tiny"))
-    ),
+    "a program": lambda house, built, patch: change(program_of(house)),
+    "another compiler of the same name": variable("PATH", f"{{house}}/cc:{os.environ['PATH']}"),
 }
 
 
-@pytest.mark.parametrize("case", UNCHANGED)
-def test_equal_build_is_used(house, built, monkeypatch, case):
-    UNCHANGED[case](house, built, monkeypatch)
+@pytest.mark.parametrize("case", [*UNCHANGED, *CHANGED])
+def test_equal_build_alone_is_used(house, built, monkeypatch, case, capfd):
     record = look_up(house)
     assert record["kept"]
     assert os.access(os.path.join(record["prefix"], "bin", "bisection-tiny"), os.X_OK)
-
-
-@pytest.mark.parametrize("case", CHANGED)
-def test_unequal_build_is_not_used(house, built, monkeypatch, case, capfd):
-    assert look_up(house)
-    CHANGED[case](house, built, monkeypatch)
-    assert look_up(house) is None
+    {**UNCHANGED, **CHANGED}[case](house, built, monkeypatch)
+    assert look_up(house) == (record if case in UNCHANGED else None)
     printed = re.search(r"rebuilt, as \S+/answer\.h changed", capfd.readouterr().err)
     assert bool(printed) == (case == "a header")
 
 
-def test_other_compiler_of_the_same_name(house, monkeypatch):
-    (house / "cc").symlink_to(shutil.which("cc"))
-    monkeypatch.setenv("PATH", f"{house}:{os.environ['PATH']}")
-    assert look_up(house) is None
-
-
 def test_build_that_cannot_be_installed_is_not_kept(house, built):
-    kernels = house / "home" / "kernels"
-    before = sorted(kernels.iterdir())
     (house / "src" / "new.c").write_text("")
     with pytest.raises((OSError, subprocess.CalledProcessError)):
         build_folder.keep(house / "rfm_build.sh", house / "no-build")
-    assert sorted(kernels.iterdir()) == before
+    assert os.listdir(house / "home" / "kernels") == [program_of(house).parents[1].name]
     assert look_up(house) is None
 
 
 def test_half_of_a_build_is_made_whole(house, built):
     """A process that was killed while it removed a folder leaves some of its files."""
-    (kernel,) = (house / "home" / "kernels").iterdir()
+    kernel = program_of(house).parents[1]
     (kernel / "build.json").unlink()
     assert look_up(house) is None
     build_folder.keep(house / "rfm_build.sh", built / "build")
@@ -170,12 +162,11 @@ def test_builds_of_nodes_with_other_packages_stay_beside_each_other(house, built
 
 def test_equal_build_that_ends_meanwhile_changes_nothing(house, built):
     """As of two partitions with one environment: launches of the first one run already."""
-    (kernel,) = (house / "home" / "kernels").glob("*/bin/bisection-tiny")
-    first = kernel.stat()
-    again = build_folder.keep(house / "rfm_build.sh", built / "build")
-    assert Path(again["prefix"]) == kernel.parents[1]
-    assert (kernel.stat().st_ino, kernel.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
-    assert len(list((house / "home" / "kernels").iterdir())) == 1
+    first = program_of(house).stat()
+    record = build_folder.keep(house / "rfm_build.sh", built / "build")
+    assert Path(record["prefix"]) == program_of(house).parents[1]
+    again = program_of(house).stat()
+    assert (again.st_ino, again.st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
 
 
 def test_unused_folders_are_removed(house, built):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from running import command
 
 from bisection.core import paths
 from bisection.kernels.spack import externals, site_environment
@@ -31,9 +32,7 @@ def mpi(tmp_path):
         (prefix / "lib" / "libmpi.so").touch()
         for name, program in (("mpicc", compiler), ("mpifort", "gfortran")):
             show = f"echo {program} -L{prefix}/lib -lmpi"
-            script = f"#!/bin/sh\ncase $1 in -show) {show} ;; *) echo '{said}' ;; esac\n"
-            (prefix / "bin" / name).write_text(script)
-            (prefix / "bin" / name).chmod(0o755)
+            command(prefix / "bin", name, f"case $1 in -show) {show} ;; *) echo '{said}' ;; esac")
         return prefix
 
     return make

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import textwrap
 import threading
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import fake_spack
 import pytest
 import yaml
+from running import command
 
 from bisection.core import paths
 from bisection.kernels.spack import __main__, externals
@@ -87,9 +87,6 @@ def pretend(monkeypatch, versions):
     )
 
 
-# ---- the committed environments ------------------------------------------------------------------
-
-
 def test_every_dependency_of_the_recipe_and_external_of_debian12_can_be_checked():
     lines = (paths.ROOT / "spack-env" / RECIPE).read_text().splitlines()
     required = [line for line in lines if 'when="+' not in line]  # not those of a variant
@@ -112,9 +109,6 @@ def test_render_names_this_checkout(system):
     assert "openmpi@4.1.4" not in text
 
 
-# ---- system packages -----------------------------------------------------------------------------
-
-
 def test_versions_that_differ_are_named_and_used(place, monkeypatch, capsys):
     pretend(monkeypatch, {**DEBIAN, "openmpi": "4.1.6", "cmake": "3.28.3"})
     survey = externals.survey_externals(externals.environment_file("debian12"))
@@ -128,13 +122,6 @@ def test_versions_that_differ_are_named_and_used(place, monkeypatch, capsys):
     used = (place.built / "spack.yaml").read_text()
     assert "openmpi@4.1.6" in used
     assert "fftw@3.3.10 +openmp" in used
-
-
-def test_the_program_starts_as_a_command():
-    command = [sys.executable, "-m", "bisection.kernels.spack", "install", "--system", "nowhere"]
-    process = subprocess.run(command, cwd=paths.ROOT / "checks", capture_output=True, text=True)
-    assert process.returncode == 1
-    assert "'nowhere': choose from debian12, generic, auto" in process.stderr
 
 
 def test_a_needed_package_that_is_missing_is_refused(place, monkeypatch, capsys):
@@ -153,6 +140,8 @@ def test_auto_is_debian12_where_its_packages_are(place, capsys):
     assert __main__.main(["externals", "--system", "auto"]) == 0
     assert "all as the file says" in capsys.readouterr().out
     assert installing.install()["system"] == "debian12"
+    assert __main__.main(["install", "--system", "nowhere"]) == 1
+    assert "'nowhere': choose from debian12, generic, auto" in capsys.readouterr().err
 
 
 def test_a_prefix_of_the_site_is_taken_at_its_word(place):
@@ -164,15 +153,10 @@ def test_a_prefix_of_the_site_is_taken_at_its_word(place):
 
 
 def test_a_probe_takes_no_other_mpi_for_open_mpi(tmp_path):
-    program = tmp_path / "bin" / "mpicc"
-    program.parent.mkdir()
+    (tmp_path / "bin").mkdir()
     for printed, version in (("mpicc: Open MPI 4.1.4 (Language: C)", "4.1.4"), ("MPICH 4", None)):
-        program.write_text(f"#!/bin/sh\necho '{printed}'\n")
-        program.chmod(0o755)
+        command(tmp_path / "bin", "mpicc", f"echo '{printed}'")
         assert externals.installed_version(externals.PROBES["openmpi"], str(tmp_path)) == version
-
-
-# ---- which Spack ---------------------------------------------------------------------------------
 
 
 def test_spack_root_comes_first(place, monkeypatch):
@@ -200,9 +184,6 @@ def test_an_old_spack_is_refused(place, says, why):
     place.update(says)
     with pytest.raises(externals.SpackError, match=why):
         place.install()
-
-
-# ---- what is done again, and what is not ---------------------------------------------------------
 
 
 def test_nothing_is_done_twice(place):
@@ -390,9 +371,6 @@ def test_a_moved_folder_is_built_again(place, monkeypatch):
     assert installed["lock"].startswith(str(place.home))
     assert not (place.home / "spack" / "opt").exists()
     assert place.calls() == ["concretize", "install"] * 2
-
-
-# ---- for real ------------------------------------------------------------------------------------
 
 
 @pytest.mark.spack

@@ -1,10 +1,10 @@
 """Finding and cloning Spack, and its solver; no network."""
 
 import shutil
-import subprocess
 import sys
 
 import pytest
+from running import command, git
 
 from bisection.core import paths
 from bisection.kernels.spack import externals
@@ -15,12 +15,9 @@ from bisection.kernels.spack import program as spack
 def upstream(tmp_path, monkeypatch):
     """A repository with the pinned tag."""
     folder = tmp_path / "upstream+mirror"
-    commands = (["init", "--quiet", str(folder)],)
-    commands += (["commit", "--quiet", "--allow-empty", "-m", "first"], ["tag", "v1.1.0"])
-    for command in commands:
-        where = ["-C", str(folder)] if folder.exists() else []
-        who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
-        subprocess.run(["git", *where, *who, *command], check=True)
+    folder.mkdir()
+    for words in ("init --quiet", "commit --quiet --allow-empty -m first", "tag v1.1.0"):
+        git(folder, *words.split())
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
     monkeypatch.setenv(spack.SPACK.variable, str(folder))
     (tmp_path / "home" / "spack").mkdir(parents=True)
@@ -37,7 +34,7 @@ def test_clone_is_made_once_and_shallow(upstream, capsys):
 
 
 def test_clone_says_what_is_wrong_and_leaves_nothing(upstream, monkeypatch):
-    subprocess.run(["git", "-C", str(upstream), "tag", "--delete", "v1.1.0"], check=True)
+    git(upstream, "tag", "--delete", "v1.1.0")
     with pytest.raises(externals.SpackError, match=r"v1\.1\.0 not found .*; BISECTION_SPACK_URL"):
         spack.clone(spack.SPACK)
     monkeypatch.setenv(spack.SPACK.variable, "file:///no/such/repository")
@@ -52,19 +49,17 @@ def test_clone_says_what_is_wrong_and_leaves_nothing(upstream, monkeypatch):
 
 def test_commit_of_a_clone(upstream, tmp_path):
     clone = spack.clone(spack.SPACK)
-    head = subprocess.run(["git", "-C", clone, "rev-parse", "HEAD"], capture_output=True, text=True)
     (clone / "recipe.py").touch()
     assert spack.commit_of(clone) == ""  # tracks no file
-    subprocess.run(["git", "-C", clone, "add", "."], check=True)
-    assert spack.commit_of(clone) == f"{head.stdout.strip()}-dirty"
+    git(clone, "add", ".")
+    assert spack.commit_of(clone) == f"{git(clone, 'rev-parse', 'HEAD')}-dirty"
     (clone / "unpacked").mkdir()
     for elsewhere in (clone / "unpacked", tmp_path, tmp_path / "none"):
         assert spack.commit_of(elsewhere) == ""
 
 
 def test_an_unanswered_connection_is_given_up(upstream, tmp_path, monkeypatch):
-    (tmp_path / "git").write_text("#!/bin/sh\nexec sleep 60\n")
-    (tmp_path / "git").chmod(0o755)
+    command(tmp_path, "git", "exec sleep 60")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(spack, "PATIENCE", 0.2)
     with pytest.raises(externals.SpackError, match=r"timed out after 0\.2 seconds"):
@@ -72,10 +67,8 @@ def test_an_unanswered_connection_is_given_up(upstream, tmp_path, monkeypatch):
 
 
 def test_without_clingo_the_error_says_what_to_set(tmp_path, monkeypatch):
-    log = tmp_path / "log"
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho 'ERROR: No matching distribution'; exit 1\n")
-    python.chmod(0o755)
+    log, python = tmp_path / "log", tmp_path / "python"
+    command(tmp_path, "python", "echo 'ERROR: No matching distribution'; exit 1")
     assert not spack.imports_clingo(str(python))
     assert not spack.imports_clingo(str(tmp_path / "none"))
     monkeypatch.setattr(sys, "executable", str(python))

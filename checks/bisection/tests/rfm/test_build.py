@@ -4,21 +4,18 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import fake_spack
 import pytest
 import reframe
 from reframe.core.schedulers.pbs import PbsJobScheduler
-from running import HERE, ONE, Run, enter_cluster, fake_program, load_site, start
+from running import HERE, ONE, command, enter_cluster, fake_program, git, load_site, run_command
 
 from bisection.kernels import sources
 from bisection.rfm import internals
 
-CMAKE = """#!/bin/sh
-case $1 in
+CMAKE = """case $1 in
     --build) echo built >>"$BISECTION_HOME/builds" ;;
     --install)
         mkdir "$4/bin"
@@ -26,8 +23,7 @@ case $1 in
             cp "$FAKE/bin/bisection-$kernel" "$4/bin"
         done ;;
     *) echo "fake:FILEPATH=$0" >build/CMakeCache.txt ;;
-esac
-"""
+esac"""
 
 
 @pytest.fixture
@@ -35,8 +31,7 @@ def tools(fake, tmp_path, monkeypatch):
     """A folder on PATH, with cmake."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    (tools / "cmake").write_text(CMAKE)
-    (tools / "cmake").chmod(0o755)
+    command(tools, "cmake", CMAKE)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE", str(fake))
     return tools
@@ -47,14 +42,12 @@ def run(fake, tools, tmp_path):
     """run(*arguments): a Run of one check, which may build, where ReFrame alone would not start."""
     home = tmp_path / "Meine Prüfung's"
     home.mkdir()
-    command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "--verbose", *ONE]
 
     def run(*arguments):
-        code, text = start([*command, *arguments], home)
-        result = Run(code, text, (home / "results" / "latest").resolve())
-        assert code == 0, text
+        result = run_command(home, "quick", "--verbose", *ONE, *arguments)
+        assert result.code == 0, result.text
         builds = (home / "builds").read_text().splitlines()
-        notes = [line for line in text.splitlines() if line.startswith("kernels: ")]
+        notes = [line for line in result.text.splitlines() if line.startswith("kernels: ")]
         first, *later = [c["remark"] for c in result.verdict["cases"] if c["check"] == "Build"]
         assert notes == ([f"kernels: {first}"] if first else [])
         assert all(later)
@@ -90,10 +83,9 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
     site = tmp_path / "slurm_site.py"
     extras = {"max_time": 600, **({"march": march} if march else {})}
     site.write_text(SITE.format(slurm_site=HERE / "slurm_site.py", extras=extras))
-    command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", *ONE]
-    code, text = start([*command, "--system", f"{site}:slurm"], tmp_path)
-    assert code == 0, text
-    (script,) = (tmp_path / "results" / "latest" / "kernels").glob("*.build.sh")
+    run = run_command(tmp_path, "quick", *ONE, "--system", f"{site}:slurm")
+    assert run.code == 0, run.text
+    (script,) = (run.folder / "kernels").glob("*.build.sh")
     jobs = [json.loads(file.read_text()) for file in (tmp_path / "jobs").glob("*.json")]
     assert {job["limit"] for job in jobs} == {"0:10:0"}
     built_there = [job for job in jobs if job["stderr"].endswith("rfm_build.err")]
@@ -152,9 +144,8 @@ def spack(tmp_path, monkeypatch):
     fake_spack.make(root, json.dumps(LOCK), tmp_path / "kernel.py")
     (root / "recipes" / "recipe.py").touch()
     (tmp_path / "kernel.py").write_text(fake_program())
-    who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
     for words in ("init --quiet", "add .", "commit --quiet -m first"):
-        subprocess.run(["git", "-C", root, *who, *words.split()], check=True)
+        git(root, *words.split())
     monkeypatch.setenv("SPACK_ROOT", str(root))
     monkeypatch.setenv("SPACK_PYTHON", shutil.which("true"))  # has any module
     monkeypatch.delenv("BISECTION_SPACK_PACKAGES_URL", raising=False)
@@ -166,34 +157,26 @@ def test_results_of_spack_have_lock_commits_and_modules(fake, spack, tmp_path, m
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("LOADEDMODULES", "toolchain/2025:openmpi/5.0")
-    command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "-p", "spack", *ONE]
-
-    def run():
-        code, text = start(command, home)
-        folder = (home / "results" / "latest").resolve()
-        launches = json.loads((folder / "verdict.json").read_text())["launches"]
-        return code, text, [launch["facts"] for launch in launches], folder
-
-    code, text, facts, folder = run()
-    assert code == 0, text
+    run = run_command(home, "quick", "-p", "spack", *ONE)
+    assert run.code == 0, run.text
+    facts = [launch["facts"] for launch in run.verdict["launches"]]
     (kept,) = (home / "locks").iterdir()
     assert json.loads(kept.read_text()) == LOCK
-    head = subprocess.run(["git", "-C", spack, "rev-parse", "HEAD"], capture_output=True, text=True)
     wanted = {
         "lock": kept.stem,
         "software": facts[0]["software"],
-        "Spack": head.stdout.strip(),
+        "Spack": git(spack, "rev-parse", "HEAD"),
         "modules": "toolchain/2025, openmpi/5.0",
     }
     assert facts[0] == {**wanted, "Spack packages": wanted["Spack"]}
     assert len(facts) == 2
     assert facts[0].items() <= facts[1].items()  # the launch's
-    (result,) = (folder / "kernels").glob("transpose-*.json")
+    (result,) = (run.folder / "kernels").glob("transpose-*.json")
     assert json.loads(result.read_text())["labels"]["spack"] == wanted["Spack"]
 
     (tmp_path / "kernel.py").write_text("broken")
     shutil.rmtree(spack / "opt")
-    code, text, failed, _ = run()
-    assert code == 3, text
-    assert "main.c:1: error: broken" in text
-    assert failed == [facts[0], {}]
+    run = run_command(home, "quick", "-p", "spack", *ONE)
+    assert run.code == 3, run.text
+    assert "main.c:1: error: broken" in run.text
+    assert [launch["facts"] for launch in run.verdict["launches"]] == [facts[0], {}]

@@ -75,12 +75,17 @@ REMARK = "srun: cluster configuration lacks support for cpu binding\n"
 CODE_4 = HYDRA.replace("CODE: 11", "CODE: 4")
 
 
+def place_ranks(folder, hosts):
+    """Writes the result of a launch whose ranks ran on these hosts."""
+    seats = [{"rank": rank, "host": host} for rank, host in enumerate(hosts)]
+    (folder / "result.json").write_text(json.dumps({"layout": {"per_rank": seats}}))
+    return str(folder)
+
+
 @pytest.fixture
 def folder(tmp_path):
     """The folder of a launch of four ranks, rank 0 on node1 and so on."""
-    seats = [{"rank": rank, "host": f"node{rank + 1}"} for rank in range(4)]
-    (tmp_path / "result.json").write_text(json.dumps({"layout": {"per_rank": seats}}))
-    return str(tmp_path)
+    return place_ranks(tmp_path, ["node1", "node2", "node3", "node4"])
 
 
 def is_of(reason, code, values):
@@ -115,6 +120,9 @@ def test_host_of_an_abort_is_in_the_result(folder):
 @pytest.mark.parametrize(
     ("words", "launcher", "exit_code", "rank"),
     [
+        (OTHERS, "srun", None, None),
+        (PROXIES, "mpirun", None, None),
+        ("", "srun", None, None),
         (SRUN, "srun", 139, 1),
         (SRUN.replace("Segmentation fault\n", "Killed\n"), "srun", 137, 1),
         (SRUN.replace("Segmentation fault\n", "Aborted (core dumped)\n"), "srun", 134, 1),
@@ -131,14 +139,11 @@ def test_host_of_an_abort_is_in_the_result(folder):
     ],
 )
 def test_first_death(folder, words, launcher, exit_code, rank):
-    ended = Ended(errors=words, folder=folder)
-    assert causes.first_death(ended, launcher) == causes.Death(exit_code, rank, "node2")
+    death = causes.first_death(Ended(errors=words, folder=folder), launcher)
+    assert death == (exit_code and causes.Death(exit_code, rank, "node2"))
 
 
-def test_death_that_is_not_named():
-    for words, launcher in ((OTHERS, "srun"), (PROXIES, "mpirun"), ("", "srun")):
-        assert causes.first_death(Ended(errors=words), launcher) is None
-    # where hydra's ranks are is in the result alone
+def test_only_the_result_has_where_ranks_of_hydra_are():
     assert causes.first_death(Ended(errors=HYDRA), "mpirun").rank is None
 
 
@@ -274,11 +279,8 @@ bisection-md: nothing finished for 90 s on host n1; its ranks:
 
 @pytest.mark.parametrize("exit_code", [4, 137, None])  # some launchers report who was killed
 def test_hang_is_reported_with_what_its_ranks_did(exit_code, tmp_path):
-    seats = [{"rank": r, "host": h} for r, h in enumerate(["n2"] * 4 + ["n1"] * 2 + ["n3"] * 2)]
-    (tmp_path / "result.json").write_text(json.dumps({"layout": {"per_rank": seats}}))
-    reason = causes.of_hang(
-        Ended(errors=f"noise\n{HANG}", exit_code=exit_code, folder=str(tmp_path))
-    )
+    folder = place_ranks(tmp_path, ["n2"] * 4 + ["n1"] * 2 + ["n3"] * 2)
+    reason = causes.of_hang(Ended("md", folder, exit_code, f"noise\n{HANG}"))
     assert clause(reason) == (
         "HANG: nothing finished for 1 min 30 s; no answer from rank 2 on n2; "
         "no answer from ranks 6,7 on n3; ranks 0-1,3 on n2 in MPI_Waitall, timing packed, round 2; "

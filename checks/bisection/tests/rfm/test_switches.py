@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from running import command
 
 from bisection.rfm import switches
 
@@ -27,9 +28,7 @@ def slurm(tmp_path, monkeypatch):
 
     def install(printed, nodes, **extras):
         for program, text in (("scontrol", printed), ("sinfo", nodes)):
-            (tmp_path / f"{program}.txt").write_text(text)
-            (tmp_path / program).write_text(f"#!/bin/sh\ncat '{tmp_path}/{program}.txt'\n")
-            (tmp_path / program).chmod(0o755)
+            command(tmp_path, program, f"echo -n '{text}'")
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
         return switches.options(partition("squeue", **extras), str(tmp_path))
 

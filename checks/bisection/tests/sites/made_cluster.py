@@ -13,12 +13,6 @@ LAUNCHER = Launcher("srun", ["--cpu-bind=cores"])
 GIB = 2**30
 
 
-def command(folder, name, body):
-    """Writes a command, whose body is a shell script."""
-    (folder / name).write_text(f"#!/bin/bash\n{body}\n")
-    (folder / name).chmod(0o755)
-
-
 def node(host):
     """The facts of a node as node_facts.py writes them."""
     cores = {"num_cpus": 4, "num_cpus_per_core": 1, "num_sockets": 1}

@@ -11,7 +11,7 @@ import time
 from functools import partial
 
 import pytest
-from made_cluster import command
+from running import command
 
 from bisection import cli
 from bisection.core.identity import Geometry

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from made_cluster import command, node
-from running import SITES, load_site
+from made_cluster import node
+from running import SITES, command, load_site
 
 from bisection.commands import site_new
 from bisection.core.identity import Geometry

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from made_cluster import command
+from running import command
 
 from bisection.core.commands import Answer
 from bisection.core.identity import Geometry

@@ -11,8 +11,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from made_cluster import command
-from running import TWO_CORES
+from running import TWO_CORES, command
 
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
