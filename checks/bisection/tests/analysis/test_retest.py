@@ -1,10 +1,11 @@
 """What is measured again, and what follows from it."""
 
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 from made_up import with_case
-from results_made import changed, result_of
+from results_made import changed, launched
 
 from bisection.analysis.model import Row, Side
 from bisection.analysis.retest import plan, request
@@ -13,7 +14,7 @@ from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import rule
 from bisection.judge.evidence import Evidence, Retest
 from bisection.report.exports import nodecheck
-from bisection.report.model import Report, headline
+from bisection.report.model import Report
 from bisection.report.run import counted
 from bisection.runs.model import JudgedMetric, Request, RunVerdict
 
@@ -26,17 +27,10 @@ def row(case, after, method="p2p", check="transpose", better="lower", limit=1.2e
     return Row(*names, False, **sides, ratio=after / 1e-3, outlier=True, limit=limit, seen=after)
 
 
-def run(times, preempted=0.0, seconds=40.0, **more):
+def run(times, preempted=0.0, **more):
     """A run: a launch of the kernel `transpose` for each case, with p2p's time."""
-    cases = []
-    for case, time in times.items():
-        passed = {"kernel": "transpose", "verdict": Verdict.PASS, "preempted": preempted}
-        took = {"fixture": True, "seconds": seconds, "controls": {"serial": time}}
-        launch = result_of(*PLACE, "TransposeLaunch", case, "mpi", "", **passed, **took)
-        metric = JudgedMetric("time", time, "s", None, None, "pass")
-        test = result_of(*PLACE, "transpose", case, "mpi", "p2p", **passed, metrics=[metric])
-        cases += [launch, test]
-    return RunVerdict(cases=cases, **more)
+    launches = [launched(case=case, time=t, preempted=preempted) for case, t in times.items()]
+    return RunVerdict([*chain(*launches)], **more)
 
 
 def after(verdict, agenda, again=None):
@@ -222,26 +216,13 @@ def test_what_does_not_fit_the_budget_stays_suspect_beside_what_is_sure():
     assert after(run(TIMES), agenda, run({"a": 1e-3})).exit_code == Exit.NOT_MEASURED
 
 
-def test_failed_and_not_measured_take_precedence():
-    slower = [Reason(Code.SLOWER)]
-    assert run(TIMES, slower=slower).exit_code == Exit.SLOWER
-    trouble = [Code.TEXT(text="x")]
-    assert run(TIMES, slower=slower, troubles=trouble).exit_code == Exit.NOT_MEASURED
-    assert run(TIMES, slower=slower, failures=trouble).exit_code == Exit.FAILED
-
-
 SLOW = Code.SLOW_MEMORY(host="n2", rate=9e9, median=12e9, cores=1)
 
 
 def noise(*faults, hosts=("n1", "n2")):
     """A run of the kernel noise with these faults of hosts, between others."""
-    first_run = run({"a": 1e-3})
-    shared = {"case": "nodes", "kernel": "noise", "controls": {"clock": 3.0}, "hosts": hosts}
-    launch, test = (
-        changed(case, check=check, **shared)
-        for case, check in zip(first_run.cases, ("NoiseLaunch", "network_noise"), strict=True)
-    )
-    return RunVerdict(cases=[*first_run.cases, changed(launch, host_faults=faults), test])
+    nodes = launched("network_noise", "noise", "nodes", faults=faults, hosts=[*hosts])
+    return RunVerdict([*launched(hosts=[*hosts]), *nodes])
 
 
 @pytest.mark.parametrize(
@@ -266,9 +247,6 @@ def test_a_node_is_slow_if_it_is_so_again(again, code, says):
     assert verdict.exit_code == code
     assert says in counted(verdict)
     assert ("slow" in counted(verdict)) == bool(says)
-    state, words = headline(Report("lab", 0.0, run=verdict, of_run=True))
-    assert state == {Exit.SLOWER: "bad", Exit.OK: "good"}.get(code, "unmeasured")
-    assert says.strip(", ") in words
     named = nodecheck(Report("lab", 0.0, run=verdict, of_run=True))
     assert bool(named) == (code == Exit.SLOWER)
     assert not named or named.startswith("n2 bisection: n2 is slow: 1 core copied 9 GB/s of memory")
