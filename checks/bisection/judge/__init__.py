@@ -7,7 +7,7 @@ Prometheus are made from what the last ruling returns.
 import traceback
 
 from bisection.core.reasons import Code
-from bisection.judge import alarms, hosts, launches, network, retest
+from bisection.judge import alarms, launches, network, retest
 from bisection.judge.evidence import Evidence
 from bisection.runs.model import RunVerdict
 
@@ -15,7 +15,7 @@ from bisection.runs.model import RunVerdict
 RULINGS = (
     launches.rule,  # other processes used the cores; wrong answers without a selected test
     launches.rule_reruns,  # launches that were rerun, as other processes disturbed them
-    hosts.rule,  # slow nodes, faulty adapters
+    launches.rule_hosts,  # slow nodes, faulty adapters
     network.rule_pairs,  # components of the network that are slow, suspect, or worse than before
     retest.rule_limits,  # metrics outside their limits, after the retest
     alarms.rule_changes,  # changes and faster metrics since the earlier sessions

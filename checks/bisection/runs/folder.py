@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from bisection.core import paths
+from bisection.core.topology import TOPOLOGY
 from bisection.kernels import launch_record
-from bisection.rfm.switches import TOPOLOGY
 from bisection.runs.model import RunVerdict
 
 # ReFrame's files of a launch or a build, as patterns -> what they are kept as.

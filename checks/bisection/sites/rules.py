@@ -14,7 +14,6 @@ from bisection.core.reasons.files import EXTRAS
 from bisection.core.references import is_numbered_as
 from bisection.core.units import KINDS
 from bisection.core.verdicts import TIERS
-from bisection.rfm import switches
 from bisection.sites.site import Defect, Site, line_of
 
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
@@ -87,7 +86,7 @@ def partition_faults(partition: Facts) -> Placed:
 def topology_faults(partition: str, file: str) -> Iterator[Reason]:
     """Yields why the file of a partition's switches cannot be used."""
     try:
-        topology.parse(switches.file_of(file).read_text())
+        topology.parse(topology.file_of(file).read_text())
     except (OSError, UnicodeDecodeError, topology.TopologyError) as error:
         why = getattr(error, "strerror", None) or str(error)
         yield Code.TOPOLOGY_FILE(partition=partition, file=file, error=why)

@@ -5,7 +5,7 @@ from results_made import entry, report
 
 from bisection.core.reasons import Code, Reason, clause
 from bisection.judge import rule
-from bisection.judge.hosts import faulty_hosts
+from bisection.judge.launches import faulty_hosts
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.runs.model import JudgedMetric, TestResult
 from bisection.runs.report import log_troubles, read

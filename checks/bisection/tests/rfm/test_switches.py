@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from running import command
 
-from bisection.rfm import switches
+from bisection.core import topology
 
 
 def partition(scheduler, **extras):
@@ -30,7 +30,7 @@ def slurm(tmp_path, monkeypatch):
         for program, text in (("scontrol", printed), ("sinfo", nodes)):
             command(tmp_path, program, f"echo -n '{text}'")
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-        return switches.options(partition("squeue", **extras), str(tmp_path))
+        return topology.options(partition("squeue", **extras), str(tmp_path))
 
     return install
 
@@ -50,7 +50,7 @@ def test_without_the_switches_of_all_nodes_there_is_no_file(slurm, tmp_path, top
 
 
 def test_other_schedulers_know_no_switches(tmp_path):
-    assert switches.options(partition("local"), str(tmp_path)) == []
+    assert topology.options(partition("local"), str(tmp_path)) == []
 
 
 def test_a_file_of_the_site_comes_before_slurm(slurm, tmp_path):
@@ -63,7 +63,7 @@ def test_a_file_of_the_site_comes_before_slurm(slurm, tmp_path):
 def test_a_file_serves_any_scheduler(tmp_path):
     file = tmp_path / "own.conf"
     file.write_text(TOPOLOGY)
-    options = switches.options(partition("pbs", topology=str(file)), str(tmp_path))
+    options = topology.options(partition("pbs", topology=str(file)), str(tmp_path))
     assert options == ["--switches switches.txt"]
     assert (tmp_path / "switches.txt").read_text() == "leaf1 cn1 cn2\nleaf2 cn3\n"
     assert (tmp_path / "topology.txt").read_text() == TOPOLOGY
