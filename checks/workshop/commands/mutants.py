@@ -22,17 +22,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sample", type=positive, metavar="N", help="each Nth mutant of the list; default: all"
     )
     parser.add_argument(
-        "--draw", action="store_true", help=f"draw a list of mutants anew: {mutants.LIST.name}"
+        "--draw", action="store_true", help="draw others for mutants whose line is gone"
     )
 
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     tree = mutants.copied(paths.home() / "mutants")
+    there = [mutant for mutant in mutants.listed() if mutant.place(tree)]
     if options.draw:
-        mutants.write(mutants.draw(tree, killing.build(tree)))
+        mutants.write(mutants.draw(tree, killing.build(tree), there))
         return Exit.OK
-    chosen = mutants.listed()[:: options.sample or 1]
+    chosen = there[:: options.sample or 1]
     if options.file:
         chosen = [mutant for mutant in chosen if mutant.file in options.file]
     if any(mutant.language != "Python" for mutant in chosen):

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
+
 from bisection.core.verdicts import BisectionError
 from workshop.mutation.mutants import Mutant
 
@@ -61,10 +63,10 @@ def _commands(mutant: Mutant, tree: Path) -> Iterator[Sequence[str]]:
     if mutant.language == "Python":
         tests = Path("checks", "bisection", "tests")
         room = tests / (parts[2] if len(parts) > 3 else "checks")
-        pytest = [sys.executable, "-m", "pytest", "-qx", "-m", SHORT, "-n", SIDE_BY_SIDE]
+        run = [sys.executable, "-m", "pytest", "-qx", "-m", SHORT, "-n", SIDE_BY_SIDE]
         if (tree / room).is_dir():
-            yield [*pytest, str(room)]
-        yield [*pytest, str(tests), f"--ignore={room}"]
+            yield [*run, str(room)]
+        yield [*run, str(tests), f"--ignore={room}"]
     else:
         folder = tree / ".bisection" / "build"
         names = KERNELS.get(parts[1], parts[1])
@@ -84,7 +86,7 @@ def _failed(command: Sequence[str], tree: Path) -> str:
         done = subprocess.run(command, timeout=LIMIT, **how)
     except subprocess.TimeoutExpired:
         return f"no end within {LIMIT} s"
-    if done.returncode == 0:
+    if done.returncode in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
         return ""
     failed = FAILED.search(done.stdout)
     return next(filter(None, failed.groups())) if failed else f"{command[0]}: {done.returncode}"

@@ -17,7 +17,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -60,22 +60,21 @@ class Mutant:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.original.strip()}  ->  {self.mutant.strip()}"
 
+    def place(self, tree: Path) -> int | None:
+        """Returns the number of the line now, None if the file has no such line any more."""
+        path = tree / self.file
+        lines = path.read_text().splitlines() if path.exists() else []
+        places = [number for number, line in enumerate(lines, 1) if line == self.original]
+        return min(places, key=lambda number: abs(number - self.line), default=None)
+
     @contextlib.contextmanager
     def in_force(self, tree: Path) -> Iterator[Path]:
-        """Changes the file in a copy of the repository; yields its path.
-
-        Raises:
-            BisectionError: the file has no such line.
-        """
+        """Changes the file in a copy of the repository; yields its path."""
         path = tree / self.file
-        lines = path.read_text().splitlines()
-        places = [number for number, line in enumerate(lines, 1) if line == self.original]
-        if not places:
-            raise BisectionError(f"{self.file}: no line {self.original.strip()!r}; draw it again")
-        number = min(places, key=lambda place: abs(place - self.line))
         before = path.read_bytes()
-        changed = [*lines[: number - 1], self.mutant, *lines[number:], ""]
-        path.write_text("\n".join(changed))
+        lines = before.decode().split("\n")
+        lines[self.place(tree) - 1] = self.mutant
+        path.write_text("\n".join(lines))
         try:
             yield path
         finally:
@@ -117,16 +116,17 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def draw(tree: Path, build: Path) -> list[Mutant]:
+def draw(tree: Path, build: Path, kept: Sequence[Mutant] = ()) -> list[Mutant]:
     """Draws mutants by a seed: of each room of the suite and each folder of the kernels in turn, a
     line by chance, and a change of it.
 
     Args:
         tree: a copy of the repository.
         build: its kernels, built with CMAKE_EXPORT_COMPILE_COMMANDS.
+        kept: mutants that stay in the list.
     """
     mutants = []
-    for patterns in SOURCES.values():
+    for language, patterns in SOURCES.items():
         files = [path for pattern in patterns for path in sorted(tree.glob(pattern))]
         files = [path for path in files if "tests" not in path.parts]
         chance = random.Random(SEED)
@@ -136,7 +136,7 @@ def draw(tree: Path, build: Path) -> list[Mutant]:
                 files, lambda path: path.relative_to(tree).parts[:-1][:3]
             ).items()
         }
-        drawn: list[Mutant] = []
+        drawn = [mutant for mutant in kept if mutant.language == language]
         while len(drawn) < OF_A_LANGUAGE:
             for places in rooms.values():
                 drawn += _mutant(tree, build, places, chance)
