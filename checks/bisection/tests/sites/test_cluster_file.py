@@ -29,12 +29,13 @@ site_configuration = common.slurm(
 )
 '''
 CORES = {"num_cpus": 2, "num_cpus_per_core": 1, "num_cpus_per_socket": 2, "num_sockets": 1}
+ALIKE = {"processor": CORES, "networks": [{"name": "eth0"}, {"name": "mlx5_0"}]}
 FACTS = {
     "version": 1,
     "software": {"mpi": {"kind": "openmpi"}, "modules_system": "lmod"},
     "partitions": {
-        "duo": {"queue": "duo", "nodes": 2, "max_time": 1800, "processor": CORES},
-        "quad": {"queue": "all", "nodes": 4, "processor": CORES},
+        "duo": {"queue": "duo", "nodes": 2, "max_time": 1800, **ALIKE},
+        "quad": {"queue": "all", "nodes": 4, **ALIKE},
     },
 }
 
@@ -85,7 +86,7 @@ def test_words_of_a_partition(partitions):
     words = (
         'queue="gpu", account="a2", qos="high", reservation="r", constraint="bigmem", '
         'options=["--mpi=pmi2"], modules=["gcc"], environs=["system"], references=["ratio"], '
-        'access=["--licenses=x"], time_limit="5m", extras={"march": "znver4"}'
+        'access=["--licenses=x"], time_limit="5m", extras={"march": "znver4"}, network=["mlx5_0"]'
     )
     duo = partitions("exclusive=True", words)["duo"]
     options = "partition=gpu account=a2 qos=high reservation=r constraint=bigmem licenses=x"
@@ -96,18 +97,9 @@ def test_words_of_a_partition(partitions):
         "references": ["ratio"],
         "max_time": 1800,
         "march": "znver4",
+        "network": ["mlx5_0"],
     }
     assert (duo["modules"], duo["environs"], duo["time_limit"]) == (["gcc"], ["system"], "5m")
-
-
-def test_network_that_is_claimed(partitions, cluster):
-    networks = [{"name": "eth0"}, {"name": "mlx5_0"}]
-    duo = {**FACTS["partitions"]["duo"], "networks": networks}
-    facts = {"partitions": {**FACTS["partitions"], "duo": duo}}
-    parts = partitions("exclusive=True", 'network=["mlx5_0"]', **facts)
-    assert parts["duo"]["extras"]["network"] == ["mlx5_0"]
-    with pytest.raises(SystemExit, match=r"'duo': network 'mlx5_1' is none of eth0, mlx5_0$"):
-        partitions("exclusive=True", 'network=["mlx5_1"]', **facts)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +170,7 @@ def test_other_schedulers(cluster, scheduler, access):
         ("[1, 2, 4]", "[1, 0]", "13", "vc:quad-0: extras.nodes is 0: "),
         ("exclusive=True", 'options=["-n {cores}"]', "12", "extras.binding has {cores} in"),
         ("exclusive=True", 'qos="high"', "12", "partition 'duo': pbs has no qos"),
+        ("exclusive=True", 'network=["ib0"]', "12", "network 'ib0' is none of eth0, mlx5_0"),
         ("__file__,", '__file__, scheduler="slum",', "1", "scheduler 'slum': there are slurm"),
         ('"srun"', '"sruhn"', "12", "sruhn"),
         ("common.partition", "common.partitions", "12", "no attribute 'partitions'"),

@@ -184,29 +184,27 @@ def published(site):
 
 
 class TestChecks:
-    @pytest.fixture
-    def defects(self, site, published):
-        """defects(where, **changes): those of the checks, with tests of `where` changed."""
-
-        def run(where, **changes):
-            tests = [
-                {**test, **changes} if where.items() <= test.items() else test
-                for test in site.tests
-            ]
-            changed = dataclasses.replace(site, tests=tests)
-            return rules.check_defects([changed, published], everywhere=True)
-
-        return run
-
-    def test_case_and_layout_without_a_tier(self, defects):
-        (defect,) = defects({"case": "fe", "layout": "mpi"}, tags=[])
-        assert (defect.path, defect.reason.code) == ("checks/md.py", Code.NO_TIER)
-        assert defect.reason["test"] == "md fe mpi"
-
-    def test_value_that_can_run_nowhere(self, defects, site):
-        (defect,) = defects({"check": "transpose", "method": "overlap"}, places=0)
-        assert defect.reason.code == Code.VALUE_NOWHERE
-        assert defect.reason.values.items() >= {"key": "method", "value": "overlap"}.items()
+    @pytest.mark.parametrize(
+        ("where", "change", "path", "code", "values"),
+        [
+            (
+                *({"case": "fe", "layout": "mpi"}, {"tags": []}),
+                *("checks/md.py", Code.NO_TIER, {"test": "md fe mpi"}),
+            ),
+            (
+                *({"check": "transpose", "method": "overlap"}, {"places": 0}),
+                *("checks/transpose.py", Code.VALUE_NOWHERE, {"key": "method", "value": "overlap"}),
+            ),
+        ],
+    )
+    def test_what_no_run_reaches(self, site, published, where, change, path, code, values):
+        tests = [
+            {**test, **change} if where.items() <= test.items() else test for test in site.tests
+        ]
+        changed = dataclasses.replace(site, tests=tests)
+        (defect,) = rules.check_defects([changed, published], everywhere=True)
+        assert (defect.path, defect.reason.code) == (path, code)
+        assert defect.reason.values.items() >= values.items()
 
     def test_one_site_that_runs_it_is_enough(self, site, published):
         nowhere = [{**test, "places": 0} for test in site.tests]

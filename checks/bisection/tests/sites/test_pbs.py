@@ -123,12 +123,6 @@ def test_a_job_of_pbs(pbs_here, tmp_path):
     assert {f"#PBS {option}" for option in options} < set(lines)
 
 
-def test_a_job_that_pbs_refuses(pbs_here, commands, tmp_path):
-    commands("qsub", "echo 'qsub: Unknown queue' >&2; exit 1")
-    finished = jobs.run(request(tmp_path), [])
-    assert (finished.fault.code, finished.fault["refused"]) == (Code.BLOCKED, "qsub: Unknown queue")
-
-
 @pytest.mark.parametrize(
     ("state", "code", "words"),
     [

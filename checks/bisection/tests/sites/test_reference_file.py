@@ -233,37 +233,21 @@ def by_reframe(entry, case):
         return {}
 
 
-ENTRY = """
-$index: [$partition, geometry, case, method]
-localhost:.*:
-  1x2|2x1:
-    cnt.*:
-      alltoallv: {time: [1.0, -0.1, 0.1]}
-      (p2p|shm): {time: [2.0, -0.1, 0.1]}
-  .*:
-    cnt40: {shm.*: {time: [3.0, -0.1, 0.1]}}
-    .*: {.*: {time: [4.0, -0.1, 0.1]}}
-"""
-
-
 @pytest.mark.parametrize("partition", ["localhost:default", "other:default"])
-@pytest.mark.parametrize("geometry", ["1x2", "2x1", "4x1"])
-@pytest.mark.parametrize("case", ["cnt40", "cnt80", "silicon"])
+@pytest.mark.parametrize("geometry", ["2x1", "4x1"])
+@pytest.mark.parametrize("case", ["cnt40", "cnt80"])
 @pytest.mark.parametrize("method", ["alltoallv", "shm", "shm-padded", "p2p"])
 def test_a_tree_gives_what_it_gives_to_reframe(partition, geometry, case, method):
     names = {"$system": "localhost", "$partition": partition, "$environ": "system"}
     names |= {"geometry": geometry, "case": case, "method": method}
-    entry = yaml.safe_load(ENTRY)
-    assert lookup(entry, names) == by_reframe(entry, names)
+    # The branch of cnt40 has nothing for shm-padded.
+    entry = yaml.safe_load(TREE.replace(".*: {ratio_alltoallv: [1.0, -0.5, 0.5], ", "md: {"))
+    assert lookup(entry["transpose"], names) == by_reframe(entry["transpose"], names)
 
 
 def test_generic_references_are_those_that_reframe_finds(site):
     content = yaml.safe_load((paths.ROOT / "reference" / "systems" / "localhost.yaml").read_text())
-    compared = 0
-    for case in site.cases:
-        entry = content.get(case["check"])
-        references = lookup(entry, case)
-        if entry and references is not None and case["geometry"] is not None:
-            assert references == by_reframe(dict(entry), case), case
-            compared += bool(references)
-    assert compared > 100
+    cases = [c for c in site.cases if c["check"] in content and c["geometry"] is not None]
+    found = [lookup(content[case["check"]], case) for case in cases]
+    assert found == [by_reframe(dict(content[case["check"]]), case) for case in cases]
+    assert len([*filter(None, found)]) > 100

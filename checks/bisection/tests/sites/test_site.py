@@ -25,19 +25,15 @@ def test_this_machine_counts_what_may_be_used(common, monkeypatch):
     assert allowed == sum(1 << cpu for cpu in os.sched_getaffinity(0))
 
 
-def test_two_threads_of_a_core_are_one_core(common, monkeypatch):
-    siblings = {
-        f"cpu{cpu}/topology/thread_siblings_list": f"{cpu % 2},{cpu % 2 + 2}" for cpu in range(4)
-    }
+@pytest.mark.parametrize(("quota", "cores"), [(None, 2), (1.9, 1), (0.5, 1)])
+def test_two_threads_of_a_core_are_one_core(common, monkeypatch, quota, cores):
+    cpus = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    siblings = {cpus.format(cpu): f"{cpu % 2},{cpu % 2 + 2}" for cpu in range(4)}
     monkeypatch.setattr(common.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    monkeypatch.setattr(common, "cpu_quota", lambda: None)
-    monkeypatch.setattr(
-        common,
-        "_read",
-        lambda path: next((text for end, text in siblings.items() if str(path).endswith(end)), ""),
-    )
+    monkeypatch.setattr(common, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(common, "_read", lambda path: siblings.get(str(path), ""))
     machine = common.this_machine()
-    assert (machine["num_cpus"], machine["num_cpus_per_core"]) == (4, 2)
+    assert (machine["num_cpus"], machine["num_cpus_per_core"]) == (2 * cores, 2)
     assert machine["topology"]["cores"] == ["0x5", "0xa"]
 
 
@@ -59,8 +55,3 @@ def test_quota(common, monkeypatch, files, quota):
     files = {"/proc/self/cgroup": "3:cpu,cpuacct:/b\n0::/a\n", **files}
     monkeypatch.setattr(common, "_read", lambda path: files.get(str(path), ""))
     assert common.cpu_quota() == quota
-
-
-def test_quota_limits_cores(common, monkeypatch):
-    monkeypatch.setattr(common, "cpu_quota", lambda: 0.5)
-    assert common.this_machine()["num_cpus"] == common.this_machine()["num_cpus_per_core"]

@@ -133,7 +133,6 @@ def changed(name, before, after):
 
 SHARED = Code.CORE_SHARED(rank=1, host="n1", thread=None, cpus="0", other=[0, None, "0"])
 DEFECT = Defect.of("lab.py", 3, Code.NOT_LOADING, error="oops")
-REFUSED = "sbatch: Requested node configuration is not available"
 CLOSED = Code.QUEUE_GROUPS(queue="standard", groups=["g"])
 SEATS = [SHARED.as_dict()]
 WORLDS = Code.WORLDS(launcher="srun", worlds=8, size=1, asked=8)
@@ -142,7 +141,7 @@ THREE_SHARE = Code.MISPLACED(seats=[SHARED] * 3)
 DOWN = [["n1", "bad DIMM"], ["n2", "bad DIMM"]]
 MLX = [["mlx5_0", "infiniband", 200.0]]
 LINKS = [("n1", "n2", 2e-6, 2e10), ("n1", "n3", 2e-6, 5e9), ("n1", "n4", 9e-6, 2e10)]
-NO_FFTW = (1, 2.0, "-- x\nError: y\n")
+NO_OMP = (2, 2.0, "-- x\nError: y\n")
 FULL = (1, 2.0, "No space left on device\nError: x\n")
 TWO_CPUS = {**KNOWN["processor"], "num_cpus": 2}
 NO_PYTHON = {check_probes.sys.executable: False}
@@ -155,17 +154,18 @@ WRONG = [  # what spoils it, the probe, the code of its reason, and some of its 
     (queue(name="express"), "account", "QUEUE_UNKNOWN", {"known": ["express"]}),
     (queue(closed=CLOSED), "account", "QUEUE_GROUPS", {}),
     (drained, "nodes", "NODES_UP", {"up": 1, "asked": 2, "down": DOWN}),
-    (lambda m: setattr(m, "refusal", REFUSED), "placement", "NOT_PLACED", {"geometry": "2x4x1"}),
+    (
+        lambda m: setattr(m, "refusal", "no"),
+        "placement",
+        "NOT_PLACED",
+        {"geometry": "2x4x1"},
+    ),
     (job(fault=Code.BLOCKED(job="7", waited=9.0, reason="Priority")), "job", "BLOCKED", {}),
-    (job(fault=Code.BLOCKED(refused="sbatch: x")), "job", "BLOCKED", {}),
     (job(modules={"openmpi": "no"}), "modules", "MODULES_FAIL", {"modules": [["openmpi", "no"]]}),
     (job(build=Code.PROBE_NOT_BUILT(last="no mpicc")), "program", "PROBE_NOT_BUILT", {}),
-    (
-        *(steps(configure=NO_FFTW), "kernels"),
-        *("KERNELS_FAIL", {"step": "configure", "last": "Error: y"}),
-    ),
+    (steps(configure=(1, 2.0, "no FFTW\n")), "kernels", "KERNELS_FAIL", {"step": "configure"}),
     (steps(configure=FULL), "kernels", "NO_SPACE", {"build": "Error: x"}),
-    (steps(compile=(2, 2.0, "error: omp.h\n")), "kernels", "KERNELS_FAIL", {"step": "compile"}),
+    (steps(compile=NO_OMP), "kernels", "KERNELS_FAIL", {"step": "compile", "last": "Error: y"}),
     (steps(kernel=(132, 2.0, "Illegal\n")), "kernels", "KERNELS_FAIL", {"exit_code": 132}),
     # Its words name a signal and not the cause.
     (steps(kernel=(124, 60.0, "srun: CANCELLED\n")), "kernels", "KERNELS_LATE", {"limit": 60.0}),
@@ -257,10 +257,7 @@ OF_SLURM = {"accounting", "account", "nodes", "placement"}
         (steps(leave=(3, 30.0, "LEFT 99.500\n", 100.0)), 0, set(), set()),  # a long start-up
         (lambda m: m.partition.update(scheduler="lsf"), 3, {*TITLES} - {"file"}, set()),
         (pbs, 0, set(), {"accounting", "placement"}),
-        (
-            lambda m: m.site.environs["system"].update(features=["kernels", "spack"]),
-            *(3, {"kernels"}, set()),
-        ),
+        (lambda m: m.site.environs["system"]["features"].append("spack"), 3, {"kernels"}, set()),
         (on_this_host, 0, set(), {*OF_SLURM, "network", "speed", "facts"}),
     ],
 )

@@ -11,12 +11,13 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from running import TWO_CORES, command
+from running import TWO_CORES, command, load_site
 
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.sites.cluster import jobs, node_facts
 from bisection.sites.cluster.jobs import Ended, Refused, Scheduler, State, Step
+from bisection.sites.cluster.pbs import Pbs
 from bisection.sites.cluster.slurm import Slurm
 from bisection.sites.cluster.trial import Launcher, misplaced, telling, try_queue
 
@@ -120,12 +121,13 @@ def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, 
     assert scheduler.cancelled == (["7"] if alive else [])
 
 
-def test_all_that_a_scheduler_prints_of_a_refusal_is_kept(tmp_path, monkeypatch):
-    lines = "sbatch: error: site policy: name your project\nsbatch: error: Unspecified error"
-    command(tmp_path, "sbatch", f"echo '{lines}' >&2; exit 1")
+@pytest.mark.parametrize(("scheduler", "name"), [(Slurm(), "sbatch"), (Pbs(), "qsub")])
+def test_all_that_a_scheduler_prints_of_a_refusal_is_kept(tmp_path, monkeypatch, scheduler, name):
+    lines = f"{name}: error: site policy: name your project\n{name}: error: Unspecified error"
+    command(tmp_path, name, f"echo '{lines}' >&2; exit 1")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    fault = outcome_of(Slurm(), tmp_path).fault
-    assert fault["refused"] == "sbatch: site policy: name your project; Unspecified error"
+    fault = outcome_of(scheduler, tmp_path).fault
+    assert fault["refused"] == f"{name}: site policy: name your project; Unspecified error"
 
 
 def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
@@ -150,12 +152,10 @@ def test_interrupted_job_is_cancelled(tmp_path):
 # ---- the facts of a node ----
 
 
-HINTS = ("annotation", "returns")
-
-
 def test_facts_of_a_node_run_on_an_old_python():
     tree = ast.parse(PROGRAM.read_text(), feature_version=(3, 6))
-    hints = [getattr(node, name, None) for node in ast.walk(tree) for name in HINTS]
+    names = ("annotation", "returns")
+    hints = [getattr(node, name, None) for node in ast.walk(tree) for name in names]
     # Neither list[str] nor int | None.
     assert {type(hint) for hint in hints if hint} == {ast.Name, ast.Constant}
 
@@ -237,9 +237,6 @@ def test_telling_line_of_a_page():
 # ---- launchers, for real ----
 
 
-CORE_PER_RANK = "--map-by ppr:{ranks_per_node}:node:PE={threads}"
-
-
 @needs_mpi
 def test_trial_on_this_host(tmp_path, monkeypatch):
     if "," not in TWO_CORES:
@@ -251,7 +248,7 @@ def test_trial_on_this_host(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     launchers = [
-        Launcher("mpirun", binding=[CORE_PER_RANK, "--bind-to core"]),
+        Launcher("mpirun", binding=load_site("common_cluster").OPEN_MPI),
         Launcher("mpiexec"),
         Launcher("mpirun", binding=["--no-such-option"]),
     ]
