@@ -3,11 +3,11 @@
 
 Installed as sbatch, squeue, sacct, scancel, scontrol and sinfo. Jobs are files of the folder
 FAKE_SLURM. The variable FAKE_SLURM_FAULTS, a JSON object, says what goes wrong where: "mpi/cnt40"
-is a launch, by layout and case, and "build" a build, with one of FAULTS; "sacct" is a command, with
-the number of calls that fail because its daemon does not answer; "MaxSubmitJobs" is how many jobs
-may be in the queue; "nodes": "gone" refuses nodes that are named, "drained" lets jobs wait for
-them. A job starts at once, with `--dependency=singleton` when it is looked at and no earlier one of
-its name is alive.
+is a launch, by layout and case, and "build" a build, "refused" or with one of WAITS or ENDS;
+"sacct" is a command, with the number of calls that fail because its daemon does not answer;
+"MaxSubmitJobs" is how many jobs may be in the queue; "nodes": "gone" refuses nodes that are named,
+"drained" lets jobs wait for them. A job starts at once, with `--dependency=singleton` when it is
+looked at and no earlier one of its name is alive.
 """
 
 import contextlib
@@ -22,35 +22,27 @@ from pathlib import Path
 FOLDER = Path(os.environ["FAKE_SLURM"])
 WRONG = json.loads(os.environ.get("FAKE_SLURM_FAULTS", "{}"))
 
-# The state that a job is in from its first or, after a colon, second second on, and the reason.
-FAULTS = {
-    "runs": "RUNNING None",
-    "waits": "PENDING Resources",
-    "no-place": "PENDING Resources",
-    "too-big": "PENDING PartitionNodeLimit",
-    "timeout": "RUNNING None: TIMEOUT TimeLimit",
-    "node-fail": "RUNNING None: NODE_FAIL NodeDown",
-    "oom": "RUNNING None: OUT_OF_MEMORY OutOfMemory",
-    "scancel": "RUNNING None: CANCELLED None",
-    "unseen": "RUNNING None: FAILED JobLaunchFailure",
+# A job with one of these faults stays in the queue, for this reason.
+WAITS = {"waits": "Resources", "no-place": "Resources", "too-big": "PartitionNodeLimit"}
+# One with one of these ends in its second second: its state, the reason, and what slurmstepd
+# writes to its error output. One that "runs" does not end.
+ENDS = {
+    "timeout": ("TIMEOUT", "TimeLimit", "DUE TO TIME LIMIT "),
+    "node-fail": ("NODE_FAIL", "NodeDown", "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS "),
+    "oom": ("OUT_OF_MEMORY", "OutOfMemory", None),
+    "scancel": ("CANCELLED", "None", ""),
+    "unseen": ("FAILED", "JobLaunchFailure", None),
 }
 ALIVE = ("PENDING", "RUNNING")
-# What slurmstepd writes to the job's error output.
-EPITAPHS = {
-    "TIMEOUT": "2026-11-21T09:09:32 DUE TO TIME LIMIT ***",
-    "NODE_FAIL": "2026-11-21T09:11:36 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
-    "CANCELLED": "2026-11-21T09:11:42 ***",
-}
 NO_DATABASE = (
     "sacct: error: Sending PersistInit msg: Connection refused\n"
     "sacct: error: Problem talking to the database: Connection refused"
 )
 NO_CONTROLLER = "Unable to contact slurm controller (connect failure)"
 INVALID = "slurm_load_jobs error: Invalid job id specified"
-NO_PLACE = "allocation failure: Requested node configuration is not available"
+NO_PLACE = "Requested node configuration is not available"
 FAILED = "sbatch: error: Batch job submission failed: "
 LIMIT = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}Job violates accounting/QOS policy"
-REFUSED = f"{FAILED}Requested node configuration is not available"
 SINFO = {
     "%N|%n|%t|%P|%f": "n1|n1|idle|all*|(null)\nn2|n2|alloc|all*|(null)\nn3|n3|idle|all*|(null)",
     "%N|%P": "n1|all*\nn2|all*",
@@ -79,16 +71,16 @@ def load(jobid):
         store(job)
     if job["reason"] == "Dependency" and job["state"] == "PENDING":
         before = [load(other) for other in range(1, int(jobid))]
-        if not any(other["name"] == job["name"] and other["state"] in ALIVE for other in before):
+        if job["job-name"] not in {each["job-name"] for each in before if each["state"] in ALIVE}:
             begin(job)
-    then = job["then"].split()
-    if then and job["state"] == "RUNNING" and time.time() > job["start"] + 1:
-        job.update(state=then[0], reason=then[1], end=time.time(), then="")
-        if then[0] in EPITAPHS:
-            words = f"*** JOB {jobid} ON n1 CANCELLED AT {EPITAPHS[then[0]]}"
-            Path(job["stderr"]).write_text(f"slurmstepd-n1: error: {words}\n")
-        if then[1] == "JobLaunchFailure":
-            job["signal"] = 53
+    if job["fault"] in ENDS and job["state"] == "RUNNING" and time.time() > job["start"] + 1:
+        state, reason, why = ENDS[job["fault"]]
+        job.update(state=state, reason=reason, end=time.time())
+        if why is not None:
+            words = f"*** JOB {jobid} ON n1 CANCELLED AT 2026-11-21T09:09:32 {why}***"
+            Path(job["error"]).write_text(f"slurmstepd-n1: error: {words}\n")
+        if reason == "JobLaunchFailure":
+            job["exit"] = "0:53"
         store(job)
     return job
 
@@ -99,15 +91,16 @@ def begin(job):
         job["reason"] = f"ReqNodeNotAvail, UnavailableNodes:{job['nodelist']}"
         store(job)
         return
-    now, _, then = FAULTS.get(job["fault"], FAULTS["runs"]).partition(":")
-    state, reason = now.split()
-    job.update(state=state, reason=reason, then=then, started=state == "RUNNING", start=time.time())
+    if job["fault"] in WAITS:
+        job["reason"] = WAITS[job["fault"]]
+    else:
+        job.update(state="RUNNING", reason="None", start=time.time())
     with contextlib.suppress(FileExistsError):
         (FOLDER / f"{job['id']}.begun").touch(exist_ok=False)
         store(job)
         if job["fault"] is None:
             none = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-            command = [sys.executable, __file__, "--run", job["id"], job["script"], job["stdout"]]
+            command = [sys.executable, __file__, "--run", job["id"]]
             subprocess.Popen(command, start_new_session=True, **none)
 
 
@@ -124,13 +117,13 @@ def every():
 def asked_for():
     """The jobs of -j 1,2, or of -n NAME, or of the last argument."""
     if "-n" in sys.argv:
-        return [job for job in every() if job["name"] == sys.argv[sys.argv.index("-n") + 1]]
+        return [job for job in every() if job["job-name"] == sys.argv[sys.argv.index("-n") + 1]]
     text = sys.argv[sys.argv.index("-j") + 1] if "-j" in sys.argv else sys.argv[-1]
     return [load(jobid) for jobid in text.split(",")]
 
 
 def nodes(job):
-    return "n[1-2]" if job["started"] else ""
+    return "n[1-2]" if job["start"] else ""
 
 
 # ---- the commands ----
@@ -146,43 +139,42 @@ def sbatch():
         with open(FOLDER / "asked", "a") as file:
             file.write(f"{options['ntasks']}\n")
         if fault == "no-place" or (WRONG.get("nodes") == "gone" and "nodelist" in options):
-            sys.exit(NO_PLACE)
+            sys.exit(f"allocation failure: {NO_PLACE}")
         return sys.stderr.write("sbatch: Job 1 to start at 2026-11-22T07:48:24 using 4 CPUs\n")
     if fault == "refused":
-        sys.exit(REFUSED)
+        sys.exit(FAILED + NO_PLACE)
     if len([job for job in every() if job["state"] in ALIVE]) >= WRONG.get("MaxSubmitJobs", 99):
         sys.exit(LIMIT)
     if "no-requeue" not in options:
         sys.exit("sbatch: error: this fake takes no job that Slurm would requeue")
-    jobid = str(len(list(FOLDER.glob("*.json"))) + 1)
     hours, minutes, seconds = map(int, options["time"].split(":"))
     limit, end = 3600 * hours + 60 * minutes + seconds, options.get("deadline")
     job = {
-        "id": jobid,
-        "name": options["job-name"],
+        "nodelist": None,
+        **options,
+        **{name: str(script.with_name(options[name])) for name in ("output", "error")},
+        "id": str(len(list(FOLDER.glob("*.json"))) + 1),
         "fault": fault,
         "script": str(script),
         "submit": time.time(),
         "latest": time.mktime(time.strptime(end, "%Y-%m-%dT%H:%M:%S")) - limit if end else 1e12,
-        "stdout": str(script.with_name(options["output"])),
-        "stderr": str(script.with_name(options["error"])),
-        "limit": options["time"],
-        "nodelist": options.get("nodelist"),
+        "start": None,
+        "end": None,
     }
-    job |= {"state": "PENDING", "reason": "Dependency", "then": "", "started": False}
-    job |= {"end": None, "exit": 0, "signal": 0}
+    job |= {"state": "PENDING", "reason": "Dependency", "exit": "0:0"}
     store(job)
     if options.get("dependency") != "singleton":
         begin(job)
-    return print(f"Submitted batch job {jobid}")
+    return print(f"Submitted batch job {job['id']}")
 
 
-def run(jobid, script, out):
+def run(jobid):
     """The job itself, in the background."""
-    job, folder = load(jobid), Path(script).parent
-    with open(out, "wb") as stdout, open(job["stderr"], "wb") as stderr:
-        code = subprocess.call(["bash", script], cwd=folder, stdout=stdout, stderr=stderr)
-    job.update(state="FAILED" if code else "COMPLETED", exit=code, end=time.time())
+    job = load(jobid)
+    command, folder = ["bash", job["script"]], Path(job["script"]).parent
+    with open(job["output"], "wb") as stdout, open(job["error"], "wb") as stderr:
+        code = subprocess.call(command, cwd=folder, stdout=stdout, stderr=stderr)
+    job.update(state="FAILED" if code else "COMPLETED", exit=f"{code}:0", end=time.time())
     store(job)
 
 
@@ -190,7 +182,7 @@ def sacct():
     print("JobID|State|ExitCode|End|NodeList")
     for job in filter(None, asked_for()):
         state = job["state"] + (" by 0" if job["state"] == "CANCELLED" else "")
-        rest = f"{job['exit']}:{job['signal']}|{int(job['end']) if job['end'] else 'Unknown'}"
+        rest = f"{job['exit']}|{int(job['end'] or 0) or 'Unknown'}"
         print(f"{job['id']}|{state}|{rest}|{nodes(job) or 'None assigned'}")
         if nodes(job):
             print(f"{job['id']}.batch|{job['state']}|{rest}|n1")
@@ -218,12 +210,10 @@ def scontrol():
     if job is None:
         sys.exit(INVALID)
     return print(
-        f"JobId={job['id']} JobName=rfm UserId=root(0) GroupId=root(0) JobState={job['state']} "
-        f"Reason={job['reason']} Dependency=(null) Requeue=0 "
-        f"ExitCode={job['exit']}:{job['signal']} BatchHost=n1 WorkDir=/home/lab/bisection "
-        f"TimeLimit={job['limit']} SubmitTime={int(job['submit'])} "
-        f"EndTime={int(job['end'] or 0) or 'Unknown'} ReqNodeList=(null) ExcNodeList=(null) "
-        f"NodeList={nodes(job)} NumNodes=2 StdErr={job['stderr']} StdIn=/dev/null Power= "
+        f"JobId={job['id']} JobName=rfm UserId=root(0) JobState={job['state']} "
+        f"Reason={job['reason']} Dependency=(null) ExitCode={job['exit']} BatchHost=n1 "
+        f"WorkDir=/home/lab/bisection TimeLimit={job['time']} ReqNodeList=(null) "
+        f"ExcNodeList=(null) NodeList={nodes(job)} NumNodes=2 StdIn=/dev/null Power= "
     )
 
 
@@ -242,7 +232,7 @@ def sinfo():
 
 def main():
     if sys.argv[1:2] == ["--run"]:
-        return run(*sys.argv[2:])
+        return run(sys.argv[2])
     command = Path(sys.argv[0]).name
     if fails(command):
         before = FAILED if command == "sbatch" else "slurm_load_jobs error: "

@@ -1,41 +1,23 @@
 """A Slurm cluster of this host alone, once with an accounting database and once without."""
 
-import os
 from pathlib import Path
 
 from reframe.utility import import_module_from_file
 
-ROOT = Path(__file__).resolve().parents[3]
-common = import_module_from_file(str(ROOT / "site-configs" / "common.py"))
-AS_ROOT = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
+LOCALHOST = Path(__file__).resolve().parents[3] / "site-configs" / "localhost.py"
 
-site_configuration = common.configuration(
-    systems=[
-        {
-            "name": "slurm_site",
-            "hostnames": [".*"],
-            "partitions": [
-                {
-                    "name": scheduler,
-                    "scheduler": scheduler,
-                    "launcher": "mpirun",
-                    "environs": ["system"],
-                    "max_jobs": 1,
-                    "sched_options": {
-                        "max_sacct_failures": 6,
-                        "slurm_pending_job_reason_poll_freq": 1,  # at every poll
-                    },
-                    # A site file need not give the topology.
-                    "processor": {
-                        name: value
-                        for name, value in common.this_machine().items()
-                        if name != "topology" or scheduler == "slurm"
-                    },
-                    "env_vars": AS_ROOT if os.geteuid() == 0 else [],
-                    "extras": {"nodes": 1, "binding": ["--oversubscribe"], "references": []},
-                }
-                for scheduler in ("slurm", "squeue")
-            ],
-        }
-    ]
-)
+site_configuration = import_module_from_file(str(LOCALHOST)).site_configuration
+(system,) = site_configuration["systems"]
+(local,) = system["partitions"]
+options = {"max_sacct_failures": 6, "slurm_pending_job_reason_poll_freq": 1}  # at every poll
+cluster = {
+    **local,
+    "environs": ["system"],
+    "sched_options": {**local["sched_options"], **options},
+    "extras": {"nodes": 1, "binding": ["--oversubscribe"], "references": []},
+}
+# A site file need not give the topology.
+processor = {name: value for name, value in local["processor"].items() if name != "topology"}
+squeue = {"name": "squeue", "scheduler": "squeue", "processor": processor}
+partitions = [{**cluster, "name": "slurm", "scheduler": "slurm"}, {**cluster, **squeue}]
+system |= {"name": "slurm_site", "partitions": partitions}

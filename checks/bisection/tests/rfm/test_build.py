@@ -87,8 +87,8 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
     assert run.code == 0, run.text
     (script,) = (run.folder / "kernels").glob("*.build.sh")
     jobs = [json.loads(file.read_text()) for file in (tmp_path / "jobs").glob("*.json")]
-    assert {job["limit"] for job in jobs} == {"0:10:0"}
-    built_there = [job for job in jobs if job["stderr"].endswith("rfm_build.err")]
+    assert {job["time"] for job in jobs} == {"0:10:0"}
+    built_there = [job for job in jobs if job["error"].endswith("rfm_build.err")]
     assert len(jobs) - len(built_there) == 1
     if march:
         assert not built_there

@@ -121,7 +121,7 @@ class TestLaunches:
         run, (layout, case) = launches(back_end), where.split("/")
         launch = run.case("", layout, case)
         assert launch["verdict"] == word
-        pattern = re.escape(says).replace(r"\#", r"\d+")
+        pattern = re.escape(says).replace(r"\#", r"[\d.]+")
         assert re.fullmatch(pattern, launch["cause"]), launch["cause"]
         assert launch["cause"] in run.said
         judged = "pass" if word == "pass" else "not measured"
@@ -263,8 +263,8 @@ class TestTurn:
         run = slurm("squeue", {}, *slow, *patience, selected=BOTH)
         assert run.code == 0, run.text
         first, second = jobs()
-        assert first["name"] == second["name"]
-        assert first["name"].startswith(f"bisection-{run.folder.name}-")
+        assert first["job-name"] == second["job-name"]
+        assert first["job-name"].startswith(f"bisection-{run.folder.name}-")
         assert second["submit"] < first["end"] <= second["start"]
         assert first["end"] - second["submit"] > 2
 
@@ -323,7 +323,7 @@ class TestDeadline:
         run = slurm("squeue", {"mpi/cnt40": "waits"}, "--deadline", "40s", selected=BOTH)
         assert run.code == 3, run.text
         assert run.said.count(self.SAYS + "40 s") == 1, run.text  # once for all launches
-        assert not any(each["started"] for each in jobs())
+        assert not any(each["start"] for each in jobs())
         assert "in queue all; Slurm's reason: Resources; expected start 2026-" in run.said
 
     def test_passes_before_anything_starts(self, bisection):
