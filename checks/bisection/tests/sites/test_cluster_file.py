@@ -35,7 +35,7 @@ FACTS = {
     "software": {"mpi": {"kind": "openmpi"}, "modules_system": "lmod"},
     "partitions": {
         "duo": {"queue": "duo", "nodes": 2, "max_time": 1800, **ALIKE},
-        "quad": {"queue": "all", "nodes": 4, **ALIKE},
+        "quad": {"queue": "all", "nodes": 4, "whole_nodes": True, **ALIKE},
     },
 }
 
@@ -70,7 +70,7 @@ def test_choices_and_facts_make_partitions(partitions):
     parts = partitions()
     assert list(parts) == ["duo", "quad-1", "quad-2", "quad-4"]
     assert parts["duo"]["access"] == ["--partition=duo", "--exclusive", "--mem=0"]
-    assert parts["quad-2"]["access"] == ["--partition=all"]
+    assert parts["quad-2"]["access"] == ["--partition=all", "--exclusive", "--mem=0"]
     assert [part["extras"]["nodes"] for part in parts.values()] == [2, 1, 2, 4]
     assert parts["duo"]["extras"]["max_time"] == 1800
     assert parts["quad-1"]["extras"].keys().isdisjoint({"max_time", "network"})
@@ -116,23 +116,28 @@ def test_binding_is_of_launcher_and_mpi(partitions, kind, launcher, first):
     assert parts["duo"]["extras"]["binding"][0] == first
 
 
-def test_account_of_the_site_own_binding_and_root(partitions, monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    parts = partitions("__file__,", '__file__, account="proj",')
-    assert parts["quad-1"]["access"] == ["--partition=all", "--account=proj"]
-    assert ["OMPI_ALLOW_RUN_AS_ROOT", "1"] in parts["duo"]["env_vars"]
-    duo = partitions("exclusive=True", 'binding=[], account="own"')["duo"]
-    assert (duo["extras"]["binding"], duo["access"][1:]) == ([], ["--account=own"])
+OF_SITE = 'file__, account="a",'
 
 
 @pytest.mark.parametrize(
-    ("word", "access"), [("", ["--exclusive", "--mem=0"]), (", exclusive=False", [])]
+    ("old", "new", "name", "access"),
+    [
+        ("exclusive=True", 'account="own"', "duo", "--partition=duo --account=own"),
+        ("nodes=[1, 2, 4]", "nodes=4, exclusive=False", "quad", "--partition=all"),
+        ("file__,", OF_SITE, "duo", "--partition=duo --exclusive --mem=0 --account=a"),
+        ("file__,", OF_SITE + 'scheduler="pbs",', "duo", "-q duo -l place=scatter:excl -A a"),
+        ("file__,", OF_SITE + 'scheduler="flux",', "duo", "--queue=duo --exclusive --bank=a"),
+    ],
 )
-def test_a_queue_of_whole_nodes_is_asked_for_their_memory(partitions, word, access):
-    quad = {**FACTS["partitions"]["quad"], "whole_nodes": True}
-    facts = {"partitions": {**FACTS["partitions"], "quad": quad}}
-    parts = partitions("nodes=[1, 2, 4]", f"nodes=2{word}", **facts)
-    assert parts["quad"]["access"] == ["--partition=all", *access]
+def test_what_a_scheduler_is_asked_for(partitions, old, new, name, access):
+    assert " ".join(partitions(old, new)[name]["access"]) == access
+
+
+def test_own_binding_and_root(partitions, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    duo = partitions("exclusive=True", "binding=[]")["duo"]
+    assert duo["extras"]["binding"] == []
+    assert ["OMPI_ALLOW_RUN_AS_ROOT", "1"] in duo["env_vars"]
 
 
 def test_modules_bring_their_system(cluster):
@@ -145,21 +150,6 @@ def test_modules_bring_their_system(cluster):
     assert (system["modules"], system["modules_system"]) == (["gcc"], "lmod")
     (system,) = common.slurm(file, partitions=[duo])["systems"]
     assert "modules_system" not in system
-
-
-@pytest.mark.parametrize(
-    ("scheduler", "access"),
-    [("pbs", ["-q duo", "-A a"]), ("flux", ["--queue=duo", "--bank=a"])],
-)
-def test_other_schedulers(cluster, scheduler, access):
-    folder = cluster("common.slurm(", f'common.cluster(\n    scheduler="{scheduler}", file=')
-    if scheduler == "pbs":  # ReFrame loads flux only where Flux's Python package is
-        loaded = site.load_site("vc")
-        assert {part["scheduler"] for part in loaded.partitions} == {scheduler}
-    common = load_site("common")
-    duo = common.partition("duo", 1, "mpirun", account="a")
-    written = common.cluster(str(folder / "vc.py"), scheduler=scheduler, partitions=[duo])
-    assert written["systems"][0]["partitions"][0]["access"] == access
 
 
 @pytest.mark.parametrize(

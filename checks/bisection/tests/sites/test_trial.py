@@ -141,14 +141,6 @@ def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
     assert outcome_of(scheduler, tmp_path, patience=60).fault.code == Code.NODE_FAIL
 
 
-def test_interrupted_job_is_cancelled(tmp_path):
-    scheduler = Scripted()
-    scheduler.state = Mock(side_effect=KeyboardInterrupt)
-    with pytest.raises(KeyboardInterrupt):
-        outcome_of(scheduler, tmp_path)
-    assert scheduler.cancelled == ["7"]
-
-
 # ---- the facts of a node ----
 
 
