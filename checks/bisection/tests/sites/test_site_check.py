@@ -5,6 +5,8 @@ import dataclasses
 import json
 import re
 import threading
+from functools import partial
+from operator import attrgetter
 from unittest.mock import Mock
 
 import pytest
@@ -73,33 +75,29 @@ def test_job_asks_for_a_rank_per_core_and_no_longer_than_the_queue_allows(machin
     assert machine.asked.max_time == 300
 
 
-def changing(part):
-    """changing(part)(**values) changes values of a part of a Machine."""
+def change(part, /, **values):
+    """change(part, **values)(machine) changes values of a part of the Machine."""
 
-    def of(**values):
-        def change(machine):
-            changed = part(machine)
-            (changed if isinstance(changed, dict) else vars(changed)).update(values)
+    def spoil(machine):
+        place = part(machine)
+        (place if isinstance(place, dict) else vars(place)).update(values)
 
-        return change
-
-    return of
+    return spoil
 
 
-survey = changing(lambda machine: machine.survey)
-queue = changing(lambda machine: machine.queue)
-job = changing(lambda machine: machine.trial)
-second_node = changing(lambda machine: machine.trial.nodes[1])
-known = changing(lambda machine: machine.known)
+survey = partial(change, attrgetter("survey"))
+queue = partial(change, attrgetter("queue"))
+job = partial(change, attrgetter("trial"))
+known = partial(change, attrgetter("known"))
+second_node = partial(change, lambda machine: machine.trial.nodes[1])
 
 
 def launch(index, **values):
-    return changing(lambda machine: machine.trial.outcomes[index])(**values)
+    return change(lambda machine: machine.trial.outcomes[index], **values)
 
 
 def steps(**ended):
-    steps = {name: Ended(*values) for name, values in ended.items()}
-    return changing(lambda machine: machine.trial.steps)(**steps)
+    return change(attrgetter("trial.steps"), **{name: Ended(*ended[name]) for name in ended})
 
 
 def drained(machine):
@@ -109,12 +107,11 @@ def drained(machine):
 
 def no_account(machine):
     machine.partition.update(access=["-p", "standard"])
-    decisions = [Code.ACCOUNT_OPEN(user="me", accounts=["a"])]
-    vars(machine.survey).update(decisions=decisions)
+    survey(decisions=[Code.ACCOUNT_OPEN(user="me", accounts=["a"])])(machine)
 
 
 def unbound(machine):
-    vars(machine.survey).update(task_plugin="task/none")
+    survey(task_plugin="task/none")(machine)
     launch(1, fault=Code.MISPLACED(seats=[SHARED]))(machine)
 
 
@@ -291,7 +288,7 @@ def test_partitions_of_alike_nodes_build_once(machine, checked, changes, builder
 def test_jobs_are_in_the_queue_at_once_where_they_share_no_node(machine, checked, option):
     names = ("standard", "fat", "long", "gpu", "debug")
     queues = [dataclasses.replace(machine.queue, name=name) for name in names]
-    vars(machine.survey).update(queues=queues)
+    survey(queues=queues)(machine)
     machine.site.partitions[:] = [
         another(name, access=[f"--partition={name}", option, "--account=physics"]) for name in names
     ]

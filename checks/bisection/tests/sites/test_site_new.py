@@ -201,9 +201,8 @@ def test_a_slurm_that_binds_nothing(new_site, machine):
     machine.cluster(CLUSTER, plugin="(null)")
     _, text = new_site("--queue", "duo")
     assert 'launcher="mpirun"' in text
-    assert "srun: Slurm binds no rank to a core: slurm.conf has TaskPlugin=task/none" in words_of(
-        text
-    )
+    says = "srun: Slurm binds no rank to a core: slurm.conf has TaskPlugin=task/none"
+    assert says in words_of(text)
 
 
 def test_a_job_that_did_not_run(new_site, machine, house):
