@@ -154,11 +154,10 @@ class TestReferences:
     def test_no_reference_file(self, tmp_path, silent, content, code):
         assert code in codes(examine(tmp_path, content, silent))
 
-    def test_without_a_site(self, tmp_path):
+    def test_without_checks(self, tmp_path):
         defects = examine(tmp_path, TREE.replace("0.6", "0.6e1"), None)
         assert codes(defects) == [Code.NO_SITE_FILE, Code.METRIC_REFERENCE]
-
-    def test_site_that_does_not_load(self, tmp_path):
+        # A site that does not load has none.
         assert examine(tmp_path, TREE, Site("localhost", SITES / "localhost.py")) == []
 
     def test_recorded_metrics_exist(self, tmp_path, silent):
