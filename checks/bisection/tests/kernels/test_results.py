@@ -97,14 +97,29 @@ def test_facts_that_differ_between_hosts_are_listed_with_hosts():
     assert facts["firmware"] == "? | BIOS 2 (n2, n3)"
 
 
-def test_what_a_code_sends_is_kept_with_its_time():
-    """Of the rank that sends most, by class of calls, per message and per work item."""
+# Three steps of 4 ms, and one of 20 in which a rank waited for a core.
+STEPS = [0.004, 0.004, 0.004, 0.020]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "preempted", "known", "items"),
+    [
+        ([0.010, 0.012, 0.010], [], True, 4),
+        (STEPS, [0, 0, 0, 0], True, 4),
+        (STEPS, [1, 0, 0, 0], True, 4),
+        (STEPS, [0, 0, 0, 1], False, None),
+    ],
+)
+def test_what_a_code_sends_is_kept_with_its_time(seconds, preempted, known, items):
+    """Of the rank that sends most, by class of calls, per message and per work item. The seconds
+    inside MPI are a mean of all steps, and what was preempted is no communication."""
     nothing = {"calls": {"max": 0}, "messages": {"max": 0}, "bytes": {"max": 0}}
     sent = {"calls": {"max": 8.0}, "messages": {"max": 24.0}, "bytes": {"max": 96000.0}}
+    of_item = {"value": min(seconds) / (items or 1), "unit": "s", "better": "lower"}
     entry = {
         "point": None,
-        "metrics": {"time_min": {"value": 0.0025, "unit": "s", "better": "lower"}},
-        "samples": {"seconds": [0.010, 0.012, 0.010]},
+        "metrics": {"time_min": of_item} if items else {},
+        "samples": {"seconds": seconds, "preempted": preempted},
         "communication": {
             "p2p": {**nothing, "seconds": {"mean": 0.001}},
             "collective": {**sent, "seconds": {"mean": 0.004}},
@@ -112,31 +127,10 @@ def test_what_a_code_sends_is_kept_with_its_time():
         },
     }
     metrics = results.metrics([entry])
-    values = {name: metric["value"] for name, metric in metrics.items() if "collective" in name}
-    assert values == {
-        "collective_share": pytest.approx(0.004 / (0.032 / 3)),
-        "collective_size": 4000.0,
-        "collective_peers": 3.0,
-        "collective_calls": 2.0,
-    }
-    assert not any(name.startswith("p2p") for name in metrics)
-    assert all(metrics[name]["unit"] in CONTEXT for name in values)
-
-
-@pytest.mark.parametrize(("flags", "known"), [([0, 0, 0, 0], True), ([1, 0, 0, 0], True),
-                                              ([0, 0, 0, 1], False)])  # fmt: skip
-def test_time_in_mpi_is_a_share_of_the_same_steps(flags, known):
-    """Three steps of 4 ms, and one of 20 in which a rank waited for a core: the seconds inside MPI
-    are a mean of all four, and what was preempted is no communication."""
-    inside = {"seconds": {"mean": 0.006}, "calls": {"max": 1.0}, "messages": {"max": 1.0}}
-    entry = {
-        "point": None,
-        "metrics": {},
-        "samples": {"seconds": [0.004, 0.004, 0.004, 0.020], "preempted": [*map(bool, flags)]},
-        "communication": {"collective": {**inside, "bytes": {"max": 8.0}}},
-    }
-    metrics = results.metrics([entry])
-    shares = {name: metric["value"] for name, metric in metrics.items() if "share" in name}
-    mean = 0.006 / 0.008
-    assert shares == pytest.approx({"mpi_share": mean, "collective_share": mean} if known else {})
-    assert metrics["collective_size"]["value"] == 8.0
+    metrics.pop("time_min", None)
+    step = sum(seconds) / len(seconds)
+    shares = {"mpi_share": 0.005 / step, "collective_share": 0.004 / step} if known else {}
+    counts = {"collective_calls": 8.0 / (items or 1), "collective_peers": 3.0}
+    expected = {**shares, **counts, "collective_size": 4000.0}
+    assert {name: metric["value"] for name, metric in metrics.items()} == pytest.approx(expected)
+    assert {metric["unit"] for metric in metrics.values()} <= set(CONTEXT)

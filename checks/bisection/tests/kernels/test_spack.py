@@ -25,10 +25,8 @@ DEBIAN = {match["name"]: match["version"] for match in externals.EXTERNAL.findit
 
 
 def lock(path="/home/a/src", fftw="3.3.10"):
-    edges = [
-        {"name": "openmpi", "hash": "o", "parameters": {"virtuals": ["mpi"]}},
-        {"name": "fftw", "hash": "f", "parameters": {}},
-    ]
+    mpi = {"name": "openmpi", "hash": "o", "parameters": {"virtuals": ["mpi"]}}
+    edges = [mpi, {"name": "fftw", "hash": "f", "parameters": {}}]
     root = {"name": "bisection-kernels", "version": "develop", "parameters": {"dev_path": path}}
     root["dependencies"] = edges
     nodes = {"o": {"name": "openmpi", "version": "4.1.4"}, "f": {"name": "fftw", "version": fftw}}

@@ -49,10 +49,6 @@ def test_without_the_switches_of_all_nodes_there_is_no_file(slurm, tmp_path, top
     assert (tmp_path / "topology.txt").exists() == bool(topology)  # the report names the node
 
 
-def test_other_schedulers_know_no_switches(tmp_path):
-    assert topology.options(partition("local"), str(tmp_path)) == []
-
-
 def test_a_file_of_the_site_comes_before_slurm(slurm, tmp_path):
     file = tmp_path / "own.conf"
     file.write_text(TOPOLOGY.replace("leaf", "own"))
@@ -60,7 +56,8 @@ def test_a_file_of_the_site_comes_before_slurm(slurm, tmp_path):
     assert (tmp_path / "switches.txt").read_text() == "own1 cn1.lab\nown2 cn3.lab\n"
 
 
-def test_a_file_serves_any_scheduler(tmp_path):
+def test_a_file_serves_schedulers_that_know_no_switches(tmp_path):
+    assert topology.options(partition("pbs"), str(tmp_path)) == []
     file = tmp_path / "own.conf"
     file.write_text(TOPOLOGY)
     options = topology.options(partition("pbs", topology=str(file)), str(tmp_path))

@@ -9,7 +9,6 @@ from bisection.sites.cluster.survey import Group, Node, QueueInfo, SchedulerErro
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial
 from bisection.sites.site import Site
 
-LAUNCHER = Launcher("srun", ["--cpu-bind=cores"])
 GIB = 2**30
 
 
@@ -36,7 +35,8 @@ def node(host):
 
 def outcome(shape, **more):
     ranks = [(f"n{rank // shape.ranks_per_node + 1}", str(rank)) for rank in range(shape.ranks)]
-    return Outcome(LAUNCHER, shape, ranks, "Open MPI", **more)
+    launcher = Launcher("srun", ["--cpu-bind=cores"])
+    return Outcome(launcher, shape, ranks, "Open MPI", **more)
 
 
 def trial():
