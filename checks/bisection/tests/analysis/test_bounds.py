@@ -10,15 +10,7 @@ that 95% of metrics x1.2 slower are.
 
 import numpy as np
 import pytest
-from nights import (
-    NOISES,
-    bimodal,
-    common,
-    drifting,
-    kernels_of,
-    lognormal,
-    wandering,
-)
+from nights import NOISES, bimodal, common, drifting, kernels_of, lognormal, wandering
 from scipy.stats import binom
 
 from bisection.analysis.bounds import bounds

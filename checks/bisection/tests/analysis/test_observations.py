@@ -12,9 +12,11 @@ from bisection.report.text import comparison_text
 from bisection.report.words import sentence, why
 
 
-def test_vanished_cases_are_all_counted(compared):
+@pytest.mark.parametrize("kept", [["kept"], []])
+def test_vanished_cases_are_all_counted(compared, kept):
     before = nights({f"m{i}": [1e-3] for i in range(1000)})
-    result = compared(before, nights({"kept": [1e-3]}, 9))
+    after = sessions(9, [[case(name, {"time": 1e-3}) for name in kept]])
+    result = compared(before, after)
     assert (result.count(Verdict.MISSING), result.exit_code) == (1000, 3)
     assert len(comparison_text(result)) < 60
     assert "1000 missing" in sentence(result)
@@ -45,11 +47,8 @@ def test_what_is_not_measured_and_why(rng, compared, after, says):
     result = compared(nights({"p2p": times(rng)}, **BANDS[0]), after)
     assert (row(result).verdict, result.exit_code) == (Verdict.NOT_MEASURED, 3)
     assert says in why(row(result))
-
-
-def test_disturbed_jobs_are_counted(rng, compared):
-    result = compared(series(times(rng)), series([5e-3] * 20, 50, disturbed=0.8))
-    assert "1 not measured, as other processes used the cores" in sentence(result)
+    if "cores" in says:
+        assert "1 not measured, as other processes used the cores" in sentence(result)
 
 
 def test_launch_that_is_not_made_any_more_is_not_missing(compared):
@@ -109,11 +108,7 @@ def test_nights_before_and_jobs_of_one_session_after_are_not_mixed(rng, compared
 
 @pytest.mark.parametrize(
     ("share", "one_session", "code"),
-    [
-        (0.0, False, None),
-        (0.05, False, Code.TAIL_PREEMPTED),
-        (0.0, True, Code.TAIL_OF_ONE_SESSION),
-    ],
+    [(0.0, False, None), (0.05, False, Code.TAIL_PREEMPTED), (0.0, True, Code.TAIL_OF_ONE_SESSION)],
 )
 def test_the_slowest_percent_may_be_the_neighbours_doing(rng, compared, share, one_session, code):
     def tail(ratio, first):
@@ -159,14 +154,13 @@ def test_samples_that_are_the_same_or_beyond_all_numbers(compared, before, after
         assert time.reason.code == Code.CONSTANT
 
 
+WRONG = {"metrics": {}, "verdict": "FAIL", "cause": "wrong"}
+
+
 @pytest.mark.parametrize(
     ("count", "fault", "says"),
     [
-        (
-            1,
-            {"metrics": {}, "verdict": "FAIL", "cause": "wrong"},
-            "1 of 20 jobs after failed: wrong",
-        ),
+        (1, WRONG, "1 of 20 jobs after failed: wrong"),
         (15, {"disturbed": 0.9}, "15 of 20 jobs after could not be used: other processes"),
     ],
 )
@@ -242,13 +236,3 @@ def test_a_middle_is_of_sessions(compared):
     many = [case(metrics={"time": 9.0}, run=run) for run in range(20)]
     before = [*nights({"p2p": [1.0, 2.0, 3.0, 4.0]}), *sessions(5, [many])]
     assert row(compared(before, nights({"p2p": [1.0]}, 50))).before.median == 3.0
-
-
-def test_few_jobs_are_not_called_one(rng, compared):
-    few = row(compared(jobs(rng, 1, 3, 0, 0.1), jobs(rng, 1, 3, 0, 0.1, first=9)))
-    assert why(few) == "3 and 3 jobs; 5 are needed"
-
-
-def test_the_same_facts_in_another_order_are_no_change(compared):
-    a, b, c, d = (nights({"p2p": [1.0]}, n, facts={"MPI": mpi}) for n, mpi in enumerate("ABBA"))
-    assert compared([*a, *b], [*c, *d]).changes == []
