@@ -1,7 +1,6 @@
 """`workshop bench md` with neither LAMMPS nor the kernel: what it writes, reads, concludes."""
 
 import itertools
-import json
 import math
 import re
 import sys
@@ -10,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from bisection.kernels.local import BenchError, Estimate
-from workshop.cli import main
-from workshop.commands import bench
 from workshop.peers import (
     AT_LEAST,
     WITHIN,
@@ -275,6 +272,13 @@ for steps in re.findall("^run (\\\\d+)", text, re.M):
 """
 
 
+def made(seconds, atoms, **more):
+    """A result of the kernel."""
+    samples = {"seconds": [seconds] * 4, "preempted": [0, 0, 1, 0]}
+    packed = {"method": "packed", "metrics": {"time": {"value": seconds}}, "samples": samples}
+    return {"results": [packed], "details": {"atoms": atoms, "memory_per_atom": 600.0}, **more}
+
+
 @pytest.fixture
 def stubs(tmp_path, monkeypatch):
     """stubs(ours over LAMMPS, of threads, energy) puts both sides in place."""
@@ -286,41 +290,34 @@ def stubs(tmp_path, monkeypatch):
             gain = threads if number > 1 else 1
             seconds = 1e-9 * atoms / (ranks * number) / ours / gain
             seconds *= 1 + abs(float(words["--skin"]) - 0.4)
-            result = {"method": "packed", "metrics": {"time": {"value": seconds}}}
-            result["samples"] = {"seconds": [seconds] * 4, "preempted": [0, 0, 1, 0]}
-            details = {"atoms": atoms, "memory_per_atom": 600.0}
-            return json.loads(json.dumps({"results": [result], "details": details}))
+            return made(seconds, atoms)
 
         script = tmp_path / "mpirun"
         text = STUB.replace("ATOMS", "31250").replace("ENERGY", str(energy))
         script.write_text(f"#!{sys.executable}\n{text}")
         script.chmod(0o755)
         peer = build(*packages, mpirun=str(script)) if packages is not None else None
-        monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
-        monkeypatch.setattr(bench, "build", lambda kernel, *_: "bisection-md")
         monkeypatch.setattr(md, "launch", launch)
         monkeypatch.setattr(lammps, "lammps_on_path", lambda: peer)
 
     return put
 
 
-FE = ["bench", "md", "--case", "fe", "--turns", "2"]
+FE = ["md", "--case", "fe", "--turns", "2"]
 
 
-def test_both_sides_at_their_best_skin(stubs, capsys):
+def test_both_sides_at_their_best_skin(stubs, bench):
     stubs(threads=0.9)
-    assert main(FE) == 0
-    text = capsys.readouterr().out
-    rows = text.partition("at least")[2].splitlines()[1:5]
-    single, pair, threads, both = (" ".join(line.split()) for line in rows)
-    assert single.startswith(f"{ONE} 1500.00 0.4 1000.00 LAMMPS opt 0.7 1.50 [1.50 1.50] 1.0")
-    assert "75% of the samples, LAMMPS had 99% of its cores" in single
-    assert pair.startswith(str(PAIR))
-    assert all("met by 50.0%" in line for line in (single, pair))
-    assert "LAMMPS omp" in threads
-    assert "1.35 [1.35 1.35]" in threads
-    assert "MISSED by 2.2%" in both
-    assert f"LAMMPS {2 * 1024**2 / 31250:.0f}" in text
+    text = bench(*FE)
+    wanted = [
+        f"{ONE} 1500.00 0.4 1000.00 LAMMPS opt 0.7 1.50 [1.50 1.50] 1.0 met by 50.0% "
+        "75% of the samples, LAMMPS had 99% of its cores",
+        f"{PAIR} 3000.00 0.4 2000.00 LAMMPS opt 0.7 1.50 [1.50 1.50] 1.0 met by 50.0%",
+        f"{THREADS} 2700.00 0.4 2000.00 LAMMPS omp 0.7 1.35 [1.35 1.35] 75%",
+        f"{THREADS} / twice {ONE} 0.90 [0.90 0.90] 0.92 MISSED by 2.2%",
+        f"LAMMPS {2 * 1024**2 / 31250:.0f}",
+    ]
+    assert [line for line in wanted if line not in text] == [], text
 
 
 MISSING = "missing: LAMMPS with threads: make bench WHAT=md ARGS=--install-peers"
@@ -336,15 +333,14 @@ UNLIKE = "LAMMPS opt is left out: -4.2 eV per atom, it should be -4.28"
         ({"energy": -4.2}, [UNLIKE, "1500.00 0.4 missing"], 0),
     ],
 )
-def test_a_lammps_that_is_missing_or_computes_something_else(stubs, capsys, how, texts, met):
+def test_a_lammps_that_is_missing_or_computes_something_else(stubs, bench, how, texts, met):
     stubs(**how)
-    assert main(FE) == 0
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = bench(*FE)
     assert [text for text in texts if text not in printed] == []
     assert printed.count("met by 50.0%") == met
 
 
-def test_the_papers_tests(stubs, capsys, monkeypatch):
+def test_the_papers_tests(stubs, bench, monkeypatch):
     stubs()
     asked, usual = [], md.launch
 
@@ -354,14 +350,11 @@ def test_the_papers_tests(stubs, capsys, monkeypatch):
         asked.append(arguments[1])
         if arguments[1] == "test10":
             raise BenchError("exited with 1")
-        result = {"method": "packed", "metrics": {"time": {"value": 0.1}}}
-        details = {"atoms": 3e5, "memory_per_atom": 600.0}
-        return {"results": [result], "details": details, "peak": 2e8}
+        return made(0.1, 3e5, peak=2e8)
 
     monkeypatch.setattr(md, "launch", launch)
-    assert main([*FE, "--full"]) == 0
+    text = bench(*FE, "--full")
     assert asked == ["test10", "test20", "test30"]
-    *_, first, _, last = capsys.readouterr().out.splitlines()
-    assert first == "  test10: not measured: exited with 1"
-    assert "test30: 300,000 atoms, 0.100 s per step, 3.00 Matom-steps/s; peak memory" in last
-    assert "200 MB, 600 bytes per atom" in last
+    assert " test10: not measured: exited with 1 test20:" in text
+    assert "test30: 300,000 atoms, 0.100 s per step, 3.00 Matom-steps/s; peak memory" in text
+    assert text.endswith("200 MB, 600 bytes per atom at the end")
