@@ -11,7 +11,7 @@ from made_up import store
 from running import RNG, TWO_CORES, fake_program, run_in
 
 from bisection.analysis.compare import compare
-from bisection.cli import main
+from bisection.cli import BISECTION, main
 from bisection.kernels import tables
 from bisection.kernels.spack import externals, program
 from bisection.report.text import comparison_as_json, comparison_text
@@ -52,11 +52,11 @@ def bisection(fake, tmp_path):
 
 @pytest.fixture
 def command_line(capsys):
-    """command_line(*arguments): (exit code, output, errors) of the program, in this process."""
+    """command_line(*arguments): (exit code, output, errors) of a program, in this process."""
 
-    def run(*arguments):
+    def run(*arguments, program=BISECTION):
         try:
-            code = main(list(arguments))
+            code = main(arguments, program)
         except SystemExit as error:
             code = error.code
         printed = capsys.readouterr()

@@ -1,5 +1,6 @@
 """Bundles: packed, and set up where there is no network at all."""
 
+import functools
 import json
 import os
 import platform
@@ -13,7 +14,7 @@ from running import ONE
 from bisection.core import paths
 from bisection.kernels.spack.externals import SpackError
 from bisection.kernels.spack.program import SPACK
-from workshop.cli import main
+from workshop.cli import WORKSHOP
 from workshop.commands import bundle
 
 # A namespace with a loopback and nothing else; for a user in one of users.
@@ -57,11 +58,13 @@ def clone(tmp_path, monkeypatch):
     return root
 
 
-def unpack(archive, folder):
-    """The folder of an unpacked bundle."""
+def set_up(archive, folder, target):
+    """Unpacks a bundle and sets it up at the target: (the bundle, what it printed)."""
     with tarfile.open(archive) as file:
         file.extractall(folder)
-    return folder / archive.stem
+    done = without_network(folder / archive.stem / "setup", target)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / archive.stem, done.stdout
 
 
 def pack(**parts):
@@ -80,11 +83,9 @@ def test_a_bundle_sets_itself_up_without_a_network(clone, lonely, tmp_path):
     assert list(sizes) == ["wheels", "bisection.git"]
     assert archive.parent == tmp_path / "home"
     assert list((tmp_path / "home").glob(".*")) == []
-    folder = unpack(archive, tmp_path / "moved here")
     target = tmp_path / "a site"
-    done = without_network(folder / "setup", target)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"set-up: ready in {target}; " in done.stdout
+    folder, printed = set_up(archive, tmp_path / "moved here", target)
+    assert f"set-up: ready in {target}; " in printed
     assert (target / "spack-env" / "README.md").read_text() != "not committed"
     python = target / ".bisection" / "venv" / "bin" / "python"
     assert subprocess.run([python, "-c", "import yaml"]).returncode == 0
@@ -116,44 +117,36 @@ def test_another_platform_is_refused(tmp_path, of, python, line):
     assert not (tmp_path / "site").exists()
 
 
-def packed(capsys, *options):
-    """Exit code, output and errors of `make bundle`."""
-    code = main(["bundle", *options])
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
-
-
-def test_a_part_that_cannot_be_had_leaves_no_archive(clone, tmp_path, monkeypatch, capsys):
+def test_a_part_that_cannot_be_had_leaves_no_archive(clone, tmp_path, monkeypatch, command_line):
+    packed = functools.partial(command_line, "bundle", program=WORKSHOP)
     monkeypatch.setattr(bundle, "pack_wheels", lambda folder, spack: folder.mkdir())
     monkeypatch.setenv(SPACK.variable, "file:///no/such/repository")
-    code, _, errors = packed(capsys)
+    code, _, errors = packed()
     assert code == 3
     assert "workshop bundle: error: cannot clone spack v" in errors
     assert list((tmp_path / "home").glob("**/*.tar")) == []
     assert list((tmp_path / "home").glob(".*")) == []
 
-    code, printed, _ = packed(capsys, "--no-spack", "-o", str(tmp_path / "b.tar"))
+    code, printed, _ = packed("--no-spack", "-o", str(tmp_path / "b.tar"))
     assert code == 0
     size = (tmp_path / "b.tar").stat().st_size
     assert printed.splitlines()[-1] == f"bundle: packed {tmp_path}/b.tar, {size / 1e6:.1f} MB"
 
-    code, _, errors = packed(capsys, "--no-spack", "-o", "/no/folder/b.tar")
+    code, _, errors = packed("--no-spack", "-o", "/no/folder/b.tar")
     assert (code, "No such file or directory: '/no/folder/" in errors) == (3, True)
 
     shutil.rmtree(clone / ".git")
-    code, _, errors = packed(capsys)
+    code, _, errors = packed()
     assert (code, errors.endswith(f"packs commits, and {clone} is no clone of git\n")) == (3, True)
 
 
 @pytest.mark.spack
 def test_spack_builds_from_a_bundle_without_a_network(spack_at_hand, debian, lonely, tmp_path):
     archive, sizes = pack(spack=True, sources="debian12")
-    folder = unpack(archive, tmp_path)
-    archive.unlink()
     assert len(sizes) == 5
     target = tmp_path / "site"
-    done = without_network(folder / "setup", target)
-    assert done.returncode == 0, done.stdout + done.stderr
+    folder, _ = set_up(archive, tmp_path, target)
+    archive.unlink()
     shutil.rmtree(folder)  # the site needs it no longer
     assert (target / ".bisection" / "spack" / "mirror").is_dir()
     program = target / ".bisection" / "bin" / "bisection"

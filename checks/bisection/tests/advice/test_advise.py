@@ -8,14 +8,16 @@ import pytest
 from bisection.advice import sources
 
 
+def entry(method, seconds, preempted=0, **metrics):
+    """An entry that is right, of a method with one sample a round."""
+    count = len(seconds)
+    samples = {"seconds": seconds, "preempted": [preempted] * count, "rounds": [*range(count)]}
+    right = {"applicable": True, "verification": {"passed": True, "checks": [{"passed": True}]}}
+    return {"method": method, "samples": samples, "metrics": metrics, **right}
+
+
 def result(kernel, ranks, threads, hosts, entries, case, **more):
-    """A result of a kernel; each method is right and, unless its samples tell, undisturbed."""
-    for entry in entries:
-        entry |= {
-            "applicable": True,
-            "verification": {"passed": True, "checks": [{"passed": True}]},
-        }
-        entry.setdefault("samples", {"seconds": [1.0] * 4, "preempted": [0] * 4})
+    """A result of a kernel."""
     per_rank = [{"rank": r, "host": f"node{r * hosts // ranks}"} for r in range(ranks)]
     head = {"schema": "bisection-result", "version": 3, "kernel": kernel, "case": case}
     head |= {"status": "complete", "started": "2026-01-01T00:00:00Z", "results": entries}
@@ -25,12 +27,7 @@ def result(kernel, ranks, threads, hosts, entries, case, **more):
 
 def of_npar(times, hosts=1, **more):
     """A result of so many choices: NPAR -> seconds, one per round."""
-    samples = [
-        {"seconds": s, "preempted": [0] * len(s), "rounds": [*range(len(s))]}
-        for s in times.values()
-    ]
-    methods = (f"npar-{choice}" for choice in times)
-    entries = [{"method": m, "samples": s} for m, s in zip(methods, samples, strict=True)]
+    entries = [entry(f"npar-{choice}", seconds) for choice, seconds in times.items()]
     return result("npar", max(times), 1, hosts, entries, "mini1", **more)
 
 
@@ -38,23 +35,19 @@ def of_md(ranks, threads, time, hosts=4, preempted=0, **more):
     """A result of the packed method, with its time per step in seconds."""
     values = {f"{name}_share": 0.1 for name in sources.SHARES}
     values |= {"atom_steps": 32000 / time, "bytes_per_rank": 1e6 / ranks, "bytes": 1e6}
-    metrics = {
-        name: {"value": value} for name, value in (values | {"messages": 20 * ranks}).items()
-    }
+    values |= {"messages": 20 * ranks}
+    metrics = {name: {"value": value} for name, value in values.items()}
     metrics["time"] = {"value": time, "low": time * 0.98, "high": time * 1.03}
-    samples = {"seconds": [time] * 4, "preempted": [preempted] * 4}
-    packed = {"method": "packed", "samples": samples, "metrics": metrics}
+    packed = entry("packed", [time] * 4, preempted, **metrics)
     return result("md", ranks, threads, hosts, [packed], "cu3au", **more)
 
 
-def of_eigen(ranks, rows, ratio, case="fock-512", high=0.02):
+def of_eigen(ranks, rows, ratio, case="fock-512"):
     """A result of two solvers beside dsyevd."""
     entries = []
     for method, worse in (("pdsyevd", 1.0), ("pdsyevr", 1.5)):
-        over = {"value": worse * ratio, "low": ratio, "high": worse * ratio + high}
-        entries.append(
-            {"method": method, "metrics": {"time": {"value": 1.0}, "ratio_dsyevd": over}}
-        )
+        over = {"value": worse * ratio, "low": ratio, "high": worse * ratio + 0.02}
+        entries.append(entry(method, [1.0] * 4, time={"value": 1.0}, ratio_dsyevd=over))
     return result("eigen", ranks, 1, 1, entries, case, details={"size": rows, "kpoints": 1})
 
 

@@ -6,8 +6,6 @@ import pytest
 
 from bisection.advice import sources
 
-CLUSTERS = {"merlin": [256, 256, 128], "stella": [64, 64, 64]}  # hybrids from so many cores on
-
 
 @pytest.mark.parametrize(
     ("benchmark", "best"),
@@ -52,9 +50,5 @@ def test_v01_to_v04_gains_of_the_knobs(benchmark, cores, before, after, gain, di
     assert times[before] / times[after] == pytest.approx(gain, abs=digits)
 
 
-def test_d01_to_d04_hybrids_win_on_many_cores():
-    clusters = [[sources.md_times(name, test) for test in (10, 20, 30)] for name in CLUSTERS]
-    assert [[*map(sources.crossover, tables)] for tables in clusters] == [*CLUSTERS.values()]
-    times = clusters[0][0]
-    assert [sources.best(times[n]) for n in (128, 256, 512)] == ["mpi", "node2", "node"]
-    assert 1 not in times
+def test_md_times_are_of_cores_where_layouts_differ():
+    assert 1 not in sources.md_times("merlin", 10)

@@ -23,51 +23,43 @@ def fan(scene):
     return scene
 
 
-SLOW = "node2 bisection: slow\n"  # a line of nodecheck.txt
 FAN = Fault(fan, Code.BLOCKED, ("node2",), Exit.NOT_MEASURED, within=10)
 REASON = Code.BLOCKED(reason="down: node2")
 RAN = Ran(3, 5.0, "", [REASON], ["BLOCKED: node2 is down"], verdict="NOT MEASURED")
+NODE2 = "node2 bisection: slow\n"  # a line of nodecheck.txt
+QUIET = {"reasons": [], "causes": []}
+SLOW = {"code": Code.SLOW_NODE, "exit_code": Exit.OK}
+SHOWN = {"reasons": [Reason(Code.SLOW_NODE)], "exit_code": 0}
+NOTHING = {"code": None, "names": (), "exit_code": Exit.OK}
 
 
-def wrong(fault=FAN, **changed):
-    outcome = Outcome(fault, "squeue", 1.0)
+@pytest.mark.parametrize(
+    ("wanted", "changed", "texts"),
+    [
+        ({}, {}, []),
+        ({}, {"exit_code": 0}, ["exit 0, not 3"]),
+        ({}, {"after": 11.0}, ["11 s after it, not 10 s at most"]),
+        ({}, {"verdict": ""}, ["no verdict"]),
+        ({}, {"output": "Traceback (most recent call last):"}, ["a traceback"]),
+        ({}, QUIET, ["nothing, not BLOCKED"]),
+        ({}, {"reasons": [Code.TIMEOUT()]}, ["TIMEOUT, not BLOCKED"]),
+        ({}, {"causes": ["BLOCKED: node21 is down"]}, ["node2 is not named"]),
+        # nodes that a passing run names are those in nodecheck.txt
+        (SLOW, {**SHOWN, "named": NODE2}, []),
+        (SLOW, SHOWN, ["node2 is not in nodecheck.txt"]),
+        (
+            SLOW,
+            {**SHOWN, "named": f"{NODE2}node1 bisection: slow\n"},
+            ["node1 is in nodecheck.txt"],
+        ),
+        (NOTHING, {**QUIET, "exit_code": 0, "named": NODE2}, ["node2 is in nodecheck.txt"]),
+        (NOTHING, {**QUIET, "exit_code": 0}, []),
+    ],
+)
+def test_what_differs_from_what_is_wanted_is_wrong(wanted, changed, texts):
+    outcome = Outcome(dataclasses.replace(FAN, **wanted), "squeue", 1.0)
     judge(outcome, dataclasses.replace(RAN, **changed))
-    return outcome.wrong
-
-
-@pytest.mark.parametrize(
-    ("changed", "texts"),
-    [
-        ({}, []),
-        ({"exit_code": 0}, ["exit 0, not 3"]),
-        ({"after": 11.0}, ["11 s after it, not 10 s at most"]),
-        ({"verdict": ""}, ["no verdict"]),
-        ({"output": "Traceback (most recent call last):"}, ["a traceback"]),
-        ({"reasons": [], "causes": []}, ["nothing, not BLOCKED"]),
-        ({"reasons": [Code.TIMEOUT()]}, ["TIMEOUT, not BLOCKED"]),
-        ({"causes": ["BLOCKED: node21 is down"]}, ["node2 is not named"]),
-    ],
-)
-def test_what_differs_from_what_is_wanted_is_wrong(changed, texts):
-    assert wrong(**changed) == texts
-
-
-@pytest.mark.parametrize(
-    ("code", "named", "differs"),
-    [
-        (Code.SLOW_NODE, SLOW, []),
-        (Code.SLOW_NODE, "", ["node2 is not in nodecheck.txt"]),
-        (Code.SLOW_NODE, f"{SLOW}node1 bisection: slow\n", ["node1 is in nodecheck.txt"]),
-        (None, SLOW, ["node2 is in nodecheck.txt"]),
-        (None, "", []),
-    ],
-)
-def test_nodes_that_a_passing_run_names_are_those_in_nodecheck(code, named, differs):
-    names = FAN.names if code else ()
-    fault = dataclasses.replace(FAN, code=code, names=names, exit_code=Exit.OK)
-    reasons = [Reason(code)] if code else []
-    causes = RAN.causes if code else []
-    assert wrong(fault, exit_code=0, reasons=reasons, causes=causes, named=named) == differs
+    assert outcome.wrong == texts
 
 
 def test_faults_are_chosen_by_name_and_each_has_its_own_and_a_description():
