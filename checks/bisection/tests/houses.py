@@ -1,15 +1,10 @@
 """Small copies of the repository, with one check and one site."""
 
-import shutil
-
 from reframe.core import backends
 from running import CHECKS, SITES
 
 from bisection.core import paths
 from bisection.report.words import defect_line
-
-REAL = CHECKS.parent
-
 
 # A check file that loads in a moment, of which the others are made.
 CHECK = """
@@ -30,18 +25,14 @@ class tiny(rfm.RunOnlyRegressionTest):
 
 def make_house(folder, patch):
     """A small house, which the doctor takes for its own."""
-    (folder / "site-configs").mkdir()
+    for name in ("site-configs", "spack-env", "checks", "reference/systems"):
+        (folder / name).mkdir(parents=True)
     for file in (*SITES.glob("common*.py"), SITES / "localhost.py"):  # and no site of this checkout
-        shutil.copy(file, folder / "site-configs")
-    (folder / "spack-env").mkdir()
-    for file in (REAL / "spack-env").iterdir():
+        text = file.read_text().replace('"references": ["ratio"]', '"references": []')
+        (folder / "site-configs" / file.name).write_text(text)
+    for file in (CHECKS.parent / "spack-env").iterdir():
         (folder / "spack-env" / file.name).symlink_to(file)
-    (folder / "checks").mkdir()
     (folder / "checks" / "tiny.py").write_text(CHECK)
-    (folder / "reference" / "systems").mkdir(parents=True)
-    for file in (folder / "site-configs").glob("*.py"):
-        text = file.read_text()
-        file.write_text(text.replace('"references": ["ratio"]', '"references": []'))
     # Another test may have registered what the common.py of its house did.
     patch.delitem(backends._launchers, "smpirun", raising=False)
     patch.setattr(paths, "ROOT", folder)
