@@ -18,7 +18,7 @@ def test_published_upgrade(compared):
     scores in a random order, so that the estimate is the published one."""
     order = np.random.default_rng(0).permutation(10)
     scores = np.exp(0.03 * norm.ppf((order + 0.5) / 10))
-    ratios = {f"{code}-{data}-{ranks}": (r, where) for _, code, data, ranks, r, _, where in HPCX}
+    ratios = {f"{code}-{data}-{ranks}": (r, where) for code, data, ranks, r, where in HPCX}
     before = dict.fromkeys(ratios, scores)
     after = {name: scores / ratio for name, (ratio, _) in ratios.items()}
     result = compared(nights(before), nights(after, first=50), expected=CLOCK)

@@ -114,12 +114,10 @@ def calls(tree):
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        kinds = [node.func, *node.args]
-        kinds = [
-            k for k in kinds if isinstance(k, ast.Attribute) and ast.unparse(k.value) == "Code"
-        ]
-        if kinds and ast.unparse(node.func) not in ("Fault", "reason_of", "case.reason.code"):
-            yield kinds[0].attr, [keyword.arg for keyword in node.keywords], node.lineno
+        other = ast.unparse(node.func) in ("Fault", "reason_of", "case.reason.code")
+        for kind in [] if other else [node.func, *node.args]:
+            if isinstance(kind, ast.Attribute) and ast.unparse(kind.value) == "Code":
+                yield kind.attr, [keyword.arg for keyword in node.keywords], node.lineno
 
 
 def test_reasons_are_made_with_the_values_that_they_have():
