@@ -131,12 +131,13 @@ def of_job(job: Any, ended: Ended) -> Reason | None:
     if state in slurm.STATES:
         return _stopped(state, job, record)
     if record.get("ExitCode") == NOT_LAUNCHED:
-        return Code.INFRASTRUCTURE(host=record.get("BatchHost"), unseen=record.get("WorkDir"))
+        where = {"host": record.get("BatchHost"), "path": record.get("WorkDir")}
+        return Code.INFRASTRUCTURE(why=Code.NOT_SHARED(**where))
     left = {"scheduler": scheduler, "jobs": [str(job.jobid)]}
     if slurm.UNREACHABLE.search(error):
-        return Code.INFRASTRUCTURE(said=error, **left)
+        return Code.INFRASTRUCTURE(why=Code.TEXT(text=error), **left)
     if state in slurm.ALIVE:
-        return Code.INFRASTRUCTURE(job=str(job.jobid), state=state, **left)
+        return Code.INFRASTRUCTURE(why=Code.JOB_UNLISTED(job=str(job.jobid), state=state), **left)
     return None
 
 
@@ -348,7 +349,7 @@ def of_unseen(errors: str) -> Reason | None:
     matches = (re.search(pattern, errors, re.M) for pattern in UNSEEN)
     for match in filter(None, matches):
         if os.path.exists(match["path"]):
-            return Code.INFRASTRUCTURE(host=match["host"], unseen=match["path"])
+            return Code.INFRASTRUCTURE(why=Code.NOT_SHARED(host=match["host"], path=match["path"]))
     return None
 
 

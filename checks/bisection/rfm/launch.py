@@ -463,7 +463,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     def _full_disk(self) -> Reason | None:
         """The fault if nothing can be written to the stage folder, else None."""
         said = paths.unwritable(self.stagedir)
-        return Code.INFRASTRUCTURE(said=said) if said else None
+        return Code.INFRASTRUCTURE(why=Code.TEXT(text=said)) if said else None
 
     @property
     def _is_simulated(self) -> bool:

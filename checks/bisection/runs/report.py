@@ -346,11 +346,11 @@ def failure(text: str, seconds: float | None = None) -> Reason | None:
         if match := COMMANDS.match(spawned["command"]):
             command = match[1]
             error = last_error(command, spawned["stderr"])
-            if spawned["how"] == "timed out":
-                return Code.INFRASTRUCTURE(command=command)
-            if command in SUBMIT and error and not UNREACHABLE.search(error):
+            if spawned["how"] == "timed out" or not error:
+                return Code.INFRASTRUCTURE(why=Code.COMMAND_SILENT(command=command))
+            if command in SUBMIT and not UNREACHABLE.search(error):
                 return Code.BLOCKED(refused=all_errors(command, spawned["stderr"]))
-            return Code.INFRASTRUCTURE(said=error or None, command=command)
+            return Code.INFRASTRUCTURE(why=Code.TEXT(text=error))
     if match := re.search(r"job blocked error: \[jobid=(\S+)\] .*? due to reason: (.*)", text):
         return Code.BLOCKED(job=match[1], waited=seconds, reason=match[2].strip())
     if match := re.search(r"job error: \[jobid=(\S+)\] maximum pending time exceeded", text):
@@ -358,5 +358,5 @@ def failure(text: str, seconds: float | None = None) -> Reason | None:
     if match := re.search(r"job error: \[jobid=\S+\] job timed out \(.*s > (\S+)s\)", text):
         return Code.TIMEOUT(limit=float(match[1]))
     if match := re.search(r"job scheduler error: (.*)", text):
-        return Code.INFRASTRUCTURE(said=match[1])
+        return Code.INFRASTRUCTURE(why=Code.TEXT(text=match[1]))
     return None

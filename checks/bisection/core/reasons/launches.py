@@ -123,26 +123,14 @@ class Launches(Topic):
     def CANCELLED(job: str, state: str, nodes: str = "") -> str:
         return f"CANCELLED: job {job} was {state.lower()}{_on(nodes)}, not by this run"
 
-    def INFRASTRUCTURE(
-        said: str = "",
-        host: str = "",
-        unseen: str = "",
-        command: str = "",
-        job: str = "",
-        state: str = "",
-        scheduler: str = "",
-        jobs: list = (),
-    ) -> str:
-        if unseen:
-            text = f"{host} does not see {unseen}, which all nodes must share"
-        elif said:
-            text = said
-        elif state:
-            text = f"the scheduler did not list job {job or jobs[0]}, which is {state}"
-        else:
-            text = f"{command} did not answer in time" if command else "no cause is known"
+    # why: a reason; jobs: those left in the scheduler's queue
+    def INFRASTRUCTURE(why: dict, scheduler: str = "", jobs: list = ()) -> str:
         left = f"; {Launches.JOBS_LEFT.says(scheduler, jobs)}" if jobs else ""
-        return f"INFRASTRUCTURE: {text}{left}"
+        return f"INFRASTRUCTURE: {clause(why)}{left}"
+
+    NOT_SHARED = "{host} does not see {path}, which all nodes must share"
+    JOB_UNLISTED = "the scheduler did not list job {job}, which is {state}"
+    COMMAND_SILENT = "{command} did not answer in time"
 
     # ---- a launch ----
 

@@ -266,7 +266,7 @@ def _fault(request: Request, job: str, state: State, text: str, minutes: int) ->
     """Returns why a job did not run to its end in time."""
     limit, nodes = 60.0 * minutes, state.hosts or None
     if state.error:
-        return Code.INFRASTRUCTURE(said=state.error)
+        return Code.INFRASTRUCTURE(why=Code.TEXT(text=state.error))
     if state.alive and state.word == "RUNNING":
         return Code.TIMEOUT(job=job, limit=min(limit, request.patience), nodes=nodes)
     if state.alive:

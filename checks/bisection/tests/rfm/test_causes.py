@@ -95,6 +95,11 @@ def is_of(reason, code, values):
     return reason.code == code and values.items() <= reason.values.items()
 
 
+def said(text):
+    """The values of a reason in the words of a scheduler."""
+    return {"why": Code.TEXT(text=text).as_dict()}
+
+
 @pytest.mark.parametrize(
     ("words", "values"),
     [
@@ -230,7 +235,8 @@ TIME_LIMIT = (
 UNSTARTED = ({"JobState": "DEADLINE", "Reason": "DeadLine", "NodeList": ""}, "")
 STARTED = ({"JobState": "DEADLINE", "NodeList": "n1"}, "")
 RUNNING = ({"JobState": "RUNNING"}, "")
-LEFT = {"state": "RUNNING", "jobs": ["7"]}
+UNLISTED = Code.JOB_UNLISTED(job="7", state="RUNNING").as_dict()
+LEFT = {"why": UNLISTED, "jobs": ["7"]}
 
 
 @pytest.mark.parametrize(
@@ -324,14 +330,15 @@ NO_CONTACT = "Unable to contact slurm controller (connect failure)"
         ("sanity error: the job did not run to its end", None, {}),
         (ended("cp a b", "cp: no"), None, {}),
         (ended("sbatch x", f"{FAILED} {NO_CONTACT}"), Code.INFRASTRUCTURE,
-         {"said": f"sbatch: Batch job submission failed: {NO_CONTACT}"}),
-        (ended("sbatch x", how="timeout"), Code.INFRASTRUCTURE, {"command": "sbatch"}),
+         said(f"sbatch: Batch job submission failed: {NO_CONTACT}")),
+        (ended("sbatch x", how="timeout"), Code.INFRASTRUCTURE,
+         {"why": Code.COMMAND_SILENT(command="sbatch").as_dict()}),
         (ended("qsub x", "qsub: Unknown queue"), Code.BLOCKED, {"refused": "qsub: Unknown queue"}),
         (ended("sbatch x", POLICY), Code.BLOCKED,
          {"refused": "sbatch: site policy: name your project with -A ACCOUNT, else no job can "
           "connect; Batch job submission failed: Unspecified error"}),
         ("job error: [jobid=7] maximum pending time exceeded", Code.BLOCKED, {"waited": 90}),
-        (f"job scheduler error: {NO_ID}", Code.INFRASTRUCTURE, {"said": NO_ID}),
+        (f"job scheduler error: {NO_ID}", Code.INFRASTRUCTURE, said(NO_ID)),
     ],
 )  # fmt: skip
 def test_faults_in_the_words_of_reframe(text, code, values):

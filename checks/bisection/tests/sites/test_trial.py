@@ -97,13 +97,16 @@ def state(word="PENDING", alive=True, **more):
     return State(word, alive, **more)
 
 
+NO = Code.TEXT(text="scontrol: no").as_dict()
+
+
 @pytest.mark.parametrize(
     ("scheduler", "code", "values"),
     [
         (Scripted(OVER, refuses="sbatch: no"), Code.BLOCKED, {"refused": "sbatch: no"}),
         (Scripted(state(reason="PartitionConfig")), Code.BLOCKED, {"reason": "PartitionConfig"}),
         (Scripted(state("RUNNING", hosts="n1")), Code.TIMEOUT, {"nodes": "n1"}),
-        (Scripted(state("", error="scontrol: no")), Code.INFRASTRUCTURE, {"said": "scontrol: no"}),
+        (Scripted(state("", error="scontrol: no")), Code.INFRASTRUCTURE, {"why": NO}),
         (Scripted(OVER), Code.OUTPUT_UNSEEN, {"nodes": "n[1-2]"}),
         (Scripted(state("NODE_FAIL", alive=False), output="@begin a\n"), Code.NODE_FAIL, {}),
         (Scripted(state("CANCELLED", alive=False)), Code.CANCELLED, {"state": "CANCELLED"}),
