@@ -57,20 +57,14 @@ def histories(
     rows = rows[by := np.lexsort((when, rows["metric"], rows["test"]))]
     when = when[by]
     turns = np.flatnonzero(np.diff(rows["test"]) | np.diff(rows["metric"])) + 1
-    return [
-        (
-            *(tests[int(part["test"][0])], metrics[int(part["metric"][0])]),
-            *_by_session(indices, part["value"]),
-        )
-        for part, indices in zip(np.split(rows, turns), np.split(when, turns), strict=True)
-    ]
-
-
-def _by_session(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    starts = np.flatnonzero(np.diff(indices, prepend=-1))
-    if len(starts) < len(indices):
-        values = [np.median(part) for part in np.split(values, starts[1:])]
-    return indices[starts], np.array(values)
+    result = []
+    for part, indices in zip(np.split(rows, turns), np.split(when, turns), strict=True):
+        starts, values = np.flatnonzero(np.diff(indices, prepend=-1)), part["value"]
+        if len(starts) < len(indices):
+            values = np.array([np.median(jobs) for jobs in np.split(values, starts[1:])])
+        test, metric = tests[int(part["test"][0])], metrics[int(part["metric"][0])]
+        result.append((test, metric, indices[starts], values))
+    return result
 
 
 def regular(sessions: Sequence[Session]) -> list[Session]:

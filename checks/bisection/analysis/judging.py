@@ -96,7 +96,11 @@ def judge_rows(
     if by_jobs:
         order = np.arange(max(len(side) for _, jobs in by_jobs for side in jobs), dtype=float)
         table = _Table(by_jobs, (order, order), shared=False)
-        table.rule(*adjusted([table.seen]), least=_nights_differ(*sides))
+        starts = [session.start for side in sides for session in side]
+        same_day = max(starts) - min(starts) < 3600 * LIMITS.day
+        # What nights may differ by themselves, where too few are known to see it.
+        least = math.log1p(LIMITS.margin if same_day else LIMITS.unknown_nights)
+        table.rule(*adjusted([table.seen]), least=least)
     if not tables:
         return [], None
     noise = np.hstack([table.noise for table in tables])
@@ -229,13 +233,6 @@ def _by_night(jobs: Jobs, night: Mapping[int, int]) -> dict[int, float]:
     for session, values in jobs.items():
         nights[night[session]].append(median(values))
     return {number: median(values) for number, values in sorted(nights.items())}
-
-
-def _nights_differ(before: Sequence[Session], after: Sequence[Session]) -> float:
-    """The logarithm of what nights may differ by themselves, where too few are known to see it."""
-    starts = [session.start for session in (*before, *after)]
-    same_day = max(starts) - min(starts) < 3600 * LIMITS.day
-    return math.log1p(LIMITS.margin if same_day else LIMITS.unknown_nights)
 
 
 def _spread(values: Sequence[float]) -> float:

@@ -46,19 +46,11 @@ def suspects(
     store: Store, sessions: Sequence[Session], rows: Sequence[Row] | None = None
 ) -> list[Suspect]:
     """Nodes whose launches take longer than those of the others, over all times of these sessions,
-    which are of one kind and of one state of the machine. `rows`: a table; only its times count."""
-    return [
-        suspect
-        for place, votes in _votes(store, sessions, rows).items()
-        for suspect in slow_nodes(votes, place)
-    ]
+    which are of one kind and of one state of the machine. `rows`: a table; only its times count.
 
-
-def _votes(
-    store: Store, sessions: Sequence[Session], rows: Sequence[Row] | None
-) -> dict[str, list[Vote]]:
-    """The votes of each partition. Preempted launches count as others do: what takes the cores of
-    one node again and again is a fault of that node."""
+    Preempted launches count as others do: what takes the cores of one node again and again is a
+    fault of that node.
+    """
     tests, metrics = store.tests(), store.metrics()
     names = None if rows is None else {row.key for row in rows}
     order = {s.id: at for at, s in enumerate(sorted(sessions, key=lambda s: s.start))}
@@ -88,7 +80,7 @@ def _votes(
     for (place, *vote), times in sorted(costs.items()):
         cost, jobs = median(cost for cost, _ in times), {job for _, job in times}
         votes[place].append(Vote(*vote, cost, len(jobs)))
-    return votes
+    return [suspect for place, part in votes.items() for suspect in slow_nodes(part, place)]
 
 
 class _Design:

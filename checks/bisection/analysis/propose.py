@@ -316,9 +316,6 @@ def _day(start: float) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(start))
 
 
-# ---- whether they are still true ----
-
-
 def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> Iterator[Defect]:
     """Yields why new references should be made: those of a file with this content are old, of other
     software, or left behind by the machine."""
@@ -331,15 +328,15 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> Iter
     try:
         age = (time.time() - time.mktime(time.strptime(day, "%Y-%m-%d"))) / 86400
         if age > LIMITS.stale:
-            yield defect(Code.REFERENCES_OLD, day=day, age=round(age), allowed=LIMITS.stale)
+            yield defect(Code.REFERENCES_OLD(day=day, age=round(age), allowed=LIMITS.stale))
     except ValueError:
-        yield defect(Code.PROVENANCE_NO_DAY, value=repr(day))
+        yield defect(Code.PROVENANCE_NO_DAY(value=repr(day)))
     last = sessions[-1].facts
     known = {**(provenance.get("facts") or {}), "lock": provenance.get("lock")}
     for name, text in known.items():
         recorded = name in SOFTWARE and name in last and text not in (None, "none")
         if recorded and last[name] not in text.split(" | "):
-            yield defect(Code.REFERENCES_OF_OTHER, name=name, value=text, last=last[name])
+            yield defect(Code.REFERENCES_OF_OTHER(name=name, value=text, last=last[name]))
     samples = _samples(store, sessions[-LIMITS.drift_sessions :])
     for case in site.cases:
         for metric, reference in (lookup(tree.get(case["check"]), case) or {}).items():
@@ -352,4 +349,4 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> Iter
             if not low <= middle <= high:  # most of the sessions would fail
                 ends = {"value": middle, "low": low, "high": high}
                 test, count = _name(case, metric), len(nights)
-                yield defect(Code.REFERENCE_DRIFTED, test=test, sessions=count, **ends)
+                yield defect(Code.REFERENCE_DRIFTED(test=test, sessions=count, **ends))

@@ -56,7 +56,10 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
         return (kernels.get(row.check, row.check), row.case, row.layout, *place)
 
     outliers = grouped(rows, launch_of)
-    failed, nodes = _outside_bounds(verdict), _with_suspect_nodes(verdict)
+    failed = [case for case in verdict.cases if case.verdict == Verdict.FAIL]
+    if verdict.failures or not all(case.by_bounds for case in failed):
+        failed = []  # no retest mends what else is wrong
+    nodes = _with_suspect_nodes(verdict)
     seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
     launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *outliers])
     cost = {launch: seconds.get(launch, 0.0) for launch in launches}
@@ -94,13 +97,6 @@ def _with_suspect_nodes(verdict: RunVerdict) -> list[Launch]:
         if case.fixture
         and any((fault.code, fault["host"]) in suspected for fault in case.record.host_faults)
     ]
-
-
-def _outside_bounds(verdict: RunVerdict) -> list[TestResult]:
-    """The tests that failed by their bounds; none if anything else is wrong."""
-    failed = [case for case in verdict.cases if case.verdict == Verdict.FAIL]
-    bounds = [case for case in failed if case.by_bounds]
-    return bounds if len(bounds) == len(failed) and not verdict.failures else []
 
 
 def request(

@@ -66,7 +66,11 @@ def act(options: argparse.Namespace) -> Exit:
     kinds = options.kinds.split(",") if options.kinds else None
     if kinds and set(kinds) - set(KINDS):
         raise BisectionError(f"--kinds {options.kinds}: {', '.join(KINDS)} are allowed")
-    site = _site(options.system)
+    require_site(options.system)
+    site = load_site(options.system)
+    if not site.cases:
+        defects = "; ".join(map(defect_line, site.defects))
+        raise BisectionError(defects or f"no check runs on {options.system}")
     target = references.path(site.name)
     try:
         header = propose.HEADER.format(system=site.name, made_by=propose.MADE_BY)
@@ -148,12 +152,3 @@ def _notes(proposal: propose.Proposal, least: int) -> Iterable[str]:
         checks = Counter(entry.case["check"] for entry in proposal.few)
         counts = ", ".join(f"{count} of {check}" for check, count in checks.items())
         yield f"fewer than {least} sessions: {counts}"
-
-
-def _site(system: str) -> Site:
-    require_site(system)
-    site = load_site(system)
-    if not site.cases:
-        defects = "; ".join(map(defect_line, site.defects))
-        raise BisectionError(defects or f"no check runs on {system}")
-    return site

@@ -43,7 +43,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     findings = [*_of_run(verdict), *_of_pairs(evidence.blames), *_of_levels(verdict, evidence)]
     findings += [Finding(i.grade, i.reason) for i in evidence.impacts if i.reason and i.grade]
     findings = sorted(dict.fromkeys(findings), key=lambda finding: finding.grade != Grade.NO_GO)
-    unmeasured = (*_unmeasured(verdict), *_not_judged(verdict, evidence.impacts))
+    unmeasured = tuple(_unmeasured(verdict, evidence.impacts))
     verdict = replace(verdict, interconnect=Interconnect(tuple(findings), unmeasured))
     known = [*verdict.failures, *verdict.network]  # a stored run has noted some already
     new = [f for f in findings if f.reason.code not in RULED and f.reason not in known]
@@ -98,8 +98,9 @@ def _of_levels(run: RunVerdict, evidence: Evidence) -> Iterator[Finding]:
             yield Finding(Grade.NO_GO, Code.LEVEL_WORSE(**row.change))
 
 
-def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
-    """Yields what of the network was not measured, and why."""
+def _unmeasured(run: RunVerdict, impacts: Sequence[Impact]) -> Iterator[Reason]:
+    """Yields what of the network was not measured, and why; of what other traffic costs one reason
+    of all that is withheld, or each with its own."""
     for check in CHECKS:
         cases = [case for case in run.judged if case.check == check]
         if any(run.outcome(case) in (Verdict.PASS, Verdict.FAIL) for case in cases):
@@ -108,13 +109,7 @@ def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
             continue  # a finding already
         why = next((case.reason for case in cases if case.reason), Code.PART_NOT_RUN())
         yield Code.PART_UNMEASURED(check=check, why=why)
-
-
-def _not_judged(run: RunVerdict, impacts: Sequence[Impact]) -> Iterator[Reason]:
-    """Yields what other traffic costs, where that is withheld: one reason of all, or each with its
-    own."""
-    if any(case.record.kernel == impact.KERNEL for case in run.lost_to_others):
-        return
-    whys = {part.withheld for part in impacts}
-    reasons = whys if len(whys) == 1 else [part.reason for part in impacts if part.withheld]
-    yield from (Code.PART_UNMEASURED(check=impact.KERNEL, why=why) for why in reasons if why)
+    if not any(case.record.kernel == impact.KERNEL for case in run.lost_to_others):
+        whys = {part.withheld for part in impacts}
+        reasons = whys if len(whys) == 1 else [part.reason for part in impacts if part.withheld]
+        yield from (Code.PART_UNMEASURED(check=impact.KERNEL, why=why) for why in reasons if why)

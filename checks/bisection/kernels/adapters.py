@@ -69,21 +69,17 @@ def unused(result: Mapping[str, Any], claimed: Sequence[str]) -> Reason | None:
         return None
     idle: dict[str, list[str]] = {}
     for host in hosts:
-        for name in _idle(host, claimed):
-            idle.setdefault(name, []).append(host["host"])
+        # A device that is not there sent nothing; of one without a counter nothing is known.
+        sent = _sent([host])
+        uncounted = {device(adapter) for adapter in host["list"]} - sent.keys()
+        if (host["payload"] or 0.0) < LIMITS.payload * 2**20 or uncounted & set(claimed):
+            continue
+        equal = sum(sent.get(name, 0.0) for name in claimed) / len(claimed)
+        for name in claimed:
+            if sent.get(name, 0.0) < LIMITS.idle_rail * equal:
+                idle.setdefault(name, []).append(host["host"])
     rails = [[name, names] for name, names in idle.items()]
     return Code.RAILS_IDLE(idle=rails, expected=expected) if rails else None
-
-
-def _idle(host: Host, claimed: Sequence[str]) -> list[str]:
-    """The claimed devices of a host that sent far less than an equal share; one that is not there
-    sent nothing, of one without a counter nothing is known."""
-    sent = _sent([host])
-    uncounted = {device(adapter) for adapter in host["list"]} - sent.keys()
-    equal = sum(sent.get(name, 0.0) for name in claimed) / len(claimed)
-    if (host["payload"] or 0.0) < LIMITS.payload * 2**20 or uncounted & set(claimed):
-        return []
-    return [name for name in claimed if sent.get(name, 0.0) < LIMITS.idle_rail * equal]
 
 
 def faults(result: Mapping[str, Any], claimed: Sequence[str] = ()) -> list[Reason]:
@@ -174,17 +170,12 @@ def _odd(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
             for host, adapter in peers.items()
             if adapter or fact == "state"
         }
-        usual = _of_most(fact, [*values.values()])
+        most = statistics.multimode(values.values())
+        usual = most[0]
+        if len(most) > 1:  # the better one, None where neither is better
+            good = (value for value in most if value in ("active", "up"))
+            usual = max(most) if fact == "rate" else next(good, None)
         for host, value in values.items():
             if usual is not None and value != usual:
                 differs = {"fact": fact, "value": value, "usual": usual}
                 yield Code.ADAPTER_DIFFERS(host=host, adapter=name, **differs)
-
-
-def _of_most(fact: str, values: Sequence[Any]) -> Any:
-    """The value of most; of two as frequent the better one, None where neither is better."""
-    first = statistics.multimode(values)
-    if fact == "rate":
-        return max(first)
-    good = [value for value in first if value in ("active", "up")]  # a state
-    return first[0] if len(first) == 1 else next(iter(good), None)

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from bisection.core.reasons import Code, Reason
@@ -19,7 +19,12 @@ def slow_hosts(result: results.Result) -> list[Reason]:
     # Cores share the memory: nodes with as many at work can be compared.
     cores = statistics.multimode(node["cores"] for node in nodes)
     nodes = [node for node in nodes if node["cores"] == cores[0]]
-    reasons = slow_clocks(result) + _busy(nodes)
+    reasons = slow_clocks(result)
+    lost = {node["host"]: node["lost"] for node in nodes if node["lost"] is not None}
+    # Where most nodes lose nothing, others had the cores of those that do.
+    if lost and (median := statistics.median_low(lost.values())) <= LIMITS.lost_usual:
+        most = {host: share for host, share in lost.items() if share > LIMITS.lost_most}
+        reasons += [Code.BUSY_CORES(host=h, lost=share, median=median) for h, share in most.items()]
     speeds = {n["host"]: 1 / n["quantum"] for n in nodes if n["quantum"]}
     for host, speed, median in _slow_nodes(speeds):
         reasons.append(Code.SLOW_CORES(host=host, seconds=1 / speed, median=1 / median))
@@ -31,15 +36,6 @@ def slow_hosts(result: results.Result) -> list[Reason]:
             values = {"rate": rate, "median": median, "cores": at_once}
             reasons.append(Code.SLOW_MEMORY(host=host, **values))
     return reasons
-
-
-def _busy(nodes: Sequence[Mapping[str, Any]]) -> list[Reason]:
-    """The nodes whose cores others had, where most nodes had theirs for themselves."""
-    lost = {node["host"]: node["lost"] for node in nodes if node["lost"] is not None}
-    if not lost or (median := statistics.median_low(lost.values())) > LIMITS.lost_usual:
-        return []
-    most = {host: share for host, share in lost.items() if share > LIMITS.lost_most}
-    return [Code.BUSY_CORES(host=host, lost=share, median=median) for host, share in most.items()]
 
 
 def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:

@@ -140,9 +140,6 @@ def misplaced(
 def _misplaced_on(
     host: str, ranks: list[dict[str, Any]], threads: int, cores: dict[int, int]
 ) -> list[Reason]:
-    def cores_in(cpus: str) -> set[Any]:
-        return {cores.get(cpu, ("cpu", cpu)) for cpu in cpulist(cpus)}
-
     wrong, owners = [], {}
     for rank in ranks:
         number = rank["rank"]
@@ -153,7 +150,7 @@ def _misplaced_on(
         seats = [(None, rank["cpus"])] if threads == 1 else list(enumerate(rank["threads"]))
         for thread, cpus in seats:
             seat = {"rank": number, "host": host, "thread": thread, "cpus": cpus}
-            mine = cores_in(cpus)
+            mine = {cores.get(cpu, ("cpu", cpu)) for cpu in cpulist(cpus)}
             if shared := mine & owners.keys():
                 other = owners[next(iter(shared))]
                 wrong.append(Code.CORE_SHARED(**seat, other=other))

@@ -236,19 +236,14 @@ def _communication(entry: Entry) -> dict[str, Metric]:
         if not traffic or not traffic["messages"]["max"]:
             continue
         messages, calls = traffic["messages"]["max"], traffic["calls"]["max"]
+        item = (entry["metrics"].get("time_min") or {}).get("value")
+        items = max(1.0, float(round(min(seconds) / item))) if item else 1.0  # in a step
         if known and step:
             values[f"{name}_share"] = (traffic["seconds"]["mean"] / step, "fraction")
         values[f"{name}_size"] = (traffic["bytes"]["max"] / messages, "B/message")
         values[f"{name}_peers"] = (messages / max(1, calls), "messages/call")
-        values[f"{name}_calls"] = (calls / _items(entry), "calls")
+        values[f"{name}_calls"] = (calls / items, "calls")
     return {n: {"value": v, "unit": unit, "better": "lower"} for n, (v, unit) in values.items()}
-
-
-def _items(entry: Entry) -> float:
-    """The work items of a step: its time over that of an item."""
-    step = min(entry["samples"]["seconds"])
-    shortest = (entry["metrics"].get("time_min") or {}).get("value")
-    return max(1.0, float(round(step / shortest))) if shortest else 1.0
 
 
 def unusable(metric: Metric) -> Reason | None:

@@ -4,7 +4,7 @@ import re
 import statistics
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -260,7 +260,13 @@ def _samples(report: Report) -> Iterator[Sample]:
         yield "alarm_start_timestamp", event.at, "s", labels
         for check, (count, _) in alarms.counts(event).items():
             yield "alarm_metrics", count, "", {**labels, "check": check}
-    yield from _measured(judged)
+    pairs = [(case, metric) for case in judged for metric in case.metrics if finite(metric.value)]
+    for key, members in grouped(pairs, lambda pair: (*pair[0].identity, pair[1].name)).items():
+        labels, (_, last) = dict(zip(LABELS, key, strict=True)), members[-1]
+        middle = statistics.median(metric.value for _, metric in members)  # of runs of a test
+        limits = {"reference": last.reference, "lower_bound": last.low, "upper_bound": last.high}
+        for name, value in {"measured": middle, **limits}.items():
+            yield name, value, last.unit, labels
     for row in rows:
         labels = dict(zip(LABELS, row.key, strict=True))
         if run is None:  # else the run has the newest value
@@ -269,17 +275,6 @@ def _samples(report: Report) -> Iterator[Sample]:
         for name, value in (("", row.ratio), ("_lower", row.low), ("_upper", row.high)):
             yield f"change{name}", value, "ratio", labels
         yield "verdict", 1, "", {**labels, "verdict": row.verdict}
-
-
-def _measured(cases: Iterable[TestResult]) -> Iterator[Sample]:
-    """Measured values, of several runs of a test the median, and the limits."""
-    pairs = [(case, metric) for case in cases for metric in case.metrics if finite(metric.value)]
-    for key, members in grouped(pairs, lambda pair: (*pair[0].identity, pair[1].name)).items():
-        labels, (_, last) = dict(zip(LABELS, key, strict=True)), members[-1]
-        middle = statistics.median(metric.value for _, metric in members)
-        limits = {"reference": last.reference, "lower_bound": last.low, "upper_bound": last.high}
-        for name, value in {"measured": middle, **limits}.items():
-            yield name, value, last.unit, labels
 
 
 # ---- nodes ----

@@ -53,22 +53,19 @@ def beside(result: Comparison) -> list[str]:
     """Returns the comparison of one run with earlier sessions, as lines."""
     count = len(result.before)
     earlier = f"{count} earlier sessions" if count > 1 else "the session before"
-    lines = [f"compared with {earlier}: {_of_one(result)}"]
-    lines += [f"note: {clause(a)}" for a in result.advice if a.code == Code.EXCLUDED]
-    return lines + ([f"unsafe: {words.unsafe(result)}"] if result.unsafe else [])
-
-
-def _of_one(result: Comparison) -> str:
-    if any(row.scope == Scope.SESSIONS for row in result.rows):  # by the jobs of --reruns
-        return words.sentence(result)
     counts = [f"{result.count(kind)} {kind}" for kind in LISTED if result.count(kind)]
-    if len(result.before) < LIMITS.fewest:
+    if count < LIMITS.fewest:
         counts.append(f"slower and faster ones are named from {LIMITS.fewest} sessions on")
     else:
         worse = len(slower(result.rows))
         better = sum(row.outlier for row in result.rows) - worse
         counts.append(f"{worse} slower and {better} faster than all of them")
-    return f"{', '.join(counts)} (of {plural(len(result.rows), 'metric')})"
+    text = f"{', '.join(counts)} (of {plural(len(result.rows), 'metric')})"
+    if any(row.scope == Scope.SESSIONS for row in result.rows):  # by the jobs of --reruns
+        text = words.sentence(result)
+    lines = [f"compared with {earlier}: {text}"]
+    lines += [f"note: {clause(a)}" for a in result.advice if a.code == Code.EXCLUDED]
+    return lines + ([f"unsafe: {words.unsafe(result)}"] if result.unsafe else [])
 
 
 def _table(title: str, rows: Sequence[Row]) -> list[str]:

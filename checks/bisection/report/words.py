@@ -60,15 +60,6 @@ def split_codes(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     return sorted(worse, key=lambda row: row.cause is None), others
 
 
-def by_network(rows: Sequence[Row]) -> str:
-    """Returns how many of the codes that got slower the network explains; "" if none was looked
-    at."""
-    causes = [row.cause for row in rows if row.cause]
-    slower = len(slower_codes(rows))
-    count = sum(cause.code == Code.NETWORK_EXPLAINS for cause in causes)
-    return f"the network explains {count} of {plural(slower, 'slower code')}" if causes else ""
-
-
 # ---- nodes ----
 
 
@@ -102,7 +93,9 @@ def sentence(comparison: Comparison) -> str:
     numbers += [plural(strange, "outlier")] if strange else []
     text = f"{', '.join(numbers) or 'nothing to compare'} (of {plural(len(rows), 'metric')})"
     parts = [*map(clause, comparison.findings), *_by_kind(rows)]
-    parts += filter(None, [by_network(rows)])
+    if looked_at := [row.cause.code for row in rows if row.cause]:
+        count, slower = looked_at.count(Code.NETWORK_EXPLAINS), len(slower_codes(rows))
+        parts.append(f"the network explains {count} of {plural(slower, 'slower code')}")
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes used the cores"] if busy else []
     parts += map(suspected, comparison.suspects)

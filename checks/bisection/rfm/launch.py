@@ -361,10 +361,13 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         }
         executable = os.path.join(self.build.prefix_dir, "bin", f"bisection-{self.kernel}")
         self.executable = shlex.quote(executable)
+        sampling = [self.sampling.get(self.case, self.usual_sampling)]
+        if self._is_simulated:  # its clock is exact
+            sampling = ["--repeats 1 --block 1 --warmup 0", *self.simulated_options]
         self.executable_opts = [
             f"--case {self.case}",
             *filter(None, [self.work.get(self.case)]),
-            *self._sampling(),
+            *sampling,
             *self.options,
             f"--method {self.methods.get(self.case, 'all')}",
             f"--expect-ranks {self.num_tasks}",
@@ -407,18 +410,14 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         queue.advance()
         fault = fault and (self._full_disk() or fault)
         if fault:
-            self._fail_for_placement(fault)
+            seats = causes.seats(self.stagedir)
+            self._note(hosts=tuple(sorted({seat["host"] for seat in seats})))
+            # Misplaced ranks explain a launch that did not end as it should.
+            by_ranks = seats and fault.code not in {Code.NODE_FAIL, *OUTER_FAULTS}
+            if by_ranks and (wrong := self._misplaced({"per_rank": seats})):
+                self.fail_for(Code.MISPLACED(seats=wrong, fault=fault))
             self.fail_for(fault)
         internals.accept_exit(self.job)
-
-    def _fail_for_placement(self, fault: Reason) -> None:
-        """Fails if ranks were misplaced, which explains a launch that did not end as it should."""
-        seats = causes.seats(self.stagedir)
-        self._note(hosts=tuple(sorted({seat["host"] for seat in seats})))
-        if not seats or fault.code in {Code.NODE_FAIL, *OUTER_FAULTS}:
-            return
-        if wrong := self._misplaced({"per_rank": seats}):
-            self.fail_for(Code.MISPLACED(seats=wrong, fault=fault))
 
     @sanity_function
     def ran_as_asked(self) -> bool:
@@ -449,12 +448,6 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
 
     def _note(self, **facts: Any) -> None:
         self.record = replace(self.record, **facts)
-
-    def _sampling(self) -> list[str]:
-        """Returns how often steps are sampled: once where the clock is exact."""
-        if self._is_simulated:
-            return ["--repeats 1 --block 1 --warmup 0", *self.simulated_options]
-        return [self.sampling.get(self.case, self.usual_sampling)]
 
     def _misplaced(self, layout: dict[str, Any]) -> list[Reason]:
         topology = self.current_partition.processor.topology or {}  # a site file need not give it

@@ -93,7 +93,7 @@ def reference_defects(
                 defects += _check(entry, content.lines[name], site, branch)
         if site is not None and site.checks:
             defects += coverage(content, paths.shown(file), site, recorded or {})
-    return [Defect(paths.shown(file), line, reason) for line, reason in defects]
+    return [Defect.of(file, line, reason) for line, reason in defects]
 
 
 def provenance(content: Lined) -> Faults:

@@ -64,8 +64,7 @@ def in_site_file(
         wrong: keys of the partition in the site file, each with a reason.
     """
     for key, reason in wrong:
-        line = line_of(site.path, partition["name"], key)
-        yield Defect(paths.shown(site.path), line, reason)
+        yield Defect.of(site.path, line_of(site.path, partition["name"], key), reason)
 
 
 def partition_faults(partition: Facts) -> Placed:

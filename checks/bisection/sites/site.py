@@ -13,7 +13,7 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.core.format import duration
-from bisection.core.reasons import NOTES, Code, Kind, Reason
+from bisection.core.reasons import NOTES, Code, Reason
 from bisection.core.verdicts import BisectionError, NotMeasured
 
 PATIENCE = 600.0  # seconds for a site file and all checks to load: a few, on an idle host
@@ -32,9 +32,9 @@ class Defect:
     reason: Reason
 
     @classmethod
-    def of(cls, path: Path | str, line: int, code: Kind, /, **values: Any) -> "Defect":
+    def of(cls, path: Path | str, line: int, reason: Reason) -> "Defect":
         """The defect of a file, whose path is shown as one types it in the repository's root."""
-        return cls(paths.shown(path), line, code(**values))
+        return cls(paths.shown(path), line, reason)
 
     @property
     def is_note(self) -> bool:
@@ -141,11 +141,8 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
             ) from None
         except (OSError, ValueError):
             facts = {"defects": [(path, 1, Code.LOAD_DIED(exit_code=code))]}
-    defects = [
-        Defect(paths.shown(file), line, Reason.read(reason))
-        for file, line, reason in facts.pop("defects")
-    ]
-    site = Site(path.stem, path, **facts, defects=defects)
+    site = Site(path.stem, path, **facts)
+    site.defects = [Defect.of(file, line, Reason.read(why)) for file, line, why in site.defects]
     site.files = {paths.shown(file): tests for file, tests in site.files.items()}
     for check in site.checks.values():
         check["path"] = paths.shown(check["path"])

@@ -27,8 +27,8 @@ def lock_findings(site: Site) -> Iterator[Defect]:
         line = line_of(site.path, environ, "spack_env")
         where = {"environ": environ, "value": asked}
         if asked != AUTO and asked not in known:
-            names = [*known, AUTO]
-            yield Defect.of(site.path, line, Code.SPACK_ENV_UNKNOWN, **where, known=names)
+            reason = Code.SPACK_ENV_UNKNOWN(**where, known=[*known, AUTO])
+            yield Defect.of(site.path, line, reason)
             continue
         names = known if asked == AUTO else [asked]
         locks = {name: base / name / "spack.lock" for name in names}
@@ -36,8 +36,8 @@ def lock_findings(site: Site) -> Iterator[Defect]:
         for name, lock in there.items():
             yield from lock_defects(known[name], lock)
         if base.exists() and not there:
-            where["folder"] = paths.shown(base)
-            yield Defect.of(site.path, line, Code.SPACK_NOT_BUILT, **where)
+            reason = Code.SPACK_NOT_BUILT(**where, folder=paths.shown(base))
+            yield Defect.of(site.path, line, reason)
 
 
 def lock_defects(file: Path, lock: Path) -> list[Defect]:
@@ -51,19 +51,19 @@ def lock_defects(file: Path, lock: Path) -> list[Defect]:
         facts = lock_facts(lock)
     except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         text = f"{type(error).__name__}: {one_line(error)}"
-        return [Defect.of(lock, 1, Code.LOCK_UNREADABLE, error=text)]
+        return [Defect.of(lock, 1, Code.LOCK_UNREADABLE(error=text))]
     known = State.load(lock.with_name("state.json")).installation.get("lock_hash")
     if known not in (None, facts["lock_hash"]):
-        return [Defect.of(lock, 1, Code.LOCK_CHANGED)]
+        return [Defect.of(lock, 1, Code.LOCK_CHANGED())]
     try:
         before = lock.with_name("spack.yaml").read_text().splitlines()
         now = render(file, externals.survey_externals(file).installed).splitlines()
     except (OSError, ValueError) as error:
-        where = {"file": paths.shown(file), "error": one_line(error)}
-        return [Defect.of(lock, 1, Code.LOCK_NOT_COMPARED, **where)]
+        reason = Code.LOCK_NOT_COMPARED(file=paths.shown(file), error=one_line(error))
+        return [Defect.of(lock, 1, reason)]
     if before == now:
         return []
     pairs = zip_longest(before, now, fillvalue="")
     line, (old, new) = next((n, pair) for n, pair in enumerate(pairs, 1) if pair[0] != pair[1])
-    lines = {"old": old.strip(), "new": new.strip()}
-    return [Defect.of(file, line, Code.LOCK_OLD, lock=paths.shown(lock), **lines)]
+    reason = Code.LOCK_OLD(lock=paths.shown(lock), old=old.strip(), new=new.strip())
+    return [Defect.of(file, line, reason)]

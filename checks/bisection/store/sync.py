@@ -250,7 +250,7 @@ def store_defects(home: Path | str) -> list[Defect]:
     path, results = paths.store_db(home), paths.results_db(home)
     defects = []
     if fault := damage(results):
-        defects.append(Defect.of(results, 1, Code.DATABASE_DAMAGED, error=fault))
+        defects.append(Defect.of(results, 1, Code.DATABASE_DAMAGED(error=fault)))
     fault = damage(path)
     if path.exists() and not fault:
         try:
@@ -258,10 +258,7 @@ def store_defects(home: Path | str) -> list[Defect]:
                 store.forgotten()  # reads the file of marks
         except StoreError as error:
             fault = str(error).removeprefix(f"{path} ").removesuffix(IMPORT_AGAIN)
-    return [*defects, *([Defect.of(path, 1, Code.STORE_UNUSABLE, error=fault)] if fault else [])]
-
-
-# ---- what a run keeps ----
+    return [*defects, *([Defect.of(path, 1, Code.STORE_UNUSABLE(error=fault))] if fault else [])]
 
 
 def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str) -> list[Reason]:

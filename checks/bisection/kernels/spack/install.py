@@ -188,7 +188,13 @@ class Environment:
         # Make would not compile changed files again that are older than the last installation.
         changed = [name for name, value in sources.items() if state.sources.get(name) != value]
         older = any((source / name).stat().st_mtime <= state.installed_at for name in changed)
-        prepare_build_trees(self.base, clean=older or not state.sources)
+        for link in self.base.glob("build-*"):
+            if older or not state.sources:
+                shutil.rmtree(link.resolve(), ignore_errors=True)
+                link.unlink()
+            # Spack does not run CMake where it finds a Makefile, but CMake looks up the commit.
+            for makefile in link.glob("spack-build-*/Makefile"):
+                makefile.unlink()
         # Spack goes by file times, and refuses to overwrite the first time.
         overwrite = ["--overwrite", "--yes-to-all", KERNELS]
         options = overwrite if KERNELS in spack.prefixes(folder) else []
@@ -251,14 +257,3 @@ def forget_if_moved(base: Path) -> None:
         for link in base.glob("build-*"):
             link.unlink()
     paths.write_whole(record, str(base))
-
-
-def prepare_build_trees(base: Path, clean: bool) -> None:
-    """Makes Spack configure again, and with `clean` forget what was compiled."""
-    for link in base.glob("build-*"):
-        if clean:
-            shutil.rmtree(link.resolve(), ignore_errors=True)
-            link.unlink()
-        # Spack does not run CMake where it finds a Makefile, but CMake looks up the commit.
-        for makefile in link.glob("spack-build-*/Makefile"):
-            makefile.unlink()

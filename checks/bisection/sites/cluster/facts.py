@@ -99,9 +99,6 @@ def _flat(facts: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, facts
 
 
-# ---- their age ----
-
-
 def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
     """Returns why the facts of a site may no longer hold: one of the nodes that they are of booted,
     or Slurm's configuration changed. Of a large machine some other node boots every day.

@@ -129,7 +129,7 @@ def changed(name, before, after):
 
 
 SHARED = Code.CORE_SHARED(rank=1, host="n1", thread=None, cpus="0", other=[0, None, "0"])
-DEFECT = Defect.of("lab.py", 3, Code.NOT_LOADING, error="oops")
+DEFECT = Defect.of("lab.py", 3, Code.NOT_LOADING(error="oops"))
 CLOSED = Code.QUEUE_GROUPS(queue="standard", groups=["g"])
 SEATS = [SHARED.as_dict()]
 WORLDS = Code.WORLDS(launcher="srun", worlds=8, size=1, asked=8)
