@@ -52,7 +52,7 @@ SITE_DEFECTS = {
     "renamed": ("Path(__file__).stem", '"other"', "", "for the requested system: 'renamed'"),
     "scheduler": ('"scheduler": "local"', '"scheduler": "slrum"', '"slrum"', "no such scheduler"),
     "environs": ('["system", "spack"]', '["sytem"]', '"environs"', "ConfigError"),
-    "idle": ('["system", "spack"]', '["builtin"]', '"environs"', "no check can run in any of its"),
+    "idle": ('["system", "spack"]', '["builtin"]', '"environs"', "no check can run: builtin lack"),
     "coreless": ("common.this_machine()", '{"arch": "x"}', '"processor"', "cores unknown"),
     "nodes": ('"nodes": 1', '"nodes": "1"', '"nodes": "1"', "extras.nodes is '1': a whole number"),
     "claims": ('"references": []', '"references": ["rato"]', '["rato"]', "allowed are ratio, time"),
