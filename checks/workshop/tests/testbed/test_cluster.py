@@ -129,11 +129,8 @@ def test_what_a_crash_left_is_removed_before_the_next_cluster(cluster, tmp_path)
     cluster.up(PAIR)
     first = dataclasses.replace(cluster.hosts["node1"])
     cluster.hosts["head"].send(signal.SIGKILL)  # and nobody calls down()
-    for _ in until(5):
-        if not cluster.running:
-            break
+    assert any(not cluster.running for _ in until(5))
     later = Cluster(tmp_path)
-    assert not later.running
     later.up(PAIR)
     assert not first.alive
     assert later.running
@@ -147,16 +144,11 @@ def test_nodes_that_share_memory_leave_no_slurmd_behind(lifetime, cluster):
         (cluster.folder / "cluster.json").unlink()  # as its lifetime does, this ends the host
     else:
         first.send(signal.SIGKILL)
-    for _ in until(60):
-        if not first.alive:
-            break
+    assert any(not first.alive for _ in until(60))
     if not lifetime:
         cluster.down()
-    for _ in until(60):
-        if not any(process.alive for process in running):
-            break
     assert len(running) > 1
-    assert not [process.command() for process in running if process.alive]
+    assert any(not [p for p in running if p.alive] for _ in until(60))
 
 
 def test_a_process_is_known_by_its_start_too():

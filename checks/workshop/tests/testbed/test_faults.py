@@ -102,9 +102,7 @@ def test_sigterm_ends_the_run_and_the_cluster(tmp_path):
     folder = tmp_path / "squeue"
     line = faults("--backend", "squeue", "--keep", str(tmp_path), "segv-srun")
     process = subprocess.Popen(line, cwd=CHECKS, stdout=subprocess.PIPE, text=True)
-    for _ in until(60):
-        if (folder / "output.txt").exists():  # the run has begun
-            break
+    assert any((folder / "output.txt").exists() for _ in until(60))  # the run has begun
     cluster = Cluster(folder)
     running = [each for host in cluster.hosts for each in cluster.processes(host)]
     process.send_signal(signal.SIGTERM)
