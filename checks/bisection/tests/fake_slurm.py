@@ -49,14 +49,6 @@ SINFO = {
 }
 
 
-def fails(command):
-    """Whether this call is one of those that fail."""
-    calls = FOLDER / f"{command}.calls"
-    with open(calls, "a") as file:
-        file.write("x")
-    return calls.stat().st_size <= WRONG.get(command, 0)
-
-
 # ---- jobs ----
 
 
@@ -234,7 +226,10 @@ def main():
     if sys.argv[1:2] == ["--run"]:
         return run(sys.argv[2])
     command = Path(sys.argv[0]).name
-    if fails(command):
+    calls = FOLDER / f"{command}.calls"
+    with open(calls, "a") as file:
+        file.write("x")
+    if calls.stat().st_size <= WRONG.get(command, 0):
         before = FAILED if command == "sbatch" else "slurm_load_jobs error: "
         sys.exit(NO_DATABASE if command == "sacct" else before + NO_CONTROLLER)
     return globals()[command]()
