@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from bisection.analysis.model import Row, Side
 from bisection.core.verdicts import Verdict
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.runs.model import JudgedMetric, TestResult
@@ -31,6 +32,13 @@ def launched(check="transpose", kernel="transpose", case="a", time=1e-3, faults=
         result_of(*place, "Launch", case, "mpi", "", **shared, **of_launch, host_faults=faults),
         result_of(*place, check, case, "mpi", "p2p", **shared, **names, metrics=metrics),
     )
+
+
+def outlier(case="a", after=9e-3, method="p2p", check="transpose", better="lower", limit=1.2e-3):
+    """The row of a time that was 1 ms in eight sessions, and is beyond its limit in one."""
+    names = ("lab", "cpu", "system", check, case, "mpi", method, "time", "s", better)
+    sides = {"before": Side(sessions=8, median=1e-3), "after": Side(sessions=1, median=after)}
+    return Row(*names, False, **sides, ratio=after / 1e-3, outlier=True, limit=limit, seen=after)
 
 
 def changed(test, /, **facts):

@@ -1,7 +1,8 @@
 """Made-up nights with every kind of noise that machines have: arrays, for simulations.
 
-All are logarithms of costs, [metrics, nights], of level 0; exp() of them are factors. Metrics
-belong to kernels, in equal parts of neighbours. Add a change with `changed`.
+A Noise makes a clean history, of a generator of random numbers, a shape, and how many kernels the
+metrics belong to, in equal parts of neighbours: logarithms of costs, [metrics, nights], of level 0;
+exp() of them are factors. Add a change with `changed`.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ PERSISTENCE = 0.7  # correlation of a wandering level from night to night
 DRIFT = 0.001  # a night
 
 Shape = tuple[int, int]  # metrics, nights
-Noise = Callable[[np.random.Generator, Shape, int], np.ndarray]
+Noise = Callable[..., np.ndarray]
 
 
 def kernels_of(metrics: int, kernels: int = KERNELS) -> np.ndarray:
@@ -27,7 +28,7 @@ def of_kind(function: Callable[..., np.ndarray]) -> Callable[..., Noise]:
     """Makes of a function of random numbers, shape, kernels and parameters one of parameters, which
     returns a Noise."""
     return lambda *parameters, **named: (
-        lambda rng, shape, kernels: function(rng, shape, kernels, *parameters, **named)
+        lambda rng, shape, kernels=KERNELS: function(rng, shape, kernels, *parameters, **named)
     )
 
 
@@ -116,24 +117,6 @@ NOISES: dict[str, Noise] = {
     "drift 0.1% a night, 1%": drifting(0.01),
     "drift 0.1% a night, 3%": drifting(0.03),
 }
-
-
-def nights(
-    rng: np.random.Generator, noise: str, metrics: int, count: int, kernels: int = KERNELS
-) -> np.ndarray:
-    """A clean history.
-
-    Args:
-        rng: where its noise is from.
-        noise: a key of NOISES.
-        metrics: of each night.
-        count: nights.
-        kernels: to which the metrics belong.
-
-    Returns:
-        Logarithms of costs, [metrics, nights].
-    """
-    return NOISES[noise](rng, (metrics, count), kernels)
 
 
 def changed(logs: np.ndarray, factor: float, metrics: object, since: int) -> np.ndarray:

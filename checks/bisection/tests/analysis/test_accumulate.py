@@ -6,7 +6,7 @@ The tables are those of METHODS.md. `--full` simulates 100 sets of each noise.
 import numpy as np
 import pytest
 from made_up import DAY, EPOCH
-from nights import NOISES, changed, kernels_of, nights
+from nights import NOISES, changed, kernels_of
 from scipy.stats import binom
 
 from bisection.analysis import accumulate
@@ -41,7 +41,7 @@ def test_clean_nights(noise, told, full):
     sets = 100 if full else 2
     alarms = drifts = 0
     for _ in range(sets):
-        events = events_in(nights(rng, noise, METRICS, NIGHTS))
+        events = events_in(NOISES[noise](rng, (METRICS, NIGHTS)))
         alarms += any(event.alarm for event in events)
         drifts += any(event.drift is not None for event in events)
     told.append(f"| {noise} | {alarms} | {drifts} | (of {sets})")
@@ -59,7 +59,7 @@ def test_a_change_in_one_metric_of_2100_is_found(factor, since, within, least, t
     rows = np.arange(5, METRICS, 53)  # each a trial of its own, in another test
     seen = []
     for _ in range(10 if full else 2):
-        logs = changed(nights(rng, "independent 3%", METRICS, since + within), factor, rows, since)
+        logs = changed(rng.normal(0, 0.03, (METRICS, since + within)), factor, rows, since)
         looks = range(4, within + 1) if full else {within // 2, within - within // 7, within}
         seen.append(np.any([named(logs[:, : since + n], rows) for n in looks], axis=0))
     mean, trials = np.mean(seen), np.size(seen)
@@ -87,7 +87,7 @@ def test_the_right_night(factor, told, full):
 
     seen, sets = [], 300 if full else 30  # of each event found: whether so
     for _ in range(sets):
-        logs = changed(nights(rng, "independent 3%", 200, NIGHTS), factor, [17], 40)
+        logs = changed(rng.normal(0, 0.03, (200, NIGHTS)), factor, [17], 40)
         for event in events_in(logs, facts):
             if [p.case for p in event.points] == ["c17"]:
                 right = abs(round((event.at - EPOCH) / DAY) - 40) <= 1

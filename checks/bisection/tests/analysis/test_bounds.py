@@ -42,10 +42,10 @@ def simulated(rng, noise, metrics=METRICS, launches=3):
     lasting, fresh = PARTS[noise]
     shape = (metrics, EARLIER + NEW)
     if noise == "independent, metrics of 1 to 8%":  # the same metric in each launch
-        drawn = fresh(rng, (metrics, launches * shape[1]), 4)
+        drawn = fresh(rng, (metrics, launches * shape[1]))
         return drawn.reshape(metrics, launches, shape[1]).swapaxes(0, 1)
-    night = lasting(rng, shape, 4) if lasting else 0
-    return np.array([night + fresh(rng, shape, 4) for _ in range(launches)])
+    night = lasting(rng, shape) if lasting else 0
+    return np.array([night + fresh(rng, shape) for _ in range(launches)])
 
 
 def failures(limits, launches):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from nights import NOISES, nights
+from nights import NOISES
 from results_made import changed, result_of
 
 from bisection.analysis.nodes import Vote, slow_nodes
@@ -97,7 +97,7 @@ def test_a_slow_node_is_named_alone_or_with_those_never_apart(scheme, noise, ses
     counts = dict.fromkeys(("possible", "named", "alone", "group", "innocent"), 0)
     for number in range(sets):
         rng = np.random.default_rng([20261122, number])
-        levels = nights(rng, noise, 1, sessions)[0] if noise in NOISES else np.zeros(sessions)
+        levels = NOISES[noise](rng, (1, sessions))[0] if noise in NOISES else np.zeros(sessions)
         slow = str(rng.choice(NAMES[:32]))
         votes = votes_of(scheme, rng, levels, slow)
         suspects = [nodes for nodes, _ in named(votes)]
@@ -133,7 +133,7 @@ def test_clean_nights_name_no_node(noise, preempted, sets, told):
         wrong.append(0)
         for number in range(sets):
             rng = np.random.default_rng([22112026, number])
-            levels = nights(rng, noise, 1, 20)[0] if noise in NOISES else np.zeros(20)
+            levels = NOISES[noise](rng, (1, 20))[0] if noise in NOISES else np.zeros(20)
             wrong[-1] += bool(named(votes_of(scheme, rng, levels, preempted=preempted)))
     told.append(f"| {noise} | {' | '.join(f'{count} of {sets}' for count in wrong)} |")
     assert max(wrong) <= (sets // 50 if preempted else 0)

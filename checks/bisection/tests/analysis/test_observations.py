@@ -228,8 +228,10 @@ def test_nothing_to_compare_is_no_success(rng, compared):
 def test_every_verdict_can_fail(rng, compared, verdict):
     before = nights({name: times(rng) for name in ("same", "worse", "gone")})
     after = nights({"same": times(rng), "worse": times(rng, 1.5), "new": times(rng)}, 50)
-    result = compared(before, after, fail_on=(verdict,))
-    assert (result.exit_code != 0) == (result.count(verdict) > 0)
+    result = compared(before, after, expected=1.31, fail_on=(verdict,))
+    fails = any(verdict in (each.verdict, each.against) for each in result.rows)
+    assert (result.exit_code != 0) == fails
+    assert fails or verdict != Against.BELOW
 
 
 def test_a_middle_is_of_sessions(compared):

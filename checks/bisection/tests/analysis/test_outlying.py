@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from made_up import case, nights, row, session, sessions
 from nights import NOISES, common, kernels_of, lognormal, mixed, wandering, with_outliers
-from nights import nights as clean_nights
 from scipy.stats import binom
 
 from bisection.analysis.model import Row, Side
@@ -19,8 +18,8 @@ def judged(rng, metrics, earlier, launch=LAUNCH, night=None, ratio=1.0, slow=0):
     """Whether each metric of a night is outside, and whether its retest is too, which has the noise
     of a `launch` anew, and what lasts a `night` again. The first `slow` metrics are slower by a
     ratio."""
-    lasting = night(rng, (metrics, earlier + 1), 4) if night else np.zeros((metrics, earlier + 1))
-    logs = lasting[:, [*range(earlier + 1), earlier]] + launch(rng, (metrics, earlier + 2), 4)
+    lasting = night(rng, (metrics, earlier + 1)) if night else np.zeros((metrics, earlier + 1))
+    logs = lasting[:, [*range(earlier + 1), earlier]] + launch(rng, (metrics, earlier + 2))
     logs[:slow, -2:] += np.log(ratio)
     hit, bound = outside(logs[:, :-2], logs[:, -2])
     return hit, hit & (logs[:, -1] > bound)
@@ -154,7 +153,7 @@ def test_clean_nights_are_seldom_retested(noise_of_nights, earlier, told):
     rng = np.random.default_rng(20261124)
     retested = shared = 0
     for _ in range(SETS):
-        rows, samples = tabled(clean_nights(rng, noise_of_nights, 200, earlier + 1), 10)
+        rows, samples = tabled(NOISES[noise_of_nights](rng, (200, earlier + 1)), 10)
         mark_outliers(rows, samples, {})
         retested += bool(slower(rows))
         shared += any(r.shared for r in rows)

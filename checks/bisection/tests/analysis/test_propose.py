@@ -6,7 +6,6 @@ import re
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from houses import told
@@ -20,11 +19,6 @@ from bisection.core.verdicts import BisectionError
 from bisection.sites.reference_edit import EditableReferences
 from bisection.store import sync
 from bisection.store.marks import Mark
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(1)
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from itertools import chain
 
 import pytest
 from made_up import with_case
-from results_made import changed, launched
+from results_made import changed, launched, outlier
 
-from bisection.analysis.model import Row, Side
 from bisection.analysis.retest import plan, request
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.verdicts import Exit, Verdict
@@ -17,14 +16,6 @@ from bisection.report.exports import nodecheck
 from bisection.report.model import Report
 from bisection.report.run import counted
 from bisection.runs.model import JudgedMetric, Request, RunVerdict
-
-PLACE = ("lab", "cpu", "system")
-
-
-def row(case, after, method="p2p", check="transpose", better="lower", limit=1.2e-3):
-    names = (*PLACE, check, case, "mpi", method, "time", "s", better)
-    sides = {"before": Side(sessions=8, median=1e-3), "after": Side(sessions=1, median=after)}
-    return Row(*names, False, **sides, ratio=after / 1e-3, outlier=True, limit=limit, seen=after)
 
 
 def run(times, preempted=0.0, **more):
@@ -38,8 +29,8 @@ def after(verdict, agenda, again=None):
     return rule(verdict, Evidence(retest=Retest(agenda, again and rule(again))))
 
 
-ROWS = [row("a", 9e-3), row("b", 3e-3), row("c", 2e-3)]
 TIMES = {"a": 9e-3, "b": 3e-3, "c": 2e-3}
+ROWS = [outlier(case, time) for case, time in TIMES.items()]
 
 
 @pytest.mark.parametrize(
@@ -134,10 +125,10 @@ def test_a_wrong_answer_of_a_retest_fails():
 
 def test_a_control_is_measured_between_and_times_are_taken_by_it():
     first = run({"a": 1.5e-3, "c": 1e-3})
-    agenda = plan([row("a", 1.5e-3)], first, 900)
+    agenda = plan([outlier("a", 1.5e-3)], first, 900)
     assert agenda.control[1] == "c"
     assert agenda.seconds == 10 + 2 * 80
-    assert plan([row("a", 1.5e-3)], first, 169).control is None
+    assert plan([outlier("a", 1.5e-3)], first, 169).control is None
     assert "--name=^transpose%.*layout=mpi%launch.case=c$" in request(agenda, first).arguments
     # Everything is slower now: not a as before.
     alike = after(first, agenda, run({"a": 1.5e-3, "c": 1.5e-3}))
@@ -164,7 +155,7 @@ def test_what_reframe_is_asked_for():
     again = request(plan(ROWS, verdict, 90), verdict)
     assert (again.tier, again.arguments) == ("quick", ["-S", "a=b", name])
     verdict = RunVerdict([changed(case, kernel="patterns") for case in run(TIMES).cases])
-    agenda = plan([row("a", 9e-3, "serial", "patterns")], verdict, 900)
+    agenda = plan([outlier("a", 9e-3, "serial", "patterns")], verdict, 900)
     assert request(agenda, verdict).arguments[0] == name
 
 
@@ -192,14 +183,14 @@ def test_what_a_launch_shares_counts_those_that_were_outside_alone(again, slower
     """Four times are beyond their own limit, and all beyond what the launch shares."""
     methods = [f"m{number}" for number in range(4)]
     shared = {"shared": 4, "shared_limit": 1.1e-3}
-    rows = [replace(row("a", 1.3e-3, method), **shared) for method in methods]
+    rows = [replace(outlier("a", 1.3e-3, method), **shared) for method in methods]
     verdict, (launch, test) = run(TIMES), run({"a": again}).cases
     second = RunVerdict([launch, *(replace(test, method=method) for method in methods)])
     assert len(after(verdict, plan(rows, verdict, 900), second).slower) == slower
 
 
 def test_a_rate_is_slower_where_it_is_lower():
-    rate = row("a", 1e-4, better="higher", limit=9e-4)
+    rate = outlier("a", 1e-4, better="higher", limit=9e-4)
     verdict = run({"a": 1e-4})
     agenda = plan([rate], verdict, 900)
     (slower,) = after(verdict, agenda, run({"a": 2e-4})).slower

@@ -12,11 +12,11 @@ from made_up import with_case
 from made_up_network import World
 from reports import change_point, event, families, only
 from reports import row as compared
-from results_made import launched
+from results_made import launched, outlier
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
 from bisection.analysis.impact import Impact
-from bisection.analysis.model import Comparison, Row, Side, Suspect
+from bisection.analysis.model import Comparison, Suspect
 from bisection.analysis.pairs import KINDS
 from bisection.analysis.retest import plan
 from bisection.analysis.suspicions import Part
@@ -31,9 +31,6 @@ from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
 from bisection.report.model import CODES, GOOD, STATES, UNCERTAIN, headline
 from bisection.runs.model import JudgedMetric, Request, RunVerdict
-
-PLACE = ("lab", "cpu", "system")
-
 
 # ---- parts of runs ----
 
@@ -90,19 +87,11 @@ def retested(first, *second, rows=(), budget=900.0):
     return Evidence(retest=Retest(agenda, rule(RunVerdict(cases)) if second else None))
 
 
-def row(check="transpose", after=9e-3):
-    """A time that is slower than in eight sessions."""
-    names = (*PLACE, check, "a", "mpi", "p2p", "time", "s", "lower")
-    sides = {"before": Side(sessions=8, median=1e-3), "after": Side(sessions=1, median=after)}
-    seen = {"ratio": after / 1e-3, "outlier": True, "limit": 1.2e-3, "seen": after}
-    return Row(*names, False, **sides, **seen)
-
-
 def slower(*second, check="transpose", budget=900.0, first=None):
     """Evidence of a time that looks slow, and of its retest."""
-    comparison = Comparison([], [], [row(check)])
-    beside = retested(first or run(launched(check)), *second, rows=[row(check)], budget=budget)
-    return replace(beside, comparison=comparison, nights=9)
+    rows = [outlier(check=check)]
+    beside = retested(first or run(launched(check)), *second, rows=rows, budget=budget)
+    return replace(beside, comparison=Comparison([], [], rows), nights=9)
 
 
 SLOW_PAIRS = run(launched("pairs", time=8e-3))
@@ -303,7 +292,7 @@ def test_every_form_says_the_same(name):
 
 def test_what_is_slower_is_measured_again_on_a_network_that_is_no_go(tmp_path, monkeypatch):
     monkeypatch.setattr(command, "measure_again", lambda *_: rule(SLOW))
-    known = replace(traffic(2.5), comparison=Comparison([], [], [row(), WORSE]))
+    known = replace(traffic(2.5), comparison=Comparison([], [], [outlier(), WORSE]))
     night = command.Night(triage(SLOW), tmp_path, tmp_path, known)
     assert night.verdict.exit_code == FAIL
     command.retest(night, 900.0, [], None)
