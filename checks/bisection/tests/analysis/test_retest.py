@@ -49,7 +49,7 @@ def outside(value=1.3, code=Code.OUT_OF_BOUNDS, **more):
     failed = {"verdict": Verdict.FAIL, "reason": Reason(code, {"metrics": [metric]})}
     failed["metrics"] = [JudgedMetric(*metric, "fail")]
     verdict = run({"a": 1e-3, "b": 1e-3}, **more)
-    return with_case(verdict, 1, name="transpose %p2p", hash="abc", **failed)
+    return with_case(verdict, 1, **failed)
 
 
 def test_what_is_outside_its_bounds_is_measured_again_first():
@@ -176,6 +176,8 @@ def test_what_the_retest_says(again, name, code):
     counts = {each: len(getattr(verdict, each)) for each in ("slower", "outliers", "remarks")}
     assert counts == {**dict.fromkeys(counts, 0), name: 1}
     assert verdict.exit_code == code
+    tag = {"slower": "confirmed", "outliers": "outlier"}.get(name)
+    assert verdict.tags.get(SLOWER) == tag
 
 
 @pytest.mark.parametrize(("again", "slower"), [(1.15e-3, 4), (1.05e-3, 0)])

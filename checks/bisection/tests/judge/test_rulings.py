@@ -49,6 +49,13 @@ def test_exit_code(entries, code):
     assert judge(*entries).exit_code == code
 
 
+def test_a_retry_hides_no_failure():
+    """ReFrame's own exit code is of the last."""
+    retried = report(entry(result="fail", fail_phase="performance"))
+    retried["runs"] += report(entry())["runs"]
+    assert rule(read(retried)).exit_code == 1
+
+
 WRONG = {"result": "fail", "fail_phase": "sanity"}
 SLOW = {"perfvalues": {"here:all:ratio_serial": [2.0, 1.0, -0.5, 0.5, "ratio", "fail"]}}
 SLOW |= {"result": "fail", "fail_phase": "performance"}
