@@ -34,7 +34,8 @@ def site(monkeypatch):
     partition = {"fullname": "lab:cpu", "extras": {"references": ["ratio"]}}
     checks = {"transpose": {"settled": ["case", "method", "layout"]}}
     site = argparse.Namespace(name="lab", cases=cases, partitions=[partition], checks=checks)
-    monkeypatch.setattr(references, "_site", lambda _: site)
+    monkeypatch.setattr(references, "require_site", str)
+    monkeypatch.setattr(references, "load_site", lambda _: site)
     return site
 
 
