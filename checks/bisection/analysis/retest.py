@@ -59,7 +59,13 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
     failed = [case for case in verdict.cases if case.verdict == Verdict.FAIL]
     if verdict.failures or not all(case.by_bounds for case in failed):
         failed = []  # no retest mends what else is wrong
-    nodes = _with_suspect_nodes(verdict)
+    suspected = {(reason.code, reason["host"]) for reason in verdict.suspect_nodes}
+    nodes = [  # launches by which a node looks slow, and no other launch shows whether it is
+        case.launch[:-1]
+        for case in verdict.cases
+        if case.fixture
+        and any((fault.code, fault["host"]) in suspected for fault in case.record.host_faults)
+    ]
     seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
     launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *outliers])
     cost = {launch: seconds.get(launch, 0.0) for launch in launches}
@@ -86,17 +92,6 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
     if fitting:
         agenda.cost[min(fitting)[1]], agenda.control = min(fitting)
     return agenda
-
-
-def _with_suspect_nodes(verdict: RunVerdict) -> list[Launch]:
-    """The launches by which a node looks slow, and no other launch shows whether it is."""
-    suspected = {(reason.code, reason["host"]) for reason in verdict.suspect_nodes}
-    return [
-        case.launch[:-1]
-        for case in verdict.cases
-        if case.fixture
-        and any((fault.code, fault["host"]) in suspected for fault in case.record.host_faults)
-    ]
 
 
 def request(

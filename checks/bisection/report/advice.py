@@ -26,8 +26,13 @@ def npar_advice(sweeps: Sequence[Sweep]) -> Iterator[str]:
         rows.append([*row, f"{sources.spread(sweep.medians):.2f}", sweep.where])
     title = "Best NPAR, and what rules of thumb lose against it"
     yield from _table(f"{title} (medians over rounds, 90% intervals)", rows)
-    for (case, where, threads), group in _by_cores(sweeps).items():
+    groups: dict[tuple[str, str, int], dict[int, Sweep]] = {}
+    # Of the sweeps on as many cores the fastest comes last, and stays.
+    for sweep in sorted(sweeps, key=lambda sweep: -min(sweep.medians.values())):
+        groups.setdefault((sweep.case, sweep.where, sweep.threads), {})[sweep.cores] = sweep
+    for case, where, threads in sorted(key for key, group in groups.items() if len(group) > 1):
         several = f" with {threads} threads per rank" if threads > 1 else ""
+        group = groups[case, where, threads]
         times = {cores: sweep.medians for cores, sweep in group.items()}
         yield f"{case} on {where}{several}: {_recommended(times)}"
     yield from _cautions(sweeps)
@@ -51,15 +56,6 @@ def npar_advice(sweeps: Sequence[Sweep]) -> Iterator[str]:
 
 def _table(title: str, rows: Sequence[Sequence[str]]) -> list[str]:
     return [title, "", *indented(rows), ""]
-
-
-def _by_cores(sweeps: Sequence[Sweep]) -> dict[tuple[str, str, int], dict[int, Sweep]]:
-    """(case, place, threads per rank) -> cores -> the fastest sweep, of several core counts."""
-    groups: dict[tuple[str, str, int], dict[int, Sweep]] = {}
-    # The fastest comes last, and stays.
-    for sweep in sorted(sweeps, key=lambda sweep: -min(sweep.medians.values())):
-        groups.setdefault((sweep.case, sweep.where, sweep.threads), {})[sweep.cores] = sweep
-    return {key: groups[key] for key in sorted(groups) if len(groups[key]) > 1}
 
 
 def _recommended(times: dict[int, dict[int, float]]) -> str:

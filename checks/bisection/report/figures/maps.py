@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 import matplotlib
@@ -141,12 +141,6 @@ class Side:
                 ticks[place + 0.5] = label
         return ticks
 
-    def borders(self) -> list[int]:
-        """The places between two switches; none if they are many."""
-        pairs = enumerate(zip(self.switches, self.switches[1:], strict=False), 1)
-        changes = [k for k, (last, switch) in pairs if last != switch]
-        return changes if len(changes) <= 4 * LABELS else []
-
 
 @drawn
 def map_svg(values: np.ndarray, side: Side, width: int) -> Figure:
@@ -172,7 +166,9 @@ def map_svg(values: np.ndarray, side: Side, width: int) -> Figure:
     axes.set_xticks(list(ticks), labels=[*ticks.values()], rotation=90)
     axes.set_yticks(list(ticks), labels=[*ticks.values()])
     axes.spines[:].set_visible(False)
-    for place in side.borders():
+    pairs = enumerate(pairwise(side.switches), 1)
+    borders = [place for place, (last, switch) in pairs if last != switch]
+    for place in borders if len(borders) <= 4 * LABELS else ():
         axes.axhline(place, color=INK, linewidth=0.4, alpha=0.5)
         axes.axvline(place, color=INK, linewidth=0.4, alpha=0.5)
     bar = axes.inset_axes((1 + 14 / size, 0, 12 / size, 1))
