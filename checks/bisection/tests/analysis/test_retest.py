@@ -16,6 +16,7 @@ from bisection.report.exports import nodecheck
 from bisection.report.model import Report
 from bisection.report.run import counted
 from bisection.runs.model import JudgedMetric, Request, RunVerdict
+from bisection.store.selection import SLOWER
 
 
 def run(times, preempted=0.0, **more):
