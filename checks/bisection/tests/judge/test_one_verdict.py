@@ -234,6 +234,7 @@ RUNS = {
         SOUND, WORSE_NOW, both(VOTED, blamed(LINK, suspects=True))
     ),
     "a slow node, and a blocked job": Case(UNMEASURED, MISSING, VOTED),
+    "a slow node, and a job that is left": Case(run(troubles=[JOBS_LEFT]), MISSING, VOTED),
     "a suspect node and a suspect link": Case(SUSPECT, MISSING, blamed(LINK, suspects=True)),
     "an alarm, and not retested": Case(SLOW, WORSE_NOW, both(slower(budget=0.0), ALARM)),
     "an alarm, and a wrong answer": Case(FAILED, FAIL, ALARM),
