@@ -143,6 +143,9 @@ def result_of(options, kernel):
         methods = tables.methods(kernel, "published")
         points = {method: [None] for method in methods}
     threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
+    layout = {"nodes": 1, "ranks": RANKS, "threads": threads, "ranks_per_node": RANKS}
+    build = dict.fromkeys(("version", "commit", "compiler", "flags", "build_type", "mpi"), "none")
+    host = dict.fromkeys(("cpu", "kernel", "architecture", "firmware"), "none")
     return {
         "schema": "bisection-result",
         "version": 3,
@@ -154,28 +157,9 @@ def result_of(options, kernel):
         "command": sys.argv,
         "labels": dict(label.split("=", 1) for label in options.label),
         "parameters": {"repeats": 2, "block": 2, "seed": 1},
-        "layout": {
-            "nodes": 1,
-            "ranks": RANKS,
-            "threads": threads,
-            "ranks_per_node": RANKS,
-            "emulated_nodes": False,
-            "per_rank": per_rank(RANKS, threads),
-        },
-        "build": {
-            **dict.fromkeys(
-                ("version", "commit", "compiler", "flags", "build_type", "mpi"), "none"
-            ),
-            "sources": "0" * 64,
-            "libraries": {"fftw": "0"},
-        },
-        "hosts": [
-            {
-                **dict.fromkeys(("cpu", "kernel", "architecture", "firmware"), "none"),
-                "first_rank": 0,
-                "names": [socket.gethostname()],
-            }
-        ],
+        "layout": {**layout, "emulated_nodes": False, "per_rank": per_rank(RANKS, threads)},
+        "build": {**build, "sources": "0" * 64, "libraries": {"fftw": "0"}},
+        "hosts": [{**host, "first_rank": 0, "names": [socket.gethostname()]}],
         "adapters": adapters(),
         "best": {"npar": f"npar-{groups[-1]}"} if groups else {},
         "results": [

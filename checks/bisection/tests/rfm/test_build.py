@@ -102,12 +102,9 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
 
 
 def test_kernels_of_other_sources_are_refused_unless_stale_says_so(bisection, fake, tmp_path):
-    others = tmp_path / "others"
-    (others / "bin").mkdir(parents=True)
-    now = sources.of_checkout()
-    for kernel in (fake / "bin").iterdir():
-        (others / "bin" / kernel.name).write_text(kernel.read_text().replace(now, "5" * 64))
-        (others / "bin" / kernel.name).chmod(0o755)
+    others, now = shutil.copytree(fake, tmp_path / "others"), sources.of_checkout()
+    for kernel in (others / "bin").iterdir():
+        kernel.write_text(kernel.read_text().replace(now, "5" * 64))
     says = f"other sources (555555555555) than this checkout's ({now[:12]})"
 
     refused = bisection("-S", f"Build.kernels={others}")
