@@ -119,9 +119,6 @@ def test_a_wrong_answer_of_a_retest_fails():
     verdict, again = outside(), with_case(outside(code=Code.NOT_VERIFIED), 1, metrics=[])
     verdict = after(verdict, plan([], verdict, 900), again)
     assert (verdict.exit_code, len(verdict.failures)) == (Exit.FAILED, 1)
-    wrong = {"verdict": Verdict.FAIL, "reason": Code.NOT_VERIFIED()}
-    verdict, again = run(TIMES), with_case(run({"a": 9e-3}), 1, **wrong)
-    assert after(verdict, plan(ROWS, verdict, 900), again).exit_code == Exit.FAILED
 
 
 def test_a_control_is_measured_between_and_times_are_taken_by_it():
