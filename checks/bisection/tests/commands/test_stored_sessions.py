@@ -52,13 +52,9 @@ def test_comparison_as_text_and_as_json(command, tmp_path):
         ("compare latest latest", "error: 'latest' and 'latest' both have session 00000027"),
         ("compare no/such.jsonl latest", "cannot read no/such.jsonl"),
         ("compare latest~1 latest --aa never", "error: 'never' names no session"),
-        (
-            "compare a b --expected-ratio 0",
-            "'0' is not a number from 0.01 to 100",
-        ),
-        (
-            "compare a b --expected-ratio nan",
-            "'nan' is not a number from 0.01 to 100",
+        *(
+            (f"compare a b --expected-ratio {ratio}", f"'{ratio}' is not a number from 0.01 to 100")
+            for ratio in ("0", "nan")
         ),
         ("compare a b --name (", "argument -n/--name: '(' is no regular expression: missing )"),
         ("compare a b --control (", "error: argument"),
@@ -68,9 +64,10 @@ def test_comparison_as_text_and_as_json(command, tmp_path):
             (f"compare --plan={part}", "is not a part such as 5%")
             for part in ("0", "-5%", "much", "101%", "nan")
         ),
-        ("history --false-alarms-per-year 0", "'0' is not a number from 0.01 to 50"),
-        ("history --false-alarms-per-year x", "'x' is not a number from 0.01 to 50"),
-        ("history --false-alarms-per-year 1e9", "'1e9' is not a number from 0.01 to 50"),
+        *(
+            (f"history --false-alarms-per-year {rate}", f"'{rate}' is not a number from 0.01 to 50")
+            for rate in ("0", "x", "1e9")
+        ),
         ("history -n (", "bisection history: error: "),
         ("history never", "bisection history: error: "),
         ("report --aa", "error: argument"),
