@@ -4,7 +4,9 @@ Usage: test_patterns.py PATTERNS FAULTY_PATTERNS [unittest arguments]
 """
 
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 from kernel_run import assert_refused, checks, listed, run
 
@@ -75,6 +77,25 @@ class Sweep(unittest.TestCase):
                 rate = count * size / metrics["time"]["value"]
                 self.assertAlmostEqual(metrics["bandwidth"]["value"] / rate, 1, msg=method)
                 self.assertAlmostEqual(metrics["of_adapter"]["value"] / rate, 1e-9, msg=method)
+
+    def test_adapter_rate_is_of_the_fastest_that_are_up(self):
+        for state, rates in (("ACTIVE", 400), ("DOWN", 200)):
+            with self.subTest(state=state), tempfile.TemporaryDirectory() as root:
+                for number, of_port in enumerate(("ACTIVE", state, "ACTIVE")):
+                    port = Path(root, f"sys/class/infiniband/mlx5_{number}/ports/1")
+                    port.mkdir(parents=True)
+                    (port / "link_layer").write_text("InfiniBand\n")
+                    (port / "state").write_text(f"4: {of_port}\n")
+                    (port / "rate").write_text(f"{(200, 200, 100)[number]} Gb/sec (4X HDR)\n")
+                more = {"BX_FAULT": "apart", "BX_SYS_ROOT": root}
+                out = run(FAULTY, 2, "--largest", "8", "--method", "pingpong", *QUICK, **more)
+                self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                self.assertEqual(out.result["details"]["adapter_rate"], rates * 1e9 / 8)
+                (host,) = out.result["adapters"]
+                (entry,) = of(out, "pingpong")
+                self.assertGreater(host["seconds"], sum(entry["samples"]["seconds"]))
+                states = {a["name"]: a["state"] for a in host["list"]}
+                self.assertEqual(states["mlx5_1:1"], state.lower())
 
     def test_larger_blocks_than_memory_holds_are_left_out(self):
         out = run(PATTERNS, 4, "--memory", "1", *QUICK)

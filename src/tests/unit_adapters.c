@@ -130,10 +130,37 @@ static double value(cJSON *adapter, const char *group, const char *name)
     return item && cJSON_IsNumber(item) ? item->valuedouble : -1;
 }
 
-/* Each rank but the last sends 1000 B to the next, all on nodes of their own. */
-static void test_growth(bx_run *run, double ranks_per_node)
+/* `payload`: B that the ranks of this host handed to MPI; NaN: unknown. */
+static void check_host(cJSON *host, double payload)
+{
+    char name[64] = "";
+    gethostname(name, sizeof name - 1);
+    CHECK(strcmp(cJSON_GetObjectItem(host, "host")->valuestring, name) == 0);
+    cJSON *list = cJSON_GetObjectItem(host, "list");
+    CHECK(value(host, NULL, "payload") == (isnan(payload) ? -1 : payload));
+    CHECK(value(host, NULL, "segments") == 1000 && value(host, NULL, "retransmitted") == 2);
+    cJSON *eth0 = named(list, "name", "eth0"), *mlx5 = named(list, "name", "mlx5_0:1");
+    cJSON *cxi0 = named(list, "name", "cxi0"), *efa = named(list, "name", "efa_0:1");
+    CHECK(value(eth0, NULL, "sent") == 4000 && value(eth0, NULL, "received") == 0);
+    double share = payload > 0 ? 4000 / payload : -1; /* -1: null */
+    CHECK(fabs(value(eth0, NULL, "share") - share) < 1e-12);
+    CHECK(value(eth0, "errors", "rx_errors") == 2 && value(eth0, "errors", "tx_dropped") == 4);
+    CHECK(value(eth0, NULL, "error_counters") == 5);
+    CHECK(value(mlx5, NULL, "sent") == 4000 && value(mlx5, NULL, "received") == -1);
+    CHECK(value(mlx5, "errors", "symbol_error") == 2);
+    CHECK(value(mlx5, "errors", "out_of_sequence") == 2);
+    CHECK(value(mlx5, "errors", "link_downed") == -1); /* did not grow */
+    CHECK(value(cxi0, "errors", "hni_pcs_uncorrected_cw") == 2);
+    CHECK(value(efa, NULL, "sent") == -1); /* began anew */
+}
+
+/* Each rank but the last sends 1000 B to the next, all on nodes of their own, which are as many
+ * hosts of the launch as there may be; rank r is on host r modulo their number. */
+static void test_growth(bx_run *run, double ranks_per_node, int hosts)
 {
     char message[1000] = "";
+    if (hosts > run->size) hosts = run->size;
+    MPI_Comm_split(run->world, run->rank % hosts, run->rank, &run->host);
     run->common.ranks_per_node = (int64_t)ranks_per_node;
     if (run->rank == 0) make_tree(0, 0);
     MPI_Barrier(run->world);
@@ -144,29 +171,17 @@ static void test_growth(bx_run *run, double ranks_per_node)
     if (run->rank + 1 < run->size) MPI_Send(message, 1000, MPI_CHAR, run->rank + 1, 0, run->world);
     if (run->rank == 0) make_tree(4000, 2);
     MPI_Barrier(run->world);
-    cJSON *hosts = bx_carried_end(run, begun);
-    CHECK((hosts != NULL) == (run->rank == 0));
-    if (!hosts) return;
-    CHECK(cJSON_GetArraySize(hosts) == 1);
-    cJSON *host = cJSON_GetArrayItem(hosts, 0), *list = cJSON_GetObjectItem(host, "list");
-    double payload = 1000.0 * (run->size - 1);
-    bool known = ranks_per_node == 0;
-    CHECK(value(host, NULL, "payload") == (known ? payload : -1));
-    CHECK(value(host, NULL, "segments") == 1000 && value(host, NULL, "retransmitted") == 2);
-    cJSON *eth0 = named(list, "name", "eth0"), *mlx5 = named(list, "name", "mlx5_0:1");
-    cJSON *cxi0 = named(list, "name", "cxi0"), *efa = named(list, "name", "efa_0:1");
-    CHECK(value(eth0, NULL, "sent") == 4000 && value(eth0, NULL, "received") == 0);
-    double share = known && payload > 0 ? 4000 / payload : -1; /* -1: null */
-    CHECK(fabs(value(eth0, NULL, "share") - share) < 1e-12);
-    CHECK(value(eth0, "errors", "rx_errors") == 2 && value(eth0, "errors", "tx_dropped") == 4);
-    CHECK(value(eth0, NULL, "error_counters") == 5);
-    CHECK(value(mlx5, NULL, "sent") == 4000 && value(mlx5, NULL, "received") == -1);
-    CHECK(value(mlx5, "errors", "symbol_error") == 2);
-    CHECK(value(mlx5, "errors", "out_of_sequence") == 2);
-    CHECK(value(mlx5, "errors", "link_downed") == -1); /* did not grow */
-    CHECK(value(cxi0, "errors", "hni_pcs_uncorrected_cw") == 2);
-    CHECK(value(efa, NULL, "sent") == -1); /* began anew */
-    cJSON_Delete(hosts);
+    cJSON *list = bx_carried_end(run, begun);
+    MPI_Comm_free(&run->host);
+    CHECK((list != NULL) == (run->rank == 0));
+    if (!list) return;
+    CHECK(cJSON_GetArraySize(list) == hosts);
+    for (int h = 0; h < hosts; h++) {
+        double payload = 0;
+        for (int r = h; r < run->size - 1; r += hosts) payload += 1000;
+        check_host(cJSON_GetArrayItem(list, h), ranks_per_node == 0 ? payload : NAN);
+    }
+    cJSON_Delete(list);
 }
 
 /* Of version 1 on RHEL 8: Slurm limits the job, its step and task are groups without a limit. */
@@ -216,7 +231,7 @@ static void test_groups(void)
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
-    bx_run run = {.world = MPI_COMM_WORLD, .host = MPI_COMM_WORLD};
+    bx_run run = {.world = MPI_COMM_WORLD};
     MPI_Comm_rank(run.world, &run.rank);
     MPI_Comm_size(run.world, &run.size);
     if (run.rank == 0 && !mkdtemp(root)) abort();
@@ -227,8 +242,9 @@ int main(int argc, char **argv)
     run.node_of = bx_memory_alloc((size_t)run.size, sizeof *run.node_of);
     for (int r = 0; r < run.size; r++) run.node_of[r] = r;
     bx_profile_start(run.world, run.node_of, false);
-    test_growth(&run, 0);
-    test_growth(&run, 1);
+    test_growth(&run, 0, 1);
+    test_growth(&run, 0, 2);
+    test_growth(&run, 1, 1);
     bx_profile_stop();
     free(run.node_of);
     char command[128];
