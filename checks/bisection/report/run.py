@@ -370,7 +370,7 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     """Remarks on tests, launches that were late or preempted; kernels that were found built and
     what is not applicable, if `verbose`."""
     remarked = [case for case in verdict.judged if case.remark]
-    builds = [case for case in verdict.cases if case.fixture and not case.is_launch]
+    builds = [c for c in verdict.cases if c.fixture and not (c.is_launch or c.run)]
     built = dict.fromkeys(case.remark for case in builds if case.remark)
     others = [remark for remark in verdict.remarks if remark not in verdict.network]
     others += [remark for remark in built if remark.code == Code.KERNELS_STALE]
