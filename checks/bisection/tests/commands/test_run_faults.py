@@ -3,8 +3,13 @@
 Many of these tests reproduce a way in which ReFrame alone would have reported PASSED.
 """
 
+import re
+import shutil
+
 import pytest
-from running import run_in
+from running import SITES, run_in
+
+from bisection.sites import site
 
 # The first six end the job; the others end it well. One run has them all.
 LAUNCH_FAULTS = [
@@ -86,6 +91,21 @@ def test_hosts_with_a_slow_clock_or_an_adapter_that_counted_errors_are_named(met
     assert method_run.case("", "node")["verdict"] == "pass"  # the answers are right
 
 
+def test_the_command_to_rerun_selects_the_launches_that_failed(method_run):
+    names = re.findall("rerun: .*? -n '(.*?)'", method_run.whole)
+    tests = site.load_site("localhost", names).tests
+    selected = [test for test in tests if test["named"] and "quick" in test["tags"]]
+    judged = [case for case in method_run.verdict["cases"] if case["method"]]
+    assert (len(names), len(selected)) == (2, len(judged))
+
+
+def test_a_verdict_is_printed_again(method_run, command_line):
+    for path in (method_run.folder, method_run.folder / "report.json"):
+        code, text, _ = command_line("verdict", str(path))
+        assert code == 1
+        assert "ratio_alltoallv is 2.50" in text
+
+
 # A reference file with one METHOD % (name, references) for each method.
 TREE = """
 transpose:
@@ -154,9 +174,19 @@ def test_a_sound_reference_passes(reference_run):
         (None, "claims references of kind ratio, and there is no "),
     ],
 )
-def test_a_file_of_references_that_cannot_be_read_fails(bisection, tmp_path, bounds, says):
+def test_a_bypassed_network_and_a_file_of_references_that_cannot_be_read_fail(
+    bisection, tmp_path, bounds, says
+):
+    """The partition claims a network; the second launch did not bypass it."""
     if bounds:
         (tmp_path / "localhost.yaml").write_text(TREE % (METHOD % ("p2p", bounds)))
-    run = bisection(references=tmp_path)
+    shutil.copytree(SITES, tmp_path / "sites")
+    file = tmp_path / "sites" / "localhost.py"
+    file.write_text(file.read_text().replace('"nodes": 1', '"nodes": 1, "network": ["mlx5_0"]'))
+    selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case=cnt40")
+    how = {"selected": selected, "references": tmp_path, "faults": {"mpi/cnt40": "tcp"}}
+    run = bisection("--system", str(file), **how)
     assert run.code == 1
-    assert says in run.said
+    bypassed = {"code": "NETWORK_BYPASSED", "carried": [["eth0", 1.0]], "expected": ["mlx5_0"]}
+    assert run.case("")["reasons"]["cause"].items() >= bypassed.items()
+    assert says in run.case("p2p", "node")["cause"]

@@ -1,134 +1,124 @@
 """`bisection run` beside earlier sessions: slower than before, retested, confirmed or not."""
 
-import functools
 import json
-import re
-import shutil
 
 import numpy as np
 import pytest
-from made_up import DAY
+from made_up import nights, session, store
+from results_made import launched
 from running import ONE, SHM, run_in
 
+from bisection.commands import run as command
 from bisection.core import paths
-from bisection.core.format import utc
-from bisection.core.verdicts import Verdict
+from bisection.core.verdicts import Exit, Grade, Verdict
+from bisection.judge import rule
+from bisection.runs.model import Request, RunVerdict
 from bisection.store import sample_file, sync
-from bisection.store.marks import Mark
 from bisection.store.selection import SLOWER
 
 EARLIER = 6
-BOTH = (*ONE, "-n", SHM)  # methods of one launch
+SELECTED = (*ONE, "-n", SHM, "-n", ONE[1].replace("=mpi", "=node"))
 
 
 @pytest.fixture(scope="module")
-def six_nights(fake, tmp_path_factory):
-    """A home with six equal nights, of which the first was run."""
-    home = tmp_path_factory.mktemp("six")
-    first = run_in(home, fake, selected=BOTH)
+def night(fake, tmp_path_factory):
+    """A Run after six equal nights, of which the first was run. A method is slower, another one is
+    outside its bounds once, and in another launch one is slower once."""
+    home = tmp_path_factory.mktemp("slower")
+    first = run_in(home, fake, selected=SELECTED)
     assert "Run times not checked yet: reference values need 10 nights, 1 recorded" in first.said
-    session, cases = next(sample_file.read_samples(first.folder / sample_file.SPOOLED))
-    with sync.opened(home) as store:
-        store.add(
-            ({**session, "session": f"{n:08x}-earlier", "start": session["start"] - 60 * n}, cases)
+    line, cases = next(sample_file.read_samples(first.folder / sample_file.SPOOLED))
+    with sync.opened(home) as stored:
+        stored.add(
+            ({**line, "session": f"{n:08x}-earlier", "start": line["start"] - 60 * n}, cases)
             for n in range(1, EARLIER)
         )
-    return home
+    faults = {"mpi/cnt40": "slow-time", "node/cnt40": "slow-at-first", "shm": "slow-ratio-at-first"}
+    return run_in(home, fake, selected=SELECTED, faults=faults)
 
 
-@pytest.fixture
-def night(fake, six_nights, tmp_path):
-    """night(faults=...): a Run after six equal nights."""
-    shutil.copytree(six_nights, tmp_path, symlinks=True, dirs_exist_ok=True)
-    return functools.partial(run_in, tmp_path, fake, selected=BOTH)
-
-
-def stored(home):
-    """The tag `slower` of every session of the store."""
-    with sync.opened(home) as store:
-        return [session.tags.get(SLOWER) for session in store.sessions()]
-
-
-def test_a_slower_night_is_retested_and_has_its_own_exit_code(night, tmp_path):
-    run = night(faults={"p2p": "slow-time"})
-    assert run.code == 4, run.text
-    assert "SLOWER THAN BEFORE: 2 of 2 checks passed" in run.said
-    assert "slower than in all of 6 earlier sessions, confirmed by a retest:" in run.said
-    assert "transpose cnt40 mpi p2p time 1 ms -> 8 ms 8.00 x" in run.said
-    assert "Times are judged by 6 earlier nights: no references yet (7 of 10 nights)" in run.said
-    assert (run.verdict["exit_code"], len(run.verdict["slower"])) == (4, 1)
-    assert "Slower than before: 1 metric" in (run.folder / "report.html").read_text()
-    assert len(list((run.folder / "retest" / "kernels").glob("transpose-*.json"))) == 2  # turns
-    assert not (run.folder / "retest" / "stage").exists()
-    # The retest is no night of its own, and a slow night is none that others are set beside.
-    assert stored(tmp_path) == [None] * EARLIER + ["confirmed"]
-    session, _ = next(sample_file.read_samples(run.folder / sample_file.SPOOLED))
-    assert session["tags"][SLOWER] == "confirmed"
-    assert len(list(sync.recorded(tmp_path))) == 2
-
-
-def test_what_does_not_repeat_passes_with_a_note_and_is_stored_so(night, tmp_path):
-    run = night(faults={"p2p": "slow-at-first", "shm": "slow-ratio-at-first"})
-    assert run.code == 0, run.text
-    note = "note: retested transpose cnt40 mpi: 1 metric, up to 8.00 times slower than in all"
-    assert note in run.said
-    remark = "ratio_alltoallv is 2.50, allowed is 0.55..1.61, in the retest 1.00; it did not repeat"
-    assert (run.case("shm")["cause"], run.case("shm")["remark"]) == ("", remark)
-    assert remark in run.said
-    kept = json.loads((run.folder / "retest" / "report.json").read_text())
+def test_a_slower_night_is_retested_and_has_its_own_exit_code(night):
+    assert night.code == 4, night.text
+    assert "SLOWER THAN BEFORE: 3 of 3 checks passed" in night.said
+    assert "slower than in all of 6 earlier sessions, confirmed by a retest:" in night.said
+    assert "transpose cnt40 mpi p2p time 1 ms -> 8 ms 8.00 x" in night.said
+    assert "Times are judged by 6 earlier nights: no references yet (7 of 10 nights)" in night.said
+    assert (night.verdict["exit_code"], len(night.verdict["slower"])) == (4, 1)
+    assert f" -n /{night.case('p2p')['hash']} " in night.said  # to rerun it
+    assert "Slower than before: 1 metric" in (night.folder / "report.html").read_text()
+    kept = json.loads((night.folder / "retest" / "report.json").read_text())
     judged = [test for turn in kept["runs"] for test in turn["testcases"] if not test["fixture"]]
-    methods = [test["method"] for test in judged]
-    assert (methods.count("p2p"), methods.count("shm")) == (2, 2)
-    for rebuilt in (False, True):  # from the sample file
+    methods = [test["method"] for test in judged if test["layout"] == "mpi"]
+    assert (methods.count("p2p"), methods.count("shm")) == (2, 2)  # turns
+    assert not (night.folder / "retest" / "stage").exists()
+
+
+def test_what_does_not_repeat_passes_with_a_note(night):
+    note = "note: retested transpose cnt40 node: 1 metric, up to 8.00 times slower than in all"
+    assert note in night.said
+    remark = "ratio_alltoallv is 2.50, allowed is 0.55..1.61, in the retest 1.00; it did not repeat"
+    assert (night.case("shm")["cause"], night.case("shm")["remark"]) == ("", remark)
+    assert remark in night.said
+
+
+def test_a_slower_night_is_stored_so_and_its_retest_is_none(night):
+    """A slow night is none that others are set beside."""
+    home = night.folder.parents[1]
+    assert len(list(sync.recorded(home))) == 2
+    for rebuilt in (False, True):  # from the sample files
         if rebuilt:
-            paths.store_db(tmp_path).unlink()
-        with sync.opened(tmp_path) as store:
-            last = store.sessions()[-1]
-            assert store.tallies()[last.id].counts == {Verdict.PASS: 2}
-            assert SLOWER not in last.tags
+            paths.store_db(home).unlink()
+        with sync.opened(home) as stored:
+            *earlier, last = stored.sessions()
+            assert [each.tags.get(SLOWER) for each in earlier] == [None] * len(earlier)
+            assert len(earlier) == (1 if rebuilt else EARLIER)
+            assert stored.tallies()[last.id].counts == {Verdict.PASS: 3}
+            assert last.tags[SLOWER] == "confirmed"
 
 
-def test_a_suspect_that_is_not_measured_again_is_no_pass(night, tmp_path):
-    run = night(faults={"p2p": "slow-then-preempted"})
-    assert run.code == 3, run.text
-    assert "1 outlier not confirmed" in run.said
-    assert "outliers, slower than in all of 6 earlier sessions; the retest did not" in run.said
-    assert stored(tmp_path)[-1] == "outlier"
+# ---- judged by made-up sessions ----
 
 
 def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(
-    six_nights, night, tmp_path, monkeypatch, command_line
+    tmp_path, monkeypatch, command_line, rng
 ):
     """It is not slower than all of the last twenty: only the history shows it."""
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
-    (file,) = six_nights.glob(f"results/2*/{sample_file.SPOOLED}")
-    session, cases = next(sample_file.read_samples(file))
-    (timed,) = [case["metrics"] for case in cases if case["method"] == "p2p"]
-    level, noise = timed["time"][0], np.random.default_rng(1)
-    paths.store_db(tmp_path).unlink()
-    with sync.opened(tmp_path) as store:
-        for n in range(1, 40):
-            timed["time"][0] = level * (1 if n < 10 else 0.7) * np.exp(noise.normal(0, 0.01))
-            start = session["start"] - DAY * n
-            store.add([({**session, "session": f"{n:08x}-earlier", "start": start}, cases)])
-    run = night()
-    assert run.code == 4, run.text
-    day = utc(session["start"] - 9 * DAY)[:10]
-    assert f"worse since {day}, session 00000009: transpose cnt40 mpi p2p time, 4" in run.said
-    assert "retest" not in run.said
-    assert f"1 metric worse since {day}" in (run.folder / "report.html").read_text()
-    code, text, _ = command_line("verdict", str(run.folder))
-    assert (code, text.splitlines()[0] in run.text) == (4, True)
-    (accept,) = re.findall("to accept the new level: bisection (.*) REASON", run.said)
-    assert command_line(*accept.split(), "newer libraries")[0] == 0
-    assert night().code == 0
+    times = 1e-3 * np.repeat([0.7, 1.0], [30, 10]) * np.exp(rng.normal(0, 0.01, 40))
+    stored = store(tmp_path / "store.db", nights({"p2p": times}))
+
+    def ended():
+        run = RunVerdict([*launched(case="cnt40", time=times[-1])], session="00000027-made-up")
+        night = command.Night(run, tmp_path, tmp_path)
+        command.compare(night, stored, None)
+        command.retest(night, 900.0, [], stored)
+        command.reported(night, stored)
+        assert not night.evidence.retest.plan.chosen
+        return night.verdict
+
+    verdict = ended()
+    assert (verdict.exit_code, len(verdict.alarms)) == (Exit.SLOWER, 1), verdict
+    assert "1 metric worse since 2026-07-01" in (tmp_path / "report.html").read_text()
+    code, text, _ = command_line("verdict", str(tmp_path))
+    assert code == Exit.SLOWER
+    assert "worse since 2026-07-01, session 0000001e: transpose cnt40 mpi p2p time" in text
+    (accept,) = [line.split("bisection ")[1] for line in text.splitlines() if "--accept" in line]
+    accept = accept.removesuffix(" REASON").split()
+    assert command_line(*accept, "newer libraries")[0] == 0
+    assert ended().exit_code == Exit.OK
 
 
-def test_a_new_network_beside_the_sessions_of_the_old_one(night, tmp_path):
+def test_a_new_network_beside_the_sessions_of_the_old_one(tmp_path, monkeypatch):
     """They are of another tier, so that they are no earlier sessions of its kind."""
-    with sync.opened(tmp_path) as store, store.marking() as marks:
-        marks |= {session.uuid: Mark(tags={"network": "old"}) for session in store.sessions()}
-    how = {"tier": "interconnect", "faults": {"p2p": "slow-time"}}
-    run = night("--against", "network=old", **how)
-    assert "Network: no-go" in run.said, run.text
-    assert "no-go: transpose cnt40 mpi p2p time" in run.said
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    old, new = ({**session(0)["tags"], **of} for of in ({"network": "old"}, {"tier": "triage"}))
+    contents = [*nights({"p2p": [1e-3] * 6}, tags=old), *nights({"p2p": [8e-3]}, 6, tags=new)]
+    stored = store(tmp_path / "store.db", contents)
+    slow = [*launched(case="cnt40", time=8e-3)]
+    monkeypatch.setattr(command, "measure_again", lambda *_: rule(RunVerdict(slow)))
+    for against, grade in ((None, Grade.GO), (command.named("network=old"), Grade.NO_GO)):
+        run = RunVerdict(slow, request=Request("triage"), session="00000006-made-up")
+        night = command.Night(run, tmp_path, tmp_path)
+        command.compare(night, stored, against)
+        command.retest(night, 900.0, [], stored)
+        assert night.verdict.interconnect.grade == grade

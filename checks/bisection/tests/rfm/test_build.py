@@ -109,6 +109,8 @@ def test_kernels_of_other_sources_are_refused_unless_stale_says_so(bisection, fa
 
     refused = bisection("-S", f"Build.kernels={others}")
     assert refused.code == 3
+    assert refused.case("p2p")["verdict"] == "not measured"
+    assert "not measured: Build (system)" in refused.said
     assert f"{says}; --stale accepts it" in refused.said
     accepted = bisection("-S", f"Build.kernels={others}", "--stale")
     assert accepted.code == 0, accepted.text
