@@ -94,8 +94,9 @@ def sentence(comparison: Comparison) -> str:
     text = f"{', '.join(numbers) or 'nothing to compare'} (of {plural(len(rows), 'metric')})"
     parts = [*map(clause, comparison.findings), *_by_kind(rows)]
     if looked_at := [row.cause.code for row in rows if row.cause]:
-        count, slower = looked_at.count(Code.NETWORK_EXPLAINS), len(slower_codes(rows))
-        parts.append(f"the network explains {count} of {plural(slower, 'slower code')}")
+        count = sum(code == Code.NETWORK_EXPLAINS for code in looked_at)
+        slower = plural(len(slower_codes(rows)), "slower code")
+        parts.append(f"the network explains {count} of {slower}")
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes used the cores"] if busy else []
     parts += map(suspected, comparison.suspects)

@@ -167,7 +167,9 @@ def result_of(options, kernel):
             for method in methods + baselines
             for point in points.get(method, [None])
         ],
-        "details": {},
+        "details": {
+            "points": {m: [(p or {}).get("bytes", 0) for p in ps] for m, ps in points.items()}
+        },
     }
 
 
