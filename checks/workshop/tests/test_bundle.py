@@ -77,6 +77,7 @@ def pack(**parts):
         raise
 
 
+@pytest.mark.long
 def test_a_bundle_sets_itself_up_without_a_network(clone, lonely, tmp_path):
     (clone / "spack-env" / "README.md").write_text("not committed")
     archive, sizes = pack(spack=False, sources=None)

@@ -57,6 +57,7 @@ def test_false_alarms(name, noise, most, metrics, earlier, told):
         (20, 2.0, 1, "1-8%", mixed(0.01, 0.08)),
     ],
 )
+@pytest.mark.long
 def test_what_is_found(earlier, ratio, slow, name, noise, told):
     rng = np.random.default_rng(20261122)
     count = max(SETS, 600 // slow)

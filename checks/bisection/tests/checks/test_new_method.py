@@ -52,6 +52,7 @@ def call(command, cwd, **environment):
     return done.stdout
 
 
+@pytest.mark.long
 def test_kernel_has_the_new_method_and_verifies_it(tree, tmp_path):
     if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
         pytest.skip(f"needs {', '.join(missing)}")
@@ -92,6 +93,7 @@ SELECTED = ("-n", "^transpose%method=(overlap|shm)%launch.layout=mpi%launch.case
 
 
 @pytest.mark.parametrize(("renamed", "passes"), [({}, True), ({"shm": "overlapp"}, False)])
+@pytest.mark.long
 def test_method_without_a_reference_is_noted_and_not_judged(fake, tmp_path, renamed, passes):
     """Where another key may be the method's own, mistyped, the method fails."""
     methods = [renamed.get(m, m) for m in tables.methods("transpose") if m != "overlap"]

@@ -86,6 +86,7 @@ def documented():
 
 
 @pytest.mark.parametrize("number", range(len(documented())))
+@pytest.mark.long
 def test_documented_command_selects_something(tmp_path, monkeypatch, number):
     monkeypatch.setenv("RFM_CONFIG_FILES", str(CHECKS.parent / "site-configs" / "localhost.py"))
     monkeypatch.setenv("RFM_CHECK_SEARCH_PATH", str(CHECKS))

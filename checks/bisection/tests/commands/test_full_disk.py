@@ -21,6 +21,7 @@ BUILD = r"no space left on \S+ \(\d+ MB free, a build takes 24 MB\): CMake Error
 
 
 @pytest.mark.parametrize("when", ["before", "during", "build"])
+@pytest.mark.long
 def test_ends_a_run_with_what_fits(fake, tmp_path, monkeypatch, when):
     """Where a build fails for it, it is named first: CMake reports a library that it does not find,
     and leaves some room again."""

@@ -139,6 +139,7 @@ def test_a_run_asks_for_an_idle_node_and_survives_what_ends(slurm, jobs):
 
 
 @pytest.mark.parametrize("nodes", ["gone", "drained"])
+@pytest.mark.long
 def test_a_launch_without_its_chosen_node_runs_on_another(slurm, jobs, nodes):
     run = slurm("squeue", {"nodes": nodes}, selected=P2P)
     assert run.code == 0, run.text
@@ -165,6 +166,7 @@ def test_jobs_whose_chosen_node_is_drained_are_freed(monkeypatch, known):
     assert queue.free_blocked(asked[1:], {"2": ["ReqNodeNotAvail"]}) == []
 
 
+@pytest.mark.long
 class TestOutage:
     """The scheduler does not answer: ReFrame alone says PASSED of no case, and leaves the job."""
 
@@ -194,6 +196,7 @@ class TestOutage:
         )
 
 
+@pytest.mark.long
 def test_launcher_that_is_to_end_clears_up_before_it_is_killed(bisection, tmp_path, monkeypatch):
     """mpirun removes its ranks' shared memory; ReFrame kills it once the job's script has ended."""
     folder = tmp_path / "launcher"
@@ -256,6 +259,7 @@ class TestPlace:
 class TestTurn:
     """All launches wait in Slurm's queue at once, which starts them one after the other."""
 
+    @pytest.mark.long
     def test_is_waited_for_in_the_queue(self, slurm, jobs):
         """However long the launches before it run, and though the site file has max_jobs 1."""
         slow = ("-S", "TransposeLaunch.prerun_cmds=sleep 4")
@@ -319,6 +323,7 @@ class TestDeadline:
 
     SAYS = "BLOCKED: not started before the deadline of "
 
+    @pytest.mark.long
     def test_passes_in_the_queue(self, slurm, jobs):
         run = slurm("squeue", {"mpi/cnt40": "waits"}, "--deadline", "40s", selected=BOTH)
         assert run.code == 3, run.text

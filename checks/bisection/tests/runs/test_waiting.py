@@ -153,6 +153,7 @@ def test_what_others_use(proc, monkeypatch, more, used):
     assert (reason and reason["top"]) == (used and [["cc1 (x) y", pytest.approx(used)]])
 
 
+@pytest.mark.long
 def test_a_loop_of_this_machine_is_seen():
     loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:

@@ -17,6 +17,7 @@ from bisection.sites.site import load_site
 
 
 class TestHouse:
+    @pytest.mark.long
     def test_real_one_has_no_defect_without_a_network(self, tmp_path):
         command = [sys.executable, "-m", "bisection", "doctor"]
         alone = ["unshare", "--map-root-user", "--net"]

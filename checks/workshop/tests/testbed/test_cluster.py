@@ -77,6 +77,7 @@ def test_a_long_folder_is_rejected(tmp_path):
         Cluster(tmp_path / ("x" * 80)).up(PAIR)
 
 
+@pytest.mark.testbed
 def test_a_cluster_runs_jobs_loses_a_node_and_leaves_nothing(cluster, tmp_path):
     cluster.up(PAIR)
     ran = cluster.output(
@@ -125,6 +126,7 @@ def test_a_cluster_runs_jobs_loses_a_node_and_leaves_nothing(cluster, tmp_path):
         again.command(["true"])
 
 
+@pytest.mark.testbed
 def test_what_a_crash_left_is_removed_before_the_next_cluster(cluster, tmp_path):
     cluster.up(PAIR)
     first = dataclasses.replace(cluster.hosts["node1"])
@@ -137,6 +139,7 @@ def test_what_a_crash_left_is_removed_before_the_next_cluster(cluster, tmp_path)
 
 
 @pytest.mark.parametrize("lifetime", [True, False], ids=["lifetime", "crash"])
+@pytest.mark.testbed
 def test_nodes_that_share_memory_leave_no_slurmd_behind(lifetime, cluster):
     cluster.up(dataclasses.replace(PAIR, shared_memory=True))
     first, running = cluster.hosts["node1"], cluster.processes("node1")

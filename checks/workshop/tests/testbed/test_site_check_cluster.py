@@ -77,6 +77,7 @@ def checked(cluster, tmp_path):
     return run
 
 
+@pytest.mark.testbed
 def test_what_a_job_meets_is_named(checked):
     results = checked(*FAULTS)
     wrong = {key: text for key, (state, text) in results.items() if state == "WRONG"}
@@ -94,6 +95,7 @@ def test_what_a_job_meets_is_named(checked):
     assert results["brief", "facts"][0] == "not tried"
 
 
+@pytest.mark.testbed
 def test_a_node_that_does_not_see_the_folder_and_one_that_is_drained(checked, cluster, tmp_path):
     (tmp_path / HOME).mkdir()
     mount = ["mount", "-t", "tmpfs", "tmpfs", str(tmp_path / HOME)]
