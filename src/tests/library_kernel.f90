@@ -5,7 +5,7 @@ module library_kernel
     c_funloc, c_int, c_loc, c_null_char, c_ptr, c_size_t
   use mpi_f08, only: MPI_Allreduce, MPI_Barrier, MPI_Comm, MPI_Comm_free, MPI_Comm_rank, &
     MPI_Comm_size, MPI_Comm_split, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
-  use bx_fftw, only: fftw_execute_dft, fftw_plan_many_dft
+  use bx_fftw, only: fftw_destroy_plan, fftw_execute_dft, fftw_plan_dft_3d
   use bx_harness, only: bx_check, bx_choice_t, bx_comm, bx_kernel_t, bx_node_of, bx_ok, bx_text, &
     bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_without
   use bx_transpose, only: bx_applicable, bx_apply, bx_columns, bx_counts, bx_exchange_t, bx_fft_t, &
@@ -226,11 +226,10 @@ contains
     integer, intent(in) :: sign
     type(c_ptr) :: plan
     integer(c_int), parameter :: estimate = 64
-    integer(c_int) :: n(3)
-    n = int(shape(grid), c_int)
-    n = n(3:1:-1)
-    plan = fftw_plan_many_dft(3, n, 1, grid, n, 1, 0, grid, n, 1, 0, int(sign, c_int), estimate)
+    plan = fftw_plan_dft_3d(size(grid, 3, c_int), size(grid, 2, c_int), size(grid, 1, c_int), &
+                            grid, grid, int(sign, c_int), estimate)
     call fftw_execute_dft(plan, grid, grid)
+    call fftw_destroy_plan(plan)
   end subroutine dense
 
   !> Largest difference of my columns of a band from the dense grid's.

@@ -4,9 +4,17 @@ module bx_fftw
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, c_ptr
   implicit none (type, external)
   private
-  public :: fftw_execute_dft, fftw_plan_many_dft
+  public :: fftw_plan_dft_3d, fftw_plan_many_dft, fftw_execute_dft, fftw_destroy_plan
 
   interface
+    function fftw_plan_dft_3d(n0, n1, n2, in, out, sign, flags) result(plan) bind(C)
+      import :: c_double_complex, c_int, c_ptr
+      implicit none (type, external)
+      integer(c_int), value :: n0, n1, n2, sign, flags
+      complex(c_double_complex), intent(inout) :: in(*), out(*)
+      type(c_ptr) :: plan
+    end function fftw_plan_dft_3d
+
     function fftw_plan_many_dft(rank, n, many, in, in_size, in_stride, in_distance, out, &
       out_size, out_stride, out_distance, sign, flags) result(plan) bind(C)
       import :: c_double_complex, c_int, c_ptr
@@ -25,6 +33,12 @@ module bx_fftw
       complex(c_double_complex), intent(inout) :: in(*)
       complex(c_double_complex), intent(inout) :: out(*)
     end subroutine fftw_execute_dft
+
+    subroutine fftw_destroy_plan(plan) bind(C)
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: plan
+    end subroutine fftw_destroy_plan
   end interface
 
 end module bx_fftw
