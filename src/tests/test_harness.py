@@ -231,10 +231,12 @@ class Limits(unittest.TestCase):
         output = Path(folder.name, "result.json")
         arguments = ("--grid", "16,16,16", "--repeats", "1000000", "--limit", "1e9")
         kernel = (TRANSPOSE, *arguments, "--progress-timeout", "3", "--output", str(output))
+        as_usual = {"OMPI_MCA_odls_base_sigkill_timeout": "1"}  # no rank is left when mpiexec ends
+        env = {**os.environ, **ENVIRONMENT, **as_usual, "OMP_NUM_THREADS": "1", **environment}
         process = subprocess.Popen(
             [*MPIEXEC, "-n", "1", *kernel, ":", "-n", "1", *before, *kernel],
-            env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1", **environment},
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
         )  # fmt: skip
         try:
             rank = self.wait_for_rank(process.pid, 1)
