@@ -1,7 +1,7 @@
 """Finds bad components in a matrix of pairs of nodes, by all kinds of values together."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
@@ -197,7 +197,7 @@ def _named(
     for suspicion in sorted(suspicions, key=lambda s: order.index(s.part)):
         part, way = suspicion.part, suspicion.way
         names = [matrix.nodes[node] for node in suspicion.who]
-        if part in (Part.SWITCH, Part.CABLE):
+        if part == Part.SWITCH:
             names = [matrix.switch_name(*suspicion.who)]
         if part == Part.WAY and (Part.NODE, frozenset(names)) in parts:
             part = Part.NODE
@@ -206,8 +206,6 @@ def _named(
             BadComponent(part, names, [], suspicion.beyond, confirmed=suspicion.confirmed),
         )
         component.beyond &= suspicion.beyond
-        serves = {matrix.nodes[node] for node in suspicion.serves}
-        component.serves = sorted(serves.union(component.serves))
         if part == Part.PATH and way and names != component.names:
             way = "receives"
         sign, rerun = suspicion.kind.sign, suspicion.rerun
@@ -224,80 +222,47 @@ def _named(
 
 # ---- cables ----
 
-NodesOf = Mapping[str, frozenset[str]]  # a switch -> the nodes below it; from the leaves up
-
 
 def _with_cables(matrix: Matrix, parts: list[BadComponent]) -> list[BadComponent]:
-    """Slow paths of one switch are one cable, unless they are few; and a cable explains the ways of
-    nodes on its switch, and the paths between that switch and the nodes that it serves."""
-    nodes_of, cables = matrix.nodes_of_switches(), []
-    new = [part for part in parts if part.part == Part.CABLE]
-    parts = [part for part in parts if part.part != Part.CABLE]
-    while True:
-        for cable in new:
-            on_it = nodes_of[cable.names[0]]
-            explained = [part for part in parts if _explains(cable, part, on_it)]
-            served = {
-                name
-                for part in explained
-                for name in part.names
-                if part.part == Part.WAY or name not in on_it
-            }
-            cable.serves = sorted(served.union(cable.serves))
-            parts = [part for part in parts if part not in explained]
-        cables += new
-        new = _joined(parts, nodes_of)
-        if not new:
-            order = list(Part)
-            return sorted(parts + _risen(cables, nodes_of), key=lambda p: order.index(p.part))
+    """Joins slow paths of one switch, and ways of nodes on it, to a cable, unless they are few."""
+    nodes_of, cables, order = matrix.nodes_of_switches(), [], list(Part)
+    while switch := _switch_of_most(parts, nodes_of):
+        nodes = nodes_of[switch]
+        explained = _explained(parts, nodes)
+        paths = [part for part in explained if part.part == Part.PATH]
+        symptoms = sorted((s for path in paths for s in path.symptoms), key=lambda s: s.z)
+        surest = {symptom.kind: symptom for symptom in symptoms}
+        beyond = {name for path in paths for name in path.names if name not in nodes}
+        serves = beyond.union(*(part.names for part in explained if part.part == Part.WAY))
+        cable = BadComponent(Part.CABLE, [switch], [*surest.values()], serves=sorted(serves))
+        cables.append(cable)
+        served = [part for part in parts if part.part == Part.WAY and serves.issuperset(part.names)]
+        parts = [part for part in parts if part not in explained and part not in served]
+    return sorted(parts + cables, key=lambda part: order.index(part.part))
 
 
-def _explains(cable: BadComponent, part: BadComponent, on_it: frozenset[str]) -> bool:
-    ends = len(on_it.intersection(part.names))
-    if part.part == Part.WAY:
-        return bool(ends) or part.names[0] in cable.serves
-    return part.part == Part.PATH and ends == 1
+def _explained(parts: Sequence[BadComponent], nodes: frozenset[str]) -> list[BadComponent]:
+    """The ways and paths that a cable of the switch of these nodes explains."""
+    ways_and_paths = [part for part in parts if part.part in (Part.WAY, Part.PATH)]
+    return [part for part in ways_and_paths if len(nodes.intersection(part.names)) == 1]
 
 
-def _joined(parts: Sequence[BadComponent], nodes_of: NodesOf) -> list[BadComponent]:
-    """The cable that explains the most paths, and ways, if any explains enough: of the lowest
-    switch that explains most of what one above it does."""
-    best: tuple[float, str, list[BadComponent]] = (LIMITS.pair_retests, "", [])
-    for name, nodes in nodes_of.items():
-        ends = [p for p in parts if p.part == Part.PATH and len(nodes.intersection(p.names)) == 1]
-        ways = sum(part.part == Part.WAY and part.names[0] in nodes for part in parts)
-        weight = len(ends) + 2 * ways
-        above = bool(best[1]) and nodes_of[best[1]] < nodes
-        if ends and weight > (best[0] / LIMITS.pair_share if above else best[0] - (not best[1])):
-            best = (weight, name, ends)
-    symptoms = _surest(symptom for part in best[2] for symptom in part.symptoms)
-    return [BadComponent(Part.CABLE, [best[1]], symptoms)] if best[1] else []
+def _switch_of_most(parts: Sequence[BadComponent], nodes_of: Mapping[str, frozenset[str]]) -> str:
+    """The switch whose cable explains the most: of those below each other the lowest that explains
+    most of what one above it does. "" if no cable explains enough, and a path.
 
-
-def _risen(cables: list[BadComponent], nodes_of: NodesOf) -> list[BadComponent]:
-    """Slow cables of several switches below one are a cable of that one; a cable that serves only
-    nodes of a switch, of which a cable serves more, is that one, seen from its other end."""
-    for name, nodes in nodes_of.items():
-        below = [cable for cable in cables if nodes_of[cable.names[0]] < nodes]
-        same = [cable for cable in cables if cable.names == [name]]
-        if len(below) + len(same) > 1 and len(nodes) <= len(set().union(*nodes_of.values())) / 2:
-            upper = same[0] if same else replace(below[0], names=[name], symptoms=[])
-            for cable in below:
-                upper.symptoms = _surest([*upper.symptoms, *cable.symptoms])
-                upper.serves = sorted({*upper.serves, *cable.serves} - nodes)
-            cables = [c for c in cables if c not in below and c not in same] + [upper]
-
-    def seen_from_beyond(cable: BadComponent) -> bool:
-        ends = [c for c in cables if len(c.serves) > len(cable.serves)]
-        return any(nodes_of[c.names[0]].issuperset(cable.serves) for c in ends)
-
-    return [cable for cable in cables if not seen_from_beyond(cable)]
-
-
-def _surest(symptoms: Iterable[Symptom]) -> list[Symptom]:
-    """Of each kind of value the surest."""
-    kinds = {symptom.kind: symptom for symptom in sorted(symptoms, key=lambda s: s.z)}
-    return list(kinds.values())
+    Args:
+        nodes_of: a switch -> the nodes below it; from the leaves up.
+    """
+    most, best = LIMITS.pair_retests - 1, ""
+    for switch, nodes in nodes_of.items():
+        explained = _explained(parts, nodes)
+        weight = sum(2 if part.part == Part.WAY else 1 for part in explained)
+        is_above = best and nodes_of[best] < nodes
+        more = weight > (most / LIMITS.pair_share if is_above else most)
+        if more and any(part.part == Part.PATH for part in explained):
+            most, best = weight, switch
+    return best
 
 
 # ---- nights ----

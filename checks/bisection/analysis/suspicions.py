@@ -1,4 +1,4 @@
-"""Finds suspect components by one kind of value: switches, nodes, uplinks, cables, paths.
+"""Finds suspect components by one kind of value: switches, nodes, uplinks, paths.
 
 A component is suspected if its effect is surer than chance after Bonferroni, larger than the
 margin, and shared by most of its pairs. It is confirmed by the kernel's second stage, which
@@ -16,7 +16,6 @@ import scipy  # its parts load when they are used
 
 from bisection.analysis.effects import MEDIAN, Observations, fit, medians
 from bisection.analysis.pairs import Kind
-from bisection.core.grouping import grouped
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Word
 
@@ -27,7 +26,7 @@ class Part(Word):
     SWITCH = "switch"  # most of its nodes are slow alike
     NODE = "node"
     WAY = "way"  # between one node and other switches; on its own switch the node is fine
-    CABLE = "cable"  # slow routes of one switch to nodes of others
+    CABLE = "cable"  # slow paths of one switch to nodes of others
     PATH = "path"  # one pair alone
 
 
@@ -45,7 +44,6 @@ class Suspicion:
     confirmed: bool = False
     tried: bool = True  # enough of its pairs were rerun
     beyond: bool = False
-    serves: tuple[int, ...] = ()
 
 
 def _limit(candidates: int) -> float:
@@ -79,25 +77,20 @@ class SuspectSearch:
         return ends, short, np.tile(values.hops, 2)
 
     def _repeats(
-        self,
-        short: np.ndarray,
-        common: int,
-        candidates: int = 1,
-        beyond: np.ndarray | None = None,
+        self, short: np.ndarray, candidates: int = 1, beyond: np.ndarray | None = None
     ) -> bool:
         """True if pairs are slow in the rerun, too: most of them, by more than the margin and by
         more than chance.
 
         Args:
             short: the shortfall of each pair.
-            common: ends that all of them have in common, whose effect the tournament has.
             candidates: of which this is one.
             beyond: the switch at the other end of each pair: a few slow routes are no slow node.
         """
         effect, spread = float(np.median(short)), float(np.median(self.fit.spread))
         pair = self.fit.sigma * (MEDIAN if self.rerun.repeats > 2 else 1)
-        of_pair = math.hypot(pair / math.sqrt(self.rerun.repeats), spread * math.sqrt(2 - common))
-        error = math.hypot(MEDIAN * of_pair / math.sqrt(len(short)), spread * math.sqrt(common))
+        of_pair = math.hypot(pair / math.sqrt(self.rerun.repeats), spread * math.sqrt(2))
+        error = MEDIAN * of_pair / math.sqrt(len(short))
         each = short
         if beyond is not None:
             group = np.unique(beyond, return_inverse=True)[1]
@@ -110,7 +103,7 @@ class SuspectSearch:
         for level in reversed(range(0 if self.switches is None else len(self.switches))):
             yield from self._take(self._switches(level))
         yield from self._take(self._nodes())
-        yield from self._routes_and_paths()
+        yield from self._paths()
 
     def _take(self, suspicions: Iterable[Suspicion]) -> Iterator[Suspicion]:
         for suspicion in suspicions:
@@ -148,7 +141,7 @@ class SuspectSearch:
             inside = (number[values.s] == switch) & (number[values.r] == switch)
             near = values.y[inside] - self.fit.levels[values.hops[inside]]
             beyond = bool(inside.any()) and float(np.median(near)) > effect / 2
-            confirmed = enough and self._repeats(each, 0)
+            confirmed = enough and self._repeats(each)
             whole = float(np.median(self.short[np.isin(self.ends, members) & (self.hops > level)]))
             measure = (whole, -effect / error, each, confirmed, enough, beyond)
             yield Suspicion(self.kind, Part.SWITCH, (level, int(switch)), way, *measure)
@@ -173,71 +166,26 @@ class SuspectSearch:
             apart = far if far.any() else near
             enough = bool(apart.sum() >= LIMITS.pair_retests)
             beyond = None if self.switches is None else self.switches[0][other[apart]]
-            confirmed = enough and self._repeats(short_rerun[apart], 0, beyond=beyond)
+            confirmed = enough and self._repeats(short_rerun[apart], beyond=beyond)
             near = short_rerun[near]
             fine = far.any() and len(near) > 1 and float(np.median(near)) > effects[k] / 2
             part, who = Part.WAY if fine else Part.NODE, (int(k) % self.values.nodes,)
             measure = (effects[k], z[k], short_rerun[apart], confirmed, enough)
             yield Suspicion(self.kind, part, who, way, *measure)
 
-    # ---- routes and paths: what the ends leave ----
-
-    def _routes_and_paths(self) -> Iterator[Suspicion]:
-        values, rest = self.values, self.fit.rest
+    def _paths(self) -> Iterator[Suspicion]:
+        """Single pairs, by what the effects of their ends leave."""
+        values, rest, left_rerun = self.values, self.fit.rest, self.fit.left(self.rerun)
         free = ~self.taken[values.s] & ~self.taken[values.q]
         z = -rest / self.fit.sigma
         slow = free & (rest < -2 * self.least) & (z > _limit(len(values.y)))
-        left_rerun = self.fit.left(self.rerun)
-        known = self._routes(free, slow, left_rerun) if self.switches is not None else ()
-        cables = grouped(known, lambda route: (route.who[0], route.way))
-        for (switch, way), routes in cables.items():
-            effect = float(np.median([route.effect for route in routes]))
-            rerun = np.concatenate([route.rerun for route in routes])
-            sure, serves = max(r.z for r in routes), tuple(sorted({r.who[1] for r in routes}))
-            measure = (effect, sure, rerun, True)
-            yield Suspicion(self.kind, Part.CABLE, (0, switch), way, *measure, serves=serves)
-            for side, near, far in _sides(values):
-                if side == way:
-                    slow &= ~((self.switches[0][near] == switch) & np.isin(far, serves))
         suspects = np.flatnonzero(slow)
         for k in suspects:
             mine = self.rerun.key == values.key[k]
             rerun = left_rerun[mine]
             best = rerun + (self.rerun.best - self.rerun.y)[mine]
             confirmed = bool(len(best)) and best[0] < min(rest[k] / 2, -2 * self.least)
-            confirmed = confirmed and self._repeats(rerun, 0, len(suspects))
+            confirmed = confirmed and self._repeats(rerun, len(suspects))
             who, way = (int(values.s[k]), int(values.r[k])), "sends" if values.directed else ""
             measure = (rest[k], z[k], rerun, confirmed, len(rerun) > 0)
             yield Suspicion(self.kind, Part.PATH, who, way, *measure)
-
-    def _routes(
-        self, free: np.ndarray, slow: np.ndarray, left_rerun: np.ndarray
-    ) -> Iterator[Suspicion]:
-        """Routes between a switch and a node of another one: all pairs of the two are slow."""
-        values, leaf, least = self.values, self.switches[0], 2 * self.least
-        apart = free & (values.hops > 0)
-        for side, side_rerun in zip(_sides(values), _sides(self.rerun), strict=True):
-            (way, near, far), (_, near_rerun, far_rerun) = side, side_rerun
-            key, key_rerun = leaf[near] * values.nodes + far, leaf[near_rerun] * values.nodes
-            key_rerun = np.where(self.rerun.hops > 0, key_rerun + far_rerun, -1)
-            keys, group = np.unique(key[apart], return_inverse=True)
-            middle, sizes = medians(group, self.fit.rest[apart], len(keys)), np.bincount(group)
-            z = -middle * np.sqrt(sizes) / (MEDIAN * self.fit.sigma)
-            several = sizes >= LIMITS.pair_retests
-            sure = several & (middle < -least) & (z > _limit(int(several.sum())))
-            sure |= np.isin(keys, key[slow & apart])  # a slow path may be a route
-            tried = np.flatnonzero(sure)
-            for k in tried:
-                rerun = left_rerun[key_rerun == keys[k]]
-                enough = len(rerun) >= LIMITS.pair_retests and np.median(rerun) < -least
-                if enough and self._repeats(rerun, 1, len(tried)):
-                    measure = (float(np.median(rerun)), z[k], rerun, True)
-                    who = divmod(int(keys[k]), values.nodes)  # switch, node
-                    yield Suspicion(self.kind, Part.CABLE, who, way, *measure)
-
-
-def _sides(values: Observations) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """(way, near, far): ends of observations, seen from the switch of one, which sends or
-    receives."""
-    ways = ("sends", "receives") if values.directed else ("", "")
-    return [(ways[0], values.s, values.r), (ways[1], values.r, values.s)]
