@@ -21,13 +21,13 @@ from workshop.commands import bundle
 LONELY = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 
 
-def without_network(*command, **variables):
-    """Runs a command where no network is; with variables of its own, none of pip's among them."""
-    pure = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+def without_network(*command):
+    """Runs a command where no network is; without variables of pip and of the suite."""
+    settings = ("PIP_", "BISECTION_")
     script = 'ip link set lo up && exec "$@"'
     return subprocess.run(
         [*LONELY, "sh", "-c", script, "sh", *map(str, command)],
-        env={**{n: v for n, v in pure.items() if not n.startswith("BISECTION_")}, **variables},
+        env={name: text for name, text in os.environ.items() if not name.startswith(settings)},
         capture_output=True,
         text=True,
         timeout=1800,

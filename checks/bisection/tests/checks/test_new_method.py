@@ -1,7 +1,6 @@
 """A new method of the transpose is one file and one line; a new case is one line."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -12,16 +11,9 @@ import pytest
 from running import CHECKS, run_in
 
 from bisection.core import paths
-from bisection.kernels import tables
+from bisection.kernels import local, tables
 
 TOOLS = "cmake mpicc mpif90 mpirun pkg-config".split()
-MPI = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "OMPI_MCA_hwloc_base_binding_policy": "none",
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +37,7 @@ def tree(tmp_path_factory):
 
 def call(command, cwd, **environment):
     """Standard output of a command that must succeed."""
-    words, env = [str(word) for word in command], {**os.environ, **MPI, **environment}
+    words, env = [str(word) for word in command], {**local.environment(), **environment}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     done = subprocess.run(words, cwd=cwd, env=env, timeout=600, **pipes)
     assert done.returncode == 0, done.stdout[-4000:]
@@ -62,7 +54,8 @@ def test_kernel_has_the_new_method_and_verifies_it(tree, tmp_path):
     kernel = build / "transpose" / "bisection-transpose"
     for ranks in (2, 3):
         output = tmp_path / f"{ranks}.json"
-        launch = ["mpirun", "-n", ranks, kernel, "--case", "small", "--method", "example"]
+        launch = ["mpirun", "-n", ranks, *local.placement(ranks), kernel, "--case", "small"]
+        launch += ["--method", "example"]
         call([*launch, "--repeats", "1", "--block", "1", "--output", output], tree)
         result = json.loads(output.read_text())
         entry = next(entry for entry in result["results"] if entry["method"] == "example")

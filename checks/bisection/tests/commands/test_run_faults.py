@@ -55,10 +55,10 @@ METHOD_FAULTS = [
     ("shm", "no-metric", "metric missing from shm: ratio_serial"),
     ("shm-padded", "inapplicable", "shm-padded did not run: needs two nodes"),
     ("gather-scatter", "slow", "ratio_alltoallv is 2.50, allowed is"),
-    ("direct", "zero", "metric of direct: ratio_alltoallv is 0.0, not above zero"),
-    ("alltoallw", "inf", "metric of alltoallw: ratio_alltoallv is Infinity, not a finite"),
-    ("leaders", "null", "metric of leaders: ratio_alltoallv is null, not a finite"),
-    ("overlap", "text", 'metric of overlap: ratio_alltoallv is "1.0", not a finite'),
+    ("direct", "ratio_alltoallv=0.0", "metric of direct: ratio_alltoallv is 0.0, not above zero"),
+    ("alltoallw", "ratio_alltoallv=Infinity", "ratio_alltoallv is Infinity, not a finite"),
+    ("leaders", "ratio_alltoallv=null", "metric of leaders: ratio_alltoallv is null, not a finite"),
+    ("overlap", 'ratio_alltoallv="1.0"', 'of overlap: ratio_alltoallv is "1.0", not a finite'),
 ]
 
 

@@ -1,6 +1,5 @@
 """Numbers as people read them."""
 
-import argparse
 import math
 
 import pytest
@@ -30,9 +29,3 @@ from bisection.core import format
 )
 def test_amounts(value, unit, text):
     assert format.amount(value, unit) == text
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", ""])
-def test_argument_that_is_no_positive_number(text):
-    with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' is not a whole number above 0"):
-        format.positive(text)

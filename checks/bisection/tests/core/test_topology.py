@@ -1,8 +1,11 @@
-"""Switches from Slurm's words."""
+"""Switches from Slurm's words, and those that a launch gives the kernel `pairs`."""
+
+from types import SimpleNamespace
 
 import pytest
+from running import command
 
-from bisection.core.topology import TopologyError, levels, parse
+from bisection.core.topology import TopologyError, levels, options, parse
 
 CONF = """
 # two racks
@@ -53,3 +56,44 @@ def test_levels_of_hosts_with_their_domain():
 def test_what_is_no_topology_is_refused(text, error):
     with pytest.raises(TopologyError, match=error):
         parse(text)
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """written(printed, nodes): the text of the kernel's file where scontrol and sinfo print so."""
+
+    def write(printed="", nodes="", scheduler="squeue", **extras):
+        for program, text in (("scontrol", printed), ("sinfo", nodes)):
+            command(tmp_path, program, f"echo -n '{text}'")
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        named = SimpleNamespace(registered_name=scheduler)
+        partition = SimpleNamespace(scheduler=named, access=["--partition=all"], extras=extras)
+        chosen = options(partition, str(tmp_path))
+        assert chosen in ([], ["--switches switches.txt"])
+        assert (tmp_path / "switches.txt").exists() == bool(chosen)
+        return (tmp_path / "switches.txt").read_text() if chosen else ""
+
+    return write
+
+
+def test_the_leaves_are_a_file_of_hosts_for_the_kernel(written, tmp_path):
+    nodes = "cn01|cn01.lab\ncn02|cn02.lab\ncn04|cn04.lab\ncn04|cn04.lab\n"
+    assert written(SCONTROL, nodes) == "leaf1 cn01.lab cn02.lab\nleaf2 cn04.lab\n"
+    assert (tmp_path / "topology.txt").read_text() == SCONTROL
+
+
+@pytest.mark.parametrize(("printed", "nodes"), [("", "cn01|cn01\n"), (SCONTROL, "cn9|cn9\n")])
+def test_without_the_switches_of_all_nodes_there_is_no_file(written, tmp_path, printed, nodes):
+    assert written(printed, nodes) == ""
+    assert (tmp_path / "topology.txt").exists() == bool(printed)  # the report names the node
+
+
+def test_a_file_of_the_site_comes_first_and_serves_any_scheduler(written, tmp_path):
+    file = tmp_path / "site.conf"
+    file.write_text(BLOCKS)
+    nodes = "n1|n1.lab\nn3|n3.lab\n"
+    assert written(SCONTROL, nodes, topology=str(file)) == "b1 n1.lab\nb2 n3.lab\n"
+    assert written(scheduler="pbs", topology=str(file)) == "b1 n1 n2\nb2 n3 n4\n"
+    assert (tmp_path / "topology.txt").read_text() == BLOCKS
+    (tmp_path / "switches.txt").unlink()
+    assert written(scheduler="pbs") == ""

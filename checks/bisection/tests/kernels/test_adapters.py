@@ -20,20 +20,13 @@ def adapter(name, sent=0.0, kind="infiniband", **facts):
 
 def launch(*hosts, ranks_per_node=8, payload=PAYLOAD, losses=()):
     """A launch on n1, n2 ..., of which each has a list of adapters."""
-    return {
-        "layout": {"ranks_per_node": ranks_per_node},
-        "adapters": [
-            {
-                "host": f"n{number}",
-                "seconds": 1.0,
-                "payload": payload,
-                "segments": 1e6,
-                "retransmitted": losses[number - 1] if losses else 0,
-                "list": [*of_host],
-            }
-            for number, of_host in enumerate(hosts, 1)
-        ],
-    }
+    counted = {"seconds": 1.0, "payload": payload, "segments": 1e6}
+    rows = enumerate(zip(hosts, losses or [0] * len(hosts), strict=True), 1)
+    of_hosts = [
+        {**counted, "host": f"n{number}", "retransmitted": lost, "list": [*listed]}
+        for number, (listed, lost) in rows
+    ]
+    return {"layout": {"ranks_per_node": ranks_per_node}, "adapters": of_hosts}
 
 
 def eth(sent):

@@ -1,6 +1,5 @@
 """Folders of built kernels: used again while nothing differs, and never hiding what does."""
 
-import json
 import os
 import re
 import shutil
@@ -177,14 +176,6 @@ def test_unused_folders_are_removed(house, built):
         os.utime(kernels / name, (time.time() - days * 86400,) * 2)
     build_folder.keep(house / "rfm_build.sh", built / "build")
     assert {path.name for path in kernels.iterdir()} == {first.name, "used"}
-
-
-def test_command(house, capsys):
-    script = str(house / "rfm_build.sh")
-    assert build_folder.main("find", script) == 0
-    assert json.loads(capsys.readouterr().out)["kept"]
-    (house / "src" / "new.c").write_text("")
-    assert build_folder.main("find", script) == 1
 
 
 def test_make_clean_removes_kept_builds(tmp_path):

@@ -13,21 +13,12 @@ from bisection.kernels import results
 BUILD = ("sources", "compiler", "flags", "mpi", "version", "commit", "build_type")
 
 
-@pytest.mark.parametrize(
-    ("point", "label"),
-    [({"bytes": 8}, "8B"), ({"bytes": 2048}, "2KiB"), ({"bytes": 1 << 20}, "1MiB"), (None, "")],
-)
-def test_point_label(point, label):
-    assert results.point_label(point) == label
-
-
 OURS = {"schema": "bisection-result", "version": 3}
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "transpose wrote no result file"),
         ("{", "cannot read {path}: "),
         ("[]", "{path} is not a bisection-result file"),
         ({**OURS, "version": 2}, "{path} has version 2, and only 3 can be read: rerun"),
@@ -37,8 +28,7 @@ OURS = {"schema": "bisection-result", "version": 3}
 )
 def test_a_file_that_is_no_result_is_refused(tmp_path, content, says):
     path = tmp_path / "result.json"
-    if content is not None:
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(results.ResultError) as error:
         results.load(path, "transpose", "cnt40")
     assert clause(error.value.reason).startswith(says.format(path=path))

@@ -16,6 +16,7 @@ import yaml
 from running import command
 
 from bisection.core import paths
+from bisection.kernels.local import environment
 from bisection.kernels.spack import __main__, externals
 from bisection.kernels.spack import install as installing
 from bisection.kernels.spack import program as spack
@@ -372,19 +373,16 @@ def test_a_moved_folder_is_built_again(place, monkeypatch):
 
 
 @pytest.mark.spack
-def test_debian12_builds_and_runs(spack_at_hand, debian, tmp_path, monkeypatch):
+def test_debian12_builds_and_runs(spack_at_hand, debian, tmp_path):
     built = installing.install("debian12")
     assert built["mpi"] == f"openmpi@{debian['openmpi']}"
     assert installing.install("debian12") == built
 
-    # Open MPI wants to be told that root, in a container or a test machine, means it.
-    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
-    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     result = tmp_path / "result.json"
     mpirun = f"{built['mpi_prefix']}/bin/mpirun"
     kernel = f"{built['prefix']}/bin/bisection-transpose"
     options = f"--case cnt40 --method alltoallv --repeats 1 --output {result}"
     command = [mpirun, "--oversubscribe", "-n", "2", kernel, *options.split()]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, textwrap.shorten(ran.stderr, 2000)
     assert json.loads(result.read_text())["verified"] is True

@@ -37,9 +37,8 @@ def tools(fake, tmp_path, monkeypatch):
     return tools
 
 
-@pytest.fixture
-def run(fake, tools, tmp_path):
-    """run(*arguments): a Run of one check, which may build, where ReFrame alone would not start."""
+def test_kernels_are_built_once_and_the_run_reports_it(fake, tools, tmp_path, monkeypatch):
+    """In a folder where ReFrame alone would not start."""
     home = tmp_path / "Meine Prüfung's"
     home.mkdir()
 
@@ -53,10 +52,6 @@ def run(fake, tools, tmp_path):
         assert all(later)
         return len(builds), first
 
-    return run
-
-
-def test_kernels_are_built_once_and_the_run_reports_it(run, monkeypatch):
     assert run("--reruns=1") == (1, "")
     builds, note = run()
     assert builds == 1

@@ -216,16 +216,9 @@ def test_library_that_the_launcher_does_not_know():
 
 def job(state=None, cancelling=False):
     scheduler, launcher = (types.SimpleNamespace(registered_name=n) for n in ("squeue", "srun"))
-    return types.SimpleNamespace(
-        scheduler=scheduler,
-        launcher=launcher,
-        jobid="7",
-        state=state,
-        is_cancelling=cancelling,
-        time_limit=900,
-        submit_time=100.0,
-        completion_time=190.0,
-    )
+    times = {"time_limit": 900, "submit_time": 100.0, "completion_time": 190.0}
+    words = {"scheduler": scheduler, "launcher": launcher, "jobid": "7", "state": state}
+    return types.SimpleNamespace(is_cancelling=cancelling, **words, **times)
 
 
 NOT_KNOWN = ({}, "scontrol: slurm_load_jobs error: Invalid job id specified")
@@ -242,7 +235,6 @@ LEFT = {"why": UNLISTED, "jobs": ["7"]}
 @pytest.mark.parametrize(
     ("end", "record", "words", "exit_code", "code", "values"),
     [
-        (job("COMPLETED"), NOT_KNOWN, "", 0, None, {}),
         (job("COMPLETED"), NOT_KNOWN, "", None, None, {}),
         (job("NODE_FAIL"), NOT_KNOWN, "", 0, Code.NODE_FAIL, {"job": "7"}),
         (job("COMPLETED"), NOT_KNOWN, TIME_LIMIT, None, Code.TIMEOUT, {"limit": 900}),

@@ -50,26 +50,15 @@ def test_quick_checks_pass_and_leave_nothing(name, tmp_path_factory, full):
     try:
         cluster.up(blueprint)
         site = write_site(cluster, "vc", launchings)
-        selected = [] if full else SOME
-        code, text = run(cluster, site, [*selected, "-S", f"Build.kernels={kernels}"])
-        judge(cluster, launchings, code, text)
+        words = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "--system", str(site)]
+        words += [*([] if full else SOME), "-S", f"Build.kernels={kernels}"]
+        home = {"BISECTION_HOME": str(cluster.folder / "home"), "PYTHONPATH": str(CHECKS)}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        env = {**cluster.environment(), **home}
+        done = subprocess.run(cluster.command(words), env=env, timeout=3600, **pipes)
+        judge(cluster, launchings, done.returncode, done.stdout)
     finally:
         cluster.down()
-
-
-def run(cluster, site, arguments):
-    """`bisection run` on the login node: (exit code, output)."""
-    words = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "--system", str(site)]
-    home = {"BISECTION_HOME": str(cluster.folder / "home"), "PYTHONPATH": str(CHECKS)}
-    done = subprocess.run(
-        cluster.command([*words, *arguments]),
-        env={**cluster.environment(), **home},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=3600,
-    )
-    return done.returncode, done.stdout
 
 
 def judge(cluster, launchings, code, text):

@@ -33,15 +33,14 @@ site_configuration = common.configuration(systems=[{{
     "name": Path(__file__).stem, "hostnames": [".*"], "partitions": [{partitions}],
 }}])
 """
+UNBOUND = "INVALID placement (layout mpi): rank 0 on node1 is not bound to one core"
 FAULTS = {
-    # a partition, and the probes that find it wrong
-    'partition("brief", "brief")': {"limits": "the queue gives a job 5 min"},
-    'partition("loose", binding=["--cpu-bind=none"])': {
-        "cores": "INVALID placement (layout mpi): rank 0 on node1 is not bound to one core"
-    },
-    'partition("strange", binding=["--mpi=none"])': {"world": "srun started no MPI world"},
-    'partition("odd", nodes=3)': {"nodes": "2 of 2 up, 3 needed"},
-    'partition("lost", "nowhere")': {"account": "queue nowhere does not exist"},
+    # a partition, and the probe that finds it wrong
+    'partition("brief", "brief")': ("limits", "the queue gives a job 5 min"),
+    'partition("loose", binding=["--cpu-bind=none"])': ("cores", UNBOUND),
+    'partition("strange", binding=["--mpi=none"])': ("world", "srun started no MPI world"),
+    'partition("odd", nodes=3)': ("nodes", "2 of 2 up, 3 needed"),
+    'partition("lost", "nowhere")': ("account", "queue nowhere does not exist"),
 }
 
 
@@ -81,11 +80,7 @@ def checked(cluster, tmp_path):
 def test_what_a_job_meets_is_named(checked):
     results = checked(*FAULTS)
     wrong = {key: text for key, (state, text) in results.items() if state == "WRONG"}
-    expected = {
-        (partition.split('"')[1], probe): words
-        for partition, probes in FAULTS.items()
-        for probe, words in probes.items()
-    }
+    expected = {(text.split('"')[1], probe): words for text, (probe, words) in FAULTS.items()}
     assert set(wrong) == set(expected), wrong
     for key, words in expected.items():
         assert words in wrong[key]
