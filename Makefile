@@ -132,8 +132,8 @@ mutants: setup-dev ## change lines of the sources, and see whether tests notice:
 	@$(WORKSHOP) mutants $(ARGS)
 
 test-mutants: setup-dev
-	@echo "== mutants: one in twenty of the list"
-	@time $(WORKSHOP) mutants --sample 20
+	@echo "== mutants: one in thirty of the list"
+	@time $(WORKSHOP) mutants --sample 30
 
 lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
 	@echo "== lint"

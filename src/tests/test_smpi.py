@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 import simulated
-from kernel_run import main, run
+from kernel_run import run
 from simulated import simulate_machine
 
 FOLDER = Path()
@@ -273,4 +273,4 @@ if __name__ == "__main__":
     if reason:
         print("skipped:", reason)
         sys.exit(77)
-    main(*sys.argv[4:])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
