@@ -86,7 +86,7 @@ def begin(job):
     if job["fault"] in WAITS:
         job["reason"] = WAITS[job["fault"]]
     else:
-        job.update(state="RUNNING", reason="None", start=time.time())
+        job.update(state="RUNNING", reason="None", start=time.time(), nodes="n[1-2]")
     with contextlib.suppress(FileExistsError):
         (FOLDER / f"{job['id']}.begun").touch(exist_ok=False)
         store(job)
@@ -112,10 +112,6 @@ def asked_for():
         return [job for job in every() if job["job-name"] == sys.argv[sys.argv.index("-n") + 1]]
     text = sys.argv[sys.argv.index("-j") + 1] if "-j" in sys.argv else sys.argv[-1]
     return [load(jobid) for jobid in text.split(",")]
-
-
-def nodes(job):
-    return "n[1-2]" if job["start"] else ""
 
 
 # ---- the commands ----
@@ -153,7 +149,7 @@ def sbatch():
         "start": None,
         "end": None,
     }
-    job |= {"state": "PENDING", "reason": "Dependency", "exit": "0:0"}
+    job |= {"state": "PENDING", "reason": "Dependency", "exit": "0:0", "nodes": ""}
     store(job)
     if options.get("dependency") != "singleton":
         begin(job)
@@ -175,8 +171,8 @@ def sacct():
     for job in filter(None, asked_for()):
         state = job["state"] + (" by 0" if job["state"] == "CANCELLED" else "")
         rest = f"{job['exit']}|{int(job['end'] or 0) or 'Unknown'}"
-        print(f"{job['id']}|{state}|{rest}|{nodes(job) or 'None assigned'}")
-        if nodes(job):
+        print(f"{job['id']}|{state}|{rest}|{job['nodes'] or 'None assigned'}")
+        if job["nodes"]:
             print(f"{job['id']}.batch|{job['state']}|{rest}|n1")
 
 
@@ -186,7 +182,7 @@ def squeue():
         if job is None:
             sys.exit(INVALID)
         if job["state"] in ALIVE:
-            fields = {"%i": job["id"], "%T": job["state"], "%N": nodes(job), "%r": job["reason"]}
+            fields = {"%i": job["id"], "%T": job["state"], "%N": job["nodes"], "%r": job["reason"]}
             fields |= {"%P": "all", "%n": job["nodelist"] or "", "%S": "1795345888"}
             print(re.sub("%.", lambda field, of=fields: of[field[0]], layout))
 
@@ -202,10 +198,9 @@ def scontrol():
     if job is None:
         sys.exit(INVALID)
     return print(
-        f"JobId={job['id']} JobName=rfm UserId=root(0) JobState={job['state']} "
-        f"Reason={job['reason']} Dependency=(null) ExitCode={job['exit']} BatchHost=n1 "
-        f"WorkDir=/home/lab/bisection TimeLimit={job['time']} ReqNodeList=(null) "
-        f"ExcNodeList=(null) NodeList={nodes(job)} NumNodes=2 StdIn=/dev/null Power= "
+        f"JobId={job['id']} JobName=rfm UserId=root(0) JobState={job['state']} BatchHost=n1 "
+        f"Reason={job['reason']} Dependency=(null) ExitCode={job['exit']} ReqNodeList=(null) "
+        f"WorkDir=/home/lab/bisection NodeList={job['nodes']} NumNodes=2 StdIn=/dev/null Power= "
     )
 
 

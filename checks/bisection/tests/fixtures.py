@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from made_up import store
-from running import RNG, TWO_CORES, fake_program, run_in
+from running import RNG, TWO_CORES, command, fake_program, run_in
 
 from bisection.analysis.compare import compare
 from bisection.cli import BISECTION, main
@@ -63,6 +63,14 @@ def command_line(capsys):
         return code, printed.out, printed.err
 
     return run
+
+
+@pytest.fixture
+def commands(tmp_path_factory, monkeypatch):
+    """commands(name, body): a command before all others on PATH, whose body is a shell script."""
+    folder = tmp_path_factory.mktemp("commands")
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    return functools.partial(command, folder)
 
 
 @pytest.fixture

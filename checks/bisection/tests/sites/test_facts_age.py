@@ -8,7 +8,6 @@ from unittest.mock import Mock
 import pytest
 
 from bisection.commands import run
-from bisection.core.commands import Answer
 from bisection.runs.model import Request
 from bisection.sites.cluster import facts
 
@@ -16,24 +15,18 @@ WRITTEN = 1795334400.0  # 2026-11-22 08:00 UTC
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
+def site(tmp_path, commands):
     """site(boot, changed): a site file, whose Slurm says so; both in s after its facts."""
 
     def make(boot, changed, written="2026-11-22T08:00:00Z"):
         conf = tmp_path / "slurm.conf"
         conf.touch()
         os.utime(conf, (WRITTEN + changed, WRITTEN + changed))
-        nodes = (
-            f"NodeName=n1 OS=Linux 6.1 Partitions=standard,all BootTime={WRITTEN + boot:.0f} X=1\n"
-            "NodeName=n3 Partitions=standard BootTime=None X=1\n"
-        )
-        answers = {"node": nodes, "config": f"SLURM_CONF              = {conf}\n"}
-
-        def ask(*command):
-            assert command[2] != "node" or command[-1] == "n1,n3"  # not all of the machine's
-            return Answer(command[0], 0, answers[command[2]], "")
-
-        monkeypatch.setattr(facts, "ask", ask)
+        node = f"NodeName=n1 OS=Linux 6.1 Partitions=all BootTime={WRITTEN + boot:.0f} X=1"
+        nodes = f"echo '{node}'; echo 'NodeName=n3 Partitions=standard BootTime=None X=1'"
+        # It answers for no other nodes.
+        cases = f"'node n1,n3') {nodes} ;; 'config ') echo 'SLURM_CONF      = {conf}' ;;"
+        commands("scontrol", f'case "$2 $5" in {cases} esac')
         seen = {"queue": "standard", "boot": {"n1.lab.org": 1, "n3": 2}}
         known = {"version": 1, "partitions": {"standard": seen}}
         (tmp_path / "lab.json").write_text(json.dumps({**known, "written": written}))

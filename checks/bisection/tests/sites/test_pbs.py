@@ -4,21 +4,20 @@ The fakes run a submitted script at once and print what a finished job prints.
 """
 
 import json
-import shutil
 import signal
 import threading
 import time
 from functools import partial
 
 import pytest
-from running import command
 
 from bisection import cli
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.sites import rules, site
 from bisection.sites.cluster import jobs, new, pbs, survey
-from bisection.sites.cluster.jobs import Request, Step
+from bisection.sites.cluster.jobs import Request, State, Step
+from bisection.sites.cluster.slurm import Slurm
 
 # Composed after outputs of PBS 20 that sites have published, and qstat(1B).
 OPEN = {"queue_type": "Execution", "enabled": "True", "started": "True"}
@@ -50,23 +49,17 @@ NODES = {
         **node("fat1", "qfat", ncpus=128, ngpus=8),
     }
 }
-TOOLS = "bash cat cp date echo env head sed timeout touch uname".split()
+# As in a shell. Workers of pytest ignore the first one, and a child of nohup the last.
+SIGNALS = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
 
 
 @pytest.fixture
-def commands(tmp_path, monkeypatch):
-    """commands(name, body): a command on PATH, whose body is a shell script."""
-    folder = tmp_path / "commands"
-    folder.mkdir()
-    for tool in TOOLS:  # and no scheduler that this host may have
-        (folder / tool).symlink_to(shutil.which(tool))
-    monkeypatch.setenv("PATH", str(folder))
-
-    return partial(command, folder)
-
-
-@pytest.fixture
-def pbs_here(commands, tmp_path):
+def pbs_here(commands, tmp_path, monkeypatch):
+    monkeypatch.setattr(Slurm, "is_here", lambda: False)
     (tmp_path / "queues").write_text(json.dumps(QUEUES))
     (tmp_path / "nodes").write_text(json.dumps(NODES))
     job = {"job_state": "F", "exec_host": "cn1/0*36+cn2/0*36"}
@@ -78,10 +71,6 @@ def pbs_here(commands, tmp_path):
     commands("qsub", f'cp $1 {tmp_path}/submitted; bash $1 >"{output}" 2>&1; echo 7.isrv1')
     commands("pbsdsh", '[ "$1" = -- ] && shift; "$@"')
     commands("qdel", f"touch {tmp_path}/deleted")
-
-
-def request(folder, patience=20, access=()):
-    return Request("qexp", access, Geometry(2, 36, 1), folder, patience, pbs.Pbs())
 
 
 def test_queues_of_pbs(pbs_here):
@@ -114,7 +103,8 @@ def test_a_pbs_that_does_not_answer(pbs_here, commands):
 def test_a_job_of_pbs(pbs_here, tmp_path):
     access = ["-q qexp", "-A proj", "cpu=milan"]
     steps = [Step("hello", ["echo", "there"]), Step("each", [*pbs.Pbs().per_node(2), "echo", "x"])]
-    finished = jobs.run(request(tmp_path, access=access), steps)
+    request = Request("qexp", access, Geometry(2, 36, 1), tmp_path, 20, pbs.Pbs())
+    finished = jobs.run(request, steps)
     assert finished.fault is None
     assert (finished.job, finished.hosts) == ("7.isrv1", ["cn1", "cn2"])
     assert [finished.steps[name].text for name in ("hello", "each")] == ["there", "x"]
@@ -124,22 +114,15 @@ def test_a_job_of_pbs(pbs_here, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("state", "code", "words"),
+    ("job", "state"),
     [
-        ("Q", Code.BLOCKED, {"reason": "Not enough free nodes"}),
-        ("R", Code.TIMEOUT, {"nodes": "cn1"}),
+        ({"job_state": "Q", "comment": "Too few nodes"}, State("Q", True, "Too few nodes")),
+        ({"job_state": "R", "exec_host": "cn1/0*36"}, State("RUNNING", True, hosts="cn1")),
     ],
 )
-def test_a_job_that_is_not_over_in_time_is_cancelled(
-    pbs_here, commands, tmp_path, state, code, words
-):
-    job = {"job_state": state, "comment": "Not enough free nodes", "exec_host": "cn1/0*36"}
+def test_states_of_jobs(pbs_here, tmp_path, job, state):
     (tmp_path / "job").write_text(json.dumps({"Jobs": {"7": job}}))
-    commands("qsub", "echo 7")
-    fault = jobs.run(request(tmp_path, 0.2), []).fault
-    assert fault.code == code
-    assert fault.values.items() >= words.items()
-    assert (tmp_path / "deleted").exists()
+    assert pbs.Pbs().state("7") == state
 
 
 def test_the_file_of_a_pbs_site(pbs_here, commands, house, capsys):
@@ -156,21 +139,14 @@ def test_the_file_of_a_pbs_site(pbs_here, commands, house, capsys):
     assert {part["scheduler"] for part in loaded.partitions} == {"pbs"}
 
 
-@pytest.fixture
-def handlers():
-    """Signals are handled after the test as before it."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("handlers", "pbs_here")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_site_new_cancels_its_jobs(commands, house, capsys, tmp_path, number):
-    job = {"Jobs": {"7": {"job_state": "Q", "comment": "Not enough free nodes"}}}
-    (tmp_path / "job").write_text(json.dumps(job))
+@pytest.mark.usefixtures("pbs_here")
+@pytest.mark.parametrize("number", SIGNALS)
+def test_an_interrupted_site_new_cancels_its_jobs(
+    commands, house, capsys, tmp_path, request, number
+):
+    for each, handler in SIGNALS.items():
+        request.addfinalizer(partial(signal.signal, each, signal.signal(each, handler)))
+    (tmp_path / "job").write_text(json.dumps({"Jobs": {"7": {"job_state": "Q"}}}))
     commands("qsub", "echo 7")
 
     def interrupt():
@@ -178,8 +154,6 @@ def test_an_interrupted_site_new_cancels_its_jobs(commands, house, capsys, tmp_p
             time.sleep(0.1)
         signal.pthread_kill(threading.main_thread().ident, number)
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which workers of pytest ignore
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
     threading.Thread(target=interrupt, daemon=True).start()
     assert cli.main(["site", "new", "it", "--queue", "qexp"]) == 3
     assert "interrupted: its jobs are cancelled, nothing is written" in capsys.readouterr().err

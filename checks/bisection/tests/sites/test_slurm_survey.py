@@ -4,7 +4,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-from running import command
 
 from bisection.core.commands import Answer
 from bisection.core.identity import Geometry
@@ -158,7 +157,6 @@ NO_PLACE = "Requested node configuration is not available"
         ("policy: qos long is not available\nsbatch: error: Batch job submission failed: x", ""),
     ],
 )
-def test_only_what_has_no_place_cannot_be_placed(tmp_path, monkeypatch, words, refusal):
-    command(tmp_path, "sbatch", f"echo '{words}' >&2; exit 1")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert slurm.Slurm().refusal(tmp_path / "script") == refusal
+def test_only_what_has_no_place_cannot_be_placed(commands, words, refusal):
+    commands("sbatch", f"echo '{words}' >&2; exit 1")
+    assert slurm.Slurm().refusal(Path("script")) == refusal

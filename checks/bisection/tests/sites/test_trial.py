@@ -7,11 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from running import TWO_CORES, command, load_site
+from running import TWO_CORES, load_site
 
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
@@ -93,10 +94,6 @@ def test_step_that_prints_much_or_hangs(tmp_path):
     assert len(finished.steps["much"].text) == 50_000 * len(rank)
 
 
-def state(word="PENDING", alive=True, **more):
-    return State(word, alive, **more)
-
-
 NO = Code.TEXT(text="scontrol: no").as_dict()
 
 
@@ -104,12 +101,12 @@ NO = Code.TEXT(text="scontrol: no").as_dict()
     ("scheduler", "code", "values"),
     [
         (Scripted(OVER, refuses="sbatch: no"), Code.BLOCKED, {"refused": "sbatch: no"}),
-        (Scripted(state(reason="PartitionConfig")), Code.BLOCKED, {"reason": "PartitionConfig"}),
-        (Scripted(state("RUNNING", hosts="n1")), Code.TIMEOUT, {"nodes": "n1"}),
-        (Scripted(state("", error="scontrol: no")), Code.INFRASTRUCTURE, {"why": NO}),
+        (Scripted(State("PENDING", True, "Priority")), Code.BLOCKED, {"reason": "Priority"}),
+        (Scripted(State("RUNNING", True, hosts="n1")), Code.TIMEOUT, {"nodes": "n1"}),
+        (Scripted(State("", True, error="scontrol: no")), Code.INFRASTRUCTURE, {"why": NO}),
         (Scripted(OVER), Code.OUTPUT_UNSEEN, {"nodes": "n[1-2]"}),
-        (Scripted(state("NODE_FAIL", alive=False), output="@begin a\n"), Code.NODE_FAIL, {}),
-        (Scripted(state("CANCELLED", alive=False)), Code.CANCELLED, {"state": "CANCELLED"}),
+        (Scripted(State("NODE_FAIL", False), output="@begin a\n"), Code.NODE_FAIL, {}),
+        (Scripted(State("CANCELLED", False)), Code.CANCELLED, {"state": "CANCELLED"}),
         (Scripted(OVER, output="@begin a\nbash: bad\n"), Code.NOT_ENDED, {"last": "bash: bad"}),
     ],
 )
@@ -125,10 +122,9 @@ def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, 
 
 
 @pytest.mark.parametrize(("scheduler", "name"), [(Slurm(), "sbatch"), (Pbs(), "qsub")])
-def test_all_that_a_scheduler_prints_of_a_refusal_is_kept(tmp_path, monkeypatch, scheduler, name):
+def test_all_that_a_scheduler_prints_of_a_refusal_is_kept(tmp_path, commands, scheduler, name):
     lines = f"{name}: error: site policy: name your project\n{name}: error: Unspecified error"
-    command(tmp_path, name, f"echo '{lines}' >&2; exit 1")
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    commands(name, f"echo '{lines}' >&2; exit 1")
     fault = outcome_of(scheduler, tmp_path).fault
     assert fault["refused"] == f"{name}: site policy: name your project; Unspecified error"
 
@@ -137,8 +133,7 @@ def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "RARELY", 0.01)
     monkeypatch.setattr(jobs, "LATE", 0)
     words = "sbatch: QOSMaxSubmitJobPerUserLimit; Job violates"
-
-    scheduler = Scripted(state("NODE_FAIL", alive=False))
+    scheduler = Scripted(State("NODE_FAIL", False))
     scheduler.submit = Mock(side_effect=[Refused(words)] * 3 + ["7"])
     assert outcome_of(scheduler, tmp_path, patience=0).fault["refused"] == words
     assert outcome_of(scheduler, tmp_path, patience=60).fault.code == Code.NODE_FAIL
@@ -170,17 +165,13 @@ def test_facts_of_this_node(tmp_path):
     assert "No such file" in answer(tmp_path / "absent")["error"]
 
 
-def test_node_that_slurm_calls_by_another_name_than_its_host_is_known(tmp_path):
-    seen = {**node("ip-10-0-0-1.lab", "0x1"), "node": "n1"}
-    text = '@begin facts\nFACTS {"host": "ip-10-0-0-1.lab"}\n\n@end 0 1 2\n@done\n'
+def test_node_that_slurm_calls_by_another_name_than_its_host_is_known(tmp_path, monkeypatch):
+    class OtherName(Scheduler):
+        def state(self, job):
+            return replace(super().state(job), hosts="n[1-2]")
 
-    class OtherName(Scripted):
-        def submit(self, script):
-            (tmp_path / "duo.facts" / f"{seen['host']}.json").write_text(json.dumps(seen))
-            return super().submit(script)
-
-    trial = try_queue(request(tmp_path, OtherName(OVER, output=text)), [])
-    assert list(trial.unseen) == ["n2"]
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    assert list(try_queue(request(tmp_path, OtherName()), []).unseen) == ["n2"]
 
 
 # ---- where ranks are ----
@@ -233,12 +224,11 @@ def test_telling_line_of_a_page():
 
 
 @needs_mpi
-def test_trial_on_this_host(tmp_path, monkeypatch):
+def test_trial_on_this_host(tmp_path, commands, monkeypatch):
     if "," not in TWO_CORES:
         pytest.skip("needs two cores")
     # As MPICH under a launcher that does not know it: a world per rank, each exit 0.
-    command(tmp_path, "mpiexec", 'shift 2; for i in 1 2; do "$@" & done; wait')
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    commands("mpiexec", 'shift 2; for i in 1 2; do "$@" & done; wait')
     for name in ("OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_rmaps_base_oversubscribe"):
         monkeypatch.delenv(name, raising=False)
     variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -261,8 +251,6 @@ def test_trial_on_this_host(tmp_path, monkeypatch):
 
 
 def test_module_that_does_not_load_is_named(tmp_path, monkeypatch):
-    trial = try_queue(request(tmp_path), [], ["no/such"])
-    assert list(trial.modules) == ["no/such"]
     # Not every kind of modules exits with another code where one is absent.
     body = 'if [ $2 = gcc ]; then LOADEDMODULES=x/1:$2/13.2; else echo "Unable to locate $2"; fi'
     monkeypatch.setenv("BASH_FUNC_module%%", f"() {{ {body}; }}")
