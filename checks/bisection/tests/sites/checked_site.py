@@ -13,12 +13,9 @@ from bisection.sites.cluster.check_probes import PROBES
 from bisection.sites.site import load_site
 
 site = load_site(sys.argv[1])
-results = []
 (folder := paths.home() / "site-check").mkdir(parents=True, exist_ok=True)
 subjects = check.subjects(site, site.partitions, folder, 120)
 for subject in subjects:
     subject.built[subject.kernel_key] = "another partition"
-for finding in check.run(PROBES, subjects):
-    words = clause(finding.reason)
-    results.append([finding.partition, finding.probe, finding.state, words])
-print(json.dumps(results))
+findings = check.run(PROBES, subjects)
+print(json.dumps([[f.partition, f.probe, f.state, clause(f.reason)] for f in findings]))

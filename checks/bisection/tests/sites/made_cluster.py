@@ -79,8 +79,8 @@ class Machine:
 
     def __init__(self, path):
         environ = {"features": ["kernels"], "extras": {}, "modules": [], "variables": {}}
-        partitions = [copy.deepcopy(PARTITION)]
-        self.site = Site("lab", path, partitions, {"system": environ})
+        self.partition = copy.deepcopy(PARTITION)
+        self.site = Site("lab", path, [self.partition], {"system": environ})
         nodes = [Node(f"n{number}", 4, 1, 1) for number in (1, 2, 3)]
         self.queue = QueueInfo("standard", [Group(nodes)], max_time=3600)
         known = {"version": "24.05", "cluster": "lab", "accounts": ["physics"]}
@@ -88,10 +88,6 @@ class Machine:
         self.trial, self.known = trial(), copy.deepcopy(KNOWN)
         self.refusal, self.silent = "", False
         self.running, self.most, self.seconds = [], 0, 0.0  # jobs at once, and how long each takes
-
-    @property
-    def partition(self):
-        return self.site.partitions[0]
 
     def try_queue(self, request, *where, **how):
         self.asked = request

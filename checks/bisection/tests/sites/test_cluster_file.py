@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from houses import told
-from running import SITES, load_site
+from running import load_site
 
 from bisection.sites import rules, site
 
@@ -197,7 +197,3 @@ def test_broken_facts_are_one_clear_line(cluster, text, line, words):
         done = subprocess.run([*command, "--show-config"], capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
         assert done.stderr.startswith(f"{file}:{line}: {words}")
-
-
-def test_shared_files_are_no_sites():
-    assert not {file.stem for file in SITES.glob("common*.py")} & set(site.site_names())

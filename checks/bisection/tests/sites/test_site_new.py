@@ -377,11 +377,6 @@ def test_a_scheduler_that_is_not_read(new_site, machine, program, scheduler, wor
         new_site("--refresh", name="summit")
 
 
-def test_sizes():
-    sizes = {1: 1, 2: 2, 3: [1, 2, 3], 4: [1, 2, 4], 6: [1, 2, 4, 6]}
-    assert {most: new.sizes(most) for most in sizes} == sizes
-
-
 # First lines as the launchers of Open MPI 4.1.4 and MPICH 4.0.2 print them here; those of Intel MPI
 # and MVAPICH are composed after public documentation.
 MPIS = {
