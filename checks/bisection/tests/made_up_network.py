@@ -1,12 +1,13 @@
 """Made-up networks: what the kernel `pairs` would measure on them, in both of its stages."""
 
 import json
+from heapq import nlargest
 
 import numpy as np
 
 from bisection.analysis.effects import fit, observations
 from bisection.analysis.pairs import KINDS, RECORD, TOURNAMENT, Matrix
-from bisection.core.thresholds import MAD
+from bisection.analysis.statistics import scale
 from bisection.kernels.results import SCHEMA, VERSION
 
 NEAR = {"latency": 1.2e-6, "out": 2.4e10, "back": 2.4e10, "both": 4.4e10}
@@ -106,18 +107,17 @@ class World:
         """A launch of the kernel: tournament, rule of suspects, second stage."""
         a, b, number = tournament(self.nodes, rounds, self.rng)
         records = self.measured(a, b, number, 0)
-        if retest:
-            pairs = second_stage(records, self.nodes, self.switch if known else None, self.rng)
-            a, b = (np.array(end, int) for end in zip(*pairs, strict=True)) if pairs else ([], [])
-            second = [self.measured(a, b, turn, 1) for turn in range(5)] if pairs else []
-            records = np.concatenate([records, *second])
         names = [f"cn{node:04d}" for node in range(self.nodes)]
-        numbers, titles = self.switch[None], None
-        if self.pod.any():
-            numbers = np.array([self.switch, self.pod])
+        switches, titles = self.switch[None] if known else None, None
+        if retest:
+            leaves = Matrix(names, records, switches=switches)
+            a, b = np.array(second_stage(leaves, self.rng), int).reshape(-1, 2).T
+            second = [self.measured(a, b, turn, 1) for turn in range(5)]
+            records = np.concatenate([records, *second])
+        if known and self.pod.any():
+            switches = np.array([self.switch, self.pod])
             titles = [[f"{t} {n}" for n in range(self.nodes)] for t in ("switch", "pod")]
-        placed = (numbers, titles) if known else (None, None)
-        return Matrix(names, records, "thin", rounds, *placed)
+        return Matrix(names, records, "thin", rounds, switches, titles)
 
 
 def write(matrix, folder, name="result", **head):
@@ -148,38 +148,30 @@ NODE_EFFECT, NODE_SPREADS, PATH_EFFECT, PATH_SPREADS = 0.03, 2, 0.08, 3
 SUSPECTS, PATHS, PARTNERS = 16, 64, 4
 
 
-def suspects_of(records, nodes, switch):
-    """Nodes and paths to rerun, the worst first: bx_pairs_summarise."""
-    matrix = Matrix([""] * nodes, records, switches=None if switch is None else switch[None])
-    worst, paths = {}, {}
+def note(scores, names, values, least, spreads):
+    """Keeps the largest score of each name, of values that are beyond the margin and the spread."""
+    width = scale(values - np.median(values))
+    for k in np.flatnonzero(values > max(least, spreads * width)):
+        scores[names[k]] = max(values[k] / max(least, width), scores.get(names[k], 0))
 
-    def note(scores, values, least, spreads, name):
-        """Keeps the largest score, of values that are beyond the margin and the spread."""
-        width = MAD * np.median(np.abs(values - np.median(values)))
-        for k in np.flatnonzero(values > max(least, spreads * width)):
-            key = name(int(k))
-            scores[key] = max(values[k] / max(least, width), scores.get(key, 0))
 
+def second_stage(matrix, rng):
+    """The pairs that are rerun: bx_pairs_summarise and bx_pairs_second_stage."""
+    nodes, worst, paths = range(len(matrix.nodes)), {}, {}
     for kind in KINDS:
         values = observations(matrix, kind, TOURNAMENT)
         fitted = fit(values)
-        note(worst, -fitted.effects, NODE_EFFECT, NODE_SPREADS, lambda k: k % nodes)
+        note(worst, [*nodes, *nodes], -fitted.effects, NODE_EFFECT, NODE_SPREADS)
         slow = np.minimum(0, fitted.effects)
         rest = fitted.levels[values.hops] + slow[values.s] + slow[values.q] - values.y
         ends = np.sort([values.s, values.r], axis=0).T.tolist()
-        note(paths, rest, PATH_EFFECT, PATH_SPREADS, lambda k, ends=ends: tuple(ends[k]))
-    listed = [sorted(part, key=part.get, reverse=True) for part in (worst, paths)]
-    return listed[0][:SUSPECTS], listed[1][:PATHS]
-
-
-def second_stage(records, nodes, switch, rng):
-    """The pairs that are rerun: bx_pairs_second_stage."""
-    suspects, paths = suspects_of(records, nodes, switch)
-    pairs = []
+        note(paths, [*map(tuple, ends)], rest, PATH_EFFECT, PATH_SPREADS)
+    suspects, pairs = nlargest(SUSPECTS, worst, worst.get), []
+    switch = None if matrix.switches is None else matrix.switches[0]
     for node in suspects:
         others = [int(other) for other in rng.permutation(nodes) if other not in suspects]
         near = [o for o in others if switch is not None and switch[node] == switch[o]]
         far = [other for other in others if other not in near]
         partners = near[:PARTNERS] + far[: PARTNERS * (2 if switch is None else 1)]
         pairs += [(node, other) for other in partners]
-    return pairs + paths
+    return pairs + nlargest(PATHS, paths, paths.get)
