@@ -78,13 +78,6 @@ def test_the_right_night(factor, told, full):
         old = {"operating system's kernel": str(night >= 40), "compiler": str(night >= 39)}
         return {**old, "nodes": str(rng.integers(1000))}
 
-    def at_best(values):
-        """Whether the three nights most probable together have the right one in their middle, for
-        an observer who knows the noise, and both levels."""
-        gain = np.log(factor) * (values - np.log(factor) / 2) / 0.03**2
-        likelihood = np.exp((logs := np.cumsum(gain[::-1])[::-1]) - logs.max())
-        return abs(np.convolve(likelihood, np.ones(3), "same").argmax() - 40) <= 1
-
     seen, sets = [], 300 if full else 30  # of each event found: whether so
     for _ in range(sets):
         logs = changed(rng.normal(0, 0.03, (200, NIGHTS)), factor, [17], 40)
@@ -93,11 +86,11 @@ def test_the_right_night(factor, told, full):
                 right = abs(round((event.at - EPOCH) / DAY) - 40) <= 1
                 causes = {change.what for change in event.changes}
                 others = causes - {"operating system's kernel"}
-                seen.append((right, at_best(logs[17]), causes > others, bool(others)))
+                seen.append((right, causes > others, bool(others)))
                 assert "nodes" not in causes | {change.what for change, _ in event.candidates}
-    right, best, named, wrong = np.mean(seen, axis=0)
+    right, named, wrong = np.mean(seen, axis=0)
     told.append(
-        f"| x{factor:.2f} | {len(seen)} of {sets} | {right:.1%} | {best:.1%} "
+        f"| x{factor:.2f} | {len(seen)} of {sets} | {right:.1%} "
         f"| {named * len(seen):.0f} | {wrong * len(seen):.0f} |"
     )
     assert right >= {1.05: 0.6, 1.07: 0.8, 1.10: 0.9}[factor]
@@ -139,13 +132,7 @@ def test_a_level_that_was_taken_back_is_two_changes_with_nights_missing_too(miss
 @pytest.mark.parametrize("shape", [(0, 60), (3, 0), *((40, nights) for nights in range(1, 16))])
 def test_little_and_a_short_history_of_noise_have_no_change(shape, table):
     noise = np.random.default_rng(shape[1]).normal(0, 0.03, shape)
-    for logs in (noise, np.zeros(shape)):
+    missing = np.zeros(shape)
+    missing[::2] = np.nan
+    for logs in (noise, np.zeros(shape), missing):
         assert [f.shifts for f in accumulate.look(logs, 1e-6, table)] == [[]] * shape[0]
-
-
-def test_all_alike_and_all_missing_have_no_change():
-    logs = np.zeros((50, 30))
-    logs[1] = np.nan
-    logs[2, 15:] = 1.0
-    shifts = [f.shifts for f in accumulate.look(logs, 0.01, table=True)]
-    assert shifts[:2] == [[], []]
