@@ -1,5 +1,6 @@
 """One run has one verdict: exit code, first line, banner, verdict.json, JUnit and Prometheus agree,
-for a fault per ruling and for combinations. A report changes no verdict."""
+for a fault per ruling and for combinations. A report changes no verdict. The forms of a report on
+stored sessions agree as well."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -7,14 +8,17 @@ from copy import deepcopy
 from dataclasses import FrozenInstanceError, fields, replace
 from typing import NamedTuple
 
+import numpy as np
 import pytest
-from made_up import with_case
+from made_up import case as stored_case
+from made_up import store, tables, with_case
 from made_up_network import World
 from reports import change_point, event, families, only
 from reports import row as compared
 from results_made import launched, outlier
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
+from bisection.analysis.compare import compare
 from bisection.analysis.impact import Impact
 from bisection.analysis.model import Comparison, Suspect
 from bisection.analysis.pairs import KINDS
@@ -23,14 +27,15 @@ from bisection.analysis.suspicions import Part
 from bisection.commands import run as command
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, Verdict
-from bisection.judge import network, rule
+from bisection.judge import alarms, evidence, network, rule
 from bisection.judge.evidence import Evidence, Retest, Turn
 from bisection.kernels.local import Estimate
-from bisection.report import exports, sections
+from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
-from bisection.report.model import CODES, GOOD, STATES, UNCERTAIN, headline
+from bisection.report.model import CODES, GOOD, STATES, UNCERTAIN, exit_code, headline
 from bisection.runs.model import JudgedMetric, Request, RunVerdict
+from bisection.store.selection import SLOWER, select
 
 # ---- parts of runs ----
 
@@ -161,8 +166,6 @@ SOUND, NEW = run(), triage(run())
 NOT_APPLICABLE = [launched(verdict=Verdict.NOT_APPLICABLE)[1]]
 JOBS_LEFT = Code.JOBS_LEFT(scheduler="slurm", jobs=["7"])
 UNREADABLE = Code.RESULT_UNREADABLE(path="x", error="y")
-HUNG = with_case(run(launched()), 2, verdict=Verdict.FAIL, name="L", reason=None)
-HUNG = with_case(HUNG, 3, verdict=Verdict.NOT_MEASURED, reason=Code.FOLLOWS(test="L"))
 RUNS = {
     # launches
     "all passes": Case(SOUND, OK),
@@ -172,7 +175,6 @@ RUNS = {
     "nothing ran": Case(RunVerdict(troubles=[Code.NO_TEST()]), MISSING),
     "nothing applies": Case(RunVerdict(NOT_APPLICABLE), MISSING),
     "a job that is left": Case(run(troubles=[JOBS_LEFT]), MISSING),
-    "a launch that hung": Case(HUNG, FAIL),
     "a wrong answer that no test is about": Case(run(launched(wrong=["shm"])), FAIL),
     "a preempted launch": Case(LOST, MISSING),
     "a launch that was rerun": Case(LOST, OK, turn(run(launched()))),
@@ -250,9 +252,26 @@ def report_of(verdict, known):
     return only(run=verdict, of_run=True, impacts=known.impacts, **beside)
 
 
+def check_forms(report, code):
+    """Banner, JUnit and Prometheus of a report say the same as its exit code."""
+    banner = sections.opening(report)
+    assert banner.state == headline(report)[0]
+    assert banner.state in ((GOOD, UNCERTAIN) if code == OK else (CODES[code],))
+    assert f"**{STATES[banner.state]} " in exports.markdown(report)
+    counts = ET.fromstring(exports.junit(report))
+    failures, errors = (int(counts.get(name)) for name in ("failures", "errors"))
+    assert (failures > 0) >= (code in (FAIL, WORSE_NOW))
+    assert (errors > 0) >= (code == MISSING)
+    assert (failures + errors > 0) == (code != OK)
+    samples = families(exports.prometheus(report))
+    assert {value for _, value in samples["bisection_exit_code"]} == {code}
+    return banner
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_every_form_says_the_same(name):
     case = RUNS[name]
+    before = deepcopy(case)
     verdict = rule(case.run, case.evidence)
     assert [str(trouble) for trouble in verdict.troubles if trouble.code == Code.NOT_KEPT] == []
     assert verdict.exit_code == case.code
@@ -271,24 +290,14 @@ def test_every_form_says_the_same(name):
     assert run_report.text(copy)[0] == run_report.text(verdict)[0]
 
     report = report_of(verdict, case.evidence)
-    before = deepcopy(verdict)
-    banner = sections.opening(report)
-    assert banner.state == headline(report)[0]
-    assert banner.state in ((GOOD, UNCERTAIN) if case.code == OK else (CODES[case.code],))
-    assert f"**{STATES[banner.state]} " in exports.markdown(report)
+    banner = check_forms(report, case.code)
     if case.grade:
         assert banner.headline.startswith(of_network(verdict.interconnect))
         assert f"Network: {case.grade}" in banner.headline
 
-    counts = ET.fromstring(exports.junit(report))
-    failures, errors = (int(counts.get(name)) for name in ("failures", "errors"))
-    assert (failures > 0) >= (case.code in (FAIL, WORSE_NOW))
-    assert (errors > 0) >= (case.code == MISSING)
-    assert (failures + errors > 0) == (case.code != OK)
-    samples = families(exports.prometheus(report))
-    assert {value for _, value in samples["bisection_exit_code"]} == {case.code}
     exports.nodecheck(report)
-    assert verdict == before  # which no report changes
+    assert case.run == before.run  # which neither a ruling nor a report changes
+    assert verdict == rule(before.run, before.evidence)
 
 
 def test_what_is_slower_is_measured_again_on_a_network_that_is_no_go(tmp_path, monkeypatch):
@@ -309,9 +318,78 @@ def test_a_verdict_is_frozen():
     assert all(isinstance(getattr(verdict, name), tuple) for name in ("cases", *verdict.REASONS))
 
 
-def test_rulings_are_pure():
-    """Each run gives the same verdict twice, and stays as it was read."""
-    for case in RUNS.values():
-        before = deepcopy(case.run)
-        assert rule(case.run, case.evidence) == rule(case.run, case.evidence)
-        assert case.run == before
+# ---- reports on stored sessions ----
+
+NIGHTS, METRICS = 20, 30
+
+
+def nights(slower=1.0, tags=None, night=NIGHTS, worse=1.0):
+    """Twenty nights of thirty metrics and a count, and one more; from then on, ten are worse."""
+    times = 1e-3 * np.exp(np.random.default_rng(5).normal(0, 0.03, (METRICS, night + 1)))
+    times[:, night] *= slower
+    times[:10, NIGHTS:] *= worse
+    contents = tables({"transpose": times})
+    for _, cases in contents:
+        cases.append(stored_case("m0", {"bytes": [512, "B", "lower"]}, check="sizes"))
+    contents[-1][0]["tags"] |= tags or {}
+    return contents
+
+
+def report_on(tmp_path, contents, run=None, of_run=False, **options):
+    with store(tmp_path / "store.db", contents) as filled:
+        after = select("latest", filled)
+        before = select("earlier:20", filled, after)
+        known = Evidence(comparison=compare(filled, before, after, **options))
+        known = evidence.of_history(known, filled, after, run if of_run else None)
+        if run and of_run:
+            run = alarms.rule(run, known)
+        return gather.gather(filled, after, run, known, of_run)
+
+
+@pytest.mark.parametrize(
+    ("how", "beside", "code"),
+    [
+        ({}, {}, OK),
+        ({"slower": 10.0}, {}, MISSING),
+        ({"slower": 10.0, "tags": {SLOWER: "confirmed"}}, {}, WORSE_NOW),
+        ({"slower": 0.1}, {}, OK),
+        ({"worse": 1.3, "night": 30}, {}, FAIL),  # since a session
+        ({}, {"run": FAILED}, FAIL),  # nothing is slower
+        ({"slower": 10.0}, {"run": SOUND, "of_run": True}, OK),  # by no comparison
+    ],
+)
+def test_a_night_beside_twenty(tmp_path, how, beside, code):
+    """A night ten times slower in all is not exit 0; one like all others is."""
+    report = report_on(tmp_path, nights(**how), **beside)
+    assert exit_code(report) == code
+    check_forms(report, code)
+    skipped = ET.fromstring(exports.junit(report)).get("skipped")
+    assert skipped == "0"  # 2,008 a night in Jenkins once
+
+
+def test_a_person_may_ask_for_no_failure(tmp_path):
+    assert exit_code(report_on(tmp_path, nights(slower=10.0), fail_on=())) == OK
+
+
+def test_a_history_that_cannot_be_judged_does_not_lose_the_verdict(tmp_path, monkeypatch, capsys):
+    def fails(*_):
+        raise ZeroDivisionError("of 8 nights")
+
+    monkeypatch.setattr(evidence, "histories", fails)
+    with store(tmp_path / "store.db", nights()) as filled:
+        now = select("latest", filled)
+        night = command.Night(replace(SOUND, session=now[0].uuid), tmp_path, tmp_path)
+        command.reported(night, filled)
+    assert not (tmp_path / "report.html").exists()
+    assert "ZeroDivisionError: of 8 nights" in capsys.readouterr().err
+    assert [str(trouble.values["error"]) for trouble in night.verdict.troubles] == [
+        "no report: ZeroDivisionError('of 8 nights')"
+    ]
+    assert night.verdict.exit_code == MISSING
+
+
+def test_a_ruling_that_fails_does_not_lose_the_verdict(capsys):
+    verdict = rule(SOUND, Evidence(events=[None]))
+    assert "AttributeError" in capsys.readouterr().err
+    assert str(verdict.troubles[0]["error"]).startswith("alarms not judged: AttributeError(")
+    assert verdict.exit_code == MISSING
