@@ -8,14 +8,10 @@ from bisection.store.selection import SelectionError, select
 
 @pytest.fixture
 def named(tmp_path):
-    stored = store(
-        tmp_path / "store.db",
-        [(session(i, tags={"tier": "nightly", "phase": "before" if i < 3 else "after"}), [])
-         for i in range(6)],
-        [(session(9, tags={"tier": "quick"}), [])],
-    )  # fmt: skip
-    yield stored
-    stored.close()
+    phases = ["before"] * 3 + ["after"] * 3
+    nightly = [session(i, tags={"tier": "nightly", "phase": p}) for i, p in enumerate(phases)]
+    lines = [*nightly, session(9, tags={"tier": "quick"})]
+    return store(tmp_path / "store.db", [(line, []) for line in lines])
 
 
 @pytest.mark.parametrize(

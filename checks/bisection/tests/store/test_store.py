@@ -1,4 +1,5 @@
-"""The store: what it is made from, what damages it, who writes at once."""
+"""The store: what it is made from, what damages it, who writes at once, and files of other tools
+with what nobody expects."""
 
 import json
 import multiprocessing
@@ -7,23 +8,28 @@ import re
 import resource
 import sqlite3
 import sys
+import time
 
 import pytest
 import results_made
-from made_up import case, nights, session, store
+from made_up import case, nights, session, sessions, store
+from reports import HOSTILE
 from results_made import entry
 
-from bisection import cli
 from bisection.core import paths
 from bisection.core.reasons import Code, clause
+from bisection.core.verdicts import Verdict
 from bisection.runs.command import TAG
 from bisection.runs.report import read
 from bisection.store import sample_file, sync
 from bisection.store.database import Store
+from bisection.store.selection import select
 
 
-def lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture
@@ -32,11 +38,6 @@ def file(tmp_path):
     path = tmp_path / "samples.jsonl"
     sample_file.write_samples(path, session(1), [case(metrics={"time": 1.5}), case("shm")])
     return path
-
-
-def imported(home, *files, monkeypatch):
-    monkeypatch.setenv("BISECTION_HOME", str(home))
-    return cli.main(["import", *map(str, files)])
 
 
 # ---- sample files ----
@@ -115,21 +116,19 @@ def test_session_line_that_is_none(tmp_path, text, says):
         ),
     ],
 )
-def test_half_a_file_stores_nothing(tmp_path, file, fields, says, monkeypatch, capsys):
+def test_half_a_file_stores_nothing(home, file, fields, says, command_line):
     with file.open("a") as more:
         more.write(f'{{"check": "x", {fields}}}\n')
-    assert imported(tmp_path, file, monkeypatch=monkeypatch) == 2
-    assert re.search(f"samples.jsonl:4: .*{says}", capsys.readouterr().err)
-    assert Store(paths.store_db(tmp_path)).sessions() == []
+    code, _, errors = command_line("import", str(file))
+    assert code == 2
+    assert re.search(f"samples.jsonl:4: .*{says}", errors)
+    assert Store(paths.store_db(home)).sessions() == []
 
 
-def test_import_twice_is_import_once(tmp_path, file, monkeypatch, capsys):
-    assert imported(tmp_path, file, monkeypatch=monkeypatch) == 0
-    assert imported(tmp_path, file, monkeypatch=monkeypatch) == 0
-    printed = capsys.readouterr().out
-    assert "1 session stored" in printed
-    assert "0 sessions stored, 1 stored before" in printed
-    assert len(Store(paths.store_db(tmp_path)).samples()) == 1
+def test_import_twice_is_import_once(home, file, command_line):
+    for counts in ("1 session stored", "0 sessions stored, 1 stored before"):
+        assert command_line("import", str(file)) == (0, f"{file}: {counts}\n", "")
+    assert len(Store(paths.store_db(home)).samples()) == 1
 
 
 def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
@@ -240,14 +239,26 @@ def in_processes(function, *arguments):
     return [worker.exitcode for worker in workers]
 
 
-def test_what_a_killed_writer_left_is_no_damage(tmp_path):
+def fill_a_full_disk(path):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+    try:
+        big = [case(f"m{i}", {"time": 1.0}) for i in range(3000)]
+        Store(path).add([(session(2), big)])
+    except sample_file.StoreError:
+        sys.exit(5)
+
+
+@pytest.mark.parametrize(("function", "code"), [(die_while_writing, -9), (fill_a_full_disk, 5)])
+def test_a_writer_that_was_killed_or_has_no_room_stores_nothing_and_leaves_no_damage(
+    tmp_path, function, code
+):
     path = tmp_path / "store.db"
-    store(path, nights({"p2p": [1.0] * 50})).close()
-    assert in_processes(die_while_writing, [path]) == [-9]
-    assert (tmp_path / "store.db-journal").exists()
+    store(path, nights({"p2p": [1.0]})).close()
+    assert in_processes(function, [path]) == [code]
+    assert (tmp_path / "store.db-journal").exists() == (code == -9)
     assert sync.damage(path) == ""
     with Store(path) as stored:
-        assert len(stored.sessions()) == 50
+        assert (len(stored.sessions()), len(stored.samples())) == (1, 1)
 
 
 def test_a_store_that_another_writes_to_is_not_damaged(tmp_path, monkeypatch):
@@ -260,15 +271,14 @@ def test_a_store_that_another_writes_to_is_not_damaged(tmp_path, monkeypatch):
     other.close()
 
 
-@pytest.mark.parametrize("name", ["50%20off", "a#b", "a?b"])
-def test_homes_have_any_name(tmp_path, name):
-    home = tmp_path / name
+def test_homes_have_any_name(tmp_path):
+    home = tmp_path / "50%20off a?b#c"
     home.mkdir()
     reframes_database(home, report())
     with sync.opened(home) as stored:
         assert len(stored.sessions()) == 1
     assert sync.damage(paths.store_db(home)) == ""
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert list(tmp_path.iterdir()) == [home]
 
 
 def test_the_journal_of_a_damaged_store_goes_with_it(tmp_path, monkeypatch):
@@ -289,21 +299,21 @@ def test_tags_that_are_damaged_in_the_store(tmp_path):
 
 
 @pytest.mark.parametrize("kept", [0, 4096, 1 / 2])
-def test_damaged_store_is_set_aside_and_made_again(tmp_path, monkeypatch, capsys, kept):
+def test_damaged_store_is_set_aside_and_made_again(home, command_line, kept):
     """Of garbage, of a page and garbage, of half a store."""
-    reframes_database(tmp_path, report())
-    sync.opened(tmp_path).close()
-    path = paths.store_db(tmp_path)
+    reframes_database(home, report())
+    sync.opened(home).close()
+    path = paths.store_db(home)
     whole = path.read_bytes()
     damaged = whole[: len(whole) // 2] if kept == 1 / 2 else whole[:kept] + b"garbage" * 600
     path.write_bytes(damaged)
-    assert sync.store_defects(tmp_path)
-    assert imported(tmp_path, monkeypatch=monkeypatch) == 3
-    printed = capsys.readouterr().out
-    assert "store.db was damaged" in printed
-    assert "1 session stored; the store has 1" in printed
-    assert sync.store_defects(tmp_path) == []
-    (aside,) = tmp_path.glob("store.db.broken-*")
+    assert sync.store_defects(home)
+    code, text, _ = command_line("import")
+    assert code == 3
+    assert "store.db was damaged" in text
+    assert "1 session stored; the store has 1" in text
+    assert sync.store_defects(home) == []
+    (aside,) = home.glob("store.db.broken-*")
     assert aside.read_bytes() == damaged
 
 
@@ -315,25 +325,6 @@ def test_store_of_another_version_is_left_alone(tmp_path, version):
     says = f"version {version}, of another Bisection, and only 2 can be read: rename it; `bisec"
     with pytest.raises(sample_file.StoreError, match=says):
         Store(tmp_path / "store.db")
-
-
-def fill_a_full_disk(path):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
-    try:
-        big = [case(f"m{i}", {"time": 1.0}) for i in range(3000)]
-        Store(path).add([(session(2), big)])
-    except sample_file.StoreError:
-        sys.exit(5)
-
-
-def test_full_disk_stores_all_of_a_session_or_nothing(tmp_path):
-    path = tmp_path / "store.db"
-    store(path, nights({"p2p": [1.0]})).close()
-    assert in_processes(fill_a_full_disk, [path]) == [5]
-    assert sync.damage(path) == ""
-    with Store(path) as stored:
-        assert len(stored.sessions()) == 1
-        assert len(stored.samples()) == 1
 
 
 def add_many(path, first):
@@ -382,14 +373,101 @@ def test_a_run_without_a_file_is_stored_but_none_without_an_identifier(
         assert len(store.sessions()) == stored
 
 
-def test_a_damaged_database_that_cannot_be_moved_is_told(tmp_path, monkeypatch, capsys):
-    paths.store_db(tmp_path).write_bytes(b"garbage" * 100)
+def test_a_damaged_database_that_cannot_be_moved_is_told(home, monkeypatch, command_line):
+    paths.store_db(home).write_bytes(b"garbage" * 100)
 
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(sync.Path, "replace", refuse)
-    (trouble,) = sync.set_damaged_aside(tmp_path)
-    assert "store.db aside: Permission denied" in clause(trouble)
-    assert imported(tmp_path, monkeypatch=monkeypatch) == 3
-    assert "store.db aside: Permission denied" in capsys.readouterr().out
+    code, text, _ = command_line("import")
+    assert (code, "store.db aside: Permission denied" in text) == (3, True)
+
+
+# ---- what nobody expects ----
+
+
+@pytest.mark.parametrize("content", [b"this is no database" * 400, None])
+def test_a_store_that_cannot_be_opened_is_one_line(home, command_line, content):
+    """A folder in its place stands for a file of another user: root may read all."""
+    (home / "store.db").write_bytes(content) if content else (home / "store.db").mkdir()
+    for words in ("compare a b", "history", "report", "sessions"):
+        code, _, errors = command_line(*words.split())
+        assert code == 2
+        assert errors.startswith(f"bisection {words.split()[0]}: error: {home}")
+        assert ("file is not a database" if content else "unable to open") in errors
+        assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "value", ["NaN", "Infinity", "-Infinity", "1e309", "1e308", "1e-320", "1" + "0" * 400]
+)
+def test_values_that_are_no_numbers_are_not_measured_and_kept(home, file, command_line, value):
+    file.write_text(file.read_text().replace("1.5", value))
+    assert command_line("import", str(file))[0] == 0
+    assert len(list((home / "imported").glob("*.jsonl"))) == 1
+    (home / "store.db").unlink()
+    with sync.opened(home) as store:  # made again from the copy
+        (stored,) = store.samples()["value"]
+        assert (stored == stored) == (value == "1e-320")
+
+
+def test_control_characters_of_names_do_not_reach_a_terminal(home, command_line):
+    with Store(home / "store.db") as store:
+        for number in range(1, 9):
+            method = HOSTILE + str(number > 2)  # new in the third
+            metrics = {"time": 0.5 + number / 100}
+            job = case(method, metrics, system=HOSTILE, check=HOSTILE)
+            store.add([(session(number, tags={"system": HOSTILE, "tier": HOSTILE}), [job])])
+    for words in ("compare latest~6 latest~5", "history", "sessions", "compare --plan 5%"):
+        printed = command_line(*words.split())[1]
+        assert printed
+        assert "[31m" not in printed
+        assert not re.search("[\x00-\x08\x0b-\x1f]", printed)
+
+
+def test_sessions_of_similar_and_long_names_keep_copies_of_their_own(home, file, command_line):
+    names = ["x/y", "x_y", "z" * 300]
+    file.write_text("".join(json.dumps(session(1, session=name)) + "\n" for name in names))
+    assert command_line("import", str(file))[0] == 0
+    (home / "store.db").unlink()
+    with sync.opened(home) as store:
+        assert {stored.uuid for stored in store.sessions()} == set(names)
+
+
+def test_nothing_is_stored_or_left_behind_if_the_store_cannot_take_it(home, file, monkeypatch):
+    def full(*_):
+        raise sample_file.StoreError("full")
+
+    with sync.opened(home) as store:
+        monkeypatch.setattr(store, "add", full)
+        with pytest.raises(sample_file.StoreError):
+            select(str(file), store)
+    assert not list((home / "imported").glob("*"))
+
+
+@pytest.mark.parametrize("huge", [1e308, 1e-308])
+def test_huge_values_are_compared(compared, huge):
+    compared(nights({"p2p": [1.0] * 6}), nights({"p2p": [huge]}, first=10))
+    result = compared(nights({"shm": [huge] * 6}, first=20), nights({"shm": [huge]}, first=30))
+    verdicts = {row.verdict for row in result.rows}
+    assert verdicts <= {Verdict.INCONCLUSIVE, Verdict.NEW, Verdict.NOT_MEASURED}
+
+
+def test_a_session_of_the_future_is_not_the_latest(home, capsys):
+    with sync.opened(home) as store:
+        store.add(nights({"p2p": [1e-3, 1e-3]}))
+        store.add([(session(9, start=time.time() + 30 * 86400), [case()])])
+    with sync.opened(home) as store:
+        assert [chosen.uuid[:8] for chosen in select("latest", store)] == ["00000001"]
+        assert [chosen.uuid[:8] for chosen in select("00000009", store)] == ["00000009"]
+    said = "warning: `latest` leaves out sessions that begin in the future: 00000009"
+    assert said in capsys.readouterr().err
+
+
+def test_a_control_of_what_is_compared_stays(compared):
+    control = case("serial", {"time": 1e-3}, control=True)
+    contents = sessions(0, [[case(metrics={"time": 1e-3}), control]] * 12)
+    for name, methods in (("p2p", ["p2p", "serial"]), ("none", [])):
+        rows = compared(contents[:6], contents[6:], name=re.compile(name)).rows
+        assert sorted(row.method for row in rows) == methods
