@@ -1,5 +1,6 @@
 """Launches whose cores other processes had: measured again at the end of a run, or not measured."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,9 +39,8 @@ def rerun(monkeypatch):
 
         def measured(_, request, name, limit):
             assert 0 < limit <= budget
-            names = [word for word in request.arguments if word.startswith("--name=")]
-            head, tail = "--name=^transpose%.*layout=mpi%launch.case=", "$"
-            asked.append([name.removeprefix(head).removesuffix(tail) for name in names])
+            cases = re.findall(r"launch\.case=(\w)\$", " ".join(request.arguments))
+            asked.append("".join(sorted(cases)))
             return rule(left.pop(0))
 
         def wait(*_):
@@ -59,45 +59,24 @@ def rerun(monkeypatch):
     return measure
 
 
-def test_a_night_whose_times_were_all_disturbed_is_not_measured():
-    night = rule(run_of({"a": 0.7, "b": 0.6}))
-    assert night.exit_code == Exit.NOT_MEASURED
-    assert ", 2 preempted, in" in run_report.counted(night)
-    (group,) = run_report.failure_groups(night)
-    assert len(group.cases) == 2
-    assert group.rerun.endswith("--wait 30m")
-    (step,) = run_report.next_step(night)
-    assert step.endswith(group.rerun)
-
-
 @pytest.mark.parametrize(
     ("first", "turns", "budget", "asked", "preempted", "quiet"),
     [
         # What has the cores for itself the second time counts.
-        ({"a": 0.7, "b": 0.0, "c": 0.4}, [{"a": 0.1, "c": 0.0}], 300.0, ["ac"], [0.1, 0.0, 0.0], 2),
+        ({"a": 0.7, "b": 0.0, "c": 0.4}, [{"a": 0.1, "c": 0.0}], 300.0, "ac", [0.1, 0.0, 0.0], 2),
         # What is still disturbed is tried until nothing gets better; the better one counts.
-        (
-            {"a": 0.7, "b": 0.6},
-            [{"a": 0.0, "b": 0.5}, {"b": 0.9}],
-            300.0,
-            ["ab", "b"],
-            [0.0, 0.5],
-            1,
-        ),
+        ({"a": 0.7, "b": 0.6}, [{"a": 0.0, "b": 0.5}, {"b": 0.9}], 300.0, "ab b", [0.0, 0.5], 1),
         # The worst come first, within the budget.
-        (
-            *({"a": 0.4, "b": 0.9, "c": 0.6}, [{"b": 0.0}, {"c": 0.9}]),
-            *(21.0, ["b", "c"], [0.4, 0.0, 0.6], 1),
-        ),
+        ({"a": 0.4, "b": 0.9, "c": 0.6}, [{"b": 0.0}, {"c": 0.9}], 21.0, "b c", [0.4, 0.0, 0.6], 1),
     ],
 )
 def test_what_is_rerun(rerun, first, turns, budget, asked, preempted, quiet):
     night, names = rerun(run_of(first), *map(run_of, turns), budget=budget)
-    assert ["".join(sorted(cases)) for cases in names] == asked
+    assert names == asked.split()
     assert [case.record.preempted for case in night.judged] == preempted
     assert [case.metrics[0].value for case in night.judged] == [1 + part for part in preempted]
     assert night.exit_code == (Exit.NOT_MEASURED if max(preempted) > 0.3 else Exit.OK)
-    launches = len(set("".join(asked)))
+    launches = len({*asked} - {" "})
     assert night.remarks == (Code.RERUN(launches=launches, quiet=quiet),)
 
 
@@ -154,14 +133,22 @@ def test_a_late_launch_is_named():
     assert "148 times" in note
 
 
-def test_a_launch_whose_processes_were_stopped_is_not_measured(rerun):
-    stopped = Code.STOPPED(factor=50.0, ran=0.12)
-    run = run_of({"a": 1.0, "b": 0.4}, remarks={"a": stopped})
+@pytest.mark.parametrize(
+    ("remarks", "when"),
+    [
+        ({}, "at a quieter time"),
+        ({"a": Code.STOPPED(factor=50.0, ran=0.12)}, "when nothing stops its processes"),
+    ],
+)
+def test_a_launch_that_was_disturbed_or_stopped_is_not_measured(rerun, remarks, when):
+    run = run_of({"a": 1.0, "b": 0.4}, remarks=remarks)
     night = rule(run)
     assert night.exit_code == Exit.NOT_MEASURED
-    assert night.judged[0].reason == stopped
+    assert ", 2 preempted, in" in run_report.counted(night)
     (group,) = run_report.failure_groups(night)
-    assert len(group.causes) == 2
-    assert "when nothing stops its processes" in run_report.next_step(night)[0]
+    assert (len(group.cases), len(group.causes)) == (2, 1 + len(remarks))
+    assert group.rerun.endswith("--wait 30m")
+    assert run_report.next_step(night) == [f"next: rerun {when}: {group.rerun}"]
+    assert night.judged[0].reason == remarks.get("a", Code.PREEMPTED(fraction=1.0))
     night, _ = rerun(run, run_of({"a": 0.0, "b": 0.0}))
     assert night.exit_code == Exit.OK
