@@ -1,13 +1,12 @@
 """Verdicts on runs, from ReFrame's report and log."""
 
 import pytest
-from results_made import entry, report
+from results_made import entry, report, result_of
 
 from bisection.core.reasons import Code, Reason, clause
 from bisection.judge import rule
 from bisection.judge.launches import faulty_hosts
-from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import JudgedMetric, TestResult
+from bisection.runs.model import JudgedMetric
 from bisection.runs.report import log_troubles, read
 
 
@@ -95,31 +94,20 @@ def test_troubles_in_the_log_are_found():
 
 @pytest.mark.parametrize(
     ("value", "better", "used"),
-    [
-        (0.5, "lower", 0),
-        (1.0, "lower", 0.5),
-        (1.5, "lower", 1),
-        (1.5, "higher", 0),
-        (2.0, "lower", 1.5),
-        (0.0, "lower", -0.5),
-    ],
+    [(0.0, "lower", -0.5), (1.5, "lower", 1), (2.0, "lower", 1.5), (1.5, "higher", 0)],
 )
 def test_used_is_0_on_the_better_bound_and_1_on_the_worse(value, better, used):
     assert JudgedMetric("m", value, "ratio", 0.5, 1.5, "pass", better).used == used
     assert JudgedMetric("m", value, "s", None, None, "pass", better).used == 0
 
 
-def of_two_launches(layout):
-    """A test that compares a busy launch in the layout mpi with one in node."""
+@pytest.mark.parametrize(("layout", "geometry"), [("mpi", "2x1"), ("node", "1x2"), ("scaling", "")])
+def test_a_test_of_two_launches_has_the_record_of_its_layout(layout, geometry):
+    """The launch in the layout mpi was busy."""
     both = [["Launch", "here:all", "system"], ["Other", "here:all", "system"]]
     other = {**launch("pass", {"geometry": "1x2"}, layout="node"), "unique_name": "Other"}
     busy = launch("pass", {"geometry": "2x1", "preempted": 1.0}, layout="mpi")
-    return busy, other, entry(layout=layout, dependencies_actual=both)
-
-
-@pytest.mark.parametrize(("layout", "geometry"), [("mpi", "2x1"), ("node", "1x2"), ("scaling", "")])
-def test_a_test_of_two_launches_has_the_record_of_its_layout(layout, geometry):
-    verdict = judge(*of_two_launches(layout))
+    verdict = judge(busy, other, entry(layout=layout, dependencies_actual=both))
     assert verdict.judged[0].record.geometry == geometry
     assert (verdict.exit_code == 3) is (layout == "mpi")
 
@@ -145,8 +133,8 @@ def test_losses_of_a_host_are_a_fault_if_half_of_the_launches_that_show_them_do(
 ):
     def launch(*hosts, kernel="transpose", faults=()):
         place = ("lab", "all", "system", kernel, "sic", "mpi", "")
-        record = LaunchRecord(kernel, hosts=hosts, controls={"clock": 3.0}, host_faults=faults)
-        return TestResult(*place, fixture=True, record=record)
+        record = {"kernel": kernel, "hosts": hosts, "controls": {"clock": 3.0}}
+        return result_of(*place, fixture=True, host_faults=faults, **record)
 
     values = {"fraction": 0.02, "adapter": "hsn0", "errors": [["crc", 3]]}
     faulty = (Reason(code, {"host": "n1", **values}),)

@@ -55,12 +55,8 @@ def test_a_slow_node_is_no_go_by_its_name():
 
 
 def test_what_was_not_measured_is_listed_with_its_reason():
-    reason = Code.NODES_NEEDED(needed=2, nodes=1)
-    noise = result_of(
-        *(*PLACE, "network_noise", "nodes", "mpi", "quantum"),
-        verdict=Verdict.NOT_APPLICABLE,
-        reason=reason,
-    )
+    why = {"verdict": Verdict.NOT_APPLICABLE, "reason": Code.NODES_NEEDED(needed=2, nodes=1)}
+    noise = result_of(*PLACE, "network_noise", "nodes", "mpi", "quantum", **why)
     partial = ruled(blamed(), checks=["pairs", "transpose"], cases=[noise])
     assert text(partial.interconnect) == [
         "Network: go (3 parts not measured)",

@@ -13,6 +13,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.runs import waiting
 
 PAIR = "6|PENDING|quad|node[1-2]|{}|{}\n7|PENDING|quad|node[1-2]|N/A|Dependency\n"
+RUNS = "5|{}|quad|node[1-2]|N/A|None\n" + PAIR.format("N/A", "Resources")
 OTHER = "8|PENDING|quad|node[3-4]|N/A|Dependency\n"
 SWEPT = [("node1", "node2"), ("node3", "node4")]
 
@@ -65,12 +66,7 @@ def test_it_says_once_why_and_again_when_the_reason_changes(slurm):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "5|RUNNING|quad|node[1-2]|N/A|None\n" + PAIR.format("N/A", "Resources"),
-        "5|COMPLETING|quad|node[1-2]|N/A|None\n" + PAIR.format("N/A", "Resources"),
-        PAIR.format("N/A", "Dependency"),
-    ],
+    ["", PAIR.format("N/A", "Dependency"), *map(RUNS.format, ("RUNNING", "COMPLETING"))],
 )
 def test_it_says_nothing_while_a_job_runs(slurm, text):
     slurm.text = text
@@ -98,24 +94,18 @@ def test_nodes_that_the_site_asks_for_stay(slurm):
 
 
 @pytest.mark.parametrize(
-    ("code", "then", "error", "times"),
-    [
-        (1, 0, "", 1),
-        (1, 1, "sinfo: connect failure", 1),
-        (waiting.NOT_INSTALLED, 1, "sinfo: connect failure", 0),
-    ],
+    ("code", "then", "times"), [(1, 0, 1), (1, 1, 1), (waiting.NOT_INSTALLED, 1, 0)]
 )
-def test_a_controller_is_waited_for(slurm, code, then, error, times):
+def test_a_controller_is_waited_for(slurm, code, then, times):
     """It comes back; it stays away; there is none."""
-    printed = []
 
     def say(*values):
-        printed.append(values)
+        slurm.told.append(values)
         slurm.code = then
 
     slurm.code = code
-    assert waiting.silence(say) == error
-    assert printed == [("sinfo: connect failure", LIMITS.controller_silent)] * times
+    assert waiting.silence(say) == ("sinfo: connect failure" if then else "")
+    assert slurm.told == [("sinfo: connect failure", LIMITS.controller_silent)] * times
     assert slurm.now < LIMITS.controller_silent + 5
 
 
@@ -124,13 +114,12 @@ def test_a_controller_is_waited_for(slurm, code, then, error, times):
 BUSY = Code.BUSY(used=1.5, cores=2, top=[])
 
 
-@pytest.fixture
-def proc(tmp_path, monkeypatch):
-    """proc(busy, **processes): /proc with so many ticks of the first CPU that we may use."""
-    cpu = min(os.sched_getaffinity(0))
-    monkeypatch.setattr(waiting, "PROC", tmp_path)
+@pytest.mark.parametrize(("more", "used"), [(1.0, 1), (0.02, None)])
+def test_what_others_use(tmp_path, monkeypatch, more, used):
+    """Of the first CPU that we may use."""
+    cpu, added = min(os.sched_getaffinity(0)), round(more * os.sysconf("SC_CLK_TCK"))
 
-    def write(busy, **processes):
+    def proc(busy, **processes):
         line = f"cpu{cpu} {busy} 0 0 1000 50 0 0 0 0 0\n"
         (tmp_path / "stat").write_text(f"cpu  9 9 9 9 9 9 9 9 9 9\n{line}cpu9999 {busy} 0 0 0 0\n")
         for number, (name, ticks) in enumerate(processes.items()):
@@ -138,16 +127,11 @@ def proc(tmp_path, monkeypatch):
             fields = " ".join(["S", *"0" * 10, str(ticks), "0", *"0" * 30])
             (tmp_path / str(number) / "stat").write_text(f"{number} ({name} (x) y) {fields}\n")
 
-    return write
-
-
-@pytest.mark.parametrize(("more", "used"), [(1.0, 1), (0.02, None)])
-def test_what_others_use(proc, monkeypatch, more, used):
-    ticks = round(more * os.sysconf("SC_CLK_TCK"))
     proc(1000, cc1=100, idle=500)
+    monkeypatch.setattr(waiting, "PROC", tmp_path)
     monkeypatch.setattr(waiting.time, "monotonic", iter([0.0, 1.0]).__next__)
-    later = {"cc1": 100 + ticks, "idle": 500}
-    monkeypatch.setattr(waiting.time, "sleep", lambda _: proc(1000 + ticks, **later))
+    later = {"cc1": 100 + added, "idle": 500}
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: proc(1000 + added, **later))
     reason = waiting.busy()
     assert (reason and reason["used"]) == (used and pytest.approx(used))
     assert (reason and reason["top"]) == (used and [["cc1 (x) y", pytest.approx(used)]])
@@ -174,15 +158,8 @@ def test_a_loop_of_this_machine_is_seen():
         ([BUSY, None, None, *[BUSY] * 99], 100, BUSY),
     ],
 )
-def test_a_host_is_waited_for(monkeypatch, looks, budget, still):
-    now, told, look = [0.0], [], iter(looks)
-
-    def sleep(seconds):
-        now[0] += seconds
-
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(waiting.time, "sleep", sleep)
-    monkeypatch.setattr(waiting, "busy", lambda: next(look))
-    assert waiting.until_quiet(budget, lambda *words: told.append(words)) == still
-    assert len(told) == bool(budget and looks[0])
-    assert now[0] <= budget
+def test_a_host_is_waited_for(slurm, monkeypatch, looks, budget, still):
+    monkeypatch.setattr(waiting, "busy", iter(looks).__next__)
+    assert waiting.until_quiet(budget, lambda *words: slurm.told.append(words)) == still
+    assert len(slurm.told) == bool(budget and looks[0])
+    assert slurm.now <= budget
