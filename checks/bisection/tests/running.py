@@ -37,7 +37,6 @@ TWO_CORES = first_cores(2)
 # One method at one layout: the smallest selection that builds, launches and judges. (-n matches the
 # displayed name without its spaces.)
 ONE = ("-n", "^transpose%method=p2p%launch.layout=mpi%launch.case=cnt40")
-SHM = ONE[1].replace("p2p", "shm")  # another method of the same launch
 
 
 def fake_program():
@@ -74,9 +73,6 @@ class Run:
         wanted = {"method": method, "layout": layout, "case": case, **more}
         (only,) = [c for c in self.verdict["cases"] if wanted.items() <= c.items()]
         return only
-
-    def metric(self, method, name):
-        return next(m for m in self.case(method)["metrics"] if m["name"] == name)
 
 
 def command(folder, name, body):

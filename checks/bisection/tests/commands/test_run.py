@@ -1,17 +1,22 @@
 """`bisection run`, whole: real ReFrame, real checks, real mpirun, a fake kernel."""
 
 import json
+import os
+import re
 import subprocess
+import sys
 import xml.etree.ElementTree as ET
 
 import jsonschema
 import pytest
 from made_up import nights, store
 from running import CHECKS, ONE, first_cores, run_in, start
+from running import command as write_command
 
 from bisection.commands import run as command
-from bisection.core.paths import TEMPORARY
-from bisection.core.reasons import Code
+from bisection.core import paths
+from bisection.core.reasons import Code, clause
+from bisection.rfm import causes
 from bisection.runs.model import RunVerdict
 from bisection.sites import site
 from bisection.store import sample_file, sync
@@ -24,7 +29,7 @@ def first(fake, tmp_path_factory):
     print their folder of temporary files."""
     home = tmp_path_factory.mktemp("first")
     (home / "temporary").mkdir()
-    printed = f"echo $TMPDIR ${{{TEMPORARY}-none}} >{home}/printed"
+    printed = f"echo $TMPDIR ${{{paths.TEMPORARY}-none}} >{home}/printed"
     how = ["--tag", "phase=before", "--reruns=1", "-S", f"TransposeLaunch.prerun_cmds={printed}"]
     how += ["-S", "TransposeLaunch.work=cnt40:--bands 2"]
     selected = ("-n", "^transpose%method=p2p%.*launch.case=cnt(40|80)")
@@ -83,10 +88,10 @@ def test_all_methods_pass(bisection):
     launches = [launch for launch in run.verdict["launches"] if launch["kernel"]]
     assert len(list((run.folder / "kernels").glob("*.json"))) == len(launches) > 0
     assert not (run.folder / "stage").exists()
-    metric = run.metric("p2p", "ratio_alltoallv")
-    assert metric["asserted"]
-    assert metric["low"] < metric["value"] < metric["high"]
-    assert not run.metric("p2p", "time")["asserted"]
+    metrics = {metric["name"]: metric for metric in run.case("p2p")["metrics"]}
+    ratio = metrics["ratio_alltoallv"]
+    assert ratio["low"] < ratio["value"] < ratio["high"]
+    assert (ratio["asserted"], metrics["time"]["asserted"]) == (True, False)
     suite = ET.parse(run.folder / "junit.xml").getroot()
     assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
 
@@ -153,23 +158,64 @@ def test_databases_that_are_damaged_or_locked_lose_no_night(troubled):
         assert [session.uuid for session in stored.sessions()] == [troubled.verdict["session"]]
 
 
-@pytest.fixture
-def gone(tmp_path):
-    """A run that is stored, without a test of the session before."""
-    stored = store(tmp_path / "store.db", nights({"p2p": [1e-3], "removed": [1e-3]}))
-    stored.add(nights({"p2p": [1e-3]}, first=1))
-    return command.Night(RunVerdict(session="00000001-made-up"), tmp_path, tmp_path), stored
-
-
-def test_tests_of_the_session_before_that_are_gone_are_a_trouble(gone):
-    command.compare(*gone, None)
-    assert gone[0].run.troubles == (Code.TESTS_GONE(tests=["transpose cnt40 mpi removed"]),)
-
-
-def test_notes_that_cannot_be_read_are_a_trouble(gone, tmp_path):
+def test_tests_that_are_gone_and_notes_that_cannot_be_read_are_troubles(tmp_path):
+    """Tests of the session before."""
+    before = nights({"p2p": [1e-3], "removed": [1e-3]})
+    stored = store(tmp_path / "store.db", before, nights({"p2p": [1e-3]}, first=1))
+    night = command.Night(RunVerdict(session="00000001-made-up"), tmp_path, tmp_path)
+    command.compare(night, stored, None)
+    assert night.run.troubles == (Code.TESTS_GONE(tests=["transpose cnt40 mpi removed"]),)
     (tmp_path / "sessions.json").write_text("{")
-    command.compare(*gone, None)
-    assert [trouble.code for trouble in gone[0].run.troubles] == [Code.STORE_UNUSABLE]
+    command.compare(night, stored, None)
+    assert [trouble.code for trouble in night.run.troubles[1:]] == [Code.STORE_UNUSABLE]
+
+
+# A small disk of its own, in a mount namespace that ends with the run.
+SMALL = 'mount -t tmpfs -o size=8M none "$BISECTION_HOME" && cd {checks}/.. && {fill}; exec "$@"'
+CMAKE = "echo 'CMake Error: Could NOT find MPI' >&2; exit 1"
+BUILD = r"no space left on \S+ \(\d+ MB free, a build takes 24 MB\): CMake Error: Could NOT"
+
+
+@pytest.mark.parametrize("when", ["before", "during", "build"])
+@pytest.mark.long
+def test_a_full_disk_ends_a_run_with_what_fits(fake, tmp_path, monkeypatch, when):
+    """Where a build fails for it, it is named first: CMake reports a library that it does not find,
+    and leaves some room again."""
+    home = tmp_path / "home"
+    home.mkdir()
+    unshare = ["unshare", "--mount", "--map-root-user"]
+    if subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", home]).returncode:
+        pytest.skip("no mount namespaces")
+    write_command(tmp_path, "cmake", CMAKE)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    fill = f"cat /dev/zero >{home}/fill || true"
+    shell = SMALL.format(checks=CHECKS, fill=fill if when == "before" else "true")
+    line = [*unshare, "sh", "-c", shell, "sh", sys.executable, "-m", "bisection", "run"]
+    line += ["--tier", "quick", *ONE]
+    line += ["-S", f"Build.kernels={fake}"] if when != "build" else []
+    line += ["-S", f"TransposeLaunch.prerun_cmds={fill}"] if when == "during" else []
+    code, text = start(line, home)
+    text = " ".join(text.split())
+    assert code == 3, text
+    assert "NOT MEASURED: 0 of 1 checks passed" in text
+    assert re.search(BUILD if when == "build" else "No space left on device", text), text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])
+def test_a_full_disk_is_found_in_the_words_of_a_build(tmp_path, monkeypatch, words):
+    assert causes.of_full_disk(tmp_path, ["error: no such file"]) is None
+    line = f"  collect2: error: /tmp/ccA.o: {words}"
+    assert clause(causes.of_full_disk(tmp_path, ["error: x", line])) == line.strip()
+    monkeypatch.setattr(paths, "free_space", lambda _: None)  # of a folder that is gone
+    assert causes.of_full_disk(tmp_path / "gone", []) is None
+
+
+def test_a_full_disk_is_told_from_other_faults_of_a_launch(tmp_path):
+    assert paths.unwritable(tmp_path) == ""
+    assert list(tmp_path.iterdir()) == []
+    missing = tmp_path / "missing"
+    assert paths.unwritable(missing) == f"cannot write to {missing}: No such file or directory"
 
 
 def test_fake_kernel_keeps_the_contract(fake, tmp_path):

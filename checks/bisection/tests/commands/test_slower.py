@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_up import nights, session, store
 from results_made import launched
-from running import ONE, SHM, run_in
+from running import ONE, run_in
 
 from bisection.commands import run as command
 from bisection.core import paths
@@ -17,7 +17,7 @@ from bisection.store import sample_file, sync
 from bisection.store.selection import SLOWER
 
 EARLIER = 6
-SELECTED = (*ONE, "-n", SHM, "-n", ONE[1].replace("=mpi", "=node"))
+SELECTED = (*ONE, "-n", ONE[1].replace("p2p", "shm"), "-n", ONE[1].replace("=mpi", "=node"))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import pytest
 from made_up import nights, store, times
 from running import RNG
 
-from bisection.cli import main
 from bisection.core.verdicts import Verdict
 
 
@@ -98,15 +97,11 @@ def test_one_sample_is_no_verdict(command):
     assert "1 against 1 sessions give no verdict on the machine" in text
 
 
-def test_history_names_the_night(command):
+def test_history_names_the_night_and_an_accepted_event_is_no_alarm_until_it_is_revoked(command):
     code, text, _ = command("history")
     assert code == 1
-    assert "worse  2026-06-2" in text
     assert "2 metrics in 40 sessions: 1 metric worse" in text
-
-
-def test_an_accepted_event_is_no_alarm_until_it_is_revoked(command):
-    (line,) = [line for line in command("history")[1].splitlines() if " worse  " in line]
+    (line,) = [line for line in text.splitlines() if " worse  2026-06-2" in line]
     name = line.split()[0]
     code, text, _ = command("history", "--accept", name, "-m", "slower disks")
     assert (code, text) == (0, f"{name}: accepted\n")
@@ -124,31 +119,27 @@ def test_history_of_few_nights(command):
     assert "a change of level needs 8 sessions" in text
 
 
-def test_report_from_the_store(command, tmp_path):
+def test_report_from_the_store_and_where_it_cannot_be_written(command, tmp_path):
     code, text, errors = command("report", BEFORE, AFTER, "-o", str(tmp_path / "out"))
     assert code == 1, errors
     assert "report.html: " in text
     page = (tmp_path / "out" / "report.html").read_text()
     assert "1 regressed" in page
     assert len(page) < 1_000_000
+    code, _, errors = command("report", BEFORE, AFTER, "-o", str(tmp_path / "store.db" / "x"))
+    assert code == 2
+    assert "Not a directory" in errors
 
 
-def test_a_session_without_verdict_is_no_pass(tmp_path, monkeypatch, capsys):
+def test_a_session_without_verdict_is_no_pass(tmp_path, monkeypatch, command_line):
     """As a night leaves it that was killed, and imported."""
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     store(tmp_path / "store.db", nights({"p2p": [1e-3]})).close()
     (tmp_path / "results" / "killed").mkdir(parents=True)
-    assert main(["report", "-o", str(tmp_path / "out")]) == 3
+    assert command_line("report", "-o", str(tmp_path / "out"))[0] == 3
     assert "No verdict" in (tmp_path / "out" / "report.md").read_text()
-    assert main(["verdict", str(tmp_path / "results" / "killed")]) == 3
-    assert "has no verdict: the run was stopped" in capsys.readouterr().err
-
-
-def test_report_that_cannot_be_written(command, tmp_path):
-    (tmp_path / "file").touch()
-    code, _, errors = command("report", BEFORE, AFTER, "-o", str(tmp_path / "file" / "x"))
-    assert code == 2
-    assert "Not a directory" in errors
+    code, _, errors = command_line("verdict", str(tmp_path / "results" / "killed"))
+    assert (code, "has no verdict: the run was stopped" in errors) == (3, True)
 
 
 def test_smaller_changes_take_more_nights(command):
