@@ -368,7 +368,8 @@ def test_a_night_beside_twenty(tmp_path, how, beside, code):
 
 
 def test_a_person_may_ask_for_no_failure(tmp_path):
-    assert exit_code(report_on(tmp_path, nights(slower=10.0), fail_on=())) == OK
+    contents = nights(slower=10.0, worse=1.3, night=30)
+    assert exit_code(report_on(tmp_path, contents, fail_on=())) == OK
 
 
 def test_a_history_that_cannot_be_judged_does_not_lose_the_verdict(tmp_path, monkeypatch, capsys):
