@@ -3,10 +3,12 @@
 import dataclasses
 
 from bisection.analysis.model import Row, Side
+from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import JudgedMetric, TestResult
+from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 
+SLOW_MEMORY = Code.SLOW_MEMORY(host="n2", rate=9e9, median=12e9, cores=1)
 RECORDED = {item.name for item in dataclasses.fields(LaunchRecord)}
 
 
@@ -45,6 +47,20 @@ def changed(test, /, **facts):
     """The TestResult with other values, also of the record."""
     record = dataclasses.replace(test.record, **_split(facts))
     return dataclasses.replace(test, **facts, record=record)
+
+
+def outside(value=1.3, **more):
+    """A run of two launches, of which p2p is outside its bounds in the first."""
+    (launch, test), metric = launched(**more), ["ratio", value, "ratio", 0.5, 1.2]
+    failed = {"verdict": Verdict.FAIL, "reason": Code.OUT_OF_BOUNDS(metrics=[metric])}
+    failed["metrics"] = [JudgedMetric(*metric, "fail")]
+    return RunVerdict([launch, changed(test, **failed), *launched(case="b", **more)])
+
+
+def noise_run(*faults, hosts=("n1", "n2")):
+    """A run of the kernel noise with these faults of hosts, and of another one."""
+    nodes = launched("network_noise", "noise", "nodes", faults=faults, hosts=[*hosts])
+    return RunVerdict([*launched(hosts=[*hosts]), *nodes])
 
 
 def entry(name="transpose %method=p2p", result="pass", value=1e-3, **more):

@@ -15,7 +15,7 @@ from made_up import store, tables, with_case
 from made_up_network import World
 from reports import change_point, event, families, only
 from reports import row as compared
-from results_made import launched, outlier
+from results_made import SLOW_MEMORY, launched, noise_run, outlier, outside
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
 from bisection.analysis.compare import compare
@@ -34,7 +34,7 @@ from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
 from bisection.report.model import CODES, GOOD, STATES, UNCERTAIN, exit_code, headline
-from bisection.runs.model import JudgedMetric, Request, RunVerdict
+from bisection.runs.model import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
 
 # ---- parts of runs ----
@@ -46,35 +46,13 @@ def run(*pairs, **more):
     return RunVerdict(cases, session="feedbeef", **more)
 
 
-def became(verdict, code=None, index=-1, reason=None, **more):
+def became(verdict, code):
     """A run of two launches, whose last test has another verdict."""
-    reason = reason or (code() if code else None)
-    return with_case(run(launched(**more)), index, verdict=verdict, reason=reason)
+    return with_case(run(launched()), -1, verdict=verdict, reason=code())
 
 
-RATIO = ["ratio", 2.5, "ratio", 0.5, 1.5]
-
-
-def outside(value=2.5):
-    """A run with a test outside its bounds."""
-    ratio = [*RATIO[:1], value, *RATIO[2:]]
-    failed = became(Verdict.FAIL, reason=Code.OUT_OF_BOUNDS(metrics=[ratio]))
-    return with_case(failed, -1, metrics=[JudgedMetric(*ratio, "fail")])
-
-
-def within():
-    """The same within its bounds."""
-    return with_case(run(launched()), -1, metrics=[JudgedMetric("ratio", 1.0, *RATIO[2:], "pass")])
-
-
-SLOW_MEMORY = Code.SLOW_MEMORY(host="n2", rate=9e9, median=12e9, cores=1)
 SLOW_CLOCK = Code.SLOW_CLOCK(host="n2", rank=1, cpus="0", ghz=1.0, median=3.0)
 ERRORS = Code.ADAPTER_ERRORS(host="n1", adapter="mlx5_0", errors=[["crc", 9]])
-
-
-def noise(*faults):
-    """A run of the kernel noise, with these faults of hosts."""
-    return run(launched("network_noise", "noise", faults=faults))
 
 
 def clocks(slow, of=3):
@@ -141,7 +119,7 @@ def triage(verdict):
     return replace(verdict, request=Request("triage"))
 
 
-LOST, SUSPECT = run(launched(preempted=0.5)), noise(SLOW_MEMORY)
+LOST, SUSPECT = run(launched(preempted=0.5)), noise_run(SLOW_MEMORY)
 FAILED = became(Verdict.FAIL, Code.NOT_VERIFIED)
 UNMEASURED = became(Verdict.NOT_MEASURED, Code.BLOCKED)
 
@@ -183,12 +161,12 @@ RUNS = {
     # hosts
     "a suspect node": Case(SUSPECT, MISSING),
     "a slow node": Case(SUSPECT, WORSE_NOW, retested(SUSPECT, SUSPECT)),
-    "a node that was slow once": Case(SUSPECT, OK, retested(SUSPECT, noise())),
+    "a node that was slow once": Case(SUSPECT, OK, retested(SUSPECT, noise_run())),
     "a slow clock": Case(clocks(2), WORSE_NOW),
     "a clock that was slow once": Case(clocks(1), OK),
     "a slow node by many nights": Case(SOUND, WORSE_NOW, VOTED),
-    "a faulty adapter": Case(noise(ERRORS), OK),
-    "a faulty adapter of a new network": Case(triage(noise(ERRORS)), MISSING, grade=LOOK),
+    "a faulty adapter": Case(noise_run(ERRORS), OK),
+    "a faulty adapter of a new network": Case(triage(noise_run(ERRORS)), MISSING, grade=LOOK),
     "a suspect node of a new network": Case(triage(SUSPECT), MISSING, grade=LOOK),
     "a slow node of a new network": Case(NEW, WORSE_NOW, VOTED, LOOK),
     # pairs
@@ -203,8 +181,8 @@ RUNS = {
     "a suspect link of a new network": Case(NEW, MISSING, blamed(LINK, suspects=True), LOOK),
     # bounds
     "outside its bounds, not retested": Case(outside(), FAIL, retested(outside(), budget=0.0)),
-    "outside its bounds, twice": Case(outside(), FAIL, retested(outside(), outside(2.4))),
-    "outside its bounds, once": Case(outside(), OK, retested(outside(), within())),
+    "outside its bounds, twice": Case(outside(), FAIL, retested(outside(), outside())),
+    "outside its bounds, once": Case(outside(), OK, retested(outside(), outside(1.0))),
     "outside its bounds, then wrong": Case(outside(), FAIL, retested(outside(), FAILED)),
     # earlier nights, and their retest
     "slower twice": Case(SLOW, WORSE_NOW, slower(SLOW)),
