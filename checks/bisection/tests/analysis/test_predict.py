@@ -54,9 +54,11 @@ def night(rng, bisection=NODE, random=NODE, late=0.0, **factors):
 
 @pytest.fixture
 def predicted(rng, tmp_path):
-    def run(**how):
-        nights = sessions(0, (night(rng, **how) for _ in range(5)))
-        with store(tmp_path / f"{len(list(tmp_path.iterdir()))}.db", nights) as filled:
+    """predicted(*nights): from these; without them from five such as `how` says."""
+
+    def run(*nights, **how):
+        nights = nights or (night(rng, **how) for _ in range(5))
+        with store(tmp_path / "store.db", sessions(0, nights)) as filled:
             return predictions(filled, filled.sessions())
 
     return run
@@ -95,6 +97,7 @@ FORMS = {"alltoall": 3, "alltoallv": 1.8}  # that send the same
 def test_findings(how, method, sizes, finding, predicted):
     rows = [row for row in of(predicted(**how), method) if row.size in sizes]
     assert [row.finding for row in rows] == [finding] * len(sizes)
+    assert {line[-1] for line in predictions_table(rows).rows} == {finding}
     assert how or all(0.85 < row.ratio < 1.15 for row in rows)
 
 
@@ -119,23 +122,17 @@ def test_transposes_are_so_many_alltoalls(predicted):
 
 
 @pytest.mark.parametrize("longest", [0, 4096])
-def test_without_random_pairs_contention_and_algorithm_are_not_distinguished(
-    longest, rng, tmp_path
-):
+def test_without_random_pairs_contention_is_not_told_from_the_algorithm(longest, rng, predicted):
     """Random pairs that were not measured, or with shorter messages, show nothing."""
-
-    def kept(size):
-        return size <= longest
-
-    names = {metric(size) for size in SIZES if kept(size)}
+    kept = [size for size in SIZES if size <= longest]
+    names = {metric(size) for size in kept}
     nights = [night(rng, alltoall=3) for _ in range(5)]
     for test in (test for cases in nights for test in cases):
         if test["method"] == "random-matching":
             test["metrics"] = {n: value for n, value in test["metrics"].items() if n in names}
-    with store(tmp_path / "store.db", sessions(0, nights)) as filled:
-        rows = of(predictions(filled, filled.sessions()), "alltoall")
-    assert {row.finding for row in rows if not kept(row.size)} == {Finding.UNEXPLAINED}
-    assert {row.finding for row in rows if kept(row.size)} <= {Finding.ALGORITHM}
+    rows = of(predicted(*nights), "alltoall")
+    assert {row.finding for row in rows if row.size not in kept} == {Finding.UNEXPLAINED}
+    assert {row.finding for row in rows if row.size in kept} <= {Finding.ALGORITHM}
 
 
 # Times (us) of bisection-patterns under SimGrid 3.32, one rank on each of 16 hosts, four a switch:
@@ -160,7 +157,7 @@ SHARED = SIMULATED | {
 
 
 @pytest.mark.parametrize("tree", [FULL, SHARED], ids=["full tree", "4:1"])
-def test_a_simulated_tree_whose_hosts_share_an_uplink_has_contention(tree, tmp_path):
+def test_a_simulated_tree_whose_hosts_share_an_uplink_has_contention(tree, predicted):
     """And no other algorithm: from 256 B on it is the same on both. Shorter blocks of alltoall are
     forwarded (Bruck), on both."""
     cases = []
@@ -168,8 +165,7 @@ def test_a_simulated_tree_whose_hosts_share_an_uplink_has_contention(tree, tmp_p
         step = 2 if method in ("pingpong", "alltoall", "alltoallv") else 8
         named = {metric(8 * step**i): float(t) * 1e-6 for i, t in enumerate(times.split())}
         cases.append(case(method, named, check="network", case="sweep", geometry="16x1"))
-    with store(tmp_path / "store.db", sessions(0, [cases])) as filled:
-        rows = predictions(filled, filled.sessions())
+    rows = predicted(cases)
     findings = {(row.test.split()[-1], row.size): row.finding for row in rows}
     short = {each for each, finding in findings.items() if finding == Finding.ALGORITHM}
     assert short - {("alltoall", 256)} == {("alltoall", size) for size in (8, 16, 32, 64, 128)}
@@ -178,10 +174,8 @@ def test_a_simulated_tree_whose_hosts_share_an_uplink_has_contention(tree, tmp_p
     assert crowded == (middle if tree is SHARED else set())
 
 
-def test_without_primitives_nothing_is_predicted(rng, tmp_path):
-    cases = [c for c in night(rng) if c["method"] != "message-rate"]
-    with store(tmp_path / "store.db", sessions(0, [cases])) as filled:
-        assert predictions(filled, filled.sessions()) == []
+def test_without_primitives_nothing_is_predicted(rng, predicted):
+    assert predicted([c for c in night(rng) if c["method"] != "message-rate"]) == []
 
 
 @pytest.mark.parametrize(
@@ -196,8 +190,3 @@ def test_without_primitives_nothing_is_predicted(rng, tmp_path):
 )
 def test_neighbours_on_other_nodes(ranks, per_node, expected):
     assert _neighbours(ranks, per_node) == expected
-
-
-def test_the_report_has_a_line_per_test_and_finding(predicted):
-    table = predictions_table(predicted(random=NODE / 4, alltoall=3))
-    assert any("contention" in row for row in table.rows)
