@@ -12,19 +12,16 @@ def launch(
     windows = []
     for cycle in range(cycles):
         quiet = 100e-6 * rng.lognormal(0, 0.3)  # each deal of nodes has its own level
-        for window, factor, tail in (
-            ("quiet", 1.0, 1.0),
-            ("again", again, again),
-            ("incast", mean, mean if p99 is None else p99),
-        ):
-            loaded = window == "incast"
-            own = {"mean": quiet * factor * rng.lognormal(0, noise)}
-            own["p99"] = 2 * quiet * tail * rng.lognormal(0, noise)
-            own["load"] = load * 10e9 if loaded else None
-            windows.append({"cycle": cycle, "victim": "alltoallv", "window": window, **own})
+        slower = {"quiet": (1, 1), "again": (again, again), "incast": (mean, p99 or mean)}
+        for window, (factor, tail) in slower.items():
+            seconds = {"mean": quiet * factor * rng.lognormal(0, noise)}
+            seconds["p99"] = 2 * quiet * tail * rng.lognormal(0, noise)
+            loaded = {"load": load * 10e9 if window == "incast" else None}
+            named = {"cycle": cycle, "victim": "alltoallv", "window": window}
+            windows.append({**named, **seconds, **loaded})
         if alone:
-            own = {"mean": None, "p99": None, "load": 10e9}
-            windows.append({"cycle": cycle, "victim": "alone", "window": "incast", **own})
+            named = {"cycle": cycle, "victim": "alone", "window": "incast"}
+            windows.append({**named, "mean": None, "p99": None, "load": 10e9})
     return {
         "schema": "bisection-result",
         "version": 3,

@@ -18,34 +18,27 @@ def judged(**how):
 
 
 @pytest.mark.parametrize(
-    ("how", "grade"),
+    ("how", "mean", "grade"),
     [
-        ({}, Grade.GO),
-        ({"mean": 1.15}, Grade.GO),
-        ({"mean": 1.3}, Grade.LOOK),
-        ({"mean": 1.1, "p99": 1.4}, Grade.GO),
-        ({"mean": 1.1, "p99": 1.7}, Grade.LOOK),
-        ({"mean": 2.4}, Grade.NO_GO),
-        ({"mean": 1.1, "p99": 3.0}, Grade.NO_GO),
+        ({}, None, Grade.GO),
+        ({"mean": 1.15}, None, Grade.GO),
+        ({"mean": 1.3}, None, Grade.LOOK),
+        ({"mean": 1.1, "p99": 1.4}, None, Grade.GO),
+        ({"mean": 1.1, "p99": 1.7}, None, Grade.LOOK),
+        ({"mean": 2.4}, None, Grade.NO_GO),
+        ({"mean": 1.1, "p99": 3.0}, None, Grade.NO_GO),
+        # by the interval
+        ({}, (2.4, 1.3, 3.0), Grade.NO_GO),
+        ({}, (2.4, 1.1, 3.0), Grade.LOOK),  # it may be what is good
+        ({}, (1.3, 1.05, 1.8), Grade.LOOK),
+        ({}, (1.4, 0.9, 1.8), Grade.GO),  # it may be no impact at all
     ],
 )
-def test_grades(how, grade):
+def test_grades(how, mean, grade):
     verdict = judged(**how)
+    verdict = dataclasses.replace(verdict, mean=Estimate(*mean) if mean else verdict.mean)
     assert verdict.grade == grade
     assert (verdict.reason is None) == (grade == Grade.GO)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "grade"),
-    [
-        ((2.4, 1.3, 3.0), Grade.NO_GO),
-        ((2.4, 1.1, 3.0), Grade.LOOK),  # it may be what is good
-        ((1.3, 1.05, 1.8), Grade.LOOK),
-        ((1.4, 0.9, 1.8), Grade.GO),  # it may be no impact at all
-    ],
-)
-def test_grades_by_intervals(ratio, grade):
-    assert dataclasses.replace(judged(), mean=Estimate(*ratio)).grade == grade
 
 
 # Sets in 100 that are go, look or no-go, withheld: by the noise of a window, and the impact.
