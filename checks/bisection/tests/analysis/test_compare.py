@@ -67,46 +67,31 @@ def test_few_jobs_a_side_give_no_verdict(rng, compared, count, code):
     time = row(result)
     assert (time.verdict, time.reason.code) == (Verdict.INCONCLUSIVE, code)
     assert (time.ratio, time.low) == (pytest.approx(3, rel=0.05), None)
-    assert Code.NO_MACHINE_VERDICT in codes(result)
+    assert codes(result) >= {Code.NO_MACHINE_VERDICT, Code.NO_AA, Code.NO_CONTROL}
 
 
 @pytest.mark.parametrize(
-    ("days", "ratio", "verdict"),
+    ("count", "days", "ratio", "verdict"),
     [
-        (0, 1.2, Verdict.REGRESSED),
-        (9, 1.2, Verdict.INCONCLUSIVE),
-        (9, 1 / 1.2, Verdict.INCONCLUSIVE),
-        (9, 3, Verdict.REGRESSED),
+        (1, 0, 1.2, Verdict.REGRESSED),
+        (1, 1, 1.2, Verdict.INCONCLUSIVE),
+        (1, 9, 1 / 1.2, Verdict.INCONCLUSIVE),
+        (1, 9, 3, Verdict.REGRESSED),
+        (5, 9, 1.2, Verdict.INCONCLUSIVE),
     ],
 )
-def test_jobs_of_two_sessions_are_judged_by_what_lies_between(rng, compared, days, ratio, verdict):
-    """Jobs of one night do not show how nights differ: days apart only what is large is told."""
-    before = jobs(rng, 1, 10, 0, 0.01)
-    after = jobs(rng, 1, 10, 0, 0.01, ratio=ratio, first=9, start=EPOCH + days * DAY + 3600)
-    result = compared(before, after)
+def test_jobs_of_one_night_are_judged_by_what_lies_between(
+    rng, compared, count, days, ratio, verdict
+):
+    """Jobs of one night, of whatever sessions, do not show how nights differ: days apart only what
+    is large is told."""
+    sides = [jobs(rng, count, 10 // count, 0, 0.01, r, n) for r, n in ((1, 0), (ratio, 9))]
+    for side, day in zip(sides, (0, days + 1 / 24), strict=True):
+        for number, (line, _) in enumerate(side):
+            line["start"] = EPOCH + day * DAY + 1800 * number
+    result = compared(*sides)
     assert (row(result).verdict, row(result).scope) == (verdict, Scope.SESSIONS)
     assert Code.SESSIONS_ONLY in codes(result)
-
-
-def test_nights_vary_more_than_jobs_without_a_false_verdict(rng, compared):
-    def side(first):
-        metrics = [jobs(rng, 1, 10, 0.03, 0.01)[0][1] for _ in range(50)]
-        cases = [{**job, "method": f"m{i}"} for i, alike in enumerate(metrics) for job in alike]
-        return sessions(first, [cases])
-
-    result = compared(side(0), side(1))
-    assert result.count(Verdict.REGRESSED) + result.count(Verdict.IMPROVED) == 0
-
-
-def test_sessions_of_one_night_are_one_night(rng, compared):
-    def night(first, ratio):
-        content = jobs(rng, 6, 1, 0.01, 0, ratio=ratio, first=10 * first)
-        for number, (line, _) in enumerate(content):
-            line["start"] = EPOCH + first * DAY + 1800 * number
-        return content
-
-    result = compared(night(1, 1), night(9, 1.2))
-    assert (row(result).verdict, row(result).scope) == (Verdict.INCONCLUSIVE, Scope.SESSIONS)
 
 
 def test_the_session_is_the_sampling_unit(rng, compared):

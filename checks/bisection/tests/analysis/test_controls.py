@@ -47,12 +47,6 @@ def both(rng, ratio, other, first):
     return nights({"p2p": times(rng, ratio), "shm": times(rng, other)}, first)
 
 
-def test_without_control_or_a_a_they_are_asked_for(rng, compared):
-    few = {"p2p": times(rng, count=5)}
-    result = compared(nights(few), nights(few, first=50))
-    assert {note.code for note in result.advice} >= {Code.NO_AA, Code.NO_CONTROL}
-
-
 def test_a_named_control_counts(rng, compared):
     sides = both(rng, 1, 1, 0), both(rng, 1.2, 1.2, 100)
     result = compared(*sides, control=re.compile("shm"))
