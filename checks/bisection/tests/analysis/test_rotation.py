@@ -129,14 +129,6 @@ def test_repeated_launches_ask_for_the_sets_in_turn(monkeypatch, tmp_path):
     assert nodelist("lab:gpu", "a") == []
 
 
-def test_launches_of_a_night_on_the_same_nodes_are_one_value(rng, tmp_path):
-    """Two nights, one of them slow, are no evidence, however many launches each has."""
-    nights_store = store(tmp_path / "store.db")
-    for number, (nodes, slow) in enumerate([(("n1", "n2"), "n1"), (("n3", "n4"), None)]):
-        nights_store.add([night(rng, number, [nodes] * 10, slow)])
-    assert accused(nights_store) == []
-
-
 def test_nodes_of_a_large_machine_are_chosen_at_once(tmp_path):
     nodes = [f"n{number:04}" for number in range(2000)]
     first = next_set(nodes, 1000, {})
