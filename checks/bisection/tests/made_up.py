@@ -44,15 +44,11 @@ def case(method="p2p", metrics=None, **more):
         "geometry": "2x1",
         "hosts": ["n1"],
         "metrics": {
-            name: value if isinstance(value, list) else [_plain(value), "s", "lower"]
+            name: value if isinstance(value, list) else [value, "s", "lower"]
             for name, value in (metrics or {}).items()
         },
     }
     return {**line, **more}
-
-
-def _plain(value):
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def sessions(first, nights, **more):
@@ -80,7 +76,7 @@ def tables(values, first=0, **more):
 
 def series(values, first=0, name="time", unit="s", better="lower", **more):
     """Sessions of one test with one metric, a value each; `more` are fields of the test case."""
-    metrics = ({name: [_plain(value), unit, better]} for value in values)
+    metrics = ({name: [value, unit, better]} for value in values)
     return sessions(first, ([case(metrics=each, **more)] for each in metrics))
 
 

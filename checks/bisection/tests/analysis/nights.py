@@ -5,9 +5,8 @@ metrics belong to, in equal parts of neighbours: logarithms of costs, [metrics, 
 exp() of them are factors. Add a change with `changed`.
 """
 
-from collections.abc import Callable
-
 import numpy as np
+from scipy.signal import lfilter
 
 KERNELS = 4  # of a made-up table, unless another number is asked for
 SLOW = 1.3  # the second state of bimodal noise, as a factor
@@ -15,16 +14,13 @@ SHARE = 0.2  # of the nights in it
 PERSISTENCE = 0.7  # correlation of a wandering level from night to night
 DRIFT = 0.001  # a night
 
-Shape = tuple[int, int]  # metrics, nights
-Noise = Callable[..., np.ndarray]
 
-
-def kernels_of(metrics: int, kernels: int = KERNELS) -> np.ndarray:
+def kernels_of(metrics, kernels=KERNELS):
     """The number of the kernel of each metric, [metrics]."""
     return np.arange(metrics) * kernels // metrics
 
 
-def of_kind(function: Callable[..., np.ndarray]) -> Callable[..., Noise]:
+def of_kind(function):
     """Makes of a function of random numbers, shape, kernels and parameters one of parameters, which
     returns a Noise."""
     return lambda *parameters, **named: (
@@ -71,15 +67,11 @@ def common(rng, shape, _, factor, own):
     return rng.normal(0, factor, (1, shape[1])) + rng.normal(0, own, shape)
 
 
-def walk(rng: np.random.Generator, shape: Shape, sigma: float) -> np.ndarray:
+def walk(rng, shape, sigma):
     """Levels that wander, [series, nights]: AR(1) with this standard deviation of the level."""
-    step = np.sqrt(1 - PERSISTENCE**2)
-    levels = np.empty(shape)
-    levels[:, 0] = rng.normal(0, sigma, shape[0])
-    for night in range(1, shape[1]):
-        fresh = rng.normal(0, sigma * step, shape[0])
-        levels[:, night] = PERSISTENCE * levels[:, night - 1] + fresh
-    return levels
+    step = np.full((shape[1], 1), sigma * np.sqrt(1 - PERSISTENCE**2))
+    step[0] = sigma
+    return lfilter([1], [1, -PERSISTENCE], rng.normal(0, step, shape[::-1]).T)
 
 
 @of_kind
@@ -99,7 +91,7 @@ def drifting(rng, shape, _, sigma):
     return rng.normal(0, sigma, shape) + np.log1p(DRIFT) * np.arange(shape[1])
 
 
-NOISES: dict[str, Noise] = {
+NOISES = {
     "independent 1%": lognormal(0.01),
     "independent 3%": lognormal(0.03),
     "independent 8%": lognormal(0.08),
@@ -119,7 +111,7 @@ NOISES: dict[str, Noise] = {
 }
 
 
-def changed(logs: np.ndarray, factor: float, metrics: object, since: int) -> np.ndarray:
+def changed(logs, factor, metrics, since):
     """A copy in which some metrics (an index of the first axis) are slower by a factor from a night
     on."""
     slower = logs.copy()
