@@ -111,7 +111,7 @@ test-sanitized: setup-dev
 
 test-python: setup-dev
 	@echo "== the suite's Python: pytest"
-	@time "$(BIN)/python" $(PYTEST) -m "not (testbed or long or spack)"
+	@time "$(BIN)/python" $(PYTEST)
 
 test-quick: setup-dev
 	@echo "== the quick checks, on this machine"

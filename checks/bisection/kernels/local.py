@@ -46,18 +46,19 @@ def build(kernel: str, peers: Path | None = None) -> Path:
     return target / kernel / f"bisection-{kernel}"
 
 
-def make(target: Path, options: Sequence[str], name: str = "all") -> None:
+def make(target: Path, options: Sequence[str], name: str = "all", root: Path = paths.ROOT) -> None:
     """Builds kernels by CMake.
 
     Args:
         target: the folder.
         options: of CMake.
         name: what is built.
+        root: of the repository, or of a copy.
 
     Raises:
         BenchError: CMake fails.
     """
-    source = paths.shown(paths.ROOT / "src")
+    source = paths.shown(root / "src")
     release = "-DCMAKE_BUILD_TYPE=Release"
     for command in (
         ["cmake", "-S", source, "-B", str(target), release, *options],

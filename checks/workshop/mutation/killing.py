@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bisection.core.verdicts import BisectionError
+from bisection.kernels.local import make
 from workshop.mutation.mutants import Mutant
 
 LIMIT = 1800  # s for the tests of a mutant; one that runs longer is killed
@@ -20,11 +20,9 @@ FAILED = re.compile(r"(?m)^(?:(?:FAILED|ERROR) (\S+)|\s*\d+ - (\S+) \()")
 KERNELS = {
     "common": "unit_(harness|adapters|profile|processor|layout)|harness|processor|first_kernel",
     "network": "patterns|pairs|noise|congestion",
-    "probe": "trial",
     "transpose": "transpose|unit_(geometry|plan)",
     "md": "md|mesh|constraints|restart",
 }
-SHORT = "not (testbed or long or spack)"  # pytest's tests of `make test`
 SIDE_BY_SIDE = "2"
 
 
@@ -32,20 +30,11 @@ def build(tree: Path) -> Path:
     """Builds the kernels of a tree; returns the build folder.
 
     Raises:
-        BisectionError: it does not build.
+        BenchError: it does not build.
     """
     folder = tree / ".bisection" / "build"
-    quiet = ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
-    commands = [["cmake", "-S", str(tree / "src"), "-B", str(folder), *quiet], _compile(folder)]
-    for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise BisectionError(f"{tree}: {(done.stderr or done.stdout).strip()[-300:]}")
+    make(folder, ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"], root=tree)
     return folder
-
-
-def _compile(folder: Path) -> list[str]:
-    return ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
 
 
 def killer(mutant: Mutant, tree: Path) -> str:
@@ -63,7 +52,7 @@ def _commands(mutant: Mutant, tree: Path) -> Iterator[Sequence[str]]:
     if mutant.language == "Python":
         tests = Path("checks", "bisection", "tests")
         room = tests / (parts[2] if len(parts) > 3 else "checks")
-        run = [sys.executable, "-m", "pytest", "-qx", "-m", SHORT, "-n", SIDE_BY_SIDE]
+        run = [sys.executable, "-m", "pytest", "-qx", "-n", SIDE_BY_SIDE]
         if (tree / room).is_dir():
             yield [*run, str(room)]
         yield [*run, str(tests), f"--ignore={room}"]
@@ -72,7 +61,7 @@ def _commands(mutant: Mutant, tree: Path) -> Iterator[Sequence[str]]:
         names = KERNELS.get(parts[1], parts[1])
         ctest = ["ctest", "--test-dir", str(folder), "-LE", "long", "--stop-on-failure"]
         ctest += ["-j", SIDE_BY_SIDE]
-        yield _compile(folder)
+        yield ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
         yield [*ctest, "--tests-regex", names]
         yield [*ctest, "--exclude-regex", names]
 

@@ -130,16 +130,11 @@ def draw(tree: Path, build: Path, kept: Sequence[Mutant] = ()) -> list[Mutant]:
         files = [path for pattern in patterns for path in sorted(tree.glob(pattern))]
         files = [path for path in files if "tests" not in path.parts]
         chance = random.Random(SEED)
-        rooms = {
-            room: [(path, number) for path in group for number in _lines(path)]
-            for room, group in grouped(
-                files, lambda path: path.relative_to(tree).parts[:-1][:3]
-            ).items()
-        }
+        places = [(path, number) for path in files for number in _lines(path)]
+        rooms = grouped(places, lambda place: place[0].relative_to(tree).parts[:-1][:3])
         drawn = [mutant for mutant in kept if mutant.language == language]
         while len(drawn) < OF_A_LANGUAGE:
-            for places in rooms.values():
-                drawn += _mutant(tree, build, places, chance)
+            drawn += [_mutant(tree, build, places, chance) for places in rooms.values()]
         mutants += sorted(drawn[:OF_A_LANGUAGE], key=lambda mutant: (mutant.file, mutant.line))
     return mutants
 
@@ -150,7 +145,7 @@ def _lines(path: Path) -> range:
 
 def _mutant(
     tree: Path, build: Path, places: list[tuple[Path, int]], chance: random.Random
-) -> list[Mutant]:
+) -> Mutant:
     """Returns a mutant of one of these lines."""
     for _ in range(1000):
         path, number = chance.choice(places)
@@ -162,7 +157,7 @@ def _mutant(
         mutant = Mutant(file, number, original, chance.choice(changes))
         same = _same_python if path.suffix == ".py" else _same_compiled
         if not same(mutant, tree, build):
-            return [mutant]
+            return mutant
     raise BisectionError(f"no line of {places[0][0].parent} has a mutant")
 
 

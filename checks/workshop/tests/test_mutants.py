@@ -86,7 +86,7 @@ def test_the_list_has_mutants_of_every_room_and_kernel():
     kernels = {path.parent for path in paths.ROOT.glob("src/*/*.c") if "tests" not in path.parts}
     drawn = {(paths.ROOT / mutant.file) for mutant in listed}
     empty = {folder for folder in rooms | kernels if not any(folder in f.parents for f in drawn)}
-    assert {folder.name for folder in empty} <= {"tests", "probe"}
+    assert {folder.name for folder in empty} <= {"tests"}
 
 
 def test_a_draw_is_the_same_for_a_seed(tree):
