@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -52,7 +51,10 @@ def _commands(mutant: Mutant, tree: Path) -> Iterator[Sequence[str]]:
     if mutant.language == "Python":
         tests = Path("checks", "bisection", "tests")
         room = tests / (parts[2] if len(parts) > 3 else "checks")
-        run = [sys.executable, "-m", "pytest", "-qx", "-n", SIDE_BY_SIDE]
+        python = str(
+            tree / ".bisection" / "venv" / "bin" / "python"
+        )  # of the copy, as its tests ask
+        run = [python, "-m", "pytest", "-qx", "-n", SIDE_BY_SIDE]
         if (tree / room).is_dir():
             yield [*run, str(room)]
         yield [*run, str(tests), f"--ignore={room}"]

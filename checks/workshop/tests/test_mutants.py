@@ -1,6 +1,7 @@
 """The list of mutants, and how a mutant is made and undone."""
 
 import random
+import sys
 
 import pytest
 
@@ -23,6 +24,8 @@ def third(numbers):
 def tree(tmp_path):
     (tmp_path / "checks").mkdir()
     (tmp_path / "checks" / "half.py").write_text(SOURCE)
+    (tmp_path / ".bisection").mkdir()
+    (tmp_path / ".bisection" / "venv").symlink_to(sys.prefix)
     return tmp_path
 
 
