@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bisection.kernels.local import make
+from bisection.kernels.local import BenchError, make
 from workshop.mutation.mutants import Mutant
 
 LIMIT = 1800  # s for the tests of a mutant; one that runs longer is killed
@@ -23,6 +23,8 @@ KERNELS = {
     "md": "md|mesh|constraints|restart",
 }
 SIDE_BY_SIDE = "2"
+# what runs a test that failed once more: pytest, ctest
+AGAIN = (["--last-failed", "--last-failed-no-failures=none"], ["--rerun-failed"])
 
 
 def build(tree: Path) -> Path:
@@ -37,35 +39,60 @@ def build(tree: Path) -> Path:
 
 
 def killer(mutant: Mutant, tree: Path) -> str:
-    """Returns the first test that fails on a mutant, "" if none does."""
-    with mutant.in_force(tree):
-        for command in _commands(mutant, tree):
-            if failed := _failed(command, tree):
-                return failed
+    """Returns the first test that fails on a mutant, "" if none does. The test has to fail a second
+    time, and to pass without the mutant.
+
+    Raises:
+        BenchError: the test fails without the mutant too.
+    """
+    for command in _commands(mutant, tree):
+        again = [*command, *AGAIN[command[0] == "ctest"]]
+        with mutant.in_force(tree):
+            try:
+                _built(mutant, tree)
+            except BenchError:
+                return "the build"
+            failed = _failed(command, tree)
+            killed = failed and _failed(again, tree)
+        if not killed:
+            continue
+        _built(mutant, tree)
+        if _failed(again, tree):
+            raise BenchError(f"{failed} fails without a mutant too")
+        return failed
     return ""
 
 
 def _commands(mutant: Mutant, tree: Path) -> Iterator[Sequence[str]]:
-    """The tests that may tell, those of the same room first."""
-    parts = Path(mutant.file).parts
+    """The tests that may tell: of the file, of its room, and all."""
+    path = Path(mutant.file)
     if mutant.language == "Python":
         tests = Path("checks", "bisection", "tests")
-        room = tests / (parts[2] if len(parts) > 3 else "checks")
-        python = str(
-            tree / ".bisection" / "venv" / "bin" / "python"
-        )  # of the copy, as its tests ask
+        room = tests / (path.parts[2] if len(path.parts) > 3 else "checks")
+        python = str(tree / ".bisection" / "venv" / "bin" / "python")  # of the copy, as tests ask
         run = [python, "-m", "pytest", "-qx", "-n", SIDE_BY_SIDE]
+        uses = re.compile(rf"\b{path.parent.name}(\.| import .*\b){path.stem}\b")
+        near = [
+            str(file.relative_to(tree))
+            for file in sorted((tree / tests).rglob("test_*.py"))
+            if file.stem == f"test_{path.stem}" or uses.search(file.read_text())
+        ]
+        if near:
+            yield [*run, *near]
         if (tree / room).is_dir():
-            yield [*run, str(room)]
-        yield [*run, str(tests), f"--ignore={room}"]
+            yield [*run, str(room), *(f"--ignore={file}" for file in near)]
+        yield [*run, str(tests), *(f"--ignore={file}" for file in [room, *near])]
     else:
-        folder = tree / ".bisection" / "build"
-        names = KERNELS.get(parts[1], parts[1])
-        ctest = ["ctest", "--test-dir", str(folder), "-LE", "long", "--stop-on-failure"]
-        ctest += ["-j", SIDE_BY_SIDE]
-        yield ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
+        names = KERNELS.get(path.parts[1], path.parts[1])
+        ctest = ["ctest", "--test-dir", str(tree / ".bisection" / "build"), "-LE", "long"]
+        ctest += ["--stop-on-failure", "-j", SIDE_BY_SIDE]
         yield [*ctest, "--tests-regex", names]
         yield [*ctest, "--exclude-regex", names]
+
+
+def _built(mutant: Mutant, tree: Path) -> None:
+    if mutant.language != "Python":
+        build(tree)
 
 
 def _failed(command: Sequence[str], tree: Path) -> str:
