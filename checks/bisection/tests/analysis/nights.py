@@ -111,6 +111,81 @@ NOISES = {
 }
 
 
+def spreads(rng, metrics):
+    """A standard deviation for each metric, [metrics, 1]: log-normal, from 0.3% to 10%."""
+    return np.clip(0.02 * np.exp(rng.normal(0, 0.9, (metrics, 1))), 0.003, 0.1)
+
+
+def tails(rng, shape):
+    """Student's t of standard deviation 1; each metric with degrees of freedom of its own."""
+    freedom = np.exp(rng.uniform(np.log(2.5), np.log(30), (shape[0], 1)))
+    return rng.standard_t(freedom, shape) / np.sqrt(freedom / (freedom - 2))
+
+
+def in_state(rng, shape, share, kept):
+    """Whether each night is in the second of two states, of this share of nights. A state is
+    `kept` to the next night, or drawn anew."""
+    drawn = rng.random(shape) < share
+    anew = np.where(rng.random(shape) < kept, 0, np.arange(shape[1]))
+    return np.take_along_axis(drawn, np.maximum.accumulate(anew, axis=1), axis=1)
+
+
+@of_kind
+def of_real_nights(rng, shape, _, feature=""):
+    """Metrics of unequal noise and unequal tails, which have a feature of real nights, too."""
+    return real(rng, shape, feature)
+
+
+def real(rng, shape, feature):
+    """The noise of `of_real_nights`."""
+    spread, (metrics, nights) = spreads(rng, shape[0]), shape
+    values = spread * tails(rng, shape)
+    if feature == "states that last":
+        values += np.log(1.15) * in_state(rng, shape, 0.3, 0.7)
+    elif feature == "states beside AR(1)":
+        values = walk(rng, shape, 1) * spread + np.log(1.15) * in_state(rng, shape, 0.3, 0)
+    elif feature == "weekends":
+        size = rng.normal(0, 0.05, (metrics, 1))
+        values += size * (np.arange(nights) % 7 >= 5)
+    elif feature == "missing nights":
+        values[rng.random(shape) < 0.3] = np.nan
+    elif feature == "clock ticks":
+        tick = rng.uniform(1, 4, (metrics, 1)) * spread
+        values = np.round(values / tick) * tick
+    elif feature == "variance that changes":
+        since = rng.integers(nights, size=(metrics, 1))
+        values *= np.where(np.arange(nights) < since, 1, 3)
+    return values
+
+
+@of_kind
+def of_many_kinds(rng, shape, _):
+    """A sixth of the metrics each with one of the features."""
+    return np.vstack(
+        [
+            real(rng, (len(rows), shape[1]), feature)
+            for rows, feature in zip(
+                np.array_split(np.arange(shape[0]), len(FEATURES)), FEATURES, strict=True
+            )
+        ]
+    )
+
+
+FEATURES = (
+    "states that last",
+    "states beside AR(1)",
+    "weekends",
+    "missing nights",
+    "clock ticks",
+    "variance that changes",
+)
+REAL = {
+    "unequal noise and tails": of_real_nights(),
+    **{feature: of_real_nights(feature) for feature in FEATURES},
+    "a sixth each": of_many_kinds(),
+}
+
+
 def changed(logs, factor, metrics, since):
     """A copy in which some metrics (an index of the first axis) are slower by a factor from a night
     on."""
