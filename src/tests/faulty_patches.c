@@ -7,6 +7,7 @@
  *   skip            two patches do not act upon each other
  *   force           a force is another
  *
+ * A block that begins before the sends of the one before are complete is ended.
  * BX_TAG_UB=N: tags go up to N.
  *
  * The linker puts these functions in the place of the kernel's calls. */
@@ -37,6 +38,8 @@ void __wrap_bx_messages_begin(bx_messages *m)
 {
     int i = 0;
     while (methods[i].of && methods[i].of != m) i++;
+    for (int n = 0; n < m->send_count; n++)
+        if (m->sends[n].request != MPI_REQUEST_NULL) MPI_Abort(MPI_COMM_WORLD, 5);
     methods[i].of = m;
     block = methods[i].blocks++;
     sent = computed = 0;

@@ -17,6 +17,9 @@ enum {
     BX_METHODS(NUMBER)
 };
 
+/* MPI's clock may have begun at any time: that of Open MPI 4 begins with the launch. */
+double MPI_Wtime(void) { return PMPI_Wtime() + 1e6; }
+
 static void swap(uint64_t *a, uint64_t *b)
 {
     uint64_t kept = *a;

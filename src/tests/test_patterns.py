@@ -5,6 +5,7 @@ Usage: test_patterns.py PATTERNS FAULTY_PATTERNS [unittest arguments]
 
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -88,12 +89,15 @@ class Sweep(unittest.TestCase):
                     (port / "state").write_text(f"4: {of_port}\n")
                     (port / "rate").write_text(f"{(200, 200, 100)[number]} Gb/sec (4X HDR)\n")
                 more = {"BX_FAULT": "apart", "BX_SYS_ROOT": root}
+                began = time.monotonic()
                 out = run(FAULTY, 2, "--largest", "8", "--method", "pingpong", *QUICK, **more)
+                took = time.monotonic() - began
                 self.assertEqual(out.code, 0, out.stdout + out.stderr)
                 self.assertEqual(out.result["details"]["adapter_rate"], rates * 1e9 / 8)
                 (host,) = out.result["adapters"]
                 (entry,) = of(out, "pingpong")
                 self.assertGreater(host["seconds"], sum(entry["samples"]["seconds"]))
+                self.assertLess(host["seconds"], took)
                 states = {a["name"]: a["state"] for a in host["list"]}
                 self.assertEqual(states["mlx5_1:1"], state.lower())
 

@@ -87,6 +87,8 @@ contains
     integer :: occupied, k, n, info
     real(dp) :: error
     call solve_spectra(crystal, spectra, occupied)
+    if (crystal%kpoints == 2) & ! of a mesh of 2 x 1 x 1
+      call check(all(abs(spectra(2)%kpoint - [1.5_dp/5, 0.5_dp/3, 0.5_dp/3]) < 1e-15_dp), "k-point")
     whole = crystal
     whole%gamma = .false. ! the whole sphere, in which the matrix is real
     basis = make_basis(whole, 1, 0)

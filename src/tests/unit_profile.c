@@ -207,7 +207,8 @@ static void test_all(MPI_Comm comm)
     free(p.world);
 }
 
-/* A wait for a collective is the collective's; other waits are not. */
+/* A wait for a collective is the collective's; other waits are not.  Only one that blocks has a
+ * barrier before it. */
 static void test_classes(void)
 {
     bx_traffic first[BX_CLASS_COUNT], then[BX_CLASS_COUNT];
@@ -220,6 +221,10 @@ static void test_classes(void)
     bx_profile_read(then);
     CHECK(then[BX_COLLECTIVE].calls - first[BX_COLLECTIVE].calls == 2);
     CHECK(then[BX_P2P].calls - first[BX_P2P].calls == 1);
+    CHECK(then[BX_COLLECTIVE].waiting == first[BX_COLLECTIVE].waiting);
+    MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    bx_profile_read(then);
+    CHECK(then[BX_COLLECTIVE].waiting > first[BX_COLLECTIVE].waiting);
 }
 
 /* Seconds in MPI are those of the clock that steps are measured by.  A rank may lose its core
@@ -275,7 +280,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     node_of = bx_memory_alloc((size_t)size, sizeof *node_of);
     for (int r = 0; r < size; r++) node_of[r] = r / 2 % 2; /* a node's ranks are not in a row */
-    bx_profile_start(MPI_COMM_WORLD, node_of, false);
+    bx_profile_start(MPI_COMM_WORLD, node_of, true);
     test_all(MPI_COMM_WORLD);
     for (int turn = 0; turn < 4; turn++) { /* handles come again, as another's */
         MPI_Comm copy, part;
