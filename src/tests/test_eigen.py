@@ -62,6 +62,8 @@ class Answers(unittest.TestCase):
                     left_out = {"pdsyevr"} if spectrum == "clustered" else set()
                     out = self.verified(ranks, *arguments, left_out=left_out)
                     self.assertEqual(out.result["details"]["block"], 8)
+                    product = metric(out, "pdsyev", "efficiency") * ranks
+                    self.assertAlmostEqual(product * metric(out, "pdsyev", "ratio_dsyevd"), 1)
 
     def test_grids_teams_and_few_rows(self):
         for ranks, arguments, left_out in (
@@ -78,12 +80,14 @@ class Answers(unittest.TestCase):
 
     def test_cases_in_small(self):
         for ranks, arguments in (
-            (3, ("--case", "aimpro-mini", "--size", "60")),
+            # of levels in clusters the occupied ones must end with a cluster
+            (3, ("--case", "aimpro-mini", "--size", "60", "--spectrum", "clustered")),
             (4, ("--case", "aimpro-mini", "--size", "60", "--kpoints", "4", "--team-ranks", "2")),
             (2, ("--case", "crystal-mini", "--size", "60", "--complex")),
         ):
             with self.subTest(arguments=arguments):
-                out = self.verified(ranks, *arguments, left_out={"jacobi"})
+                more = {"pdsyevr"} if "clustered" in arguments else set()
+                out = self.verified(ranks, *arguments, left_out={"jacobi", *more})
                 self.assertEqual(entries(out)["jacobi"]["applicable"], "crystal" in arguments[1])
                 check = "products" if "aimpro" in arguments[1] else "integrals"
                 self.assertIn(check, checks(out, "pdsyevd"))
@@ -158,8 +162,8 @@ class Refusals(unittest.TestCase):
             3, 2, "--size", "32000", "--kpoints", "64", "--limit", "1e9",
             parts=["--size 32000", "GiB"],
         )  # fmt: skip
-        long = ("--case", "pdsyevd-3888", "--limit", "9")
-        self.refused(3, 2, *long, parts=["--size 3888", "--limit"])
+        long = ("--case", "pdsyevd-3888", "--limit", "90")
+        self.refused(3, 2, *long, parts=["--size 3888", "--limit, which is 90 s"])
 
 
 class Faults(unittest.TestCase):

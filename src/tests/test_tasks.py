@@ -67,6 +67,14 @@ class Balance(unittest.TestCase):
             self.assertEqual(names <= entry(out, method)["metrics"].keys(), asks, method)
             self.assertEqual(bool(names & entry(out, method)["metrics"].keys()), asks, method)
 
+    def test_phases(self):
+        """The manager deals numbers for as long as either of the two others computes."""
+        manager = ("--method", "manager", "--baseline", "none")
+        out = run(TASKS, 3, *QUICK, *SMALL[:-1], "4000000", *manager)
+        phases = {k: sum(v) for k, v in entry(out, "manager")["samples"]["phases"].items()}
+        self.assertGreater(2 * phases["counter"], phases["integrals"])
+        self.assertGreater(phases["waiting"], 0)
+
     def test_host_that_computes_holds_up_a_counter_without_progress(self):
         """Open MPI's one-sided messages by two-sided ones need their target's help."""
         if "Open MPI v4" not in run(TASKS, 1, *QUICK, *SMALL).result["build"]["mpi"]:
