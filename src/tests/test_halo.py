@@ -47,7 +47,7 @@ class Decompositions(unittest.TestCase):
         """Each launch verifies that all of its methods give the same bits."""
         for case in SMALL:
             sums = {}
-            for ranks in (1, 2, 3, 5, 7):
+            for ranks in (1, 3, 5, 7):
                 out = run(HALO, ranks, "--case", case, *ONCE, *PLAIN, "--ranks-per-node", "2")
                 sums[ranks] = self.verified(out)
             self.assertEqual(len(set(sums.values())), 1, f"{case}: {sums}")

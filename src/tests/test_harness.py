@@ -296,9 +296,9 @@ class Limits(unittest.TestCase):
 
     def test_launch_longer_than_the_timeout_is_not_a_stall(self):
         out = run(TRANSPOSE, 1, "--grid", "16,16,16", "--method", "direct", "--baseline", "none",
-                  "--repeats", "40000", "--block", "1", "--progress-timeout", "2")  # fmt: skip
+                  "--repeats", "20000", "--block", "1", "--progress-timeout", "2")  # fmt: skip
         self.assertEqual(out.code, 0, out.stderr)
-        self.assertGreater(out.result["harness"]["measure_s"], 3)
+        self.assertGreater(out.result["harness"]["measure_s"], 2)
 
 
 if __name__ == "__main__":

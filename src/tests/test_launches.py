@@ -1,6 +1,6 @@
 """Launches of kernels that must verify: launches.txt.
 
-Usage: test_launches.py BUILD_FOLDER [unittest arguments]
+Usage: test_launches.py BUILD_FOLDER [EXECUTABLE...]
 
 Lines that begin with `long` are for `ctest -L long`.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from kernel_run import LONG, long, main, run
 
 BUILD = Path()
+CHOSEN: "list[str]" = []  # all, if it is empty
 
 
 def launches() -> "dict[str, list[str]]":
@@ -36,6 +37,8 @@ def launches() -> "dict[str, list[str]]":
 class Launches(unittest.TestCase):
     def verify(self):
         for name, commands in launches().items():
+            if CHOSEN and name not in CHOSEN:
+                continue
             executable = next((p for p in BUILD.glob(f"*/{name}") if p.is_file()), None)
             if not executable and name.startswith("checked-"):
                 continue  # gfortran's
@@ -56,5 +59,5 @@ class Launches(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    BUILD = Path(sys.argv.pop(1))
-    main(*sys.argv[1:])
+    BUILD, CHOSEN = Path(sys.argv[1]), sys.argv[2:]
+    main()

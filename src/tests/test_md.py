@@ -7,6 +7,7 @@ import csv
 import itertools
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from kernel_run import ENVIRONMENT, MPIEXEC, kill, long, main
 from md_case import KERNEL, ONE, ORACLE, SPECIES, STILL, Case, displaced, entry
 
 RANKS = (1, 2, 3, 4, 6, 8)
+LAYOUTS = ((2, 2), (5, 1), (12, 1))
+PAIRS = itertools.product(SPECIES, ("dlpoly3", "recompute", "replicated"))
+METHODS = [pair for pair in PAIRS if pair != ("sic", "recompute")]
 
 
 class Oracle(Case):
@@ -40,7 +44,7 @@ class Oracle(Case):
     def test_every_number_of_ranks_and_of_threads(self):
         """Numbers of threads in turns, so that each number of ranks has each of them."""
         for n, name in enumerate(SPECIES):
-            for place, ranks in enumerate(RANKS):
+            for place, ranks in enumerate((1, 2, 3, 8)):
                 threads = 1 + (n + place) % 3
                 with self.subTest(name=name, ranks=ranks, threads=threads):
                     self.compare(name, ranks, threads)
@@ -52,19 +56,17 @@ class Oracle(Case):
                 self.compare(name, ranks, threads)
 
     def test_every_method(self):
-        self.compare_methods((2, 2), (5, 1))
+        """On two layouts in turns, each method and each species on both."""
+        self.compare_methods(zip(itertools.cycle(LAYOUTS[:2]), METHODS, strict=False))
 
     @long
-    def test_every_method_on_many_ranks(self):
-        self.compare_methods((12, 1))
+    def test_every_method_on_every_layout(self):
+        self.compare_methods(itertools.product(LAYOUTS, METHODS))
 
-    def compare_methods(self, *layouts):
-        for name, method in itertools.product(SPECIES, ("dlpoly3", "recompute", "replicated")):
-            if (name, method) == ("sic", "recompute"):
-                continue
-            for ranks, threads in layouts:
-                with self.subTest(name=name, method=method, ranks=ranks):
-                    self.compare(name, ranks, threads, method)
+    def compare_methods(self, launches):
+        for layout, (name, method) in launches:
+            with self.subTest(name=name, method=method, layout=layout):
+                self.compare(name, *layout, method)
 
     def test_trajectories(self):
         for name, step in (("sic", "0.5"), ("cu3au", "1"), ("fe", "1")):
@@ -80,8 +82,7 @@ class Oracle(Case):
             edge = {"sic": 3 * 4.32, "cu3au": 5 * 3.744, "fe": 6 * 2.8665}[name]
             start = self.write(atoms, edge)
             for ranks, threads, method in (
-                (1, 1, "packed"), (2, 2, "packed"), (3, 1, "packed"), (8, 1, "packed"),
-                (2, 2, "dlpoly3"), (3, 1, "replicated"),
+                (1, 1, "packed"), (8, 1, "packed"), (2, 2, "dlpoly3"), (3, 1, "replicated"),
             ):  # fmt: skip
                 with self.subTest(name=name, ranks=ranks, method=method):
                     self.good(
@@ -130,7 +131,7 @@ class Layouts(Case):
             size = ("--case", name, "--cells", cells, "--dump", self.file("out.xyz"))
             alone = self.good(*size, *ONE, "--until", "100")
             atoms = self.read("out.xyz")
-            for ranks, threads in ((2, 1), (3, 2), (7, 1), (8, 2), (1, 3)):
+            for ranks, threads in ((3, 2), (7, 1), (8, 2), (1, 3)):
                 with self.subTest(name=name, ranks=ranks, threads=threads):
                     out = self.good(*size, *ONE, "--until", "100", ranks=ranks, threads=threads)
                     self.assertLess(abs(self.energy(out) / self.energy(alone) - 1), 1e-12)
@@ -239,7 +240,7 @@ class Layouts(Case):
         Then a check and two sums per step; for metals another check and a sum.
         """
         for name, cells, more in (("fe", "10", 5), ("sic", "6", 3)):
-            for ranks in (2, 3, 4, 7, 8):
+            for ranks in (3, 4, 8):
                 with self.subTest(name=name, ranks=ranks):
                     out = self.good("--case", name, "--cells", cells, "--method", "packed,dlpoly3",
                                     "--repeats", "1", "--steps", "2", "--until", "1",
@@ -254,7 +255,7 @@ class Layouts(Case):
 
     def test_what_replicated_sends(self):
         """The forces of all atoms and their energy, the state, densities (metals), a net (ions)."""
-        for name, cells, words in (("sic", "4", 0), ("cu3au", "5", 1), ("nacl", "6", 0)):
+        for name, cells, words in (("sic", "4", 0), ("cu3au", "5", 1), ("nacl", "4", 0)):
             for ranks in (2, 7):
                 with self.subTest(name=name, ranks=ranks):
                     out = self.good("--case", name, "--cells", cells, "--method", "replicated",
@@ -268,7 +269,7 @@ class Layouts(Case):
                     self.assertEqual(metrics["p2p_share"]["value"], 0)
 
     def test_replicated_is_packed_on_every_layout(self):
-        for name, cells in (("sic", "4"), ("fe", "6"), ("nacl", "6")):
+        for name, cells in (("sic", "4"), ("fe", "6"), ("nacl", "4")):
             size = ("--case", name, "--cells", cells, *ONE[:4], "--until", "30", "--dump")
             alone = self.good(*size, self.file("alone.xyz"), "--method", "packed")
             atoms = self.read("alone.xyz")
@@ -314,9 +315,9 @@ class Molecules(Case):
     def test_restart_is_bitwise(self):
         where = {"ranks": 3}
         size = (*self.SIZE, "--method", "packed", "--until")
-        self.good(*size, "9", "--dump", self.file("whole.xyz"), **where)
-        self.good(*size, "4", "--save", self.file("saved"), **where)
-        self.good(*size, "9", "--restart", self.file("saved"), "--dump", self.file("parts.xyz"),
+        self.good(*size, "5", "--dump", self.file("whole.xyz"), **where)
+        self.good(*size, "2", "--save", self.file("saved"), **where)
+        self.good(*size, "5", "--restart", self.file("saved"), "--dump", self.file("parts.xyz"),
                   **where)  # fmt: skip
         self.assertEqual(Path(self.file("whole.xyz")).read_bytes(),
                          Path(self.file("parts.xyz")).read_bytes())  # fmt: skip
@@ -354,7 +355,7 @@ class Time(Case):
 
     def test_restart_is_bitwise(self):
         for name, cells, ranks, threads in (("sic", "5", 1, 1), ("cu3au", "6", 3, 1),
-                                            ("fe", "9", 2, 2), ("nacl", "5", 2, 1)):  # fmt: skip
+                                            ("fe", "9", 2, 2), ("nacl", "4", 2, 1)):  # fmt: skip
             for method in ("packed", "dlpoly3"):
                 with self.subTest(name=name, method=method):
                     size = ("--case", name, "--cells", cells, "--temperature", "1500", "--repeats",
@@ -428,4 +429,4 @@ class Time(Case):
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[3:])

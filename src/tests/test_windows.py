@@ -15,6 +15,7 @@ from kernel_run import Outcome, run
 KERNELS = Path()
 NAMESPACE = ("unshare", "--mount", *(() if os.geteuid() == 0 else ("--map-root-user",)))
 ONCE = ("--repeats", "1", "--block", "1", "--progress-timeout", "60")
+SMALL = ("--grid", "72,72,72", "--bands", "1", "--planner", "estimate", "--baseline", "none")
 NO_ROOM = r"needs [0-9.]+ MiB of shared memory on host \S+; /dev/shm has room for [0-9.]+ MiB"
 
 
@@ -44,10 +45,9 @@ class SmallSharedMemory(Windows):
     """A container has 64 MiB for the most part; MPI's own buffers need 8 MiB of 16."""
 
     def test_transpose_runs_what_needs_no_window(self):
-        size = ("--grid", "96,96,96", "--bands", "1", "--planner", "estimate")
         for ranks, nodes in ((2, ()), (3, ("--ranks-per-node", "2"))):
             with self.subTest(ranks=ranks):
-                reasons = self.reasons(launch("transpose", ranks, *size, *nodes, mib=16))
+                reasons = self.reasons(launch("transpose", ranks, *SMALL, *nodes, mib=16))
                 self.assertEqual(set(reasons), {"shm", "shm-padded", "direct", "leaders"})
                 for why in reasons.values():
                     self.assertRegex(why, NO_ROOM)
@@ -60,8 +60,7 @@ class SmallSharedMemory(Windows):
 
     def test_transpose_finds_the_library_s_folder(self):
         with tempfile.TemporaryDirectory() as folder:
-            size = ("--grid", "96,96,96", "--bands", "1", "--planner", "estimate")
-            out = launch("transpose", 2, *size, mib=16, OMPI_MCA_osc_sm_backing_directory=folder)
+            out = launch("transpose", 2, *SMALL, mib=16, OMPI_MCA_osc_sm_backing_directory=folder)
         if "Open MPI v4" not in out.result["build"]["mpi"]:
             self.skipTest("has no such parameter")
         self.assertEqual(self.reasons(out), {})
@@ -76,7 +75,8 @@ class SmallSharedMemory(Windows):
             )
 
     def test_halo_runs_what_needs_no_window(self):
-        out = launch("halo", 2, "--case", "pchan-24", "--grid", "96,96,96", mib=16)
+        size = ("--case", "pchan-24", "--grid", "64,64,64", "--baseline", "none")
+        out = launch("halo", 2, *size, mib=16)
         reasons = self.reasons(out)
         self.assertRegex(reasons.pop("shm"), NO_ROOM)
         self.assertLessEqual(set(reasons), {"rma-fence", "rma-pscw"})
