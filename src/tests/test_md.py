@@ -255,7 +255,7 @@ class Layouts(Case):
 
     def test_what_replicated_sends(self):
         """The forces of all atoms and their energy, the state, densities (metals), a net (ions)."""
-        for name, cells, words in (("sic", "4", 0), ("cu3au", "5", 1), ("nacl", "4", 0)):
+        for name, cells, words in (("sic", "4", 0), ("cu3au", "5", 1), ("nacl", "5", 0)):
             for ranks in (2, 7):
                 with self.subTest(name=name, ranks=ranks):
                     out = self.good("--case", name, "--cells", cells, "--method", "replicated",
@@ -269,7 +269,7 @@ class Layouts(Case):
                     self.assertEqual(metrics["p2p_share"]["value"], 0)
 
     def test_replicated_is_packed_on_every_layout(self):
-        for name, cells in (("sic", "4"), ("fe", "6"), ("nacl", "4")):
+        for name, cells in (("sic", "4"), ("fe", "6"), ("nacl", "5")):
             size = ("--case", name, "--cells", cells, *ONE[:4], "--until", "30", "--dump")
             alone = self.good(*size, self.file("alone.xyz"), "--method", "packed")
             atoms = self.read("alone.xyz")
