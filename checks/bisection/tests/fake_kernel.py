@@ -3,8 +3,8 @@
 
 Installed as bisection-transpose and bisection-patterns and started by a real mpirun. The
 variable FAKE_FAULTS, a JSON object, says what goes wrong where: "p2p" is a method of any launch,
-"mpi/cnt40" a launch, by layout and case. What can go wrong is in FAULTS, or a metric has a wrong
-value, as JSON: "ratio_packed=9", and of a launch "packed:time=2e-3".
+"mpi/cnt40" a launch, by layout and case, "p2p@mpi/cnt40" a method of one. What can go wrong is in
+FAULTS, or a metric has a wrong value, as JSON: "ratio_packed=9".
 """
 
 import argparse
@@ -177,9 +177,8 @@ def of(result, method):
 
 def fault(name):
     """A fault by its name."""
-    if match := re.fullmatch(r"(?:(\w+):)?(\w+)=(.+)", name):
-        wrong = set_metric(json.loads(match[3]), match[2])
-        return lambda result, method: wrong(result, match[1] or method)
+    if match := re.fullmatch(r"(\w+)=(.+)", name):
+        return set_metric(json.loads(match[2]), match[1])
     return FAULTS[name]
 
 
@@ -296,13 +295,16 @@ def main():
     launch = f"{result['labels'].get('layout')}/{options.case}"
     code = 0
     for where, name in json.loads(os.environ.get("FAKE_FAULTS", "{}")).items():
+        method, _, at = where.rpartition("@")
         if where == launch and name == "nothing":
             return 0
-        has = any(entry["method"] == where for entry in result["results"])
+        if method and at != launch:
+            continue
+        method = method or ("p2p" if where == launch else where)
+        has = any(entry["method"] == method for entry in result["results"])
         # Patterns and transposes share names of methods; faults of metrics are of the transposes.
         is_its = result["kernel"] != "patterns" or name in ("wrong", "inapplicable")
         if where == launch or (has and is_its):
-            method = "p2p" if where == launch else where
             code = fault(name)(result, method=method) or code
     with open(options.output, "w", encoding="utf-8") as file:
         json.dump(result, file)

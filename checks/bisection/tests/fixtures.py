@@ -7,14 +7,17 @@ import shutil
 
 import numpy as np
 import pytest
+from gallery import *  # noqa: F403
 from made_up import store
-from running import RNG, TWO_CORES, command, fake_program, run_in
+from running import RNG, TWO_CORES, command, fake_program, install_cmake, run_command, run_in
 
 from bisection.analysis.compare import compare
 from bisection.cli import BISECTION, main
+from bisection.core import paths
 from bisection.kernels import tables
 from bisection.kernels.spack import externals, program
 from bisection.report.text import comparison_as_json, comparison_text
+from bisection.sites.site import load_site
 from bisection.store.selection import select
 
 
@@ -42,6 +45,32 @@ def fake(tmp_path_factory):
         kernel.write_text(fake_program())
         kernel.chmod(0o755)
     return prefix
+
+
+@pytest.fixture(scope="session")
+def site(gallery):
+    """The site `localhost` with all checks, as ReFrame loads them."""
+    return gallery("site", lambda _: load_site("localhost"))
+
+
+@pytest.fixture(scope="session")
+def first(fake, gallery):
+    """Real for what the command line and a build do in ReFrame: a tagged run of two cases in all
+    layouts, each twice, in a home where ReFrame alone would not start. One case has work of its
+    own, and jobs print their folder of temporary files."""
+    printed = f'echo $TMPDIR ${{{paths.TEMPORARY}-none}} >"$BISECTION_HOME/printed"'
+    how = ["--tag", "phase=before", "--reruns=1", "-S", f"TransposeLaunch.prerun_cmds={printed}"]
+    how += ["-S", "TransposeLaunch.work=cnt80:--bands 3"]
+
+    def run(home):
+        with pytest.MonkeyPatch.context() as patch:
+            install_cmake(patch, home / "tools", fake)
+            (home / "temporary").mkdir()
+            patch.setenv("TMPDIR", str(home / "temporary"))
+            selected = ("-n", "^transpose%method=p2p%.*launch.case=cnt(40|80)")
+            return run_command(home, "upgrade", *how, *selected)
+
+    return gallery("Meine Prüfung's", run)
 
 
 @pytest.fixture

@@ -81,6 +81,23 @@ def command(folder, name, body):
     (folder / name).chmod(0o755)
 
 
+# A CMake that puts the fake kernels where the real one would, and counts the builds of a home.
+CMAKE = """case $1 in
+    --build) echo built >>"$BISECTION_HOME/builds" ;;
+    --install) mkdir "$4/bin" && cp "$FAKE"/bin/bisection-* "$4/bin" ;;
+    *) echo "fake:FILEPATH=$0" >build/CMakeCache.txt ;;
+esac"""
+
+
+def install_cmake(patch, folder, fake):
+    """Puts a folder before all others on PATH, with a CMake that builds these fake kernels."""
+    if not folder.exists():  # another file would be another CMake, and call for another build
+        folder.mkdir()
+        command(folder, "cmake", CMAKE)
+    patch.setenv("PATH", str(folder), prepend=":")
+    patch.setenv("FAKE", str(fake))
+
+
 def git(folder, *words):
     """The output of a Git command in a folder; its commits are by nobody."""
     who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]

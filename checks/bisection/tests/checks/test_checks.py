@@ -1,10 +1,15 @@
 """The checks of checks/*.py on real ReFrame with a fake kernel: what is judged, and what fails."""
 
+import re
+import xml.etree.ElementTree as ET
+
 import pytest
 from running import run_in
 
 from bisection.kernels import tables
+from bisection.store.sample_file import SPOOLED
 
+NONE = "not applicable"
 MPI = "%.*layout=mpi%launch.case"
 BOTH = "%.*layout=(mpi|node)%launch.case"
 
@@ -23,20 +28,12 @@ def verdicts(run):
     }
 
 
-@pytest.fixture(scope="module")
-def run(fake, tmp_path_factory):
-    """run(*patterns, faults) is a Run of the tests with these names."""
-
-    def start(*patterns, faults=None):
-        home = tmp_path_factory.mktemp("home")
-        return run_in(home, fake, selected=named(*patterns), tier="upgrade", faults=faults)
-
-    return start
-
-
-@pytest.fixture(scope="module")
-def healthy(run):
-    return run(
+@pytest.fixture(scope="session")
+def healthy(fake, gallery):
+    """Real for all that ReFrame does with a test that passes: each kernel, with our references."""
+    selected = named(
+        f"transpose{MPI}=cnt40",
+        f"halo{MPI}=pchan-24",
         f"eigen{MPI}=(fock-256|aimpro-mini|pdsyevd-(3888|7194))",
         "eigen%.*layout=node%launch.case=crystal-mini",
         f"eigen_guess{MPI}=fock-512",
@@ -48,6 +45,28 @@ def healthy(run):
         f"tasks{MPI}=gamess-uk(-mini)?",
         f"network{MPI}=sweep",
     )
+    return gallery("healthy", lambda home: run_in(home, fake, selected=selected, tier="upgrade"))
+
+
+def test_a_healthy_run_has_all_that_was_selected_and_leaves_its_files(healthy):
+    assert healthy.code == 0, healthy.text
+    cases, log = healthy.verdict["cases"], (healthy.folder / "reframe.log").read_text()
+    (ran,) = re.findall(r"Running (\d+) check", log)
+    assert len(cases) == int(ran)
+    methods = {k: {c["method"] for c in cases if c["check"] == k} for k in tables.ALTERNATIVES}
+    assert all(methods[k] >= set(tables.methods(k)) for k in methods)
+    assert healthy.verdict["troubles"] == []
+    for name in ("verdict.txt", "report.json", "report.html", "reframe.log", SPOOLED):
+        assert (healthy.folder / name).exists()
+    ran = [launch for launch in healthy.verdict["launches"] if launch["exit_code"] is not None]
+    assert len(list((healthy.folder / "kernels").glob("*.json"))) == len(ran) > 0
+    assert not (healthy.folder / "stage").exists()
+    metrics = {metric["name"]: metric for metric in healthy.case("p2p")["metrics"]}
+    ratio = metrics["ratio_alltoallv"]
+    assert ratio["low"] < ratio["value"] < ratio["high"]
+    assert (ratio["asserted"], metrics["time"]["asserted"]) == (True, False)
+    suite = ET.parse(healthy.folder / "junit.xml").getroot()
+    assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
 
 
 @pytest.mark.parametrize(
@@ -97,77 +116,69 @@ def test_every_pattern_is_judged_at_its_sizes_and_fitted(healthy):
     assert "time" in {m["name"] for m in cases["barrier"]["metrics"]}
 
 
-# (check, case, method, its fault, what its cause has; "" of a method that is not applicable)
+# (check, layout/case, method, its fault, its verdict, what its cause has)
 FAULTS = [
-    ("eigen", "fock-256", "pdsyevx", "wrong", "wrong answer of pdsyevx"),
-    ("eigen", "fock-256", "pdsyevd", "ratio_dsyevd=60", "ratio_dsyevd"),
-    ("eigen", "fock-256", "jacobi", "sweeps=9", "sweeps"),
-    ("eigen", "fock-256", "elpa1", "inapplicable", ""),
-    ("md", "cu3au", "dlpoly3", "ratio_packed=9", "ratio_packed is 9"),
-    ("md", "cu3au", "packed", "ratio_cached=9", "ratio_cached is 9"),
-    ("md", "cu3au", "recompute", "wrong", "wrong answer of recompute"),
-    ("network", "sweep", "halo", "wrong", "wrong answer of halo"),
-    ("network", "sweep", "node-to-node", "inapplicable", ""),  # on one node
-    ("network", "sweep", "allreduce", "inapplicable", "needs two nodes"),
-    ("npar", "mini3", "zeroing", "ratio_base=2.5", "ratio_base"),
-    ("npar", "mini3", "npar-1", "ratio_best=2.5", "ratio_best"),
-    ("patches", "dhfr-mini", "testsome", "wrong", "wrong answer of testsome"),
-    ("patches", "dhfr-mini", "iprobe", "ratio_static=9", "ratio_static"),
-    ("patches", "dhfr-mini", "waitany", "ratio_forces=99", "ratio_forces"),
-    ("tasks", "gamess-uk-mini", "static", "ratio_ideal=9", "ratio_ideal"),
-    ("tasks", "gamess-uk-mini", "counter", "wrong", "wrong answer of counter"),
-    ("tasks", "gamess-uk-mini", "hierarchical", "ratio_bare=99", "ratio_bare"),
-    ("eigen", "fock-256", "pdsyevr", None, None),
-    ("network", "sweep", "alltoall", None, None),
-    ("npar", "mini3", "emulated", None, None),
-    ("patches", "dhfr-mini", "aggregated", None, None),
-    ("tasks", "gamess-uk-mini", "manager", None, None),
+    ("eigen", "mpi/fock-256", "pdsyevx", "wrong", "FAIL", "wrong answer of pdsyevx"),
+    ("eigen", "mpi/fock-256", "pdsyevd", "ratio_dsyevd=60", "FAIL", "ratio_dsyevd"),
+    ("eigen", "mpi/fock-256", "jacobi", "sweeps=9", "FAIL", "sweeps"),
+    ("eigen", "mpi/fock-256", "elpa1", "inapplicable", NONE, ""),
+    ("eigen", "mpi/fock-256", "pdsyevr", None, "pass", ""),
+    ("md", "mpi/cu3au", "dlpoly3", "ratio_packed=9", "FAIL", "ratio_packed is 9"),
+    ("md", "mpi/cu3au", "packed", "ratio_cached=9", "FAIL", "ratio_cached is 9"),
+    ("md", "mpi/cu3au", "recompute", "wrong", "FAIL", "wrong answer of recompute"),
+    ("md_layout", "node/cu3au", "packed", "time=2e-3", "FAIL", "ratio_mpi is 2.00"),
+    ("md_layout", "node/fe", "packed", "time=0.8e-3", "pass", ""),
+    ("network", "mpi/sweep", "halo", "wrong", "FAIL", "wrong answer of halo"),
+    ("network", "mpi/sweep", "node-to-node", "inapplicable", NONE, ""),  # on one node
+    ("network", "mpi/sweep", "allreduce", "inapplicable", "FAIL", "needs two nodes"),
+    ("network", "mpi/sweep", "alltoall", None, "pass", ""),
+    ("network", "node/sweep", "pingpong", "inapplicable", NONE, ""),  # of one rank
+    ("network", "node/sweep", "alltoall", None, "pass", ""),
+    ("npar", "mpi/mini3", "zeroing", "ratio_base=2.5", "FAIL", "ratio_base"),
+    ("npar", "mpi/mini3", "npar-1", "ratio_best=2.5", "FAIL", "ratio_best"),
+    ("npar", "mpi/mini3", "emulated", None, "pass", ""),
+    ("npar", "mpi/mini4", "elpa", "inapplicable", NONE, ""),
+    ("npar_best", "mpi/mini4", "best", None, "pass", ""),
+    ("patches", "mpi/dhfr-mini", "testsome", "wrong", "FAIL", "wrong answer of testsome"),
+    ("patches", "mpi/dhfr-mini", "iprobe", "ratio_static=9", "FAIL", "ratio_static"),
+    ("patches", "mpi/dhfr-mini", "waitany", "ratio_forces=99", "FAIL", "ratio_forces"),
+    ("patches", "mpi/dhfr-mini", "aggregated", None, "pass", ""),
+    ("tasks", "mpi/gamess-uk-mini", "static", "ratio_ideal=9", "FAIL", "ratio_ideal"),
+    ("tasks", "mpi/gamess-uk-mini", "counter", "wrong", "FAIL", "wrong answer of counter"),
+    ("tasks", "mpi/gamess-uk-mini", "hierarchical", "ratio_bare=99", "FAIL", "ratio_bare"),
+    ("tasks", "mpi/gamess-uk-mini", "manager", None, "pass", ""),
+    ("tasks", "node/gamess-uk-mini", "manager", "inapplicable", NONE, ""),  # of one rank
+    ("tasks", "node/gamess-uk-mini", "static", "inapplicable", "FAIL", "needs two nodes"),
 ]
 
 
-@pytest.fixture(scope="module")
-def faulty(run):
-    patterns = {f"{check}{MPI}={case}": None for check, case, *_ in FAULTS}
-    return run(*patterns, faults={method: fault for _, _, method, fault, _ in FAULTS if fault})
+@pytest.fixture(scope="session")
+def faulty(fake, gallery):
+    """Real for what ReFrame does with tests that fail, are skipped or have a note."""
+    places = {(check, *where.split("/")) for check, where, *_ in FAULTS}
+    patterns = [f"{check}%.*layout={layout}%.*case={case}" for check, layout, case in places]
+    faults = {f"{method}@{where}": fault for _, where, method, fault, *_ in FAULTS if fault}
+    faults["npar-1@mpi/mini4"] = "other-best"
+    how = {"selected": named(*sorted(patterns)), "tier": "upgrade", "faults": faults}
+    return gallery("faulty", lambda home: run_in(home, fake, **how))
 
 
-@pytest.mark.parametrize(("check", "case", "method", "fault", "says"), FAULTS)
-def test_fault_of_a_method(faulty, check, case, method, fault, says):
+@pytest.mark.parametrize(("check", "where", "method", "fault", "verdict", "says"), FAULTS)
+def test_fault_of_a_method(faulty, check, where, method, fault, verdict, says):
     assert faulty.code == 1, faulty.text
-    judged = faulty.case(method, case=case, check=check)
-    failed = "FAIL" if says else "not applicable"
-    assert judged["verdict"] == (failed if fault else "pass"), judged
-    assert (says or "") in judged["cause"]
+    layout, case = where.split("/")
+    judged = faulty.case(method, layout, case, check=check)
+    assert judged["verdict"] == verdict, judged
+    assert says in judged["cause"]
 
 
-def test_launches_of_one_rank(run):
-    """A hybrid that is slow fails; what one rank cannot do is not applicable."""
-    run = run(
-        "md_layout%.*layout=node%.*case=cu3au",
-        "tasks%.*layout=node%launch.case=gamess-uk-mini",
-        "network%method=(pingpong|alltoall)%launch.layout=node%launch.case=sweep",
-        faults={
-            "node/cu3au": "packed:time=2e-3",
-            **dict.fromkeys(("manager", "static", "pingpong"), "inapplicable"),
-        },
+def test_what_is_noted_does_not_fail(faulty):
+    cases = [("best", "mpi", "mini4", "npar_best"), ("packed", "node", "fe", "md_layout")]
+    best, layout = (
+        faulty.case(method, layout, case, check=check)["reasons"]["remark"]
+        for method, layout, case, check in cases
     )
-    assert run.code == 1, run.text
-    hybrid = run.case("packed", "node", "cu3au", check="md_layout")
-    assert hybrid["verdict"] == "FAIL"
-    assert "ratio_mpi is 2.00" in hybrid["cause"]
-    assert run.case("manager", "node", "gamess-uk-mini")["verdict"] == "not applicable"
-    assert run.case("static", "node", "gamess-uk-mini")["verdict"] == "FAIL"
-    assert run.case("pingpong", "node", "sweep")["verdict"] == "not applicable"
-    assert run.case("alltoall", "node", "sweep")["verdict"] == "pass"
-
-
-def test_what_is_noted_and_does_not_fail(run):
-    run = run(
-        f"npar(_best)?{MPI}=mini3",
-        "md(_layout)?%.*case=cu3au",
-        faults={"npar-1": "other-best", "elpa": "inapplicable", "node/cu3au": "packed:time=0.8e-3"},
-    )
-    assert run.code == 0, run.text
-    assert "the best NPAR is 1, it was 2; that is 7% slower" in run.said
-    assert run.case("elpa", case="mini3")["verdict"] == "not applicable"
-    assert "node is 25% faster than one rank per core on 2 cores" in run.said
+    assert (best["code"], best["best"], best["was"]) == ("BEST_MOVED", 1, 2)
+    assert best["loss"] == pytest.approx(1.07)
+    assert (layout["code"], layout["layout"], layout["cores"]) == ("LAYOUT_FASTER", "node", 2)
+    assert layout["gain"] == pytest.approx(0.25)

@@ -3,44 +3,29 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 
 import jsonschema
 import pytest
 from made_up import nights, store
-from running import CHECKS, ONE, first_cores, run_in, start
+from running import CHECKS, ONE, run_in, start
 from running import command as write_command
 
 from bisection.commands import run as command
 from bisection.core import paths
 from bisection.core.reasons import Code, clause
+from bisection.kernels import sources
 from bisection.rfm import causes
 from bisection.runs.model import RunVerdict
-from bisection.sites import site
-from bisection.store import sample_file, sync
+from bisection.store import sync
 from bisection.store.selection import select
-
-
-@pytest.fixture(scope="module")
-def first(fake, tmp_path_factory):
-    """A tagged run of two cases in all layouts, each twice. One case has work of its own, and jobs
-    print their folder of temporary files."""
-    home = tmp_path_factory.mktemp("first")
-    (home / "temporary").mkdir()
-    printed = f"echo $TMPDIR ${{{paths.TEMPORARY}-none}} >{home}/printed"
-    how = ["--tag", "phase=before", "--reruns=1", "-S", f"TransposeLaunch.prerun_cmds={printed}"]
-    how += ["-S", "TransposeLaunch.work=cnt40:--bands 2"]
-    selected = ("-n", "^transpose%method=p2p%.*launch.case=cnt(40|80)")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TMPDIR", str(home / "temporary"))
-        return run_in(home, fake, *how, selected=selected, tier="upgrade")
 
 
 def test_equal_layouts_are_launched_once_and_the_others_as_often_as_asked(first):
     assert first.code == 0, first.text
-    assert "PASS: 8 of 8 checks passed" in first.said
+    assert first.said.count("not applicable") == 0  # what a machine cannot have is no news
     names = {path.name[:-5] for path in (first.folder / "kernels").glob("transpose-*.json")}
     cases = [f"transpose-cnt{case}-{layout}" for case in (40, 80) for layout in ("mpi", "node")]
     ends = ("-default-system", "-default-system-run1")
@@ -54,17 +39,27 @@ def test_a_session_has_its_tags_facts_work_and_all_its_jobs(first):
     with sync.opened(home) as stored:
         (session,) = select("phase=before", stored)
         tests, metrics = stored.tests(), stored.metrics()
-        times = [row for row in stored.samples() if metrics[row["metric"]].name == "time"]
+        rows = [row for row in stored.samples() if row["session"] == session.id]
+        times = [row for row in rows if metrics[row["metric"]].name == "time"]
     assert session.uuid == first.verdict["session"]
     assert session.tags["tier"] == "upgrade"
     assert session.facts["MPI"] == "none"
-    assert session.work == {"transpose": {"cnt40": "--bands 2", "cnt80": ""}}
+    assert session.work == {"transpose": {"cnt40": "", "cnt80": "--bands 3"}}
     jobs = [
         (tests[row["test"]].case, row["run"]) for row in times if not tests[row["test"]].control
     ]
     assert sorted(jobs) == sorted([("cnt40", 0), ("cnt40", 1), ("cnt80", 0), ("cnt80", 1)] * 2)
     commands = [json.loads(path.read_text()) for path in (first.folder / "kernels").glob("*.json")]
-    assert all(("--bands" in c["command"]) == (c["case"] == "cnt40") for c in commands)
+    assert all(("--bands" in c["command"]) == (c["case"] == "cnt80") for c in commands)
+
+
+def test_kernels_are_built_once_for_all_launches(first):
+    (build,) = {
+        c["remark"] for c in first.verdict["cases"] if (c["check"], c["run"]) == ("Build", 0)
+    }
+    assert build == ""
+    assert all(c["remark"] for c in first.verdict["cases"] if c["check"] == "Build" and c["run"])
+    assert (first.folder.parents[1] / "builds").read_text() == "built\n"
 
 
 def test_nothing_is_left_in_the_folder_of_temporary_files(first):
@@ -73,43 +68,6 @@ def test_nothing_is_left_in_the_folder_of_temporary_files(first):
     assert (home / "printed").read_text() == f"{home / 'temporary'} none\n"
     assert list((home / "temporary").iterdir()) == []
     assert list(first.folder.glob(".reframe-*")) == []
-
-
-def test_all_methods_pass(bisection):
-    run = bisection(selected=("-n", "%launch.layout=mpi"))
-    assert run.code == 0, run.text
-    named = site.load_site("localhost", ["%launch.layout=mpi"]).tests
-    of_tier = [test for test in named if "quick" in test["tags"] and test["places"]]
-    count = sum(bool(test["named"]) for test in of_tier)
-    assert f"PASS: {count} of {count} checks passed" in run.said
-    assert run.verdict["troubles"] == []
-    for name in ("verdict.txt", "report.json", "report.html", "reframe.log", sample_file.SPOOLED):
-        assert (run.folder / name).exists()
-    launches = [launch for launch in run.verdict["launches"] if launch["kernel"]]
-    assert len(list((run.folder / "kernels").glob("*.json"))) == len(launches) > 0
-    assert not (run.folder / "stage").exists()
-    metrics = {metric["name"]: metric for metric in run.case("p2p")["metrics"]}
-    ratio = metrics["ratio_alltoallv"]
-    assert ratio["low"] < ratio["value"] < ratio["high"]
-    assert (ratio["asserted"], metrics["time"]["asserted"]) == (True, False)
-    suite = ET.parse(run.folder / "junit.xml").getroot()
-    assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
-
-
-def test_command_line_is_printed_and_can_be_run_dry_and_layouts_that_do_not_fit_do_not_run(
-    bisection, tmp_path
-):
-    run = bisection(selected=("-n", "transpose%method=p2p.*case=cnt40"), cpus=first_cores(1))
-    assert run.code == 0, run.text
-    assert "PASS: 1 of 1 checks passed, in" in run.said
-    assert "not applicable" not in run.said  # what a machine cannot have is no news
-    assert "not applicable: 1 x layout node is the same as mpi here (1x1)" in run.whole
-    assert "not applicable: 1 x layout node2 needs 2 cores per node, there are 1" in run.whole
-    (printed,) = [line[9:] for line in run.text.splitlines() if line.startswith("command: ")]
-    dry = f"{printed.removesuffix(' -r')} --dry-run"
-    code, text = start(["sh", "-c", dry], tmp_path, cpus=first_cores(1))
-    assert code == 0, text
-    assert "PASSED" in text
 
 
 # ---- what is not measured, loaded or stored ----
@@ -126,10 +84,17 @@ FILES = {
 }
 
 
-@pytest.fixture(scope="module")
-def troubled(fake, tmp_path_factory):
-    """A run with these files; databases are damaged, and ReFrame's cannot be written."""
-    home = tmp_path_factory.mktemp("troubled")
+@pytest.fixture(scope="session")
+def troubled(fake, gallery):
+    """Real for what ReFrame says of such files: a run with them, and with kernels of other sources,
+    which it accepts. Databases are damaged, and ReFrame's cannot be written."""
+    return gallery("troubled", lambda home: run_troubled(home, fake))
+
+
+def run_troubled(home, fake):
+    others = shutil.copytree(fake, home / "others")
+    for kernel in (others / "bin").iterdir():
+        kernel.write_text(kernel.read_text().replace(sources.of_checkout(), "5" * 64))
     (home / "reframe" / ".db.lock").mkdir(parents=True)
     (home / "reframe" / "results.db").write_bytes(b"this is no database" * 100)
     (home / "store.db").mkdir()
@@ -137,7 +102,7 @@ def troubled(fake, tmp_path_factory):
     for name, text in FILES.items():
         (home / f"{name}.py").write_text(text)
     added = [word for name in FILES for word in ("-c", str(home / f"{name}.py"))]
-    return run_in(home, fake, *added, selected=(*ONE, "-n", "skips"))
+    return run_in(home, others, *added, "--stale", selected=(*ONE, "-n", "skips"))
 
 
 def test_files_that_do_not_load_and_skipped_tests_are_no_pass(troubled):
@@ -146,6 +111,13 @@ def test_files_that_do_not_load_and_skipped_tests_are_no_pass(troubled):
     assert troubled.said.count("does not load: ") == 2
     for words in ("no_such_module", "no_such_thing", "skipped: no processor"):
         assert words in troubled.said
+
+
+def test_kernels_of_other_sources_are_accepted_by_stale(troubled):
+    (build,) = [c["reasons"]["remark"] for c in troubled.verdict["cases"] if c["check"] == "Build"]
+    stale = {"code": "KERNELS_STALE", "built": "5" * 12, "accepted": True}
+    assert build.items() >= stale.items()
+    assert "accepted by --stale" in troubled.said
 
 
 def test_databases_that_are_damaged_or_locked_lose_no_night(troubled):

@@ -3,11 +3,13 @@
 Many of these tests reproduce a way in which ReFrame alone would have reported PASSED.
 """
 
+import itertools
 import re
+import shlex
 import shutil
 
 import pytest
-from running import SITES, run_in
+from running import SITES, first_cores, run_in, start
 
 from bisection.sites import site
 
@@ -31,21 +33,36 @@ LAUNCH_FAULTS = [
     ("node/cpmd", "unchecked", "FAIL", "its result has verified: True, wrong: p2p"),
     ("mpi/cpmd-mini", "shared-core", "FAIL", "INVALID placement: rank 1 on "),
     ("node/cpmd-mini", "shared-core", "FAIL", "thread 1 (cpus 0) "),
+    ("mpi/gamess-uk-mini", "tcp", "FAIL", "mlx5_0"),
+    ("node/gamess-uk-mini", None, "pass", ""),
 ]
 
 
-@pytest.fixture(scope="module")
-def launch_run(fake, tmp_path_factory):
-    faults = {where: fault for where, fault, _, _ in LAUNCH_FAULTS}
-    selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%")
-    home = tmp_path_factory.mktemp("launch")
-    return run_in(home, fake, selected=selected, tier="upgrade", faults=faults)
+@pytest.fixture(scope="session")
+def launch_run(fake, gallery):
+    """Real for how launches end: by signals, exit codes, and files that they leave. The partition
+    claims a network, which one launch bypassed, and references, of which there is no file."""
+    faults = {where: fault for where, fault, _, _ in LAUNCH_FAULTS if fault}
+
+    def run(home):
+        shutil.copytree(SITES, home / "sites")
+        file = home / "sites" / "localhost.py"
+        file.write_text(file.read_text().replace('"nodes": 1', '"nodes": 1, "network": ["mlx5_0"]'))
+        selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%")
+        selected += ("-n", "^tasks%method=counter%launch.layout=(mpi|node)%.*mini")
+        how = {"selected": selected, "tier": "upgrade", "faults": faults, "references": home}
+        return run_in(home, fake, "--system", str(file), **how)
+
+    return gallery("launches", run)
 
 
 def test_a_run_with_faults_fails(launch_run):
-    assert "FAIL: 0 of 14 checks passed, 12 failed, 2 not measured" in launch_run.said
+    assert "FAIL: 0 of " in launch_run.said
     cause = launch_run.case("", "mpi", "cpmd")["cause"]  # placement before what followed from it
     assert cause.startswith("INVALID placement: rank 1 on ")
+    bypassed = {"code": "NETWORK_BYPASSED", "carried": [["eth0", 1.0]], "expected": ["mlx5_0"]}
+    reasons = launch_run.case("", case="gamess-uk-mini")["reasons"]
+    assert reasons["cause"].items() >= bypassed.items()
 
 
 METHOD_FAULTS = [
@@ -61,54 +78,18 @@ METHOD_FAULTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def method_run(fake, tmp_path_factory):
-    """On one layout a host has a slow clock, on the other one an adapter that counted errors."""
-    faults = {method: fault for method, fault, _ in METHOD_FAULTS}
-    faults |= {"mpi/cnt40": "slow-clock", "node/cnt40": "errors"}
-    selected = ("-n", "^transpose%.*launch.layout=(mpi|node)%launch.case=cnt40")
-    selected += ("-S", "transpose.inapplicable=shm-padded:node")
-    return run_in(tmp_path_factory.mktemp("method"), fake, selected=selected, faults=faults)
-
-
-def test_what_cannot_run_is_not_applicable(method_run):
-    assert method_run.case("shm-padded", "node")["verdict"] == "not applicable"
-    assert "not applicable: 1 x needs two nodes" in method_run.whole
-
-
-def test_hosts_with_a_slow_clock_or_an_adapter_that_counted_errors_are_named(method_run):
-    clock = "is slow: the clock of rank 1 (cpus 1) was 2.60 GHz, the launch's median 3.00 GHz"
-    errors = "errors of adapter mlx5_0:1 grew: symbol_error by 12, in 1 of 2 launches"
-    nodecheck = (method_run.folder / "nodecheck.txt").read_text()
-    assert f"{clock}, in 1 of 2 launches" in method_run.said
-    assert clock not in nodecheck  # not after one launch
-    assert errors in method_run.said
-    assert errors in nodecheck
-    assert method_run.case("", "node")["verdict"] == "pass"  # the answers are right
-
-
-def test_the_command_to_rerun_selects_the_launches_that_failed(method_run):
-    names = re.findall("rerun: .*? -n '(.*?)'", method_run.whole)
-    tests = site.load_site("localhost", names).tests
-    selected = [test for test in tests if test["named"] and "quick" in test["tags"]]
-    judged = [case for case in method_run.verdict["cases"] if case["method"]]
-    assert (len(names), len(selected)) == (2, len(judged))
-
-
-def test_a_verdict_is_printed_again(method_run, command_line):
-    for path in (method_run.folder, method_run.folder / "report.json"):
-        code, text, _ = command_line("verdict", str(path))
-        assert code == 1
-        assert "ratio_alltoallv is 2.50" in text
-
-
-# A reference file with one METHOD % (name, references) for each method.
+# A reference file with a METHOD % (name, references) of each method in its second case. ReFrame
+# cannot read the references of two other checks.
 TREE = """
 transpose:
   $index: [$partition, case, method]
   localhost:default:
     cnt40:
-%s"""
+%s    cpmd-mini:
+%s
+tasks: {$index: [$partition], localhost:default: {ratio_ideal: [9.0e6, -0.5, 0.5]}}
+patches: {$index: [$partition], localhost:default: {ratio_static: [1.0, -0.5]}}
+"""
 METHOD = """      %s:
         ratio_alltoallv: %s
         ratio_serial: [0.6, -0.5, 0.5]
@@ -128,59 +109,116 @@ BAD_REFERENCES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def reference_run(fake, tmp_path_factory):
-    """The second case has no references."""
-    home = tmp_path_factory.mktemp("reference")
-    methods = "".join(METHOD % row[:2] for row in [*BAD_REFERENCES, ("alltoallv", GOOD)])
-    (home / "localhost.yaml").write_text(TREE % methods)
-    selected = ("-n", "^transpose%.*launch.layout=mpi%launch.case=(cnt40|cpmd-mini)")
-    return run_in(home, fake, selected=selected, references=home)
+# Check, method, layout and case of what no reference was read for.
+UNREAD = [
+    ("transpose", "p2p", "mpi", "cnt80", "for ratio_alltoallv, ratio_serial"),
+    ("tasks", "counter", "mpi", "gamess-uk-mini", "unknown modifier '9.0e6'"),
+    ("patches", "static", "mpi", "dhfr-mini", "does not match type"),
+]
+
+
+@pytest.fixture(scope="session")
+def method_run(fake, gallery):
+    """Real for how ReFrame reads references, and compares with them. In one layout a host has a
+    slow clock, in the other one an adapter that counted errors."""
+    cnt40 = ("mpi/cnt40", "node/cnt40")
+    faults = {f"{name}@{at}": fault for name, fault, _ in METHOD_FAULTS for at in cnt40}
+    faults |= dict(zip(cnt40, ("slow-clock", "errors"), strict=True))
+    bad = "".join(METHOD % row[:2] for row in [*BAD_REFERENCES, ("alltoallv", GOOD)])
+
+    def run(home):
+        (home / "localhost.yaml").write_text(TREE % (METHOD % (".*", GOOD), bad))
+        names = ["transpose%.*launch.layout=(mpi|node)%launch.case=cnt40"]
+        names += ["transpose%.*launch.layout=mpi%launch.case=cpmd-mini"]
+        names += ["transpose%method=p2p%.*launch.case=cnt80"]
+        names += [f"{check}%method={name}%.*=mpi%launch.case=.*mini" for check, name, *_ in UNREAD]
+        selected = [word for name in names for word in ("-n", f"^{name}$")]
+        selected += ["-S", "transpose.inapplicable=shm-padded:node"]
+        how = {"selected": selected, "tier": "upgrade", "references": home, "faults": faults}
+        return run_in(home, fake, **how)
+
+    return gallery("methods", run)
+
+
+def test_what_cannot_run_is_not_applicable(method_run):
+    assert method_run.case("shm-padded", "node")["verdict"] == "not applicable"
+    assert "not applicable: 1 x needs two nodes" in method_run.whole
+
+
+def test_hosts_with_a_slow_clock_or_an_adapter_that_counted_errors_are_named(method_run):
+    ran = [launch for launch in method_run.verdict["launches"] if launch["exit_code"] is not None]
+    once = f", in 1 of {len(ran)} launches"
+    clock = "is slow: the clock of rank 1 (cpus 1) was 2.60 GHz, the launch's median 3.00 GHz"
+    errors = "errors of adapter mlx5_0:1 grew: symbol_error by 12"
+    nodecheck = (method_run.folder / "nodecheck.txt").read_text()
+    assert f"{clock}{once}" in method_run.said
+    assert clock not in nodecheck  # not after one launch
+    assert f"{errors}{once}" in method_run.said
+    assert errors in nodecheck
+    assert method_run.case("", "node")["verdict"] == "pass"  # the answers are right
+
+
+def test_the_command_to_rerun_selects_the_launches_that_failed(method_run):
+    """As ReFrame selects: all methods of a launch of which any failed, or these alone."""
+    verdict = (method_run.folder / "verdict.txt").read_text()
+    words = shlex.split(" ".join(re.findall("rerun: (.*)", verdict)))
+    names = [name for option, name in itertools.pairwise(words) if option == "-n"]
+    selected = [test for test in site.load_site("localhost", names).tests if test["named"]]
+    selected = {(t["check"], t["method"], t["layout"], t["case"]) for t in selected}
+    of_run = [c for c in method_run.verdict["cases"] if c["method"]]
+    of_run = {(c["check"], c["method"], c["layout"], c["case"]): c["verdict"] for c in of_run}
+    assert {key for key, verdict in of_run.items() if verdict == "FAIL"} <= selected
+    assert selected <= of_run.keys()
+
+
+def test_the_printed_command_can_be_run_dry_and_layouts_that_do_not_fit_do_not_run(
+    method_run, tmp_path
+):
+    """Real for what a shell makes of the command; on one core."""
+    (printed,) = [line for line in method_run.text.splitlines() if line.startswith("command: ")]
+    dry = printed.removeprefix("command: ").removesuffix(" -r") + " --dry-run"
+    dry = dry.replace(str(method_run.folder), str(tmp_path))
+    code, text = start(["sh", "-c", dry], tmp_path, cpus=first_cores(1))
+    assert code == 0, text
+    assert "PASSED" in text
+    assert '[LAYOUT_IS_TWIN layout="node" other="mpi" geometry="1x1"]' in text
+    assert '[LAYOUT_TOO_LARGE layout="node2" ranks_per_node=2 cores=1]' in text
+
+
+def test_a_verdict_is_printed_again(method_run, command_line):
+    for path in (method_run.folder, method_run.folder / "report.json"):
+        code, text, _ = command_line("verdict", str(path))
+        assert code == 1
+        assert "ratio_alltoallv is 2.50" in text
 
 
 @pytest.mark.parametrize(
-    ("run", "where", "word", "says"),
+    ("run", "check", "where", "word", "says"),
     [
-        *(("launch_run", ("", *w.split("/")), word, says) for w, _, word, says in LAUNCH_FAULTS),
-        *(("method_run", (method,), "FAIL", says) for method, _, says in METHOD_FAULTS),
-        *(("reference_run", (method,), "FAIL", says) for method, _, says in BAD_REFERENCES),
-        ("reference_run", ("p2p", "mpi", "cpmd-mini"), "FAIL", "for ratio_alltoallv, ratio_serial"),
-        ("reference_run", ("alltoallv",), "pass", ""),
-        *(("method_run", ("alltoallv", layout), "pass", "") for layout in ("mpi", "node")),
+        *(
+            ("launch_run", None, ("", *w.split("/")), word, says)
+            for w, _, word, says in LAUNCH_FAULTS
+        ),
+        ("launch_run", "tasks", ("counter", "node", "gamess-uk-mini"), "FAIL", "and there is no "),
+        *(("method_run", None, (method,), "FAIL", says) for method, _, says in METHOD_FAULTS),
+        *(
+            ("method_run", None, (method, "mpi", "cpmd-mini"), "FAIL", says)
+            for method, _, says in BAD_REFERENCES
+        ),
+        *(("method_run", check, tuple(where), "FAIL", says) for check, *where, says in UNREAD),
+        ("method_run", None, ("alltoallv", "mpi", "cpmd-mini"), "pass", ""),
+        *(("method_run", None, ("alltoallv", layout), "pass", "") for layout in ("mpi", "node")),
     ],
 )
-def test_what_went_wrong_fails_by_name_and_the_others_pass(request, run, where, word, says):
+def test_what_went_wrong_fails_by_name_and_the_others_pass(request, run, check, where, word, says):
     """Methods of a launch that went wrong are not judged."""
     run = request.getfixturevalue(run)
     assert run.code == 1
-    assert run.case(*where)["verdict"] == word
-    assert says in run.case(*where)["cause"]
+    judged = run.case(*where, **({"check": check} if check else {}))
+    assert judged["verdict"] == word
+    assert says in judged["cause"]
     assert says in run.said
-    if where[0] == "":
-        assert run.case("p2p", *where[1:])["verdict"] == "not measured"
-
-
-@pytest.mark.parametrize(
-    ("bounds", "says"),
-    [
-        ("[9.0e6, -0.5, 0.5]", "unknown modifier '9.0e6'"),
-        ("[1.0, -0.5]", "does not match type"),
-        (None, "claims references of kind ratio, and there is no "),
-    ],
-)
-def test_a_bypassed_network_and_a_file_of_references_that_cannot_be_read_fail(
-    bisection, tmp_path, bounds, says
-):
-    """The partition claims a network; the second launch did not bypass it."""
-    if bounds:
-        (tmp_path / "localhost.yaml").write_text(TREE % (METHOD % ("p2p", bounds)))
-    shutil.copytree(SITES, tmp_path / "sites")
-    file = tmp_path / "sites" / "localhost.py"
-    file.write_text(file.read_text().replace('"nodes": 1', '"nodes": 1, "network": ["mlx5_0"]'))
-    selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case=cnt40")
-    how = {"selected": selected, "references": tmp_path, "faults": {"mpi/cnt40": "tcp"}}
-    run = bisection("--system", str(file), **how)
-    assert run.code == 1
-    bypassed = {"code": "NETWORK_BYPASSED", "carried": [["eth0", 1.0]], "expected": ["mlx5_0"]}
-    assert run.case("")["reasons"]["cause"].items() >= bypassed.items()
-    assert says in run.case("p2p", "node")["cause"]
+    if where[0] == "" and word != "pass":
+        of_launch = dict(zip(("layout", "case"), where[1:], strict=True)).items()
+        methods = [c for c in run.verdict["cases"] if c["method"] and of_launch <= c.items()]
+        assert {case["verdict"] for case in methods} == {"not measured"}

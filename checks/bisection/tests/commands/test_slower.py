@@ -1,12 +1,14 @@
 """`bisection run` beside earlier sessions: slower than before, retested, confirmed or not."""
 
 import json
+import re
+import shlex
 
 import numpy as np
 import pytest
 from made_up import nights, session, store
 from results_made import launched
-from running import ONE, run_in
+from running import ONE, install_cmake, run_command
 
 from bisection.commands import run as command
 from bisection.core import paths
@@ -20,21 +22,35 @@ EARLIER = 6
 SELECTED = (*ONE, "-n", ONE[1].replace("p2p", "shm"), "-n", ONE[1].replace("=mpi", "=node"))
 
 
-@pytest.fixture(scope="module")
-def night(fake, tmp_path_factory):
-    """A Run after six equal nights, of which the first was run. A method is slower, another one is
-    outside its bounds once, and in another launch one is slower once."""
-    home = tmp_path_factory.mktemp("slower")
-    first = run_in(home, fake, selected=SELECTED)
-    assert "Run times not checked yet: reference values need 10 nights, 1 recorded" in first.said
-    line, cases = next(sample_file.read_samples(first.folder / sample_file.SPOOLED))
-    with sync.opened(home) as stored:
-        stored.add(
-            ({**line, "session": f"{n:08x}-earlier", "start": line["start"] - 60 * n}, cases)
-            for n in range(1, EARLIER)
-        )
+@pytest.fixture(scope="session")
+def night(first, fake, gallery):
+    """Real for the retest, a second process, and for the kept build of the run before: a Run after
+    six equal nights, made of that one's. A method is slower, another one is outside its bounds
+    once, and in another launch one is slower once."""
     faults = {"mpi/cnt40": "slow-time", "node/cnt40": "slow-at-first", "shm": "slow-ratio-at-first"}
-    return run_in(home, fake, selected=SELECTED, faults=faults)
+    home = first.folder.parents[1]
+    line, cases = next(sample_file.read_samples(first.folder / sample_file.SPOOLED))
+    tags = {"tier": "quick", "system": "localhost", "environ": "system"}
+    tags["arguments"] = shlex.join(SELECTED).replace(",", ";")
+    cases = [c for c in cases if (c["case"], c["run"]) == ("cnt40", 0) and c["layout"] != "node2"]
+    cases += [{**c, "method": "shm"} for c in cases if (c["layout"], c["method"]) == ("mpi", "p2p")]
+    lines = ({**line, "session": f"{n:08x}-earlier", "tags": tags} for n in range(1, EARLIER + 1))
+    earlier = [({**line, "start": line["start"] - 60 * n}, cases) for n, line in enumerate(lines)]
+
+    def run(_):
+        with pytest.MonkeyPatch.context() as patch, sync.opened(home) as stored:
+            stored.add(earlier)
+            install_cmake(patch, home / "tools", fake)
+            return run_command(home, "quick", "--verbose", *SELECTED, faults=faults)
+
+    return gallery("night", run)
+
+
+def test_kernels_of_an_equal_build_are_kept_and_the_run_says_so(night):
+    (kept,) = [c["remark"] for c in night.verdict["cases"] if c["check"] == "Build"]
+    assert re.fullmatch(r"as built 20\d\d-\d\d-\d\d \d\d:\d\d UTC", kept)
+    assert f"kernels: {kept}" in night.text.splitlines()
+    assert (night.folder.parents[1] / "builds").read_text() == "built\n"
 
 
 def test_a_slower_night_is_retested_and_has_its_own_exit_code(night):
@@ -64,14 +80,14 @@ def test_what_does_not_repeat_passes_with_a_note(night):
 def test_a_slower_night_is_stored_so_and_its_retest_is_none(night):
     """A slow night is none that others are set beside."""
     home = night.folder.parents[1]
-    assert len(list(sync.recorded(home))) == 2
+    assert len(list(sync.recorded(home))) == 2  # with `first`
     for rebuilt in (False, True):  # from the sample files
         if rebuilt:
             paths.store_db(home).unlink()
         with sync.opened(home) as stored:
             *earlier, last = stored.sessions()
             assert [each.tags.get(SLOWER) for each in earlier] == [None] * len(earlier)
-            assert len(earlier) == (1 if rebuilt else EARLIER)
+            assert len(earlier) == (1 if rebuilt else 1 + EARLIER)
             assert stored.tallies()[last.id].counts == {Verdict.PASS: 3}
             assert last.tags[SLOWER] == "confirmed"
 

@@ -1,22 +1,14 @@
-"""The site `localhost` with all checks, and a small house."""
+"""The site `localhost` without references, and a small house."""
 
 import dataclasses
 
 import pytest
 from houses import make_house
 
-from bisection.sites.site import load_site
-
-
-@pytest.fixture(scope="session")
-def site():
-    """The site `localhost` with all checks, as ReFrame loads them."""
-    return load_site("localhost")
-
 
 @pytest.fixture(scope="session")
 def silent(site):
-    """The same, whose partition claims no references."""
+    """The site `localhost`, whose partition claims no references."""
     quiet = [
         {**partition, "extras": {**partition["extras"], "references": []}}
         for partition in site.partitions
