@@ -13,7 +13,7 @@ BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter localhost localhost:%
 # Three tests side by side keep two cores busy: launches wait while they start.
 CTEST := --parallel 3 --output-on-failure --no-tests=error
 SHORT := --label-exclude long
-PYTEST := -m pytest -q --numprocesses 3 --dist loadscope
+PYTEST := -m pytest -q --numprocesses 3 --dist worksteal
 BEGAN := $(shell date +%s)
 # Quiet; warnings are errors.
 CMAKE_QUIET := -DCMAKE_RULE_MESSAGES=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Stands in for Spack: notes each call, and like Spack fails to compile "broken" code.
+"""Stands in for Spack: notes each call, and like Spack fails to compile "broken" code,
+or any with BROKEN_INSTALL in the environment.
 
 Copied to bin/spack of a folder that holds what it answers with: its version where Spack has it,
 `lock`, `recipes`, and `source`, the path of the file that it "compiles" into opt/bin as the kernel
 for transposes. Calls are lines of the file `calls`.
 """
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -37,7 +39,7 @@ def main():
     if command == "find":
         kernels = f"\nbisection-kernels {base / 'opt'}" if program.exists() else ""
         return print(f"openmpi /usr{kernels}")
-    if "broken" in source:
+    if "broken" in source or (command == "install" and "BROKEN_INSTALL" in os.environ):
         print("compiling\n==> Error: ProcessError: make\n  >> main.c:1: error: broken\nthe end")
         return 1
     if command == "concretize":

@@ -137,7 +137,7 @@ def start(command, home, faults=None, references=None, cpus=TWO_CORES):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=180,
+        timeout=900,  # only so that a hang ends: other work may have the cores
     )
     return done.returncode, done.stdout
 

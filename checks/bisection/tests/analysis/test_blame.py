@@ -20,8 +20,8 @@ from bisection.core.reasons import Code, clause
 SETS = 100  # in full
 # nodes, per switch, per pod (three levels; 0: two), rounds, sets
 DESIGNS = [
-    *((64, 16, 0, 0, 8), (64, 16, 0, 16, 8), (512, 32, 0, 16, 3)),
-    *((64, 8, 16, 0, 8), (64, 8, 16, 16, 8), (512, 16, 64, 16, 3)),
+    *((64, 16, 0, 0, 8), (64, 16, 0, 16, 8), (64, 8, 16, 0, 8), (64, 8, 16, 16, 8)),
+    *(pytest.param(512, *more, 16, 3, marks=pytest.mark.long) for more in ((32, 0), (16, 64))),
 ]
 FAULTS = {
     "clean": ("", 1),

@@ -11,6 +11,7 @@ from bisection.analysis.outlying import faster, mark_outliers, outside, slower
 from bisection.core.verdicts import Verdict
 
 SETS = 60  # nights that are simulated, each with its earlier ones
+LONG = pytest.mark.long  # dearer, and no other code
 LAUNCH = lognormal(0.03)
 
 
@@ -35,7 +36,9 @@ def judged(rng, metrics, earlier, launch=LAUNCH, night=None, ratio=1.0, slow=0):
         ("noise 3%, 5% outliers", [with_outliers(0.03)], 2),
     ],
 )
-@pytest.mark.parametrize(("metrics", "earlier"), [(200, 8), (2000, 8), (2000, 20)])
+@pytest.mark.parametrize(
+    ("metrics", "earlier"), [(200, 8), (2000, 8), pytest.param(2000, 20, marks=LONG)]
+)
 def test_false_alarms(name, noise, most, metrics, earlier, told):
     rng = np.random.default_rng(20261122)
     sets = [judged(rng, metrics, earlier, *noise) for _ in range(SETS)]
@@ -141,7 +144,7 @@ def tabled(logs, per_launch):
     return rows, samples
 
 
-@pytest.mark.parametrize("earlier", [6, 20])
+@pytest.mark.parametrize("earlier", [6, pytest.param(20, marks=LONG)])
 @pytest.mark.parametrize("noise_of_nights", NOISES)
 def test_clean_nights_are_seldom_retested(noise_of_nights, earlier, told):
     """One night in 20 at most: a state of all metrics that no earlier night showed is one."""

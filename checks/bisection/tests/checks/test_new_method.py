@@ -1,5 +1,6 @@
 """A new method of the transpose is one file and one line; a new case is one line."""
 
+import itertools
 import json
 import re
 import shutil
@@ -64,6 +65,17 @@ def test_kernel_has_the_new_method_and_verifies_it(tree, tmp_path):
         assert entry["verification"]["checks"]
 
 
+def test_checks_have_all_methods_and_cases_of_the_table(site, tree, monkeypatch):
+    names = [function("transpose") for function in (tables.methods, tables.cases)]
+    listed = {(t["method"], t["case"]) for t in site.tests if t["check"] == "transpose"}
+    assert listed == set(itertools.product(*names))
+    monkeypatch.setattr(tables, "_names", tables._names.__wrapped__)
+    monkeypatch.setattr(paths, "ROOT", tree)
+    assert tables.methods("transpose") == [*names[0], "example"]
+    assert tables.cases("transpose") == [*names[1], "small"]
+
+
+@pytest.mark.long
 def test_checks_have_the_new_method_and_the_new_case(tree, tmp_path):
     reframe = Path(sys.executable).with_name("reframe")
     command = [reframe, "-C", tree / "site-configs/localhost.py", "-c", tree / "checks"]

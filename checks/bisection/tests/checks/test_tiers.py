@@ -21,17 +21,13 @@ KERNELS = {
 }
 
 
-def reframe(home, *arguments):
+@pytest.fixture(scope="session")
+def tests(gallery):
+    """Real for ReFrame by hand: all tests on two cores, as `reframe --describe` has them."""
     files = [word for file in check_files() for word in ("-c", str(file))]
-    code, text = start(["reframe", "-C", "site-configs/localhost.py", *files, *arguments], home)
+    command = ["reframe", "-C", "site-configs/localhost.py", *files, "--describe"]
+    code, text = gallery("described", lambda home: start(command, home))
     assert code == 0, text
-    return text
-
-
-@pytest.fixture(scope="module")
-def tests(tmp_path_factory):
-    """All tests on two cores, as `reframe --describe` has them."""
-    text = reframe(tmp_path_factory.mktemp("home"), "--describe")
     return json.loads(text[text.index("[\n") :])
 
 
@@ -55,16 +51,16 @@ def test_tiers_serve_their_purpose(tests):
     assert order == "network_noise pairs network congestion transpose"  # the suspects first
     transposes = [test for test in tests if test["name"].startswith("transpose")]
     assert all("interconnect" in test["tags"] for test in transposes)
-    assert TIERS["quick"].minutes < 4
-    assert TIERS["nightly"].minutes <= 15
 
 
-def test_each_check_has_a_description(tests, tmp_path):
+def test_each_check_has_a_description(tests):
     assert all(re.fullmatch(r"[A-Z].{20,100}\?", test["descr"]) for test in tests)
-    text = reframe(tmp_path, "-L", "-n", "^md_layout.*fe")
-    described = re.findall(r"description: (.*)", text)
-    assert "The MD kernel, in hybrid layouts too." in described
-    assert "<none>" not in described
+
+
+def test_spack_builds_only_where_it_is_named(tests):
+    """An environment that Spack provisions takes an hour the first time."""
+    assert {*tests[0]["valid_prog_environs"]} == {"+kernels -spack"}
+    assert all(test["valid_prog_environs"] == tests[0]["valid_prog_environs"] for test in tests)
 
 
 def test_help_has_the_tiers(command_line):
@@ -91,11 +87,3 @@ def test_documented_command_selects_something(tmp_path, monkeypatch, number):
     assert re.search(r"^Found [1-9]\d* check", text, re.M)
     assert "ERROR" not in text
     assert "skipping" not in text
-
-
-def test_spack_builds_only_where_it_is_named(tmp_path):
-    """An environment that Spack provisions takes an hour the first time."""
-    assert "+spack" not in reframe(tmp_path, "-l", "-n", "^network%")
-    text = reframe(tmp_path, "-l", "-n", "^network%", "-p", "spack")
-    assert "~localhost:default+spack" in text
-    assert "~localhost:default+system" not in text

@@ -1,5 +1,6 @@
 """`bisection run`, whole: real ReFrame, real checks, real mpirun, a fake kernel."""
 
+import itertools
 import json
 import os
 import re
@@ -8,7 +9,9 @@ import subprocess
 import sys
 
 import jsonschema
+import made_up
 import pytest
+import results_made
 from made_up import nights, store
 from running import CHECKS, ONE, run_in, start
 from running import command as write_command
@@ -19,7 +22,7 @@ from bisection.core.reasons import Code, clause
 from bisection.kernels import sources
 from bisection.rfm import causes
 from bisection.runs.model import RunVerdict
-from bisection.store import sync
+from bisection.store import sample_file, sync
 from bisection.store.selection import select
 
 
@@ -68,6 +71,43 @@ def test_nothing_is_left_in_the_folder_of_temporary_files(first):
     assert (home / "printed").read_text() == f"{home / 'temporary'} none\n"
     assert list((home / "temporary").iterdir()) == []
     assert list(first.folder.glob(".reframe-*")) == []
+
+
+# Parts of records whose keys are names of what was measured or recorded.
+OPEN = ("perfvalues", "metrics", "tags", "facts", "controls")
+
+
+def unlike(made, live, where=""):
+    """Places where a made-up record has a key, or a value of a type, that a live one has not."""
+    if not isinstance(made, dict) or not isinstance(live, dict):
+        number = {type(made), type(live)} <= {int, float}
+        return [] if number or None in (made, live) or type(made) is type(live) else [where]
+    if where.rpartition(".")[2] in OPEN:
+        made, live = ({"any": next(iter(part.values()), None)} for part in (made, live))
+    lacking = [f"{where}.{key}" for key in made if key not in live]
+    both = (unlike(made[key], live[key], f"{where}.{key}") for key in made if key in live)
+    return [*lacking, *itertools.chain(*both)]
+
+
+def test_records_that_tests_make_up_have_the_shape_of_real_ones(first):
+    report = json.loads((first.folder / "report.json").read_text())
+    launch, test = (
+        next(t for t in report["runs"][0]["testcases"] if t["display_name"].startswith(name))
+        for name in ("TransposeLaunch", "transpose")
+    )
+    session, cases = next(sample_file.read_samples(first.folder / sample_file.SPOOLED))
+    sample = next(c for c in cases if "time" in c["metrics"])
+    made_up_launch, _ = results_made.launched(exit_code=0, geometry="2x1", work="")
+    record = json.loads(json.dumps(made_up_launch.record.as_json()))
+    pairs = {
+        "test": (results_made.entry(), test),
+        "report": (results_made.report()["session_info"], report["session_info"]),
+        "launch": (record, launch["launch_record"]),
+        "session": (made_up.session(1), session),
+        "sample": (made_up.case(metrics={"time": 1e-3}, run=0, disturbed=0.5), sample),
+    }
+    assert [place for name, pair in pairs.items() for place in unlike(*pair, name)] == []
+    assert results_made.entry()["result"] == test["result"]
 
 
 # ---- what is not measured, loaded or stored ----

@@ -13,7 +13,7 @@ from bisection.kernels import sources
 def by_cmake(folder, header):
     script = paths.ROOT / "src" / "sources.cmake"
     command = ["cmake", f"-DSOURCES={folder}", f"-DHEADER={header}", "-P", script]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=300)
     return re.fullmatch(r'#define BX_SOURCES "([0-9a-f]{64})"\n', header.read_text())[1]
 
 

@@ -100,7 +100,7 @@ def test_the_table_of_all_tests_has_their_metrics_and_limits():
     lines = run_report.text(verdict, verbose=True)
     assert set(run_report.text(verdict)) < set(lines)
     rows = [" ".join(line.split()) for line in run_report.table(verdict)[2:]]
-    assert len(rows) == 345
+    assert len(rows) == sum(case.verdict != Verdict.NOT_APPLICABLE for case in verdict.judged)
     name = "transpose cnt40 mpi 48x1 gather-scatter"
     assert rows[2] == f"{name}2 144 us ratio_alltoallv 1.05 (0.50..1.50) pass"
     assert rows[3] == f"{name}3 147 us ratio_alltoallv 2.50!(0.50..1.50) FAIL"

@@ -19,7 +19,15 @@ from unittest.mock import Mock
 import pytest
 from reframe.core.exceptions import SpawnedProcessError
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
-from running import CHECKS, HERE, enter_cluster, run_in
+from running import (
+    CHECKS,
+    HERE,
+    enter_cluster,
+    install_cmake,
+    load_site,
+    run_command,
+    run_in,
+)
 
 from bisection.core.reasons import clause
 from bisection.rfm import internals, queue
@@ -73,24 +81,48 @@ ON_SLURM = {
     "node/tin-8k": ("unseen", "not measured",
         "INFRASTRUCTURE: n1 does not see /home/lab/bisection, which all nodes must share"),
 }  # fmt: skip
+NO_PLACE = ("no-place", "not measured",
+    "BLOCKED: the scheduler refused the job: sbatch: allocation failure: Requested node "
+    "configuration is not available")  # fmt: skip
 # Each launch takes two seconds more there, and a refusal or a reason are the same.
 ON_SQUEUE = {where: ON_SLURM[where] for where in ON_SLURM if re.match("mpi/[^t]", where)}
+ON_SQUEUE |= dict.fromkeys(("node/cnt40", "node/silicon"), NO_PLACE)
 BACK_ENDS = {"slurm": ON_SLURM, "squeue": ON_SQUEUE}
+SITE_TEXT = """
+from reframe.utility import import_module_from_file
+site_configuration = import_module_from_file("{site}").site_configuration
+for partition in site_configuration["systems"][0]["partitions"]:
+    partition["extras"] |= {extras}
+    # Two threads per core, as /sys has it; Slurm may count one CPU of each.
+    cpus = [name for name in partition["processor"] if name.startswith("num_cpus")]
+    partition["processor"] |= {{name: 2 * partition["processor"][name] for name in cpus}}
+"""
 
 
-@pytest.fixture(scope="module")
-def launches(fake, tmp_path_factory):
-    """launches(back_end) is the Run of all that goes wrong on it; each is run once."""
+def built_on_slurm(home, fake, back_end, wrong, extras, *arguments, tier="quick"):
+    """The same with kernels that are built, on partitions with these extras."""
+    site = home / "slurm_site.py"
+    site.write_text(SITE_TEXT.format(site=SITE, extras=extras))
+    with pytest.MonkeyPatch.context() as patch:
+        enter_cluster(patch, home, wrong)
+        install_cmake(patch, home / "tools", fake)
+        return run_command(home, tier, "--system", f"{site}:{back_end}", *arguments)
 
-    @functools.cache
-    def run(back_end):
+
+@pytest.fixture(scope="session")
+def launches(fake, gallery):
+    """launches(back_end): real for each of ReFrame's two back-ends, the Run of all that goes wrong
+    on it. The site file names the processor of the nodes, so that nothing is built there."""
+
+    def run(home, back_end):
         wrong = {where: fault for where, (fault, *_) in BACK_ENDS[back_end].items() if fault}
         names = "|".join(f"{where.replace('/', '%launch.case=')}$" for where in BACK_ENDS[back_end])
-        how = {"selected": ("-n", f"^transpose%method=p2p.*({names})"), "tier": "upgrade"}
-        pending = ("-S", "TransposeLaunch.max_pending_time=2s")
-        return on_slurm(tmp_path_factory.mktemp(back_end), fake, back_end, wrong, *pending, **how)
+        asked = ("-n", f"^transpose%method=p2p.*({names})")
+        asked += ("-S", "TransposeLaunch.max_pending_time=2s")
+        extras = {"march": "znver4"}
+        return built_on_slurm(home, fake, back_end, wrong, extras, *asked, tier="upgrade")
 
-    return run
+    return lambda name: gallery(f"on-{name}", functools.partial(run, back_end=name))
 
 
 class TestLaunches:
@@ -100,7 +132,8 @@ class TestLaunches:
         ("back_end", "where"), [(name, where) for name in BACK_ENDS for where in BACK_ENDS[name]]
     )
     def test_has_its_cause(self, launches, back_end, where):
-        run, (layout, case), (_, word, says) = launches(back_end), where.split("/"), ON_SLURM[where]
+        run, (layout, case) = launches(back_end), where.split("/")
+        _, word, says = BACK_ENDS[back_end][where]
         assert (run.code, run.verdict["troubles"]) == (1, []), run.text
         launch = run.case("", layout, case)
         assert launch["verdict"] == word
@@ -111,12 +144,37 @@ class TestLaunches:
         assert run.case("p2p", layout, case)["verdict"] == judged
 
 
-def test_a_run_asks_for_an_idle_node_and_survives_what_ends(slurm, jobs):
-    """The accounting database and sbatch answer late, and the user may queue one job."""
-    run = slurm("slurm", {"sacct": 5, "sbatch": 1, "MaxSubmitJobs": 1}, selected=BOTH)
+def test_nothing_is_built_on_a_node_whose_processor_is_named(launches):
+    run = launches("squeue")
+    files = (run.folder.parents[1] / "jobs").glob("*.json")
+    assert not [file for file in files if "rfm_build" in file.read_text()]
+    (script,) = (run.folder / "kernels").glob("*.build.sh")
+    assert "-DBX_MARCH=znver4" in script.read_text()
+
+
+def test_what_has_no_place_blocks_at_once(launches):
+    """Slurm is asked once a geometry, and again without the run's nodes for what has no place."""
+    asked = (launches("squeue").folder.parents[1] / "jobs" / "asked").read_text().split()
+    assert sorted(asked) in (["1", "2"], ["1", "1", "2"])
+
+
+def test_a_run_builds_on_a_node_asks_for_an_idle_one_and_survives_what_ends(fake, tmp_path, jobs):
+    """Real for a build that is a job, within the queue's limit. The accounting database and sbatch
+    answer late, and the user may queue one job."""
+    wrong = {"sacct": 5, "sbatch": 1, "MaxSubmitJobs": 1}
+    run = built_on_slurm(tmp_path, fake, "slurm", wrong, {"max_time": 600}, *BOTH)
     assert run.code == 0, run.text
     assert "slurm_site:slurm: runs on n1; 2 of 3 nodes are idle" in run.said
-    assert [job["nodelist"] for job in jobs()] == ["n1", "n1"]
+    build, *asked = jobs()
+    assert build["error"].endswith("rfm_build.err")
+    assert build["state"] == "COMPLETED"
+    assert [job["nodelist"] for job in asked] == ["n1", "n1"]
+    assert {job["time"] for job in jobs()} == {"0:10:0"}
+    (script,) = (run.folder / "kernels").glob("*.build.sh")
+    machine = load_site("common").this_machine()
+    cores = machine["num_cpus"] // machine["num_cpus_per_core"]
+    assert f"#SBATCH --cpus-per-task={cores}\n" in script.read_text()
+    assert "BX_MARCH" not in script.read_text()
     session, _ = next(sample_file.read_samples(run.folder / sample_file.SPOOLED))
     assert "nodelist" not in session["tags"]["arguments"]
 
@@ -191,21 +249,6 @@ def test_launcher_that_is_to_end_clears_up_before_it_is_killed(bisection, tmp_pa
 
 class TestPlace:
     """What Slurm can never place would wait in its queue for ever."""
-
-    def test_that_is_none_blocks_at_once_and_the_rest_runs(self, slurm, tmp_path):
-        cases = ("-n", MPI_AND_NODE + "(cnt40|silicon)$")
-        wrong = {"mpi/cnt40": "no-place", "mpi/silicon": "no-place"}
-        run = slurm("squeue", wrong, selected=cases, tier="nightly")
-        assert run.code == 3, run.text
-        for case in ("cnt40", "silicon"):
-            assert run.case("p2p", "node", case)["verdict"] == "pass"
-            assert run.case("", "mpi", case)["cause"] == (
-                "BLOCKED: the scheduler refused the job: sbatch: allocation failure: Requested "
-                "node configuration is not available"
-            )
-        asked = (tmp_path / "jobs" / "asked").read_text().split()
-        # Once a geometry; what has no place is asked for again, without the run's nodes.
-        assert sorted(asked) in (["1", "2"], ["1", "2", "2"])
 
     @pytest.mark.parametrize(
         ("ranks", "access", "named"),
@@ -297,6 +340,7 @@ class TestDeadline:
         assert not any(each["start"] for each in jobs())
         assert "in queue all; Slurm's reason: Resources; expected start 2026-" in run.said
 
+    @pytest.mark.long
     def test_passes_before_anything_starts(self, bisection):
         run = bisection("--deadline", "1s")
         assert run.code == 3, run.text
@@ -321,6 +365,7 @@ class TestDeadline:
 
 
 def test_a_run_that_is_stopped_leaves_no_job(fake, tmp_path, jobs, monkeypatch):
+    """Real for what a signal does to both processes."""
     enter_cluster(monkeypatch, tmp_path, {"mpi/cnt40": "runs", "node/cnt40": "runs"})
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable), prepend=":")
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
@@ -329,11 +374,11 @@ def test_a_run_that_is_stopped_leaves_no_job(fake, tmp_path, jobs, monkeypatch):
     command += ["--system", f"{SITE}:squeue", "-S", f"Build.kernels={fake}"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
     run = subprocess.Popen(command, cwd=CHECKS.parent, text=True, **pipes)
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     while len(jobs()) < 2 and time.monotonic() < end:
         time.sleep(0.1)
     run.send_signal(signal.SIGTERM)
-    text, _ = run.communicate(timeout=120)
+    text, _ = run.communicate(timeout=600)
     assert run.returncode == 3, text
     assert [each["state"] for each in jobs()] == ["CANCELLED"] * 2
     assert "left in the queue" not in text

@@ -60,7 +60,7 @@ def test_a_rerun_names_a_site_file_elsewhere_by_its_path():
     assert "--system" not in rerun([], Request("quick"))
 
 
-CHILD = 'trap "echo ended >pipe; exit" TERM; echo ready >pipe; sleep 60 & wait'
+CHILD = 'trap "echo ended >pipe; exit" TERM; echo ready >pipe; sleep 600 & wait'
 WATCH = """
 import sys
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_it_ends_with_a_killed_run(tmp_path):
     pipe = os.open(tmp_path / "pipe", os.O_RDWR)
 
     def heard():
-        return os.read(pipe, 100) if select.select([pipe], [], [], 40)[0] else b"nothing"
+        return os.read(pipe, 100) if select.select([pipe], [], [], 300)[0] else b"nothing"
 
     watching = subprocess.Popen(
         [sys.executable, "-c", WATCH, CHILD],

@@ -59,18 +59,23 @@ SITE_DEFECTS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def broken_sites(tmp_path_factory):
+@pytest.fixture(scope="session")
+def broken_sites(gallery):
     """name -> (the defects of a site file, its text): all loaded at once."""
-    with pytest.MonkeyPatch.context() as patch:
-        folder = make_house(tmp_path_factory.mktemp("sites"), patch) / "site-configs"
-        text = (folder / "localhost.py").read_text()
-        for name, (old, new, _, _) in SITE_DEFECTS.items():
-            assert old in text
-            (folder / f"{name}.py").write_text(text.replace(old, new))
-        with ThreadPoolExecutor() as pool:
-            loaded = list(pool.map(load_site, SITE_DEFECTS))
-        return {s.name: (s.defects + rules.site_defects(s), s.path.read_text()) for s in loaded}
+
+    def load(folder):
+        with pytest.MonkeyPatch.context() as patch:
+            folder = make_house(folder, patch) / "site-configs"
+            text = (folder / "localhost.py").read_text()
+            for name, (old, new, _, _) in SITE_DEFECTS.items():
+                assert old in text
+                (folder / f"{name}.py").write_text(text.replace(old, new))
+            with ThreadPoolExecutor() as pool:
+                loaded = list(pool.map(load_site, SITE_DEFECTS))
+            read = {s.name: (s.defects + rules.site_defects(s), s.path.read_text()) for s in loaded}
+        return read
+
+    return gallery("broken-sites", load)
 
 
 @pytest.mark.parametrize("name", SITE_DEFECTS)

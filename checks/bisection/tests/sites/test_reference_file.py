@@ -217,4 +217,4 @@ def test_references_are_those_that_reframe_finds(site, text):
     cases += [{**c, **e} for c in cases for e in ({"geometry": "2x1"}, {"$partition": "a:b"})]
     known = [lookup(content[case["check"]], case) for case in cases]
     assert known == [by_reframe(dict(content[case["check"]]), case) for case in cases]
-    assert len([*filter(None, known)]) > 100
+    assert any(known)

@@ -72,7 +72,7 @@ def test_script_has_what_reframe_asks_for_and_the_steps(tmp_path):
     text = jobs.script(asked, 3, [Step("a", ["echo", "it's"], 5), Step("b", "X=1; false")])
     options = {"nodes=2", "ntasks=8", "ntasks-per-node=4", "exclusive"}
     assert {f"#SBATCH --{option}" for option in options} < set(text.splitlines())
-    done = subprocess.run(["bash"], input=text, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(["bash"], input=text, capture_output=True, text=True, timeout=300)
     steps = jobs.read_steps(done.stdout)
     assert steps["a"].text == "it's"
     assert (steps["a"].code, steps["b"].code) == (0, 1)
@@ -153,7 +153,7 @@ def test_facts_of_a_node_run_on_an_old_python():
 def test_facts_of_this_node(tmp_path):
     def answer(folder):
         words = [sys.executable, PROGRAM, folder, tmp_path, "/nowhere"]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
         return json.loads(done.stdout.removeprefix("FACTS "))
 
     facts = json.loads((tmp_path / f"{answer(tmp_path)['host']}.json").read_text())

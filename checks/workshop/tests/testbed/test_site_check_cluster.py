@@ -94,7 +94,7 @@ def test_what_a_job_meets_is_named(checked):
 def test_a_node_that_does_not_see_the_folder_and_one_that_is_drained(checked, cluster, tmp_path):
     (tmp_path / HOME).mkdir()
     mount = ["mount", "-t", "tmpfs", "tmpfs", str(tmp_path / HOME)]
-    subprocess.run(cluster.command(mount, "node2"), check=True, timeout=30)
+    subprocess.run(cluster.command(mount, "node2"), check=True, timeout=300)
     results = checked('partition("duo")')
     state, words = results["duo", "seen"]
     assert state == "WRONG"
