@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,14 @@ def fake_program():
     names = {"__name__": "__main__", "__file__": path}
     run = f"exec(compile(open({path!r}).read(), {path!r}, 'exec'), {names})"
     return f"#!/usr/bin/env python3\n# bisection-sources:{sources.of_checkout()}\n{run}\n"
+
+
+def of_other_sources(home, fake):
+    """A copy of the fake kernels with the hash of other sources."""
+    folder = shutil.copytree(fake, home / "others")
+    for kernel in (folder / "bin").iterdir():
+        kernel.write_text(kernel.read_text().replace(sources.of_checkout(), "5" * 64))
+    return folder
 
 
 @dataclasses.dataclass
@@ -150,5 +159,6 @@ def run_command(home, tier, *arguments, **how):
 
 
 def run_in(home, fake, *arguments, selected=ONE, tier="quick", **how):
-    """`bisection run` on the fake kernels: a Run."""
-    return run_command(home, tier, "-S", f"Build.kernels={fake}", *selected, *arguments, **how)
+    """`bisection run` on the fake kernels, or on what is built: a Run."""
+    kernels = ["-S", f"Build.kernels={fake}"] if fake else []
+    return run_command(home, tier, *kernels, *selected, *arguments, **how)

@@ -2,14 +2,11 @@
 
 import itertools
 import json
-import re
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from running import CHECKS, run_in
+from running import CHECKS
 
 from bisection.core import paths
 from bisection.kernels import local, tables
@@ -73,44 +70,6 @@ def test_checks_have_all_methods_and_cases_of_the_table(site, tree, monkeypatch)
     monkeypatch.setattr(paths, "ROOT", tree)
     assert tables.methods("transpose") == [*names[0], "example"]
     assert tables.cases("transpose") == [*names[1], "small"]
-
-
-@pytest.mark.long
-def test_checks_have_the_new_method_and_the_new_case(tree, tmp_path):
-    reframe = Path(sys.executable).with_name("reframe")
-    command = [reframe, "-C", tree / "site-configs/localhost.py", "-c", tree / "checks"]
-    environment = {"PYTHONPATH": str(tree / "checks"), "RFM_PREFIX": str(tmp_path)}
-    text = call([*command, "-n", "^transpose", "-l"], tmp_path, **environment)
-    there = set(re.findall(r"- transpose %method=(\S+) .*%launch.case=(\S+)", text))
-    methods, cases = tables.methods("transpose"), tables.cases("transpose")
-    assert there == {(m, c) for m in [*methods, "example"] for c in [*cases, "small"]}
-
-
-# References of all methods but overlap.
-REFERENCES = """
-transpose:
-  $index: [$partition, geometry, method]
-  localhost:default:
-    .*:
-%s"""
-OF_METHOD = "      %s: {ratio_alltoallv: [1, -0.5, 0.5], ratio_serial: [0.6, -0.5, 0.5], %s}\n"
-SELECTED = ("-n", "^transpose%method=(overlap|shm)%launch.layout=mpi%launch.case=cnt40")
-
-
-@pytest.mark.parametrize(("renamed", "passes"), [({}, True), ({"shm": "overlapp"}, False)])
-@pytest.mark.long
-def test_method_without_a_reference_is_noted_and_not_judged(fake, tmp_path, renamed, passes):
-    """Where another key may be the method's own, mistyped, the method fails."""
-    methods = [renamed.get(m, m) for m in tables.methods("transpose") if m != "overlap"]
-    lines = "".join(OF_METHOD % (m, "exchange_share: [0.3, -0.9, 1.0]") for m in methods)
-    (tmp_path / "localhost.yaml").write_text(REFERENCES % lines)
-    run = run_in(tmp_path, fake, selected=SELECTED, references=tmp_path)
-    case = run.case("overlap")
-    assert case["verdict"] == ("pass" if passes else "FAIL")
-    assert ("overlap is measured and verified, but not judged: " in run.said) == passes
-    assert not any(metric["asserted"] for metric in case["metrics"])
-    assert run.case("shm")["verdict"] == ("pass" if passes else "FAIL")
-    assert (run.code == 0) == passes
 
 
 def test_table_that_lists_nothing_is_an_error(tmp_path, monkeypatch):

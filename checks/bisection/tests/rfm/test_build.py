@@ -8,7 +8,7 @@ import fake_spack
 import pytest
 import reframe
 from reframe.core.schedulers.pbs import PbsJobScheduler
-from running import ONE, SITES, fake_program, git, install_cmake, run_command
+from running import ONE, SITES, fake_program, git, install_cmake, of_other_sources, run_command
 
 from bisection.kernels import sources
 from bisection.rfm import internals
@@ -66,12 +66,10 @@ def builds(fake, gallery):
     `spack`, and by a CMake that installs kernels of other sources."""
 
     def run(home):
-        site, others = home / "localhost.py", shutil.copytree(fake, home / "others")
+        site = home / "localhost.py"
         site.write_text(SITE.format(localhost=SITES / "localhost.py"))
-        for kernel in (others / "bin").iterdir():
-            kernel.write_text(kernel.read_text().replace(sources.of_checkout(), "5" * 64))
         with pytest.MonkeyPatch.context() as patch:
-            install_cmake(patch, home / "tools", others)
+            install_cmake(patch, home / "tools", of_other_sources(home, fake))
             make_spack(patch, home)
             patch.setenv("LOADEDMODULES", "toolchain/2025:openmpi/5.0")
             environs = ("-p", "system|broken|spack")

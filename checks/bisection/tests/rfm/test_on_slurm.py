@@ -19,15 +19,7 @@ from unittest.mock import Mock
 import pytest
 from reframe.core.exceptions import SpawnedProcessError
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
-from running import (
-    CHECKS,
-    HERE,
-    enter_cluster,
-    install_cmake,
-    load_site,
-    run_command,
-    run_in,
-)
+from running import CHECKS, HERE, enter_cluster, install_cmake, load_site, run_in
 
 from bisection.core.reasons import clause
 from bisection.rfm import internals, queue
@@ -38,11 +30,15 @@ MPI_AND_NODE = "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case="
 BOTH = ("-n", MPI_AND_NODE + "cnt40$")
 
 
-def on_slurm(home, fake, back_end, wrong, *arguments, **how):
-    """`bisection run` on a cluster of fake commands: a Run."""
+def on_slurm(home, fake, back_end, wrong, *arguments, extras=None, **how):
+    """`bisection run` on a cluster of fake commands: a Run. With extras of the partition, the
+    kernels are built."""
     with pytest.MonkeyPatch.context() as patch:
         enter_cluster(patch, home, wrong)
-        return run_in(home, fake, "--system", f"{SITE}:{back_end}", *arguments, **how)
+        install_cmake(patch, home / "tools", fake)
+        patch.setenv("SLURM_EXTRAS", json.dumps(extras or {}))
+        built = None if extras else fake
+        return run_in(home, built, "--system", f"{SITE}:{back_end}", *arguments, **how)
 
 
 @pytest.fixture
@@ -88,25 +84,6 @@ NO_PLACE = ("no-place", "not measured",
 ON_SQUEUE = {where: ON_SLURM[where] for where in ON_SLURM if re.match("mpi/[^t]", where)}
 ON_SQUEUE |= dict.fromkeys(("node/cnt40", "node/silicon"), NO_PLACE)
 BACK_ENDS = {"slurm": ON_SLURM, "squeue": ON_SQUEUE}
-SITE_TEXT = """
-from reframe.utility import import_module_from_file
-site_configuration = import_module_from_file("{site}").site_configuration
-for partition in site_configuration["systems"][0]["partitions"]:
-    partition["extras"] |= {extras}
-    # Two threads per core, as /sys has it; Slurm may count one CPU of each.
-    cpus = [name for name in partition["processor"] if name.startswith("num_cpus")]
-    partition["processor"] |= {{name: 2 * partition["processor"][name] for name in cpus}}
-"""
-
-
-def built_on_slurm(home, fake, back_end, wrong, extras, *arguments, tier="quick"):
-    """The same with kernels that are built, on partitions with these extras."""
-    site = home / "slurm_site.py"
-    site.write_text(SITE_TEXT.format(site=SITE, extras=extras))
-    with pytest.MonkeyPatch.context() as patch:
-        enter_cluster(patch, home, wrong)
-        install_cmake(patch, home / "tools", fake)
-        return run_command(home, tier, "--system", f"{site}:{back_end}", *arguments)
 
 
 @pytest.fixture(scope="session")
@@ -117,10 +94,9 @@ def launches(fake, gallery):
     def run(home, back_end):
         wrong = {where: fault for where, (fault, *_) in BACK_ENDS[back_end].items() if fault}
         names = "|".join(f"{where.replace('/', '%launch.case=')}$" for where in BACK_ENDS[back_end])
-        asked = ("-n", f"^transpose%method=p2p.*({names})")
-        asked += ("-S", "TransposeLaunch.max_pending_time=2s")
-        extras = {"march": "znver4"}
-        return built_on_slurm(home, fake, back_end, wrong, extras, *asked, tier="upgrade")
+        how = {"selected": ("-n", f"^transpose%method=p2p.*({names})"), "tier": "upgrade"}
+        pending, how["extras"] = "TransposeLaunch.max_pending_time=2s", {"march": "znver4"}
+        return on_slurm(home, fake, back_end, wrong, "-S", pending, **how)
 
     return lambda name: gallery(f"on-{name}", functools.partial(run, back_end=name))
 
@@ -158,11 +134,11 @@ def test_what_has_no_place_blocks_at_once(launches):
     assert sorted(asked) in (["1", "2"], ["1", "1", "2"])
 
 
-def test_a_run_builds_on_a_node_asks_for_an_idle_one_and_survives_what_ends(fake, tmp_path, jobs):
+def test_a_run_builds_on_a_node_asks_for_an_idle_one_and_survives_what_ends(slurm, jobs):
     """Real for a build that is a job, within the queue's limit. The accounting database and sbatch
     answer late, and the user may queue one job."""
     wrong = {"sacct": 5, "sbatch": 1, "MaxSubmitJobs": 1}
-    run = built_on_slurm(tmp_path, fake, "slurm", wrong, {"max_time": 600}, *BOTH)
+    run = slurm("slurm", wrong, extras={"max_time": 600}, selected=BOTH)
     assert run.code == 0, run.text
     assert "slurm_site:slurm: runs on n1; 2 of 3 nodes are idle" in run.said
     build, *asked = jobs()

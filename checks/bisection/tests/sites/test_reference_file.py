@@ -166,7 +166,7 @@ class TestReferences:
 
     @pytest.mark.parametrize(("renamed", "new"), [({}, True), ({"shm": "overlapp"}, False)])
     def test_method_without_a_reference_is_a_note_as_in_a_run(self, tmp_path, site, renamed, new):
-        """The rule of a run, with the references of its test (checks/test_new_method.py)."""
+        """The rule of a run (commands/test_run_faults.py)."""
         names = [m for m in tables.methods("transpose") if m != "overlap"]
         methods = {renamed.get(name, name): OF_METHOD for name in names}
         index = {"$index": ["$partition", "geometry", "method"]}
