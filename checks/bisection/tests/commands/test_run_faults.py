@@ -108,8 +108,8 @@ BAD_REFERENCES = [
 ]
 
 
-# Check -> a method without references of its own, and a key that may be that method's, mistyped.
-NEW = {"halo": ("shm", "alltoallw"), "eigen": ("jacobi", "jacobii")}
+# Check -> a method without references of its own, and keys that may be that method's, mistyped.
+NEW = {"halo": ("shm", []), "eigen": ("jacobi", ["jacobii"])}
 # Check, method, layout and case of what has no reference.
 UNREAD = [
     ("eigen", "jacobi", "mpi", "fock-256", "for ratio_dsyevd"),
@@ -130,18 +130,16 @@ def method_run(fake, gallery):
 
     def run(home):
         tree = TREE % (METHOD % (".*", GOOD), bad)
-        for check, (new, other) in NEW.items():
-            names = [name for name in tables.methods(check) if name != new] + [other]
-            of_methods = json.dumps(dict.fromkeys(names, {"time": [1, -0.5, 0.5]}))
+        for check, (new, others) in NEW.items():
+            names = {*tables.methods(check), *others} - {new}
+            of_methods = json.dumps({name: {"time": [1, -0.5, 0.5]} for name in names})
             tree += f"{check}: {{$index: [$partition, method], localhost:default: {of_methods}}}\n"
         (home / "localhost.yaml").write_text(tree)
         names = ["transpose%.*launch.layout=(mpi|node)%launch.case=cnt40"]
         names += ["transpose%.*launch.layout=mpi%launch.case=cpmd-mini"]
         names += ["transpose%method=p2p%.*launch.case=cnt80"]
-        names += ["halo%method=shm%.*=mpi%launch.case=pchan-24"]
-        names += [
-            f"{check}%method={name}%.*=mpi%.*case={case}" for check, name, _, case, _ in UNREAD
-        ]
+        names += ["halo%method=shm%.*=mpi%.*case=pchan-24"]
+        names += [f"{c}%method={name}%.*=mpi%.*case={case}" for c, name, _, case, _ in UNREAD]
         selected = [word for name in names for word in ("-n", f"^{name}$")]
         selected += ["-S", "transpose.inapplicable=shm-padded:node"]
         how = {"selected": selected, "tier": "upgrade", "references": home, "faults": faults}
