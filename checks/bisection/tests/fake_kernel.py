@@ -221,8 +221,11 @@ def other_best(result, method):
             entry["metrics"]["ratio_best"]["value"] = 1.07
 
 
-def no_metric(result, method):
-    del of(result, method)["metrics"]["ratio_serial"]
+def without(metric):
+    def fault(result, method):
+        del of(result, method)["metrics"][metric]
+
+    return fault
 
 
 def shared_core(result, **_):
@@ -270,7 +273,8 @@ FAULTS = {
     "slow-time": slow_time,
     "slow-at-first": at_first(slow_time),
     "slow-ratio-at-first": at_first(set_metric(2.5)),
-    "no-metric": no_metric,
+    "no-ratio": without("ratio_serial"),
+    "no-imbalance": without("imbalance"),
     "no-method": lambda result, method: result["results"].remove(of(result, method)),
     "inapplicable": of_method(applicable=False, why="needs two nodes", samples={}, metrics={}),
     "unchecked": of_method(verification={"passed": True, "checks": []}),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from made_up_network import World, tournament
 
-from bisection.analysis.blame import judge
+from bisection.analysis.blame import _renumbered, judge
 from bisection.analysis.effects import fit, observations
 from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT
 from bisection.analysis.suspicions import Part, SuspectSearch
@@ -291,6 +291,8 @@ def test_nights_may_have_other_nodes():
         matrix.nodes[night] = f"away{night}"
     blame = judge(nights[-1], nights[:-1])
     assert blame.worse == blame.bad == []
+    was, now = nights[1].records, _renumbered(nights[1], nights[-1]).records
+    assert len(now) == ((was["a"] != 1) & (was["b"] != 1)).sum()
 
 
 # ---- memory ----

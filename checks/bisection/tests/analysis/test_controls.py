@@ -47,8 +47,12 @@ def both(rng, ratio, other, first):
     return nights({"p2p": times(rng, ratio), "shm": times(rng, other)}, first)
 
 
-def test_a_named_control_counts(rng, compared):
+@pytest.mark.parametrize("own", [False, True])
+def test_a_named_control_counts(rng, compared, own):
+    """Also beside the launch's own one, which is quiet."""
     sides = both(rng, 1, 1, 0), both(rng, 1.2, 1.2, 100)
+    for _, cases in (*sides[0], *sides[1]):
+        cases += [case("serial", {"time": rng.normal(1, 0.001)}, control=True)] * own
     result = compared(*sides, control=re.compile("shm"))
     assert row(result, "shm").control
     assert row(result).verdict == Verdict.INCONCLUSIVE

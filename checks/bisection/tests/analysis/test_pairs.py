@@ -1,18 +1,20 @@
 """The matrix of the kernel `pairs`, read from its files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from made_up_network import World, write
 from results_made import result_of
 
+from bisection.analysis.blame import judge
 from bisection.analysis.pairs import RECORD, read
 from bisection.core.format import finite
 from bisection.core.reasons import Code
 from bisection.core.topology import parse
 from bisection.core.verdicts import Exit, Verdict
-from bisection.judge import rule
+from bisection.judge import network, rule
 from bisection.judge.evidence import Evidence, blames, of_network
 from bisection.kernels.results import ResultError
 from bisection.runs.model import RunVerdict
@@ -118,6 +120,13 @@ def test_a_bad_component_fails_its_run(matrix, tmp_path):
     assert (bad.exit_code, failure.code) == (Exit.FAILED, Code.BAD_COMPONENT)
     assert (failure["part"], failure["names"]) == ("node", ["cn0005"])
     assert all(finite(symptom["factor"]) for symptom in failure["symptoms"])
+
+
+@pytest.mark.parametrize(("rate", "codes"), [(4e10, []), (6e10, [Code.BELOW_ADAPTER])])
+def test_a_bandwidth_far_below_the_rate_of_its_adapters_is_looked_at(matrix, rate, codes):
+    """Pairs have 24 GB/s one way, and 44 GB/s both ways."""
+    findings = network._of_pairs([judge(replace(matrix, rate=rate))])
+    assert [finding.reason.code for finding in findings] == codes
 
 
 def test_a_damaged_matrix_leaves_its_run_unmeasured(matrix, tmp_path):

@@ -162,14 +162,15 @@ def test_what_the_retest_says(again, name, code):
     assert verdict.tags.get(SLOWER) == tag
 
 
-@pytest.mark.parametrize(("again", "slower"), [(1.15e-3, 4), (1.05e-3, 0)])
-def test_what_a_launch_shares_counts_those_that_were_outside_alone(again, slower):
+@pytest.mark.parametrize(("again", "slower"), [(4, 4), (2, 2), (1, 0)])
+def test_what_a_launch_shares_counts_where_half_of_it_repeats(again, slower):
     """Four times are beyond their own limit, and all beyond what the launch shares."""
     methods = [f"m{number}" for number in range(4)]
     shared = {"shared": 4, "shared_limit": 1.1e-3}
     rows = [replace(outlier("a", 1.3e-3, method), **shared) for method in methods]
-    verdict, (launch, test) = run(TIMES), run({"a": again}).cases
-    second = RunVerdict([launch, *(replace(test, method=method) for method in methods)])
+    verdict, (launch, slow), (_, well) = run(TIMES), *(run({"a": t}).cases for t in (1.15e-3, 1e-3))
+    tests = zip([*[slow] * again, *[well] * (4 - again)], methods, strict=True)
+    second = RunVerdict([launch, *(replace(test, method=method) for test, method in tests)])
     assert len(after(verdict, plan(rows, verdict, 900), second).slower) == slower
 
 

@@ -145,6 +145,7 @@ FAULTS = [
     ("patches", "mpi/dhfr-mini", "aggregated", None, "pass", ""),
     ("tasks", "mpi/gamess-uk-mini", "static", "ratio_ideal=9", "FAIL", "ratio_ideal"),
     ("tasks", "mpi/gamess-uk-mini", "counter", "wrong", "FAIL", "wrong answer of counter"),
+    ("tasks", "mpi/gamess-uk-mini", "counter-progress", "no-imbalance", "FAIL", "imbalance"),
     ("tasks", "mpi/gamess-uk-mini", "hierarchical", "ratio_bare=99", "FAIL", "ratio_bare"),
     ("tasks", "mpi/gamess-uk-mini", "manager", None, "pass", ""),
     ("tasks", "node/gamess-uk-mini", "manager", "inapplicable", NONE, ""),  # of one rank

@@ -89,9 +89,14 @@ def test_files_that_cannot_be_used_are_usage(house, capsys, file, old, new, says
 
 def test_the_exit_code_does_not_depend_on_a_reader(monkeypatch):
     """`bisection run | head -1`: the run goes on, and ends with its own exit code."""
-    ended = []
+    ended, (read, write) = [], os.pipe()
+    os.set_blocking(read, False)
 
     def act(_):
+        assert sys.stdout.write("first\n") == 6
+        sys.stdout.flush()
+        assert os.read(read, 99) == b"first\n"
+        os.close(read)
         for _ in range(3):
             print("line\n" * 10000, flush=True)
         ended.append(True)
@@ -99,8 +104,6 @@ def test_the_exit_code_does_not_depend_on_a_reader(monkeypatch):
 
     module = SimpleNamespace(__doc__="", add_arguments=lambda _: None, act=act)
     monkeypatch.setitem(sys.modules, "bisection.commands.history", module)
-    read, write = os.pipe()
-    os.close(read)
     with os.fdopen(write, "w") as stream, contextlib.redirect_stdout(stream):
         assert cli.main(["history"]) == 3
         print("more", flush=True)

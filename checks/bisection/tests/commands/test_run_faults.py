@@ -67,7 +67,7 @@ def test_a_run_with_faults_fails(launch_run):
 METHOD_FAULTS = [
     ("p2p", "wrong", "wrong answer of p2p: serial transform: error 0.5 largest element"),
     ("padded", "no-method", "method padded is missing from the results"),
-    ("shm", "no-metric", "metric missing from shm: ratio_serial"),
+    ("shm", "no-ratio", "metric missing from shm: ratio_serial"),
     ("shm-padded", "inapplicable", "shm-padded did not run: needs two nodes"),
     ("gather-scatter", "slow", "ratio_alltoallv is 2.50, allowed is"),
     ("direct", "ratio_alltoallv=0.0", "metric of direct: ratio_alltoallv is 0.0, not above zero"),

@@ -136,8 +136,8 @@ def test_a_session_without_verdict_is_no_pass(tmp_path, monkeypatch, command_lin
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     store(tmp_path / "store.db", nights({"p2p": [1e-3]})).close()
     (tmp_path / "results" / "killed").mkdir(parents=True)
-    assert command_line("report", "-o", str(tmp_path / "out"))[0] == 3
-    assert "No verdict" in (tmp_path / "out" / "report.md").read_text()
+    assert command_line("report")[0] == 3
+    assert "No verdict" in (tmp_path / "report" / "report.md").read_text()
     code, _, errors = command_line("verdict", str(tmp_path / "results" / "killed"))
     assert (code, "has no verdict: the run was stopped" in errors) == (3, True)
 

@@ -84,8 +84,13 @@ def test_what_cannot_be_named_is_refused(mpi, tmp_path, monkeypatch):
     with pytest.raises(externals.SpackError, match="mpicc -show names no compiler"):
         environment_for("vc", str(prefix))
     shutil.rmtree(prefix)
+    prefix = str(mpi("an unknown MPI"))
     with pytest.raises(externals.SpackError, match="can only be named by Spack: SPACK_ROOT names"):
-        environment_for("vc", str(mpi("an unknown MPI")))
+        environment_for("vc", prefix)
+    monkeypatch.setattr(site_environment, "find_spack", lambda: tmp_path)
+    monkeypatch.setattr(site_environment, "Spack", lambda *_: lambda *_: None)
+    with pytest.raises(externals.SpackError, match="Spack found no package in /"):
+        environment_for("vc", prefix)
 
 
 @pytest.mark.spack

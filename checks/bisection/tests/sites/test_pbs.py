@@ -127,12 +127,13 @@ def test_states_of_jobs(pbs_here, tmp_path, job, state):
 
 def test_the_file_of_a_pbs_site(pbs_here, commands, house, capsys):
     commands("mpirun", "echo 'HYDRA build details: Version: 4.1'")
-    commands("mpicc", "exit 1")  # the trial job finds no launcher then
+    commands("mpicc", "echo no licence; exit 1")  # the trial job finds no launcher then
     assert cli.main(["site", "new", "it", "--queue", "qexp"]) == 1
     text = (house / "site-configs" / "it.py").read_text()
     assert 'site_configuration = common.cluster(\n    __file__,\n    scheduler="pbs",\n' in text
     assert 'common.partition("qexp", nodes=[1, 2, 3], launcher="mpirun"),' in text
     assert "# DECIDE: qexp: no launcher is proven. no MPI program could be built" in text
+    assert "no licence" in text
     assert "qexp: job 7.isrv1: " in capsys.readouterr().out
     loaded = site.load_site("it")
     assert [*loaded.defects, *rules.site_defects(loaded)] == []

@@ -99,6 +99,7 @@ def test_solvers_beside_lapack(bench, monkeypatch):
     assert "2000 rows, 2 ranks, jacobi, memory 32.6 MB over 32 MB 1.02 within 5% met" in text
     assert "7194 rows" not in text
     assert "jacobi 18 messages 25% 99 messages" in text
+    assert " dsyevd 2 messages" not in text  # beside which they stand
     assert "two ranks pay from 384 rows on" in text
     text = bench("eigen", "--part", "memory")
     assert "7194 rows, 2 ranks, pdsyevd 2 s over 2 s 0.80 [0.79 0.81] at most 0.75 MISSED" in text
