@@ -193,6 +193,15 @@ def test_nights_in_a_row_on_the_same_nodes_are_one_vote():
     assert named(votes(*([block] for block in blocks for _ in range(10)))) == []
 
 
+def test_launches_of_a_session_on_the_same_nodes_are_one_vote(rng):
+    """Its cost is the median: a launch may be slow by itself."""
+    sets_ = [" ".join(sorted(rng.choice(NAMES[:8], 3, replace=False))) for _ in range(40)]
+    costs = [0.2 * ("n03" in nodes) + rng.normal(0, 0.02) for nodes in sets_]
+    first = rng.choice([0.0, 1.0], 40)
+    cast = [[(s, c + f), (s, c), (s, c)] for s, c, f in zip(sets_, costs, first, strict=True)]
+    assert [nodes for nodes, _ in named(votes(*cast))] == [["n03"]]
+
+
 def test_two_slow_nodes_are_named_one_after_the_other(rng):
     sets_ = [rng.choice(NAMES[:16], 4, replace=False) for _ in range(80)]
     cost = [rng.normal(0, 0.02) + 0.3 * ("n03" in s) + 0.15 * ("n05" in s) for s in sets_]
