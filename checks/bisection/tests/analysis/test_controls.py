@@ -49,9 +49,10 @@ def both(rng, ratio, other, first):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_a_named_control_counts(rng, compared, own):
-    """Also beside the launch's own one, which is quiet."""
+    """For all launches, also beside their own ones, which are quiet."""
     sides = both(rng, 1, 1, 0), both(rng, 1.2, 1.2, 100)
     for _, cases in (*sides[0], *sides[1]):
+        cases[1]["case"] = "other"
         cases += [case("serial", {"time": rng.normal(1, 0.001)}, control=True)] * own
     result = compared(*sides, control=re.compile("shm"))
     assert row(result, "shm").control
