@@ -87,8 +87,9 @@ contains
     integer :: occupied, k, n, info
     real(dp) :: error
     call solve_spectra(crystal, spectra, occupied)
-    if (crystal%kpoints == 2) & ! of a mesh of 2 x 1 x 1
+    if (crystal%kpoints == 2) then ! of a mesh of 2 x 1 x 1
       call check(all(abs(spectra(2)%kpoint - [1.5_dp/5, 0.5_dp/3, 0.5_dp/3]) < 1e-15_dp), "k-point")
+    end if
     whole = crystal
     whole%gamma = .false. ! the whole sphere, in which the matrix is real
     basis = make_basis(whole, 1, 0)
