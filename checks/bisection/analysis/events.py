@@ -2,8 +2,8 @@
 
 Levels are looked for in what all metrics share, in what each kernel shares beside that, and in
 each metric beside both (evidence.py, accumulate.py). What may have begun in the same night is one
-event. Its night is the median of what all evidence together makes probable, which is the estimate
-that errs by the fewest nights.
+event for the worse, and one for the better. Their night is the median of what all evidence together
+makes probable, which is the estimate that errs by the fewest nights.
 """
 
 import math
@@ -32,6 +32,7 @@ UNLIKELY = -5.0  # logarithm of the likelihood of a night, beside the likeliest:
 WRONG = -50.0  # and of one that one metric cannot exclude more than that
 TWIN = 10  # metrics that two sessions have in common to be the same night
 YEAR = 365.0  # nights
+BEFORE = 20  # sessions: of the level before an event, at most
 
 
 @dataclass
@@ -142,13 +143,19 @@ def _of_table(table: _Table, chance: float, false_alarms: float) -> list[Event]:
                 events.append(_event(table, rows, (0, 0, 0), 0.0, **drift))
     for chances, together in _together(traces):
         night = int(np.searchsorted(np.cumsum(chances), 0.5))
-        if points := _points(table, night, together):
-            # The fewest nights that have the chance `night_chance` together.
-            likely = np.argsort(-chances, kind="stable")
-            fewest = np.searchsorted(np.cumsum(chances[likely]), LIMITS.night_chance) + 1
-            low, high = int(likely[:fewest].min()), int(likely[:fewest].max())
-            rate = false_alarms * min(trace.chance for trace in together)
+        # The fewest nights that have the chance `night_chance` together.
+        likely = np.argsort(-chances, kind="stable")
+        fewest = np.searchsorted(np.cumsum(chances[likely]), LIMITS.night_chance) + 1
+        low, high = int(likely[:fewest].min()), int(likely[:fewest].max())
+        sides = grouped(_points(table, night, together).items(), lambda item: item[1].verdict)
+        for verdict, side in sides.items():
+            worse, points = verdict == Verdict.REGRESSED, dict(side)
+            surest = min(together, key=lambda t: ((t.size > 0) != worse, t.chance))
+            rate = false_alarms * surest.chance
             event = _event(table, points, (low, night, high), rate, points=[*points.values()])
+            if worse:
+                event.near = table.sessions[max(0, low - 1) : high + 2]
+                event.accepted = next((s.accepted for s in event.near if s.accepted), "")
             _note_causes(event, table.sessions, chances, range(max(1, low), high + 1))
             events.append(event)
     points = [point for event in events for point in event.points]
@@ -163,16 +170,16 @@ def _event(
 ) -> Event:
     """An event of these metrics, which are rows of the table; `when` are the first night in which
     it may have begun, the most probable one, and the last one."""
-    low, night, high = when
+    low, night, _ = when
     tests = [test for test, *_ in table.histories]
     there = Counter(test.check for test in tests)
     changed = Counter(tests[row].check for row in rows)
     first, at, last = (table.sessions[n].start for n in when)
-    accepted = (s.accepted for s in table.sessions[max(0, low - 1) : high + 2] if s.accepted)
     return Event(
         *(*tests[0].identity[:3], table.sessions[night].uuid, at, first, last, rate),
         metrics={check: (count, there[check]) for check, count in changed.most_common()},
-        accepted=next(accepted, ""),
+        before=table.sessions[max(0, low - BEFORE) : low],
+        after=table.sessions[night:],
         **more,
     )
 

@@ -138,7 +138,7 @@ class ChangePoint(MetricId):
 
 @dataclass
 class Event:
-    """Changes of level that began together, or a drift, of metrics of one partition."""
+    """Changes of level in one direction that began together, or a drift, in one partition."""
 
     system: str
     partition: str
@@ -149,12 +149,15 @@ class Event:
     last: float
     rate: float  # how many such a year there are by chance
     metrics: dict[str, tuple[int, int]]  # check -> metrics that changed, metrics that there are
+    before: Sequence[Session]  # the last ones on the level before
+    after: Sequence[Session]  # all since it began
     points: list[ChangePoint] = field(default_factory=list)
     drift: float | None = None  # cost per night as a factor, if it is a drift: no points
     nights: int = 0  # of the drift
     changes: list[Change] = field(default_factory=list)  # that began with it, exactly
     candidates: list[tuple[Change, float]] = field(default_factory=list)  # that may have; the odds
-    accepted: str = ""  # why it is no alarm any more
+    accepted: str = ""  # why it is no alarm any more, by one of these sessions
+    near: Sequence[Session] = ()
 
     @property
     def worse(self) -> list[ChangePoint]:

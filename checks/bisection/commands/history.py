@@ -18,7 +18,7 @@ from bisection.core.format import number_from, printable, regex
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.report.text import history_text, next_steps
+from bisection.report.text import history_text
 from bisection.store.database import Session, Store
 from bisection.store.marks import Mark
 from bisection.store.selection import HELP, left_out, select
@@ -38,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--metrics", action="store_true", help="list the metrics of each event")
     add("-m", "--reason", metavar="TEXT", default="accepted", help="why it is accepted")
     marking = parser.add_mutually_exclusive_group()
-    accepting = "accept the level since this event as normal"
-    marking.add_argument("--accept", metavar="EVENT", help=accepting)
+    marking.add_argument("--accept", metavar="EVENT", help="accept what got worse since then")
     marking.add_argument("--revoke", metavar="EVENT", help="undo `--accept`")
 
 
@@ -51,12 +50,11 @@ def act(options: argparse.Namespace) -> Exit:
         series = histories(store, sessions, options.name)
         events, more = events_of(series, sessions, options.false_alarms_per_year)
         if options.accept or options.revoke:
-            mark(store, sessions, events, options)
+            mark(store, events, options)
             return Exit.OK
         explain_points([p for event in events for p in event.points], sessions, store)
     notes += [*filter(None, [left_out(chosen)]), *more]
-    lines = history_text(events, series, len(sessions), notes, options.metrics)
-    print(printable([*lines, *next_steps(events, sessions)]))
+    print(printable(history_text(events, series, len(sessions), notes, options.metrics)))
     if max((len(values) for *_, values in series), default=0) < 2 * LIMITS.level:
         return Exit.NOT_MEASURED
     return Exit.FAILED if any(event.alarm for event in events) else Exit.OK
@@ -75,26 +73,21 @@ def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:
     return sessions, notes
 
 
-def mark(
-    store: Store, sessions: Sequence[Session], events: Sequence[Event], options: argparse.Namespace
-) -> None:
-    """Accepts an event, or takes that back.
-
-    Raises:
-        BisectionError: there is no such event.
-    """
+def mark(store: Store, events: Sequence[Event], options: argparse.Namespace) -> None:
+    """Accepts what got worse since a session, on all partitions, or takes that back.
+    BisectionError: nothing did, or it is not accepted."""
     name = options.accept or options.revoke
-    named = [event for event in events if event.session.startswith(name)]
+    open_to = [event for event in events if (event.worse if options.accept else event.accepted)]
+    uuids = list(dict.fromkeys(event.session for event in open_to))
+    named = [uuid for uuid in uuids if uuid.startswith(name)]
     if len(named) != 1:
-        names = ", ".join(event.session[:8] for event in events) or "none"
+        names = ", ".join(uuid[:8] for uuid in uuids) or "none"
         raise BisectionError(f"{name!r}: no event of this name; events: {names}")
-    (event,) = named
-    near = {s.uuid for s in sessions if event.first <= s.start <= event.last} | {event.session}
+    (uuid,) = named
     with store.marking() as marks:
         if options.accept:
-            marks.setdefault(event.session, Mark()).accepted = options.reason
-        else:
-            for uuid in near & marks.keys():
-                marks[uuid].accepted = ""
+            marks.setdefault(uuid, Mark()).accepted = options.reason
+        for session in (s for e in open_to if options.revoke and e.session == uuid for s in e.near):
+            marks.setdefault(session.uuid, Mark()).accepted = ""
     done = "accepted" if options.accept else "alarm re-enabled"
-    print(f"{event.session[:8]}: {done}")
+    print(f"{uuid[:8]}: {done}")

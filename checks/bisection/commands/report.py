@@ -13,6 +13,7 @@ from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.judge import evidence, network
 from bisection.report import interconnect
+from bisection.report import run as run_report
 from bisection.report.gather import gather, write
 from bisection.report.model import exit_code
 from bisection.report.words import sentence
@@ -48,6 +49,7 @@ def act(options: argparse.Namespace) -> Exit:
     except OSError as error:
         raise BisectionError(f"{folder}: {error.strerror}") from None
     print(sentence(comparison) if comparison else "no earlier sessions of its kind to compare with")
+    print("".join(f"{line}\n" for line in run_report.alarms(report.alarms)), end="")
     if report.interconnect:
         print("\n".join(interconnect.text(report.interconnect)))
     print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))

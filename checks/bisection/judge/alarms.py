@@ -1,19 +1,22 @@
 """Changes since the session before, and since which session metrics are worse by their history."""
 
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from bisection.analysis.model import ChangePoint, Event, Row
 from bisection.analysis.outlying import faster
+from bisection.core.format import utc
+from bisection.core.grouping import grouped
 from bisection.core.identity import IDENTITY
 from bisection.core.reasons import Code, Kind, Reason
-from bisection.core.reasons.performance import whole_checks
-from bisection.core.verdicts import Verdict
+from bisection.core.thresholds import LIMITS
 from bisection.judge.evidence import Evidence
-from bisection.runs.model import RunVerdict
+from bisection.runs.command import own, rerun
+from bisection.runs.model import Request, RunVerdict
+
+NAMED = 10  # sessions that a command names one by one
 
 
 def rule_changes(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
@@ -41,47 +44,58 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     """Names the events in the history of this system that are alarms."""
     systems = {case.system for case in verdict.cases}
     here = [event for event in evidence.events if event.system in systems]
-    return replace(verdict, alarms=alarms_of(here))
+    return replace(verdict, alarms=alarms_of(here, verdict.request))
 
 
-def alarms_of(events: Sequence[Event]) -> list[Reason]:
-    """The events that are alarms, as reasons."""
+def alarms_of(events: Sequence[Event], request: Request | None = None) -> list[Reason]:
+    """The events that are alarms, as reasons. `request`: that of the newest run, if it is known."""
     alarms = []
     for event in (event for event in events if event.alarm):
-        times = {"at": event.at, "first": event.first, "last": event.last}
-        who = {"worse": len(event.worse), "metrics": counts(event), "most": most(event)}
-        changes, candidates = causes(event)
-        why = {"factors": factors(event), "changes": changes, "candidates": candidates}
-        alarms.append(Code.WORSE_SINCE(session=event.session, **times, **who, **why))
+        names = ("session", "at", "first", "last")
+        values = {name: getattr(event, name) for name in names} | _commands(event, request)
+        values |= {"worse": len(event.worse), "checks": by_check(event)}
+        values |= zip(("changes", "candidates"), causes(event), strict=True)
+        alarms.append(Code.WORSE_SINCE(**values))
     return alarms
 
 
-def counts(event: Event) -> dict[str, tuple[int, int]]:
-    """Check -> (its metrics that got worse, all that it has); those that got better where none is
-    worse, those that drift."""
-    if not event.points:
-        return event.metrics
-    changed = Counter(point.check for point in event.worse or event.points)
-    return {check: (count, event.metrics[check][1]) for check, count in changed.most_common()}
+def _commands(event: Event, request: Request | None) -> dict[str, str]:
+    """The commands that compare both levels, measure the new one again, and accept it."""
+    sides = event.before, event.after
+    days = [[utc(session.start)[:10] for session in side] for side in sides]
+    if {*days[0]} & {*days[1]}:
+        sides = event.before[-NAMED:], event.after[-NAMED:]
+        named = [",".join(session.uuid[:8] for session in side) for side in sides]
+    else:
+        named = [f"{side[0]}..{side[-1]}" for side in days]
+    tier = event.after[0].tags.get("tier", "nightly")
+    request = request or Request(tier, event.system, event.environ)
+    return {
+        "compare": own("compare", *named),
+        "rerun": f"{rerun(event.worse, request, LIMITS.fewest - 1)} --against {named[0]}",
+        "accept": own("history", "--accept", event.session[:8], "-m", "REASON"),
+    }
 
 
-def most(event: Event) -> list[str]:
-    """The metrics that changed most, of checks that are not named whole."""
-    named = whole_checks(counts(event))
-    points = worst_first(event.worse or event.points)
-    return [f"{p.test} {p.metric}" for p in points if p.check not in named][:3]
+def by_check(event: Event) -> dict[str, dict[str, Any]]:
+    """Check -> how many of its metrics changed, the one that did most, and the least, the median
+    and the largest change of cost; the check of most such metrics first. Of an event for the
+    worse, only those count that have not recovered."""
+    if not event.points:  # a drift
+        return {check: {"changed": n, "of": of} for check, (n, of) in event.metrics.items()}
+    changed = grouped(worst_first(event.worse or event.points), lambda point: point.check)
+    parts = {}
+    for check, points in sorted(changed.items(), key=lambda item: -len(item[1])):
+        costs, (_, of) = [point.cost for point in points], event.metrics[check]
+        sizes = [costs[-1], statistics.median(costs), costs[0]]
+        most = f"{points[0].test} {points[0].metric}"
+        parts[check] = {"changed": len(points), "of": of, "most": most, "sizes": sizes}
+    return parts
 
 
 def worst_first(points: Iterable[ChangePoint]) -> list[ChangePoint]:
-    """Change points, the largest loss first."""
-    return sorted(points, key=lambda p: (p.verdict != Verdict.REGRESSED, -abs(p.cost - 1)))
-
-
-def factors(event: Event) -> tuple[float, float, float]:
-    """Of the changes of cost the least, the median and the largest."""
-    costs = [point.cost for point in event.worse or event.points]
-    costs.sort(key=lambda factor: abs(factor - 1))
-    return costs[0], statistics.median(costs), costs[-1]
+    """Change points, the largest change first."""
+    return sorted(points, key=lambda point: -abs(point.cost - 1))
 
 
 def causes(event: Event) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -14,13 +14,13 @@ from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.grouping import grouped
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, Code, clause
+from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, Code, Reason, clause
 from bisection.core.reasons.network import slowness
 from bisection.core.reasons.performance import longer
 from bisection.core.topology import expanded
 from bisection.core.units import UNITS, Unit
 from bisection.core.verdicts import COMPARED, Exit, Verdict
-from bisection.judge import alarms
+from bisection.judge.alarms import by_check
 from bisection.report import words
 from bisection.report.model import STATES, Report, exit_code, headline, worst_first
 from bisection.report.run import counted, sentence
@@ -121,6 +121,7 @@ def junit(report: Report) -> str:
     entries = [*_tests(report.run)] if report.run else []
     entries += [] if report.of_run else _metrics(report.rows)
     code = exit_code(report)
+    entries += map(_alarm, report.alarms if code else ())
     verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
     if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
         text = counted(report.run) if report.of_run else headline(report)[1]
@@ -158,12 +159,19 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
     doubts = [*verdict.troubles, *verdict.outliers, *verdict.suspect_nodes, *others]
     kinds = {
         Verdict.FAIL: verdict.failures,
-        Verdict.REGRESSED: [*verdict.slower, *verdict.slow_nodes, *verdict.alarms, *drifts],
+        Verdict.REGRESSED: [*verdict.slower, *verdict.slow_nodes, *drifts],
         Verdict.NOT_MEASURED: doubts,
     }
     for kind, reasons in kinds.items():
         for text in map(clause, reasons):
             yield Entry("the run", "bisection.run", text, kind, text)
+
+
+def _alarm(alarm: Reason) -> Entry:
+    """An alarm of the history, with what to do about it."""
+    text = clause(alarm)
+    message = "; ".join([text, *map(": ".join, words.next_steps(alarm))])
+    return Entry("the history", "bisection.history", text, Verdict.REGRESSED, message)
 
 
 def _metrics(rows: Sequence[Row]) -> Iterator[Entry]:
@@ -198,8 +206,8 @@ HELP = {
     "exit_code": "Exit code of the run or the comparison",
     "tests": "Tests of the run",
     "metrics": "Metrics compared",
-    "slower_metrics": "Metrics slower than in all earlier sessions: confirmed by the retest, or "
-    "outliers",
+    "slower_metrics": "Metrics slower than in all earlier sessions, confirmed by a retest or not",
+    "alarms": "Events of the history since which metrics are worse, and that nobody accepted",
     "alarm_metrics": "Metrics worse since a session, of an alarm of the history",
     "alarm_start_timestamp": "Unix time of the session since which metrics are worse",
     "measured": "Measured value, the median of the newest session's runs",
@@ -238,7 +246,7 @@ def prometheus(report: Report) -> str:
 
 def _samples(report: Report) -> Iterator[Sample]:
     run, rows = report.run, report.rows
-    judged = run.judged if run else []
+    judged, alarms = run.judged if run else [], [e for e in report.history if e.alarm]
     places = dict.fromkeys((test.system, test.partition) for test in [*judged, *rows])
     for here in places or [(run.request.system if run else "", "")]:
         place = dict(zip(("system", "partition"), here, strict=True))
@@ -250,16 +258,17 @@ def _samples(report: Report) -> Iterator[Sample]:
             for state, reasons in (("confirmed", run.slower), ("outlier", run.outliers)):
                 count = sum((r["system"], r["partition"]) == here for r in reasons)
                 yield "slower_metrics", count, "", {**place, "state": state}
+        yield "alarms", sum((e.system, e.partition) == here for e in alarms), "", place
         if report.comparison:
             counts = Counter(r.verdict for r in rows if (r.system, r.partition) == here)
             for verdict in COMPARED:
                 yield "metrics", counts[verdict], "", {**place, "verdict": verdict}
-    for event in (event for event in report.history if event.alarm):
+    for event in alarms:
         names = ("system", "partition", "environ", "session")
         labels = {name: getattr(event, name) for name in names}
         yield "alarm_start_timestamp", event.at, "s", labels
-        for check, (count, _) in alarms.counts(event).items():
-            yield "alarm_metrics", count, "", {**labels, "check": check}
+        for check, part in by_check(event).items():
+            yield "alarm_metrics", part["changed"], "", {**labels, "check": check}
     pairs = [(case, metric) for case in judged for metric in case.metrics if finite(metric.value)]
     for key, members in grouped(pairs, lambda pair: (*pair[0].identity, pair[1].name)).items():
         labels, (_, last) = dict(zip(LABELS, key, strict=True)), members[-1]

@@ -52,9 +52,10 @@ class Report:
         return self.run.interconnect if self.run else None
 
     @property
-    def alarms(self) -> list[Reason]:
+    def alarms(self) -> Sequence[Reason]:
         """The events since which metrics are worse, that of most metrics first."""
-        return alarms_of(self.history)
+        run = self.run or RunVerdict()
+        return run.alarms if self.of_run else alarms_of(self.history, self.run and run.request)
 
 
 GOOD, BAD, UNMEASURED, UNCERTAIN, UNSAFE = "good", "bad", "unmeasured", "uncertain", "unsafe"
@@ -100,6 +101,8 @@ def headline(report: Report) -> tuple[str, str]:
     state = BAD if worse else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)
+    elif report.alarms:
+        parts.append(f"{plural(len(report.alarms), 'alarm')} of the history")
     code = exit_code(report)
     if report.of_run:  # whose verdict no comparison changes
         state = CODES[code] if code else min(state, UNCERTAIN, key=SEVERITY.index)

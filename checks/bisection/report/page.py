@@ -86,12 +86,18 @@ def _command(text: str) -> Markup:
 
 def tiles(report: Report) -> list[tuple[str, list[tuple[Verdict, int]]]]:
     """For the banner, (title, [(verdict, number)]): of the run the verdicts that occur, of the
-    comparison every one."""
+    comparison every one, of the history what changed and was not accepted."""
     run, comparison = report.run, report.comparison
     counts = Counter(map(run.outcome, run.judged)) if run else {}
     checks = [(verdict, counts[verdict]) for verdict in Verdict if counts.get(verdict)]
     metrics = [(verdict, comparison.count(verdict)) for verdict in COMPARED] if comparison else []
-    return [("Checks of the newest run", checks), ("Metrics compared", metrics)]
+    points = [point for event in report.history if not event.accepted for point in event.points]
+    levels = Counter(point.verdict for point in points if point.stands)
+    return [
+        ("Checks of the newest run", checks),
+        ("Metrics by their history", sorted(levels.items(), reverse=True)),
+        ("Metrics compared", metrics),
+    ]
 
 
 def sections(report: Report) -> list[Section]:

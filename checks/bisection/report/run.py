@@ -18,7 +18,7 @@ from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Exit, Verdict
 from bisection.kernels import tables
 from bisection.report.tables import indented
-from bisection.report.words import MOST, banner, slow_nodes
+from bisection.report.words import MOST, banner, next_steps, slow_nodes
 from bisection.runs.command import dependents, rerun
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 
@@ -37,8 +37,8 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     all tests, if `verbose`."""
     further = filter(None, (", ".join(_more_counts(verdict)), times_judged(verdict)))
     lines = wrapped(_headed(verdict, _counts(verdict))) + wrapped(*further, indent="    ")
-    lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict), *changed(verdict)]
-    lines += [*summary(verdict), ""]
+    lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict.alarms)]
+    lines += [*changed(verdict), *summary(verdict), ""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
     return [*lines, *notes(verdict, verbose)]
 
@@ -230,13 +230,13 @@ def _slower_tests(verdict: RunVerdict) -> list[TestResult]:
     ]
 
 
-def alarms(verdict: RunVerdict) -> list[str]:
-    """Since when metrics are worse, by their history, and the command that accepts the level."""
-    if not verdict.alarms:
-        return []
-    lines = wrapped(*map(clause, verdict.alarms[:MOST]))
-    event = verdict.alarms[0]["session"][:8]
-    return [*lines, f"    to accept the new level: bisection history --accept {event} -m REASON"]
+def alarms(reasons: Sequence[Reason]) -> list[str]:
+    """Since when metrics are worse, by their history, and what to do about it."""
+    lines = []
+    for alarm in reasons[:MOST]:
+        steps = map(": ".join, next_steps(alarm))
+        lines += [*wrapped(clause(alarm)), *(f"    {step}" for step in steps)]
+    return lines
 
 
 def changed(verdict: RunVerdict) -> list[str]:

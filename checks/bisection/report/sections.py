@@ -105,7 +105,9 @@ def _worse(report: Report) -> Content:
     run, comparison = report.run, report.comparison
     reasons = [*run.slower[:WORST], *run.outliers[:WORST], *run.remarks] if run else []
     shared = map(words.finding, comparison.findings if comparison else ())
-    return "", contents, [*shared, *map(clause, [*reasons, *report.alarms[: words.MOST]])]
+    alarms = report.alarms[: words.MOST]
+    steps = [Table(*words.STEPS, words.next_steps(alarm), title=clause(alarm)) for alarm in alarms]
+    return "", [*steps, *contents], [*shared, *map(clause, reasons)]
 
 
 def _failures(report: Report) -> Content:
@@ -208,8 +210,7 @@ def predictions_table(rows: Sequence[Prediction]) -> Table:
 
 
 def _history(report: Report) -> Content:
-    lead = "What changed over the nights, and since when; bisection history --metrics lists the "
-    lead += "metrics of each event. Each line below is a metric over its nights."
+    lead = "What changed, and since when. Each line below is a metric over its nights."
     return lead, [listing(report.history, words.EVENTS, words.MOST, "events")], []
 
 

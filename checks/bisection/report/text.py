@@ -8,24 +8,17 @@ from typing import Any
 from bisection.analysis.history import History
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import slower
-from bisection.core.format import amount, change, plural, utc
+from bisection.core.format import amount, change, plural
 from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Against, Scope, Verdict
+from bisection.core.verdicts import COMPARED, Against, Scope, Verdict
 from bisection.judge import alarms
 from bisection.report import words
 from bisection.report.tables import lines_of
-from bisection.runs.command import rerun
-from bisection.runs.model import Request
-from bisection.store.database import Session
 
 MOST = 30  # rows of a verdict that are listed one by one
-NAMED = 10  # sessions that a command names one by one
-LISTED = (
-    *(Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED),
-    Verdict.NEW,
-)
+LISTED = [v for v in COMPARED if v not in (Verdict.INCONCLUSIVE, Verdict.UNCHANGED)]
 
 
 def comparison_text(result: Comparison) -> list[str]:
@@ -154,7 +147,6 @@ def _plain(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 POINTS = (
     ("", "text", lambda point: f"{point.test} {point.metric}"),
     ("", "text", lambda point: f"x{point.ratio:.3g}"),
-    ("", "text", lambda point: "worse" if point.verdict == Verdict.REGRESSED else "better"),
     ("", "text", lambda p: f"{plural(p.before, 'session')} before, {p.after} since"),
     ("", "text", lambda point: clause(point.cause)),
 )
@@ -168,41 +160,28 @@ def history_text(
     all_metrics: bool = False,
 ) -> list[str]:
     """The first events in the histories of `count` sessions, as lines; with notes on sessions and
-    metrics that do not count, and the metrics of each event, if `all_metrics`."""
+    metrics that do not count, the metrics of each event, if `all_metrics`, and what to do next."""
     lines = lines_of(events, words.EVENTS, words.MOST) if events else []
     if len(events) > words.MOST:
         lines.append(f"and {plural(len(events) - words.MOST, 'more event')}")
-    for event in events if all_metrics else ():
-        if event.points:
-            points = alarms.worst_first(event.points)
-            lines += ["", f"{event.session[:8]}:", *lines_of(points, POINTS)[1:]]
+    for event in (event for event in events if all_metrics and event.points):
+        points = lines_of(alarms.worst_first(event.points), POINTS)[1:]
+        lines += ["", f"{event.session[:8]} {words.state(event)}:", *points]
     lines += [""] if lines else []
     needed = 2 * LIMITS.level
     longest = max((len(values) for *_, values in histories), default=0)
     short = sum(len(values) < needed for *_, values in histories)
     worse = sum(len(event.worse) for event in events if event.alarm)
     text = f"{plural(worse, 'metric')} worse" if worse else "no alarm"
+    text += "" if all_metrics or not events else " (--metrics lists those of each event)"
     if longest < needed:
         text = f"a change of level needs {needed} sessions, the most that a metric has is {longest}"
     elif short:
         have = "has" if short == 1 else "have"
         text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
     lines += [f"note: {clause(note)}" for note in notes]
-    return [*lines, f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
-
-
-def next_steps(events: Sequence[Event], sessions: Sequence[Session]) -> list[str]:
-    """The commands that look into the first event, if it is an alarm, as lines."""
-    if not (events and events[0].alarm):
-        return []
-    event = events[0]
-    since = [session for session in sessions if session.start >= event.at]
-    names = [session.uuid[:8] for session in since]
-    after = ",".join(names) if len(names) <= NAMED else f"{utc(event.at)[:10]}.."
-    request = Request(since[0].tags.get("tier", "nightly"), event.system, event.environ)
-    return [
-        "to list the metrics of each event: bisection history --metrics",
-        f"to compare both levels: bisection compare earlier:20 {after}",
-        f"to rerun: {rerun(event.worse, request)}",
-        f"to accept the new level: bisection history --accept {event.session[:8]} -m REASON",
-    ]
+    lines += [f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
+    for alarm in alarms.alarms_of(events)[: words.MOST]:
+        steps = map(": ".join, words.next_steps(alarm))
+        lines += [f"{alarm['session'][:8]}:", *(f"    {step}" for step in steps)]
+    return lines

@@ -8,12 +8,12 @@ import numpy as np
 
 from bisection.analysis.explain import slower_codes
 from bisection.analysis.model import Comparison, Event, Row, Suspect
-from bisection.core.format import change, plural, ratio_words, short, utc
+from bisection.core.format import change, plural, ratio_words, short, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.reasons import AFTER_CHANGE, DISTURBED, Code, Reason, clause, performance
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Scope, Verdict
-from bisection.judge.alarms import causes, counts, factors, most
+from bisection.judge.alarms import by_check, causes
 from bisection.runs.model import RunVerdict
 from bisection.sites.site import Defect
 
@@ -185,16 +185,14 @@ def state(event: Event) -> str:
     return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "ended"
 
 
-def size(event: Event) -> str:
-    """By how much: of several metrics the median, the least and the most."""
+def metrics_of(event: Event) -> str:
+    """Which metrics changed, and by how much."""
+    text = performance.what_changed(by_check(event))
     if event.drift is not None:
-        share = event.drift - 1
-        total = event.drift**event.nights - 1
-        word = "slower" if share > 0 else "faster"
-        return f"{abs(share):.2%} a night {word}, {abs(total):.0%} in {event.nights} nights"
-    better = sum(point.verdict != Verdict.REGRESSED for point in event.points)
-    others = f"; {plural(better, 'metric')} better" if event.worse and better else ""
-    return performance.by_how_much(*factors(event)) + others
+        share, total = event.drift - 1, event.drift**event.nights - 1
+        way = "slower" if share > 0 else "faster"
+        text += f", {abs(share):.2%} a night {way}, {abs(total):.0%} in {event.nights} nights"
+    return text
 
 
 def sure(event: Event) -> str:
@@ -219,8 +217,7 @@ EVENTS = (
     ("event", "text", lambda event: event.session[:8]),
     ("", "text", state),
     ("since", "date", lambda event: performance.nights(event.first, event.at, event.last)),
-    ("what", "text", lambda e: short(performance.what_changed(counts(e), most(e)), 300)),
-    ("size", "small", size),
+    ("what", "text", lambda event: short(metrics_of(event), 400)),
     ("changed", "small", lambda event: short(changed(event), 400)),
     ("false alarm", "small", sure),
 )
@@ -234,3 +231,16 @@ def banner(alarms: Sequence[Reason]) -> str:
         text += f" ({'; '.join(map(performance.fact, first['changes'][:2]))})"
     rest = len(alarms) - 1
     return f"{text}, and {plural(rest, 'more event')}" if rest else text
+
+
+STEPS = ["next", "command"], ["text", "command"]  # of a table: head, kinds
+
+
+def next_steps(alarm: Reason) -> list[tuple[str, str]]:
+    """What an administrator does about an alarm, with a command each: look at what may have caused
+    it, measure again, accept the new level."""
+    facts = [change["what"] for change in alarm["changes"] or alarm["candidates"] or ()]
+    look = some(facts or ["nodes", "power limits", "what else is not recorded"], 3)
+    steps = f"look at {look}; compare both levels", "measure again", "accept the new level"
+    commands = map(alarm.__getitem__, ("compare", "rerun", "accept"))
+    return [step for step in zip(steps, commands, strict=True) if step[1]]

@@ -96,12 +96,11 @@ def rerun(tests: Iterable[TestId], request: Request, reruns: int = 0) -> str:
     selection = _names(list(tests))
     system, colon, partition = request.system.partition(":")
     system = (request.site or system) + colon + partition
-    words = [*invocation(), "run", "--tier", request.tier]
+    words = ["run", "--tier", request.tier]
     words += ["--system", system] if system != "localhost" else []
     words += ["-p", request.environ] if request.environ != "system" else []
     words += once(request.arguments, NAMES) if selection else request.arguments
-    words += [*_each("-n", selection), *([f"--reruns={reruns}"] if reruns else [])]
-    return shlex.join(words)
+    return own(*words, *_each("-n", selection), *([f"--reruns={reruns}"] if reruns else []))
 
 
 def _names(tests: Sequence[TestId]) -> list[str]:
@@ -152,6 +151,11 @@ def invocation() -> list[str]:
     default = program.parents[1] if program else paths.ROOT / ".bisection"
     home = paths.home()
     return words if home == default else ["env", f"BISECTION_HOME={home}", *words]
+
+
+def own(*words: str) -> str:
+    """A command of this program, as it can be pasted into a shell."""
+    return shlex.join([*invocation(), *words])
 
 
 def pasted(line: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ from bisection.core.verdicts import Exit, Verdict
 from bisection.report import page as pages
 from bisection.report.model import Report
 from bisection.runs.model import JudgedMetric, RunVerdict
+from bisection.store.database import Session
 
 NIGHT = 86400.0
 MADE = 1795248000.0  # 2026-11-21 08:00 UTC
@@ -80,6 +81,8 @@ def event(*points, **more):
     counts = Counter(point.check for point in points)
     fields = {"session": first.session, "at": first.at, "first": first.at, "last": first.at}
     fields |= {"metrics": {check: (count, 40) for check, count in counts.items()}, "rate": 1e-3}
+    nights = [Session(f"{n:08x}", MADE + n * NIGHT, {}, {}) for n in range(-20, 4)]
+    fields |= {"before": nights[:20], "after": nights[20:]}
     return Event(points=list(points), **PLACE | fields | more)
 
 

@@ -7,7 +7,7 @@ from bisection.core.format import amount, duration, finite, number, plural, some
 from bisection.core.format import change as shift
 from bisection.core.reasons.kinds import Topic
 
-WHOLE = 0.8  # of a check's metrics: the check is named instead
+NAMED = 4  # checks that are named
 
 
 def nights(first: float, at: float, last: float) -> str:
@@ -16,46 +16,27 @@ def nights(first: float, at: float, last: float) -> str:
     return day if first == last else f"{day} ({first} to {last})"
 
 
-def whole_checks(metrics: Mapping[str, Sequence[int]]) -> set[str]:
-    """The checks of which nearly all metrics changed.
-
-    Args:
-        metrics: check -> (metrics that changed, all).
-    """
-    return {name for name, (part, of) in metrics.items() if of > 1 and part >= WHOLE * of}
-
-
-def what_changed(metrics: Mapping[str, Sequence[int]], most: Sequence[str]) -> str:
-    """Checks, where most of their metrics changed, else the metrics that changed most.
-
-    Args:
-        metrics: check -> (metrics that changed, all).
-        most: the metrics that changed most, of checks that are not named.
-    """
-    whole = whole_checks(metrics)
-    if len(whole) > 3:
-        count = sum(part for part, _ in metrics.values())
-        return f"{plural(count, 'metric')} of {plural(len(metrics), 'check')}"
-    texts = [
-        f"{name} ({metrics[name][0]:,} of {metrics[name][1]:,} metrics)" for name in sorted(whole)
-    ]
-    others = sum(part for name, (part, _) in metrics.items() if name not in whole)
-    if others > 3:
-        texts.append(f"{plural(others, 'metric')}, most {most[0]}")
-    elif others:
-        texts.append(some(most, 3) if most else plural(others, "metric"))
-    return "; ".join(texts) or "metrics"
+def what_changed(checks: Mapping[str, Mapping[str, Any]]) -> str:
+    """The metrics of each check that changed, and by how much. `checks`: check -> changed, of: how
+    many metrics; most: the one that changed most; sizes: the least, the median and the largest new
+    cost over old. A drift has neither."""
+    texts = []
+    for name, part in [*checks.items()][:NAMED]:
+        count, of, sizes = part["changed"], part["of"], part.get("sizes")
+        who = f"{'all' if count == of > 1 else f'{count} of'} {plural(of, 'metric')} of {name}"
+        who = part["most"] if sizes and count == 1 else who
+        texts.append(f"{who} by {_sizes(*sizes)}" if sizes else who)
+    if rest := [part["changed"] for part in checks.values()][NAMED:]:
+        texts.append(f"{plural(sum(rest), 'metric')} of {plural(len(rest), 'more check')}")
+    return "; ".join(texts)
 
 
-def by_how_much(low: float, middle: float, high: float) -> str:
-    """The least, the median and the largest change of cost."""
-    if high >= 2:
-        values, word = [f"{factor:.3g}" for factor in (low, middle, high)], "times worse"
-    else:
-        values = [f"{abs(factor - 1):.0%}" for factor in (low, middle, high)]
-        word = "worse" if high >= 1 else "better"
-    low, middle, high = values
-    return f"{middle} {word}" + (f" ({low} to {high})" if low != high else "")
+def _sizes(low: float, middle: float, high: float) -> str:
+    """The median of changes of cost, with the least and the largest."""
+    factors = (low, middle, high)
+    low, middle, high = (f"{x:.3g}" if high >= 2 else f"{abs(x - 1):.0%}" for x in factors)
+    text = middle if "%" in middle else f"a factor of {middle}"
+    return text + (f" ({low} to {high})" if low != high else "")
 
 
 def fact(change: Mapping[str, str]) -> str:
@@ -142,23 +123,14 @@ class Performance(Topic):
         who = f"retested {some(launches, 3)}: {metrics} than in all earlier sessions"
         return f"{who}, did not repeat"
 
-    # at: Unix time; first, last: when it may have begun; worse: how many; metrics: check ->
-    # changed, all; most: the worst tests and metrics; factors: new cost over old
+    # at: Unix time; first, last: when it may have begun; worse: how many; checks: of what_changed;
+    # changes, candidates: of changed_then; compare, rerun, accept: commands
     def WORSE_SINCE(
-        session: str,
-        at: float,
-        first: float,
-        last: float,
-        worse: int,
-        metrics: dict,
-        most: list,
-        factors: list,
-        changes: list,
-        candidates: list,
+        session: str, first: float, at: float, last: float, checks: dict, **more: Any
     ) -> str:
-        who = f"{what_changed(metrics, most)}, {by_how_much(*factors)}"
         since = f"{nights(first, at, last)}, session {session[:8]}"
-        return f"worse since {since}: {who}; {changed_then(changes, candidates)}"
+        causes = changed_then(more["changes"], more["candidates"])
+        return f"worse since {since}: {what_changed(checks)}; {causes}"
 
     # where: system:partition; always: they ran together
     def SLOW_NODE(

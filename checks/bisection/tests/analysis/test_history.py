@@ -1,10 +1,10 @@
 """Histories of made-up nights: events, since when, and what changed with them."""
 
-import re
+import shlex
 
 import numpy as np
 import pytest
-from made_up import DAY, case, nights, noise, session, sessions, store, tables
+from made_up import DAY, EPOCH, case, nights, noise, session, sessions, store, tables
 
 from bisection.analysis.events import drawn, events_of
 from bisection.analysis.history import histories, regular
@@ -14,7 +14,7 @@ from bisection.core.verdicts import Verdict
 from bisection.judge import alarms
 from bisection.judge.alarms import alarms_of
 from bisection.report import words as happened
-from bisection.report.text import history_text, next_steps
+from bisection.report.text import history_text
 from bisection.store.database import Session
 from bisection.store.selection import select
 
@@ -56,11 +56,11 @@ def test_first_bad_session_and_what_differed(rng, tmp_path):
     before = nights({"p2p": steps(rng, 1), "shm": steps(rng, 1)}, facts={"MPI": "4.1"})
     after = nights({"p2p": steps(rng, 1.15), "shm": steps(rng, 0.8)}, 20, facts={"MPI": "5.0"})
     stored = store(tmp_path / "store.db", before, after)
-    (event,), series, _ = looked_at(stored)
-    assert night_of(event) == 20
-    worse, better = sorted(event.points, key=lambda p: p.method)
+    (event, other), series, _ = looked_at(stored)
+    assert night_of(event) == night_of(other) == 20
+    (worse,), (better,) = event.points, other.points
     assert (worse.verdict, better.verdict) == (Verdict.REGRESSED, Verdict.IMPROVED)
-    assert event.changes == [Change("MPI", "4.1", "5.0")]
+    assert event.changes == other.changes == [Change("MPI", "4.1", "5.0")]
     assert (worse.ratio, worse.before, worse.after) == (pytest.approx(1.15, rel=0.03), 20, 20)
     assert [s.points for s in series] == [[20], [20]]
     text = "\n".join(history_text([event], histories(stored, stored.sessions()), 40))
@@ -74,7 +74,8 @@ def test_a_kernel_and_the_whole_machine_are_one_event(rng, tmp_path, of):
     assert (night_of(event), event.metrics) == (40, dict.fromkeys(of, (24, 24)))
     (alarm,) = alarms_of([event])
     assert happened.banner([alarm]) == f"{24 * len(of)} metrics worse since 2026-07-11"
-    assert alarm["metrics"] == {name: [24, 24] for name in of}
+    counts = {name: (part["changed"], part["of"]) for name, part in alarm["checks"].items()}
+    assert counts == dict.fromkeys(of, (24, 24))
     assert clause(alarm).endswith("; nothing recorded changed then")
 
 
@@ -146,33 +147,58 @@ def test_a_metric_as_before_is_not_counted_with_its_kernel(tmp_path):
 def test_an_event_has_the_range_of_its_changes(tmp_path):
     stored = store(tmp_path / "store.db", partly_slower(1, after=20))
     events, _, _ = looked_at(stored)
-    assert alarms.counts(events[0]) == {"transpose": (7, 10)}
-    middle, low, high = (int(text) for text in re.findall(r"(\d+)%", happened.size(events[0])))
+    ((check, part),) = alarms.by_check(events[0]).items()
+    assert (check, part["changed"], part["of"]) == ("transpose", 7, 10)
+    low, middle, high = (round(100 * (size - 1)) for size in part["sizes"])
     assert 9 <= low <= 13 <= middle <= 18 <= high <= 23
     (alarm,) = alarms_of(events)
-    assert happened.size(events[0]) in clause(alarm)
+    assert happened.metrics_of(events[0]) in clause(alarm)
 
 
-def test_what_got_better_is_not_counted_as_worse(rng, tmp_path):
-    logs = {f"m{row}": steps(rng, 1, 1.2 if row < 5 else 0.8, sigma=0.01) for row in range(10)}
-    (event,), _, _ = looked_at(store(tmp_path / "store.db", nights(logs)))
-    assert len(event.points) == 10
-    assert alarms.counts(event) == {"transpose": (5, 10)}
-    assert "5 metrics better" in happened.size(event)
+def test_an_event_has_one_direction_and_a_size_per_kernel(tmp_path):
+    """New libraries: network slower by 20%, transpose by 12% but for a fourth of it, md faster."""
+    rng = np.random.default_rng(1)
+    logs = rng.normal(0, 0.02, (4, 16, 40))
+    for name, by in (("network", [1.2] * 16), ("transpose", [1.12] * 12 + [1.0] * 4)):
+        logs[KERNELS.index(name), :, 20:] += np.log(by)[:, None]
+    logs[KERNELS.index("md"), :, 20:] += np.log(0.8)
+    content = tables(dict(zip(KERNELS, 1e-3 * np.exp(logs), strict=True)))
+    worse, better = looked_at(store(tmp_path / "store.db", content))[0]
+    assert night_of(worse) == night_of(better) == 20
+    parts = alarms.by_check(worse)
+    counts = {name: (part["changed"], part["of"]) for name, part in parts.items()}
+    assert counts == {"network": (16, 16), "transpose": (12, 16)}
+    assert parts["network"]["sizes"][1] == pytest.approx(1.2, abs=0.02)
+    assert parts["transpose"]["sizes"][1] == pytest.approx(1.12, abs=0.02)
+    assert [*alarms.by_check(better)] == ["md"]
+    assert (worse.alarm, better.alarm) == (True, False)
+    assert {p.verdict for p in worse.points} == {Verdict.REGRESSED}
+    assert {p.verdict for p in better.points} == {Verdict.IMPROVED}
+    assert len(alarms_of([worse, better])) == 1
 
 
-def test_an_alarm_has_its_next_steps(tmp_path):
-    """Commands that name the sessions of both levels, the tests to measure again, and the event."""
-    stored = store(tmp_path / "store.db", partly_slower(1))
+@pytest.mark.parametrize("a_day", [1, 3])
+def test_an_alarm_has_its_next_steps(tmp_path, a_day):
+    """Commands that name the sessions of both levels, the tests to measure again, and the event;
+    also where several sessions a day are stored."""
+    content = partly_slower(1)
+    for line, _ in content:
+        line["start"] = EPOCH + (line["start"] - EPOCH) / a_day
+    stored = store(tmp_path / "store.db", content)
     events, _, _ = looked_at(stored)
-    text = "\n".join(next_steps(events, stored.sessions()))
-    ((before, after),) = re.findall(r": bisection compare (\S+) (\S+)$", text, re.M)
-    since = select(after, stored)
-    assert since == stored.sessions()[20:]
-    assert len(select(before, stored, since)) == 20
-    assert f"--accept {events[0].session[:8]}" in text
-    assert re.search("run --tier nightly .*transpose", text)
-    assert next_steps([], stored.sessions()) == []
+    (alarm,) = alarms_of(events)
+    before, after = (select(text, stored) for text in shlex.split(alarm["compare"])[-2:])
+    sessions = stored.sessions()
+    assert before == sessions[20 - len(before) : 20]
+    assert len(before) >= 10
+    assert after == sessions[20:]
+    again = shlex.split(alarm["rerun"])
+    assert select(again[again.index("--against") + 1], stored) == before
+    assert "transpose" in again[again.index("-n") + 1]
+    assert shlex.split(alarm["accept"])[-4:-2] == ["--accept", events[0].session[:8]]
+    assert [command for _, command in happened.next_steps(alarm)] == [
+        alarm[name] for name in ("compare", "rerun", "accept")
+    ]
 
 
 def test_the_same_night_under_another_identifier_counts_once(rng, tmp_path):

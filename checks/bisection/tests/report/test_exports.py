@@ -154,23 +154,25 @@ def test_alarms_and_what_is_slower_have_gauges():
     points = [
         change_point(1.3),
         change_point(1.2, method="p2p"),
-        change_point(0.8, method="padded", verdict=Verdict.IMPROVED),
         change_point(1.5, check="md"),
     ]
+    better = event(change_point(0.8, method="padded", verdict=Verdict.IMPROVED))
     slower = [Reason(Code.SLOWER, {**PLACE, "check": "transpose"})] * 2
     run = ran(case(), slower=slower, outliers=[Reason(Code.OUTLIER, {**PLACE, "check": "md"})])
-    samples = gauges(only(run=run, history=[event(*points)], of_run=True))
+    samples = gauges(only(run=run, history=[event(*points), better], of_run=True))
     about = {**PLACE, "session": "feedbeef"}
     assert samples["alarm_metrics"] == [
         ({**about, "check": "transpose"}, 2.0),
         ({**about, "check": "md"}, 1.0),
     ]
+    assert [value for _, value in samples["alarms"]] == [1.0]
     assert samples["alarm_start_timestamp_seconds"] == [(about, points[0].at)]
     counts = {labels["state"]: value for labels, value in samples["slower_metrics"]}
     assert counts == {"confirmed": 2.0, "outlier": 1.0}
     accepted = event(*points, accepted="new disks")
     samples = gauges(only(run=ran(case()), history=[accepted], of_run=True))
     assert "alarm_metrics" not in samples
+    assert [value for _, value in samples["alarms"]] == [0.0]
     assert {value for _, value in samples["slower_metrics"]} == {0.0}
 
 
