@@ -230,7 +230,7 @@ def _points(table: _Table, night: int, traces: list[_Trace]) -> dict[int, Change
     first = table.sessions[night]
     for trace in sorted(traces, key=lambda t: t.test is None):
         rows, nights = trace.rows, (trace.left, night, trace.right)
-        moved = _moved(table, *nights)[rows]
+        shared, moved = (sizes[rows] for sizes in _moved(table, *nights))
         # Where the shared level is as before, a metric is judged beside it: it varies less.
         beside = (moved == 0) & (trace.test is not None)
         values = np.where(beside[:, None], table.apart[rows], table.costs[rows])
@@ -238,7 +238,7 @@ def _points(table: _Table, night: int, traces: list[_Trace]) -> dict[int, Change
         part = (before > 0) & (after > 0)
         part &= np.abs(size) >= np.maximum(math.log1p(LIMITS.step), ALIKE * np.abs(moved))
         if trace.test is None:
-            part &= size / trace.size >= ALIKE
+            part &= np.minimum(size / trace.size, shared / trace.size) >= ALIKE
         for index in np.flatnonzero(part):
             test, metric, *_ = table.histories[rows[index]]
             cost = float(size[index])
@@ -263,9 +263,9 @@ def _step(
     return medians(parts[1], 1) - medians(parts[0], 1), before, after
 
 
-def _moved(table: _Table, left: int, night: int, right: int) -> np.ndarray:
-    """By how much the level of what each metric shares with others changed in a night, [metrics]; 0
-    where that is no more than its nights vary."""
+def _moved(table: _Table, left: int, night: int, right: int) -> tuple[np.ndarray, np.ndarray]:
+    """By how much the level of what each metric shares with others changed in a night, [metrics];
+    the same, but 0 where that is no more than its nights vary."""
     shared = table.shared[0] + table.shared[1:]
     size, before, after = _step(shared, left, night, right)
     parts = shared[:, left:night], shared[:, night:right]
@@ -273,7 +273,7 @@ def _moved(table: _Table, left: int, night: int, right: int) -> np.ndarray:
     nights = 1 / np.maximum(before, 1) + 1 / np.maximum(after, 1)
     error = scale(around, 1) * np.sqrt(math.pi / 2 * nights)  # of medians
     sure = np.abs(size) >= np.maximum(math.log1p(LIMITS.step), SURE * error)
-    return np.where(sure, size, 0.0)[table.kernels]
+    return size[table.kernels], np.where(sure, size, 0.0)[table.kernels]
 
 
 # ---- with what ----

@@ -99,7 +99,8 @@ def rerun(tests: Iterable[TestId], request: Request, reruns: int = 0) -> str:
     words = ["run", "--tier", request.tier]
     words += ["--system", system] if system != "localhost" else []
     words += ["-p", request.environ] if request.environ != "system" else []
-    words += once(request.arguments, NAMES) if selection else request.arguments
+    arguments = once(request.arguments, NAMES) if selection else request.arguments
+    words += once(arguments, REPEATS) if reruns else arguments
     return own(*words, *_each("-n", selection), *([f"--reruns={reruns}"] if reruns else []))
 
 
