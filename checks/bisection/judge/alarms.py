@@ -49,13 +49,12 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 
 def alarms_of(events: Sequence[Event], request: Request | None = None) -> list[Reason]:
     """The events that are alarms, as reasons. `request`: that of the newest run, if it is known."""
-    alarms = []
+    alarms, names = [], ("session", "at", "first", "last")
     for event in (event for event in events if event.alarm):
-        names = ("session", "at", "first", "last")
         values = {name: getattr(event, name) for name in names} | _commands(event, request)
-        values |= {"worse": len(event.worse), "checks": by_check(event)}
+        values |= {"where": f"{event.system}:{event.partition}", "checks": by_check(event)}
         values |= zip(("changes", "candidates"), causes(event), strict=True)
-        alarms.append(Code.WORSE_SINCE(**values))
+        alarms.append(Code.WORSE_SINCE(worse=len(event.worse), **values))
     return alarms
 
 

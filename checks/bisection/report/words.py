@@ -217,6 +217,7 @@ EVENTS = (
     ("event", "text", lambda event: event.session[:8]),
     ("", "text", state),
     ("since", "date", lambda event: performance.nights(event.first, event.at, event.last)),
+    ("where", "text", lambda event: f"{event.system}:{event.partition}"),
     ("what", "text", lambda event: short(metrics_of(event), 400)),
     ("changed", "small", lambda event: short(changed(event), 400)),
     ("false alarm", "small", sure),

@@ -123,14 +123,12 @@ class Performance(Topic):
         who = f"retested {some(launches, 3)}: {metrics} than in all earlier sessions"
         return f"{who}, did not repeat"
 
-    # at: Unix time; first, last: when it may have begun; worse: how many; checks: of what_changed;
-    # changes, candidates: of changed_then; compare, rerun, accept: commands
-    def WORSE_SINCE(
-        session: str, first: float, at: float, last: float, checks: dict, **more: Any
-    ) -> str:
-        since = f"{nights(first, at, last)}, session {session[:8]}"
-        causes = changed_then(more["changes"], more["candidates"])
-        return f"worse since {since}: {what_changed(checks)}; {causes}"
+    # at: Unix time; first, last: when it may have begun; where: system:partition; worse: how many;
+    # checks: of what_changed; changes, candidates: of changed_then; and three commands
+    def WORSE_SINCE(session: str, first: float, at: float, last: float, **v: Any) -> str:
+        since = f"{nights(first, at, last)} on {v['where']}, session {session[:8]}"
+        who, causes = what_changed(v["checks"]), changed_then(v["changes"], v["candidates"])
+        return f"worse since {since}: {who}; {causes}"
 
     # where: system:partition; always: they ran together
     def SLOW_NODE(

@@ -117,7 +117,8 @@ def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(
     assert "1 metric worse since 2026-07-01" in (tmp_path / "report.html").read_text()
     code, text, _ = command_line("verdict", str(tmp_path))
     assert code == Exit.SLOWER
-    assert "worse since 2026-07-01, session 0000001e: transpose cnt40 mpi p2p time" in text
+    said = " ".join(text.split())
+    assert "worse since 2026-07-01 on lab:cpu, session 0000001e: transpose cnt40 mpi p2p" in said
     (accept,) = [line.split("bisection ")[1] for line in text.splitlines() if "--accept" in line]
     accept = accept.removesuffix(" REASON").split()
     assert command_line(*accept, "newer libraries")[0] == 0

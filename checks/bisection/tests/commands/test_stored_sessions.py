@@ -1,11 +1,12 @@
 """`bisection compare`, `history` and `report` on stored sessions."""
 
 import json
+import re
 import shlex
 
 import numpy as np
 import pytest
-from made_up import nights, store, times
+from made_up import case, nights, sessions, store, times
 from running import RNG
 
 from bisection.core.verdicts import Verdict
@@ -113,6 +114,32 @@ def test_history_names_the_night_and_an_accepted_event_is_no_alarm_until_it_is_r
     assert (code, f"'ffff': no event of this name; events: {name}" in errors) == (2, True)
 
 
+def test_what_got_worse_is_accepted_on_all_partitions_and_what_got_better_is_not(
+    tmp_path, monkeypatch, command_line
+):
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    rng = np.random.default_rng(RNG)
+    levels = {("a", "p2p"): 1.2, ("a", "shm"): 0.7, ("b", "p2p"): 1.3}
+    content = sessions(0, (
+        [case(method, {"time": (level if night >= 20 else 1) * rng.normal(1, 0.01)}, partition=name)
+         for (name, method), level in levels.items()]
+        for night in range(40)
+    ))  # fmt: skip
+    store(tmp_path / "store.db", content).close()
+
+    def states():
+        code, text, _ = command_line("history")
+        return code, sorted(re.findall(r"^00000014 +(\w+)", text, re.M)), text.count("--accept ")
+
+    alarms = (1, ["better", "worse", "worse"], 2)
+    assert states() == alarms
+    assert command_line("history", "--accept", "00000014")[0] == 0
+    assert states() == (0, ["accepted", "accepted", "better"], 0)
+    assert command_line("history", "--revoke", "00000014")[0] == 0
+    assert states() == alarms
+    assert command_line("history", "-n", "shm", "--accept", "00000014")[0] == 2  # it is better
+
+
 def test_history_of_few_nights(command):
     code, text, _ = command("history", "2026-06-01..2026-06-05")
     assert code == 3
@@ -123,6 +150,7 @@ def test_report_from_the_store_and_where_it_cannot_be_written(command, tmp_path)
     code, text, errors = command("report", BEFORE, AFTER, "-o", str(tmp_path / "out"))
     assert code == 1, errors
     assert "report.html: " in text
+    assert "history --accept" in text  # an alarm
     page = (tmp_path / "out" / "report.html").read_text()
     assert "1 regressed" in page
     assert len(page) < 1_000_000

@@ -16,6 +16,7 @@ from reports import (
     families,
     hpcx,
     only,
+    page,
     pairs,
     ran,
     row,
@@ -169,6 +170,9 @@ def test_alarms_and_what_is_slower_have_gauges():
     assert samples["alarm_start_timestamp_seconds"] == [(about, points[0].at)]
     counts = {labels["state"]: value for labels, value in samples["slower_metrics"]}
     assert counts == {"confirmed": 2.0, "outlier": 1.0}
+    alarm = only(history=[event(*points), better])
+    for text in (exports.junit(alarm), exports.markdown(alarm), page(alarm).text):
+        assert text.count("history --accept feedbeef") == 1  # and all other steps
     accepted = event(*points, accepted="new disks")
     samples = gauges(only(run=ran(case()), history=[accepted], of_run=True))
     assert "alarm_metrics" not in samples
