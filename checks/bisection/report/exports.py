@@ -247,7 +247,7 @@ def prometheus(report: Report) -> str:
 def _samples(report: Report) -> Iterator[Sample]:
     run, rows = report.run, report.rows
     judged, alarms = run.judged if run else [], [e for e in report.history if e.alarm]
-    places = dict.fromkeys((test.system, test.partition) for test in [*judged, *rows])
+    places = dict.fromkeys((t.system, t.partition) for t in [*judged, *rows, *alarms])
     for here in places or [(run.request.system if run else "", "")]:
         place = dict(zip(("system", "partition"), here, strict=True))
         yield "exit_code", exit_code(report), "", place

@@ -171,6 +171,7 @@ def test_alarms_and_what_is_slower_have_gauges():
     counts = {labels["state"]: value for labels, value in samples["slower_metrics"]}
     assert counts == {"confirmed": 2.0, "outlier": 1.0}
     alarm = only(history=[event(*points), better])
+    assert [(labels["partition"], n) for labels, n in gauges(alarm)["alarms"]] == [("default", 1.0)]
     for text in (exports.junit(alarm), exports.markdown(alarm), page(alarm).text):
         assert text.count("history --accept feedbeef") == 1  # and all other steps
     accepted = event(*points, accepted="new disks")
