@@ -2,24 +2,30 @@
 
 A step is found by the generalised likelihood ratio: the difference of two parts of a series in
 units of its noise, the largest of all ways to part it. README.md, "Changes over many nights", lists
-what makes this hold for real nights: normal scores, prewhitening, the scatter of longer means, and
-ranks. A series of no table of many, such as the level of all metrics, is judged by its ranks alone.
+what makes this hold for real nights: scale, tails and correlation of each metric's own, and ranks.
+A series of no table of many, such as the level of all metrics, is judged by its ranks alone.
 """
 
-import functools
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.statistics import medians, scale
+from bisection.analysis.evidence import states
+from bisection.analysis.shifts import CUT, PRIOR, RHOS, mean, posterior
+from bisection.analysis.statistics import Pool, medians, scale
 from bisection.core.thresholds import LIMITS
 
-ASSUMED = (0.3, 0.3)  # correlation from night to night where no table shows it: mean, deviation
-UPPER = 1.64  # deviations above the expected correlation that a series is taken to have
+CERTAIN = 0.97  # that a series keeps no more from night to night than it is taken to
+TAILS = np.array([2.0, 3, 4, 6, 10, 20, 100])  # degrees of freedom of Student's t
+ROUNDS_OF_SCALE = 8
+CHANGES, LASTING = 4, 0.6  # of state, at least; and at most, of those of independent nights
+ALIKE, SEVERAL = 0.25, 3  # logarithm of a step over the gap of states; series that have them
+SUREST = 1000.0  # degrees of freedom that a table is worth at most
+SECOND = 6.0  # standard errors of a second cut
+TINY = 1e-12
 STEPS, PULSES = 0.9, 0.1  # of the chance: for one change of level; for one that was taken back
 ROUNDS = 6  # of changes found in what remains
 
@@ -64,6 +70,7 @@ def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
     starts: list[dict[int, float]] = [{} for _ in rows]  # of each row: start -> chance
     drifts: dict[int, float] = {}
     pending = [(row, 0, count) for row, count in enumerate(counts)]
+    gaps = _lasting_gaps(rest) if table else np.empty(0)
     for turn in range(ROUNDS):
         noise = _whitened(rest, table)
         hits = _scan(noise, pending, math.log(chance / len(rows)))
@@ -71,6 +78,8 @@ def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
             correlations = noise.correlation
         pending = []
         for (row, low, high), cuts, log_chance in hits:
+            if _like_states(rest[row, low:high], [cut - low for cut in cuts], gaps):
+                continue
             if (low, high) == (0, counts[row]) and row not in drifts:
                 slope = _slope(packed[rows[row], :high], cuts, correlations[row])
                 if slope is not None:
@@ -101,20 +110,17 @@ def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
 class _Noise:
     """Series as independent normal noise of deviation 1, as far as they have no change."""
 
-    values: np.ndarray  # [series, nights - 1]: what each night has beside the night before
     correlation: np.ndarray  # [series]
-    uncertain: float  # standard deviation of the logarithm of a series' own scale
-    table: bool
+    values: np.ndarray  # [series, nights - 1]: what each night has beside the night before
+    df: np.ndarray | None = None  # degrees of freedom of each scale, [series]; None: by ranks
 
 
 def _whitened(series: np.ndarray, table: bool) -> _Noise:
-    scores, first = _normal(series) if table else (_row_scores(_around_levels(series)), 0.0)
-    correlation = _correlation(scores, table)
-    values = scores if table else series  # ranks by themselves would make all steps alike
-    fresh = values[:, 1:] - correlation[:, None] * values[:, :-1]
-    values, second = _normal(fresh) if table else (_row_scores(fresh), 0.0)
-    by_nights = math.sqrt(1.2 / max(series.shape[1], 1))  # no worse than by its own nights
-    return _Noise(values, correlation, min(max(first, second), by_nights), table)
+    correlation = _correlation(series, table)
+    fresh = series[:, 1:] - correlation[:, None] * series[:, :-1]
+    if table:
+        return _Noise(correlation, *_own_scores(fresh))
+    return _Noise(correlation, _row_scores(fresh))
 
 
 def _row_scores(series: np.ndarray) -> np.ndarray:
@@ -123,94 +129,115 @@ def _row_scores(series: np.ndarray) -> np.ndarray:
     return scipy.special.ndtri((ranks - 0.5) / (~np.isnan(series)).sum(axis=1, keepdims=True))
 
 
-def _normal(series: np.ndarray) -> tuple[np.ndarray, float]:
-    """Normal scores by the distribution of all values of the table, each series in its own scale;
-    and how uncertain the logarithm of that scale is."""
-    scales, uncertain = _shrunk(
-        lambda part: np.log(np.maximum(_mean(_ordinary(np.diff(part, axis=1))), 1e-12)), series
-    )
-    scaled = (series - medians(series, 1)[:, None]) * np.exp(-scales)[:, None]
-    known = ~np.isnan(scaled)
-    scores = np.full(series.shape, np.nan)
-    places = np.argsort(np.argsort(scaled[known], kind="stable"))
-    scores[known] = scipy.special.ndtri((places + 0.5) / known.sum())
-    return scores, uncertain
+def _own_scores(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Normal scores of each series by the Student's t of its own nights, drawn towards those of the
+    table as far as they are alike; and the degrees of freedom of their scale."""
+    off = series - medians(series, 1)[:, None]
+    clear = _clear(off)
+    count = np.maximum((~np.isnan(clear)).sum(axis=1), 1)
+    squares, spread = np.nan_to_num(clear) ** 2, _spread(clear)
+    least = spread**2 / 10
+    scales, logs = [], []
+    for tail in TAILS:
+        size = spread**2
+        for _ in range(ROUNDS_OF_SCALE):
+            weights = (tail + 1) / (tail + squares / size[:, None])
+            size = np.maximum((weights * squares).sum(axis=1) / count, least)
+        far = np.log1p(squares / (tail * size[:, None])).sum(axis=1)
+        gamma = scipy.special.gammaln([(tail + 1) / 2, tail / 2]) @ [1, -1]
+        logs.append(count * (gamma - np.log(tail * size) / 2) - (tail + 1) / 2 * far)
+        scales.append(np.log(size))
+    chances = posterior(np.array(logs).T, np.ones(len(TAILS)))
+    tail = (1 / (chances @ (1 / TAILS)))[:, None]
+    df = np.maximum(count - 2.0, 1.0)
+    own = np.exp((chances.T * scales).sum(axis=0)) * count / df
+    pool = Pool(own, df)
+    size = pool.sigma(own, df) ** 2
+    df += np.where(np.isclose(size, own), 0, min(pool.prior, SUREST))
+    scores = np.sign(off) * np.sqrt(tail * np.log1p(off**2 / (tail * size[:, None])))
+    return scores * (8 * tail + 1) / (8 * tail + 3), df  # Wallace 1959
 
 
-def _correlation(scores: np.ndarray, table: bool) -> np.ndarray:
-    """Returns what each series keeps from night to night: 0 to 0.95. The mean squares of
-    differences over two nights and over one show it, which levels and drift hardly touch."""
-
-    def squares(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        two_nights = _mean(_ordinary(part[:, 2:] - part[:, :-2]) ** 2)
-        return two_nights, np.maximum(_mean(_ordinary(np.diff(part, axis=1)) ** 2), 1e-12)
-
-    two_nights, one_night = squares(scores)
-    alone = two_nights / one_night - 1
-    if table:
-        expected, deviation = _shrunk(lambda part: np.divide(*squares(part)) - 1, scores)
-        expected += np.nansum(two_nights) / np.nansum(one_night) - 1 - np.nanmedian(alone)
-    else:
-        count = np.maximum((~np.isnan(scores)).sum(axis=1), 4)
-        near = _mean(scores[:, 1:] * scores[:, :-1]) / np.maximum(_mean(scores**2), 1e-12)
-        alone = (alone + near + (1 + 4 * near) / count) / 2  # Kendall's bias (1954)
-        weight = ASSUMED[1] ** 2 / (ASSUMED[1] ** 2 + 1.5 / count)
-        expected = ASSUMED[0] + weight * (alone - ASSUMED[0])
-        deviation = ASSUMED[1] * np.sqrt(1 - weight)
-    return np.clip(expected + UPPER * deviation, 0.0, 0.95)
+def _correlation(series: np.ndarray, table: bool) -> np.ndarray:
+    """Returns what each series may keep from night to night at most. Series of a table are alike;
+    of others, most keep little."""
+    clear = _clear(series)
+    bound = CUT * _spread(clear)[:, None]
+    clear = np.clip(clear, -bound, bound)
+    df = np.maximum((~np.isnan(series)).sum(axis=1) - 2, 1)
+    logs = []
+    for rho in RHOS:
+        _, worth, squares, log = mean(clear, np.ones(series.shape), rho)
+        logs.append(-(log + np.log(worth) + df * np.log(np.maximum(squares, TINY))) / 2)
+    chances = posterior(np.array(logs).T, PRIOR, learns=table)
+    return RHOS[(np.cumsum(chances, axis=1) < CERTAIN).sum(axis=1).clip(max=len(RHOS) - 1)]
 
 
-def _around_levels(series: np.ndarray) -> np.ndarray:
-    """Series less the medians before and after the night where the ranks differ most, or less a
-    line, whichever is nearer."""
-    around = series.copy()
-    for row, values in enumerate(series):
-        part = values[~np.isnan(values)]
-        count = len(part)
-        places = np.arange(LIMITS.level, count - LIMITS.level + 1)
-        share = places / count
-        ranks = np.cumsum(scipy.stats.rankdata(part) - (count + 1) / 2)[places - 1]
-        cut = places[np.abs(ranks / np.sqrt(share * (1 - share))).argmax()]
-        levels = np.where(np.arange(count) < cut, np.median(part[:cut]), np.median(part[cut:]))
-        line = np.polyval(np.polyfit(np.arange(count), part, 1), np.arange(count))
-        around[row, :count] -= min(levels, line, key=lambda fit: np.abs(part - fit).sum())
-    return around
+def _clear(series: np.ndarray) -> np.ndarray:
+    """Series less the medians before and after the night where they differ most, and a second such
+    night if these differ much; or less a line, if that is nearer."""
+    off = series - medians(series, 1)[:, None]
+    count, nights = (~np.isnan(off)).sum(axis=1)[:, None], off.shape[1]
+    time = np.arange(nights)
+    first, _ = _cut(off, count)
+    by_levels = off - _levels_at(off, time >= first)
+    second, sure = _cut(by_levels, count)
+    parts = (time >= first) + (sure & (time >= second)).astype(int)
+    by_levels = off - _levels_at(off, parts)
+    ahead = np.where(time < count, time - (count - 1) / 2, 0)
+    slope = np.nansum(ahead * off, axis=1) / np.maximum((ahead**2).sum(axis=1), 1)
+    by_line = off - slope[:, None] * ahead
+    by_line -= medians(by_line, 1)[:, None]
+    sizes = [np.nansum(np.abs(beside), axis=1)[:, None] for beside in (by_line, by_levels)]
+    return np.where(sizes[0] < sizes[1], by_line, by_levels)
 
 
-def _ordinary(differences: np.ndarray) -> np.ndarray:
-    """Sizes of differences without those of a step: NaN where they are beyond 3 deviations."""
-    sizes = np.abs(differences)
-    return np.where(sizes <= 4.45 * medians(sizes, 1)[:, None], sizes, np.nan)
+def _cut(off: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The night where the values before and after differ most, and whether they do for sure; each
+    [series, 1]."""
+    places = np.arange(LIMITS.level, off.shape[1] - LIMITS.level + 1)
+    if not len(places):
+        return np.zeros_like(count), np.zeros_like(count, bool)
+    spread = _spread(off)[:, None]
+    sums = np.cumsum(np.clip(np.nan_to_num(off / spread), -3, 3), axis=1)
+    share = places / count
+    with np.errstate(all="ignore"):
+        strength = np.abs(sums[:, places - 1] - share * sums[:, -1:])
+        strength /= np.sqrt(share * (1 - share) * count)
+    strength = np.where(places <= count - LIMITS.level, strength, 0)
+    return places[strength.argmax(axis=1)][:, None], strength.max(axis=1)[:, None] > SECOND
 
 
-def _mean(values: np.ndarray) -> np.ndarray:
-    """Means over nights; NaN where there are none."""
-    known = (~np.isnan(values)).sum(axis=1)
-    return np.where(known > 0, np.nansum(values, axis=1) / np.maximum(known, 1), np.nan)
+def _levels_at(off: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """The median of each part of a series, [series, nights]."""
+    levels = np.zeros(off.shape)
+    for number in range(3):
+        here = part == number
+        levels += np.where(here, medians(np.where(here, off, np.nan), 1)[:, None], 0)
+    return levels
 
 
-def _shrunk(
-    estimate: Callable[[np.ndarray], np.ndarray], series: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """Estimates of series, [series, nights], shrunk towards their median as far as they are noise
-    (empirical Bayes): what both halves of the nights have in common is none.
+def _spread(off: np.ndarray) -> np.ndarray:
+    """Standard deviations by medians; of series most of whose values are alike, by means."""
+    means = np.nansum(np.abs(off), axis=1) / np.maximum((~np.isnan(off)).sum(axis=1), 1)
+    return np.maximum(np.fmax(scale(off, 1), means / 2), TINY)
 
-    Returns:
-        The estimates, [series], and the standard deviation of what is left unknown.
-    """
-    middle = series.shape[1] // 2
-    whole, first, second = map(estimate, (series, series[:, :middle], series[:, middle:]))
-    usable = np.isfinite(whole) & np.isfinite(first) & np.isfinite(second)
-    middle = np.median(whole[usable]) if usable.any() else 0.0
-    whole = np.where(np.isfinite(whole), whole, middle)
-    if usable.sum() < LIMITS.table:
-        return whole, 0.3
-    first, second = first[usable], second[usable]
-    chance = 1.5 * first.std() * second.std() / math.sqrt(len(first))
-    real = max(0.0, float(np.cov(first, second)[0, 1]) - chance)
-    noise = max(float(whole[usable].var()) - real, 1e-9)
-    weight = real / (real + noise)
-    return middle + weight * (whole - middle), math.sqrt(real * (1 - weight))
+
+def _lasting_gaps(series: np.ndarray) -> np.ndarray:
+    """How far apart the states are between which series change now and then: they last longer than
+    those of independent nights."""
+    split, known = states(series, series.shape[1]), ~np.isnan(series)
+    both = known[:, 1:] & known[:, :-1]
+    changes = (np.diff(split.slow, axis=1) & both).sum(axis=1)
+    share = split.slow.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    by_chance = 2 * share * (1 - share) * both.sum(axis=1)
+    return split.gap[split.two & (changes >= CHANGES) & (changes < LASTING * by_chance)]
+
+
+def _like_states(values: np.ndarray, cuts: list[int], gaps: np.ndarray) -> bool:
+    """True if levels of a series are as far apart as the states of several others."""
+    step = float(np.abs(np.diff(_medians(values, cuts))).max())
+    return (np.abs(np.log(gaps / max(step, TINY))) < ALIKE).sum() >= SEVERAL
 
 
 # ---- scanning ----
@@ -252,42 +279,40 @@ def _scan(
         sums[index, high - low :] = sums[index, high - low - 1]
 
     def strongest(
-        parts: np.ndarray, last: np.ndarray, length: int | np.ndarray, wider: float | np.ndarray
+        parts: np.ndarray, last: np.ndarray, length: int | np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The part of each piece that is most unlike the others, and by how many deviations.
 
         Args:
             parts: sums over so many nights, [pieces, parts], up to the night `last`.
-            wider: by how much such sums scatter wider.
         """
         share = length / widths[:, None]
         with np.errstate(all="ignore"):
             off = np.abs(parts - share * sums[:, -1:])
             off /= np.sqrt(share * (1 - share) * widths[:, None])
-        strength = np.where(last <= widths[:, None] - level, off, 0) / wider
+        strength = np.where(last <= widths[:, None] - level, off, 0)
         return strength.argmax(axis=1), strength.max(axis=1)
 
-    scatter = _wider(noise.values) if noise.table else ([0], [1.0])
     best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
     for length in _lengths(longest):
         last = np.arange(level + length, longest - level + 1)
         parts = sums[:, last] - sums[:, last - length]
-        place, largest = strongest(parts, last, length, np.interp(length, *scatter))
+        place, largest = strongest(parts, last, length)
         more = largest > best
         best[more] = largest[more]
         ends[more] = np.stack([place, place + length], axis=1)[more] + level
     places = np.arange(level, longest - level + 1)
-    wider = np.interp(np.minimum(places, np.abs(longest - places)), *scatter)
-    place, single = strongest(sums[:, places], places, places, wider)
-    trials = np.log([3 * np.sqrt(widths) / STEPS, 5 * widths / PULSES])
+    place, single = strongest(sums[:, places], places, places)
+    # Three times as many as independent normal nights have: variances change, and AR(1) is a model.
+    trials = np.log([10 * np.sqrt(widths) / STEPS, 15 * widths / PULSES])
     strengths = np.array([single, best])
     logs = trials + scipy.special.log_ndtr(-strengths)  # one-sided: only what is worse is an alarm
-    if noise.uncertain >= 0.01:
-        logs = trials + scipy.stats.t.logsf(strengths, 1 / (2 * noise.uncertain**2))
+    if noise.df is not None:
+        logs = trials + scipy.stats.t.logsf(strengths, noise.df[[row for row, *_ in pieces]])
     kind = logs.argmin(axis=0)  # 0: a step, 1: a pulse
     ends = np.where(kind, ends.T, [places[place], widths])
     # Few series are judged by their ranks alone, which few nights can give a small chance.
-    worth = logs.min(axis=0) <= least if noise.table else np.maximum(single, best) > 2.5
+    worth = logs.min(axis=0) <= least if noise.df is not None else np.maximum(single, best) > 2.5
     hits = []
     for index in np.flatnonzero(worth):
         row, low, high = pieces[index]
@@ -295,53 +320,16 @@ def _scan(
         sides = middle, np.concatenate([first, last])
         method = "exact" if min(map(len, sides)) <= 10 else "asymptotic"
         ranks = scipy.stats.mannwhitneyu(*sides, method=method).pvalue / 2  # one-sided
+        apart = scipy.stats.ttest_ind(*sides, equal_var=False).pvalue
         log_chance = logs[kind[index], index]
-        if not noise.table:
+        if noise.df is None:
             log_chance = math.log(max(ranks, 1e-300)) + trials[kind[index], index]
-        elif ranks > LIMITS.rank_chance:
+        elif ranks > LIMITS.rank_chance or apart > LIMITS.welch_chance:
             continue
         if log_chance <= least:
             cuts = [int(end) + low + 1 for end in ends[:, index] if end + low + 1 < high]
             hits.append((pieces[index], cuts, log_chance - least))
     return hits
-
-
-def _wider(values: np.ndarray) -> tuple[list[int], list[float]]:
-    """How much further means of several nights scatter over a table than independent nights would.
-
-    Args:
-        values: series of deviation 1, [series, nights].
-
-    Returns:
-        Numbers of nights, and at least 1 for each; 1 for any where there are too few nights.
-    """
-    nights = values.shape[1]
-    if not _lengths(nights):
-        return [0], [1.0]
-    excess = _scatter(np.nan_to_num(values)) / _independent(nights) - 2.3 / math.sqrt(len(values))
-    return _lengths(nights), np.maximum(excess, 1.0).tolist()
-
-
-@functools.cache
-def _independent(nights: int) -> np.ndarray:
-    return _scatter(np.random.default_rng(nights).normal(size=(1000, nights)))
-
-
-def _scatter(values: np.ndarray) -> np.ndarray:
-    """The median size of means of 5, 6, ... nights, of series without the largest step of each: a
-    night in which most metrics changed is no noise."""
-    count, nights = values.shape
-    places = np.arange(LIMITS.level, nights - LIMITS.level + 1)
-    sums = np.cumsum(values, axis=1)
-    left = sums[:, places - 1] - sums[:, -1:] * places / nights
-    cut = places[np.abs(left / np.sqrt(places * (nights - places))).argmax(axis=1)][:, None]
-    first = np.take_along_axis(sums, cut - 1, axis=1)
-    before = np.arange(nights) < cut
-    clear = values - np.where(before, first / cut, (sums[:, -1:] - first) / (nights - cut))
-    sums = np.concatenate([np.zeros((count, 1)), np.cumsum(clear, axis=1)], axis=1)
-    return np.array(
-        [np.median(np.abs(sums[:, n:] - sums[:, :-n])) / math.sqrt(n) for n in _lengths(nights)]
-    )
 
 
 # ---- levels, drift, nights ----

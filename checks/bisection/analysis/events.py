@@ -33,6 +33,7 @@ WRONG = -50.0  # and of one that one metric cannot exclude more than that
 TWIN = 10  # metrics that two sessions have in common to be the same night
 YEAR = 365.0  # nights
 BEFORE = 20  # sessions: of the level before an event, at most
+DAY = 86400.0  # s
 
 
 @dataclass
@@ -120,10 +121,31 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Tabl
     kept = sorted(nights.values())
     _, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
     costs, there = costs[:, kept], [sessions[night] for night in kept]
+    costs = without_weeks(costs, np.array([int(s.start // DAY % 7) for s in there]))
     residuals = costs - medians(costs, 1)[:, None]
     shared = np.vstack(factors(residuals, kernels))
     apart = residuals - np.nan_to_num(shared[0]) - np.nan_to_num(shared[1:])[kernels]
     return _Table(histories, there, costs, kernels, shared, apart), twins
+
+
+def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
+    """Costs without what a day of the week has beside the days around it, where that is sure.
+
+    Args:
+        costs: logarithms, [metrics, nights]; NaN: missing.
+        days: of the week, [nights].
+    """
+    around = np.pad(costs, ((0, 0), (3, 3)), constant_values=np.nan)
+    weeks = np.lib.stride_tricks.sliding_window_view(around, 7, axis=1)
+    beside = costs - medians(weeks.reshape(-1, 7), 1).reshape(costs.shape)
+    clear, spread = costs.copy(), scale(beside, 1)
+    for day in np.unique(days):
+        here = beside[:, days == day]
+        size, nights = medians(here, 1), (~np.isnan(here)).sum(axis=1)
+        error = np.maximum(spread, scale(here - size[:, None], 1))
+        error *= np.sqrt(math.pi / 2 / np.maximum(nights, 1))  # of medians
+        clear[:, days == day] -= np.where(np.abs(size) > SURE * error, size, 0)[:, None]
+    return clear
 
 
 def _of_table(table: _Table, chance: float, false_alarms: float) -> list[Event]:

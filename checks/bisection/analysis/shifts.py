@@ -84,18 +84,18 @@ def shifts(
     # By its own variance: beside a loud table, a quiet metric would seem to wander slowly.
     scaled = prior * squares[:, [likely]] / df[:, None] + squares
     likelihood = np.where(varies[:, None], -logs / 2 - weight[:, None] / 2 * np.log(scaled), 0)
-    posterior = _posterior(likelihood, varies)
+    chances = posterior(likelihood, PRIOR, varies)
     deviations = total / weight[:, None]
     errors = np.sqrt(deviations * variance)
-    shift = (posterior * estimate).sum(axis=1)
+    shift = (chances * estimate).sum(axis=1)
     against = np.where(shift < 0, 1, -1)[:, None] * estimate / errors
     return Shifts(
         shift,
-        _half_width(posterior, errors, weight[:, None]),
+        _half_width(chances, errors, weight[:, None]),
         weight,
-        np.minimum(2 * (posterior * scipy.special.stdtr(weight[:, None], against)).sum(axis=1), 1),
-        np.sqrt((posterior * deviations).sum(axis=1)),
-        posterior @ RHOS,
+        np.minimum(2 * (chances * scipy.special.stdtr(weight[:, None], against)).sum(axis=1), 1),
+        np.sqrt((chances * deviations).sum(axis=1)),
+        chances @ RHOS,
     )
 
 
@@ -176,13 +176,25 @@ def mean(values: np.ndarray, since: np.ndarray, rho: float) -> tuple[np.ndarray,
     return middle, counts, squares, np.where(known, np.log(new), 0).sum(axis=1)
 
 
-def _posterior(log_likelihood: np.ndarray, varies: np.ndarray) -> np.ndarray:
-    """How probable each rho is of each series, [series, RHOS], by EM over those that vary."""
+def posterior(
+    log_likelihood: np.ndarray,
+    prior: np.ndarray,
+    varies: np.ndarray | slice = slice(None),
+    learns: bool = True,
+) -> np.ndarray:
+    """How probable each of several models is of each series, [series, models].
+
+    Args:
+        log_likelihood: of each series under each model, [series, models].
+        prior: how many series are known to be of each model.
+        varies: series that count; default: all.
+        learns: whether the series of a table show which models are common (EM, Laird 1978).
+    """
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-    mixing = PRIOR / PRIOR.sum()
-    for _ in range(ROUNDS):
-        posterior = mixing * likelihood
-        posterior /= posterior.sum(axis=1, keepdims=True)
-        mixing = PRIOR + posterior[varies].sum(axis=0)
+    mixing = prior / prior.sum()
+    for _ in range(ROUNDS if learns else 1):
+        chances = mixing * likelihood
+        chances /= chances.sum(axis=1, keepdims=True)
+        mixing = prior + chances[varies].sum(axis=0)
         mixing /= mixing.sum()
-    return posterior
+    return chances

@@ -6,7 +6,7 @@ The tables are those of METHODS.md. `--full` simulates 100 sets of each noise.
 import numpy as np
 import pytest
 from made_up import DAY, EPOCH
-from nights import NOISES, changed, kernels_of
+from nights import NOISES, REAL, changed, kernels_of
 from scipy.stats import binom
 
 from bisection.analysis import accumulate
@@ -47,6 +47,45 @@ def test_clean_nights(noise, told, full):
     told.append(f"| {noise} | {alarms} | {drifts} | (of {sets})")
     assert alarms <= max(2, binom.isf(1e-3, sets, 0.02)) if full else alarms <= 1
     assert drifts == sets if noise.startswith("drift") else drifts <= 0.05 * sets
+
+
+# (least and most noise of a metric, step, nights by which it is found at least in half)
+STEPS = [(0.0, 0.02, 1.10, 6), (0.02, 0.05, 1.10, 10), (0.05, 0.2, 1.20, 20)]
+SLOW = {"states that last", "states beside AR(1)", "a sixth each"}  # steps as large as states
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("noise", REAL)
+def test_nights_like_real_ones(noise, told, full):
+    """Four metrics of each noise are slower in the last nights of 60, one look a night."""
+    sets, since, later = (40, 40, 20) if full else (2, 40, 10)
+    alarms, nights = 0, {step: [] for step in STEPS}
+    for seed in range(sets):
+        rng = np.random.default_rng([2026, seed])
+        logs = REAL[noise](rng, (300, since + later))
+        alarms += any(event.alarm for event in events_in(logs))
+        spread, slower = np.nanstd(logs, axis=1), {}
+        for step in STEPS:
+            of_step = np.flatnonzero((spread > step[0]) & (spread <= step[1]))
+            for row in rng.permutation(of_step)[:4]:
+                slower[int(row)] = step
+                logs[row, since:] += np.log(step[2])
+        first = dict.fromkeys(slower, np.inf)
+        for night in range(3, later + 1):
+            hit = named(logs[:, : since + night], list(slower))
+            first |= {row: min(first[row], night) for row in np.array(list(slower))[hit].tolist()}
+        for row, step in slower.items():
+            nights[step].append(first[row])
+    columns = [f"{alarms} of {sets}"]
+    for few in nights.values():
+        late = np.quantile(few, [0.5, 0.9], method="lower") if few else []
+        delays = ", ".join(f"{delay:.0f}" if np.isfinite(delay) else "later" for delay in late)
+        columns.append(f"{np.isfinite(few).mean():.0%} of {len(few)}: {delays}" if few else "")
+    told.append(f"| {noise} | {' | '.join(columns)} |")
+    assert alarms <= max(1, binom.isf(1e-3, sets, 0.02))
+    for (*_, enough), few in nights.items():
+        if noise not in SLOW and few and full:
+            assert np.median(few) <= enough
 
 
 @pytest.mark.long
