@@ -67,11 +67,8 @@ def bounds(logs: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Takes from values, by their metric's level, the factors of nights and of kernels in nights.
-
-    Returns:
-        What is left, [metrics, nights]; the mean of the factors, and how far those of one more
-        night go, [metrics].
-    """
+    Returns what is left, [metrics, nights]; the mean of the factors, and how far those of one more
+    night go, [metrics]."""
     rest, usual, reach = apart, np.zeros(len(apart)), np.zeros(len(apart))
     tables = [np.full(len(apart), True), *(kernels == kernel for kernel in np.unique(kernels))]
     for number, here in enumerate(tables):
@@ -110,12 +107,8 @@ def _core(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _persistence(apart: np.ndarray, counts: np.ndarray) -> float:
     """The correlation of a metric's own noise from night to night, of the table; 0 if there is
-    none. It is corrected for the level's being of the same nights (Kendall 1954).
-
-    Args:
-        apart: from the level, [metrics, nights]; 0 where there is no value or a far one.
-        counts: values, [metrics].
-    """
+    none. It is corrected for the level's being of the same nights (Kendall 1954). `apart` is from
+    the level, [metrics, nights], 0 where there is no value or a far one; `counts` are of values."""
     squares = (apart**2).sum()
     n = counts.mean()
     if len(apart) < FEW or n <= 4 or not squares:

@@ -9,7 +9,7 @@ finding. A metric is judged by its shift beside its factor, unless that factor h
 then by its whole shift.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy  # its parts load when they are used
@@ -23,6 +23,8 @@ ALL = -1  # in place of a kernel's number
 MOST = 0.75  # of the kernels must have shifted by as much as all are found to
 APART = 4.5  # standard deviations within a state, between two states
 FEWEST = 4  # values of a state, and on one side half as many
+RARE = 0.001  # p-value of a shift within a side
+UNSURE = 0.05  # p-value of a share that may have changed: then levels alone say too little
 LEAST_GAP = np.log1p(0.05)  # between states that are worth a word
 
 
@@ -58,6 +60,7 @@ class Evidence:
     followed: np.ndarray  # whether its factor has shifted for sure
     apart: Shifts  # of what no factor has
     states: States
+    moves: float  # the largest shift of one within a side, logarithm; 0: none lasts
 
 
 def evidence(
@@ -91,13 +94,14 @@ def evidence(
     series = np.array(series)
     shared = shifts(series[:, :count], series[:, count:], times, WHOLE)
     findings, sure = _findings(shared, owners)
-    apart, split = _own(costs - series[group], count, times)
-    common, followed = shared.of(group), sure[group]
-    estimate = apart.estimate + common.estimate
-    half, error = np.hypot(apart.half_width, common.half_width), np.hypot(apart.error, common.error)
+    own = costs - series[group]
+    (apart, split), moves = _own(own, count, times), _moves(own, count)
+    followed, estimate = sure[group], apart.estimate + shared.estimate[group]
+    half = np.hypot(apart.half_width, shared.half_width[group])
+    error = np.hypot(apart.error, shared.error[group])
     p = np.where(followed, 2 * scipy.special.stdtr(apart.df, -np.abs(estimate) / error), apart.p)
     covered = followed & (np.abs(apart.estimate) <= apart.half_width)
-    table = Evidence(estimate, estimate - half, estimate + half, p, followed, apart, split)
+    table = Evidence(estimate, estimate - half, estimate + half, p, followed, apart, split, moves)
     explained = []
     for number in findings:
         beside_others = ~ratios & ~np.isin(group, findings[findings > 0])
@@ -108,16 +112,11 @@ def evidence(
 
 
 def factors(residuals: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what the metrics of a night share.
+    """Returns what the metrics of a night share: the session factor, [nights], and that of each
+    kernel beside it, [kernels, nights]; logarithms. A kernel of few metrics has none (0), nor have
+    sessions of fewer than three other kernels. NaN: nothing was measured.
 
-    Args:
-        residuals: logarithms of costs less a level per metric, [metrics, nights]; NaN: missing.
-        kernels: the number of each metric's kernel from 0 on, [metrics].
-
-    Returns:
-        The session factor, [nights], and that of each kernel beside it, [kernels, nights];
-        logarithms. A kernel of few metrics has none (0), nor have sessions of fewer than three
-        other kernels. NaN: nothing was measured.
+    `residuals` are logarithms of costs less a level per metric, [metrics, nights]; NaN: missing.
     """
     count = int(kernels.max(initial=-1)) + 1
     kernel = np.zeros((count, residuals.shape[1]))
@@ -162,23 +161,35 @@ def _own(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shifts, St
     level = costs - split.slow * split.gap[:, None]
     level = shifts(level[:, :count], level[:, count:], times)
     share = np.maximum(split.p, whole.p)
-    by_share = split.two & (share < level.p)
+    by_share = split.two & (share < np.maximum(level.p, UNSURE))
     p = np.where(split.two, np.minimum(1, 2 * np.minimum(level.p, share)), level.p)
     parts = zip(vars(whole).values(), vars(level).values(), strict=True)
-    mixed = Shifts(*(np.where(by_share, *pair) for pair in parts))
-    mixed.p = p
-    return mixed, split
+    return replace(Shifts(*(np.where(by_share, *pair) for pair in parts)), p=p), split
+
+
+def _moves(own: np.ndarray, count: int) -> float:
+    """The largest shift of a metric's own between earlier and later nights of one side; 0 if nights
+    resemble the nights before them no more than in any other order: then none lasts."""
+    rest, longest = own.shape[1] - count, max(count, own.shape[1] - count)
+    series = np.full((2 * len(own), longest), np.nan)
+    series[: len(own), :count], series[len(own) :, :rest] = np.split(own, [count], axis=1)
+    away = series - np.nanmean(series, axis=1, keepdims=True)
+    pairs, squares = away[:, 1:] * away[:, :-1], np.nansum(away**2, axis=1)
+    known, beside = (np.isfinite(values).sum(axis=1) for values in (away, pairs))
+    alike = np.nansum(pairs, axis=1) / np.maximum(squares, SAME**2) + beside / known / (known - 1)
+    alike = alike[squares > SAME**2]
+    if alike.sum() <= 2 * np.sqrt((alike**2).sum()):
+        return 0.0
+    later = np.isfinite(series[:, longest // 2 :]).sum(axis=1)
+    seen, _ = _own(series[np.minimum(later, known - later) >= 2], longest // 2, None)
+    return np.abs(seen.estimate[seen.p <= RARE]).max(initial=0)
 
 
 def states(values: np.ndarray, nights: int) -> States:
     """The states of the metrics of a table. The values of both sides are cut in two where the
     squared distances from both means are least. The parts are states if they are far apart, each is
-    compact, and one side has both.
-
-    Args:
-        values: logarithms of costs, [metrics, nights of both sides]; NaN where there is none.
-        nights: of the first side.
-    """
+    compact, and one side has both. `values` are logarithms of costs, [metrics, nights of both
+    sides], NaN where there is none; `nights` are of the first side."""
     known = np.isfinite(values)
     middle = medians(values, 1)[:, None]
     ranked = np.sort(values - middle, axis=1)
@@ -202,10 +213,9 @@ def states(values: np.ndarray, nights: int) -> States:
     sides = slice(None, nights), slice(nights, None)
     hits, of = (np.array([x[:, side].sum(axis=1) for side in sides]) for x in (slow, known))
     two &= ((hits >= FEWEST // 2) & (of - hits >= FEWEST // 2)).any(axis=0)
-    chances = np.ones((2, len(two)))
+    p = np.ones(len(two))
     if two.any():
-        urn = of.sum(axis=0)[two], hits.sum(axis=0)[two], of[1, two]
-        chances[0, two] = scipy.stats.hypergeom.sf(hits[1, two] - 1, *urn)
-        chances[1, two] = scipy.stats.hypergeom.cdf(hits[1, two], *urn)
-    p = np.minimum(2 * chances.min(axis=0), 1)
+        urn = scipy.stats.hypergeom(of.sum(axis=0)[two], hits.sum(axis=0)[two], of[1, two])
+        rarer = np.minimum(urn.sf(hits[1, two] - 1), urn.cdf(hits[1, two]))
+        p[two] = np.minimum(2 * rarer, 1)
     return States(two, slow & two[:, None], np.where(two, gap, 0), hits / np.maximum(of, 1), p)

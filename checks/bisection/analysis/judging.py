@@ -176,6 +176,8 @@ class _Table:
                     reason = Code.INTERVAL_WIDE()
                 elif row.p > LIMITS.false_discoveries:
                     reason = Code.NOT_SIGNIFICANT()
+                elif max(low, -high) <= seen.moves:
+                    reason = Code.OTHERS_MOVE()
             elif verdict == Verdict.UNCHANGED and constant[i]:
                 verdict, reason = Verdict.INCONCLUSIVE, Code.CONSTANT()
             row.rule(verdict, reason)
@@ -212,8 +214,9 @@ def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
     """
     margin = margins(seen)
     side = np.sign(seen.estimate)
-    # A shift beside a factor that is not sure: by as much itself, and the same way.
-    apart = seen.followed | (side * seen.apart.estimate >= LEAST)
+    # A shift beside a factor that is not sure: as large itself, and beyond what others do.
+    by, half = side * seen.apart.estimate, seen.apart.half_width
+    apart = seen.followed | ((by >= LEAST) & (by - half >= seen.moves))
     sure = (p <= LIMITS.false_discoveries) & (np.maximum(seen.low, -seen.high) > 0)
     changed = sure & apart & (np.abs(seen.estimate) >= LEAST)
     verdicts = np.full(len(margin), Verdict.INCONCLUSIVE, dtype=object)

@@ -115,10 +115,7 @@ def _together(
 def _in_common(apart: np.ndarray) -> np.ndarray:
     """Returns what metrics have in common, [sessions]: the lower of their median, which few
     outliers do not move, and of their mean, which few metrics with two states do not move far.
-
-    Args:
-        apart: from the metrics' levels, [metrics, sessions]; NaN where a session did not measure.
-    """
+    `apart` is from the metrics' levels, [metrics, sessions]; NaN: a session did not measure."""
     known = np.isfinite(apart)
     with np.errstate(invalid="ignore"):
         mean = np.where(known, apart, 0).sum(axis=0) / known.sum(axis=0)

@@ -21,6 +21,7 @@ PRIOR = 3 * (1 - RHOS) / (1 - RHOS).sum()  # as of three metrics, most of them i
 ROUNDS = 50  # of EM
 ROUNDS_OF_WIDTH = 3
 CUT = 2.5  # standard deviations
+OFTEN = 0.25  # of values beside the median: fewer are outliers
 WHOLE = 100.0  # of a shared factor nothing is cut: its states are no outliers
 LIKE_TABLE = 4  # observations that a table's usual distance from the median is worth
 MOST = 50.0  # degrees of freedom that a table is worth at most
@@ -44,10 +45,6 @@ class Shifts:
         """The standard error that an interval of this width has by Student's t."""
         return self.half_width / scipy.special.stdtrit(self.df, (1 + LIMITS.confidence) / 2)
 
-    def of(self, numbers: np.ndarray) -> "Shifts":
-        """The shifts of these series."""
-        return Shifts(*(part[numbers] for part in vars(self).values()))
-
 
 def shifts(
     before: np.ndarray,
@@ -66,7 +63,7 @@ def shifts(
     times = times or [np.arange(values.shape[1], dtype=float) for values in (before, after)]
     sides = [packed(values, at) for values, at in zip((before, after), times, strict=True)]
     df = np.maximum(sum(np.isfinite(values).sum(axis=1) for values, _ in sides) - 2.0, 1.0)
-    sides = _cut(sides, df, cut)
+    sides, far = _cut(sides, df, cut)
     grid = np.array([[mean(*side, rho) for side in sides] for rho in RHOS])
     means, worths, squares, logs = grid.transpose(2, 1, 3, 0)  # each [sides, series, RHOS]
     estimate, variance, squares = means[1] - means[0], (1 / worths).sum(axis=0), squares.sum(axis=0)
@@ -84,7 +81,11 @@ def shifts(
     # By its own variance: beside a loud table, a quiet metric would seem to wander slowly.
     scaled = prior * squares[:, [likely]] / df[:, None] + squares
     likelihood = np.where(varies[:, None], -logs / 2 - weight[:, None] / 2 * np.log(scaled), 0)
-    chances = posterior(likelihood, PRIOR, varies)
+    # A large table shows by itself how many are independent.
+    known = PRIOR * min(1, LIMITS.table / max(varies.sum(), 1))
+    chances = posterior(likelihood, known, varies)
+    # What was cut, and as much at the other end, does not say how values vary (Tukey 1963).
+    weight = np.maximum(weight - 2 * far, 1)
     deviations = total / weight[:, None]
     errors = np.sqrt(deviations * variance)
     shift = (chances * estimate).sum(axis=1)
@@ -137,32 +138,26 @@ def packed(values: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def _cut(
     sides: list[tuple[np.ndarray, np.ndarray]], df: np.ndarray, cut: float
-) -> list[tuple[np.ndarray, np.ndarray]]:
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
     """The sides with values far from their side's median moved nearer, to `cut` robust standard
-    deviations of the series, which are drawn towards the usual one of the table."""
-    middles = [medians(values, 1)[:, None] for values, _ in sides]
-    away = [values - middle for (values, _), middle in zip(sides, middles, strict=True)]
-    spread = scale(np.concatenate(away, axis=1), 1) * np.sqrt((df + 2) / df)
+    deviations of the series, which are drawn towards the usual one of the table; and how many."""
+    away = [values - medians(values, 1)[:, None] for values, _ in sides]
+    known = np.abs(np.concatenate(away, axis=1))
+    # Of values that are often the same, ticks of a clock, the others say what is usual.
+    off = known > SAME
+    few = off.mean(axis=1, keepdims=True) < OFTEN
+    spread = scale(np.where(off | few, known, np.nan), 1)
     usual = np.median(spread[spread > SAME]) if (spread > SAME).any() else 0.0
     most = cut * np.sqrt((LIKE_TABLE * usual**2 + df * spread**2) / (LIKE_TABLE + df))[:, None]
-    return [
-        (np.clip(values, middle - most, middle + most), since)
-        for (values, since), middle in zip(sides, middles, strict=True)
-    ]
+    nearer = (np.clip(off, -most, most) - off for off in away)
+    cut_off = [(values + by, since) for (values, since), by in zip(sides, nearer, strict=True)]
+    return cut_off, (known > most).sum(axis=1)
 
 
 def mean(values: np.ndarray, since: np.ndarray, rho: float) -> tuple[np.ndarray, ...]:
-    """The mean of a side under AR(1), by values made white.
-
-    Args:
-        values: without gaps, [series, observations]; NaN behind the last.
-        since: nights since the value before.
-        rho: the correlation of neighbouring nights.
-
-    Returns:
-        The mean; 1 / its variance, in units of that of a value; the sum of squared residuals,
-        white; the logarithm of the determinant of the correlations; each [series].
-    """
+    """The mean of a side under AR(1), by values made white; 1 / its variance, in units of that of a
+    value; the sum of squared residuals, white; the logarithm of the determinant of the
+    correlations; each [series]. `values` and `since` are packed."""
     known = np.isfinite(values)
     like = rho**since if rho else np.zeros_like(since)
     like[:, 0] = 0

@@ -5,7 +5,7 @@ Without --full few sets are made: bounds then allow for what so few may show.
 
 import numpy as np
 import pytest
-from nights import NOISES, changed, kernels_of
+from nights import NOISES, REAL, changed, kernels_of
 from scipy.stats import binom
 
 from bisection.analysis.evidence import ALL, evidence
@@ -18,10 +18,10 @@ KERNELS = {200: 4, 2100: 7}
 FACTORS = ((5, 1.10), (5, 1.20), (10, 1.05), (10, 1.10), (20, 1.05), (20, 1.10))
 
 
-def judged(logs):
+def judged(logs, kernels=None):
     """The verdicts of a table [metrics, nights], its first half before, and shared changes."""
     before, after = np.split(logs, 2, axis=1)
-    kernels = kernels_of(len(logs), KERNELS[len(logs)])
+    kernels = kernels_of(len(logs), kernels or KERNELS[len(logs)])
     seen, shared = evidence(before, after, kernels, np.zeros(len(logs), bool))
     verdicts = decide(seen, *adjusted([seen]))
     for each in shared:
@@ -61,6 +61,30 @@ def test_nothing_changed(noise, count, metrics, told, full):
     )
     assert reports <= at_most(0.05, sets)
     assert events <= at_most(0.01, sets)
+
+
+@pytest.mark.parametrize("noise", REAL)
+def test_nights_like_real_ones(noise, told, full):
+    """Nothing changed; and one metric, with noise of 2 to 5% in those nights."""
+    sets, rng = (400 if full else 5), np.random.default_rng(16)
+    reports = detected = unchanged = 0
+    for _ in range(sets):
+        logs = REAL[noise](rng, (300, 20), 7)
+        sides = logs.reshape(len(logs), 2, 10)
+        logs = logs[np.isfinite(sides).sum(axis=2).min(axis=1) >= LIMITS.fewest]
+        reports += is_changed(judged(logs, 7)[0]).any()
+        spread = np.nanstd(logs.reshape(len(logs), 2, 10), axis=2, ddof=1).mean(axis=1)
+        number = rng.choice(np.flatnonzero((spread > 0.02) & (spread < 0.05)))
+        verdict = judged(changed(logs, 1.10, number, 10), 7)[0][number]
+        detected += verdict == Verdict.REGRESSED
+        unchanged += verdict == Verdict.UNCHANGED
+    told.append(
+        f"| {noise} | {reports / sets:.1%} | {detected / sets:.1%} | {unchanged / sets:.1%} |"
+    )
+    assert reports <= at_most(0.02, sets)
+    assert unchanged <= at_most(0.005, sets)
+    if noise == "unequal noise and tails":
+        assert detected >= sets - at_most(0.4, sets)
 
 
 @pytest.mark.parametrize(("count", "factor"), FACTORS)

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import scipy.stats
-from nights import PERSISTENCE, walk
+from nights import PERSISTENCE, in_state, kernels_of, walk
 
 from bisection.analysis import shifts, statistics
-from bisection.analysis.evidence import states
+from bisection.analysis.evidence import evidence, states
+from bisection.analysis.judging import decide
 from bisection.core.thresholds import LIMITS, MAD
+from bisection.core.verdicts import Verdict
 
 
 @pytest.mark.parametrize("metrics", [0, 1, 2, 300])
@@ -91,3 +93,25 @@ def test_states_are_the_same_with_nights_missing():
     split, least = states(fewer, 10), states(np.delete(values, 13, axis=1), 10)
     assert split.two.tolist() == least.two.tolist()
     assert split.p[split.two] == pytest.approx(least.p[split.two])
+
+
+@pytest.mark.parametrize(("kept", "verdict"), [(0.8, Verdict.INCONCLUSIVE), (0, Verdict.REGRESSED)])
+def test_a_metric_has_changed_by_more_than_others_do_by_themselves(kept, verdict):
+    """Beside metrics with two states, which last or not, one that never varied much is slower."""
+    rng = np.random.default_rng(8)
+    values = rng.normal(0, 0.01, (100, 20)) + 0.3 * in_state(rng, (100, 20), 0.3, kept)
+    values[0] = rng.normal(0, 0.01, 20) + 0.2 * (np.arange(20) >= 10)
+    kernels = kernels_of(100)
+    seen, _ = evidence(values[:, :10], values[:, 10:], kernels, np.zeros(100, bool))
+    assert (seen.moves > 0.25) == (kept > 0)
+    assert decide(seen, seen.p)[0] == verdict
+
+
+def test_ticks_of_a_clock_are_no_outliers():
+    """Most values of a loud metric are the same, in a table of unequal noise."""
+    rng = np.random.default_rng(9)
+    values = rng.normal(size=(100, 20)) * np.geomspace(0.003, 0.1, 100)[:, None]
+    values[0] = 0.2 * rng.permutation([0] * 12 + [-1] * 4 + [1] * 4)
+    seen = shifts.shifts(values[:, :10], values[:, 10:])
+    assert seen.sigma[0] > 0.8 * np.std(values[0])
+    assert seen.p[0] > 0.05
