@@ -20,14 +20,13 @@ from bisection.core.thresholds import LIMITS
 
 CERTAIN = 0.97  # that a series keeps no more from night to night than it is taken to
 TAILS = np.array([2.0, 3, 4, 6, 10, 20, 100])  # degrees of freedom of Student's t
-ROUNDS_OF_SCALE = 8
 CHANGES, LASTING = 4, 0.6  # of state, at least; and at most, of those of independent nights
 ALIKE, SEVERAL = 0.25, 3  # logarithm of a step over the gap of states; series that have them
 SUREST = 1000.0  # degrees of freedom that a table is worth at most
 SECOND = 6.0  # standard errors of a second cut
-TINY = 1e-12
+TINY = 1e-12  # a standard deviation
 STEPS, PULSES = 0.9, 0.1  # of the chance: for one change of level; for one that was taken back
-ROUNDS = 6  # of changes found in what remains
+ROUNDS, ROUNDS_OF_SCALE = 6, 8  # of changes found in what remains; of a scale
 
 
 @dataclass
@@ -112,21 +111,18 @@ class _Noise:
 
     correlation: np.ndarray  # [series]
     values: np.ndarray  # [series, nights - 1]: what each night has beside the night before
-    df: np.ndarray | None = None  # degrees of freedom of each scale, [series]; None: by ranks
+    df: np.ndarray  # degrees of freedom of each scale, [series]
+    by_ranks: bool
 
 
 def _whitened(series: np.ndarray, table: bool) -> _Noise:
     correlation = _correlation(series, table)
     fresh = series[:, 1:] - correlation[:, None] * series[:, :-1]
     if table:
-        return _Noise(correlation, *_own_scores(fresh))
-    return _Noise(correlation, _row_scores(fresh))
-
-
-def _row_scores(series: np.ndarray) -> np.ndarray:
-    """Normal scores (van der Waerden) of each series by itself."""
-    ranks = scipy.stats.rankdata(series, axis=1, nan_policy="omit")
-    return scipy.special.ndtri((ranks - 0.5) / (~np.isnan(series)).sum(axis=1, keepdims=True))
+        return _Noise(correlation, *_own_scores(fresh), by_ranks=False)
+    ranks = scipy.stats.rankdata(fresh, axis=1, nan_policy="omit") - 0.5
+    scores = scipy.special.ndtri(ranks / (~np.isnan(fresh)).sum(axis=1, keepdims=True))
+    return _Noise(correlation, scores, np.full(len(series), np.inf), by_ranks=True)
 
 
 def _own_scores(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -177,8 +173,7 @@ def _clear(series: np.ndarray) -> np.ndarray:
     """Series less the medians before and after the night where they differ most, and a second such
     night if these differ much; or less a line, if that is nearer."""
     off = series - medians(series, 1)[:, None]
-    count, nights = (~np.isnan(off)).sum(axis=1)[:, None], off.shape[1]
-    time = np.arange(nights)
+    count, time = (~np.isnan(off)).sum(axis=1)[:, None], np.arange(off.shape[1])
     first, _ = _cut(off, count)
     by_levels = off - _levels_at(off, time >= first)
     second, sure = _cut(by_levels, count)
@@ -210,11 +205,8 @@ def _cut(off: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _levels_at(off: np.ndarray, part: np.ndarray) -> np.ndarray:
     """The median of each part of a series, [series, nights]."""
-    levels = np.zeros(off.shape)
-    for number in range(3):
-        here = part == number
-        levels += np.where(here, medians(np.where(here, off, np.nan), 1)[:, None], 0)
-    return levels
+    sides = (np.where(part == number, off, np.nan) for number in range(3))
+    return sum(np.where(np.isnan(side), 0, medians(side, 1)[:, None]) for side in sides)
 
 
 def _spread(off: np.ndarray) -> np.ndarray:
@@ -282,10 +274,7 @@ def _scan(
         parts: np.ndarray, last: np.ndarray, length: int | np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The part of each piece that is most unlike the others, and by how many deviations.
-
-        Args:
-            parts: sums over so many nights, [pieces, parts], up to the night `last`.
-        """
+        `parts` are sums over so many nights, [pieces, parts], up to the night `last`."""
         share = length / widths[:, None]
         with np.errstate(all="ignore"):
             off = np.abs(parts - share * sums[:, -1:])
@@ -305,14 +294,12 @@ def _scan(
     place, single = strongest(sums[:, places], places, places)
     # Three times as many as independent normal nights have: variances change, and AR(1) is a model.
     trials = np.log([10 * np.sqrt(widths) / STEPS, 15 * widths / PULSES])
-    strengths = np.array([single, best])
-    logs = trials + scipy.special.log_ndtr(-strengths)  # one-sided: only what is worse is an alarm
-    if noise.df is not None:
-        logs = trials + scipy.stats.t.logsf(strengths, noise.df[[row for row, *_ in pieces]])
+    df = noise.df[[row for row, *_ in pieces]]  # one-sided: only what is worse is an alarm
+    logs = trials + scipy.stats.t.logsf([single, best], df)
     kind = logs.argmin(axis=0)  # 0: a step, 1: a pulse
     ends = np.where(kind, ends.T, [places[place], widths])
     # Few series are judged by their ranks alone, which few nights can give a small chance.
-    worth = logs.min(axis=0) <= least if noise.df is not None else np.maximum(single, best) > 2.5
+    worth = (logs.min(axis=0) <= least) | (noise.by_ranks & (np.maximum(single, best) > 2.5))
     hits = []
     for index in np.flatnonzero(worth):
         row, low, high = pieces[index]
@@ -322,7 +309,7 @@ def _scan(
         ranks = scipy.stats.mannwhitneyu(*sides, method=method).pvalue / 2  # one-sided
         apart = scipy.stats.ttest_ind(*sides, equal_var=False).pvalue
         log_chance = logs[kind[index], index]
-        if noise.df is None:
+        if noise.by_ranks:
             log_chance = math.log(max(ranks, 1e-300)) + trials[kind[index], index]
         elif ranks > LIMITS.rank_chance or apart > LIMITS.welch_chance:
             continue

@@ -34,6 +34,7 @@ def files(folder):
     return {path for path in folder.rglob("*") if ".bisection" not in path.parts}
 
 
+@pytest.mark.long  # a process of ReFrame of its own: the clone is another
 def test_everything_is_written_below_the_home(clone, fake, tmp_path):
     """In the locale C, with a umask, and a HOME of its own; started in another folder."""
     before = files(tmp_path)

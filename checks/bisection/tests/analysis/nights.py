@@ -133,11 +133,6 @@ def in_state(rng, shape, share, kept):
 @of_kind
 def of_real_nights(rng, shape, _, feature=""):
     """Metrics of unequal noise and unequal tails, which have a feature of real nights, too."""
-    return real(rng, shape, feature)
-
-
-def real(rng, shape, feature):
-    """The noise of `of_real_nights`."""
     spread, (metrics, nights) = spreads(rng, shape[0]), shape
     values = spread * tails(rng, shape)
     if feature == "states that last":
@@ -160,15 +155,10 @@ def real(rng, shape, feature):
 
 @of_kind
 def of_many_kinds(rng, shape, _):
-    """A sixth of the metrics each with one of the features."""
-    return np.vstack(
-        [
-            real(rng, (len(rows), shape[1]), feature)
-            for rows, feature in zip(
-                np.array_split(np.arange(shape[0]), len(FEATURES)), FEATURES, strict=True
-            )
-        ]
-    )
+    """An equal part of the metrics each with one of the features."""
+    parts = np.array_split(np.arange(shape[0]), len(FEATURES))
+    kinds = zip(map(of_real_nights, FEATURES), map(len, parts), strict=True)
+    return np.vstack([noise(rng, (metrics, shape[1])) for noise, metrics in kinds])
 
 
 FEATURES = (
