@@ -132,10 +132,13 @@ def draw(tree: Path, build: Path, kept: Sequence[Mutant] = ()) -> list[Mutant]:
         chance = random.Random(SEED)
         places = [(path, number) for path in files for number in _lines(path)]
         rooms = grouped(places, lambda place: place[0].relative_to(tree).parts[:-1][:3])
-        drawn = [mutant for mutant in kept if mutant.language == language]
+        drawn = {str(mutant): mutant for mutant in kept if mutant.language == language}
         while len(drawn) < OF_A_LANGUAGE:
-            drawn += [_mutant(tree, build, places, chance) for places in rooms.values()]
-        mutants += sorted(drawn[:OF_A_LANGUAGE], key=lambda mutant: (mutant.file, mutant.line))
+            for places in rooms.values():
+                mutant = _mutant(tree, build, places, chance)
+                drawn.setdefault(str(mutant), mutant)
+        first = [*drawn.values()][:OF_A_LANGUAGE]
+        mutants += sorted(first, key=lambda mutant: (mutant.file, mutant.line))
     return mutants
 
 
