@@ -33,8 +33,7 @@ BANDS = 9
 SMALL = ("--bands", str(BANDS), "--atoms", "2", "--box", "8", "--cutoff", "15.2")
 HYBRID = ("--case", "mini2", "--iterations", "3")
 PLACES = (
-    (4, SMALL), (3, (*SMALL, "--kpoints", "2")),
-    (2, (*HYBRID, "--method", "npar-2,paw-alltoall,node-aware")), (8, SMALL), (2, SMALL),
+    (4, SMALL), (3, (*SMALL, "--kpoints", "2")), (2, HYBRID), (8, SMALL), (2, SMALL),
     (4, (*SMALL, "--npar", "2", "--ranks-per-node", "2", "--method", "published")),
     (6, (*SMALL, "--ranks-per-node", "4", "--transpose", "leaders")),
 )  # fmt: skip
