@@ -23,7 +23,7 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
-from bisection.store.database import Session
+from bisection.store.database import DAY, Session
 
 SHARED = 0.1  # of the chance of a false alarm: what all metrics, and kernels, share
 ALIKE = 0.5  # of a shared step: a metric that moved by less is nearer to its old level
@@ -33,7 +33,6 @@ WRONG = -50.0  # and of one that one metric cannot exclude more than that
 TWIN = 10  # metrics that two sessions have in common to be the same night
 YEAR = 365.0  # nights
 BEFORE = 20  # sessions: of the level before an event, at most
-DAY = 86400.0  # s
 
 
 @dataclass

@@ -87,7 +87,8 @@ def mark(store: Store, events: Sequence[Event], options: argparse.Namespace) -> 
     with store.marking() as marks:
         if options.accept:
             marks.setdefault(uuid, Mark()).accepted = options.reason
-        for session in (s for e in open_to if options.revoke and e.session == uuid for s in e.near):
-            marks.setdefault(session.uuid, Mark()).accepted = ""
-    done = "accepted" if options.accept else "alarm re-enabled"
-    print(f"{uuid[:8]}: {done}")
+        else:
+            near = {s.uuid for event in open_to if event.session == uuid for s in event.near}
+            for session in near & marks.keys():
+                marks[session].accepted = ""
+    print(f"{uuid[:8]}: {'accepted' if options.accept else 'alarm re-enabled'}")

@@ -23,8 +23,10 @@ KERNELS = {
     "md": "md|mesh|constraints|restart",
 }
 SIDE_BY_SIDE = "2"
-# what runs a test that failed once more: pytest, ctest
-AGAIN = (["--last-failed", "--last-failed-no-failures=none"], ["--rerun-failed"])
+AGAIN = {  # what runs a test that failed once more
+    "Python": ["--last-failed", "--last-failed-no-failures=none"],
+    "C and Fortran": ["--rerun-failed"],
+}
 
 
 def build(tree: Path) -> Path:
@@ -46,7 +48,7 @@ def killer(mutant: Mutant, tree: Path) -> str:
         BenchError: the test fails without the mutant too.
     """
     for command in _commands(mutant, tree):
-        again = [*command, *AGAIN[command[0] == "ctest"]]
+        again = [*command, *AGAIN[mutant.language]]
         with mutant.in_force(tree):
             try:
                 _built(mutant, tree)
