@@ -164,6 +164,18 @@ def test_a_year_has_as_many_false_alarms_as_were_asked_for(told, full):
     assert began <= binom.isf(1e-3, looks, rate / 365)
 
 
+@pytest.mark.parametrize("noise", ["states that last", "AR(1) 0.7, 3%, per metric"])
+def test_levels_that_come_and_go_are_no_alarm(noise):
+    logs = (NOISES | REAL)[noise](np.random.default_rng([7, 0]), (300, 60))
+    assert not any(event.alarm for event in events_in(logs))
+
+
+def test_a_step_is_found_beside_weekends_as_large():
+    logs = REAL["weekends"](np.random.default_rng([7, 1]), (300, 48))
+    row = np.argmin(np.abs(np.nanstd(logs, axis=1) - 0.05))
+    assert named(changed(logs, 1.10, [row], 40), [row]).all()
+
+
 @pytest.mark.parametrize("missing", [0, 0.2])
 def test_a_level_that_was_taken_back_is_two_changes_with_nights_missing_too(missing):
     rng = np.random.default_rng(2)
