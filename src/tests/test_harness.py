@@ -230,7 +230,7 @@ class Limits(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         output = Path(folder.name, "result.json")
         arguments = ("--grid", "16,16,16", "--repeats", "1000000", "--limit", "1e9")
-        kernel = (TRANSPOSE, *arguments, "--progress-timeout", "3", "--output", str(output))
+        kernel = (TRANSPOSE, *arguments, "--progress-timeout", "2", "--output", str(output))
         as_usual = {"OMPI_MCA_odls_base_sigkill_timeout": "1"}  # no rank is left when mpiexec ends
         env = {**os.environ, **ENVIRONMENT, **as_usual, "OMP_NUM_THREADS": "1", **environment}
         process = subprocess.Popen(
@@ -245,11 +245,11 @@ class Limits(unittest.TestCase):
                 if output.exists() and json.loads(output.read_text())["results"]:
                     break
                 time.sleep(0.05)
-            time.sleep(1)
+            time.sleep(0.2)
             os.kill(rank, signal.SIGSTOP)
             _, errors = process.communicate(timeout=TIMEOUT)
             self.assertNotEqual(process.returncode, 0)
-            self.assertRegex(errors, r"nothing finished for 3 s on host \S+; its ranks:\n")
+            self.assertRegex(errors, r"nothing finished for 2 s on host \S+; its ranks:\n")
             self.assertRegex(
                 errors, r"\n  rank 0 on \S+: in .*, timing .*\n    \S+ \(\S+\+0x[0-9a-f]+\)"
             )

@@ -129,11 +129,11 @@ class Layouts(Case):
     def test_energy_and_trajectory_on_every_layout(self):
         for name, cells in (("sic", "5"), ("cu3au", "6"), ("fe", "9")):
             size = ("--case", name, "--cells", cells, "--dump", self.file("out.xyz"))
-            alone = self.good(*size, *ONE, "--until", "100")
+            alone = self.good(*size, *ONE, "--until", "60")
             atoms = self.read("out.xyz")
             for ranks, threads in ((3, 2), (7, 1), (8, 2), (1, 3)):
                 with self.subTest(name=name, ranks=ranks, threads=threads):
-                    out = self.good(*size, *ONE, "--until", "100", ranks=ranks, threads=threads)
+                    out = self.good(*size, *ONE, "--until", "60", ranks=ranks, threads=threads)
                     self.assertLess(abs(self.energy(out) / self.energy(alone) - 1), 1e-12)
                     for n, mine in self.read("out.xyz").items():
                         for a, b in zip(mine[:3], atoms[n][:3], strict=True):
@@ -353,20 +353,28 @@ class Time(Case):
         self.assertLess(abs(drift), most)
         self.assertGreater(last.result["details"]["temperature"], 150)
 
+    CRYSTALS = (("sic", "5", 1, 1), ("cu3au", "6", 3, 1), ("fe", "9", 2, 2), ("nacl", "4", 2, 1))
+
     def test_restart_is_bitwise(self):
-        for name, cells, ranks, threads in (("sic", "5", 1, 1), ("cu3au", "6", 3, 1),
-                                            ("fe", "9", 2, 2), ("nacl", "4", 2, 1)):  # fmt: skip
-            for method in ("packed", "dlpoly3"):
-                with self.subTest(name=name, method=method):
-                    size = ("--case", name, "--cells", cells, "--temperature", "1500", "--repeats",
-                            "1", "--steps", "1", "--method", method)  # fmt: skip
-                    where = {"ranks": ranks, "threads": threads}
-                    self.good(*size, "--until", "90", "--dump", self.file("whole.xyz"), **where)
-                    self.good(*size, "--until", "37", "--save", self.file("saved"), **where)
-                    self.good(*size, "--until", "90", "--restart", self.file("saved"),
-                              "--dump", self.file("parts.xyz"), **where)  # fmt: skip
-                    self.assertEqual(Path(self.file("whole.xyz")).read_bytes(),
-                                     Path(self.file("parts.xyz")).read_bytes())  # fmt: skip
+        for crystal, method in zip(self.CRYSTALS, ("packed", "dlpoly3") * 2, strict=True):
+            self.restart(*crystal, method)
+
+    @long
+    def test_restart_is_bitwise_by_the_other_method(self):
+        for crystal, method in zip(self.CRYSTALS, ("dlpoly3", "packed") * 2, strict=True):
+            self.restart(*crystal, method)
+
+    def restart(self, name, cells, ranks, threads, method):
+        with self.subTest(name=name, method=method):
+            size = ("--case", name, "--cells", cells, "--temperature", "1500", "--repeats", "1",
+                    "--steps", "1", "--method", method)  # fmt: skip
+            where = {"ranks": ranks, "threads": threads}
+            self.good(*size, "--until", "90", "--dump", self.file("whole.xyz"), **where)
+            self.good(*size, "--until", "37", "--save", self.file("saved"), **where)
+            self.good(*size, "--until", "90", "--restart", self.file("saved"),
+                      "--dump", self.file("parts.xyz"), **where)  # fmt: skip
+            self.assertEqual(Path(self.file("whole.xyz")).read_bytes(),
+                             Path(self.file("parts.xyz")).read_bytes())  # fmt: skip
 
     def test_killed_and_restarted(self):
         size = ("--case", "fe", "--cells", "12", *ONE)

@@ -140,6 +140,8 @@ class Matrices(unittest.TestCase):
                 knob = "elpa" if driver.startswith("elpa") else "scalapack"
                 if not ELPA and knob == "elpa":
                     continue
+                if "emulated" in more and driver not in ("pdsyevd", "elpa2"):
+                    continue  # collectives are the same for all drivers of a library
                 with self.subTest(ranks=ranks, driver=driver):
                     methods = ("--method", f"npar-1,{knob}", "--driver", driver)
                     out = run(KERNEL, ranks, *SMALL, *more, *methods)
@@ -520,8 +522,9 @@ class Split(unittest.TestCase):
         # Many plane waves of few bands: a long file after a short calculation.
         large = ("--iterations", "1", "--bands", "8", "--atoms", "1", "--cutoff", "160")
         one = ("--method", "npar-2", "--split-calculation", "1", "--checkpoint", str(self.file))
-        caught = 0
-        for _ in range(5):
+        caught, tries = 0, 0
+        while caught < 2 and tries < 5:
+            tries += 1
             process = subprocess.Popen(
                 [*MPIEXEC, "-n", "2", KERNEL, *HYBRID, *large, *one],
                 env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1"},
