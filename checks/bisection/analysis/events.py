@@ -92,7 +92,7 @@ def drawn(
     """The histories that a page draws: times, and metrics whose level changed in these events."""
     changed = grouped((point for event in events for point in event.points), lambda p: p.key)
     series = []
-    for test, metric, indices, values in histories:
+    for test, metric, indices, values, _ in histories:
         points = changed.get((*test.identity, metric.name), [])
         if points or (metric.name == "time" and len(values) > 1):
             times = [sessions[index].start for index in indices]
@@ -105,7 +105,7 @@ def drawn(
 def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Table, list[Reason]]:
     """The histories of one partition as an array, every night once."""
     costs = np.full((len(histories), len(sessions)), np.nan)
-    for row, (_, metric, indices, values) in enumerate(histories):
+    for row, (_, metric, indices, values, _) in enumerate(histories):
         costs[row, indices] = np.log(values) if metric.better == "lower" else -np.log(values)
     nights: dict[object, int] = {}
     twins = []
@@ -347,3 +347,21 @@ def _ended(table: _Table) -> list[Reason]:
         )
         for (end, how), names in sorted(ends.items(), reverse=True)[:5]
     ]
+
+
+def unusual(
+    looked_at: Sequence[History], sessions: Sequence[Session], events: Sequence[Event]
+) -> list[tuple[float, History]]:
+    """TEMPORARY"""
+    known = {point.key for event in events for point in event.points}
+    result = []
+    for h in looked_at:
+        if len(h.values) < 8 or h.indices[-1] != len(sessions) - 1 or h.key in known:
+            continue
+        x = np.log(h.values) * (1 if h.metric.better == "lower" else -1)
+        off = x - np.median(x)
+        off /= max(float(scale(off)), 1e-12)
+        e = max(off[-n:].sum() / math.sqrt(n) for n in (1, 2, 3, 4))
+        if e > 2:
+            result.append((float(e), h))
+    return sorted(result, key=lambda pair: -pair[0])

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,8 +13,22 @@ from bisection.core.units import CONTEXT, COUNTED
 from bisection.store.database import Metric, Session, Store, StoredTest, works_of
 from bisection.store.selection import SLOWER
 
-# A metric's history: the test, the metric, indices of sessions, values.
-History = tuple[StoredTest, Metric, np.ndarray, np.ndarray]
+
+class History(NamedTuple):
+    """A metric's values, session after session."""
+
+    test: StoredTest
+    metric: Metric
+    indices: np.ndarray  # of sessions
+    values: np.ndarray
+    # Of how many launches each value is the mean, by logarithms; the sum of squares by which the
+    # launches after the first are off their own mean: [2, values]. None: of one each.
+    repeats: np.ndarray | None = None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The identity of the metric of a test: eight words."""
+        return (*self.test.identity, self.metric.name)
 
 
 def histories(
@@ -21,6 +36,7 @@ def histories(
     sessions: Sequence[Session],
     name: re.Pattern[str] | None = None,
     left_out: Collection[str] = (*CONTEXT, *COUNTED),
+    repeats: bool = False,
 ) -> list[History]:
     """Every metric's history, a session by the median of its jobs, since the test computes what it
     does in the newest session.
@@ -29,6 +45,7 @@ def histories(
         sessions: in order of time.
         name: only tests whose names match it.
         left_out: units of metrics that are left out.
+        repeats: takes the mean with what a retest repeated in the same session.
 
     Returns:
         A history per test and metric that has positive values, without unusable jobs; indices are
@@ -56,15 +73,36 @@ def histories(
     when = order[np.searchsorted(numbers[order], rows["session"])]
     rows = rows[by := np.lexsort((when, rows["metric"], rows["test"]))]
     when = when[by]
+    again = store.repeats(sessions) if repeats else {}
+    of_metric = grouped(again, lambda key: key[:2])
     turns = np.flatnonzero(np.diff(rows["test"]) | np.diff(rows["metric"])) + 1
     result = []
     for part, indices in zip(np.split(rows, turns), np.split(when, turns), strict=True):
         starts, values = np.flatnonzero(np.diff(indices, prepend=-1)), part["value"]
         if len(starts) < len(indices):
             values = np.array([np.median(jobs) for jobs in np.split(values, starts[1:])])
-        test, metric = tests[int(part["test"][0])], metrics[int(part["metric"][0])]
-        result.append((test, metric, indices[starts], values))
+        key = int(part["test"][0]), int(part["metric"][0])
+        history = History(tests[key[0]], metrics[key[1]], indices[starts], values)
+        nights = {session: again[(*key, session)] for *_, session in of_metric.get(key, ())}
+        result.append(
+            _with_repeats(history, part["session"][starts], nights) if nights else history
+        )
     return result
+
+
+def _with_repeats(
+    history: History, sessions: np.ndarray, nights: Mapping[int, Sequence[float]]
+) -> History:
+    """The history with the mean of all launches. `sessions`: the number of each value's;
+    `nights`: what launches measured again, by the session's number."""
+    values, repeats = np.log(history.values), np.zeros((2, len(sessions)))
+    repeats[0] = 1
+    for place, session in enumerate(sessions.tolist()):
+        if session in nights:
+            logs = np.log(nights[session])
+            repeats[:, place] = 1 + len(logs), len(logs) * logs.var()
+            values[place] = (values[place] + logs.sum()) / (1 + len(logs))
+    return history._replace(values=np.exp(values), repeats=repeats)
 
 
 def regular(sessions: Sequence[Session]) -> list[Session]:

@@ -294,7 +294,7 @@ def noises(
     at = [numbers[session.id] for session in sessions]
     half = len(times) // 2
     places = defaultdict(list)
-    for test, metric, indices, values in histories(store, sessions, name):
+    for test, metric, indices, values, _ in histories(store, sessions, name):
         row = np.full(len(times), np.nan)
         row[[at[i] for i in indices]] = np.log(values)
         if min(np.isfinite(part).sum() for part in (row[:half], row[half:])) >= LIMITS.fewest:

@@ -191,7 +191,7 @@ def _samples(
     """A test and a metric -> (unit, session -> values). Of a metric that changed its unit, values
     in the last one."""
     samples: dict[tuple[str, ...], dict[str, Nights]] = {}
-    for test, metric, indices, values in histories(store, sessions, left_out=("groups",)):
+    for test, metric, indices, values, _ in histories(store, sessions, left_out=("groups",)):
         place = (f"{test.system}:{test.partition}", test.environ, test.geometry)
         key = (test.check, *place, test.case, test.method, metric.name)
         nights = samples.setdefault(key, {}).setdefault(metric.unit, {})

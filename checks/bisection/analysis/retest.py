@@ -1,9 +1,10 @@
-"""Plans the retest of launches outside their limits, or slower than in all earlier sessions. Only
-confirmed results count: bisection.judge.
+"""Plans the retest: of launches outside their limits, of those slower than in all earlier sessions,
+and of those that may have got worse lately. Only confirmed results count: bisection.judge. To the
+history, the repeats are evidence.
 
 Launches are rerun in turns, with a control between them: a launch that did not look
 changed. Where the control takes longer than before, the machine changed meanwhile, and times are
-taken by it. Where the scheduler has other nodes, the second turn is on those.
+taken by it. Where the scheduler has other nodes, every second turn is on those.
 """
 
 import math
@@ -11,8 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bisection.analysis.history import History
 from bisection.analysis.model import Row
 from bisection.core.grouping import grouped
+from bisection.core.identity import TestId
 from bisection.core.verdicts import Exit, Verdict
 from bisection.runs.command import launch_pattern, once
 from bisection.runs.model import Request, RunVerdict, TestResult
@@ -20,6 +23,7 @@ from bisection.runs.report import end_of_run
 
 START = 10.0  # s that ReFrame needs beside the launches
 TURNS = 2  # launches of each in the retest
+MOST_TURNS = 4  # if the history needs repeats, and the budget allows it
 Launch = tuple[str, ...]  # kernel, case, layout, system, partition, environment
 
 
@@ -32,6 +36,8 @@ class Plan:
     failed: list[TestResult] = field(default_factory=list)  # by their bounds
     # In which a node looks slow, and no other launch shows whether it is.
     nodes: list[Launch] = field(default_factory=list)
+    # What may have got worse lately, and by how many standard errors, the most first.
+    unusual: dict[Launch, Sequence[tuple[float, History]]] = field(default_factory=dict)
     cost: dict[Launch, float] = field(default_factory=dict)  # s that each launch took
     chosen: list[Launch] = field(default_factory=list)
     control: Launch | None = None  # did not look changed; the cheapest of its partition
@@ -40,18 +46,43 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Returns how long the retest takes, by what its launches took before."""
-        launches = [*self.chosen, *([self.control] if self.control else [])]
-        return START + TURNS * sum(self.cost[launch] for launch in launches)
+        return START + self.turns * self._turn
+
+    @property
+    def turns(self) -> int:
+        """How often each launch is repeated."""
+        if self.unusual.keys().isdisjoint(self.chosen) or not self._turn:
+            return TURNS
+        return min(max(int((self.budget - START) / self._turn), TURNS), MOST_TURNS)
+
+    @property
+    def _turn(self) -> float:
+        return sum(self.cost[launch] for launch in filter(None, [*self.chosen, self.control]))
+
+    def fits(self, seconds: float) -> bool:
+        """True if the budget allows one more launch, which takes so long (s)."""
+        return START + TURNS * (self._turn + seconds) <= self.budget
 
 
-def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
+def plan(
+    rows: Sequence[Row],
+    verdict: RunVerdict,
+    budget: float,
+    unusual: Sequence[tuple[float, History]] = (),
+) -> Plan:
     """Chooses launches to rerun until the budget (s) is spent: those with a metric outside its
-    bounds, those with a node that looks slow, then those that are slower than before, the worst
-    first. If anything but a bound made the run fail, or it was stopped, none is chosen. `rows` are
-    those that are slower, the worst first."""
+    bounds, those with a node that looks slow, those that are slower than before, then those that
+    may have got worse. None is chosen if anything but a bound made the run fail, or it was stopped.
+
+    Args:
+        rows: the metrics that are slower, the worst first.
+        verdict: on the run.
+        budget: s.
+        unusual: metrics that may have got worse, and by how many standard errors, the most first.
+    """
     kernels = {case.check: case.record.kernel for case in verdict.cases if case.record.kernel}
 
-    def launch_of(row: Row) -> Launch:
+    def launch_of(row: TestId) -> Launch:
         place = (row.system, row.partition, row.environ)
         return (kernels.get(row.check, row.check), row.case, row.layout, *place)
 
@@ -67,16 +98,18 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
         and any((fault.code, fault["host"]) in suspected for fault in case.record.host_faults)
     ]
     seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
-    launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *outliers])
+    worse = grouped(unusual, lambda pair: launch_of(pair[1].test))
+    worse = {launch: pairs for launch, pairs in worse.items() if launch in seconds}
+    launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *outliers, *worse])
     cost = {launch: seconds.get(launch, 0.0) for launch in launches}
-    agenda = Plan(outliers, budget, failed, nodes, cost)
+    agenda = Plan(outliers, budget, failed, nodes, worse, cost)
     if (verdict.exit_code == Exit.FAILED and not failed) or end_of_run(verdict.troubles):
         agenda.why = "failed"
     elif not budget:
         agenda.why = "off"
     else:
         for launch in launches:
-            if agenda.seconds + TURNS * cost[launch] <= budget:
+            if agenda.fits(cost[launch]):
                 agenda.chosen.append(launch)
     if not agenda.chosen:
         return agenda
@@ -86,8 +119,7 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
     fitting = [
         (seconds[launch], launch)
         for launch in passed
-        if launch[3:] == agenda.chosen[0][3:]
-        and agenda.seconds + TURNS * seconds.get(launch, math.inf) <= budget
+        if launch[3:] == agenda.chosen[0][3:] and agenda.fits(seconds.get(launch, math.inf))
     ]
     if fitting:
         agenda.cost[min(fitting)[1]], agenda.control = min(fitting)
@@ -98,13 +130,13 @@ def request(
     agenda: Plan, verdict: RunVerdict, others: Mapping[str, tuple[str, ...]] | None = None
 ) -> Request:
     """Returns what ReFrame is asked for, to run the chosen launches in turns. `others` are nodes
-    that the run did not have, by partition, for the second turn."""
+    that the run did not have, by partition, for every second turn."""
     launches = grouped(verdict.judged, lambda test: test.launch[:-1])
     tests = []
     for launch in agenda.chosen:
         # The tests of the checks by which it is suspected; of all, if its cores alone are.
         checks = {row.check for row in agenda.outliers.get(launch, ())}
-        if checks or launch in agenda.nodes:
+        if checks or launch in [*agenda.nodes, *agenda.unusual]:
             there = launches.get(launch, [])
             tests += [test for test in there if test.check in checks] or there
     tests += launches.get(agenda.control, [])
@@ -114,7 +146,7 @@ def request(
         name: [sets[0], *([others[name]] if others and name in others else [])]
         for name, sets in verdict.request.nodes.items()
     }
-    return _rerun(verdict, tests, failed, nodes=nodes, reruns=TURNS - 1)
+    return _rerun(verdict, tests, failed, nodes=nodes, reruns=agenda.turns - 1)
 
 
 def _rerun(

@@ -47,7 +47,7 @@ def act(options: argparse.Namespace) -> Exit:
     with opened(paths.home()) as store:
         chosen = select(options.sessions or "..", store)
         sessions, notes = (list(chosen), []) if options.sessions else usual(chosen)
-        series = histories(store, sessions, options.name)
+        series = histories(store, sessions, options.name, repeats=True)
         events, more = events_of(series, sessions, options.false_alarms_per_year)
         if options.accept or options.revoke:
             mark(store, events, options)
@@ -55,7 +55,7 @@ def act(options: argparse.Namespace) -> Exit:
         explain_points([p for event in events for p in event.points], sessions, store)
     notes += [*filter(None, [left_out(chosen)]), *more]
     print(printable(history_text(events, series, len(sessions), notes, options.metrics)))
-    if max((len(values) for *_, values in series), default=0) < 2 * LIMITS.level:
+    if max((len(history.values) for history in series), default=0) < 2 * LIMITS.level:
         return Exit.NOT_MEASURED
     return Exit.FAILED if any(event.alarm for event in events) else Exit.OK
 

@@ -35,11 +35,13 @@ from bisection.core.format import duration, plural, seconds_of, some
 from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import SLURM
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS, BisectionError, Exit, NotMeasured
 from bisection.judge import evidence as judged_by
 from bisection.judge import rule
 from bisection.judge.evidence import Evidence, Retest, Turn
 from bisection.judge.launches import replaced
+from bisection.judge.retest import Reruns
 from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
 from bisection.report.model import Report
@@ -140,9 +142,10 @@ def act(options: argparse.Namespace) -> Exit:
         night.evidence = judged_by.of_network(night.evidence, store, night.verdict)
     if stored:
         compare(night, stored, against)
+        look_back(night, stored)
     retest(night, max(until - time.monotonic(), 0.0) if budget else 0.0, partitions, store)
-    if store and (night.evidence.retest.plan.chosen or night.verdict.outliers):
-        night.trouble(*sync.keep(store, paths.home(), night.verdict, results))
+    if stored and (night.evidence.retest.plan.chosen or night.verdict.outliers):
+        keep_repeats(night, stored)
     folder.clear(night.verdict, results)
     about = reported(night, store)
     verdict = night.verdict
@@ -430,8 +433,9 @@ def retest(
     time on other nodes, if there are any; within the budget (s)."""
     comparison = night.evidence.comparison
     # The network is judged after the retest: what speaks against it is no reason for none.
-    verdict = rule(night.run, replace(night.evidence, comparison=None, impacts=()))
-    agenda = plan(slower(comparison.rows) if comparison else [], verdict, budget)
+    verdict = rule(night.run, replace(night.evidence, comparison=None, impacts=(), events=()))
+    rows = slower(comparison.rows) if comparison else []
+    agenda = plan(rows, verdict, budget, night.evidence.unusual)
     night.evidence = replace(night.evidence, retest=Retest(agenda))
     if not agenda.chosen:
         return
@@ -443,22 +447,41 @@ def retest(
         "outside its limits": agenda.failed,
         "with a node that looks slow": agenda.nodes,
         "slower than in all earlier sessions": agenda.outliers,
+        "with a metric that may have got worse": agenda.unusual.keys() & agenda.chosen,
     }
     why = " or ".join(text for text, chosen in whys.items() if chosen)
-    print(f"retest: {launches}, {why}, in about {duration(agenda.seconds)}", flush=True)
+    text = f"retest: {launches}, {why}, {agenda.turns} times, in about {duration(agenda.seconds)}"
+    print(text, flush=True)
     request = retest_request(agenda, verdict, others)
     repeated = measure_again(night, request, "retest", agenda.budget)
     night.evidence = replace(night.evidence, retest=Retest(agenda, repeated))
 
 
+def look_back(night: Night, store: Store) -> None:
+    """Adds what the history says."""
+    if night.run.judged:
+        with night.keeps("history not judged"):
+            now = select(night.run.session, store)
+            night.evidence = judged_by.of_history(night.evidence, store, now, night.run)
+
+
+def keep_repeats(night: Night, store: Store) -> None:
+    """Stores the run again, with its retest, unless the machine got slower meanwhile."""
+    repeats = night.evidence.retest.rerun
+    if repeats and Reruns(night.verdict, night.evidence.retest).drift > 1 + LIMITS.margin:
+        repeats = None
+    night.trouble(*sync.keep(store, paths.home(), night.verdict, night.results, repeats))
+    if repeats:
+        look_back(night, store)
+
+
 def reported(night: Night, store: Store | None) -> list[str]:
-    """Adds what the history says; writes the verdict's files and the report. Returns lines on the
-    report and on the comparison."""
+    """Writes the verdict's files and the report. Returns lines on the report and on the
+    comparison."""
     run, report = night.run, None
     if store and run.session and run.judged:
         with night.keeps("no report"):
             now = select(run.session, store)
-            night.evidence = judged_by.of_history(night.evidence, store, now, run)
             report = gather.gather(store, now, night.verdict, night.evidence, of_run=True)
     with night.keeps():
         write(night.verdict, night.results)

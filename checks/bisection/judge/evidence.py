@@ -9,9 +9,9 @@ from pathlib import Path
 from bisection.analysis import blame, impact, pairs
 from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
-from bisection.analysis.events import drawn, events_of
+from bisection.analysis.events import drawn, events_of, unusual
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import histories, regular
+from bisection.analysis.history import History, histories, regular
 from bisection.analysis.impact import Impact
 from bisection.analysis.model import Change, Comparison, Event, Series, Suspect, changes
 from bisection.analysis.nodes import recent, suspects
@@ -65,6 +65,7 @@ class Evidence:
     since: float = 0.0  # Unix time of the session before
     changes: tuple[Change, ...] = ()  # since then
     events: tuple[Event, ...] = ()  # of the history
+    unusual: tuple[tuple[float, History], ...] = ()  # what may have got worse: standard errors
     series: tuple[Series, ...] = ()  # to be drawn
 
 
@@ -169,16 +170,17 @@ def of_history(
         past = [session for session in past if session.kind[:3] == last.kind[:3]]
     usual = regular(past)
     past = (usual if last in usual else past)[-PAST:]
-    past_series = histories(store, past)
+    past_series = histories(store, past, repeats=True)
     judged = past_series
     if run:
         tests = {case.identity for case in run.cases}
         judged = [
-            (test, metric, *values)
-            for test, metric, *values in past_series
-            if test.identity in tests and POINT.sub("", metric.name) not in FEW_SAMPLES
+            each
+            for each in past_series
+            if each.test.identity in tests and POINT.sub("", each.metric.name) not in FEW_SAMPLES
         ]
     events, _ = events_of(judged, past)
     explain_points([point for event in events for point in event.points], past, store)
     series = drawn(past_series, past, events)
-    return replace(evidence, events=tuple(events), series=tuple(series))
+    may_be_worse = tuple(unusual(judged, past, events))
+    return replace(evidence, events=tuple(events), series=tuple(series), unusual=may_be_worse)

@@ -10,9 +10,9 @@ from typing import Any
 
 from bisection.analysis.model import Row
 from bisection.analysis.outlying import FEW_SAMPLES
-from bisection.analysis.retest import Launch
+from bisection.analysis.retest import Launch, Plan
 from bisection.core.format import finite
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Verdict
@@ -39,9 +39,11 @@ class Rerun:
     def outside(self, low: float, high: float) -> list[str] | None:
         """None if it is within these limits now; else the nodes to which that is bound, if it is
         within them on the others."""
-        here, *others = (not low <= value <= high for value in self.values)
-        elsewhere = others and not set(self.hosts[0]) & set(self.hosts[-1])
-        if elsewhere and here and not any(others):
+        first = set(self.hosts[0])
+        sides: dict[bool, list[bool]] = {True: [], False: []}  # on the same nodes, on others
+        for value, hosts in zip(self.values, self.hosts, strict=True):
+            sides[not first or bool(first & {*hosts})].append(not low <= value <= high)
+        if sides[False] and all(sides[True]) and not any(sides[False]):
             return [*self.hosts[0]]
         return None if low <= self.value <= high else []
 
@@ -182,6 +184,8 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         counts = {"metrics": sum(map(len, refuted.values())), "factor": worst}
         launches = [" ".join((rows[0].check, *launch[1:3])) for launch, rows in refuted.items()]
         remarks.append(Code.DID_NOT_REPEAT(launches=launches, **counts))
+    if evidence.retest.rerun and (repeated := _repeated(plan, evidence)):
+        remarks.append(repeated)
     if reruns.drift > 1 + LIMITS.margin:
         control = " ".join(filter(None, plan.control[:3]))
         remarks.append(Code.RETEST_SLOWER(control=control, factor=reruns.drift))
@@ -189,3 +193,21 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         tags = {**verdict.tags, SLOWER: "confirmed" if slower else "outlier"}
         verdict = replace(verdict, tags=tags)
     return verdict.noting(slower=slower, outliers=outliers, remarks=remarks)
+
+
+def _repeated(plan: Plan, evidence: Evidence) -> Reason | None:
+    """What the repeats of launches cost and showed whose metrics may have got worse; None if none
+    was repeated."""
+    launches = plan.unusual.keys() & plan.chosen
+    before = {h.key: errors for launch in launches for errors, h in plan.unusual[launch]}
+    now = {history.key: errors for errors, history in evidence.unusual if history.key in before}
+    worse = {point.key for event in evidence.events if event.alarm for point in event.worse}
+    alarms, still = len(worse & before.keys()), sorted(now, key=now.get, reverse=True)
+    return launches and Code.REPEATED(
+        launches=len(launches),
+        turns=plan.turns,
+        seconds=evidence.retest.rerun.seconds,
+        metrics=len(before),
+        alarms=alarms,
+        still=[{"name": " ".join(key[3:]), "errors": [before[key], now[key]]} for key in still],
+    )

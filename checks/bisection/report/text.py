@@ -169,8 +169,9 @@ def history_text(
         lines += ["", f"{event.session[:8]} {words.state(event)}:", *points]
     lines += [""] if lines else []
     needed = 2 * LIMITS.level
-    longest = max((len(values) for *_, values in histories), default=0)
-    short = sum(len(values) < needed for *_, values in histories)
+    lengths = [len(history.values) for history in histories]
+    longest = max(lengths, default=0)
+    short = sum(length < needed for length in lengths)
     worse = sum(len(event.worse) for event in events if event.alarm)
     text = f"{plural(worse, 'metric')} worse" if worse else "no alarm"
     text += "" if all_metrics or not events else " (--metrics lists those of each event)"

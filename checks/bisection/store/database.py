@@ -23,7 +23,7 @@ from bisection.core.verdicts import Verdict
 from bisection.store.marks import Mark, marks_file, read_marks, write_marks
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
-DATABASE_VERSION = 2
+DATABASE_VERSION = 3
 IMPORT_AGAIN = "; `bisection import` rebuilds it"  # of results folders and sample files
 DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
@@ -39,8 +39,11 @@ CREATE TABLE IF NOT EXISTS metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, u
     better TEXT NOT NULL, UNIQUE(name, unit, better));
 CREATE TABLE IF NOT EXISTS outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL,
     run INTEGER NOT NULL, verdict TEXT NOT NULL, cause TEXT NOT NULL, disturbed REAL NOT NULL,
-    hosts TEXT NOT NULL, again TEXT NOT NULL, PRIMARY KEY(session, test, run)) WITHOUT ROWID;
+    hosts TEXT NOT NULL, PRIMARY KEY(session, test, run)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS samples(session INTEGER NOT NULL, test INTEGER NOT NULL,
+    metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
+    PRIMARY KEY(session, test, metric, run)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS repeats(session INTEGER NOT NULL, test INTEGER NOT NULL,
     metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
     PRIMARY KEY(session, test, metric, run)) WITHOUT ROWID;
 """
@@ -246,26 +249,32 @@ class Store(contextlib.AbstractContextManager):
         if not inserted.rowcount:
             return False
         number, tests, metrics = inserted.lastrowid, {}, {}
-        outcomes, samples, turns = [], [], set()
+        outcomes, samples, repeats, turns = [], [], [], set()
         for case in cases:
             columns = [str(case.get(name) or "") for name in (*IDENTITY, "geometry")]
             columns += [bool(case.get("control")), " ".join(case.get("pair") or [])]
             test = self._id("tests", tuple(columns), tests)
             turn = int(case.get("run") or 0)
-            while (test, turn) in turns:  # a test that was repeated, each time as a job of its own
+            repeat = bool(case.get("repeat"))
+            while (test, repeat, turn) in turns:  # repeated, each time as a job of its own
                 turn += 1
-            turns.add((test, turn))
+            turns.add((test, repeat, turn))
             verdict, reason = case.get("verdict") or Verdict.PASS, case.get("reason")
             cause = json.dumps(reason, sort_keys=True) if reason else case.get("cause") or ""
-            hosts, rerun = " ".join(case.get("hosts") or []), case.get("again") or ""
-            preempted = case.get("disturbed") or 0.0
-            outcomes.append((number, test, turn, verdict, cause, preempted, hosts, rerun))
+            hosts, preempted = tuple(case.get("hosts") or ()), case.get("disturbed") or 0.0
+            outcome = Outcome(number, test, turn, verdict, cause, preempted, hosts)
+            if repeat and outcome.unusable:
+                continue
+            if not repeat:
+                outcomes.append((*outcome[:-1], " ".join(hosts)))
             for name, (value, unit, better) in case["metrics"].items():
                 metric = self._id("metrics", Metric(name, unit, better), metrics)
-                samples.append((number, test, metric, turn, finite_or_none(value)))
+                row = (number, test, metric, turn, finite_or_none(value))
+                (repeats if repeat else samples).append(row)
         many = self.connection.executemany
-        many("INSERT INTO outcomes VALUES(?, ?, ?, ?, ?, ?, ?, ?)", outcomes)
+        many("INSERT INTO outcomes VALUES(?, ?, ?, ?, ?, ?, ?)", outcomes)
         many("INSERT OR IGNORE INTO samples VALUES(?, ?, ?, ?, ?)", samples)
+        many("INSERT OR IGNORE INTO repeats VALUES(?, ?, ?, ?, ?)", repeats)
         return True
 
     def _id(self, table: str, values: tuple[Any, ...], known: dict[tuple[Any, ...], int]) -> int:
@@ -294,7 +303,7 @@ class Store(contextlib.AbstractContextManager):
 
     def _remove(self, uuid: str) -> None:
         run = self.connection.execute
-        for table in ("samples", "outcomes"):
+        for table in ("samples", "outcomes", "repeats"):
             numbers = "SELECT id FROM sessions WHERE uuid = ?"
             run(f"DELETE FROM {table} WHERE session IN ({numbers})", (uuid,))
         run("DELETE FROM sessions WHERE uuid = ?", (uuid,))
@@ -357,6 +366,15 @@ class Store(contextlib.AbstractContextManager):
         """Returns the outcomes of all jobs of these sessions."""
         rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
         return [Outcome(*row[:6], tuple(row[6].split())) for row in rows]
+
+    def repeats(self, sessions: Sequence[Session]) -> dict[tuple[int, int, int], list[float]]:
+        """Returns what usable repeats of launches of these sessions measured, by the numbers of
+        test, metric and session."""
+        values: dict[tuple[int, int, int], list[float]] = {}
+        query = "SELECT test, metric, session, value FROM repeats WHERE value > 0 AND "
+        for *numbers, value in self._rows(f"{query}session IN ({_numbers(sessions)})"):
+            values.setdefault(tuple(numbers), []).append(value)
+        return values
 
     def samples(
         self, sessions: Sequence[Session] | None = None, usable: bool = False

@@ -31,9 +31,9 @@ LISTS = ("libraries", "nodes", "MPI environment", "modules")  # facts that are l
 # ---- sessions as lines of sample files ----
 
 
-def of_verdict(verdict: RunVerdict) -> Contents:
-    """The session of a judged run, and a line per test case and per control. StoreError: the run
-    has no identifier or no time."""
+def of_verdict(verdict: RunVerdict, retest: RunVerdict | None = None) -> Contents:
+    """The session of a judged run, and a line per test case and per control, with repeats by its
+    retest. StoreError: the run has no identifier or no time."""
     work: dict[str, dict[str, str]] = {}  # check -> case -> options
     for case in verdict.cases:
         if case.record.work is not None:
@@ -49,7 +49,10 @@ def of_verdict(verdict: RunVerdict) -> Contents:
         "work": work,
     }
     sample_file.check_line(session, "session")
-    return session, [line for case in verdict.cases for line in _lines(case)]
+    lines = [line for case in verdict.cases for line in _lines(case)]
+    for case in retest.cases if retest else ():
+        lines += [{**line, "repeat": True} for line in _lines(case)]
+    return session, lines
 
 
 def _lines(case: TestResult) -> Iterator[Line]:
@@ -62,7 +65,6 @@ def _lines(case: TestResult) -> Iterator[Line]:
         "verdict": case.verdict,
         "reason": case.reason.as_dict() if case.reason else None,
         "disturbed": record.preempted,
-        "again": f"/{case.hash}",
     }
     if not case.fixture:
         metrics = {
@@ -261,12 +263,18 @@ def store_defects(home: Path | str) -> list[Defect]:
     return [*defects, *([Defect.of(path, 1, Code.STORE_UNUSABLE(error=fault))] if fault else [])]
 
 
-def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str) -> list[Reason]:
-    """Writes a run's samples to its results folder, and stores them in place of what is stored of
-    the run. A store that is new is filled with all earlier sessions of `home`. Returns a trouble
-    for each part of this that failed."""
+def keep(
+    store: Store,
+    home: Path | str,
+    verdict: RunVerdict,
+    folder: Path | str,
+    retest: RunVerdict | None = None,
+) -> list[Reason]:
+    """Writes the samples of a run and of its retest to its results folder, and stores them in place
+    of what is stored of the run. A store that is new is filled with all earlier sessions of `home`.
+    Returns a trouble for each part of this that failed."""
     try:
-        session, cases = of_verdict(verdict)
+        session, cases = of_verdict(verdict, retest)
     except StoreError as error:
         return [Code.NOT_STORED(error=str(error))]
     troubles = []

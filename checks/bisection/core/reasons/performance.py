@@ -123,6 +123,18 @@ class Performance(Topic):
         who = f"retested {some(launches, 3)}: {metrics} than in all earlier sessions"
         return f"{who}, did not repeat"
 
+    # seconds: that it took; metrics: that may have got worse; alarms: how many of them are one now;
+    # still: those that still may be, each with name and errors: standard errors before and after
+    def REPEATED(
+        launches: int, turns: int, seconds: float, metrics: int, alarms: int, still: list
+    ) -> str:
+        text = f"{plural(metrics, 'metric')} may have got worse lately; "
+        text += f"{plural(launches, 'launch', 'launches')} repeated {turns} times, "
+        text += f"in {duration(seconds)}: {plural(alarms, 'alarm')}, "
+        text += f"{metrics - alarms - len(still)} as usual, {len(still)} open"
+        names = ("{name} {errors[0]:.1f} -> {errors[1]:.1f}".format(**each) for each in still)
+        return text + (f" (standard errors: {some([*names], 3)})" if still else "")
+
     # at: Unix time; first, last: when it may have begun; where: system:partition; worse: how many;
     # checks: of what_changed; changes, candidates: of changed_then; and three commands
     def WORSE_SINCE(session: str, first: float, at: float, last: float, **v: Any) -> str:

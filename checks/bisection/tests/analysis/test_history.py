@@ -1,5 +1,6 @@
 """Histories of made-up nights: events, since when, and what changed with them."""
 
+import math
 import shlex
 
 import numpy as np
@@ -237,7 +238,7 @@ def test_history_begins_where_the_work_changed(rng, tmp_path):
         line["work"] = {"transpose": {"cnt40": f"--bands {2 + night // 20}"}}
     stored = store(tmp_path / "store.db", content)
     assert looked_at(stored)[0] == []
-    ((_, _, indices, _),) = histories(stored, stored.sessions())
+    ((_, _, indices, *_),) = histories(stored, stored.sessions())
     assert indices.tolist() == list(range(20, 40))
 
 
@@ -279,6 +280,22 @@ def test_a_night_is_the_median_of_its_jobs_without_disturbed_ones(tmp_path):
     stored = store(tmp_path / "store.db", content)
     histories_of = {
         test.method: (indices.tolist(), values.tolist())
-        for test, _, indices, values in histories(stored, stored.sessions())
+        for test, _, indices, values, _ in histories(stored, stored.sessions())
     }
     assert histories_of == {"p2p": ([0, 2], [2.0, 4.0]), "shm": ([1], [2.0])}
+
+
+def test_repeats_count_in_the_history_and_nowhere_else(tmp_path):
+    first = case(metrics={"time": 1.0})
+    again = [
+        case(metrics={"time": value}, repeat=True, run=n) for n, value in enumerate((2.0, 4.0))
+    ]
+    unusable = case(metrics={"time": 9.0}, repeat=True, disturbed=0.9, run=2)
+    stored = store(tmp_path / "store.db", sessions(0, [[first], [first, *again, unusable]]))
+    (plain,) = histories(stored, stored.sessions())
+    (mean,) = histories(stored, stored.sessions(), repeats=True)
+    assert (plain.values.tolist(), plain.repeats) == ([1.0, 1.0], None)
+    assert mean.values == pytest.approx([1.0, 2.0])
+    assert mean.repeats == pytest.approx(np.array([[1, 3], [0, math.log(2) ** 2 / 2]]))
+    assert [tally.jobs for tally in stored.tallies().values()] == [1, 1]
+    assert len(stored.samples()) == 2

@@ -3,10 +3,12 @@
 from dataclasses import replace
 from itertools import chain
 
+import numpy as np
 import pytest
 from made_up import with_case
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 
+from bisection.analysis.history import History
 from bisection.analysis.retest import plan, request
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.verdicts import Exit, Verdict
@@ -16,6 +18,7 @@ from bisection.report.exports import nodecheck
 from bisection.report.model import Report
 from bisection.report.run import counted
 from bisection.runs.model import Request, RunVerdict
+from bisection.store.database import Metric
 from bisection.store.selection import SLOWER
 
 
@@ -42,6 +45,43 @@ def test_the_worst_launches_come_first(budget, chosen):
     agenda = plan(ROWS, run(TIMES), budget)
     assert [case for _, case, *_ in agenda.chosen] == chosen
     assert agenda.seconds == 10 + 2 * 40 * len(chosen)
+
+
+def unusual(**errors):
+    """Metrics of these cases that may have got worse: case=standard errors."""
+    time = Metric("time", "s", "lower")
+    return [
+        (e, History(outlier(case), time, np.arange(1), np.ones(1))) for case, e in errors.items()
+    ]
+
+
+def test_what_may_have_got_worse_is_repeated_as_often_as_the_budget_allows():
+    suspects = unusual(b=3.5, a=2.5)
+    for budget, chosen, turns in ((89, "", 2), (90, "b", 2), (140, "b", 3), (900, "ba", 4)):
+        agenda = plan([], run(TIMES), budget, suspects)
+        assert ("".join(case for _, case, *_ in agenda.chosen), agenda.turns) == (chosen, turns)
+        assert agenda.seconds <= budget or not chosen
+    assert [case for _, case, *_ in plan(ROWS[:1], run(TIMES), 900, suspects).chosen] == ["a", "b"]
+    assert request(agenda, run(TIMES)).reruns == 3
+
+
+@pytest.mark.parametrize(
+    ("now", "says"),
+    [
+        ({}, "0 alarms, 2 as usual, 0 open"),
+        ({"a": 4.25}, "0 alarms, 1 as usual, 1 open (standard errors: transpose a mpi p2p time 2.5 -> 4.2)"),
+    ],
+)
+def test_what_repeats_showed_is_noted(now, says):
+    verdict = run(TIMES)
+    retest = Retest(plan([], verdict, 900, unusual(b=3.5, a=2.5)), replace(verdict, seconds=61.0))
+    verdict = rule(verdict, Evidence(retest=retest, unusual=tuple(unusual(**now))))
+    (remark,) = map(clause, verdict.remarks)
+    assert remark.startswith(
+        "2 metrics may have got worse lately; 2 launches repeated 4 times, in "
+    )
+    assert remark.endswith(f": {says}")
+    assert verdict.exit_code == Exit.OK
 
 
 def test_what_is_outside_its_bounds_is_measured_again_first():
@@ -93,6 +133,11 @@ OTHERS = {"hosts": [["n1", "n2"], ["n3", "n4"]]}
         (turns(1.1, 1.25), False, ", in the retest 1.17; it did not repeat"),
         # It is bound to the nodes of the run.
         (turns(1.4, 0.9, **OTHERS), True, ", in the retest 1.12; on n1, n2, and not on others"),
+        (
+            turns(1.4, 0.9, 1.4, 0.9, hosts=2 * OTHERS["hosts"]),
+            True,
+            ", in the retest 1.12; on n1, n2, and not on others",
+        ),
         (turns(0.9, 1.4, **OTHERS), False, ", in the retest 1.12; it did not repeat"),
     ],
 )

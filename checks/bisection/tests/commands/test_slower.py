@@ -10,6 +10,8 @@ from made_up import nights, session, store
 from results_made import launched
 from running import ONE, install_cmake, run_command
 
+from bisection.analysis.history import histories
+from bisection.analysis.retest import TURNS
 from bisection.commands import run as command
 from bisection.core import paths
 from bisection.core.verdicts import Exit, Grade, Verdict
@@ -77,7 +79,7 @@ def test_what_does_not_repeat_passes_with_a_note(night):
     assert remark in night.said
 
 
-def test_a_slower_night_is_stored_so_and_its_retest_is_none(night):
+def test_a_slower_night_is_stored_so_and_its_retest_is_no_night(night):
     """A slow night is none that others are set beside."""
     home = night.folder.parents[1]
     assert len(list(sync.recorded(home))) == 2  # with `first`
@@ -90,6 +92,12 @@ def test_a_slower_night_is_stored_so_and_its_retest_is_none(night):
             assert len(earlier) == (1 if rebuilt else 1 + EARLIER)
             assert stored.tallies()[last.id].counts == {Verdict.PASS: 3}
             assert last.tags[SLOWER] == "confirmed"
+            launches = {
+                each.repeats[0, -1]
+                for each in histories(stored, [last], repeats=True)
+                if each.test.method == "p2p" and each.test.layout == "mpi"
+            }
+            assert launches == {1 + TURNS}
 
 
 # ---- judged by made-up sessions ----
@@ -107,6 +115,7 @@ def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(
         run = RunVerdict([*launched(case="cnt40", time=times[-1])], session="00000027-made-up")
         night = command.Night(run, tmp_path, tmp_path)
         command.compare(night, stored, None)
+        command.look_back(night, stored)
         command.retest(night, 900.0, [], stored)
         command.reported(night, stored)
         assert not night.evidence.retest.plan.chosen
