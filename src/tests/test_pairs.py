@@ -151,14 +151,19 @@ class Faults(unittest.TestCase):
                 self.assertEqual(wrong, ["content", pair])
 
     def test_values_are_those_of_the_clock(self):
-        """Messages from the first node to the last take 20 ms, 60 at most on a busy host."""
-        out, matrix = play(4, executable=FAULTY, BX_FAULT="slow")
-        self.assertEqual(out.code, 0, out.stdout + out.stderr)
-        for stage, _, a, b, latency, *rates, both in matrix:
-            if {a, b} == {0, 3} and stage == 0:
-                self.assertTrue(0.0099 <= latency < 0.030, latency)  # one of two ways is slow
-                for messages, rate in ((1, rates[a > 0]), (2, both)):
-                    self.assertTrue(0.0199 <= messages * 65536 / rate < 0.060, rate)
+        """Messages from the first node to the last take 20 ms; on a busy host, one try of some."""
+        for _ in range(5):
+            out, matrix = play(4, executable=FAULTY, BX_FAULT="slow")
+            self.assertEqual(out.code, 0, out.stdout + out.stderr)
+            times = []  # over those that they should be
+            for stage, _, a, b, latency, *rates, both in matrix:
+                if {a, b} == {0, 3} and stage == 0:
+                    times += [latency / 0.0099]  # one of two ways is slow
+                    times += [65536 / rates[a > 0] / 0.0199, 2 * 65536 / both / 0.0199]
+            self.assertGreaterEqual(min(times), 1)
+            if max(times) < 1.5:
+                return
+        self.fail(f"times are too long: {times}")
 
     def test_unbroken(self):
         out, _ = play(4, executable=FAULTY)
