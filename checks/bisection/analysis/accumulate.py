@@ -27,6 +27,10 @@ SECOND = 6.0  # standard errors of a second cut
 TINY = 1e-12  # a standard deviation
 STEPS, PULSES = 0.9, 0.1  # of the chance: for one change of level; for one that was taken back
 ROUNDS, ROUNDS_OF_SCALE = 6, 8  # of changes found in what remains; of a scale
+ASSUMED, MOST = 0.7, 0.9  # of the variance: between launches of one night, usually; at most
+SURER = 1.3  # 1 / the variance: such a night stands for two
+LOUD = 8.0  # nights that the usual variance is worth, of a part of a series
+KNOWN = 20.0  # degrees of freedom that this, and then the table, are worth for a series
 
 
 @dataclass
@@ -48,17 +52,24 @@ class Findings:
     correlation: float = 0.0  # from night to night, that was taken
 
 
-def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
+def look(
+    series: np.ndarray, chance: float, table: bool, repeats: np.ndarray | None = None
+) -> list[Findings]:
     """Looks for changes of level and for drift in series that belong together.
 
     Args:
         series: logarithms, [series, nights]; NaN: missing.
         chance: that any of the series has a change by chance.
         table: whether the series are of one table, and show together how nights vary.
+        repeats: of how many launches each value is the mean, and the sum of squares that the
+            launches after the first are off their own mean by, [2, series, nights]; None: one each.
     """
     findings = [Findings() for _ in series]
     order = np.argsort(np.isnan(series), axis=1, kind="stable")
     packed = np.take_along_axis(series, order, axis=1)  # NaN behind the last night
+    if repeats is not None:
+        repeats = np.take_along_axis(repeats, order[None], axis=2)
+    variance = variances(packed, repeats)
     counts = (~np.isnan(packed)).sum(axis=1)
     varies = np.nanmax(packed, 1, initial=-np.inf) > np.nanmin(packed, 1, initial=np.inf)
     rows = np.flatnonzero((counts >= 2 * LIMITS.level) & varies)
@@ -71,7 +82,7 @@ def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
     pending = [(row, 0, count) for row, count in enumerate(counts)]
     gaps = _lasting_gaps(rest) if table else np.empty(0)
     for turn in range(ROUNDS):
-        noise = _whitened(rest, table)
+        noise = _whitened(rest, table, variance[rows])
         hits = _scan(noise, pending, math.log(chance / len(rows)))
         if turn == 0:
             correlations = noise.correlation
@@ -111,25 +122,57 @@ class _Noise:
 
     correlation: np.ndarray  # [series]
     values: np.ndarray  # [series, nights - 1]: what each night has beside the night before
+    weights: np.ndarray  # 1 / the variance of each, in units of that of a night of one launch
     df: np.ndarray  # degrees of freedom of each scale, [series]
+    tail: np.ndarray  # degrees of freedom of Student's t of the nights, [series]
+    plain: np.ndarray  # as `values`, of the scale and tails that the series has
     by_ranks: bool
 
 
-def _whitened(series: np.ndarray, table: bool) -> _Noise:
-    correlation = _correlation(series, table)
-    fresh = series[:, 1:] - correlation[:, None] * series[:, :-1]
+def _whitened(series: np.ndarray, table: bool, variance: np.ndarray) -> _Noise:
+    # The newest nights, where they were repeated, may be of a new level that is too short to be
+    # told from tails: they do not say what is usual.
+    age = (~np.isnan(series))[:, ::-1].cumsum(axis=1)[:, ::-1]
+    repeated, newest = variance < 1, age < LIMITS.level
+    newest &= (newest & repeated).any(axis=1, keepdims=True)
+    newest &= ~((age == LIMITS.level) & repeated).any(axis=1, keepdims=True)
+    correlation = _correlation(np.where(newest, np.nan, series), table)
+    like = correlation[:, None]
+    fresh = series[:, 1:] - like * series[:, :-1]
     if table:
-        return _Noise(correlation, *_own_scores(fresh), by_ranks=False)
+        weights = (1 + like**2) / (variance[:, 1:] + like**2 * variance[:, :-1])
+        scores, *usual = _own_scores(fresh * np.sqrt(weights), newest[:, 1:])
+        return _Noise(correlation, scores, weights, *usual, by_ranks=False)
     ranks = scipy.stats.rankdata(fresh, axis=1, nan_policy="omit") - 0.5
     scores = scipy.special.ndtri(ranks / (~np.isnan(fresh)).sum(axis=1, keepdims=True))
-    return _Noise(correlation, scores, np.full(len(series), np.inf), by_ranks=True)
+    many = np.full(len(series), np.inf)
+    return _Noise(correlation, scores, np.ones(fresh.shape), many, many, fresh, by_ranks=True)
 
 
-def _own_scores(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def variances(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
+    """The variance of each night's value, in units of that of one launch. What part of it differs
+    between launches of a night, repeated nights show: those of the series, and of all.
+    `series` are logarithms, NaN behind the last; `repeats` as in look()."""
+    if repeats is None:
+        return np.ones(series.shape)
+    launches, squares = repeats
+    off = np.where(launches > 1, np.nan, _clear(series))
+    single = (~np.isnan(off)).sum(axis=1)
+    own = np.maximum(np.nansum(off**2, axis=1) / np.maximum(single, 1), TINY**2)
+    df, size = np.maximum(launches - 2, 0).sum(axis=1), squares.sum(axis=1) / own
+    usual = (ASSUMED * KNOWN + np.minimum(size, df).sum()) / (KNOWN + df.sum())
+    part = np.minimum((usual * KNOWN + size) / (KNOWN + df), MOST)
+    # Ticks of a clock, most of whose values are alike, do not say how much others vary.
+    part[(single < 2 * LIMITS.level) | ((off == 0).sum(axis=1) > single / 2)] = 0
+    return 1 - part[:, None] * (1 - 1 / launches)
+
+
+def _own_scores(series: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, ...]:
     """Normal scores of each series by the Student's t of its own nights, drawn towards those of the
-    table as far as they are alike; and the degrees of freedom of their scale."""
+    table as far as they are alike; and the degrees of freedom of their scale, and of Student's t.
+    `new` nights do not say what is usual."""
     off = series - medians(series, 1)[:, None]
-    clear = _clear(off)
+    clear = _clear(np.where(new, np.nan, off))
     count = np.maximum((~np.isnan(clear)).sum(axis=1), 1)
     squares, spread = np.nan_to_num(clear) ** 2, _spread(clear)
     least = spread**2 / 10
@@ -151,7 +194,8 @@ def _own_scores(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     size = pool.sigma(own, df) ** 2
     df += np.where(np.isclose(size, own), 0, min(pool.prior, SUREST))
     scores = np.sign(off) * np.sqrt(tail * np.log1p(off**2 / (tail * size[:, None])))
-    return scores * (8 * tail + 1) / (8 * tail + 3), df  # Wallace 1959
+    # Wallace 1959
+    return scores * (8 * tail + 1) / (8 * tail + 3), df, tail[:, 0], off
 
 
 def _correlation(series: np.ndarray, table: bool) -> np.ndarray:
@@ -265,37 +309,44 @@ def _scan(
         return []
     widths = np.array([high - low - 1 for _, low, high in pieces])  # nights with one before
     longest = int(widths.max())
-    sums = np.zeros((len(pieces), longest + 1))
+    sums = np.zeros((3, len(pieces), longest + 1))  # of weighted values, of weights, of nights
+    stands_for = np.where(noise.weights > SURER, 2, 1)  # nights, for the length of a level
+    weighted = np.array([noise.values * np.sqrt(noise.weights), noise.weights, stands_for])
     for index, (row, low, high) in enumerate(pieces):
-        np.cumsum(noise.values[row, low : high - 1], out=sums[index, 1 : high - low])
-        sums[index, high - low :] = sums[index, high - low - 1]
+        np.cumsum(weighted[:, row, low : high - 1], axis=1, out=sums[:, index, 1 : high - low])
+        sums[:, index, high - low :] = sums[:, index, [high - low - 1]]
 
-    def strongest(
-        parts: np.ndarray, last: np.ndarray, length: int | np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The part of each piece that is most unlike the others, and by how many deviations.
-        `parts` are sums over so many nights, [pieces, parts], up to the night `last`."""
-        share = length / widths[:, None]
+    def strongest(last: np.ndarray, length: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The part of each piece that is most unlike the others, and by how many deviations, of
+        parts of so many nights, up to the night `last`."""
+        ends, middle = sums[..., -1:], sums[..., last] - sums[..., last - length]
+        (total, most, nights), (parts, weights, length) = ends, middle
+        share = weights / most
         with np.errstate(all="ignore"):
-            off = np.abs(parts - share * sums[:, -1:])
-            off /= np.sqrt(share * (1 - share) * widths[:, None])
-        strength = np.where(last <= widths[:, None] - level, off, 0)
+            off = np.abs(parts - share * total) / np.sqrt(share * (1 - share) * most)
+        enough = (length >= level) & (nights - sums[2][:, last] >= level)
+        strength = np.where(enough, off, 0)
         return strength.argmax(axis=1), strength.max(axis=1)
 
     best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
     for length in _lengths(longest):
         last = np.arange(level + length, longest - level + 1)
-        parts = sums[:, last] - sums[:, last - length]
-        place, largest = strongest(parts, last, length)
+        place, largest = strongest(last, length)
         more = largest > best
         best[more] = largest[more]
         ends[more] = np.stack([place, place + length], axis=1)[more] + level
-    places = np.arange(level, longest - level + 1)
-    place, single = strongest(sums[:, places], places, places)
+    places = np.arange(1, longest)
+    place, single = strongest(places, places)
     # Three times as many as independent normal nights have: variances change, and AR(1) is a model.
     trials = np.log([10 * np.sqrt(widths) / STEPS, 15 * widths / PULSES])
-    df = noise.df[[row for row, *_ in pieces]]  # one-sided: only what is worse is an alarm
-    logs = trials + scipy.stats.t.logsf([single, best], df)
+    df, tail = np.array([noise.df, noise.tail])[:, [row for row, *_ in pieces]]
+    strength = np.array([single, best])
+    # A wrong scale changes the scores of heavy tails by less than itself.
+    nights = np.array([places[place], np.maximum(np.diff(ends)[:, 0], 1)])
+    far = strength**2 / np.minimum(nights, widths - nights)
+    far = np.maximum(far / tail, TINY)
+    df = df * (far / -np.expm1(-far)) ** 2  # one-sided: only what is worse is an alarm
+    logs = trials + scipy.stats.t.logsf(strength, df)
     kind = logs.argmin(axis=0)  # 0: a step, 1: a pulse
     ends = np.where(kind, ends.T, [places[place], widths])
     # Few series are judged by their ranks alone, which few nights can give a small chance.
@@ -303,20 +354,36 @@ def _scan(
     hits = []
     for index in np.flatnonzero(worth):
         row, low, high = pieces[index]
-        first, middle, last = np.split(noise.values[row, low : high - 1], ends[:, index])
+        first, middle, last = np.split(np.arange(low, high - 1), ends[:, index])
         sides = middle, np.concatenate([first, last])
-        method = "exact" if min(map(len, sides)) <= 10 else "asymptotic"
-        ranks = scipy.stats.mannwhitneyu(*sides, method=method).pvalue / 2  # one-sided
-        apart = scipy.stats.ttest_ind(*sides, equal_var=False).pvalue
-        log_chance = logs[kind[index], index]
+        stands = [np.repeat(noise.values[row, at], stands_for[row, at]) for at in sides]
+        method = "exact" if min(map(len, stands)) <= 10 else "asymptotic"
+        ranks = scipy.stats.mannwhitneyu(*stands, method=method).pvalue / 2  # one-sided
+        of_kind = kind[index], index
         if noise.by_ranks:
-            log_chance = math.log(max(ranks, 1e-300)) + trials[kind[index], index]
-        elif ranks > LIMITS.rank_chance or apart > LIMITS.welch_chance:
+            log_chance = math.log(max(ranks, 1e-300)) + trials[of_kind]
+        elif ranks > LIMITS.rank_chance:
             continue
+        else:  # the shorter side may be louder than the other
+            few, many = sorted(sides, key=len)
+            squares = [_squares(noise.plain[row, at], noise.weights[row, at]) for at in (few, many)]
+            usual = squares[1] / (len(many) - 1)
+            louder = max(1.0, (LOUD + squares[0] / usual) / (LOUD + len(few) - 1))
+            worth = [1 / noise.weights[row, at].sum() for at in (few, many)]
+            wider = (louder * worth[0] + worth[1]) / sum(worth)
+            alone = strength[of_kind] / math.sqrt(wider)
+            log_chance = trials[of_kind] + scipy.stats.t.logsf(alone, df[of_kind])
         if log_chance <= least:
             cuts = [int(end) + low + 1 for end in ends[:, index] if end + low + 1 < high]
             hits.append((pieces[index], cuts, log_chance - least))
     return hits
+
+
+def _squares(values: np.ndarray, weights: np.ndarray) -> float:
+    """The sum of squares that values are off their level by."""
+    root = np.sqrt(weights)
+    beside = values - root * (root @ values / weights.sum())
+    return float(beside @ beside)
 
 
 # ---- levels, drift, nights ----

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from bisection.analysis.accumulate import Findings, Shift, look, odds
-from bisection.analysis.evidence import factors
+from bisection.analysis.accumulate import TINY, Findings, Shift, look, odds, variances
+from bisection.analysis.evidence import factors, states
 from bisection.analysis.history import History
 from bisection.analysis.model import ChangePoint, Event, Series, changes
 from bisection.analysis.statistics import medians, scale
@@ -45,6 +45,7 @@ class _Table:
     kernels: np.ndarray  # number of each metric's check
     shared: np.ndarray  # by all metrics, and by those of each check beside it: [1 + checks, nights]
     apart: np.ndarray  # what metrics have beside both, [metrics, nights]
+    repeats: np.ndarray | None  # of each history, [2, metrics, nights]; None: no night has any
 
 
 @dataclass(eq=False)
@@ -86,6 +87,35 @@ def events_of(
     return events, list(dict.fromkeys(notes))
 
 
+def unusual(
+    looked_at: Sequence[History], sessions: Sequence[Session], events: Sequence[Event]
+) -> list[tuple[float, History]]:
+    """Metrics that may have got worse lately, and whose change is in none of these events.
+
+    Returns:
+        The standard errors by which the mean of the newest nights, at most four, is above the usual
+        level, and the metric; the most first. None has two states with the newest value in either.
+    """
+    known, largest = {point.key for event in events for point in event.points}, []
+    for histories in grouped(looked_at, lambda history: history.test.identity[:3]).values():
+        table, _ = _table(histories, sessions)
+        count = len(table.sessions) - LIMITS.level
+        if count < LIMITS.level or table.sessions[-1] is not sessions[-1]:
+            continue
+        before, newest = slice(None, count), slice(None, count - 1, -1)
+        off = table.apart - medians(table.apart[:, before], 1)[:, None]
+        weights = ~np.isnan(off) / variances(table.apart, table.repeats)
+        errors = np.nancumsum((weights * off)[:, newest], axis=1)
+        errors /= np.sqrt(np.maximum(weights[:, newest].cumsum(axis=1), TINY))
+        errors = errors.max(axis=1) / np.maximum(scale(off[:, before], 1), TINY)
+        slow = np.where(states(off[:, before], count).slow, off[:, before], -np.inf).max(axis=1)
+        for row in np.flatnonzero((off[:, -1] > slow) & (errors > LIMITS.unusual)):
+            history = histories[row]
+            if (*history.test.identity, history.metric.name) not in known:
+                largest.append((float(errors[row]), history))
+    return sorted(largest, key=lambda pair: -pair[0])
+
+
 def drawn(
     histories: Sequence[History], sessions: Sequence[Session], events: Sequence[Event]
 ) -> list[Series]:
@@ -105,8 +135,11 @@ def drawn(
 def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Table, list[Reason]]:
     """The histories of one partition as an array, every night once."""
     costs = np.full((len(histories), len(sessions)), np.nan)
-    for row, (_, metric, indices, values, _) in enumerate(histories):
+    repeats = np.stack([np.ones(costs.shape), np.zeros(costs.shape)])
+    for row, (_, metric, indices, values, launches) in enumerate(histories):
         costs[row, indices] = np.log(values) if metric.better == "lower" else -np.log(values)
+        if launches is not None:
+            repeats[:, row, indices] = launches
     nights: dict[object, int] = {}
     twins = []
     varying = (costs != costs[:, :1]).any(axis=1)
@@ -124,7 +157,8 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Tabl
     residuals = costs - medians(costs, 1)[:, None]
     shared = np.vstack(factors(residuals, kernels))
     apart = residuals - np.nan_to_num(shared[0]) - np.nan_to_num(shared[1:])[kernels]
-    return _Table(histories, there, costs, kernels, shared, apart), twins
+    repeats = repeats[..., kept] if any(each.repeats is not None for each in histories) else None
+    return _Table(histories, there, costs, kernels, shared, apart, repeats), twins
 
 
 def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
@@ -152,9 +186,10 @@ def _of_table(table: _Table, chance: float, false_alarms: float) -> list[Event]:
     of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(shared) - 1))]
     traces: list[_Trace] = []
     events: list[Event] = []
+    alone = look(apart, (1 - SHARED) * chance, table=True, repeats=table.repeats)
     for series, members, findings in (
         (shared, of_kernels, look(shared, SHARED * chance, table=False)),
-        (apart, every[:, None], look(apart, (1 - SHARED) * chance, table=True)),
+        (apart, every[:, None], alone),
     ):
         for values, rows, finding in zip(series, members, findings, strict=True):
             test = None if series is shared else table.histories[rows[0]][0].identity
@@ -347,21 +382,3 @@ def _ended(table: _Table) -> list[Reason]:
         )
         for (end, how), names in sorted(ends.items(), reverse=True)[:5]
     ]
-
-
-def unusual(
-    looked_at: Sequence[History], sessions: Sequence[Session], events: Sequence[Event]
-) -> list[tuple[float, History]]:
-    """TEMPORARY"""
-    known = {point.key for event in events for point in event.points}
-    result = []
-    for h in looked_at:
-        if len(h.values) < 8 or h.indices[-1] != len(sessions) - 1 or h.key in known:
-            continue
-        x = np.log(h.values) * (1 if h.metric.better == "lower" else -1)
-        off = x - np.median(x)
-        off /= max(float(scale(off)), 1e-12)
-        e = max(off[-n:].sum() / math.sqrt(n) for n in (1, 2, 3, 4))
-        if e > 2:
-            result.append((float(e), h))
-    return sorted(result, key=lambda pair: -pair[0])

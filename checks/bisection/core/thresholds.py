@@ -109,7 +109,7 @@ alarm_nights | 4.4 | nights | that a false alarm lasts, on average, by simulatio
 level | 4 | sessions | that a level of a history lasts at least
 step | 0.02 | of the value | a smaller change of level is of no interest
 rank_chance | 1e-4 | | p-value of Mann and Whitney's test that a change of level must have, too
-welch_chance | 0.005 | | and p-value of Welch's test, which knows nothing of other levels' noise
+unusual | 2.0 | standard errors | a metric whose newest nights are worse by more is launched again
 night_chance | 0.95 | | that a change of level began in the nights that are named
 cause_chance | 0.97 | | that it began in this night: what changed then is named as what differs
 cause_nights | 7 | sessions | before and after, in which what is named must have been the same

@@ -131,19 +131,26 @@ def in_state(rng, shape, share, kept):
 
 
 @of_kind
-def of_real_nights(rng, shape, _, feature=""):
-    """Metrics of unequal noise and unequal tails, which have a feature of real nights, too."""
+def of_real_nights(rng, shape, _, feature="", launches=0, share=1.0):
+    """Metrics of unequal noise and unequal tails, which have a feature of real nights, too.
+
+    `launches`: of each night, [launches, metrics, nights]; they share the feature, and this share
+    of the variance beside it. 0: nights alone.
+    """
     spread, (metrics, nights) = spreads(rng, shape[0]), shape
     values = spread * tails(rng, shape)
-    if feature == "states that last":
-        values += np.log(1.15) * in_state(rng, shape, 0.3, 0.7)
-    elif feature == "states beside AR(1)":
-        values = walk(rng, shape, 1) * spread + np.log(1.15) * in_state(rng, shape, 0.3, 0)
+    if feature == "states beside AR(1)":
+        values = walk(rng, shape, 1) * spread
+    if launches:
+        each = tails(rng, (metrics, launches * nights)).reshape(metrics, launches, nights)
+        values = np.sqrt(share) * values + np.sqrt(1 - share) * spread * each.swapaxes(0, 1)
+    if feature.startswith("states"):
+        values += np.log(1.15) * in_state(rng, shape, 0.3, 0.7 * (feature == "states that last"))
     elif feature == "weekends":
         size = rng.normal(0, 0.05, (metrics, 1))
         values += size * (np.arange(nights) % 7 >= 5)
     elif feature == "missing nights":
-        values[rng.random(shape) < 0.3] = np.nan
+        values[..., rng.random(shape) < 0.3] = np.nan
     elif feature == "clock ticks":
         tick = rng.uniform(1, 4, (metrics, 1)) * spread
         values = np.round(values / tick) * tick
@@ -154,11 +161,16 @@ def of_real_nights(rng, shape, _, feature=""):
 
 
 @of_kind
-def of_many_kinds(rng, shape, _):
+def of_many_kinds(rng, shape, _, **launches):
     """An equal part of the metrics each with one of the features."""
     parts = np.array_split(np.arange(shape[0]), len(FEATURES))
-    kinds = zip(map(of_real_nights, FEATURES), map(len, parts), strict=True)
-    return np.vstack([noise(rng, (metrics, shape[1])) for noise, metrics in kinds])
+    return np.concatenate(
+        [
+            of_real_nights(feature, **launches)(rng, (len(part), shape[1]))
+            for feature, part in zip(FEATURES, parts, strict=True)
+        ],
+        axis=-2,
+    )
 
 
 FEATURES = (
@@ -169,11 +181,18 @@ FEATURES = (
     "clock ticks",
     "variance that changes",
 )
-REAL = {
-    "unequal noise and tails": of_real_nights(),
-    **{feature: of_real_nights(feature) for feature in FEATURES},
-    "a sixth each": of_many_kinds(),
-}
+
+
+def like_real_ones(**launches):
+    """Noises by name."""
+    return {
+        "unequal noise and tails": of_real_nights(**launches),
+        **{feature: of_real_nights(feature, **launches) for feature in FEATURES},
+        "a sixth each": of_many_kinds(**launches),
+    }
+
+
+REAL = like_real_ones()
 
 
 def changed(logs, factor, metrics, since):

@@ -6,11 +6,12 @@ The tables are those of METHODS.md. `--full` simulates 25 sets of each noise.
 import numpy as np
 import pytest
 from made_up import DAY, EPOCH
-from nights import NOISES, REAL, changed, kernels_of
+from nights import NOISES, REAL, changed, kernels_of, like_real_ones
 from scipy.stats import binom
 
 from bisection.analysis import accumulate
-from bisection.analysis.events import events_of
+from bisection.analysis.events import events_of, without_weeks
+from bisection.analysis.statistics import medians, scale
 from bisection.store.database import Metric, Session, StoredTest
 
 METRICS, NIGHTS = 2100, 60
@@ -96,6 +97,74 @@ def test_nights_like_real_ones(noise, names, told, full):
         for (*_, enough), few in nights.items():
             if noise not in SLOW and few and full:
                 assert np.median(few) <= enough
+
+
+REPEATED, MORE = 10, 4  # metrics a night; launches of each
+LAUNCHED = like_real_ones(launches=1 + MORE, share=0.3)
+
+
+class Repeating:
+    """Nights of launches, [launches, metrics, nights]. Each night, the metrics whose newest nights
+    are most unlike the others are launched again."""
+
+    def __init__(self, launches):
+        self.launches, self.values = launches, launches[0].copy()
+        self.repeats = np.array([np.ones(self.values.shape), np.zeros(self.values.shape)])
+
+    def worse(self, nights, again):
+        """The metrics that are worse after so many nights. `again`: whether any is launched again
+        in the last of these."""
+        logs = without_weeks(self.values[:, :nights], np.arange(nights) % 7)
+        if again:
+            off = logs - medians(logs, 1)[:, None]
+            last = np.nancumsum(off[:, :-5:-1] / np.maximum(scale(off, 1), 1e-12)[:, None], axis=1)
+            far = np.where(np.isnan(off[:, -1]), 0, (last / np.sqrt([1, 2, 3, 4])).max(axis=1))
+            chosen = np.argsort(-far)[:REPEATED]
+            each = self.launches[:, chosen, nights - 1]
+            self.values[chosen, nights - 1] = each.mean(axis=0)
+            off = each[1:] - each[1:].mean(axis=0)
+            self.repeats[:, chosen, nights - 1] = [[1 + MORE] * REPEATED, (off**2).sum(axis=0)]
+            return self.worse(nights, again=False)
+        worse = set()
+        findings = accumulate.look(logs, 0.01, table=True, repeats=self.repeats[..., :nights])
+        for row, (finding, values) in enumerate(zip(findings, logs, strict=True)):
+            known = values[~np.isnan(values)]
+            for new in finding.shifts[-1:]:
+                if np.median(known[new.start :]) > np.median(known[new.left : new.start]):
+                    worse.add(row)
+        return worse
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("noise", LAUNCHED)
+def test_repeats_of_what_looks_worse(noise, told, full):
+    """One metric of each noise is slower from night 41 on; a third of its noise is of nights."""
+    sets, since, later = (40, 40, 12) if full else (2, 40, 6)
+    for again in (False, True):
+        alarms, nights = 0, {step: [] for step in STEPS}
+        for seed in range(sets):
+            rng = np.random.default_rng([2026, seed])
+            launches = LAUNCHED[noise](rng, (300, since + later))
+            clean = Repeating(launches.copy())
+            for night in range(since // 2, (since + later) * again):
+                clean.worse(night, again)
+            alarms += bool(clean.worse(since + later, again))
+            spread, slower = np.nanstd(launches[0], axis=1), {}
+            for step in STEPS:
+                of_step = np.flatnonzero((spread > step[0]) & (spread <= step[1]))
+                for row in rng.permutation(of_step)[:1].tolist():
+                    slower[row] = step
+                    launches[:, row, since:] += np.log(step[2])
+            history, first = Repeating(launches), dict.fromkeys(slower, np.inf)
+            for night in range(since - 5, since + later + 1):
+                for row in history.worse(night, again) & slower.keys():
+                    first[row] = min(first[row], night - since)
+            for row, step in slower.items():
+                nights[step].append(first[row])
+        columns = ["repeated" if again else "not", f"{alarms} of {sets}"]
+        columns += [f"{np.median(few):.3g}" if few else "" for few in nights.values()]
+        told.append(f"| {noise} | {' | '.join(columns)} |")
+        assert alarms <= max(1, binom.isf(1e-3, sets, 0.02))
 
 
 @pytest.mark.long
