@@ -65,24 +65,17 @@ def look(
             launches after the first are off their own mean by, [2, series, nights]; None: one each.
     """
     findings = [Findings() for _ in series]
-    order = np.argsort(np.isnan(series), axis=1, kind="stable")
-    packed = np.take_along_axis(series, order, axis=1)  # NaN behind the last night
-    if repeats is not None:
-        repeats = np.take_along_axis(repeats, order[None], axis=2)
-    variance = variances(packed, repeats)
-    counts = (~np.isnan(packed)).sum(axis=1)
-    varies = np.nanmax(packed, 1, initial=-np.inf) > np.nanmin(packed, 1, initial=np.inf)
-    rows = np.flatnonzero((counts >= 2 * LIMITS.level) & varies)
+    rows, packed, counts, variance = _packed(series, repeats)
     if not len(rows):
         return findings
-    rest, counts = packed[rows], counts[rows]
+    rest = packed.copy()
     table = table and len(rows) >= LIMITS.table
     starts: list[dict[int, float]] = [{} for _ in rows]  # of each row: start -> chance
     drifts: dict[int, float] = {}
     pending = [(row, 0, count) for row, count in enumerate(counts)]
     gaps = _lasting_gaps(rest) if table else np.empty(0)
     for turn in range(ROUNDS):
-        noise = _whitened(rest, table, variance[rows])
+        noise = _whitened(rest, table, variance)
         hits = _scan(noise, pending, math.log(chance / len(rows)))
         if turn == 0:
             correlations = noise.correlation
@@ -91,7 +84,7 @@ def look(
             if _like_states(rest[row, low:high], [cut - low for cut in cuts], gaps):
                 continue
             if (low, high) == (0, counts[row]) and row not in drifts:
-                slope = _slope(packed[rows[row], :high], cuts, correlations[row])
+                slope = _slope(packed[row, :high], cuts, correlations[row])
                 if slope is not None:
                     drifts[row] = slope
                     rest[row, :high] -= slope * np.arange(high)
@@ -107,10 +100,41 @@ def look(
             touched = drifts.keys() | {row for row, cuts in enumerate(starts) if cuts}
             pending += [(r, 0, counts[r]) for r in range(len(rows)) if r not in touched]
     for row, place in enumerate(rows):
-        values = packed[place, : counts[row]] - drifts.get(row, 0.0) * np.arange(counts[row])
+        values = packed[row, : counts[row]] - drifts.get(row, 0.0) * np.arange(counts[row])
         shifts = _levels(values, starts[row])
         findings[place] = Findings(shifts, drifts.get(row), float(correlations[row]))
     return findings
+
+
+def newest(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
+    """The standard errors by which the mean of the newest nights of each series, at most four, is
+    above its usual level: the most of them; -inf where too little is known. Arguments as of look().
+    """
+    errors = np.full(len(series), -np.inf)
+    rows, packed, counts, variance = _packed(series, repeats)
+    if len(rows):
+        noise = _whitened(packed, True, variance)
+        last = counts[:, None] - 2 - np.arange(LIMITS.level)
+        scores, weights = (
+            np.take_along_axis(part, last, axis=1) for part in (noise.values, noise.weights)
+        )
+        means = np.cumsum(scores * np.sqrt(weights), axis=1) / np.sqrt(np.cumsum(weights, axis=1))
+        errors[rows] = means.max(axis=1)
+    return errors
+
+
+def _packed(
+    series: np.ndarray, repeats: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The series that vary and have nights enough, by their numbers; these, with NaN behind their
+    last night; how many nights each has; the variances of these."""
+    order = np.argsort(np.isnan(series), axis=1, kind="stable")
+    packed, counts = np.take_along_axis(series, order, axis=1), (~np.isnan(series)).sum(axis=1)
+    varies = np.nanmax(packed, 1, initial=-np.inf) > np.nanmin(packed, 1, initial=np.inf)
+    rows = np.flatnonzero((counts >= 2 * LIMITS.level) & varies)
+    if repeats is not None:
+        repeats = np.take_along_axis(repeats, order[None], axis=2)[:, rows]
+    return rows, packed[rows], counts[rows], _variances(packed[rows], repeats)
 
 
 # ---- noise ----
@@ -149,7 +173,7 @@ def _whitened(series: np.ndarray, table: bool, variance: np.ndarray) -> _Noise:
     return _Noise(correlation, scores, np.ones(fresh.shape), many, many, fresh, by_ranks=True)
 
 
-def variances(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
+def _variances(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
     """The variance of each night's value, in units of that of one launch. What part of it differs
     between launches of a night, repeated nights show: those of the series, and of all.
     `series` are logarithms, NaN behind the last; `repeats` as in look()."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bisection.analysis.accumulate import TINY, Findings, Shift, look, odds, variances
+from bisection.analysis.accumulate import Findings, Shift, look, newest, odds
 from bisection.analysis.evidence import factors, states
 from bisection.analysis.history import History
 from bisection.analysis.model import ChangePoint, Event, Series, changes
@@ -93,8 +93,8 @@ def unusual(
     """Metrics that may have got worse lately, and whose change is in none of these events.
 
     Returns:
-        The standard errors by which the mean of the newest nights, at most four, is above the usual
-        level, and the metric; the most first. None has two states with the newest value in either.
+        Each with its standard errors (newest()), the most first. Where a metric has two states, its
+        newest value is in neither.
     """
     known, largest = {point.key for event in events for point in event.points}, []
     for histories in grouped(looked_at, lambda history: history.test.identity[:3]).values():
@@ -102,14 +102,9 @@ def unusual(
         count = len(table.sessions) - LIMITS.level
         if count < LIMITS.level or table.sessions[-1] is not sessions[-1]:
             continue
-        before, newest = slice(None, count), slice(None, count - 1, -1)
-        off = table.apart - medians(table.apart[:, before], 1)[:, None]
-        weights = ~np.isnan(off) / variances(table.apart, table.repeats)
-        errors = np.nancumsum((weights * off)[:, newest], axis=1)
-        errors /= np.sqrt(np.maximum(weights[:, newest].cumsum(axis=1), TINY))
-        errors = errors.max(axis=1) / np.maximum(scale(off[:, before], 1), TINY)
-        slow = np.where(states(off[:, before], count).slow, off[:, before], -np.inf).max(axis=1)
-        for row in np.flatnonzero((off[:, -1] > slow) & (errors > LIMITS.unusual)):
+        earlier, errors = table.apart[:, :count], newest(table.apart, table.repeats)
+        slow = np.where(states(earlier, count).slow, earlier, -np.inf).max(axis=1)
+        for row in np.flatnonzero((table.apart[:, -1] > slow) & (errors > LIMITS.unusual)):
             history = histories[row]
             if (*history.test.identity, history.metric.name) not in known:
                 largest.append((float(errors[row]), history))
