@@ -361,8 +361,8 @@ def _scan(
         ends[more] = np.stack([place, place + length], axis=1)[more] + level
     places = np.arange(1, longest)
     place, single = strongest(places, places)
-    # Three times as many as independent normal nights have: variances change, and AR(1) is a model.
-    trials = np.log([10 * np.sqrt(widths) / STEPS, 15 * widths / PULSES])
+    # Half as many more than independent normal nights have: AR(1) is a model.
+    trials = np.log([5 * np.sqrt(widths) / STEPS, 7.5 * widths / PULSES])
     df, tail = np.array([noise.df, noise.tail])[:, [row for row, *_ in pieces]]
     strength = np.array([single, best])
     # A wrong scale changes the scores of heavy tails by less than itself.

@@ -12,6 +12,7 @@ import scipy  # its parts load when they are used
 from bisection.core.thresholds import MAD
 
 HUGE = 700  # a logarithm whose exponential is still a number
+UNLIKE = 1e-3  # the chance of a variance so large, or so small, that is not like a table's
 FEW = 10  # metrics: fewer show neither factors, nor tails, nor how alike their spreads are
 
 
@@ -85,8 +86,8 @@ class Pool:
             return np.sqrt(variance)
         prior = min(self.prior, 1e6)
         shrunk = (prior * self.variance + df * variance) / (prior + df)
-        unlike = variance > self.variance * scipy.special.fdtri(df, prior, 1 - 1e-3)
-        return np.sqrt(np.where(unlike, variance, shrunk))
+        chance = scipy.special.fdtr(df, prior, variance / self.variance)
+        return np.sqrt(np.where(np.abs(chance - 0.5) > 0.5 - UNLIKE, variance, shrunk))
 
 
 def _inverse_trigamma(value: float) -> float:
