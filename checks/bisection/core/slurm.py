@@ -1,9 +1,8 @@
 """Slurm's states and words, its nodes, and the records that its commands print."""
 
 import re
-from collections.abc import Sequence
 
-from bisection.core.commands import ask, option_value
+from bisection.core.commands import ask
 from bisection.core.reasons import Code
 
 SLURM = ("slurm", "squeue")  # both of ReFrame's back-ends; the second needs no accounting database
@@ -44,22 +43,10 @@ def takes_jobs(state: str) -> bool:
     return not stopped and not TAKES_JOBS.isdisjoint(words)
 
 
-def unavailable(options: Sequence[str]) -> list[tuple[str, str]]:
-    """The nodes of a job's partition that are down or drained, each with Slurm's reason.
-
-    Args:
-        options: the job's, for sbatch.
-    """
-    names = option_value(options, "-w", "--nodelist")
-    return reasons_of_nodes(UNAVAILABLE, option_value(options, "-p", "--partition"), names)
-
-
-def reasons_of_nodes(
-    states: tuple[str, ...], partition: str = "", names: str = ""
-) -> list[tuple[str, str]]:
-    """The nodes whose state, in sinfo's words, begins with one of `states`, each once, with Slurm's
-    reason; `partition` and `names` as of node_rows."""
-    rows = node_rows("%N|%T|%E", partition, names)
+def reasons_of_nodes(states: tuple[str, ...], names: str) -> list[tuple[str, str]]:
+    """Those of some nodes whose state, in sinfo's words, begins with one of `states`, each once,
+    with Slurm's reason; `names` as of node_rows."""
+    rows = node_rows("%N|%T|%E", names=names)
     return list({name: why for name, state, why in rows if state.startswith(states)}.items())
 
 

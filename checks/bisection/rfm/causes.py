@@ -154,7 +154,7 @@ def _stopped(state: str, job: Any, record: dict[str, str]) -> Reason:
     if code == Code.TIMEOUT:
         more["limit"] = job.time_limit or None
     elif code == Code.NODE_FAIL and nodes:
-        more["down"] = slurm.reasons_of_nodes(("down", "fail", "error"), names=nodes)
+        more["down"] = slurm.reasons_of_nodes(("down", "fail", "error"), nodes)
     elif code == Code.CANCELLED:
         more["state"] = state
     return code(**more)

@@ -15,7 +15,7 @@ from reframe.core.exceptions import ReframeError, SpawnedProcessError
 
 from bisection.core.commands import all_errors, ask, last_error, option_value
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import DEADLINE, NO_PLACE, QUEUE_FULL, free, node_rows, unavailable
+from bisection.core.slurm import DEADLINE, NO_PLACE, QUEUE_FULL, UNAVAILABLE, free, node_rows
 
 # ---- the nodes that launches request, chosen before the run (bisection.analysis.rotation) ----
 
@@ -130,10 +130,10 @@ def missing(options: Sequence[str]) -> list[tuple[str, str]]:
         options: the job's, for sbatch.
     """
     partition = option_value(options, "-p", "--partition")
-    rows = node_rows("%N|%P", partition, option_value(options, "-w", "--nodelist"))
+    rows = node_rows("%N|%P|%T|%E", partition, option_value(options, "-w", "--nodelist"))
     # Slurm's usual partition has a star
-    nodes = {name for name, queue in rows if partition or queue.endswith("*")}
-    down = [(name, why) for name, why in unavailable(options) if name in nodes]
+    nodes = {row[0]: row[2:] for row in rows if partition or row[1].endswith("*")}
+    down = [(name, why) for name, (state, why) in nodes.items() if state.startswith(UNAVAILABLE)]
     ranks, per_node = (
         int(option_value(options, *option) or 1)
         for option in (("-n", "--ntasks"), ("--ntasks-per-node",))

@@ -45,7 +45,7 @@ FAILED = "sbatch: error: Batch job submission failed: "
 LIMIT = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}Job violates accounting/QOS policy"
 SINFO = {
     "%N|%n|%t|%P|%f": "n1|n1|idle|all*|(null)\nn2|n2|alloc|all*|(null)\nn3|n3|idle|all*|(null)",
-    "%N|%P": "n1|all*\nn2|all*",
+    "%N|%P|%T|%E": "n1|all*|idle|none\nn2|all*|down*|Not responding",
 }
 
 

@@ -7,8 +7,6 @@ is generated lies below .bisection/spack/, and nothing is read from or written t
 that finds nothing changed costs about a second; an edited source file costs its compilation.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

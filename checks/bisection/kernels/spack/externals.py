@@ -1,7 +1,5 @@
 """Spack environments, and the system packages that they name beside those installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Spack itself: found or cloned, configured, run."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

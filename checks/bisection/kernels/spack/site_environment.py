@@ -6,8 +6,6 @@ A library over MPI is taken only if it loads the very MPI that was given, OpenBL
 threads are OpenMP's. What is not taken, and why, stands in the head of the file.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
