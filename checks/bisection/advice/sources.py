@@ -245,15 +245,9 @@ def stored(
 
 Choice = TypeVar("Choice")
 LITERATURE = paths.ROOT / "reference" / "literature"
-# Layouts of checks, by their names in the table of Chorley and Walker (2010).
-MODELS = {
-    "pure_mpi": "mpi",
-    "hybrid_1mpi_per_node": "node",
-    "hybrid_2mpi_per_node": "node2",
-}
 
 
-def _published(
+def published(
     file: str, column: str, choice: Callable[[str], Choice], **wanted: Any
 ) -> dict[int, dict[Choice, float]]:
     """Cores -> choice, by a column -> seconds, of the rows of a table with the values wanted."""
@@ -267,14 +261,7 @@ def _published(
 
 def npar_times(benchmark: int) -> dict[int, dict[int, float]]:
     """Appendix B of Catlow et al. (2010): cores -> NPAR -> seconds, of benchmark 1, 2 or 5."""
-    return _published("vasp_npar.csv", "npar", int, benchmark=benchmark)
-
-
-def md_times(cluster: str, test: int) -> dict[int, dict[str, float]]:
-    """Table 1 of Chorley and Walker (2010): cores -> layout -> seconds; more cores than one, where
-    layouts differ."""
-    times = _published("dlpoly_times.csv", "model", MODELS.get, cluster=cluster, test=test)
-    return {cores: row for cores, row in times.items() if cores > 1}
+    return published("vasp_npar.csv", "npar", int, benchmark=benchmark)
 
 
 def best(times: dict[Choice, float]) -> Choice:

@@ -228,6 +228,20 @@ def _both(looks: dict[str, Style]) -> Legend:
 
 # ---- DL_POLY, figures 2 to 11 ----
 
+# Layouts of checks, by their names in the table of Chorley and Walker (2010).
+MODELS = {
+    "pure_mpi": "mpi",
+    "hybrid_1mpi_per_node": "node",
+    "hybrid_2mpi_per_node": "node2",
+}
+
+
+def md_times(cluster: str, test: int) -> dict[int, dict[str, float]]:
+    """Table 1 of Chorley and Walker (2010): cores -> layout -> seconds; more cores than one, where
+    layouts differ."""
+    times = sources.published("dlpoly_times.csv", "model", MODELS.get, cluster=cluster, test=test)
+    return {cores: row for cores, row in times.items() if cores > 1}
+
 
 def _dlpoly(lookup: Lookup, notes: _Notes) -> list[Group]:
     groups = []
@@ -239,7 +253,7 @@ def _dlpoly(lookup: Lookup, notes: _Notes) -> list[Group]:
                 continue
             text, log = up, "xy" if metric != "mpi_share" else "x"
             if not metric:
-                curves = _speedups(curves, sources.md_times(cluster, test))
+                curves = _speedups(curves, md_times(cluster, test))
                 text = "speed-up over one rank per core"
             drawn = {name: curve for name, curve in curves.items() if curve.points}
             positive = all(y > 0 for c in drawn.values() for y in c.points.values())

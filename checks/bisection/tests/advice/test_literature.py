@@ -48,7 +48,3 @@ def test_v01_to_v04_gains_of_the_knobs(benchmark, cores, before, after, gain, di
                 # the better of two runs, as the source counts
                 times[row["stage"]] = min(float(row["run1_s"]), float(row["run2_s"]))
     assert times[before] / times[after] == pytest.approx(gain, abs=digits)
-
-
-def test_md_times_are_of_cores_where_layouts_differ():
-    assert 1 not in sources.md_times("merlin", 10)
