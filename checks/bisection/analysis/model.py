@@ -185,7 +185,7 @@ class Comparison:
 
     before: list[dict[str, Any]]  # sessions: uuid, start (Unix time), tags, folder
     after: list[dict[str, Any]]
-    rows: list[Row]
+    rows: list[Row]  # the worst first
     aa: list[dict[str, Any]] = field(default_factory=list)  # sessions of the A/A test
     findings: list[Reason] = field(default_factory=list)  # changes that many metrics share
     advice: list[Reason] = field(default_factory=list)  # what the verdicts lack

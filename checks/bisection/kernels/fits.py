@@ -6,7 +6,6 @@ so that all sizes count alike. Only the standard library: checks use it too.
 """
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,17 +103,16 @@ def metrics(times: Mapping[float, float]) -> dict[str, dict[str, Any]]:
     """The fit of a sweep as metrics of a kernel's result.
 
     Args:
-        times: bytes -> seconds.
+        times: bytes -> seconds, both positive.
 
     Returns:
         `fit_latency`, `fit_bandwidth` and `fit_error`, a fraction; empty where there is no fit.
     """
-    usable = {size: t for size, t in times.items() if size > 0 and t > 0 and math.isfinite(t)}
-    fit = segmented(usable)
+    fit = segmented(times)
     if fit is None:
         return {}
     return {
         "fit_latency": {"value": fit.latency, "unit": "s", "better": "lower"},
         "fit_bandwidth": {"value": fit.bandwidth, "unit": "B/s", "better": "higher"},
-        "fit_error": {"value": fit.error(usable), "unit": "fraction", "better": "lower"},
+        "fit_error": {"value": fit.error(times), "unit": "fraction", "better": "lower"},
     }

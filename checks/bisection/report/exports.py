@@ -22,7 +22,7 @@ from bisection.core.units import UNITS, Unit
 from bisection.core.verdicts import COMPARED, Exit, Verdict
 from bisection.judge.alarms import by_check
 from bisection.report import words
-from bisection.report.model import STATES, Report, exit_code, headline, worst_first
+from bisection.report.model import STATES, Report, exit_code, headline
 from bisection.report.run import counted, sentence
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
@@ -176,7 +176,7 @@ def _alarm(alarm: Reason) -> Entry:
 
 def _metrics(rows: Sequence[Row]) -> Iterator[Entry]:
     """The metrics of a comparison that were judged."""
-    for row in worst_first(rows):
+    for row in rows:
         verdict = row.verdict
         if verdict == Verdict.INCONCLUSIVE and row.limit is not None:  # one session beside others
             verdict = Verdict.NOT_MEASURED if slower([row]) else Verdict.UNCHANGED

@@ -4,16 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bisection.analysis.blame import Blame
 from bisection.analysis.impact import Impact
 from bisection.analysis.model import Comparison, Event, Row, Series, Suspect
 from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
-from bisection.core.format import finite, plural
+from bisection.core.format import plural
 from bisection.core.reasons import Reason
-from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
+from bisection.core.verdicts import Against, Exit, Verdict
 from bisection.judge.alarms import alarms_of
 from bisection.report.words import banner, slow_nodes
 from bisection.runs.model import Interconnect, RunVerdict
@@ -167,14 +166,3 @@ def exit_code(report: Report) -> Exit:
     codes = codes or [Exit.NOT_MEASURED]
     codes += [Exit.FAILED] if report.alarms else []
     return min((code for code in codes if code), default=Exit.OK)
-
-
-def worst_first(rows: Sequence[Row]) -> list[Row]:
-    """Rows in the order of COMPARED, the largest loss first."""
-
-    def key(row: Row) -> tuple[Any, ...]:
-        slowdown = row.slowdown if finite(row.ratio) and row.ratio > 0 else None
-        names = (row.system, row.partition, row.environ, row.test, row.metric)
-        return COMPARED.index(row.verdict), -(slowdown or 0.0), names
-
-    return sorted(rows, key=key)

@@ -12,7 +12,6 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons import clause
 from bisection.core.verdicts import COMPARED
 from bisection.report import words
-from bisection.report.model import worst_first
 from bisection.runs.model import TestResult
 
 
@@ -105,7 +104,7 @@ def cells_table(
 
 
 def rows_table(rows: Sequence[Row], most: int = ROWS, title: str = "") -> Table:
-    """Rows of a comparison, worst first, whether they are judged or not with their numbers."""
+    """Rows of a comparison, whether they are judged or not with their numbers."""
     several = len(words.scopes(rows)) > 1
 
     def why(row: Row) -> str:
@@ -133,14 +132,14 @@ def rows_table(rows: Sequence[Row], most: int = ROWS, title: str = "") -> Table:
         ("against expected", "against", lambda row: row.against or ""),
         ("why", "small", why),
     )
-    return listing(worst_first(rows), columns, most, title=title)
+    return listing(rows, columns, most, title=title)
 
 
 def rows_by_check(rows: Sequence[Row]) -> list[Table]:
     """A folded table for each check, with its verdicts counted: the check with the worst row first.
     All tables together have as many rows as a page has room for."""
     tables, room = [], ROWS
-    for check, part in grouped(worst_first(rows), lambda row: row.check).items():
+    for check, part in grouped(rows, lambda row: row.check).items():
         verdicts = Counter(row.verdict for row in part)
         counts = ", ".join(f"{verdicts[v]:,} {v}" for v in COMPARED if verdicts[v])
         tables.append(replace(rows_table(part, room, f"{check}: {counts}"), folded=True))

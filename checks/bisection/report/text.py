@@ -7,7 +7,7 @@ from typing import Any
 
 from bisection.analysis.history import History
 from bisection.analysis.model import Comparison, Event, Row
-from bisection.analysis.outlying import slower
+from bisection.analysis.outlying import FEW_SAMPLES, slower
 from bisection.core.format import amount, change, plural
 from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason, clause
@@ -66,8 +66,8 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
     several = len({row.place for row in rows}) > 1
     lines = []
     for group in grouped(rows, lambda row: (row.test, row.place)).values():
-        last = ("time_min", "time_p99")  # least and largest times come after the others
-        first = min(group, key=lambda row: (row.base in last, not row.absolute))
+        # least and largest times come after the others
+        first = min(group, key=lambda row: (row.base in FEW_SAMPLES, not row.absolute))
         lines.append((first, group))
 
     def metric(line: tuple[Row, list[Row]]) -> str:

@@ -41,13 +41,10 @@ def hybrids(cases: Sequence[MeasuredCase]) -> list[Group]:
         fastest = [min(part, key=lambda case: case.time) for part in parts]
         layouts = style.of_layouts(case.layout for case in fastest)
         if len(layouts) > 1:
+            fastest.sort(key=lambda case: layout_rank(case.layout))
             cells = (
-                (
-                    (c.case, str(c.cores)),
-                    c.layout,
-                    f"{amount(c.time, 's')} ({c.geometry} {c.method})",
-                )
-                for c in sorted(fastest, key=lambda case: layout_rank(case.layout))
+                ((c.case, str(c.cores)), c.layout, f"{c.took} ({c.geometry} {c.method})")
+                for c in fastest
             )
             panels, legend = _compared(fastest, "layout", layouts)
             groups.append(Group(title, panels, pivot(["case", "cores"], cells), legend))
@@ -96,7 +93,7 @@ def _dots(title: str, part: list[MeasuredCase], name: str) -> Panel:
     dots = [(getattr(case, name), case.time, looks[case.layout]) for case in part]
     best = min(part, key=lambda case: case.time)
     describe = f"Time of each {'method and ' * (name == 'method')}layout, {title}. Shortest: "
-    describe += f"{best.method}, layout {best.layout}, {amount(best.time, 's')}"
+    describe += f"{best.method}, layout {best.layout}, {best.took}"
     names = list(dict.fromkeys(row for row, _, _ in dots))
     return Panel(title, describe, partial(dots_svg, names, dots))
 
@@ -222,8 +219,9 @@ def speedups(rows: Sequence[Row], expected: float | None) -> list[Group]:
     if not candidates:
         return []
     candidates.sort(key=lambda row: (COMPARED.index(row.verdict), row.speedup[0]))
-    shown = sorted(candidates[:BARS], key=lambda row: row.speedup[0])
-    bars = [_bar(row, expected) for row in shown]
+    shown = candidates[:BARS]
+    by_speedup = sorted(shown, key=lambda row: row.speedup[0])
+    bars = [_bar(row, expected) for row in by_speedup]
     describe = "; ".join(f"{bar.label}: {times(bar.ratio)} {bar.words}" for bar in bars)
     panel = Panel("Speed-up of each test", describe, partial(bars_svg, bars, expected))
     left = len(candidates) - len(shown)
