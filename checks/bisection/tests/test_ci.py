@@ -1,6 +1,5 @@
 """What .ci/run counts, and its exit code, by a make that prints what make would."""
 
-import os
 import subprocess
 
 import pytest
@@ -35,17 +34,10 @@ SLOW = "SLOWER THAN BEFORE: 2 of 2 checks passed, in 9 s"
         (["1 failed, 30 passed in 3.00s", f"{PYTHON} 1"], "30 passed, 1 failed", 2),
     ],
 )
-def test_counts(tmp_path, lines, counts, code):
+def test_counts(commands, lines, counts, code):
     log = "\n".join(lines)
     stops = 2 if "***" in log else 0
-    make = tmp_path / "make"
-    make.write_text(f"#!/bin/sh\ncat <<'END'\n{log}\nEND\nexit {stops}\n")
-    make.chmod(0o755)
-    done = subprocess.run(
-        [CHECKS.parent / ".ci" / "run"],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
+    commands("make", f"cat <<'END'\n{log}\nEND\nexit {stops}")
+    done = subprocess.run([CHECKS.parent / ".ci" / "run"], capture_output=True, text=True)
     assert counts in done.stdout.splitlines()[-1]
     assert done.returncode == code

@@ -7,11 +7,11 @@ from made_up import case, row, sessions, store
 from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories
-from bisection.core.format import size_of
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.kernels import fits
+from bisection.kernels.results import point_label
 from bisection.report.model import Report
 from bisection.report.sections import sections
 from bisection.report.text import comparison_text, history_text
@@ -52,7 +52,7 @@ def night(rng, network, first, cores=1.0, once=False):
     cases = []
     for method in ("pingpong", "alltoallv", "halo", "allreduce"):
         times = {s: noisy(network.seconds(method, s)) for s in SIZES}
-        metrics = {f"time_{size_of(s)}".replace(" ", ""): t for s, t in times.items()}
+        metrics = {f"time_{point_label({'bytes': s})}": t for s, t in times.items()}
         fitted = fits.metrics(times)
         metrics |= {n: [m["value"], m["unit"], m["better"]] for n, m in fitted.items()}
         cases.append(case(method, metrics, check="network", case="sweep", geometry=str(GEOMETRY)))

@@ -5,8 +5,8 @@ import pytest
 from made_up import case, sessions, store
 
 from bisection.analysis.predict import Finding, _neighbours, predictions
-from bisection.core.format import size_of
 from bisection.core.identity import Geometry
+from bisection.kernels.results import point_label
 from bisection.report.sections import predictions_table
 
 SHAPE = Geometry(8, 16, 1)  # 128 ranks
@@ -17,7 +17,7 @@ LONG = [size for size in SIZES if size >= 65536]
 
 
 def metric(size):
-    return f"time_{size_of(size)}".replace(" ", "")
+    return f"time_{point_label({'bytes': size})}"
 
 
 def night(rng, bisection=NODE, random=NODE, late=0.0, **factors):

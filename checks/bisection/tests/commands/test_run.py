@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 import results_made
 from made_up import nights, store
 from running import CHECKS, ONE, of_other_sources, run_in, start
-from running import command as write_command
 
 from bisection.commands import run as command
 from bisection.core import paths
@@ -183,7 +181,7 @@ BUILD = r"no space left on \S+ \(\d+ MB free, a build takes 24 MB\): CMake Error
 
 @pytest.mark.parametrize("when", ["before", "during", "build"])
 @pytest.mark.long
-def test_a_full_disk_ends_a_run_with_what_fits(fake, tmp_path, monkeypatch, when):
+def test_a_full_disk_ends_a_run_with_what_fits(fake, tmp_path, commands, when):
     """Where a build fails for it, it is named first: CMake reports a library that it does not find,
     and leaves some room again."""
     home = tmp_path / "home"
@@ -191,8 +189,7 @@ def test_a_full_disk_ends_a_run_with_what_fits(fake, tmp_path, monkeypatch, when
     unshare = ["unshare", "--mount", "--map-root-user"]
     if subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", home]).returncode:
         pytest.skip("no mount namespaces")
-    write_command(tmp_path, "cmake", CMAKE)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    commands("cmake", CMAKE)
     fill = f"cat /dev/zero >{home}/fill || true"
     shell = SMALL.format(checks=CHECKS, fill=fill if when == "before" else "true")
     line = [*unshare, "sh", "-c", shell, "sh", sys.executable, "-m", "bisection", "run"]

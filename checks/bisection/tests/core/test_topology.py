@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 import pytest
-from running import command
 
 from bisection.core.topology import TopologyError, levels, options, parse
 
@@ -59,13 +58,12 @@ def test_what_is_no_topology_is_refused(text, error):
 
 
 @pytest.fixture
-def written(tmp_path, monkeypatch):
+def written(tmp_path, commands):
     """written(printed, nodes): the text of the kernel's file where scontrol and sinfo print so."""
 
     def write(printed="", nodes="", scheduler="squeue", **extras):
         for program, text in (("scontrol", printed), ("sinfo", nodes)):
-            command(tmp_path, program, f"echo -n '{text}'")
-        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+            commands(program, f"echo -n '{text}'")
         named = SimpleNamespace(registered_name=scheduler)
         partition = SimpleNamespace(scheduler=named, access=["--partition=all"], extras=extras)
         chosen = options(partition, str(tmp_path))

@@ -85,11 +85,6 @@ def test_what_cannot_be_seen_is_not_judged(result):
     assert adapters.carriers(result) == []
 
 
-def test_carriers_are_those_that_took_part():
-    assert adapters.carriers(launch(MLX, MLX)) == [("mlx5_0", 1.02)]
-    assert [name for name, _ in adapters.carriers(launch(RAILS, RAILS))] == ["mlx5_0", "mlx5_1"]
-
-
 def faults(*hosts, **how):
     return [clause(reason) for reason in adapters.faults(launch(*hosts, **how))]
 

@@ -5,21 +5,6 @@ from bisection.core.reasons import Code, clause
 from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit, domains, geometry, misplaced
 
 
-@pytest.mark.parametrize(
-    ("layout", "cores", "shape"),
-    [
-        ("mpi", 1, (1, 1)),
-        ("mpi", 48, (48, 1)),
-        ("node", 48, (1, 48)),
-        ("node2", 3, (2, 1)),
-        ("node2", 48, (2, 24)),
-        ("node2", 7, (2, 3)),
-    ],
-)
-def test_geometry(layout, cores, shape):
-    assert geometry(layout, cores, nodes=3) == Geometry(3, *shape)
-
-
 @pytest.mark.parametrize("cores", range(1, 9))
 def test_every_geometry_is_measured_and_mpi_keeps_its_own(cores):
     """Whatever the cores: what other layouts repeat is measured under an earlier name."""

@@ -34,12 +34,6 @@ def test_a_file_that_is_no_result_is_refused(tmp_path, content, says):
     assert clause(error.value.reason).startswith(says.format(path=path))
 
 
-def test_preempted_is_the_fraction_of_samples_that_kernels_mark():
-    marked = {"results": [{"samples": {"preempted": [1, 0, 0]}}]}
-    assert results.preempted(marked) == pytest.approx(1 / 3)
-    assert results.preempted({"results": [{"samples": {}}]}) == 0
-
-
 @pytest.mark.parametrize(
     ("harness", "late"),
     [

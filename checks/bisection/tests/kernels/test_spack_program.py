@@ -58,9 +58,8 @@ def test_commit_of_a_clone(upstream, tmp_path):
         assert spack.commit_of(elsewhere) == ""
 
 
-def test_an_unanswered_connection_is_given_up(upstream, tmp_path, monkeypatch):
-    command(tmp_path, "git", "exec sleep 60")
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+def test_an_unanswered_connection_is_given_up(upstream, commands, monkeypatch):
+    commands("git", "exec sleep 60")
     monkeypatch.setattr(spack, "PATIENCE", 0.2)
     with pytest.raises(externals.SpackError, match=r"timed out after 0\.2 seconds"):
         spack.clone(spack.SPACK)

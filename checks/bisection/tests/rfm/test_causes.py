@@ -7,7 +7,6 @@ import pytest
 
 from bisection.core import slurm as core_slurm
 from bisection.core.reasons import Code, Reason, clause
-from bisection.core.slurm import record_of
 from bisection.rfm import causes
 from bisection.rfm.causes import Ended
 from bisection.runs.report import failure, read
@@ -251,11 +250,6 @@ def test_faults_in_the_record_of_a_job(monkeypatch, end, record, words, exit_cod
     assert is_of(causes.of_job(end, ended), code, values)
     end.scheduler.registered_name = "local"
     assert causes.of_job(end, ended) is None
-
-
-def test_record_of_a_job():
-    record = record_of("JobState=DEADLINE Reason=DeadLine NodeList=(null) WorkDir=/a b")
-    assert record == {**UNSTARTED[0], "WorkDir": "/a b"}
 
 
 HANG = """\
