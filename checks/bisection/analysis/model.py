@@ -1,11 +1,11 @@
 """The result of a comparison of stored sessions, from which reports are made."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bisection.core.identity import MetricId
-from bisection.core.reasons import Reason
+from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS, Thresholds
 from bisection.core.verdicts import Against, Exit, Scope, Verdict
 from bisection.store.database import Session
@@ -106,6 +106,11 @@ class Suspect:
     jobs: int
     where: str  # system:partition
     always: bool = True  # several nodes: in all launches together, not only in most
+
+    @property
+    def reason(self) -> Reason:
+        """The fault of the node, or of one of several."""
+        return Code.SLOW_NODE(**asdict(self))
 
 
 @dataclass

@@ -83,7 +83,7 @@ class Matrix:
         """The same with the switches of a topology (bisection.core.topology), unless it lacks a
         node."""
         names, missing = levels(switches, self.nodes)
-        if missing or not names:
+        if not names:
             return replace(self, unplaced=tuple(missing))
         unique, numbers = zip(*(np.unique(n, return_inverse=True) for n in names), strict=True)
         return replace(self, switches=np.array(numbers), names=[n.tolist() for n in unique])

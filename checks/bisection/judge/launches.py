@@ -3,7 +3,7 @@ nodes and faulty adapters, by all that shows them."""
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from bisection.core.reasons import SLOW_HOSTS, Code, Reason
@@ -73,7 +73,7 @@ def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     nothing is compared.
     """
     rerun = evidence.retest and evidence.retest.rerun
-    named = [Code.SLOW_NODE(**asdict(suspect)) for suspect in evidence.nodes]
+    named = [suspect.reason for suspect in evidence.nodes]
     faults = faulty_hosts([*verdict.cases, *(rerun.cases if rerun else ())])
     several = len({host for case in verdict.cases for host in case.record.hosts}) > 1
     slow = [reason for reason in faults if several and reason.code in SLOW_HOSTS]

@@ -306,8 +306,8 @@ def nodecheck(report: Report) -> str:
 def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
     """(node, why), of nodes that results accuse by name."""
     run = report.run or RunVerdict()
-    slow = [Code.SLOW_NODE(**asdict(suspect)) for suspect in report.suspects]
     others = [remark for remark in run.remarks if remark.code in FAULTS_OF_HOSTS - SLOW_HOSTS]
+    slow = [suspect.reason for suspect in report.suspects]
     for reason in [*slow, *run.slow_nodes, *others]:
         if reason.code != Code.SLOW_NODE:
             yield reason["host"], clause(reason)

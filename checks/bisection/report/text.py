@@ -35,7 +35,7 @@ def comparison_text(result: Comparison) -> list[str]:
     if result.expected is not None:
         lines += [*_upgrade(result), ""]
     lines += [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
-    lines += map(words.suspected, result.suspects)
+    lines += [clause(suspect.reason) for suspect in result.suspects]
     lines += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
     lines += [f"note: {clause(advice)}" for advice in result.advice]
     lines += [f"rerun: {result.rerun}"] if result.rerun else []
@@ -126,7 +126,7 @@ def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
     for row, cells in zip(comparison.rows, fields["rows"], strict=True):
         cells["why"] = words.why(row)
     for suspect, cells in zip(comparison.suspects, fields["suspects"], strict=True):
-        cells["why"] = words.suspected(suspect)
+        cells["why"] = clause(suspect.reason)
     return fields | {
         "sentence": words.sentence(comparison),
         "advice": list(map(clause, comparison.advice)),

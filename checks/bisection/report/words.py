@@ -1,7 +1,6 @@
 """English for rows and nodes of a comparison, for the comparison itself, and for events."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -63,11 +62,6 @@ def split_codes(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 # ---- nodes ----
 
 
-def suspected(suspect: Suspect) -> str:
-    """Returns the fault of a node, or of one of several, in one clause."""
-    return clause(Code.SLOW_NODE(**asdict(suspect)))
-
-
 def slow_nodes(suspects: Sequence[Suspect], verdict: RunVerdict) -> list[str]:
     """Returns how many nodes are slow, and how many may be, for headlines."""
     slow = {suspect.nodes[0] for suspect in suspects}
@@ -99,7 +93,7 @@ def sentence(comparison: Comparison) -> str:
         parts.append(f"the network explains {count} of {slower}")
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes used the cores"] if busy else []
-    parts += map(suspected, comparison.suspects)
+    parts += [clause(suspect.reason) for suspect in comparison.suspects]
     return f"{text}: {'; '.join(parts)}" if parts else text
 
 
