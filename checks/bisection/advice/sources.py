@@ -11,9 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-import scipy  # its parts load when they are used
-
+from bisection.analysis.impact import estimate
 from bisection.core import paths
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import results
@@ -24,7 +22,6 @@ ROUNDS = 15  # how often each method is timed
 Trial = tuple[int, int, str]  # a launch: ranks, threads per rank, methods
 # Of a result that gives no advice: of another kernel, not whole, or without the methods needed.
 USELESS = (ResultError, KeyError, TypeError, ValueError, OverflowError)
-RESAMPLES = 400  # of a bootstrap
 # Least parallel efficiency of recommended cores. Catlow et al. (2010), Appendix B, recommends
 # cores without a criterion; this one gives its three recommendations.
 EFFICIENCY = 0.5
@@ -96,12 +93,9 @@ class Sweep(Launched):
         self.best = best(self.medians)
 
     def over_best(self, npar: int) -> Estimate:
-        """Time over that of the best choice, with a 90% interval by resampling rounds; the same
-        from the same times."""
-        ratios = np.divide(self.times[npar], self.times[self.best])
-        options = {"confidence_level": 0.9, "n_resamples": RESAMPLES, "method": "percentile"}
-        interval = scipy.stats.bootstrap((ratios,), np.median, rng=1, **options).confidence_interval
-        return Estimate(float(np.median(ratios)), float(interval.low), float(interval.high))
+        """Time over that of the best choice, with a 90% interval over rounds."""
+        pairs = zip(self.times[npar], self.times[self.best], strict=True)
+        return estimate([own / least for own, least in pairs], 0.9)
 
     def ties(self) -> list[int]:
         """Choices that are statistically tied with the best."""

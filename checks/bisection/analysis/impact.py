@@ -7,7 +7,7 @@ S. Chunduri et al., SC 2019.
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -92,7 +92,7 @@ def _impact(
     loads = [loaded[c]["load"] / free[c]["load"] for c in loaded if c in free and free[c]["load"]]
     load = float(np.median(loads)) if loads else None
     means, tails = (_ratios(windows, aggressor, value) for value in ("mean", "p99"))
-    quiet = _estimate(_ratios(windows, AGAIN, "mean")).value
+    quiet = estimate(_ratios(windows, AGAIN, "mean")).value
     if withheld:
         pass
     elif len(means) < LIMITS.impact_cycles:
@@ -103,7 +103,7 @@ def _impact(
         withheld = Code.LOAD_UNKNOWN()
     elif load < LIMITS.impact_load:
         withheld = Code.NOT_LOADED_ENOUGH(load=load)
-    return Impact(*name, _estimate(means), _estimate(tails), load, withheld)
+    return Impact(*name, estimate(means), estimate(tails), load, withheld)
 
 
 def _ratios(windows: Windows, loaded: str, name: str) -> np.ndarray:
@@ -113,9 +113,10 @@ def _ratios(windows: Windows, loaded: str, name: str) -> np.ndarray:
     return np.array([v / quiet[c] for c, v in values.items() if v and quiet.get(c)])
 
 
-def _estimate(ratios: np.ndarray) -> Estimate:
+def estimate(ratios: Sequence[float], part: float = 0.95) -> Estimate:
+    """The median of ratios with an interval of this part by resampling; the same from the same."""
     if not len(ratios):
         return Estimate(math.nan, math.nan, math.nan)
-    drawn = np.random.default_rng(1).integers(len(ratios), size=(RESAMPLES, len(ratios)))
-    low, high = np.quantile(np.median(ratios[drawn], axis=1), (0.025, 0.975))
+    drawn = np.random.default_rng(1).choice(ratios, (RESAMPLES, len(ratios)))
+    low, high = np.quantile(np.median(drawn, axis=1), ((1 - part) / 2, (1 + part) / 2))
     return Estimate(float(np.median(ratios)), float(low), float(high))

@@ -188,7 +188,7 @@ class Series(MetricId):
 class Comparison:
     """Two groups of sessions compared."""
 
-    before: list[dict[str, Any]]  # sessions: uuid, start (Unix time), tags, folder
+    before: list[dict[str, Any]]  # sessions: uuid, start (Unix time), tags
     after: list[dict[str, Any]]
     rows: list[Row]  # the worst first
     aa: list[dict[str, Any]] = field(default_factory=list)  # sessions of the A/A test

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from bisection.analysis.blame import Blame
@@ -50,7 +51,7 @@ class Report:
         """The verdict on the network, if that is what the run was asked for."""
         return self.run.interconnect if self.run else None
 
-    @property
+    @cached_property
     def alarms(self) -> Sequence[Reason]:
         """The events since which metrics are worse, that of most metrics first."""
         run = self.run or RunVerdict()

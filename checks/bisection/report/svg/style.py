@@ -156,8 +156,8 @@ def numbered(names: Iterable[str]) -> dict[str, Style]:
 
 def of_layouts(layouts: Iterable[str]) -> dict[str, Style]:
     """The styles of layouts, the same in all figures; ours in their order, then others by name."""
-    ranks = {layout: layout_rank(layout) for layout in layouts}
-    return {name: Style.number(ranks[name][0]) for name in sorted(ranks, key=ranks.get)}
+    names = sorted(set(layouts), key=layout_rank)
+    return {name: Style.number(layout_rank(name)[0]) for name in names}
 
 
 def layout_rank(layout: str) -> tuple[int, str]:
