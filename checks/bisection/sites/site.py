@@ -19,10 +19,6 @@ from bisection.core.verdicts import BisectionError, NotMeasured
 PATIENCE = 600.0  # seconds for a site file and all checks to load: a few, on an idle host
 
 
-class LoadTimeoutError(NotMeasured):
-    """A site file did not load in time. That is no defect of the file: the host may be busy."""
-
-
 @dataclass(frozen=True)
 class Defect:
     """A defect, with its place; line 1 where it concerns a file as a whole."""
@@ -113,7 +109,7 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
             and `cases` stays empty. None where no run follows.
 
     Raises:
-        LoadTimeoutError: it does not load within PATIENCE.
+        NotMeasured: it does not load within PATIENCE. That is no defect of the file.
     """
     path = site_file(system)
     program, code = "from bisection.sites.probe import probe; probe()", None
@@ -135,7 +131,7 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
             ).returncode
             facts = json.loads(output.read_text())
         except subprocess.TimeoutExpired:
-            raise LoadTimeoutError(
+            raise NotMeasured(
                 f"not measured: {paths.shown(path)} does not load within {duration(PATIENCE)}: "
                 "this host is too busy, or the file waits for something"
             ) from None
