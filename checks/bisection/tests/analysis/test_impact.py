@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 from made_up_traffic import launch
 
@@ -41,30 +40,6 @@ def test_grades(how, mean, grade):
     assert (verdict.reason is None) == (grade == Grade.GO)
 
 
-# Sets in 100 that are go, look or no-go, withheld: by the noise of a window, and the impact.
-SIMULATED = [
-    (0.05, 1.0, (100, 0, 0)),
-    (0.05, 1.5, (0, 100, 0)),
-    (0.1, 1.0, (93, 0, 7)),
-    (0.1, 1.3, (5, 88, 7)),
-    (0.1, 1.5, (0, 93, 7)),
-    (0.2, 1.0, (67, 0, 33)),
-    (0.2, 1.5, (0, 67, 33)),
-    (0.2, 3.0, (0, 67, 33)),
-]
-
-
-@pytest.mark.parametrize(("noise", "mean", "rates"), SIMULATED)
-def test_rates_of_grades(noise, mean, rates, full):
-    sets = 400 if full else 60
-    grades = [judged(mean=mean, noise=noise, seed=seed).grade for seed in range(sets)]
-    shares = [sum(g == Grade.GO for g in grades), 0, sum(g is None for g in grades)]
-    shares[1] = sets - sum(shares)
-    for share, rate in zip(shares, rates, strict=True):
-        slack = 3.3 * np.sqrt(max(rate * (100 - rate), 400) / sets)
-        assert 100 * share / sets == pytest.approx(rate, abs=slack), shares
-
-
 def test_median_and_interval_over_cycles():
     verdict = judged(mean=1.5)
     assert verdict.mean.value == pytest.approx(1.5, rel=0.02)
@@ -75,9 +50,9 @@ def test_median_and_interval_over_cycles():
 
 
 def test_intervals_hold_the_truth():
-    """Of 95% intervals of the median of 10, made by resampling, at least 85% do."""
+    """Of 95% intervals of the median of 10, made by resampling, at least 85% do, and not all."""
     held = [judged(mean=1.5, noise=0.1, seed=seed).mean for seed in range(200)]
-    assert sum(part.low <= 1.5 <= part.high for part in held) >= 170
+    assert 170 <= sum(part.low <= 1.5 <= part.high for part in held) <= 198
 
 
 @pytest.mark.parametrize(
