@@ -50,9 +50,9 @@ def test_median_and_interval_over_cycles():
 
 
 def test_intervals_hold_the_truth():
-    """Of 95% intervals of the median of 10, made by resampling, at least 85% do, and not all."""
+    """Of 95% intervals of the median of 10, by resampling, at least 85% do, and at most 97%."""
     held = [judged(mean=1.5, noise=0.1, seed=seed).mean for seed in range(200)]
-    assert 170 <= sum(part.low <= 1.5 <= part.high for part in held) <= 198
+    assert 170 <= sum(part.low <= 1.5 <= part.high for part in held) <= 194
 
 
 @pytest.mark.parametrize(
