@@ -25,6 +25,9 @@ ALIKE, SEVERAL = 0.25, 3  # logarithm of a step over the gap of states; series t
 SUREST = 1000.0  # degrees of freedom that a table is worth at most
 SECOND = 6.0  # standard errors of a second cut
 TINY = 1e-12  # a standard deviation
+YEAR, USUAL, LATEST = 365.0, 40, 20  # nights; of a usual level; of a new one that is found late
+# Half as many more than independent normal nights have, over the root of nights: AR(1) is a model.
+TRIALS = 5
 STEPS, PULSES = 0.9, 0.1  # of the chance: for one change of level; for one that was taken back
 ROUNDS, ROUNDS_OF_SCALE = 6, 8  # of changes found in what remains; of a scale
 ASSUMED, MOST = 0.7, 0.9  # of the variance: between launches of one night, usually; at most
@@ -361,8 +364,7 @@ def _scan(
         ends[more] = np.stack([place, place + length], axis=1)[more] + level
     places = np.arange(1, longest)
     place, single = strongest(places, places)
-    # Half as many more than independent normal nights have: AR(1) is a model.
-    trials = np.log([5 * np.sqrt(widths) / STEPS, 7.5 * widths / PULSES])
+    trials = np.log([TRIALS * np.sqrt(widths) / STEPS, 1.5 * TRIALS * widths / PULSES])
     df, tail = np.array([noise.df, noise.tail])[:, [row for row, *_ in pieces]]
     strength = np.array([single, best])
     # A wrong scale changes the scores of heavy tails by less than itself.
@@ -408,6 +410,29 @@ def _squares(values: np.ndarray, weights: np.ndarray) -> float:
     root = np.sqrt(weights)
     beside = values - root * (root @ values / weights.sum())
     return float(beside @ beside)
+
+
+def nights_until(
+    step: float, sigma: float, rho: float, metrics: int, launches: int = 1
+) -> int | None:
+    """How many nights of a new level it takes until half of such changes are found; None if none
+    within LATEST.
+
+    Args:
+        step: logarithm of the new level over the old one, which lasted USUAL nights.
+        sigma: standard deviation of the logarithm between nights.
+        rho: correlation with the night before.
+        metrics: of the table.
+        launches: whose mean each new night is.
+    """
+    error = sigma * math.sqrt((1 + rho) / (1 - rho) * (1 - ASSUMED * (1 - 1 / launches)))
+    chance = LIMITS.false_alarms / YEAR * LIMITS.alarm_nights / metrics
+    for night in range(2 if launches > 1 else LIMITS.level, LATEST + 1):
+        trials = TRIALS * math.sqrt(night + USUAL) / STEPS
+        least = -scipy.special.stdtrit(USUAL, chance / trials)
+        if step / error * math.sqrt(night * USUAL / (night + USUAL)) >= least:
+            return night
+    return None
 
 
 # ---- levels, drift, nights ----

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bisection.analysis.accumulate import Findings, Shift, look, newest, odds
+from bisection.analysis.accumulate import YEAR, Findings, Shift, look, newest, odds
 from bisection.analysis.evidence import factors, states
 from bisection.analysis.history import History
 from bisection.analysis.model import ChangePoint, Event, Series, changes
@@ -31,7 +31,6 @@ SURE = 4.0  # standard errors: by more, what metrics share has moved
 UNLIKELY = -5.0  # logarithm of the likelihood of a night, beside the likeliest: another event
 WRONG = -50.0  # and of one that one metric cannot exclude more than that
 TWIN = 10  # metrics that two sessions have in common to be the same night
-YEAR = 365.0  # nights
 BEFORE = 20  # sessions: of the level before an event, at most
 
 

@@ -10,6 +10,7 @@ from statistics import median
 import numpy as np
 import scipy  # its parts load when they are used
 
+from bisection.analysis.accumulate import nights_until
 from bisection.analysis.evidence import ALL, LEAST, Evidence, Shared, evidence
 from bisection.analysis.history import histories, nights_of
 from bisection.analysis.model import Row
@@ -47,6 +48,11 @@ class Power:
         reach = math.log1p(LIMITS.margin) + quantile * error
         least = max(sure * error, math.log1p(LIMITS.shared_margin), reach)
         return math.expm1(least + scipy.special.ndtri(LIMITS.seen) * error)
+
+    def alarm(self, effect: float, launches: int = 1) -> int | None:
+        """The nights after which a run raises an alarm at a change of this size, as a part of the
+        value, in half of all cases; None if it takes too many. `launches`: of each, a night."""
+        return nights_until(math.log1p(effect), self.sigma, self.rho, self.metrics, launches)
 
     def needed(self, effect: float) -> int | None:
         """The nights per side with which a change of this size is found; None if none suffice."""

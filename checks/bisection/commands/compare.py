@@ -11,9 +11,11 @@ import argparse
 import itertools
 import json
 
+from bisection.analysis.accumulate import LATEST
 from bisection.analysis.compare import EXITS, FAIL_ON, compare
 from bisection.analysis.judging import LARGEST, noises
 from bisection.analysis.model import Comparison
+from bisection.analysis.retest import MOST_TURNS
 from bisection.core import paths
 from bisection.core.format import number_from, part, plural, printable, regex, utc
 from bisection.core.thresholds import LIMITS
@@ -31,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     add_shared(parser)
     add = parser.add_argument
-    planning = "only print how many nights per side it takes to see a change of this size, such as "
+    planning = "only print how many nights it takes to see a change of this size, such as "
     planning += f"5%%, by the noise of BEFORE; default: the newest {NEWEST} sessions of one kind"
     add("--plan", type=part, metavar="PART", help=planning)
     add("--json", metavar="FILE", help="write the whole comparison to a JSON file")
@@ -83,7 +85,7 @@ def act(options: argparse.Namespace) -> Exit:
 
 
 def planned(options: argparse.Namespace) -> Exit:
-    """Prints how many nights per side it takes to see a change; returns the exit code."""
+    """Prints how many nights it takes to see a change; returns the exit code."""
     with opened(paths.home()) as store:
         if options.before:
             sessions = select(options.before, store)
@@ -98,13 +100,19 @@ def planned(options: argparse.Namespace) -> Exit:
         print(f"too few: at least {2 * LIMITS.fewest} nights with the same tests are needed")
         return Exit.NOT_MEASURED
     head = ["kernel", "where", "metrics", "nights", "noise", "night-to-night correlation"]
-    lines = [[*head, f"nights per side for {options.plan:.1%} of one metric"]]
+    lines = [[*head, "nights per side to compare", "until an alarm", "at best with repeats"]]
     for place, kernel, metrics, nights, power in entries:
         noise = [f"{power.sigma:.1%}", f"{power.rho:.1f}"]
         needed = power.needed(options.plan) or f"above {LARGEST}"
-        lines.append([kernel, place, str(metrics), str(nights), *noise, str(needed)])
+        delays = (power.alarm(options.plan, n) or f"above {LATEST}" for n in (1, 1 + MOST_TURNS))
+        numbers = map(str, (metrics, nights, *noise, needed, *delays))
+        lines.append([kernel, place, *numbers])
     print(printable(columns(lines)))
-    print(f"{LIMITS.seen:.0%} of such comparisons find a change of that size.")
+    print(
+        f"{LIMITS.seen:.0%} of such comparisons find a change of {options.plan:.1%} of one metric. "
+        "`run` raises half of its alarms at such a change after so many nights, sooner if it "
+        "repeats the launch in each of them (--retest)."
+    )
     return Exit.OK
 
 

@@ -3,10 +3,12 @@
 The tables are those of METHODS.md. `--full` simulates 25 sets of each noise.
 """
 
+import math
+
 import numpy as np
 import pytest
 from made_up import DAY, EPOCH
-from nights import NOISES, REAL, changed, kernels_of, like_real_ones
+from nights import NOISES, REAL, changed, kernels_of, like_real_ones, lognormal
 from scipy.stats import binom
 
 from bisection.analysis import accumulate
@@ -244,6 +246,19 @@ def test_a_step_is_found_beside_weekends_as_large():
     logs = REAL["weekends"](np.random.default_rng([7, 1]), (300, 48))
     row = np.argmin(np.abs(np.nanstd(logs, axis=1) - 0.05))
     assert named(changed(logs, 1.10, [row], 40), [row]).all()
+
+
+def test_half_of_the_steps_are_found_when_it_is_said(rng):
+    night, rows = accumulate.nights_until(math.log(1.10), 0.035, 0.0, 300), range(0, 300, 20)
+    shares = [
+        np.mean([
+            named(changed(lognormal(0.035)(rng, (300, 40 + night + later)), 1.10, rows, 40), rows)
+            for _ in range(3)
+        ])
+        for later in (-2, 0, 3)
+    ]  # fmt: skip
+    assert shares[0] < 0.5 < shares[2]
+    assert 0.25 < shares[1] < 0.85
 
 
 @pytest.mark.parametrize("missing", [0, 0.2])

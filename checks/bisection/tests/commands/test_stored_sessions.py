@@ -9,6 +9,7 @@ import pytest
 from made_up import case, nights, sessions, store, times
 from running import RNG
 
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 
 
@@ -176,7 +177,12 @@ def test_smaller_changes_take_more_nights(command):
         code, text, _ = command("compare", "--plan", effect)
         assert code == 0
         (line,) = [line for line in text.splitlines() if line.startswith("transpose")]
-        needed.append(int(line.split()[-1]))
-    assert needed[0] > needed[1] > needed[2] >= 5
+        needed.append(
+            [int(number) for number in re.findall(r" (?:above )?(\d+)(?= |$)", line)[-3:]]
+        )
+    compared, alarm, repeated = np.transpose(needed)
+    assert compared[0] > compared[1] > compared[2] >= LIMITS.fewest
+    assert (alarm > repeated).all()
+    assert (np.diff(alarm) <= 0).all()
     code, text, _ = command("compare", "2026-06-01..2026-06-09", "--plan", "5%")
     assert (code, "at least 10 nights with the same tests are needed" in text) == (3, True)
