@@ -3,8 +3,8 @@
 Arguments that are not listed here are passed to ReFrame (-n NAME, -S VAR=VALUE, ...).
 Launches that other processes disturbed are rerun at the end of the run.
 A retest follows at once for metrics outside their limits or slower than in all earlier sessions,
-and for nodes that look slow. What it does not confirm passes, with a note. A wrong answer fails
-without a retest.
+for nodes that look slow, and for metrics that may have got worse lately. What it does not confirm
+passes, with a note. A wrong answer fails without a retest.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
 the site cannot be used, 3 not everything was measured, or the verdict on the network is `look`,
 4 everything passed, but the retest confirmed slower metrics or a slow node, or metrics are worse
@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """One run: prepare, wait, watch, judge, keep, store, compare, retest, report."""
+    """One run: prepare, wait, watch, judge, keep, store, compare, look back, retest, report."""
     measure_alone()
     began = time.time()
     request, site, partitions = prepare(options)
