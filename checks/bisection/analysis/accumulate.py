@@ -218,7 +218,7 @@ def _own_scores(series: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, ...]:
     df = np.maximum(count - 2.0, 1.0)
     own = np.exp((chances.T * scales).sum(axis=0)) * count / df
     pool = Pool(own, df)
-    size = pool.sigma(own, df, quiet=True) ** 2
+    size = pool.sigma(own, df) ** 2
     df += np.where(np.isclose(size, own), 0, min(pool.prior, SUREST))
     scores = np.sign(off) * np.sqrt(tail * np.log1p(off**2 / (tail * size[:, None])))
     # Wallace 1959

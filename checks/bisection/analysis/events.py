@@ -105,7 +105,7 @@ def unusual(
         slow = np.where(states(earlier, count).slow, earlier, -np.inf).max(axis=1)
         for row in np.flatnonzero((table.apart[:, -1] > slow) & (errors > LIMITS.unusual)):
             history = histories[row]
-            if history.key not in known:
+            if (*history.test.identity, history.metric.name) not in known:
                 largest.append((float(errors[row]), history))
     return sorted(largest, key=lambda pair: -pair[0])
 

@@ -80,16 +80,14 @@ class Pool:
         if 0 < self.prior < math.inf:
             self.variance *= math.exp(scipy.special.digamma(self.prior / 2)) / (self.prior / 2)
 
-    def sigma(self, variance: np.ndarray, df: np.ndarray, quiet: bool = False) -> np.ndarray:
-        """The standard deviations, [metrics], for variances of `df` degrees of freedom. `quiet`:
-        variances that chance does not make so small stay as they are, too."""
+    def sigma(self, variance: np.ndarray, df: np.ndarray) -> np.ndarray:
+        """The standard deviations, [metrics], for variances of `df` degrees of freedom."""
         if not self.prior:
             return np.sqrt(variance)
         prior = min(self.prior, 1e6)
         shrunk = (prior * self.variance + df * variance) / (prior + df)
         chance = scipy.special.fdtr(df, prior, variance / self.variance)
-        unlike = (chance > 1 - UNLIKE) | (quiet & (chance < UNLIKE))
-        return np.sqrt(np.where(unlike, variance, shrunk))
+        return np.sqrt(np.where(np.abs(chance - 0.5) > 0.5 - UNLIKE, variance, shrunk))
 
 
 def _inverse_trigamma(value: float) -> float:

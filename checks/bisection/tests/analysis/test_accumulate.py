@@ -13,7 +13,6 @@ from scipy.stats import binom
 
 from bisection.analysis import accumulate
 from bisection.analysis.events import events_of, without_weeks
-from bisection.analysis.history import History
 from bisection.analysis.statistics import medians, scale
 from bisection.store.database import Metric, Session, StoredTest
 
@@ -25,7 +24,7 @@ def events_in(logs, facts=lambda night: {}):
     """The events in logarithms of costs, [metrics, nights]."""
     when, like = np.arange(logs.shape[1]), ("mpi", "p2p", "2x1", False, "")
     histories = [
-        History(StoredTest(*PLACE, f"kernel{k}", f"c{row}", *like), METRIC, when, np.exp(logs[row]))
+        (StoredTest(*PLACE, f"kernel{k}", f"c{row}", *like), METRIC, when, np.exp(logs[row]))
         for row, k in enumerate(kernels_of(len(logs)))
     ]
     sessions = [Session(f"{n:08x}", EPOCH + n * DAY, {}, facts(n), n) for n in when]
