@@ -15,7 +15,7 @@ import scipy  # its parts load when they are used
 
 from bisection.analysis.evidence import states
 from bisection.analysis.shifts import CUT, PRIOR, RHOS, mean, posterior
-from bisection.analysis.statistics import Pool, medians, scale
+from bisection.analysis.statistics import UNLIKE, Pool, medians, scale
 from bisection.core.thresholds import LIMITS
 
 CERTAIN = 0.97  # that a series keeps no more from night to night than it is taken to
@@ -152,7 +152,7 @@ class _Noise:
     weights: np.ndarray  # 1 / the variance of each, in units of that of a night of one launch
     df: np.ndarray  # degrees of freedom of each scale, [series]
     tail: np.ndarray  # degrees of freedom of Student's t of the nights, [series]
-    plain: np.ndarray  # as `values`, of the scale and tails that the series has
+    plain: np.ndarray  # the same in units of the scale, with the tails that the series has
     by_ranks: bool
 
 
@@ -218,11 +218,11 @@ def _own_scores(series: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, ...]:
     df = np.maximum(count - 2.0, 1.0)
     own = np.exp((chances.T * scales).sum(axis=0)) * count / df
     pool = Pool(own, df)
-    size = pool.sigma(own, df) ** 2
+    size = pool.sigma(own, df, quiet=UNLIKE) ** 2
     df += np.where(np.isclose(size, own), 0, min(pool.prior, SUREST))
     scores = np.sign(off) * np.sqrt(tail * np.log1p(off**2 / (tail * size[:, None])))
     # Wallace 1959
-    return scores * (8 * tail + 1) / (8 * tail + 3), df, tail[:, 0], off
+    return scores * (8 * tail + 1) / (8 * tail + 3), df, tail[:, 0], off / np.sqrt(size)[:, None]
 
 
 def _correlation(series: np.ndarray, table: bool) -> np.ndarray:
@@ -393,7 +393,7 @@ def _scan(
         else:  # the shorter side may be louder than the other
             few, many = sorted(sides, key=len)
             squares = [_squares(noise.plain[row, at], noise.weights[row, at]) for at in (few, many)]
-            usual = squares[1] / (len(many) - 1)
+            usual = max(1.0, squares[1] / (len(many) - 1))
             louder = max(1.0, (LOUD + squares[0] / usual) / (LOUD + len(few) - 1))
             worth = [1 / noise.weights[row, at].sum() for at in (few, many)]
             wider = (louder * worth[0] + worth[1]) / sum(worth)

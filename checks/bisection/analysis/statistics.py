@@ -12,7 +12,7 @@ import scipy  # its parts load when they are used
 from bisection.core.thresholds import MAD
 
 HUGE = 700  # a logarithm whose exponential is still a number
-UNLIKE = 1e-3  # the chance of a variance so large, or so small, that is not like a table's
+UNLIKE = 1e-3  # the chance of a variance so large that it is not like those of its table
 FEW = 10  # metrics: fewer show neither factors, nor tails, nor how alike their spreads are
 
 
@@ -57,7 +57,7 @@ def adjust_fdr(p: np.ndarray) -> np.ndarray:
 
 class Pool:
     """Variances of a table, by which that of each metric is made surer: the mean of both, weighted
-    by what each is worth. One that chance does not explain stays as it is.
+    by what each is worth. One that is larger than chance explains stays as it is.
 
     Smyth 2004 (limma), by medians. `prior` are the degrees of freedom that the table is worth.
 
@@ -80,14 +80,16 @@ class Pool:
         if 0 < self.prior < math.inf:
             self.variance *= math.exp(scipy.special.digamma(self.prior / 2)) / (self.prior / 2)
 
-    def sigma(self, variance: np.ndarray, df: np.ndarray) -> np.ndarray:
-        """The standard deviations, [metrics], for variances of `df` degrees of freedom."""
+    def sigma(self, variance: np.ndarray, df: np.ndarray, quiet: float = 0) -> np.ndarray:
+        """The standard deviations, [metrics], for variances of `df` degrees of freedom. One that
+        is as small only by a chance of `quiet` stays as it is, too."""
         if not self.prior:
             return np.sqrt(variance)
         prior = min(self.prior, 1e6)
         shrunk = (prior * self.variance + df * variance) / (prior + df)
         chance = scipy.special.fdtr(df, prior, variance / self.variance)
-        return np.sqrt(np.where(np.abs(chance - 0.5) > 0.5 - UNLIKE, variance, shrunk))
+        unlike = (chance > 1 - UNLIKE) | (chance < quiet)
+        return np.sqrt(np.where(unlike, variance, shrunk))
 
 
 def _inverse_trigamma(value: float) -> float:
