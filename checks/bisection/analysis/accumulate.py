@@ -76,9 +76,14 @@ def look(
     starts: list[dict[int, float]] = [{} for _ in rows]  # of each row: start -> chance
     drifts: dict[int, float] = {}
     pending = [(row, 0, count) for row, count in enumerate(counts)]
+    # The newest nights, where they were repeated, may be of a new level that is too short to be
+    # told from tails.
+    age, repeated = _age(packed), variance < 1
+    new = (age < LIMITS.level) & ((age < LIMITS.level) & repeated).any(axis=1, keepdims=True)
+    new &= ~((age == LIMITS.level) & repeated).any(axis=1, keepdims=True)
     gaps = _lasting_gaps(rest) if table else np.empty(0)
     for turn in range(ROUNDS):
-        noise = _whitened(rest, table, variance)
+        noise = _whitened(rest, table, variance, new)
         hits = _scan(noise, pending, math.log(chance / len(rows)))
         if turn == 0:
             correlations = noise.correlation
@@ -116,7 +121,7 @@ def newest(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
     errors = np.full(len(series), -np.inf)
     rows, packed, counts, variance = _packed(series, repeats)
     if len(rows):
-        noise = _whitened(packed, True, variance)
+        noise = _whitened(packed, True, variance, _age(packed) < LIMITS.level)
         last = counts[:, None] - 2 - np.arange(LIMITS.level)
         scores, weights = (
             np.take_along_axis(part, last, axis=1) for part in (noise.values, noise.weights)
@@ -140,6 +145,11 @@ def _packed(
     return rows, packed[rows], counts[rows], _variances(packed[rows], repeats)
 
 
+def _age(packed: np.ndarray) -> np.ndarray:
+    """Which night of its series each is, from the newest on: 1, 2, ...; [series, nights]."""
+    return (~np.isnan(packed))[:, ::-1].cumsum(axis=1)[:, ::-1]
+
+
 # ---- noise ----
 
 
@@ -156,19 +166,14 @@ class _Noise:
     by_ranks: bool
 
 
-def _whitened(series: np.ndarray, table: bool, variance: np.ndarray) -> _Noise:
-    # The newest nights, where they were repeated, may be of a new level that is too short to be
-    # told from tails: they do not say what is usual.
-    age = (~np.isnan(series))[:, ::-1].cumsum(axis=1)[:, ::-1]
-    repeated, newest = variance < 1, age < LIMITS.level
-    newest &= (newest & repeated).any(axis=1, keepdims=True)
-    newest &= ~((age == LIMITS.level) & repeated).any(axis=1, keepdims=True)
-    correlation = _correlation(np.where(newest, np.nan, series), table)
+def _whitened(series: np.ndarray, table: bool, variance: np.ndarray, new: np.ndarray) -> _Noise:
+    """`new` nights do not say what is usual."""
+    correlation = _correlation(np.where(new, np.nan, series), table)
     like = correlation[:, None]
     fresh = series[:, 1:] - like * series[:, :-1]
     if table:
         weights = (1 + like**2) / (variance[:, 1:] + like**2 * variance[:, :-1])
-        scores, *usual = _own_scores(fresh * np.sqrt(weights), newest[:, 1:])
+        scores, *usual = _own_scores(fresh * np.sqrt(weights), new[:, 1:])
         return _Noise(correlation, scores, weights, *usual, by_ranks=False)
     ranks = scipy.stats.rankdata(fresh, axis=1, nan_policy="omit") - 0.5
     scores = scipy.special.ndtri(ranks / (~np.isnan(fresh)).sum(axis=1, keepdims=True))
@@ -196,8 +201,8 @@ def _variances(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
 
 def _own_scores(series: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, ...]:
     """Normal scores of each series by the Student's t of its own nights, drawn towards those of the
-    table as far as they are alike; and the degrees of freedom of their scale, and of Student's t.
-    `new` nights do not say what is usual."""
+    table as far as they are alike; the degrees of freedom of their scale, and of Student's t; and
+    the distances from the usual level, in units of the scale."""
     off = series - medians(series, 1)[:, None]
     clear = _clear(np.where(new, np.nan, off))
     count = np.maximum((~np.isnan(clear)).sum(axis=1), 1)

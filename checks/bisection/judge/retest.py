@@ -209,5 +209,8 @@ def _repeated(plan: Plan, evidence: Evidence) -> Reason | None:
         seconds=evidence.retest.rerun.seconds,
         metrics=len(before),
         alarms=alarms,
-        still=[{"name": " ".join(key[3:]), "errors": [float(before[key]), float(now[key])]} for key in still],
+        still=[
+            {"name": " ".join(key[3:]), "errors": [float(before[key]), float(now[key])]}
+            for key in still
+        ],
     )

@@ -12,29 +12,42 @@ from nights import NOISES, REAL, changed, kernels_of, like_real_ones, lognormal
 from scipy.stats import binom
 
 from bisection.analysis import accumulate
-from bisection.analysis.events import events_of, without_weeks
-from bisection.analysis.statistics import medians, scale
+from bisection.analysis.events import events_of, unusual
+from bisection.analysis.history import History
 from bisection.store.database import Metric, Session, StoredTest
 
 METRICS, NIGHTS = 2100, 60
 METRIC, PLACE = Metric("time", "s", "lower"), ("lab", "cpu", "system")
 
 
-def events_in(logs, facts=lambda night: {}):
-    """The events in logarithms of costs, [metrics, nights]."""
-    when, like = np.arange(logs.shape[1]), ("mpi", "p2p", "2x1", False, "")
-    histories = [
-        (StoredTest(*PLACE, f"kernel{k}", f"c{row}", *like), METRIC, when, np.exp(logs[row]))
-        for row, k in enumerate(kernels_of(len(logs)))
-    ]
-    sessions = [Session(f"{n:08x}", EPOCH + n * DAY, {}, facts(n), n) for n in when]
-    return events_of(histories, sessions)[0]
+def histories_of(logs, repeats=None):
+    """Of logarithms of costs, [metrics, nights], and their repeats, [2, metrics, nights]."""
+    like, histories = ("mpi", "p2p", "2x1", False, ""), []
+    for row, kernel in enumerate(kernels_of(len(logs))):
+        test = StoredTest(*PLACE, f"kernel{kernel}", f"c{row}", *like)
+        at = np.flatnonzero(~np.isnan(logs[row]))
+        of_row = None if repeats is None else repeats[:, row, at]
+        histories.append(History(test, METRIC, at, np.exp(logs[row, at]), of_row))
+    return histories
 
 
-def named(logs, rows):
+def sessions_of(nights, facts=lambda night: {}):
+    return [Session(f"{n:08x}", EPOCH + n * DAY, {}, facts(n), n) for n in range(nights)]
+
+
+def events_in(logs, repeats=None, **facts):
+    return events_of(histories_of(logs, repeats), sessions_of(logs.shape[1], **facts))[0]
+
+
+def named(logs, rows, repeats=None):
     """Which of the metrics `rows` are worse, by the events in all."""
-    worse = {p.case for event in events_in(logs) if event.alarm for p in event.worse}
+    events = events_in(logs, repeats)
+    worse = {p.case for event in events if event.alarm for p in event.worse}
     return np.array([f"c{row}" in worse for row in rows])
+
+
+def rows_of(unusual_ones):
+    return [int(history.test.case[1:]) for _, history in unusual_ones]
 
 
 @pytest.mark.long
@@ -57,7 +70,7 @@ STEPS = [(0.0, 0.02, 1.10, 6), (0.02, 0.05, 1.10, 10), (0.05, 0.2, 1.20, 20)]
 SLOW = {"states that last", "states beside AR(1)", "a sixth each"}  # steps as large as states
 
 
-def otava_names(logs, rows):
+def otava_names(logs, rows, _=None):
     """Which of the metrics `rows` are worse, by Apache Otava at its defaults."""
     otava = pytest.importorskip("otava.analysis")
     series = [values[~np.isnan(values)].tolist() for values in np.exp(logs[rows])]
@@ -65,108 +78,67 @@ def otava_names(logs, rows):
     return np.array([any(p.stats.mean_2 > p.stats.mean_1 for p in of_row) for of_row in points])
 
 
+REPEATED, LAUNCHES = 10, 5  # metrics a night; launches of each, the first one among them
+LAUNCHED = like_real_ones(launches=LAUNCHES, share=0.3)
+
+
+def looks(launches, names, rows, nights):
+    """After each of these nights, which of the metrics `rows` are worse. Nights of several
+    launches, [launches, metrics, nights], are of one each, but of what is unusual after it."""
+    logs = launches[0].copy()
+    repeats = np.stack([np.ones(logs.shape), np.zeros(logs.shape)]) if len(launches) > 1 else None
+    for night in range(20, max(nights) + 1):
+        so_far = logs[:, :night], None if repeats is None else repeats[..., :night]
+        if repeats is not None:
+            chosen = rows_of(unusual(histories_of(*so_far), sessions_of(night), []))[:REPEATED]
+            each = launches[:, chosen, night - 1]
+            logs[chosen, night - 1] = each.mean(axis=0)
+            squares = ((each[1:] - each[1:].mean(axis=0)) ** 2).sum(axis=0)
+            repeats[:, chosen, night - 1] = [len(each)] * len(chosen), squares
+        if night in nights:
+            yield names(so_far[0], rows, so_far[1])
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("names", [named, otava_names])
+@pytest.mark.parametrize("how", ["passive", "active", "otava"])
 @pytest.mark.parametrize("noise", REAL)
-def test_nights_like_real_ones(noise, names, told, full):
-    """Four metrics of each noise are slower in the last nights of 60, one look a night."""
+def test_nights_like_real_ones(noise, how, told, full):
+    """Metrics of each noise are slower in the last nights of 60, one look a night: four, or one if
+    what is unusual is launched again."""
     sets, since, later = (40, 40, 20) if full else (2, 40, 10)
+    names, active = otava_names if how == "otava" else named, how == "active"
     alarms, nights = 0, {step: [] for step in STEPS}
     for seed in range(sets):
         rng = np.random.default_rng([2026, seed])
-        logs = REAL[noise](rng, (300, since + later))
-        alarms += names(logs, np.arange(300)).any()
-        spread, slower = np.nanstd(logs, axis=1), {}
+        logs = (LAUNCHED if active else REAL)[noise](rng, (300, since + later))
+        launches = logs if active else logs[None]
+        alarms += next(looks(launches, names, np.arange(300), [since + later])).any()
+        spread, slower = np.nanstd(launches[0], axis=1), {}
         for step in STEPS:
             of_step = np.flatnonzero((spread > step[0]) & (spread <= step[1]))
-            for row in rng.permutation(of_step)[:4]:
+            for row in rng.permutation(of_step)[: 1 if active else 4]:
                 slower[int(row)] = step
-                logs[row, since:] += np.log(step[2])
-        first = dict.fromkeys(slower, np.inf)
-        for night in range(3, later + 1):
-            hit = names(logs[:, : since + night], np.array(list(slower)))
-            first |= {row: min(first[row], night) for row in np.array(list(slower))[hit].tolist()}
+                launches[:, row, since:] += np.log(step[2])
+        first, rows = dict.fromkeys(slower, np.inf), np.array(list(slower))
+        after = range(1 if active else 3, later + 1)
+        hits = looks(launches, names, rows, [since + night for night in after])
+        for night, hit in zip(after, hits, strict=True):
+            first |= {row: min(first[row], night) for row in rows[hit].tolist()}
+            if np.isfinite(list(first.values())).all():
+                break
         for row, step in slower.items():
             nights[step].append(first[row])
-    columns = [names.__name__, f"{alarms} of {sets}"]
+    columns = [how, f"{alarms} of {sets}"]
     for few in nights.values():
         late = np.quantile(few, [0.5, 0.9], method="lower") if few else []
         delays = ", ".join(f"{delay:.0f}" if np.isfinite(delay) else "later" for delay in late)
         columns.append(f"{np.isfinite(few).mean():.0%} of {len(few)}: {delays}" if few else "")
     told.append(f"| {noise} | {' | '.join(columns)} |")
-    if names is named:
+    if how != "otava":
         assert alarms <= max(1, binom.isf(1e-3, sets, 0.02))
         for (*_, enough), few in nights.items():
             if noise not in SLOW and few and full:
                 assert np.median(few) <= enough
-
-
-REPEATED, MORE = 10, 4  # metrics a night; launches of each
-LAUNCHED = like_real_ones(launches=1 + MORE, share=0.3)
-
-
-class Repeating:
-    """Nights of launches, [launches, metrics, nights]. Each night, the metrics whose newest nights
-    are most unlike the others are launched again."""
-
-    def __init__(self, launches):
-        self.launches, self.values = launches, launches[0].copy()
-        self.repeats = np.array([np.ones(self.values.shape), np.zeros(self.values.shape)])
-
-    def worse(self, nights, again):
-        """The metrics that are worse after so many nights. `again`: whether any is launched again
-        in the last of these."""
-        logs = without_weeks(self.values[:, :nights], np.arange(nights) % 7)
-        if again:
-            off = logs - medians(logs, 1)[:, None]
-            last = np.nancumsum(off[:, :-5:-1] / np.maximum(scale(off, 1), 1e-12)[:, None], axis=1)
-            far = np.where(np.isnan(off[:, -1]), 0, (last / np.sqrt([1, 2, 3, 4])).max(axis=1))
-            chosen = np.argsort(-far)[:REPEATED]
-            each = self.launches[:, chosen, nights - 1]
-            self.values[chosen, nights - 1] = each.mean(axis=0)
-            off = each[1:] - each[1:].mean(axis=0)
-            self.repeats[:, chosen, nights - 1] = [[1 + MORE] * REPEATED, (off**2).sum(axis=0)]
-            return self.worse(nights, again=False)
-        worse = set()
-        findings = accumulate.look(logs, 0.01, table=True, repeats=self.repeats[..., :nights])
-        for row, (finding, values) in enumerate(zip(findings, logs, strict=True)):
-            known = values[~np.isnan(values)]
-            for new in finding.shifts[-1:]:
-                if np.median(known[new.start :]) > np.median(known[new.left : new.start]):
-                    worse.add(row)
-        return worse
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("noise", LAUNCHED)
-def test_repeats_of_what_looks_worse(noise, told, full):
-    """One metric of each noise is slower from night 41 on; a third of its noise is of nights."""
-    sets, since, later = (40, 40, 12) if full else (2, 40, 6)
-    for again in (False, True):
-        alarms, nights = 0, {step: [] for step in STEPS}
-        for seed in range(sets):
-            rng = np.random.default_rng([2026, seed])
-            launches = LAUNCHED[noise](rng, (300, since + later))
-            clean = Repeating(launches.copy())
-            for night in range(since // 2, (since + later) * again):
-                clean.worse(night, again)
-            alarms += bool(clean.worse(since + later, again))
-            spread, slower = np.nanstd(launches[0], axis=1), {}
-            for step in STEPS:
-                of_step = np.flatnonzero((spread > step[0]) & (spread <= step[1]))
-                for row in rng.permutation(of_step)[:1].tolist():
-                    slower[row] = step
-                    launches[:, row, since:] += np.log(step[2])
-            history, first = Repeating(launches), dict.fromkeys(slower, np.inf)
-            for night in range(since - 5, since + later + 1):
-                for row in history.worse(night, again) & slower.keys():
-                    first[row] = min(first[row], night - since)
-            for row, step in slower.items():
-                nights[step].append(first[row])
-        columns = ["repeated" if again else "not", f"{alarms} of {sets}"]
-        columns += [f"{np.median(few):.3g}" if few else "" for few in nights.values()]
-        told.append(f"| {noise} | {' | '.join(columns)} |")
-        assert alarms <= max(1, binom.isf(1e-3, sets, 0.02))
 
 
 @pytest.mark.long
@@ -201,7 +173,7 @@ def test_the_right_night(factor, told, full):
     seen, sets = [], 300 if full else 30  # of each event found: whether so
     for _ in range(sets):
         logs = changed(rng.normal(0, 0.03, (200, NIGHTS)), factor, [17], 40)
-        for event in events_in(logs, facts):
+        for event in events_in(logs, facts=facts):
             if [p.case for p in event.points] == ["c17"]:
                 right = abs(round((event.at - EPOCH) / DAY) - 40) <= 1
                 causes = {change.what for change in event.changes}
@@ -258,6 +230,40 @@ def test_half_of_the_steps_are_found_when_it_is_said(rng):
     ]  # fmt: skip
     assert shares[0] < 0.5 < shares[2]
     assert 0.25 < shares[1] < 0.85
+
+
+def test_a_step_of_a_quiet_metric_is_found_in_a_loud_table():
+    logs = np.random.default_rng(3).normal(0, 0.05, (300, 44))
+    logs[7] /= 10
+    assert named(changed(logs, 1.05, [7], 40), [7]).all()
+
+
+def test_two_nights_of_several_launches_show_a_step():
+    launches = np.random.default_rng(4).normal(0, 0.03, (5, 100, 42))
+    launches[:, 7, 40:] += np.log(1.15)
+    logs, repeats = launches[0].copy(), np.stack([np.ones((100, 42)), np.zeros((100, 42))])
+    assert not named(logs, [7]).any()
+    for night in range(20, 42):  # others, too
+        rows = [7, night, night + 50]
+        logs[rows, night] = launches[:, rows, night].mean(axis=0)
+        repeats[:, rows, night] = [[5] * 3, 4 * launches[1:, rows, night].var(axis=0)]
+    assert named(logs, np.arange(100), repeats).nonzero()[0].tolist() == [7]
+
+
+def test_unusual_is_what_got_worse_lately_and_nobody_knows():
+    rng = np.random.default_rng(5)
+    logs = rng.normal(0, 0.03, (100, 40))
+    logs[[3, 4], -1] = 0.2
+    logs[5, -2:] = 0.12
+    logs[6, :-2] += 0.4 * (np.arange(38) % 4 == 0)  # two states
+    logs[6, -1] = 0.4
+    logs[7, -2:] = 0.3, np.nan
+    known = changed(logs, 1.3, [4], 30)
+    table = histories_of(known)
+    chosen = rows_of(unusual(table, sessions_of(40), events_in(known)))
+    assert set(chosen[:2]) == {3, 5}
+    assert not {4, 6, 7} & set(chosen)
+    assert unusual(table, sessions_of(41), []) == []  # the newest session has none of them
 
 
 @pytest.mark.parametrize("missing", [0, 0.2])

@@ -69,7 +69,10 @@ def test_what_may_have_got_worse_is_repeated_as_often_as_the_budget_allows():
     ("now", "says"),
     [
         ({}, "0 alarms, 2 as usual, 0 open"),
-        ({"a": 4.25}, "0 alarms, 1 as usual, 1 open (standard errors: transpose a mpi p2p time 2.5 -> 4.2)"),
+        (
+            {"a": 4.25},
+            "0 alarms, 1 as usual, 1 open (standard errors: transpose a mpi p2p time 2.5 -> 4.2)",
+        ),
     ],
 )
 def test_what_repeats_showed_is_noted(now, says):
