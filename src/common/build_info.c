@@ -24,26 +24,23 @@ void bx_build_add_library(const char *name, const char *version)
     snprintf(library->version, sizeof library->version, "%s", version);
 }
 
-cJSON *bx_build_json(void)
+void bx_build_add(bx_json *json)
 {
     char mpi[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
     MPI_Get_library_version(mpi, &length);
     mpi[strcspn(mpi, ",\n")] = '\0';
-    cJSON *json = cJSON_CreateObject();
     BX_TEXTS(json, {"version", BX_VERSION}, {"commit", BX_COMMIT},
              {"sources", strchr(marker, ':') + 1}, {"compiler", BX_COMPILER}, {"flags", BX_FLAGS},
              {"build_type", BX_BUILD_TYPE}, {"march", BX_MARCH});
-    cJSON *instructions = cJSON_AddArrayToObject(json, "instructions");
+    bx_json *instructions = bx_json_array(json, "instructions");
     for (const bx_instructions *set = bx_processor_assumed; set->name; set++)
-        if (bx_processor_assumes(set))
-            cJSON_AddItemToArray(instructions, cJSON_CreateString(set->name));
-    cJSON_AddStringToObject(json, "mpi", mpi);
-    cJSON *list = cJSON_AddObjectToObject(json, "libraries");
-    BX_TEXTS(list, {"fftw", BX_FFTW_VERSION}, {"cjson", cJSON_Version()});
+        if (bx_processor_assumes(set)) bx_json_text(instructions, NULL, set->name);
+    bx_json_text(json, "mpi", mpi);
+    bx_json *list = bx_json_object(json, "libraries");
+    bx_json_text(list, "fftw", BX_FFTW_VERSION);
     for (int i = 0; i < library_count; i++)
-        cJSON_AddStringToObject(list, libraries[i].name, libraries[i].version);
-    return json;
+        bx_json_text(list, libraries[i].name, libraries[i].version);
 }
 
 extern void openblas_set_num_threads(int threads) __attribute__((weak));

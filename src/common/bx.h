@@ -20,11 +20,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include <cjson/cJSON.h>
-
 /* Exit codes, and the codes of refusals. */
 enum { BX_OK = 0, BX_WRONG = 1, BX_USAGE = 2, BX_RESOURCES = 3, BX_HANG = 4 };
 
+/* A value of the result, which is JSON.  Opaque to kernels. */
+typedef struct bx_json bx_json;
 /* One launch: options, communicators, phase clock.  Opaque to kernels. */
 typedef struct bx_run bx_run;
 /* The outcomes of one method's verification.  Opaque to kernels. */
@@ -107,7 +107,7 @@ typedef struct bx_kernel {
     /* Returns the number of points of a sweep, of message sizes for example.  NULL: one point. */
     size_t (*point_count)(void *state);
     /* Adds numbers that describe a point to the object `description`.  NULL: without a sweep. */
-    void (*point)(void *state, size_t point, cJSON *description);
+    void (*point)(void *state, size_t point, bx_json *description);
     /* Returns whether a point is one of the method's; the same on every rank.  NULL: every is. */
     bool (*measured)(void *state, size_t method, size_t point);
 
@@ -133,7 +133,7 @@ typedef struct bx_kernel {
     /* Adds the kernel's entries to the result's "details" object, and lines by bx_run_note.  Runs
      * on every rank before the measurement; `details` is NULL on all but rank 0, where the kernel
      * may add to it until the end of the last block.  NULL: none. */
-    void (*report)(void *state, bx_run *run, cJSON *details);
+    void (*report)(void *state, bx_run *run, bx_json *details);
     /* Frees the state.  NULL: nothing to free. */
     void (*teardown)(void *state);
 } bx_kernel;
@@ -311,8 +311,19 @@ double bx_host_memory_used(void);
  * Local; other ranks' lines are dropped. */
 void bx_run_note(bx_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds several numbers, or texts, to an object: BX_NUMBERS(json, {"ranks", ranks}, {"each", 2}).
- * Nothing where the object is NULL. */
+/* Each adds a value to an object by its name, where one of that name is replaced, or to an array,
+ * where the name is NULL.  Nothing, and NULL, where the parent is NULL.  Names and texts are
+ * copied.
+ */
+bx_json *bx_json_object(bx_json *parent, const char *name);
+bx_json *bx_json_array(bx_json *parent, const char *name);
+/* null for no text, and for a number that is not finite. */
+void bx_json_text(bx_json *parent, const char *name, const char *text);
+void bx_json_number(bx_json *parent, const char *name, double value);
+void bx_json_bool(bx_json *parent, const char *name, bool value);
+/* An array of numbers. */
+void bx_json_list(bx_json *parent, const char *name, size_t count, const double *values);
+/* Several numbers, or texts: BX_NUMBERS(json, {"ranks", ranks}, {"each", 2}). */
 #define BX_NUMBERS(object, ...)                                                                    \
     bx_json_numbers(object, sizeof((bx_number[]){__VA_ARGS__}) / sizeof(bx_number),                \
                     (bx_number[]){__VA_ARGS__})
@@ -326,8 +337,8 @@ typedef struct {
 typedef struct {
     const char *name, *value;
 } bx_text;
-void bx_json_numbers(cJSON *object, size_t count, const bx_number *numbers);
-void bx_json_texts(cJSON *object, size_t count, const bx_text *texts);
+void bx_json_numbers(bx_json *object, size_t count, const bx_number *numbers);
+void bx_json_texts(bx_json *object, size_t count, const bx_text *texts);
 
 /* ---- files that users name (file.c; all local) ---- */
 

@@ -153,7 +153,7 @@ module bx_harness
       character(kind=c_char), intent(in) :: name(*), version(*)
     end subroutine c_library
 
-    subroutine c_detail_number(details, name, value) bind(C, name="bx_detail_number")
+    subroutine c_detail_number(details, name, value) bind(C, name="bx_json_number")
       import :: c_char, c_double, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: details
@@ -161,7 +161,7 @@ module bx_harness
       real(c_double), value :: value
     end subroutine c_detail_number
 
-    subroutine c_detail_text(details, name, value) bind(C, name="bx_detail_text")
+    subroutine c_detail_text(details, name, value) bind(C, name="bx_json_text")
       import :: c_char, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: details

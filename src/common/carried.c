@@ -1,6 +1,7 @@
 #include "result.h"
 
 #include "adapters.h"
+#include "json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +35,10 @@ bx_carried *bx_carried_begin(const bx_run *run)
 /* NaN, which the file has as null, where the counter began anew. */
 static double growth(double before, double after) { return after < before ? NAN : after - before; }
 
-static cJSON *adapter_json(const bx_adapter *before, const bx_adapter *after, double payload)
+static void add_adapter(bx_json *list, const bx_adapter *before, const bx_adapter *after,
+                        double payload)
 {
-    cJSON *json = cJSON_CreateObject();
+    bx_json *json = bx_json_object(list, NULL);
     double sent = growth(before->sent, after->sent);
     int counted = 0;
     BX_TEXTS(json, {"name", after->name}, {"kind", after->kind}, {"state", after->state},
@@ -44,14 +46,13 @@ static cJSON *adapter_json(const bx_adapter *before, const bx_adapter *after, do
     BX_NUMBERS(json, {"rate", after->rate}, {"sent", sent},
                {"received", growth(before->received, after->received)},
                {"share", payload > 0 ? sent / payload : NAN});
-    cJSON *errors = cJSON_AddObjectToObject(json, "errors");
+    bx_json *errors = bx_json_object(json, "errors");
     for (int i = 0; i < BX_ADAPTER_ERRORS; i++) {
         double grown = growth(before->errors[i], after->errors[i]);
         counted += !isnan(grown);
-        if (grown > 0) cJSON_AddNumberToObject(errors, bx_adapter_errors[i], grown);
+        if (grown > 0) bx_json_number(errors, bx_adapter_errors[i], grown);
     }
-    cJSON_AddNumberToObject(json, "error_counters", counted);
-    return json;
+    bx_json_number(json, "error_counters", counted);
 }
 
 /* Of this host; `payload`: B that its ranks handed to MPI for other hosts, NaN if unknown. */
@@ -61,23 +62,26 @@ static char *host_text(const bx_carried *begun, double payload, double seconds)
     char host[64] = "";
     gethostname(host, sizeof host - 1);
     bx_adapters_read(&after);
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "host", host);
+    bx_json *json = bx_json_create();
+    bx_json_text(json, "host", host);
     BX_NUMBERS(json, {"seconds", seconds}, {"payload", payload},
                {"segments", growth(begun->before.segments, after.segments)},
                {"retransmitted", growth(begun->before.retransmitted, after.retransmitted)});
-    cJSON *list = cJSON_AddArrayToObject(json, "list");
+    bx_json *list = bx_json_array(json, "list");
     for (int i = 0; i < after.count; i++)
         for (int k = 0; k < begun->before.count; k++)
             if (strcmp(begun->before.adapters[k].name, after.adapters[i].name) == 0)
-                cJSON_AddItemToArray(
-                    list, adapter_json(&begun->before.adapters[k], &after.adapters[i], payload));
-    char *text = cJSON_PrintUnformatted(json);
-    cJSON_Delete(json);
+                add_adapter(list, &begun->before.adapters[k], &after.adapters[i], payload);
+    char *text;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    bx_json_write(file, json, 0);
+    fclose(file);
+    bx_json_free(json);
     return text;
 }
 
-cJSON *bx_carried_end(const bx_run *run, bx_carried *begun)
+void bx_carried_end(const bx_run *run, bx_carried *begun, bx_json *list)
 {
     double sent = off_node_bytes() - begun->off_node, payload = 0;
     PMPI_Reduce(&sent, &payload, 1, MPI_DOUBLE, MPI_SUM, 0, run->host);
@@ -97,10 +101,7 @@ cJSON *bx_carried_end(const bx_run *run, bx_carried *begun)
     }
     PMPI_Gatherv(text, length, MPI_CHAR, all, lengths, at, MPI_CHAR, 0, run->world);
     free(text);
-    if (run->rank != 0) return NULL;
-    cJSON *list = cJSON_CreateArray();
-    for (int r = 0; r < run->size; r++)
-        if (lengths[r] > 0) cJSON_AddItemToArray(list, cJSON_Parse(all + at[r]));
+    for (int r = 0; run->rank == 0 && r < run->size; r++)
+        if (lengths[r] > 0) bx_json_raw(list, NULL, all + at[r]);
     BX_FREE(lengths, at, all);
-    return list;
 }

@@ -21,7 +21,7 @@ void bx_charge_start(const bx_run *run);
 /* Whether arithmetic is skipped whose result is not looked at (BX_HOLLOW=1).  Local. */
 bool bx_charge_is_hollow(void);
 /* Adds "simulated" to a result, and a note.  Local. */
-void bx_charge_describe(bx_run *run, cJSON *result);
+void bx_charge_describe(bx_run *run, bx_json *result);
 #else
 enum { BX_IS_SIMULATED = false };
 static inline void bx_charge(bx_work work, double amount, bool by_all_threads) {}
@@ -29,5 +29,5 @@ static inline void bx_charge_fork(void) {}
 static inline void bx_charge_pay(void) {}
 static inline void bx_charge_start(const bx_run *run) {}
 static inline bool bx_charge_is_hollow(void) { return false; }
-static inline void bx_charge_describe(bx_run *run, cJSON *result) {}
+static inline void bx_charge_describe(bx_run *run, bx_json *result) {}
 #endif

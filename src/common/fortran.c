@@ -12,14 +12,6 @@ int bx_run_refuse_text(bx_run *run, int code, const char *text)
     return bx_run_refuse(run, code, "%s", text);
 }
 void bx_run_note_text(bx_run *run, const char *text) { bx_run_note(run, "%s", text); }
-void bx_detail_number(cJSON *details, const char *name, double value)
-{
-    cJSON_AddNumberToObject(details, name, value);
-}
-void bx_detail_text(cJSON *details, const char *name, const char *value)
-{
-    cJSON_AddStringToObject(details, name, value);
-}
 double bx_random_uniform_f(int64_t seed, int64_t index)
 {
     return bx_random_uniform((uint64_t)seed, (uint64_t)index);

@@ -11,67 +11,59 @@
 #include <time.h>
 #include <unistd.h>
 
-static void refresh(cJSON *object, const char *name, cJSON *value)
-{
-    cJSON_DeleteItemFromObjectCaseSensitive(object, name);
-    cJSON_AddItemToObject(object, name, value);
-}
-
-/* Adds the results so far; on rank 0. */
-static void record(bx_run *run, cJSON *root, const bx_result *results, size_t count,
-                   const char *status)
+/* Adds the results so far; on rank 0.  Returns whether all are verified. */
+static bool record(bx_run *run, bx_json *root, bx_result *results, size_t count, const char *status)
 {
     bool wrong = count == 0; /* a launch that verified nothing is not verified */
-    cJSON *list = cJSON_CreateArray();
+    bx_json_text(root, "status", status);
+    bx_metrics_add_best(bx_json_object(root, "best"), run, results, count);
+    bx_json *list = bx_json_array(root, "results");
     for (size_t i = 0; i < count; i++) {
         wrong = wrong || (results[i].applicable && !results[i].verified);
-        cJSON_AddItemToArray(list, bx_result_json(run, results, count, i));
+        bx_metrics_fill(run, results, count, &results[i]);
+        bx_result_add(list, run, &results[i]);
     }
-    refresh(root, "status", cJSON_CreateString(status));
-    refresh(root, "best", bx_metrics_best_json(run, results, count));
-    refresh(root, "verified", cJSON_CreateBool(!wrong));
-    refresh(root, "results", list);
+    bx_json_bool(root, "verified", !wrong);
+    return !wrong;
 }
 
 /* The result before any measurement, on rank 0; NULL on the others.  Collective. */
-static cJSON *describe(bx_run *run, int argc, char **argv)
+static bx_json *describe(bx_run *run, int argc, char **argv)
 {
-    cJSON *layout = bx_layout_json(run), *hosts = bx_layout_hosts_json(run);
-    bx_layout_add_clock(run, layout);
-    if (run->rank != 0) return NULL;
+    bx_json *root = run->rank == 0 ? bx_json_create() : NULL;
     char started[32];
     time_t now = time(NULL);
     strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-    cJSON *root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "schema", "bisection-result");
-    cJSON_AddNumberToObject(root, "version", 3);
+    bx_json_text(root, "schema", "bisection-result");
+    bx_json_number(root, "version", 3);
     BX_TEXTS(root, {"kernel", run->kernel->name}, {"case", run->common.case_name},
              {"status", "running"});
-    cJSON_AddFalseToObject(root, "verified");
-    cJSON_AddStringToObject(root, "started", started);
-    cJSON_AddItemToObject(root, "command",
-                          cJSON_CreateStringArray((const char *const *)argv, argc));
-    cJSON *labels = cJSON_AddObjectToObject(root, "labels");
+    bx_json_bool(root, "verified", false);
+    bx_json_text(root, "started", started);
+    bx_json *command = bx_json_array(root, "command"), *labels = bx_json_object(root, "labels");
+    for (int i = 0; i < argc; i++) bx_json_text(command, NULL, argv[i]);
     for (int i = 0; i < run->common.label_count; i++) {
         const char *label = run->common.labels[i], *equals = strchr(label, '=');
         char key[128];
         snprintf(key, sizeof key, "%.*s", (int)(equals - label), label);
-        cJSON_AddStringToObject(labels, key, equals + 1);
+        bx_json_text(labels, key, equals + 1);
     }
-    cJSON_AddItemToObject(root, "parameters", bx_options_json(run));
-    cJSON_AddItemToObject(root, "layout", layout);
-    cJSON_AddItemToObject(root, "build", bx_build_json());
+    bx_options_add(run, bx_json_object(root, "parameters"));
+    bx_json *layout = bx_json_object(root, "layout");
+    bx_layout_add(run, layout);
+    bx_layout_add_clock(run, layout);
+    bx_build_add(bx_json_object(root, "build"));
     bx_charge_describe(run, root);
-    cJSON_AddItemToObject(root, "hosts", hosts);
-    cJSON_AddItemToObject(root, "details", cJSON_CreateObject());
+    bx_layout_add_hosts(run, bx_json_array(root, "hosts"));
+    bx_json_object(root, "details");
     return root;
 }
 
 /* Writes the results so far, for a launch that dies. */
 typedef struct {
     bx_run *run;
-    cJSON *root;
-    const bx_result *results;
+    bx_json *root;
+    bx_result *results;
     size_t count;
 } unfinished;
 
@@ -95,7 +87,7 @@ static int launch(bx_run *run, int argc, char **argv)
     if (bx_run_agree(run) != BX_OK) return run->refusal;
     bx_resources_print(run);
 
-    cJSON *root = describe(run, argc, argv);
+    bx_json *root = describe(run, argc, argv);
     bool write = root && run->common.output;
     /* The layout is written early: a badly placed launch may die before its first sample.  A launch
      * that is refused below leaves no result, and an earlier one as it is. */
@@ -105,63 +97,50 @@ static int launch(bx_run *run, int argc, char **argv)
     bx_result *results = bx_results_create(run, &count);
     if (bx_results_verify(run, results, count) != BX_OK) {
         if (early) unlink(run->common.output);
-        cJSON_Delete(root);
+        bx_json_free(root);
         bx_results_free(results, count);
         if (kernel->teardown) kernel->teardown(run->state);
         return run->refusal;
     }
-    if (kernel->report)
-        kernel->report(run->state, run, root ? cJSON_GetObjectItem(root, "details") : NULL);
+    if (kernel->report) kernel->report(run->state, run, bx_json_get(root, "details"));
     unfinished so_far = {run, root, results, count};
     if (write) write_unfinished(&so_far);
 
     bx_carried *begun = bx_carried_begin(run);
     bx_cost cost = bx_measure_all(run, results, count, write ? write_unfinished : NULL, &so_far);
     bx_watchdog_tick("ending", NULL, 0);
-    cJSON *adapters = bx_carried_end(run, begun);
-    bx_layout_add_clock(run, root ? cJSON_GetObjectItem(root, "layout") : NULL);
+    bx_carried_end(run, begun, bx_json_array(root, "adapters"));
+    bx_layout_add_clock(run, bx_json_get(root, "layout"));
 
-    cJSON **parts = bx_memory_alloc(count, sizeof *parts);
     for (size_t i = 0; i < count; i++) {
         bx_traffic sent[BX_CLASS_COUNT];
         bx_recording_read(results[i].recording, sent);
-        results[i].communication = bx_profile_traffic_json(
+        results[i].communication = bx_profile_spread(
             run->world, sent, results[i].sample_count ? (double)results[i].sample_count : 1);
-        parts[i] = bx_profile_parts_json(run, &results[i].parts, results[i].recording);
+        results[i].shares = bx_profile_shares(run, &results[i].parts, results[i].recording);
     }
-    cJSON *regions = bx_profile_regions_json(run->world);
+    bx_profile_add_regions(run->world, bx_json_object(root, "communication"));
     double processor = (double)(clock() - used) / CLOCKS_PER_SEC; /* of all threads */
     PMPI_Reduce(run->rank ? &processor : MPI_IN_PLACE, &processor, 1, MPI_DOUBLE, MPI_SUM, 0,
                 run->world);
     if (run->rank == 0) {
-        record(run, root, results, count, "complete");
-        cJSON *list = cJSON_GetObjectItem(root, "results");
-        for (size_t i = 0; i < count; i++) {
-            cJSON *entry = cJSON_GetArrayItem(list, (int)i);
-            cJSON_AddItemToObject(entry, "communication", results[i].communication);
-            if (parts[i]) cJSON_AddItemToObject(entry, "profile", parts[i]);
-        }
-        cJSON_AddItemToObject(root, "communication", regions);
-        cJSON_AddItemToObject(root, "adapters", adapters);
-        cJSON *harness = cJSON_AddObjectToObject(root, "harness");
+        if (!record(run, root, results, count, "complete")) code = BX_WRONG;
+        bx_json *harness = bx_json_object(root, "harness");
         BX_NUMBERS(harness, {"launch_s", MPI_Wtime() - began},
                    {"processor_s", processor / run->size}, {"measure_s", cost.wall},
                    {"step_s", cost.step}, {"input_s", cost.input},
                    {"overhead_s", cost.wall - cost.step - cost.input});
-        if (run->seconds_needed > 0)
-            cJSON_AddNumberToObject(harness, "claimed_s", run->seconds_needed);
-        bx_table_print(run, root);
-        if (run->common.profile) bx_table_print_profile(root);
-        if (!cJSON_IsTrue(cJSON_GetObjectItem(root, "verified"))) code = BX_WRONG;
+        if (run->seconds_needed > 0) bx_json_number(harness, "claimed_s", run->seconds_needed);
+        bx_table_print(run, results, count);
+        if (run->common.profile) bx_table_print_profile(run, results, count);
         int failed = run->common.output ? bx_result_write(run->common.output, root) : 0;
         if (failed) {
             fprintf(stderr, "bisection-%s: --output %s: %s\n", kernel->name, run->common.output,
                     strerror(failed));
             code = BX_RESOURCES;
         }
-        cJSON_Delete(root);
+        bx_json_free(root);
     }
-    free(parts);
     bx_results_free(results, count);
     if (kernel->teardown) kernel->teardown(run->state);
     PMPI_Bcast(&code, 1, MPI_INT, 0, run->world);

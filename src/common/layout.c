@@ -4,6 +4,7 @@
 #include "charge.h"
 #include "cpus.h"
 #include "host.h"
+#include "json.h"
 
 #include <math.h>
 #include <omp.h>
@@ -135,7 +136,7 @@ static void *gather(const bx_run *run, const void *mine, int bytes)
     return all;
 }
 
-cJSON *bx_layout_json(const bx_run *run)
+void bx_layout_add(const bx_run *run, bx_json *json)
 {
     char host[HOST_TEXT] = "";
     gethostname(host, sizeof host - 1);
@@ -156,67 +157,38 @@ cJSON *bx_layout_json(const bx_run *run)
     free(mine);
     int largest;
     PMPI_Reduce(&run->node_size, &largest, 1, MPI_INT, MPI_MAX, 0, run->world);
-    if (run->rank != 0) return NULL;
-
-    cJSON *json = cJSON_CreateObject();
+    if (run->rank != 0) return;
     BX_NUMBERS(json, {"nodes", run->node_count}, {"ranks", run->size}, {"threads", threads},
                {"ranks_per_node", largest});
-    cJSON_AddBoolToObject(json, "emulated_nodes", run->common.ranks_per_node > 0);
-    cJSON *list = cJSON_AddArrayToObject(json, "per_rank");
+    bx_json_bool(json, "emulated_nodes", run->common.ranks_per_node > 0);
+    bx_json *list = bx_json_array(json, "per_rank");
     for (int r = 0; r < run->size; r++) {
-        cJSON *entry = cJSON_CreateObject();
-        cJSON_AddNumberToObject(entry, "rank", r);
-        cJSON_AddStringToObject(entry, "host", hosts + (size_t)r * HOST_TEXT);
-        cJSON_AddNumberToObject(entry, "node", run->node_of[r]);
+        bx_json *entry = bx_json_object(list, NULL);
+        BX_NUMBERS(entry, {"rank", r}, {"node", run->node_of[r]});
         const char *seat = places + (size_t)r * (size_t)(threads + 1) * (size_t)width;
-        cJSON_AddStringToObject(entry, "cpus", seat + threads * width);
-        cJSON *of_threads = cJSON_AddArrayToObject(entry, "threads");
-        for (int t = 0; t < threads; t++)
-            cJSON_AddItemToArray(of_threads, cJSON_CreateString(seat + t * width));
-        cJSON_AddItemToArray(list, entry);
+        BX_TEXTS(entry, {"host", hosts + (size_t)r * HOST_TEXT}, {"cpus", seat + threads * width});
+        bx_json *of_threads = bx_json_array(entry, "threads");
+        for (int t = 0; t < threads; t++) bx_json_text(of_threads, NULL, seat + t * width);
     }
     BX_FREE(hosts, places);
-    return json;
 }
 
-void bx_layout_add_clock(const bx_run *run, cJSON *layout)
+void bx_layout_add_clock(const bx_run *run, bx_json *layout)
 {
     PMPI_Barrier(run->world); /* all cores work at once, as they do in a step */
     double ghz = bx_host_clock_ghz(run->threads);
     double *of_rank = gather(run, &ghz, sizeof ghz);
     if (run->rank != 0) return;
-    int r = 0;
-    cJSON *entry;
-    cJSON_ArrayForEach(entry, cJSON_GetObjectItem(layout, "per_rank"))
-    {
-        cJSON *clock = cJSON_GetObjectItem(entry, "ghz");
-        if (!clock) clock = cJSON_AddArrayToObject(entry, "ghz");
-        if (!isnan(of_rank[r]))
-            cJSON_AddItemToArray(clock, cJSON_CreateNumber(round(of_rank[r] * 1e4) / 1e4));
-        r++;
+    bx_json *entry = bx_json_get(layout, "per_rank")->first;
+    for (int r = 0; r < run->size; r++, entry = entry->next) {
+        bx_json *clock = bx_json_get(entry, "ghz");
+        if (!clock) clock = bx_json_array(entry, "ghz");
+        if (!isnan(of_rank[r])) bx_json_number(clock, NULL, round(of_rank[r] * 1e4) / 1e4);
     }
     free(of_rank);
 }
 
-/* Finds the hosts like host `r`, or adds their entry to `list`. */
-static cJSON *hosts_like(cJSON *list, const bx_host *all, int r)
-{
-    cJSON *entry;
-    cJSON_ArrayForEach(entry, list)
-    {
-        int first = cJSON_GetObjectItem(entry, "first_rank")->valueint;
-        if (memcmp(&all[first], &all[r], sizeof *all) == 0) return entry;
-    }
-    entry = cJSON_CreateObject();
-    BX_TEXTS(entry, {"cpu", all[r].cpu}, {"kernel", all[r].kernel},
-             {"architecture", all[r].architecture}, {"firmware", all[r].firmware});
-    cJSON_AddNumberToObject(entry, "first_rank", r);
-    cJSON_AddArrayToObject(entry, "names");
-    cJSON_AddItemToArray(list, entry);
-    return entry;
-}
-
-cJSON *bx_layout_hosts_json(const bx_run *run)
+void bx_layout_add_hosts(const bx_run *run, bx_json *list)
 {
     bx_host host = {0}; /* of a host's first rank alone */
     char name[HOST_TEXT] = "";
@@ -228,14 +200,19 @@ cJSON *bx_layout_hosts_json(const bx_run *run)
     }
     bx_host *all = gather(run, &host, sizeof host);
     char *names = gather(run, name, HOST_TEXT);
-    if (run->rank != 0) return NULL;
-    cJSON *list = cJSON_CreateArray();
-    for (int r = 0; r < run->size; r++) {
-        const char *text = names + (size_t)r * HOST_TEXT;
-        if (!*text) continue;
-        cJSON *like = cJSON_GetObjectItem(hosts_like(list, all, r), "names");
-        cJSON_AddItemToArray(like, cJSON_CreateString(text));
+    for (int r = 0; run->rank == 0 && r < run->size; r++) {
+        if (!names[(size_t)r * HOST_TEXT]) continue; /* listed, or not the first rank of its host */
+        bx_json *entry = bx_json_object(list, NULL);
+        BX_TEXTS(entry, {"cpu", all[r].cpu}, {"kernel", all[r].kernel},
+                 {"architecture", all[r].architecture}, {"firmware", all[r].firmware});
+        bx_json_number(entry, "first_rank", r);
+        bx_json *alike = bx_json_array(entry, "names");
+        for (int s = r; s < run->size; s++) {
+            char *text = names + (size_t)s * HOST_TEXT;
+            if (!*text || memcmp(&all[r], &all[s], sizeof *all) != 0) continue;
+            bx_json_text(alike, NULL, text);
+            *text = '\0';
+        }
     }
     BX_FREE(all, names);
-    return list;
 }

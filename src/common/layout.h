@@ -8,12 +8,10 @@
  * threads that OpenMP or the MPI library does not grant.  Returns as bx_run_agree.  Collective. */
 int bx_layout_discover(bx_run *run);
 void bx_layout_free(bx_run *run);
-/* Returns "layout" of the result on rank 0 (the caller deletes it), NULL on the others.
- * Collective. */
-cJSON *bx_layout_json(const bx_run *run);
+/* Adds the result's "layout" to an object of rank 0.  Collective. */
+void bx_layout_add(const bx_run *run, bx_json *layout);
 /* Measures the clock of every rank at the same time, and appends it to "ghz" of each rank of
  * `layout` on rank 0.  Collective. */
-void bx_layout_add_clock(const bx_run *run, cJSON *layout);
-/* Returns "hosts" of the result on rank 0 (the caller deletes it), NULL on the others: groups of
- * hosts that are alike.  Collective. */
-cJSON *bx_layout_hosts_json(const bx_run *run);
+void bx_layout_add_clock(const bx_run *run, bx_json *layout);
+/* Adds the result's "hosts", groups of hosts that are alike, to an array of rank 0.  Collective. */
+void bx_layout_add_hosts(const bx_run *run, bx_json *list);

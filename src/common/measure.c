@@ -166,7 +166,8 @@ void bx_results_free(bx_result *results, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         BX_FREE(results[i].seconds, results[i].waited, results[i].preempted, results[i].phases,
-                results[i].phases_most);
+                results[i].phases_most, results[i].metrics, results[i].communication);
+        bx_shares_free(results[i].shares);
     }
     free(results);
 }

@@ -4,6 +4,12 @@
 #include "profile.h"
 #include "verification.h"
 
+typedef struct {
+    char name[96], unit[32], better[8];
+    double value, low, high;
+    bool has_quartiles; /* low, high */
+} bx_metric;
+
 /* One method at one point: an entry of "results".  Sample arrays are on rank 0 alone. */
 typedef struct {
     size_t method, point;
@@ -19,7 +25,11 @@ typedef struct {
     double *phases_most;     /* [sample_count][phase_count] max over ranks */
     bx_parts parts;          /* of this rank, all timed steps */
     bx_recording *recording; /* of this rank: MPI calls of all timed steps */
-    cJSON *communication;    /* of a sample, all ranks: once all are measured; the result's own */
+    /* On rank 0: what is derived from the samples so far; once all are measured, of all ranks. */
+    bx_metric *metrics; /* [metric_count] */
+    size_t metric_count;
+    bx_spread *communication; /* of a sample */
+    bx_shares *shares;
 } bx_result;
 
 /* Seconds of the measurement on this rank: all, in `step`, in begin / prepare / inspect / end; the

@@ -44,18 +44,31 @@ static size_t pick(const timing *of, size_t from, size_t to, size_t fewest, doub
     return count;
 }
 
-static cJSON *add_metric(cJSON *metrics, const char *name, double value, const char *unit)
+struct bx_metrics {
+    const bx_run *run;
+    const bx_result *results; /* [count] */
+    size_t count;
+    bx_result *result; /* whose metrics these are */
+};
+
+static bx_metric *add_metric(const bx_metrics *list, const char *name, double value,
+                             const char *unit, const char *better)
 {
-    cJSON *metric = cJSON_AddObjectToObject(metrics, name);
-    cJSON_AddNumberToObject(metric, "value", value); /* cJSON writes non-finite numbers as null */
-    BX_TEXTS(metric, {"unit", unit}, {"better", "lower"});
+    bx_result *of = list->result;
+    of->metrics = bx_memory_grow(of->metrics, of->metric_count + 1, sizeof *of->metrics);
+    bx_metric *metric = &of->metrics[of->metric_count++];
+    *metric = (bx_metric){.value = value};
+    snprintf(metric->name, sizeof metric->name, "%s", name);
+    snprintf(metric->unit, sizeof metric->unit, "%s", unit);
+    snprintf(metric->better, sizeof metric->better, "%s", better);
     return metric;
 }
 
-static void add_quartiles(cJSON *metric, double *values, size_t count)
+static void add_quartiles(bx_metric *metric, double *values, size_t count)
 {
-    BX_NUMBERS(metric, {"low", bx_statistics_quantile(values, count, 0.25)},
-               {"high", bx_statistics_quantile(values, count, 0.75)});
+    metric->has_quartiles = true;
+    metric->low = bx_statistics_quantile(values, count, 0.25);
+    metric->high = bx_statistics_quantile(values, count, 0.75);
 }
 
 static double items(const bx_run *run, const bx_result *result)
@@ -83,9 +96,10 @@ static bool clean_round(const bx_result *result, size_t round, size_t block)
 
 /* Ratio of medians round by round, so that both sides of each saw the same machine; the metric is
  * the median of the rounds, of those with clean samples if there are enough. */
-static cJSON *add_ratio(const bx_run *run, cJSON *metrics, timing over, timing under,
-                        const char *name)
+static void add_ratio(const bx_metrics *list, timing over, timing under, const char *name,
+                      const char *better)
 {
+    const bx_run *run = list->run;
     size_t block = (size_t)run->common.block;
     const bx_result *mine = over.result, *base = under.result;
     size_t rounds = mine->sample_count / block;
@@ -107,25 +121,25 @@ static cJSON *add_ratio(const bx_run *run, cJSON *metrics, timing over, timing u
         }
         ratios[taken++] = medians[0] / medians[1];
     }
-    cJSON *metric = add_metric(metrics, name, bx_statistics_quantile(ratios, taken, 0.5), "ratio");
-    add_quartiles(metric, ratios, taken);
+    double median = bx_statistics_quantile(ratios, taken, 0.5);
+    add_quartiles(add_metric(list, name, median, "ratio", better), ratios, taken);
     BX_FREE(ratios, picked);
-    return metric;
 }
 
 /* The time of a method over another's, as ratio_ALIAS. */
-static void add_method_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
-                             const bx_result *base, const char *alias)
+static void add_method_ratio(const bx_metrics *list, const bx_result *base, const char *alias)
 {
     char name[96];
     snprintf(name, sizeof name, "ratio_%s", alias);
-    add_ratio(run, metrics, whole_steps(mine), whole_steps(base), name);
+    add_ratio(list, whole_steps(list->result), whole_steps(base), name, "lower");
 }
 
 /* Each phase's share of a sample's time: the median of the clean samples, or of all.  Medians need
  * not add up, so that all are divided by their sum. */
-static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *result)
+static void add_shares(const bx_metrics *list)
 {
+    const bx_run *run = list->run;
+    const bx_result *result = list->result;
     size_t np = run->kernel->phase_count, clean_samples = 0;
     for (size_t i = 0; i < result->sample_count; i++) clean_samples += clean(result, i);
     double *shares = bx_memory_alloc(result->sample_count + 1, sizeof *shares),
@@ -144,24 +158,15 @@ static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *resul
     for (size_t k = 0; k < np && sum > 0; k++) {
         char name[96];
         snprintf(name, sizeof name, "%s_share", run->kernel->phases[k]);
-        add_metric(metrics, name, medians[k] / sum, "share");
+        add_metric(list, name, medians[k] / sum, "share", "lower");
     }
     BX_FREE(medians, shares);
 }
 
-struct bx_metrics {
-    cJSON *json;
-    const bx_run *run;
-    const bx_result *results; /* [count] */
-    size_t count;
-    const bx_result *result; /* whose metrics these are */
-};
-
 void bx_metrics_add(bx_metrics *metrics, const char *name, double value, const char *unit,
                     const char *better)
 {
-    cJSON *metric = add_metric(metrics->json, name, value, unit);
-    cJSON_SetValuestring(cJSON_GetObjectItem(metric, "better"), better);
+    add_metric(metrics, name, value, unit, better);
 }
 
 void bx_metrics_add_ratio(bx_metrics *metrics, const char *name, const char *better,
@@ -174,27 +179,25 @@ void bx_metrics_add_ratio(bx_metrics *metrics, const char *name, const char *bet
     if (!mine || !other) return;
     timing over = whole_steps(mine);
     if (phase >= 0) over = (timing){mine, &mine->phases_most[phase], np};
-    cJSON *metric = add_ratio(metrics->run, metrics->json, over, whole_steps(other), name);
-    cJSON_SetValuestring(cJSON_GetObjectItem(metric, "better"), better);
+    add_ratio(metrics, over, whole_steps(other), name, better);
+}
+
+double bx_metrics_get(const bx_result *result, const char *name)
+{
+    for (size_t i = 0; i < result->metric_count; i++)
+        if (strcmp(result->metrics[i].name, name) == 0) return result->metrics[i].value;
+    return NAN;
 }
 
 double bx_metrics_value(const bx_metrics *metrics, const char *name)
 {
-    const cJSON *metric = cJSON_GetObjectItem(metrics->json, name);
-    const cJSON *value = metric ? cJSON_GetObjectItem(metric, "value") : NULL;
     const bx_result *result = metrics->result;
-    const char *dot = strchr(name, '.');
-    if (dot && result->communication) {
-        char class[24];
-        snprintf(class, sizeof class, "%.*s", (int)(dot - name), name);
-        metric = cJSON_GetObjectItem(result->communication, class);
-        value = cJSON_GetObjectItem(cJSON_GetObjectItem(metric, dot + 1), "mean");
-    } else if (strcmp(name, "time_mean") == 0) {
-        double sum = 0;
-        for (size_t i = 0; i < result->sample_count; i++) sum += result->seconds[i];
-        return sum / (double)result->sample_count / items(metrics->run, result);
-    }
-    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+    if (strchr(name, '.'))
+        return result->communication ? bx_profile_mean(result->communication, name) : NAN;
+    if (strcmp(name, "time_mean") != 0) return bx_metrics_get(result, name);
+    double sum = 0;
+    for (size_t i = 0; i < result->sample_count; i++) sum += result->seconds[i];
+    return sum / (double)result->sample_count / items(metrics->run, result);
 }
 
 /* The median time of an item, of clean samples if there are enough. */
@@ -224,16 +227,14 @@ static const bx_result *fastest(const bx_run *run, const bx_result *results, siz
     return best;
 }
 
-cJSON *bx_metrics_best_json(const bx_run *run, const bx_result *results, size_t count)
+void bx_metrics_add_best(bx_json *object, const bx_run *run, const bx_result *results, size_t count)
 {
-    cJSON *json = cJSON_CreateObject();
     for (size_t i = 0; i < count; i++) {
         const char *family = run->kernel->methods[results[i].method].family;
-        if (!family || cJSON_HasObjectItem(json, family)) continue;
+        if (!family || bx_json_get(object, family)) continue;
         const bx_result *best = fastest(run, results, count, family, 0);
-        if (best) cJSON_AddStringToObject(json, family, run->kernel->methods[best->method].name);
+        if (best) bx_json_text(object, family, run->kernel->methods[best->method].name);
     }
-    return json;
 }
 
 const char *bx_metrics_ratio_method(const char *entry, char alias[64])
@@ -243,38 +244,38 @@ const char *bx_metrics_ratio_method(const char *entry, char alias[64])
     return equals ? equals + 1 : entry;
 }
 
-cJSON *bx_metrics_json(const bx_run *run, const bx_result *results, size_t count,
-                       const bx_result *result)
+void bx_metrics_fill(const bx_run *run, const bx_result *results, size_t count, bx_result *result)
 {
-    cJSON *metrics = cJSON_CreateObject();
+    bx_metrics list = {run, results, count, result};
     size_t samples = result->sample_count;
-    if (samples == 0) return metrics;
+    result->metric_count = 0;
+    if (samples == 0) return;
     double scale = 1 / items(run, result), *picked = bx_memory_alloc(samples, sizeof *picked);
     timing steps = whole_steps(result);
     size_t used = pick(&steps, 0, samples, FEWEST_CLEAN, picked);
     for (size_t i = 0; i < used; i++) picked[i] *= scale;
-    add_quartiles(add_metric(metrics, "time", bx_statistics_quantile(picked, used, 0.5), "s"),
-                  picked, used);
+    double median = bx_statistics_quantile(picked, used, 0.5);
+    add_quartiles(add_metric(&list, "time", median, "s", "lower"), picked, used);
     memcpy(picked, result->seconds, samples * sizeof *picked); /* the tail needs all samples */
-    add_metric(metrics, "time_min", bx_statistics_quantile(picked, samples, 0) * scale, "s");
-    add_metric(metrics, "time_p99", bx_statistics_quantile(picked, samples, 0.99) * scale, "s");
+    double least = bx_statistics_quantile(picked, samples, 0) * scale;
+    add_metric(&list, "time_min", least, "s", "lower");
+    double tail = bx_statistics_quantile(picked, samples, 0.99) * scale;
+    add_metric(&list, "time_p99", tail, "s", "lower");
     free(picked);
     const bx_choice *method = &run->kernel->methods[result->method];
-    if (method->baseline) return metrics;
+    if (method->baseline) return;
     for (size_t r = 0; r < run->kernel->ratio_count; r++) {
         char alias[64];
         const char *name = bx_metrics_ratio_method(run->kernel->ratios[r], alias);
         const bx_result *base = find(run, results, count, name, result->point);
         bool (*comparable)(size_t, size_t) = run->kernel->comparable;
         if (base && (!comparable || comparable(result->method, base->method)))
-            add_method_ratio(run, metrics, result, base, alias);
+            add_method_ratio(&list, base, alias);
     }
     if (method->family)
-        add_method_ratio(run, metrics, result,
-                         fastest(run, results, count, method->family, result->point), "best");
-    add_shares(run, metrics, result);
+        add_method_ratio(&list, fastest(run, results, count, method->family, result->point),
+                         "best");
+    add_shares(&list);
     if (run->kernel->metrics)
-        run->kernel->metrics(run->state, result->method, result->point,
-                             &(bx_metrics){metrics, run, results, count, result});
-    return metrics;
+        run->kernel->metrics(run->state, result->method, result->point, &list);
 }

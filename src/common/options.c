@@ -359,33 +359,24 @@ void bx_options_list(const bx_run *run)
     list_choices("baselines", methods, count, true, NULL, false);
 }
 
-cJSON *bx_options_json(const bx_run *run)
+void bx_options_add(const bx_run *run, bx_json *object)
 {
     bx_option table[MAX_OPTIONS];
     int count = full_table(run, table);
-    cJSON *json = cJSON_CreateObject();
     for (int i = 0; i < count; i++) {
         const bx_option *option = &table[i];
         const void *value = option->value;
+        const int64_t *grid = value;
+        double real = option->type == BX_REAL ? *(const double *)value : NAN;
         if (!value || value == &run->common.help || value == &run->common.list) continue;
-        if (option->type == BX_FLAG)
-            cJSON_AddBoolToObject(json, option->name, *(const bool *)value);
-        if (option->type == BX_INTEGER)
-            cJSON_AddNumberToObject(json, option->name, (double)*(const int64_t *)value);
+        if (option->type == BX_FLAG) bx_json_bool(object, option->name, *(const bool *)value);
+        if (option->type == BX_INTEGER) bx_json_number(object, option->name, (double)*grid);
         if (option->type == BX_REAL)
-            cJSON_AddNumberToObject(json, option->name,
-                                    *(const double *)value < option->low ? NAN
-                                                                         : *(const double *)value);
-        if (option->type == BX_TEXT) {
-            const char *text = *(const char *const *)value;
-            cJSON_AddItemToObject(json, option->name,
-                                  text ? cJSON_CreateString(text) : cJSON_CreateNull());
-        }
-        if (option->type == BX_GRID) {
-            const int64_t *grid = value;
-            double numbers[3] = {(double)grid[0], (double)grid[1], (double)grid[2]};
-            cJSON_AddItemToObject(json, option->name, cJSON_CreateDoubleArray(numbers, 3));
-        }
+            bx_json_number(object, option->name, real < option->low ? NAN : real);
+        if (option->type == BX_TEXT)
+            bx_json_text(object, option->name, *(const char *const *)value);
+        if (option->type == BX_GRID)
+            bx_json_list(object, option->name, 3,
+                         (double[]){(double)grid[0], (double)grid[1], (double)grid[2]});
     }
-    return json;
 }

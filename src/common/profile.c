@@ -390,46 +390,69 @@ static const char *const FIELD_NAMES[] = {
     "calls", "messages", "off_node_messages", "bytes", "off_node_bytes", "seconds", "waiting"};
 enum { FIELDS = sizeof(bx_traffic) / sizeof(double) };
 
-cJSON *bx_profile_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps)
+bx_spread *bx_profile_spread(MPI_Comm world, const bx_traffic *traffic, double steps)
 {
-    double mine[BX_CLASS_COUNT * FIELDS], low[BX_CLASS_COUNT * FIELDS],
-        high[BX_CLASS_COUNT * FIELDS], sum[BX_CLASS_COUNT * FIELDS];
-    memcpy(mine, traffic, sizeof mine);
     int count = BX_CLASS_COUNT * FIELDS, rank, size;
-    PMPI_Reduce(mine, low, count, MPI_DOUBLE, MPI_MIN, 0, world);
-    PMPI_Reduce(mine, high, count, MPI_DOUBLE, MPI_MAX, 0, world);
-    PMPI_Reduce(mine, sum, count, MPI_DOUBLE, MPI_SUM, 0, world);
+    bx_spread *spread = bx_memory_alloc(1, sizeof *spread);
+    PMPI_Reduce(traffic, spread->low, count, MPI_DOUBLE, MPI_MIN, 0, world);
+    PMPI_Reduce(traffic, spread->high, count, MPI_DOUBLE, MPI_MAX, 0, world);
+    PMPI_Reduce(traffic, spread->mean, count, MPI_DOUBLE, MPI_SUM, 0, world);
     PMPI_Comm_rank(world, &rank);
     PMPI_Comm_size(world, &size);
-    if (rank != 0) return NULL;
-    cJSON *json = cJSON_CreateObject();
-    for (int c = 0; c < BX_CLASS_COUNT; c++) {
-        cJSON *class = cJSON_AddObjectToObject(json, CLASS_NAMES[c]);
-        for (int f = 0; f < FIELDS; f++) {
-            cJSON *field = cJSON_AddObjectToObject(class, FIELD_NAMES[f]);
-            int i = c * FIELDS + f;
-            BX_NUMBERS(field, {"min", low[i] / steps}, {"mean", sum[i] / steps / size},
-                       {"max", high[i] / steps});
-        }
+    double *low = (double *)spread->low, *mean = (double *)spread->mean;
+    double *high = (double *)spread->high;
+    for (int i = 0; i < count; i++) {
+        low[i] /= steps;
+        mean[i] = mean[i] / steps / size;
+        high[i] /= steps;
     }
-    return json;
+    if (rank == 0) return spread;
+    free(spread);
+    return NULL;
+}
+
+void bx_profile_add_spread(bx_json *object, const bx_spread *spread)
+{
+    for (int c = 0; c < BX_CLASS_COUNT; c++) {
+        bx_json *class = bx_json_object(object, CLASS_NAMES[c]);
+        const double *low = &spread->low[c].calls, *mean = &spread->mean[c].calls,
+                     *high = &spread->high[c].calls;
+        for (int f = 0; f < FIELDS; f++)
+            BX_NUMBERS(bx_json_object(class, FIELD_NAMES[f]), {"min", low[f]}, {"mean", mean[f]},
+                       {"max", high[f]});
+    }
+}
+
+double bx_profile_mean(const bx_spread *spread, const char *name)
+{
+    char known[64];
+    for (int i = 0; i < BX_CLASS_COUNT * FIELDS; i++) {
+        snprintf(known, sizeof known, "%s.%s", CLASS_NAMES[i / FIELDS], FIELD_NAMES[i % FIELDS]);
+        if (strcmp(known, name) == 0) return ((const double *)spread->mean)[i];
+    }
+    return NAN;
+}
+
+static void add_traffic(MPI_Comm world, const bx_traffic *traffic, bx_json *object)
+{
+    bx_spread *spread = bx_profile_spread(world, traffic, 1);
+    if (spread) bx_profile_add_spread(object, spread);
+    free(spread);
 }
 
 /* Ranks enter the same regions in the same order. */
-cJSON *bx_profile_regions_json(MPI_Comm world)
+void bx_profile_add_regions(MPI_Comm world, bx_json *object)
 {
     bx_traffic traffic[BX_CLASS_COUNT];
     bx_profile_read(traffic);
-    cJSON *json = bx_profile_traffic_json(world, traffic, 1);
-    cJSON *regions = cJSON_AddObjectToObject(json, "regions");
+    add_traffic(world, traffic, object);
+    bx_json *regions = bx_json_object(object, "regions");
     int count;
     PMPI_Allreduce(&profile.region_count, &count, 1, MPI_INT, MPI_MIN, world);
     for (int r = 0; r < count; r++) {
         sum_all(r, traffic);
-        cJSON *region = bx_profile_traffic_json(world, traffic, 1);
-        if (regions) cJSON_AddItemToObject(regions, profile.region_names[r], region);
+        add_traffic(world, traffic, bx_json_object(regions, profile.region_names[r]));
     }
-    return json;
 }
 
 /* ---- parts of a step's time ---- */
@@ -469,16 +492,19 @@ static void agree_on_names(MPI_Comm world)
     }
 }
 
-static void add_part(cJSON *list, const char *group, const char *name, double share)
+const char *const bx_share_groups[3] = {"user", "library", "MPI"};
+
+static void add_part(bx_shares *shares, int group, const char *name, double share)
 {
     if (!(share > 0)) return;
-    cJSON *part = cJSON_CreateObject();
-    BX_TEXTS(part, {"group", group}, {"name", name});
-    cJSON_AddNumberToObject(part, "share", share);
-    cJSON_AddItemToArray(list, part);
+    size_t part = shares->part_count++;
+    shares->parts = bx_memory_grow(shares->parts, part + 1, sizeof *shares->parts);
+    shares->parts[part].group = group;
+    snprintf(shares->parts[part].name, sizeof shares->parts[part].name, "%s", name);
+    shares->parts[part].share = share;
 }
 
-cJSON *bx_profile_parts_json(const bx_run *run, const bx_parts *parts,
+bx_shares *bx_profile_shares(const bx_run *run, const bx_parts *parts,
                              const bx_recording *recording)
 {
     agree_on_names(run->world);
@@ -498,30 +524,44 @@ cJSON *bx_profile_parts_json(const bx_run *run, const bx_parts *parts,
     double step = sums[0];
     const double *phase = sums + 1, *phase_mpi = phase + phases;
     const double *routine = phase_mpi + phases, *waiting = routine + names;
-    cJSON *json = run->rank == 0 && step > 0 ? cJSON_CreateObject() : NULL;
-    if (json) {
-        double shares[3] = {0}; /* user, library, MPI */
-        static const char *const GROUPS[3] = {"user", "library", "MPI"};
-        cJSON *list = cJSON_CreateArray();
+    bx_shares *shares = run->rank == 0 && step > 0 ? bx_memory_alloc(1, sizeof *shares) : NULL;
+    if (shares) {
         for (size_t i = 0; i < names; i++) {
             char text[ROUTINE_NAME + 16];
             snprintf(text, sizeof text, "waiting for %s", profile.names[i]);
-            add_part(list, "MPI", profile.names[i], (routine[i] - waiting[i]) / step);
-            add_part(list, "MPI", text, waiting[i] / step);
-            shares[2] += routine[i] / step;
+            add_part(shares, 2, profile.names[i], (routine[i] - waiting[i]) / step);
+            add_part(shares, 2, text, waiting[i] / step);
+            shares->of_group[2] += routine[i] / step;
         }
         for (size_t k = 0; k < phases; k++) {
             const char *const *groups = run->kernel->phase_groups;
             int group = groups && strcmp(groups[k], "library") == 0;
             double share = (phase[k] - phase_mpi[k]) / step;
-            add_part(list, GROUPS[group], run->kernel->phases[k], share);
-            shares[group] += share;
+            add_part(shares, group, run->kernel->phases[k], share);
+            shares->of_group[group] += share;
         }
-        shares[0] = 1 - shares[1] - shares[2]; /* with what no phase has */
-        for (int group = 0; group < 3; group++)
-            cJSON_AddNumberToObject(json, GROUPS[group], shares[group]);
-        cJSON_AddItemToObject(json, "parts", list);
+        /* with what no phase has */
+        shares->of_group[0] = 1 - shares->of_group[1] - shares->of_group[2];
     }
     free(mine);
-    return json;
+    return shares;
+}
+
+void bx_profile_add_shares(bx_json *object, const bx_shares *shares)
+{
+    for (int group = 0; group < 3; group++)
+        bx_json_number(object, bx_share_groups[group], shares->of_group[group]);
+    bx_json *list = bx_json_array(object, "parts");
+    for (size_t i = 0; i < shares->part_count; i++) {
+        bx_json *part = bx_json_object(list, NULL);
+        BX_TEXTS(part, {"group", bx_share_groups[shares->parts[i].group]},
+                 {"name", shares->parts[i].name});
+        bx_json_number(part, "share", shares->parts[i].share);
+    }
+}
+
+void bx_shares_free(bx_shares *shares)
+{
+    if (shares) free(shares->parts);
+    free(shares);
 }

@@ -31,15 +31,44 @@ bx_recording *bx_recording_create(void);
 void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLASS_COUNT]);
 /* Directs calls from now on to a recording; NULL: to that of no method.  Local. */
 void bx_profile_into(bx_recording *recording);
-/* Returns traffic[BX_CLASS_COUNT] per step, minimum, mean and maximum over the ranks, on rank 0
- * (the caller deletes it); NULL on the others.  Collective. */
-cJSON *bx_profile_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps);
-/* Returns all traffic so far, likewise, and that of each region.  Collective. */
-cJSON *bx_profile_regions_json(MPI_Comm world);
-/* Returns the shares of a method's time in own code, libraries and MPI, by phase and routine, on
- * rank 0 (the caller deletes it); NULL on the others, and without any time.  Collective. */
-cJSON *bx_profile_parts_json(const bx_run *run, const bx_parts *parts,
+
+/* Traffic by class and field: minimum, mean and maximum over the ranks. */
+typedef struct {
+    bx_traffic low[BX_CLASS_COUNT], mean[BX_CLASS_COUNT], high[BX_CLASS_COUNT];
+} bx_spread;
+
+/* Returns traffic[BX_CLASS_COUNT] per step on rank 0 (the caller frees it); NULL on the others.
+ * Collective. */
+bx_spread *bx_profile_spread(MPI_Comm world, const bx_traffic *traffic, double steps);
+/* Adds it to an object.  Local. */
+void bx_profile_add_spread(bx_json *object, const bx_spread *spread);
+/* Returns the mean of CLASS.FIELD; NaN if there is none.  Local. */
+double bx_profile_mean(const bx_spread *spread, const char *name);
+/* Adds all traffic so far, and that of each region, to an object of rank 0.  Collective. */
+void bx_profile_add_regions(MPI_Comm world, bx_json *object);
+
+/* The shares of a method's time: in own code, libraries and MPI, and by phase and routine. */
+typedef struct {
+    int group;
+    char name[96];
+    double share;
+} bx_part;
+typedef struct {
+    double of_group[3];
+    bx_part *parts; /* [part_count] */
+    size_t part_count;
+} bx_shares;
+
+/* The names of the groups. */
+extern const char *const bx_share_groups[3];
+
+/* Returns them on rank 0 (the caller frees them); NULL on the others, and without any time.
+ * Collective. */
+bx_shares *bx_profile_shares(const bx_run *run, const bx_parts *parts,
                              const bx_recording *recording);
+/* Adds them to an object.  Local. */
+void bx_profile_add_shares(bx_json *object, const bx_shares *shares);
+void bx_shares_free(bx_shares *shares);
 
 /* ---- for the wrappers of MPI's routines (all local) ---- */
 

@@ -1,75 +1,72 @@
 #include "result.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
-int bx_result_write(const char *path, const cJSON *root)
+int bx_result_write(const char *path, const bx_json *root)
 {
-    char *text = cJSON_Print(root);
-    FILE *file = text ? bx_file_open(path) : NULL;
-    int code = text ? errno : ENOMEM;
-    if (file) {
-        fputs(text, file);
-        fputc('\n', file);
-        code = bx_file_close(file, path);
-    }
-    free(text);
-    return code;
+    FILE *file = bx_file_open(path);
+    if (!file) return errno;
+    bx_json_write(file, root, 2);
+    putc('\n', file);
+    return bx_file_close(file, path);
 }
 
-static cJSON *verification_json(const bx_result *result)
+static void add_verification(bx_json *json, const bx_result *result)
 {
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddBoolToObject(json, "passed", result->verified);
-    cJSON *list = cJSON_AddArrayToObject(json, "checks");
+    bx_json_bool(json, "passed", result->verified);
+    bx_json *list = bx_json_array(json, "checks");
     for (int i = 0; i < result->verification.count; i++) {
         const bx_outcome *outcome = &result->verification.outcomes[i];
-        cJSON *entry = cJSON_CreateObject();
-        cJSON_AddStringToObject(entry, "name", outcome->name);
+        bx_json *entry = bx_json_object(list, NULL);
+        BX_TEXTS(entry, {"name", outcome->name}, {"unit", outcome->unit});
         BX_NUMBERS(entry, {"error", outcome->error}, {"tolerance", outcome->tolerance});
-        cJSON_AddStringToObject(entry, "unit", outcome->unit);
-        cJSON_AddBoolToObject(entry, "passed", outcome->error <= outcome->tolerance);
-        cJSON_AddItemToArray(list, entry);
+        bx_json_bool(entry, "passed", outcome->error <= outcome->tolerance);
     }
-    return json;
 }
 
-static cJSON *samples_json(const bx_run *run, const bx_result *result)
+static void add_samples(bx_json *json, const bx_run *run, const bx_result *result)
 {
     size_t count = result->sample_count, np = run->kernel->phase_count;
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddItemToObject(json, "seconds", cJSON_CreateDoubleArray(result->seconds, (int)count));
-    cJSON_AddItemToObject(json, "waited", cJSON_CreateDoubleArray(result->waited, (int)count));
-    double *column = bx_memory_alloc(count ? count : 1, sizeof *column);
-    for (size_t i = 0; i < count; i++) column[i] = (double)(i / (size_t)run->common.block);
-    cJSON_AddItemToObject(json, "rounds", cJSON_CreateDoubleArray(column, (int)count));
-    for (size_t i = 0; i < count; i++) column[i] = result->preempted[i];
-    cJSON_AddItemToObject(json, "preempted", cJSON_CreateDoubleArray(column, (int)count));
-    cJSON *phases = cJSON_AddObjectToObject(json, "phases");
-    for (size_t k = 0; k < np; k++) {
-        for (size_t i = 0; i < count; i++) column[i] = result->phases[i * np + k];
-        cJSON_AddItemToObject(phases, run->kernel->phases[k],
-                              cJSON_CreateDoubleArray(column, (int)count));
+    bx_json_list(json, "seconds", count, result->seconds);
+    bx_json_list(json, "waited", count, result->waited);
+    bx_json *rounds = bx_json_array(json, "rounds"), *preempted = bx_json_array(json, "preempted"),
+            *phases = bx_json_object(json, "phases");
+    for (size_t i = 0; i < count; i++) {
+        bx_json_number(rounds, NULL, (double)(i / (size_t)run->common.block));
+        bx_json_number(preempted, NULL, result->preempted[i]);
     }
-    free(column);
-    return json;
+    for (size_t k = 0; k < np; k++) {
+        bx_json *column = bx_json_array(phases, run->kernel->phases[k]);
+        for (size_t i = 0; i < count; i++) bx_json_number(column, NULL, result->phases[i * np + k]);
+    }
 }
 
-cJSON *bx_result_json(const bx_run *run, const bx_result *results, size_t count, size_t index)
+static void add_metrics(bx_json *json, const bx_result *result)
 {
-    const bx_result *result = &results[index];
+    for (size_t i = 0; i < result->metric_count; i++) {
+        const bx_metric *metric = &result->metrics[i];
+        bx_json *entry = bx_json_object(json, metric->name);
+        bx_json_number(entry, "value", metric->value);
+        BX_TEXTS(entry, {"unit", metric->unit}, {"better", metric->better});
+        if (metric->has_quartiles) BX_NUMBERS(entry, {"low", metric->low}, {"high", metric->high});
+    }
+}
+
+void bx_result_add(bx_json *list, const bx_run *run, const bx_result *result)
+{
     const bx_choice *method = &run->kernel->methods[result->method];
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "method", method->name);
-    cJSON_AddBoolToObject(json, "baseline", method->baseline);
-    cJSON *point = run->kernel->point ? cJSON_AddObjectToObject(json, "point")
-                                      : cJSON_AddNullToObject(json, "point");
-    if (run->kernel->point) run->kernel->point(run->state, result->point, point);
-    cJSON_AddBoolToObject(json, "applicable", result->applicable);
-    cJSON_AddItemToObject(
-        json, "why", result->applicable ? cJSON_CreateNull() : cJSON_CreateString(result->why));
-    cJSON_AddItemToObject(json, "verification", verification_json(result));
-    cJSON_AddItemToObject(json, "samples", samples_json(run, result));
-    cJSON_AddItemToObject(json, "metrics", bx_metrics_json(run, results, count, result));
-    return json;
+    bx_json *json = bx_json_object(list, NULL);
+    bx_json_text(json, "method", method->name);
+    bx_json_bool(json, "baseline", method->baseline);
+    bx_json_text(json, "point", NULL);
+    if (run->kernel->point)
+        run->kernel->point(run->state, result->point, bx_json_object(json, "point"));
+    bx_json_bool(json, "applicable", result->applicable);
+    bx_json_text(json, "why", result->applicable ? NULL : result->why);
+    add_verification(bx_json_object(json, "verification"), result);
+    add_samples(bx_json_object(json, "samples"), run, result);
+    add_metrics(bx_json_object(json, "metrics"), result);
+    if (result->communication)
+        bx_profile_add_spread(bx_json_object(json, "communication"), result->communication);
+    if (result->shares) bx_profile_add_shares(bx_json_object(json, "profile"), result->shares);
 }

@@ -127,18 +127,6 @@ void bx_run_note(bx_run *run, const char *format, ...)
     run->notes[run->note_count++] = bx_memory_copy_text(line);
 }
 
-void bx_json_numbers(cJSON *object, size_t count, const bx_number *numbers)
-{
-    for (size_t i = 0; i < count; i++)
-        cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].value);
-}
-
-void bx_json_texts(cJSON *object, size_t count, const bx_text *texts)
-{
-    for (size_t i = 0; i < count; i++)
-        cJSON_AddStringToObject(object, texts[i].name, texts[i].value);
-}
-
 static void *checked(void *memory, size_t count, size_t size)
 {
     if (memory) return memory;

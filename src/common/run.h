@@ -57,8 +57,8 @@ int bx_options_parse(bx_run *run, int argc, char **argv);
 void bx_options_help(const bx_run *run);
 /* Prints the cases and methods of --list.  Local. */
 void bx_options_list(const bx_run *run);
-/* Returns the values of all options as an object by name; the caller deletes it.  Local. */
-cJSON *bx_options_json(const bx_run *run);
+/* Adds the values of all options to an object.  Local. */
+void bx_options_add(const bx_run *run, bx_json *object);
 
 /* ---- resources.c ---- */
 

@@ -6,17 +6,6 @@
 
 enum { MOST_COLUMNS = 10 }; /* of phases; where there are more, --profile lists them */
 
-static const cJSON *get(const cJSON *object, const char *name)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
-static double metric(const cJSON *result, const char *name)
-{
-    const cJSON *value = get(get(get(result, "metrics"), name), "value");
-    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
-}
-
 static void print_time(double seconds)
 {
     if (!isfinite(seconds))
@@ -37,44 +26,41 @@ static void print_number(double value, int width)
         printf(" %*s", width, "-");
 }
 
-static void point_text(const cJSON *result, char *text, size_t size)
+/* The numbers that describe a point, in the space of `width` letters. */
+static void print_point(const bx_run *run, size_t point, int width)
 {
-    text[0] = '\0';
-    for (const cJSON *item = get(result, "point") ? get(result, "point")->child : NULL; item;
-         item = item->next) {
+    char text[64] = "";
+    bx_json *description = bx_json_create();
+    run->kernel->point(run->state, point, description);
+    for (const bx_json *item = description->first; item; item = item->next) {
         size_t used = strlen(text);
-        snprintf(text + used, size - used, "%s%s %.12g", used ? ", " : "", item->string,
-                 item->valuedouble);
+        snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "", item->name,
+                 item->text);
     }
+    bx_json_free(description);
+    printf(" %-*s", width, text);
 }
 
-static void print_failures(const cJSON *result)
+static void print_failures(const char *method, const bx_verification *verification)
 {
-    const cJSON *outcome;
-    cJSON_ArrayForEach(outcome, get(get(result, "verification"), "checks"))
-    {
-        if (cJSON_IsTrue(get(outcome, "passed"))) continue;
-        const cJSON *error = get(outcome, "error");
-        if (cJSON_IsNumber(error))
-            printf("  %-15s   wrong: %s error %.3g, allowed %.3g %s\n",
-                   get(result, "method")->valuestring, get(outcome, "name")->valuestring,
-                   error->valuedouble, get(outcome, "tolerance")->valuedouble,
-                   get(outcome, "unit")->valuestring);
+    for (int i = 0; i < verification->count; i++) {
+        const bx_outcome *outcome = &verification->outcomes[i];
+        if (outcome->error <= outcome->tolerance) continue;
+        if (isfinite(outcome->error))
+            printf("  %-15s   wrong: %s error %.3g, allowed %.3g %s\n", method, outcome->name,
+                   outcome->error, outcome->tolerance, outcome->unit);
         else
-            printf("  %-15s   wrong: %s is not finite\n", get(result, "method")->valuestring,
-                   get(outcome, "name")->valuestring);
+            printf("  %-15s   wrong: %s is not finite\n", method, outcome->name);
     }
 }
 
-void bx_table_print(const bx_run *run, const cJSON *root)
+void bx_table_print(const bx_run *run, const bx_result *results, size_t count)
 {
     const bx_kernel *kernel = run->kernel;
-    const cJSON *layout = get(root, "layout"), *result;
     printf("%s %s: %d rank%s on %d node%s%s, %d thread%s per rank\n", kernel->name,
-           get(root, "case")->valuestring, run->size, run->size == 1 ? "" : "s", run->node_count,
-           run->node_count == 1 ? "" : "s",
-           cJSON_IsTrue(get(layout, "emulated_nodes")) ? " (emulated)" : "", run->threads,
-           run->threads == 1 ? "" : "s");
+           run->common.case_name, run->size, run->size == 1 ? "" : "s", run->node_count,
+           run->node_count == 1 ? "" : "s", bx_run_is_emulated(run) ? " (emulated)" : "",
+           run->threads, run->threads == 1 ? "" : "s");
     bool points = kernel->point != NULL;
     printf("  %-15s %s%-8s %11s %11s %11s", "method", points ? "point              " : "", "answer",
            "median", "min", "p99");
@@ -90,40 +76,36 @@ void bx_table_print(const bx_run *run, const cJSON *root)
     size_t shown = kernel->phase_count <= MOST_COLUMNS ? kernel->phase_count : 0;
     for (size_t k = 0; k < shown; k++) printf(" %8s", kernel->phases[k]);
     printf("\n");
-    cJSON_ArrayForEach(result, get(root, "results"))
-    {
-        char name[96], point[64];
-        printf("  %-15s", get(result, "method")->valuestring);
-        if (points) {
-            point_text(result, point, sizeof point);
-            printf(" %-18s", point);
-        }
-        if (!cJSON_IsTrue(get(result, "applicable"))) {
-            printf(" not here: %s\n", get(result, "why")->valuestring);
+    for (const bx_result *result = results; result < results + count; result++) {
+        char name[96];
+        const char *method = kernel->methods[result->method].name;
+        printf("  %-15s", method);
+        if (points) print_point(run, result->point, 18);
+        if (!result->applicable) {
+            printf(" not here: %s\n", result->why);
             continue;
         }
-        printf(" %-8s",
-               cJSON_IsTrue(get(get(result, "verification"), "passed")) ? "verified" : "WRONG");
-        print_time(metric(result, "time"));
-        print_time(metric(result, "time_min"));
-        print_time(metric(result, "time_p99"));
+        printf(" %-8s", result->verified ? "verified" : "WRONG");
+        print_time(bx_metrics_get(result, "time"));
+        print_time(bx_metrics_get(result, "time_min"));
+        print_time(bx_metrics_get(result, "time_p99"));
         for (size_t r = 0; r < kernel->ratio_count; r++) {
             if (!compared[r]) continue;
             bx_metrics_ratio_method(kernel->ratios[r], alias);
             snprintf(name, sizeof name, "ratio_%s", alias);
-            print_number(metric(result, name), 10);
+            print_number(bx_metrics_get(result, name), 10);
         }
-        if (families) print_number(metric(result, "ratio_best"), 10);
+        if (families) print_number(bx_metrics_get(result, "ratio_best"), 10);
         for (size_t k = 0; k < shown; k++) {
             snprintf(name, sizeof name, "%s_share", kernel->phases[k]);
-            double share = metric(result, name);
+            double share = bx_metrics_get(result, name);
             if (isfinite(share))
                 printf(" %7.1f%%", 100 * share);
             else
                 printf(" %8s", "-");
         }
         printf("\n");
-        print_failures(result);
+        print_failures(method, &result->verification);
     }
     free(compared);
     for (int i = 0; i < run->note_count; i++) printf("  %s\n", run->notes[i]);
@@ -132,38 +114,26 @@ void bx_table_print(const bx_run *run, const cJSON *root)
 
 static int by_share(const void *a, const void *b)
 {
-    double x = get(*(const cJSON *const *)a, "share")->valuedouble,
-           y = get(*(const cJSON *const *)b, "share")->valuedouble;
+    double x = ((const bx_part *)a)->share, y = ((const bx_part *)b)->share;
     return (x < y) - (x > y);
 }
 
-/* One group of a profile: its share, then its members above 1%, the largest first. */
-static void print_group(const cJSON *profile, const char *group)
+void bx_table_print_profile(const bx_run *run, const bx_result *results, size_t count)
 {
-    const cJSON *parts = get(profile, "parts"), *part;
-    const cJSON **members = bx_memory_alloc((size_t)cJSON_GetArraySize(parts) + 1, sizeof *members);
-    size_t count = 0;
-    cJSON_ArrayForEach(part, parts) if (strcmp(get(part, "group")->valuestring, group) == 0)
-        members[count++] = part;
-    qsort(members, count, sizeof *members, by_share);
-    printf("  %5.1f%% %s\n", 100 * get(profile, group)->valuedouble, group);
-    for (size_t i = 0; i < count && get(members[i], "share")->valuedouble >= 0.01; i++)
-        printf("    %5.1f%% %s\n", 100 * get(members[i], "share")->valuedouble,
-               get(members[i], "name")->valuestring);
-    free(members);
-}
-
-void bx_table_print_profile(const cJSON *root)
-{
-    const cJSON *result;
-    cJSON_ArrayForEach(result, get(root, "results"))
-    {
-        const cJSON *profile = get(result, "profile");
-        if (!profile) continue;
-        printf("time of %s, mean over ranks\n", get(result, "method")->valuestring);
-        print_group(profile, "user");
-        print_group(profile, "library");
-        print_group(profile, "MPI");
+    for (const bx_result *result = results; result < results + count; result++) {
+        const bx_shares *shares = result->shares;
+        if (!shares) continue;
+        bx_part *parts = bx_memory_alloc(shares->part_count, sizeof *parts);
+        memcpy(parts, shares->parts, shares->part_count * sizeof *parts);
+        qsort(parts, shares->part_count, sizeof *parts, by_share);
+        printf("time of %s, mean over ranks\n", run->kernel->methods[result->method].name);
+        for (int group = 0; group < 3; group++) {
+            printf("  %5.1f%% %s\n", 100 * shares->of_group[group], bx_share_groups[group]);
+            for (size_t i = 0; i < shares->part_count && parts[i].share >= 0.01; i++)
+                if (parts[i].group == group)
+                    printf("    %5.1f%% %s\n", 100 * parts[i].share, parts[i].name);
+        }
+        free(parts);
     }
     fflush(stdout);
 }

@@ -516,7 +516,7 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     if (used->sweeps > 0) bx_metrics_add(list, "sweeps", used->sweeps, "sweeps", "lower");
 }
 
-static void report(void *address, bx_run *run, cJSON *details)
+static void report(void *address, bx_run *run, bx_json *details)
 {
     const state *s = address;
     const bx_distribution *d = s->teams_of[0].blocks;
@@ -527,8 +527,7 @@ static void report(void *address, bx_run *run, cJSON *details)
     BX_NUMBERS(details, {"size", s->size}, {"kpoints", s->kpoints}, {"teams", s->teams},
                {"grid_rows", d->grid_rows}, {"grid_columns", d->grid_columns}, {"block", d->block});
     if (s->crystal)
-        cJSON_AddNumberToObject(details, "integrals_imbalance",
-                                bx_integrals_imbalance(s->size, d->ranks));
+        bx_json_number(details, "integrals_imbalance", bx_integrals_imbalance(s->size, d->ranks));
 }
 
 const bx_kernel *bx_kernel_get(void)

@@ -413,20 +413,20 @@ static void teardown(void *state)
 /* ---- what is reported ---- */
 
 /* The mean and the largest of a number of all ranks, on rank 0. */
-static void add_over_ranks(const halo_state *h, cJSON *json, const char *name, double value)
+static void add_over_ranks(const halo_state *h, bx_json *json, const char *name, double value)
 {
     double mean = 0, most = 0;
     MPI_Reduce(&value, &mean, 1, MPI_DOUBLE, MPI_SUM, 0, h->halo->comm);
     MPI_Reduce(&value, &most, 1, MPI_DOUBLE, MPI_MAX, 0, h->halo->comm);
-    cJSON *object = cJSON_AddObjectToObject(json, name);
+    bx_json *object = bx_json_object(json, name);
     BX_NUMBERS(object, {"mean", mean / h->halo->ranks}, {"most", most});
 }
 
-static void report(void *state, bx_run *run, cJSON *details)
+static void report(void *state, bx_run *run, bx_json *details)
 {
     const halo_state *h = state;
     const bx_mesh *mesh = h->mesh;
-    cJSON *json = cJSON_AddObjectToObject(details, "halo");
+    bx_json *json = bx_json_object(details, "halo");
     double all =
         (double)mesh->extent[0] * (double)mesh->extent[1] * (double)mesh->extent[2] * mesh->width;
     add_over_ranks(h, json, "points", (double)mesh->own * mesh->width);
@@ -438,7 +438,7 @@ static void report(void *state, bx_run *run, cJSON *details)
     add_over_ranks(h, json, "ghosts", (double)h->ghosts * sizeof(double));
     char text[32];
     snprintf(text, sizeof text, "%016" PRIx64, h->plain.checksum);
-    cJSON_AddStringToObject(json, "checksum", text);
+    bx_json_text(json, "checksum", text);
     BX_NUMBERS(json, {"error_exact", mesh->has_solution ? h->plain.exact : NAN},
                {"computed_share", h->points / all});
     bx_run_note(run,

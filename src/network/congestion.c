@@ -62,7 +62,7 @@ typedef struct {
     /* between what was asked and what was done in it: bytes of the worst window; rounds; s */
     double amiss_victim, amiss_aggressor, rounds_missing, time_missing;
     window *kept[METHODS]; /* [cycles][WINDOWS] on rank 0 */
-    cJSON *list;           /* details.congestion.windows on rank 0 */
+    bx_json *list;         /* details.congestion.windows on rank 0 */
 } congestion;
 
 static double window_seconds = 0.1;
@@ -339,14 +339,13 @@ static void step(void *state, size_t method, size_t point)
     memcpy(&c->kept[method][(cycles - 1) * WINDOWS], measured, sizeof measured);
     for (int kind = 0; kind < WINDOWS && c->list; kind++) {
         if (method == ALONE && kind >= AGGRESSORS) continue;
-        cJSON *entry = cJSON_CreateObject();
-        cJSON_AddNumberToObject(entry, "cycle", (double)cycle);
+        bx_json *entry = bx_json_object(c->list, NULL);
+        bx_json_number(entry, "cycle", (double)cycle);
         BX_TEXTS(entry, {"victim", methods[method].name}, {"window", window_names[kind]});
         BX_NUMBERS(entry, {"count", measured[kind].count},
                    {"mean", measured[kind].count > 0 ? measured[kind].mean : NAN},
                    {"p99", measured[kind].count > 0 ? measured[kind].p99 : NAN},
                    {"load", measured[kind].load});
-        cJSON_AddItemToArray(c->list, entry);
     }
 }
 
@@ -379,14 +378,14 @@ static void verify(void *state, size_t method, size_t point, bx_verification *ve
 
 /* ---- what is reported ---- */
 
-static void report(void *state, bx_run *run, cJSON *details)
+static void report(void *state, bx_run *run, bx_json *details)
 {
     congestion *c = state;
     if (!details) return;
-    cJSON *json = cJSON_AddObjectToObject(details, "congestion");
-    cJSON_AddStringToObject(json, "place", bx_run_case(run));
-    cJSON_AddNumberToObject(json, "window", window_seconds);
-    c->list = cJSON_AddArrayToObject(json, "windows");
+    bx_json *json = bx_json_object(details, "congestion");
+    bx_json_text(json, "place", bx_run_case(run));
+    bx_json_number(json, "window", window_seconds);
+    c->list = bx_json_array(json, "windows");
 }
 
 /* The median over the cycles of a number of one window over that of another; NaN without cycles. */

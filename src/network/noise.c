@@ -26,8 +26,9 @@ typedef struct {
     double asked, wall;       /* quanta of each core, and seconds of their steps, since then */
     double *seconds[METHODS]; /* [count] of the copies */
     size_t count[METHODS];
-    account mine, *accounts; /* [size] on rank 0 */
-    cJSON *details;
+    account mine, *accounts;           /* [size] on rank 0 */
+    double worst[2], slowest[METHODS]; /* of all nodes: lost, longest; B/s of copies; NaN: none */
+    bx_json *details;
 } noise;
 
 static int64_t quanta_per_step = 500, bytes_per_core = 32 << 20;
@@ -177,7 +178,7 @@ static bx_noise_quanta join_cores(const bx_noise_quanta *quanta, int threads)
     return all;
 }
 
-static void add_node(noise *n, cJSON *list, int node)
+static void add_node(noise *n, bx_json *list, int node)
 {
     double quantum = 0, longest = 0, lost = 0, all = 0, rate[METHODS] = {0};
     char host[NAME + 16] = "";
@@ -197,21 +198,24 @@ static void add_node(noise *n, cJSON *list, int node)
     for (int r = 0; r < n->size; r++)
         emulated |= bx_run_node_of(n->run)[r] != node && strcmp(n->accounts[r].host, host) == 0;
     if (emulated) snprintf(host + strlen(host), 16, "/%d", node); /* several on one host */
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "host", host);
+    n->worst[0] = fmax(n->worst[0], lost / all);
+    n->worst[1] = fmax(n->worst[1], all > 0 ? longest : NAN);
+    for (int m = COPY_CORE; m <= COPY_NODE; m++)
+        n->slowest[m] = fmin(n->slowest[m], rate[m] > 0 ? rate[m] : NAN);
+    bx_json *json = bx_json_object(list, NULL);
+    bx_json_text(json, "host", host);
     BX_NUMBERS(json, {"cores", cores}, {"quantum", quantum > 0 ? quantum : NAN},
                {"longest", all > 0 ? longest : NAN}, {"lost", lost / all},
                {"copy_core", rate[COPY_CORE] > 0 ? rate[COPY_CORE] : NAN},
                {"copy_node", rate[COPY_NODE] > 0 ? rate[COPY_NODE] : NAN});
-    cJSON_AddItemToArray(list, json);
 }
 
 /* A list of the nodes in details.noise: host, cores that work, quantum (s, of the slowest core),
  * longest (s), lost (share of the time), copy_core and copy_node (B/s); null where not measured. */
 static void describe_nodes(noise *n)
 {
-    cJSON_DeleteItemFromObjectCaseSensitive(n->details, "noise");
-    cJSON *list = cJSON_AddArrayToObject(n->details, "noise");
+    n->worst[0] = n->worst[1] = n->slowest[COPY_CORE] = n->slowest[COPY_NODE] = NAN;
+    bx_json *list = bx_json_array(n->details, "noise");
     for (int node = 0; node < bx_run_node_count(n->run); node++) add_node(n, list, node);
 }
 
@@ -236,7 +240,7 @@ static double items(void *state, size_t method, size_t point)
     return method == QUANTUM ? (double)quanta_per_step : 1;
 }
 
-static void report(void *state, bx_run *run, cJSON *details)
+static void report(void *state, bx_run *run, bx_json *details)
 {
     noise *n = state;
     n->details = details;
@@ -246,20 +250,11 @@ static void report(void *state, bx_run *run, cJSON *details)
 static void metrics(void *state, size_t method, size_t point, bx_metrics *metrics)
 {
     noise *n = state;
-    const char *rate = method == COPY_CORE ? "copy_core" : "copy_node";
-    double worst[2] = {NAN, NAN}, slowest = NAN;
-    cJSON *node;
-    cJSON_ArrayForEach(node, cJSON_GetObjectItem(n->details, "noise"))
-    {
-        worst[0] = fmax(worst[0], cJSON_GetObjectItem(node, "lost")->valuedouble);
-        worst[1] = fmax(worst[1], cJSON_GetObjectItem(node, "longest")->valuedouble);
-        slowest = fmin(slowest, cJSON_GetObjectItem(node, rate)->valuedouble);
-    }
     if (method == QUANTUM) {
-        bx_metrics_add(metrics, "lost_share", worst[0], "share", "lower");
-        bx_metrics_add(metrics, "longest", worst[1], "s", "lower");
+        bx_metrics_add(metrics, "lost_share", n->worst[0], "share", "lower");
+        bx_metrics_add(metrics, "longest", n->worst[1], "s", "lower");
     } else {
-        bx_metrics_add(metrics, "rate", slowest, "B/s", "higher");
+        bx_metrics_add(metrics, "rate", n->slowest[method], "B/s", "higher");
     }
 }
 

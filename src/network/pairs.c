@@ -44,7 +44,7 @@ typedef struct {
     double sent[2];             /* messages and bytes between two ranks, in the last step */
     bx_pairs_summary summary;   /* on rank 0 */
     /* on rank 0 */
-    cJSON *details;    /* of the result */
+    bx_json *details;  /* of the result */
     account *accounts; /* [nodes] */
     bx_pairs_record *records;
     size_t record_count, record_room, step_from; /* step_from: the first record of the last step */
@@ -190,7 +190,7 @@ static bool applicable(void *state, size_t method, char *why, size_t why_size)
     return p->nodes > 1;
 }
 
-static void report(void *state, bx_run *run, cJSON *details)
+static void report(void *state, bx_run *run, bx_json *details)
 {
     pairs *p = state;
     if (!details) return;
@@ -198,26 +198,21 @@ static void report(void *state, bx_run *run, cJSON *details)
     if (bytes < (double)node_bytes)
         bx_run_note(run, "messages of %.0f bytes per node, not %lld, which take more than %g s",
                     bytes, (long long)node_bytes, LONGEST);
-    cJSON *json = p->details = cJSON_AddObjectToObject(details, "pairs");
-    cJSON *names = cJSON_AddArrayToObject(json, "nodes");
-    for (int i = 0; i < p->nodes; i++)
-        cJSON_AddItemToArray(names, cJSON_CreateString(p->seats[i].host));
-    cJSON_AddStringToObject(json, "mode", modes[p->mode]);
-    cJSON_AddNumberToObject(json, "rounds", p->rounds);
+    bx_json *json = p->details = bx_json_object(details, "pairs");
+    bx_json *names = bx_json_array(json, "nodes");
+    for (int i = 0; i < p->nodes; i++) bx_json_text(names, NULL, p->seats[i].host);
+    bx_json_text(json, "mode", modes[p->mode]);
+    bx_json_number(json, "rounds", p->rounds);
+    bx_json_text(json, "switches", NULL);
     if (p->switches.switch_of) {
-        cJSON_AddItemToObject(json, "switches",
-                              cJSON_CreateIntArray(p->switches.switch_of, p->nodes));
-        cJSON_AddItemToObject(
-            json, "switch_names",
-            cJSON_CreateStringArray((const char *const *)p->switches.names, p->switches.count));
-    } else {
-        cJSON_AddNullToObject(json, "switches");
+        bx_json *of = bx_json_array(json, "switches"), *all = bx_json_array(json, "switch_names");
+        for (int i = 0; i < p->nodes; i++) bx_json_number(of, NULL, p->switches.switch_of[i]);
+        for (int i = 0; i < p->switches.count; i++) bx_json_text(all, NULL, p->switches.names[i]);
     }
     BX_NUMBERS(json, {"bytes", (double)(p->line.words * WORD)},
                {"ranks_per_node", p->line.talker_count});
     const char *folder = p->matrix_path ? strrchr(p->matrix_path, '/') : NULL;
-    const char *file = folder ? folder + 1 : p->matrix_path;
-    cJSON_AddItemToObject(json, "file", file ? cJSON_CreateString(file) : cJSON_CreateNull());
+    bx_json_text(json, "file", folder ? folder + 1 : p->matrix_path);
 }
 
 /* ---- the matrix file, on rank 0: a launch that dies leaves FILE.partial ---- */
@@ -511,8 +506,7 @@ static void end(void *state, size_t method, size_t point, int64_t steps,
         fprintf(stderr, "bisection-pairs: %s: %s\n", p->matrix_path, strerror(p->matrix_error));
     bx_verification_check(verification, "matrix file written", p->matrix_error, 0, "errno");
     if (p->rank != 0) return;
-    cJSON_DeleteItemFromObject(p->details, "records");
-    cJSON_AddNumberToObject(p->details, "records", (double)p->record_count);
+    bx_json_number(p->details, "records", (double)p->record_count);
     const bx_pairs_summary *s = &p->summary;
     bx_run_note(p->run, "latency %.3g us, bandwidth %.4g GB/s one way, %.4g GB/s both ways",
                 1e6 * s->latency, 1e-9 * s->bandwidth, 1e-9 * s->both);

@@ -33,9 +33,9 @@ static size_t point_count(void *state)
 
 static int64_t point_bytes(size_t point) { return point == 0 ? 0 : smallest << (point - 1); }
 
-static void describe(void *state, size_t point, cJSON *description)
+static void describe(void *state, size_t point, bx_json *description)
 {
-    if (point > 0) cJSON_AddNumberToObject(description, "bytes", (double)point_bytes(point));
+    if (point > 0) bx_json_number(description, "bytes", (double)point_bytes(point));
 }
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -415,34 +415,32 @@ static void size_text(char *text, size_t size, int64_t bytes)
 }
 
 /* Lists the sizes of each method, and those that memory leaves out. */
-static void report(void *state, bx_run *run, cJSON *details)
+static void report(void *state, bx_run *run, bx_json *details)
 {
     const bx_patterns *s = state;
     if (!details) return;
-    cJSON *points = cJSON_AddObjectToObject(details, "points"),
-          *left_out = cJSON_AddObjectToObject(details, "left_out");
+    bx_json *points = bx_json_object(details, "points"),
+            *left_out = bx_json_object(details, "left_out");
     for (size_t m = 0; m < bx_pattern_count; m++) {
         char why[160], size[32];
         if (!bx_run_is_selected(run, methods[m].name)) continue;
         if (!applicable(state, m, why, sizeof why)) continue;
-        cJSON *sizes = cJSON_AddArrayToObject(points, methods[m].name), *without = NULL;
+        bx_json *sizes = bx_json_array(points, methods[m].name), *without = NULL;
         for (size_t p = 0; p < point_count(state); p++) {
             int64_t bytes = point_bytes(p);
             if (!is_size_of(m, bytes)) continue;
             if (!fits(m, bytes) && !without) {
-                without = cJSON_AddArrayToObject(left_out, methods[m].name);
+                without = bx_json_array(left_out, methods[m].name);
                 size_text(size, sizeof size, bytes);
                 bx_run_note(run, "%s: blocks from %s on are left out: --memory %lld MiB",
                             methods[m].name, size, (long long)memory);
             }
-            cJSON_AddItemToArray(fits(m, bytes) ? sizes : without,
-                                 cJSON_CreateNumber((double)bytes));
+            bx_json_number(fits(m, bytes) ? sizes : without, NULL, (double)bytes);
         }
     }
-    cJSON_AddStringToObject(details, "unit", bx_run_node_count(run) > 1 ? "node" : "rank");
-    cJSON_AddNumberToObject(details, "units", s->units);
-    if (adapter_rate > 0)
-        cJSON_AddNumberToObject(details, "adapter_rate", adapter_rate * 1e9 / 8); /* B/s */
+    bx_json_text(details, "unit", bx_run_node_count(run) > 1 ? "node" : "rank");
+    bx_json_number(details, "units", s->units);
+    if (adapter_rate > 0) bx_json_number(details, "adapter_rate", adapter_rate * 1e9 / 8); /* B/s */
     bx_run_note(run, "bandwidth, from blocks of %d KiB on, per %s: in result.json",
                 BANDWIDTH_FROM >> 10, bx_run_node_count(run) > 1 ? "node" : "rank");
 }

@@ -295,7 +295,7 @@ static void metrics(void *address, size_t index, size_t point, bx_metrics *list)
     bx_metrics_add(list, "message_size", sent[2] / sent[0], "B", "higher");
 }
 
-static void report(void *address, bx_run *run, cJSON *details)
+static void report(void *address, bx_run *run, bx_json *details)
 {
     const patches_state *s = address;
     const bx_lattice *lattice = &s->lattice;
@@ -313,14 +313,13 @@ static void report(void *address, bx_run *run, cJSON *details)
     if (bx_charge_is_hollow()) return;
     char text[32];
     snprintf(text, sizeof text, "%016" PRIx64, s->reference.state);
-    cJSON_AddStringToObject(details, "state", text);
-    cJSON *energies =
-        cJSON_AddArrayToObject(details, "energies"); /* epsilon, first and last step */
+    bx_json_text(details, "state", text);
+    bx_json *energies = bx_json_array(details, "energies"); /* epsilon, first and last step */
     for (int64_t at = 0, last = s->objects.steps - 1;; at = last) {
         const bx_energy *e = &s->reference.energies[at];
         double both[2] = {(double)e->potential * BX_ENERGY_UNIT,
                           (double)e->kinetic * BX_ENERGY_UNIT};
-        cJSON_AddItemToArray(energies, cJSON_CreateDoubleArray(both, 2));
+        bx_json_list(energies, NULL, 2, both);
         if (at == last) break;
     }
     bx_run_note(run,

@@ -333,7 +333,7 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
         bx_metrics_add(list, "latency_computing", median(&latency[COMPUTING]), "s", "lower");
 }
 
-static void report(void *address, bx_run *run, cJSON *details)
+static void report(void *address, bx_run *run, bx_json *details)
 {
     const state *s = address;
     const bx_fock *f = &s->fock;

@@ -65,4 +65,4 @@ bx_complex bx_transpose_input_phase(int64_t steps);
 bx_counts bx_transpose_planned_counts(const bx_transpose_state *t, int method, bx_direction way);
 /* bx_kernel.report: sizes of the grid, its distribution, and what each method will send; `state` is
  * a bx_transpose_state. */
-void bx_transpose_report(void *state, bx_run *run, cJSON *details);
+void bx_transpose_report(void *state, bx_run *run, bx_json *details);

@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_counts(cJSON *object, const char *name, bx_counts counts)
+static void add_counts(bx_json *object, const char *name, bx_counts counts)
 {
-    cJSON *json = cJSON_AddObjectToObject(object, name);
+    bx_json *json = bx_json_object(object, name);
     BX_NUMBERS(json, {"messages", counts.messages}, {"off_node_messages", counts.off_node_messages},
                {"bytes", counts.bytes}, {"off_node_bytes", counts.off_node_bytes},
                {"padding_bytes", counts.padding_bytes});
 }
 
 /* "14 ranks 2, 2 ranks 1": how many ranks hold how many things. */
-static void shares_text(const int *first, int ranks, char *text, size_t size, cJSON *list)
+static void shares_text(const int *first, int ranks, char *text, size_t size, bx_json *list)
 {
     text[0] = '\0';
     for (int r = 0; r < ranks;) {
@@ -25,10 +25,7 @@ static void shares_text(const int *first, int ranks, char *text, size_t size, cJ
         size_t used = strlen(text);
         snprintf(text + used, size - used, "%s%d rank%s hold%s %d", used ? ", " : "", r - from,
                  r - from == 1 ? "" : "s", r - from == 1 ? "s" : "", held);
-        if (!list) continue;
-        cJSON *entry = cJSON_CreateObject();
-        BX_NUMBERS(entry, {"ranks", r - from}, {"each", held});
-        cJSON_AddItemToArray(list, entry);
+        BX_NUMBERS(bx_json_object(list, NULL), {"ranks", r - from}, {"each", held});
     }
 }
 
@@ -52,13 +49,11 @@ static int block_sizes(const bx_geometry *g, int64_t sizes[MOST_SIZES])
 }
 
 static void report_exchange(const bx_transpose_state *t, const bx_geometry *g, const char *from,
-                            const char *to, bx_run *run, cJSON *json)
+                            const char *to, bx_run *run, bx_json *json)
 {
     char planes[160], columns[160], text[160] = "";
-    shares_text(g->plane_first, g->ranks, planes, sizeof planes,
-                cJSON_AddArrayToObject(json, "planes"));
-    shares_text(g->column_first, g->ranks, columns, sizeof columns,
-                cJSON_AddArrayToObject(json, "columns"));
+    shares_text(g->plane_first, g->ranks, planes, sizeof planes, bx_json_array(json, "planes"));
+    shares_text(g->column_first, g->ranks, columns, sizeof columns, bx_json_array(json, "columns"));
     int64_t sizes[MOST_SIZES];
     int count = block_sizes(g, sizes), listed = count < MOST_SIZES ? count : MOST_SIZES;
     double mean = (double)g->columns * g->length / g->ranks;
@@ -75,21 +70,20 @@ static void report_exchange(const bx_transpose_state *t, const bx_geometry *g, c
                 "blocks of%s elements; %.0f elements per rank on average, %.0f padded (%+.0f%%)",
                 text, mean, padded, 100 * (padded / mean - 1));
     if (!json) return;
-    cJSON_AddNumberToObject(json, "columns_total", g->columns);
-    cJSON *list = cJSON_AddArrayToObject(json, "block_sizes");
-    for (int i = 0; i < listed; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)sizes[i]));
+    bx_json_number(json, "columns_total", g->columns);
+    bx_json *list = bx_json_array(json, "block_sizes");
+    for (int i = 0; i < listed; i++) bx_json_number(list, NULL, (double)sizes[i]);
     BX_NUMBERS(json, {"elements_mean", mean}, {"elements_padded", padded});
 }
 
-static void report_distribution(const bx_transpose_state *t, bx_run *run, cJSON *details)
+static void report_distribution(const bx_transpose_state *t, bx_run *run, bx_json *details)
 {
     const bx_geometry *g = t->geometry;
-    cJSON *json = cJSON_AddObjectToObject(details, "distribution");
+    bx_json *json = bx_json_object(details, "distribution");
     report_exchange(t, g, "columns", g->inner ? "columns along y" : "planes", run, json);
-    cJSON_AddNumberToObject(json, "teams", t->teams);
+    bx_json_number(json, "teams", t->teams);
     if (!g->inner) return;
-    json = cJSON_AddObjectToObject(details, "second_exchange");
+    json = bx_json_object(details, "second_exchange");
     report_exchange(t, g->inner, "columns along y", "rows along x", run, json);
 }
 
@@ -100,7 +94,7 @@ static const struct {
 } PUBLISHED[] = {{64, 4, "64 ranks, 4 per node"}, {288, 24, "288 ranks, 24 per node"}};
 enum { PUBLISHED_COUNT = sizeof PUBLISHED / sizeof *PUBLISHED };
 
-static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *details)
+static void report_counts(const bx_transpose_state *t, bx_run *run, bx_json *details)
 {
     bx_geometry *published[PUBLISHED_COUNT];
     char head[256];
@@ -114,7 +108,7 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *detai
         snprintf(head + used, sizeof head - used, " %24s", PUBLISHED[i].name);
     }
     bx_run_note(run, "%s   bytes (padding)", head);
-    cJSON *json = cJSON_AddObjectToObject(details, "counts");
+    bx_json *json = bx_json_object(details, "counts");
     for (int m = 0; m < bx_method_count; m++) {
         if (!t->methods[m]) continue;
         const bx_method *method = bx_methods[m];
@@ -122,7 +116,7 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *detai
         bx_counts here = bx_transpose_planned_counts(t, m, BX_FORWARD);
         snprintf(cell, sizeof cell, "%.0f (%.0f)", here.messages, here.off_node_messages);
         snprintf(line, sizeof line, "%-16s %20s", method->about.name, cell);
-        cJSON *entry = cJSON_AddObjectToObject(json, method->about.name);
+        bx_json *entry = bx_json_object(json, method->about.name);
         add_counts(entry, "forward", here);
         for (int i = 0; i < PUBLISHED_COUNT; i++) {
             bx_counts there = bx_exchange_counts(published[i], method, BX_FORWARD, t->leaders);
@@ -136,7 +130,7 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *detai
     for (int i = 0; i < PUBLISHED_COUNT; i++) bx_geometry_free(published[i]);
 }
 
-void bx_transpose_report(void *state, bx_run *run, cJSON *details)
+void bx_transpose_report(void *state, bx_run *run, bx_json *details)
 {
     const bx_transpose_state *t = state;
     report_distribution(t, run, details);

@@ -75,17 +75,17 @@ bool bx_charge_is_hollow(void)
     return hollow;
 }
 
-void bx_charge_describe(bx_run *run, cJSON *result)
+void bx_charge_describe(bx_run *run, bx_json *result)
 {
     char version[64];
     int major, minor, patch;
     sg_version_get(&major, &minor, &patch);
     snprintf(version, sizeof version, "SimGrid %d.%d", major, minor);
-    cJSON *simulated = cJSON_AddObjectToObject(result, "simulated");
+    bx_json *simulated = bx_json_object(result, "simulated");
     BX_TEXTS(simulated, {"by", version}, {"machine", bx_platform_text("name")});
     const char *changed = bx_platform_text("changed");
-    if (changed) cJSON_AddStringToObject(simulated, "changed", changed);
-    cJSON_AddBoolToObject(simulated, "hollow", bx_charge_is_hollow());
+    if (changed) bx_json_text(simulated, "changed", changed);
+    bx_json_bool(simulated, "hollow", bx_charge_is_hollow());
     bx_run_note(run, "simulated: %s%s%s by %s%s", bx_platform_text("name"), changed ? " with " : "",
                 changed ? changed : "", version,
                 bx_charge_is_hollow() ? "; hollow: numbers are not computed, messages are counted"

@@ -61,7 +61,6 @@ PROBES = {  # all that the recipe depends on
         "mpicc --showme:version", "libopenmpi-dev openmpi-bin", r"Open MPI (\d+(?:\.\d+)+)"
     ),
     "fftw": Probe("pkg-config --modversion fftw3", "libfftw3-dev"),
-    "cjson": Probe("pkg-config --modversion libcjson", "libcjson-dev"),
     "openblas": Probe("pkg-config --modversion openblas", "libopenblas-dev"),
     "netlib-scalapack": Probe(
         "pkg-config --modversion scalapack-openmpi", "libscalapack-openmpi-dev"

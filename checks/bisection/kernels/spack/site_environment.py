@@ -43,7 +43,6 @@ WRAPPERS = {"c": "mpicc", "cxx": "mpicxx", "fortran": "mpifort"}
 
 LIBRARIES = {  # modules of pkg-config, where {mpi} is the package of the MPI; variants
     "fftw": (("fftw3",), "+openmp precision=double"),
-    "cjson": (("libcjson",), ""),
     "openblas": (("openblas",), "threads=openmp"),
     "netlib-scalapack": (("scalapack-{mpi}", "scalapack"), ""),
 }

@@ -36,8 +36,8 @@ UNREAD = {
     "qconf": ("sge", "Grid Engine"),
 }
 
-# The build finds these by pkg-config alone (src/CMakeLists.txt).
-LIBRARIES = {"FFTW": "fftw3", "cJSON": "libcjson"}
+# The build finds this by pkg-config alone (src/CMakeLists.txt).
+LIBRARIES = {"FFTW": "fftw3"}
 LAUNCHERS = ("mpirun", "mpiexec")
 
 # What a launcher prints of itself -> the MPI library that it belongs to.

@@ -11,7 +11,7 @@ from bisection.core.verdicts import Verdict
 from bisection.report import run as run_report
 from bisection.runs.model import JudgedMetric, RunVerdict
 
-BUILT = "GNU 12.2.0; Open MPI v4.1.4; fftw 3.3.10; cjson 1.7.15; hdf5 1.10.8; openblas 0.3.21"
+BUILT = "GNU 12.2.0; Open MPI v4.1.4; fftw 3.3.10; hdf5 1.10.8; openblas 0.3.21"
 SUITE = {
     "transpose": (("cnt40", "cnt80", "silicon", "tin-8k", "al2o3-g"), 10),
     "npar": (("mini1", "mini2", "mini3", "mini4", "mini5"), 9),

@@ -283,7 +283,7 @@ def test_what_is_missing_on_path(new_site, machine):
         (machine.folder / name).symlink_to(shutil.which(name, path="/usr/bin:/bin"))
     _, text = new_site("--queue", "duo", code=1)
     assert "# DECIDE: neither mpicc nor cc is on PATH" in text
-    assert "# DECIDE: pkg-config does not find FFTW, cJSON" in text
+    assert "# DECIDE: pkg-config does not find FFTW" in text
 
 
 def test_a_controller_that_does_not_answer(new_site, machine):

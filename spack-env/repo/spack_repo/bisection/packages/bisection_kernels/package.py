@@ -23,7 +23,6 @@ class BisectionKernels(CMakePackage):
 
     depends_on("mpi")
     depends_on("fftw@3 +openmp precision=double")
-    depends_on("cjson")
     depends_on("blas")
     depends_on("lapack")
     depends_on("scalapack")

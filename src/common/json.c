@@ -1,0 +1,143 @@
+#include "json.h"
+
+#include "bx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Frees what a value holds, not its name. */
+static void empty(bx_json *json)
+{
+    for (bx_json *item = json->first, *next; item; item = next) {
+        next = item->next;
+        bx_json_free(item);
+    }
+    free(json->text);
+    json->text = NULL;
+    json->first = json->last = NULL;
+}
+
+void bx_json_free(bx_json *json)
+{
+    if (!json) return;
+    empty(json);
+    free(json->name);
+    free(json);
+}
+
+bx_json *bx_json_get(const bx_json *object, const char *name)
+{
+    bx_json *item = object && name ? object->first : NULL;
+    while (item && strcmp(item->name, name) != 0) item = item->next;
+    return item;
+}
+
+bx_json *bx_json_create(void)
+{
+    bx_json *json = bx_memory_alloc(1, sizeof *json);
+    json->kind = BX_JSON_OBJECT;
+    return json;
+}
+
+static bx_json *add(bx_json *parent, const char *name, bx_json_kind kind)
+{
+    if (!parent) return NULL;
+    bx_json *item = bx_json_get(parent, name);
+    if (item) {
+        empty(item);
+    } else {
+        item = bx_json_create();
+        if (name) item->name = bx_memory_copy_text(name);
+        if (parent->last)
+            parent->last->next = item;
+        else
+            parent->first = item;
+        parent->last = item;
+    }
+    item->kind = kind;
+    return item;
+}
+
+bx_json *bx_json_object(bx_json *parent, const char *name)
+{
+    return add(parent, name, BX_JSON_OBJECT);
+}
+
+bx_json *bx_json_array(bx_json *parent, const char *name)
+{
+    return add(parent, name, BX_JSON_ARRAY);
+}
+
+void bx_json_raw(bx_json *parent, const char *name, const char *text)
+{
+    bx_json *item = add(parent, name, BX_JSON_RAW);
+    if (item) item->text = bx_memory_copy_text(text);
+}
+
+void bx_json_text(bx_json *parent, const char *name, const char *text)
+{
+    bx_json *item = add(parent, name, text ? BX_JSON_TEXT : BX_JSON_RAW);
+    if (item) item->text = bx_memory_copy_text(text ? text : "null");
+}
+
+void bx_json_bool(bx_json *parent, const char *name, bool value)
+{
+    bx_json_raw(parent, name, value ? "true" : "false");
+}
+
+void bx_json_number(bx_json *parent, const char *name, double value)
+{
+    char text[32] = "null";
+    if (isfinite(value) && snprintf(text, sizeof text, "%.15g", value) > 0 &&
+        strtod(text, NULL) != value)
+        snprintf(text, sizeof text, "%.17g", value);
+    bx_json_raw(parent, name, text);
+}
+
+void bx_json_list(bx_json *parent, const char *name, size_t count, const double *values)
+{
+    bx_json *list = bx_json_array(parent, name);
+    for (size_t i = 0; i < count; i++) bx_json_number(list, NULL, values[i]);
+}
+
+void bx_json_numbers(bx_json *object, size_t count, const bx_number *numbers)
+{
+    for (size_t i = 0; i < count; i++) bx_json_number(object, numbers[i].name, numbers[i].value);
+}
+
+void bx_json_texts(bx_json *object, size_t count, const bx_text *texts)
+{
+    for (size_t i = 0; i < count; i++) bx_json_text(object, texts[i].name, texts[i].value);
+}
+
+/* Bytes above 127 pass: they are UTF-8's. */
+static void write_text(FILE *file, const char *text)
+{
+    putc('"', file);
+    for (const char *c = text; *c; c++) {
+        if ((unsigned char)*c < ' ')
+            fprintf(file, "\\u%04x", *c);
+        else
+            fprintf(file, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    }
+    putc('"', file);
+}
+
+void bx_json_write(FILE *file, const bx_json *json, int lines)
+{
+    bool object = json->kind == BX_JSON_OBJECT;
+    if (json->kind == BX_JSON_RAW) fputs(json->text, file);
+    if (json->kind == BX_JSON_TEXT) write_text(file, json->text);
+    if (json->text) return;
+    putc(object ? '{' : '[', file);
+    for (const bx_json *item = json->first; item; item = item->next) {
+        if (item != json->first) putc(',', file);
+        if (object && lines > 0) putc('\n', file);
+        if (object) {
+            write_text(file, item->name);
+            putc(':', file);
+        }
+        bx_json_write(file, item, lines - 1);
+    }
+    putc(object ? '}' : ']', file);
+}

@@ -1,0 +1,24 @@
+/* JSON of the result: a tree that is added to and written, never read back. */
+#pragma once
+
+#include <stdio.h>
+
+typedef enum { BX_JSON_OBJECT, BX_JSON_ARRAY, BX_JSON_TEXT, BX_JSON_RAW } bx_json_kind;
+
+typedef struct bx_json {
+    bx_json_kind kind;
+    char *name;                   /* of an object's member */
+    char *text;                   /* of a text, before it is escaped; of RAW, JSON as it is */
+    struct bx_json *first, *last; /* of an object or array */
+    struct bx_json *next;         /* in the parent */
+} bx_json;
+
+/* Returns an empty object. */
+bx_json *bx_json_create(void);
+void bx_json_free(bx_json *json);
+/* Returns a member of an object; NULL if there is none, or no object. */
+bx_json *bx_json_get(const bx_json *object, const char *name);
+/* Adds a value that is JSON already. */
+void bx_json_raw(bx_json *parent, const char *name, const char *text);
+/* Writes a value, the members of its outer `lines` levels on lines of their own. */
+void bx_json_write(FILE *file, const bx_json *json, int lines);
