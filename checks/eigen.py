@@ -48,7 +48,7 @@ class eigen(KernelCheck):
         "nightly": {"case": SMALL},
         "interconnect": {"case": ["fock-512"], "layout": ["mpi"]},
     }
-    inapplicable = {name: list(layouts.LAYOUTS) for name in ("elpa1", "elpa2")}  # not built
+    inapplicable = {name: list(layouts.LAYOUTS) for name in ("elpa1", "elpa2")}  # some grids
 
     @run_after("init")
     def leave_unmeasured(self) -> None:

@@ -72,7 +72,7 @@ class npar(NparCheck):
     method = parameter([*groups(), *tables.methods("npar")])
     metrics = ["time", "idle_share"]
     asserted = ["time", "ratio_best", "ratio_base"]
-    inapplicable = {"elpa": list(layouts.LAYOUTS)}  # where it was not built with ELPA
+    inapplicable = {"elpa": list(layouts.LAYOUTS)}  # where ELPA has no such grid
 
     @run_after("init")
     def choose_partitions(self) -> None:

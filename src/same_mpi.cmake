@@ -1,54 +1,58 @@
-# Libraries that speak MPI must be built for the MPI library of the kernels: handles of another are
-# garbage, and a machine may have several.
+# One MPI library per build: handles of another are garbage, and a machine may have several. Which
+# it is, a program says that runs, as file names do not: linker scripts and compiler wrappers hide
+# them.
 
-# SONAMEs of MPI libraries among what the shared library `file` is (SONAME) or needs (NEEDED).
-function(bx_mpi_names result tag file)
-  set(names "")
-  if(CMAKE_READELF AND EXISTS "${file}")
-    execute_process(COMMAND ${CMAKE_READELF} -d ${file} OUTPUT_VARIABLE entries ERROR_QUIET)
-    string(REGEX MATCHALL "\\(${tag}\\)[^\n]*\\[lib(mpi|mpich|mpi_cray|mpi_gtl|msmpi)\\.so[^]]*\\]"
-           lines "${entries}")
-    foreach(line IN LISTS lines)
-      string(REGEX REPLACE ".*\\[(.*)\\]" "\\1" name "${line}")
-      list(APPEND names ${name})
-    endforeach()
+# bx_ask(RESULT PROBE LIBRARIES ARGUMENTS...): what a program of probes/ prints, "Open MPI v4.1.4" of
+# "Open MPI v4.1.4, package: ..."; "" where it cannot be built or run.
+function(bx_ask result probe libraries)
+  set(text "")
+  set(program ${CMAKE_BINARY_DIR}/CMakeFiles/bx_${probe})
+  try_compile(built ${CMAKE_BINARY_DIR}/CMakeFiles/probes ${PROJECT_SOURCE_DIR}/probes/${probe}
+    LINK_LIBRARIES ${libraries} COPY_FILE ${program} COPY_FILE_ERROR failure)
+  if(built AND (NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR))
+    execute_process(COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} ${program} ${ARGN} TIMEOUT 60
+      OUTPUT_VARIABLE text ERROR_QUIET)
   endif()
-  set(${result} "${names}" PARENT_SCOPE)
+  string(REGEX REPLACE "[,\n].*" "" text "${text}")
+  string(REGEX REPLACE "[ \t]+" " " text "${text}")
+  string(STRIP "${text}" text)
+  set(${result} "${text}" PARENT_SCOPE)
 endfunction()
 
-set(BX_MPI_NAMES "")
-foreach(library IN LISTS MPI_C_LIBRARIES)
-  bx_mpi_names(names SONAME "${library}")
-  list(APPEND BX_MPI_NAMES ${names})
-endforeach()
+bx_ask(BX_MPI mpi_version.c MPI::MPI_C)
+bx_ask(fortran_mpi mpi_version.f90 MPI::MPI_Fortran)
+if(NOT BX_MPI OR NOT fortran_mpi)
+  message(STATUS "MPI: not asked whether C, Fortran and libraries have the same, as its programs do not run here")
+elseif(NOT BX_MPI STREQUAL fortran_mpi)
+  message(FATAL_ERROR "Two MPI libraries: ${BX_MPI} in C (${MPI_C_COMPILER}), ${fortran_mpi} in Fortran (${MPI_Fortran_COMPILER})")
+else()
+  message(STATUS "MPI: ${BX_MPI}, in C and in Fortran")
+endif()
 
-# bx_same_mpi(RESULT LIBRARY...): "" if none of the shared libraries needs another MPI library than
-# the kernels', else the name of that one.  Static libraries tell nothing.
+# bx_same_mpi(RESULT LIBRARY...): "" if none of the shared libraries brings another MPI library than
+# the kernels', else the name of that one. Static libraries tell nothing.
 function(bx_same_mpi result)
   set(other "")
   foreach(library IN LISTS ARGN)
-    bx_mpi_names(names NEEDED "${library}")
-    foreach(name IN LISTS names)
-      if(BX_MPI_NAMES AND NOT name IN_LIST BX_MPI_NAMES)
-        set(other ${name})
-      endif()
-    endforeach()
+    bx_ask(name mpi_of.c "${CMAKE_DL_LIBS}" ${library})
+    if(BX_MPI AND name AND NOT name STREQUAL BX_MPI)
+      set(other ${name})
+    endif()
   endforeach()
   set(${result} "${other}" PARENT_SCOPE)
 endfunction()
 
 # bx_optional_mpi_library(NAME SWITCH LIBRARY...): sets NAME_USABLE, and says why it is not.
 function(bx_optional_mpi_library name switch)
-  set(usable FALSE)
+  set(${name}_USABLE FALSE PARENT_SCOPE)
   bx_same_mpi(other ${ARGN})
   if(NOT ARGN)
-    message(STATUS "${name}: not found, left out")
+    message(STATUS "${name}: left out, not there")
   elseif(NOT ${switch})
     message(STATUS "${name}: left out by ${switch}")
   elseif(other)
-    message(STATUS "${name}: left out, built for ${other}, the kernels for ${BX_MPI_NAMES}")
+    message(STATUS "${name}: left out, built for ${other}, the kernels for ${BX_MPI}")
   else()
-    set(usable TRUE)
+    set(${name}_USABLE TRUE PARENT_SCOPE)
   endif()
-  set(${name}_USABLE ${usable} PARENT_SCOPE)
 endfunction()

@@ -22,7 +22,7 @@ def entries(out):
 
 # Of a launch in which ELPA crashes there is no result, and no test.
 SMALLEST = run(KERNEL, 1, "--size", "8", *QUICK)
-NOT_BUILT = {m for m in ELPA if entries(SMALLEST)[m].get("why") == "not built with ELPA"}
+NOT_BUILT = {m for m in ELPA if entries(SMALLEST)[m].get("why") == "built without ELPA"}
 ELPA_VERSION = SMALLEST.result["build"]["libraries"].get("elpa", "")
 
 
@@ -196,7 +196,7 @@ class Faults(unittest.TestCase):
     def test_elpa_is_built_in_with_a_version_or_not_at_all(self):
         self.assertEqual(NOT_BUILT, set() if ELPA_VERSION else ELPA)
 
-    @unittest.skipUnless(ELPA_VERSION, "not built with ELPA")
+    @unittest.skipUnless(ELPA_VERSION, "built without ELPA")
     def test_elpa2_is_left_out_where_its_vectors_are_wrong_and_nowhere_else(self):
         """Complex rows, one more than k bands, on a grid of more than k rows."""
         for ranks, left_out, *arguments in (

@@ -6,7 +6,11 @@ import sys
 
 LARGEST = sys.float_info.max
 EXPECTED = {
-    "nested": [[], {"inner": {"yes": True, "no": False, "replaced": {"by": {}}, "last": 2}}, {"raw": [1]}],
+    "nested": [
+        [],
+        {"inner": {"yes": True, "no": False, "replaced": {"by": {}}, "last": 2}},
+        {"raw": [1]},
+    ],
     "quotes": 'say "no" to C:\\ / \\u0041',
     "control": "".join(map(chr, range(1, 32))),
     "utf-8": "é€😀\x7f",

@@ -25,7 +25,7 @@ ROUTINES = {
 }
 KNOBS = set(listed(KERNEL, "methods")) - {"npar-1"}
 # A crash of ELPA is no reason to leave it out.
-ELPA = "not built with ELPA" not in run(KERNEL, 1, *SMALL, "--driver", "elpa1").stderr
+ELPA = "built without ELPA" not in run(KERNEL, 1, *SMALL, "--driver", "elpa1").stderr
 
 
 def entries(out):
@@ -128,7 +128,7 @@ class Matrices(unittest.TestCase):
                 self.assertEqual(out.code, 0, text(out))
                 elpa = entries(out)["elpa"]
                 self.assertFalse(elpa["applicable"])
-                self.assertRegex(elpa["why"], "grid's|not built with ELPA")
+                self.assertRegex(elpa["why"], "grid's|built without ELPA")
         elpa = entries(run(KERNEL, 8, *few, "4"))["elpa"]
         if elpa["applicable"]:
             self.assertTrue(elpa["verification"]["passed"])

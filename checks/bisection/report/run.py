@@ -373,7 +373,7 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     builds = [c for c in verdict.cases if c.fixture and not (c.is_launch or c.run)]
     built = dict.fromkeys(case.remark for case in builds if case.remark)
     others = [remark for remark in verdict.remarks if remark not in verdict.network]
-    others += [remark for remark in built if remark.code == Code.KERNELS_STALE]
+    others += [remark for remark in built if remark.code != Code.KERNELS_KEPT]
     lines = [f"kernels: {clause(remark)}" for remark in built] if verbose else []
     lines += [f"note: {clause(remark)}" for remark in others if remark.code != Code.CHANGED]
     for remark, cases in grouped(remarked, lambda case: case.remark).items():

@@ -8,6 +8,7 @@ A check file names the kernel, its cases and methods and the metrics it asserts;
 Only ReFrame and the standard library are imported.
 """
 
+import contextlib
 import inspect
 import json
 import os
@@ -135,6 +136,7 @@ class Build(rfm.RegressionTest, Reporting):
     stale = variable(bool, value=False)  # kernels of other sources are accepted
     built_from = variable(typ.Dict[str, str], value={})
     prefix_dir = variable(str, value="")  # what was built is in prefix_dir/bin
+    left_out = variable(typ.Dict[str, str], value={})  # kernels that lack a library, and which
     mpi_bin = variable(str, value="")  # where the mpirun of these kernels is, if not on PATH
 
     @run_after("setup")
@@ -226,6 +228,11 @@ class Build(rfm.RegressionTest, Reporting):
         self.executable_opts = [shlex.quote(folder)]
         if self.is_dry_run():
             return
+        with contextlib.suppress(OSError):  # src/CMakeLists.txt writes it
+            lines = Path(folder, "left-out").read_text().splitlines()
+            self.left_out = {line.partition(":")[0]: line for line in lines}
+        if self.left_out:
+            self.remark = Code.LEFT_OUT(kernels=[*self.left_out.values()]).dumps()
         kernels = sorted(Path(folder).glob("bisection-*"))
         if not kernels:
             fault = causes.of_job(self.build_job, Ended())
@@ -341,6 +348,8 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         """The job script: the kernel's command line, and what is recorded around it."""
         if late := queue.late():
             self.fail_for(late)
+        if self.kernel in self.build.left_out:
+            self.skip_for(Code.LEFT_OUT(kernels=[self.build.left_out[self.kernel]]))
         self.job.launcher.options += layouts.bindings(
             self.current_partition.extras.get("binding", []), self.shape
         )

@@ -3,6 +3,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef BX_SIMULATED /* SMPI's name */
+#define MPI_2DOUBLE_PRECISION MPI_2DOUBLE
+#endif
+
 typedef struct {
     MPI_Fint value;
 } handle;
@@ -15,8 +19,9 @@ extern handle bx_f08_world; /* known by its address: C's value exists only after
 
 static MPI_Datatype type_of(constant type)
 {
-    const MPI_Datatype types[] = {MPI_DOUBLE, MPI_INT, MPI_INT64_T, MPI_CHAR, MPI_INT, /* logical */
-                                  MPI_2DOUBLE};
+    const MPI_Datatype types[] = {
+        MPI_DOUBLE,           MPI_INT, MPI_INT64_T, MPI_CHAR, MPI_INT, /* logical */
+        MPI_2DOUBLE_PRECISION};
     return types[type->value];
 }
 

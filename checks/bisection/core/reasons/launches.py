@@ -135,6 +135,7 @@ class Launches(Topic):
     # ---- a launch ----
 
     NO_KERNEL = "no bisection-* in {folder}"
+    LEFT_OUT = "left out of the build: {kernels}"
     NO_CORES = "the site file does not give the cores of {partition}"
     NODES_NEEDED = "needs {needed} nodes, a launch here has {nodes}"
     CORES_NEEDED = "needs {needed} cores, a launch here has {cores}"

@@ -139,11 +139,14 @@ def method_run(fake, gallery):
         names += ["transpose%.*launch.layout=mpi%launch.case=cpmd-mini"]
         names += ["transpose%method=p2p%.*launch.case=cnt80"]
         names += ["halo%method=shm%.*=mpi%.*case=pchan-24"]
+        names += ["npar%method=emulated%.*=mpi%.*case=mini1"]
         names += [f"{c}%method={name}%.*=mpi%.*case={case}" for c, name, _, case, _ in UNREAD]
         selected = [word for name in names for word in ("-n", f"^{name}$")]
         selected += ["-S", "transpose.inapplicable=shm-padded:node"]
+        kernels = shutil.copytree(fake, home / "without")
+        (kernels / "bin" / "left-out").write_text("npar: no FFTW\n")
         how = {"selected": selected, "tier": "upgrade", "references": home, "faults": faults}
-        return run_in(home, fake, **how)
+        return run_in(home, kernels, **how)
 
     return gallery("methods", run)
 
@@ -151,6 +154,11 @@ def method_run(fake, gallery):
 def test_what_cannot_run_is_not_applicable(method_run):
     assert method_run.case("shm-padded", "node")["verdict"] == "not applicable"
     assert "not applicable: 1 x needs two nodes" in method_run.whole
+
+
+def test_a_kernel_that_lacks_a_library_is_not_applicable_and_named(method_run):
+    assert method_run.case("emulated", case="mini1")["verdict"] == "not applicable"
+    assert "note: left out of the build: npar: no FFTW" in method_run.said
 
 
 def test_a_method_that_is_new_is_noted_and_not_judged(method_run):

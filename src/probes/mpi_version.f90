@@ -1,0 +1,9 @@
+! The MPI library of Fortran.
+program probe
+  use mpi
+  implicit none
+  character(len=MPI_MAX_LIBRARY_VERSION_STRING) :: text
+  integer :: length, code
+  call MPI_Get_library_version(text, length, code)
+  print '(a)', text(:length)
+end program probe
