@@ -2,6 +2,7 @@
 
 #include "charge.h"
 #include "layout.h"
+#include "profile.h"
 #include "result.h"
 #include "run.h"
 #include "watchdog.h"
@@ -210,8 +211,8 @@ int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
             bx_charge_start(run);
             bx_watchdog_start(run);
             code = launch(run, argc, argv);
-            bx_watchdog_stop();
             bx_profile_stop();
+            bx_profile_enter_own("MPI_Finalize");
         }
     }
     if (run->refusal != BX_OK && run->rank == 0)
@@ -222,6 +223,7 @@ int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
     for (int i = 0; i < run->claim_count; i++) free(run->claims[i].file);
     bx_layout_free(run);
     free(run->selected);
-    MPI_Finalize();
+    MPI_Finalize(); /* MPICH 4.0 (UCX, TCP) does not always return */
+    bx_watchdog_stop();
     return code;
 }

@@ -17,5 +17,5 @@ void bx_watchdog_part(int64_t part);
 void bx_watchdog_await(int rank, const char *host);
 /* Notes how long a round took, which the default patience goes by.  Collective. */
 void bx_watchdog_round(const bx_run *run, double seconds);
-/* Collective. */
+/* Local.  After MPI_Finalize, which is watched too. */
 void bx_watchdog_stop(void);

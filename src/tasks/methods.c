@@ -1,4 +1,5 @@
 /* Ways to share out tasks of unequal cost. */
+#include "charge.h"
 #include "tasks.h"
 
 #include "window.h"
@@ -140,8 +141,11 @@ static int64_t draw_of_chunk(bx_tasks *s)
         first = c->chunk * draw_shared(s);
         fetch_and_add(c->window, 0, word, first + 1);
     } else { /* 0: not published yet */
-        while ((first = fetch_and_add(c->window, 0, word, 0) - 1) < 0) {
-        }
+        /* Open MPI 4 (osc/ucx) serves other ranks in calls for messages alone, so that a rank that
+         * only asks for its own word waits for ever */
+        for (int probed; (first = fetch_and_add(c->window, 0, word, 0) - 1) < 0;)
+            if (!BX_IS_SIMULATED)
+                MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, s->comm, &probed, MPI_STATUS_IGNORE);
     }
     return first + slot;
 }

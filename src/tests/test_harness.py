@@ -280,6 +280,12 @@ class Limits(unittest.TestCase):
         errors = self.stop_rank_1(alone, OMPI_MCA_btl_vader_single_copy_mechanism="none")
         self.assertNotRegex(errors, r"  rank 1 on")
 
+    def test_library_that_does_not_end_is_named(self):
+        out = run(ODD_HOST, 2, *PAIRS, "--progress-timeout", "2", BX_HOST="endless")
+        self.assertEqual(out.code, 4, out.stdout + out.stderr)
+        self.assertRegex(out.stderr, r"\n  ranks 0-1 on \S+: in MPI_Finalize, ending\n")
+        self.assertTrue(out.result["verified"])
+
     def wait_for_rank(self, session: int, rank: int) -> int:
         """The process of a rank, by the variables of Open MPI, MPICH and PMI."""
         names = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")

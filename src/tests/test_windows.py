@@ -1,8 +1,11 @@
 """Kernels where windows cannot be had: methods that need them do not apply, all others run.
 
-Usage: test_windows.py FOLDER_OF_KERNELS [unittest arguments]; exit code 77 without mount namespaces
+Usage: test_windows.py FOLDER_OF_KERNELS ODD_WINDOWS [unittest arguments]
+
+Exit code 77 without mount namespaces.
 """
 
+import itertools
 import os
 import subprocess
 import sys
@@ -13,18 +16,21 @@ from pathlib import Path
 from kernel_run import Outcome, run
 
 KERNELS = Path()
+ODD = ""  # a library to preload
 NAMESPACE = ("unshare", "--mount", *(() if os.geteuid() == 0 else ("--map-root-user",)))
 ONCE = ("--repeats", "1", "--block", "1", "--progress-timeout", "60")
 SMALL = ("--grid", "72,72,72", "--bands", "1", "--planner", "estimate", "--baseline", "none")
 NO_ROOM = r"needs [0-9.]+ MiB of shared memory on host \S+; /dev/shm has room for [0-9.]+ MiB"
 
 
-def launch(kernel: str, ranks: int, *arguments: str, mib: int = 0, **environment: str) -> Outcome:
-    """With a /dev/shm of so many MiB, unless it is 0."""
-    mount = f'mount -t tmpfs -o size={mib}m tmpfs /dev/shm && exec "$@"'
+def launch(kernel: str, ranks: int, *arguments: str, mib: float = 0, **environment: str) -> Outcome:
+    """With a /dev/shm of so many MiB, unless it is 0; BX_WINDOWS is for the odd library."""
+    mount = f'mount -t tmpfs -o size={int(mib * 1024)}k tmpfs /dev/shm && exec "$@"'
     small = (*NAMESPACE, "sh", "-c", mount, "sh") if mib else ()
     executable = KERNELS / kernel.partition(" ")[0] / f"bisection-{kernel.rpartition(' ')[2]}"
-    return run(str(executable), ranks, *arguments, *ONCE, before=small, **environment)
+    odd = ("env", f"LD_PRELOAD={ODD}") if "BX_WINDOWS" in environment else ()
+    command, *words = (*odd, str(executable), *arguments, *ONCE)
+    return run(command, ranks, *words, before=small, **environment)
 
 
 class Windows(unittest.TestCase):
@@ -91,26 +97,59 @@ class SmallSharedMemory(Windows):
         self.assertEqual(set(reasons), {"node-aware"})
         self.assertRegex(reasons["node-aware"], NO_ROOM)
 
+    def test_64_kib_are_enough_to_start(self):
+        settings = {
+            "OMPI_MCA_btl": "self,tcp",
+            "OMPI_MCA_btl_tcp_if_include": "lo",
+            "UCX_TLS": "self,sysv",
+        }
+        self.assert_refused(launch("tasks", 2, "--rows", "200", mib=1 / 16, **settings))
+        reasons = self.reasons(launch("transpose", 2, *SMALL, mib=1 / 16, **settings))
+        self.assertEqual(set(reasons), {"shm", "shm-padded", "direct", "leaders"})
+
+    def test_intel_keeps_room_for_its_messages(self):
+        reasons = self.reasons(launch("transpose", 2, *SMALL, mib=40, BX_WINDOWS="intel"))
+        self.assertEqual(set(reasons), {"shm", "shm-padded", "direct", "leaders"})
+
     def test_patterns_run(self):
         reasons = self.reasons(launch("network patterns", 3, "--largest", "4096", mib=16))
         self.assertLessEqual(set(reasons), {"put", "get", "message-rate", "node-to-node"})
 
 
 class WithoutWindows(Windows):
-    """As some sites set Open MPI; other libraries have windows all the same."""
+    """Some sites set Open MPI so; other libraries have windows all the same."""
 
     def test_kernels_run(self):
-        for kernel in ("transpose", "halo"):
-            with self.subTest(kernel=kernel):
-                reasons = self.reasons(launch(kernel, 2, OMPI_MCA_osc="^sm,rdma,pt2pt,ucx"))
+        for kernel, components in itertools.product(
+            ("transpose", "halo"), ("^sm,rdma,pt2pt,ucx", "ucx")
+        ):
+            with self.subTest(kernel=kernel, components=components):
+                reasons = self.reasons(launch(kernel, 2, OMPI_MCA_osc=components))
                 for why in reasons.values():
                     self.assertRegex(why, r"^MPI makes no window here: MPI_Win_\w+: \w+")
 
+    def test_tasks_needs_no_progress_of_its_own_words(self):
+        out = launch("tasks", 2, "--rows", "20", OMPI_MCA_osc="ucx")
+        if "MPI makes no window here" in out.stderr:
+            self.skipTest("this library has no such component")
+        self.assertEqual(self.reasons(out), {})
+
+    def test_ranks_agree_where_one_fails(self):
+        for kernel, methods in (
+            ("transpose", {"shm", "shm-padded", "direct", "leaders"}),
+            ("halo", {"shm"}),
+        ):
+            with self.subTest(kernel=kernel):
+                reasons = self.reasons(launch(kernel, 2, BX_WINDOWS="fail"))
+                self.assertLessEqual(methods, set(reasons))
+                for method in methods:
+                    self.assertIn("MPI_Win_allocate_shared: ", reasons[method])
+
 
 if __name__ == "__main__":
-    KERNELS = Path(sys.argv[1])
+    KERNELS, ODD = Path(sys.argv[1]), sys.argv[2]
     os.environ["TMPDIR"] = "/tmp"  # `make test` has it in /dev/shm, which the tests cover
     if subprocess.run([*NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"]).returncode:
         print("skipped: no mount namespaces without root rights")
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
