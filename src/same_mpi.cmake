@@ -10,8 +10,7 @@ function(bx_ask result probe libraries)
   try_compile(built ${CMAKE_BINARY_DIR}/CMakeFiles/probes ${PROJECT_SOURCE_DIR}/probes/${probe}
     LINK_LIBRARIES ${libraries} COPY_FILE ${program} COPY_FILE_ERROR failure)
   if(built AND (NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR))
-    execute_process(COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} ${program} ${ARGN} TIMEOUT 60
-      OUTPUT_VARIABLE text ERROR_QUIET)
+    execute_process(COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} ${program} ${ARGN} TIMEOUT 60 OUTPUT_VARIABLE text ERROR_QUIET)
   endif()
   string(REGEX REPLACE "[,\n].*" "" text "${text}")
   string(REGEX REPLACE "[ \t]+" " " text "${text}")

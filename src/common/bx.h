@@ -5,8 +5,7 @@
  * the functions of `bx_kernel`; only `step` is timed.
  *
  * Exit codes: 0 verified, 1 wrong answer, 2 usage, 3 resources, 4 no progress; anything else is a
- * crash.  Every function is collective over the world communicator unless it says "local".
- */
+ * crash.  Every function is collective over the world communicator unless it says "local". */
 #pragma once
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
@@ -54,8 +53,7 @@ typedef struct {
     void *value;      /* the variable that the option sets; holds the default before */
 } bx_option;
 
-/* A list for a bx_kernel's member, and its length for the member behind: .cases = BX_COUNTED(cases)
- */
+/* A list for a bx_kernel's member, and its length for the next one: .cases = BX_COUNTED(cases) */
 #define BX_COUNTED(list) list, sizeof(list) / sizeof *(list)
 
 /* A kernel.  Every function takes the `state` that setup has made; `method` is an index into
@@ -127,8 +125,7 @@ typedef struct bx_kernel {
     /* Returns the work items in one step, for example transforms: the metric `time` is seconds per
      * item.  NULL: 1. */
     double (*items)(void *state, size_t method, size_t point);
-    /* Adds the kernel's own metrics of a method by bx_metrics_add; on rank 0, local.  NULL: none.
-     */
+    /* Adds the kernel's own metrics of a method by bx_metrics_add; on rank 0, local. NULL: none. */
     void (*metrics)(void *state, size_t method, size_t point, bx_metrics *metrics);
     /* Adds the kernel's entries to the result's "details" object, and lines by bx_run_note.  Runs
      * on every rank before the measurement; `details` is NULL on all but rank 0, where the kernel
@@ -313,8 +310,7 @@ void bx_run_note(bx_run *run, const char *format, ...) __attribute__((format(pri
 
 /* Each adds a value to an object by its name, where one of that name is replaced, or to an array,
  * where the name is NULL.  Nothing, and NULL, where the parent is NULL.  Names and texts are
- * copied.
- */
+ * copied. */
 bx_json *bx_json_object(bx_json *parent, const char *name);
 bx_json *bx_json_array(bx_json *parent, const char *name);
 /* null for no text, and for a number that is not finite. */

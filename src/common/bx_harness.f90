@@ -585,8 +585,7 @@ contains
     type(c_ptr), intent(in) :: verification
     character(*), intent(in) :: name, unit
     real(c_double), intent(in) :: error, tolerance
-    call c_check(verification, trim(name)//c_null_char, error, tolerance, &
-                 trim(unit)//c_null_char)
+    call c_check(verification, trim(name)//c_null_char, error, tolerance, trim(unit)//c_null_char)
   end subroutine bx_check
 
   !> Adds a line under the table, of rank 0.  Local.

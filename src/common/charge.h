@@ -4,8 +4,7 @@
 
 #include "run.h"
 
-/* Kinds of work: flop of FFTs, of matrices and of interactions of atoms; bytes copied, each once.
- */
+/* Kinds of work: flop of FFTs, of matrices and of pairs of atoms; bytes copied, each once. */
 typedef enum { BX_FFT, BX_ALGEBRA, BX_PAIRS, BX_COPY, BX_WORK_COUNT } bx_work;
 
 #ifdef BX_SIMULATED

@@ -8,20 +8,16 @@
 /* Frees what a value holds, not its name. */
 static void empty(bx_json *json)
 {
-    for (bx_json *item = json->first, *next; item; item = next) {
-        next = item->next;
-        bx_json_free(item);
-    }
+    for (bx_json *item; (item = json->first); bx_json_free(item)) json->first = item->next;
     free(json->text);
     json->text = NULL;
-    json->first = json->last = NULL;
+    json->last = NULL;
 }
 
 void bx_json_free(bx_json *json)
 {
-    if (!json) return;
-    empty(json);
-    free(json->name);
+    if (json) empty(json);
+    if (json) free(json->name);
     free(json);
 }
 
@@ -35,11 +31,11 @@ bx_json *bx_json_get(const bx_json *object, const char *name)
 bx_json *bx_json_create(void)
 {
     bx_json *json = bx_memory_alloc(1, sizeof *json);
-    json->kind = BX_JSON_OBJECT;
+    json->kind = '{';
     return json;
 }
 
-static bx_json *add(bx_json *parent, const char *name, bx_json_kind kind)
+static bx_json *add(bx_json *parent, const char *name, char kind)
 {
     if (!parent) return NULL;
     bx_json *item = bx_json_get(parent, name);
@@ -48,35 +44,25 @@ static bx_json *add(bx_json *parent, const char *name, bx_json_kind kind)
     } else {
         item = bx_json_create();
         if (name) item->name = bx_memory_copy_text(name);
-        if (parent->last)
-            parent->last->next = item;
-        else
-            parent->first = item;
+        *(parent->last ? &parent->last->next : &parent->first) = item;
         parent->last = item;
     }
     item->kind = kind;
     return item;
 }
 
-bx_json *bx_json_object(bx_json *parent, const char *name)
-{
-    return add(parent, name, BX_JSON_OBJECT);
-}
-
-bx_json *bx_json_array(bx_json *parent, const char *name)
-{
-    return add(parent, name, BX_JSON_ARRAY);
-}
+bx_json *bx_json_object(bx_json *parent, const char *name) { return add(parent, name, '{'); }
+bx_json *bx_json_array(bx_json *parent, const char *name) { return add(parent, name, '['); }
 
 void bx_json_raw(bx_json *parent, const char *name, const char *text)
 {
-    bx_json *item = add(parent, name, BX_JSON_RAW);
+    bx_json *item = add(parent, name, '\0');
     if (item) item->text = bx_memory_copy_text(text);
 }
 
 void bx_json_text(bx_json *parent, const char *name, const char *text)
 {
-    bx_json *item = add(parent, name, text ? BX_JSON_TEXT : BX_JSON_RAW);
+    bx_json *item = add(parent, name, text ? '"' : '\0');
     if (item) item->text = bx_memory_copy_text(text ? text : "null");
 }
 
@@ -125,18 +111,16 @@ static void write_text(FILE *file, const char *text)
 
 void bx_json_write(FILE *file, const bx_json *json, int lines)
 {
-    bool object = json->kind == BX_JSON_OBJECT;
-    if (json->kind == BX_JSON_RAW) fputs(json->text, file);
-    if (json->kind == BX_JSON_TEXT) write_text(file, json->text);
+    bool object = json->kind == '{';
+    if (json->kind == '"') write_text(file, json->text);
+    if (json->kind == '\0') fputs(json->text, file);
     if (json->text) return;
-    putc(object ? '{' : '[', file);
+    putc(json->kind, file);
     for (const bx_json *item = json->first; item; item = item->next) {
         if (item != json->first) putc(',', file);
         if (object && lines > 0) putc('\n', file);
-        if (object) {
-            write_text(file, item->name);
-            putc(':', file);
-        }
+        if (object) write_text(file, item->name);
+        if (object) putc(':', file);
         bx_json_write(file, item, lines - 1);
     }
     putc(object ? '}' : ']', file);

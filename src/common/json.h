@@ -3,13 +3,10 @@
 
 #include <stdio.h>
 
-typedef enum { BX_JSON_OBJECT, BX_JSON_ARRAY, BX_JSON_TEXT, BX_JSON_RAW } bx_json_kind;
-
 typedef struct bx_json {
-    bx_json_kind kind;
-    char *name;                   /* of an object's member */
-    char *text;                   /* of a text, before it is escaped; of RAW, JSON as it is */
-    struct bx_json *first, *last; /* of an object or array */
+    char kind;                    /* {, [ or " as it begins; or \0, any other as it is written */
+    char *name, *text;            /* of an object's member; of " and \0 */
+    struct bx_json *first, *last; /* of { and [ */
     struct bx_json *next;         /* in the parent */
 } bx_json;
 

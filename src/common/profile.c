@@ -392,19 +392,15 @@ enum { FIELDS = sizeof(bx_traffic) / sizeof(double) };
 
 bx_spread *bx_profile_spread(MPI_Comm world, const bx_traffic *traffic, double steps)
 {
+    const MPI_Op ops[3] = {MPI_MIN, MPI_SUM, MPI_MAX};
     int count = BX_CLASS_COUNT * FIELDS, rank, size;
     bx_spread *spread = bx_memory_alloc(1, sizeof *spread);
-    PMPI_Reduce(traffic, spread->low, count, MPI_DOUBLE, MPI_MIN, 0, world);
-    PMPI_Reduce(traffic, spread->high, count, MPI_DOUBLE, MPI_MAX, 0, world);
-    PMPI_Reduce(traffic, spread->mean, count, MPI_DOUBLE, MPI_SUM, 0, world);
     PMPI_Comm_rank(world, &rank);
     PMPI_Comm_size(world, &size);
-    double *low = (double *)spread->low, *mean = (double *)spread->mean;
-    double *high = (double *)spread->high;
-    for (int i = 0; i < count; i++) {
-        low[i] /= steps;
-        mean[i] = mean[i] / steps / size;
-        high[i] /= steps;
+    for (int k = 0; k < 3; k++) {
+        double *values = (double *)spread->of[k];
+        PMPI_Reduce(traffic, values, count, MPI_DOUBLE, ops[k], 0, world);
+        for (int i = 0; i < count; i++) values[i] = values[i] / steps / (k == 1 ? size : 1);
     }
     if (rank == 0) return spread;
     free(spread);
@@ -413,13 +409,14 @@ bx_spread *bx_profile_spread(MPI_Comm world, const bx_traffic *traffic, double s
 
 void bx_profile_add_spread(bx_json *object, const bx_spread *spread)
 {
+    static const char *const names[3] = {"min", "mean", "max"};
     for (int c = 0; c < BX_CLASS_COUNT; c++) {
         bx_json *class = bx_json_object(object, CLASS_NAMES[c]);
-        const double *low = &spread->low[c].calls, *mean = &spread->mean[c].calls,
-                     *high = &spread->high[c].calls;
-        for (int f = 0; f < FIELDS; f++)
-            BX_NUMBERS(bx_json_object(class, FIELD_NAMES[f]), {"min", low[f]}, {"mean", mean[f]},
-                       {"max", high[f]});
+        for (int f = 0; f < FIELDS; f++) {
+            bx_json *field = bx_json_object(class, FIELD_NAMES[f]);
+            for (int k = 0; k < 3; k++)
+                bx_json_number(field, names[k], (&spread->of[k][c].calls)[f]);
+        }
     }
 }
 
@@ -428,7 +425,7 @@ double bx_profile_mean(const bx_spread *spread, const char *name)
     char known[64];
     for (int i = 0; i < BX_CLASS_COUNT * FIELDS; i++) {
         snprintf(known, sizeof known, "%s.%s", CLASS_NAMES[i / FIELDS], FIELD_NAMES[i % FIELDS]);
-        if (strcmp(known, name) == 0) return ((const double *)spread->mean)[i];
+        if (strcmp(known, name) == 0) return ((const double *)spread->of[1])[i];
     }
     return NAN;
 }
@@ -497,11 +494,10 @@ const char *const bx_share_groups[3] = {"user", "library", "MPI"};
 static void add_part(bx_shares *shares, int group, const char *name, double share)
 {
     if (!(share > 0)) return;
-    size_t part = shares->part_count++;
-    shares->parts = bx_memory_grow(shares->parts, part + 1, sizeof *shares->parts);
-    shares->parts[part].group = group;
-    snprintf(shares->parts[part].name, sizeof shares->parts[part].name, "%s", name);
-    shares->parts[part].share = share;
+    shares->parts = bx_memory_grow(shares->parts, shares->part_count + 1, sizeof(bx_part));
+    bx_part *part = &shares->parts[shares->part_count++];
+    *part = (bx_part){.group = group, .share = share};
+    snprintf(part->name, sizeof part->name, "%s", name);
 }
 
 bx_shares *bx_profile_shares(const bx_run *run, const bx_parts *parts,
@@ -552,11 +548,10 @@ void bx_profile_add_shares(bx_json *object, const bx_shares *shares)
     for (int group = 0; group < 3; group++)
         bx_json_number(object, bx_share_groups[group], shares->of_group[group]);
     bx_json *list = bx_json_array(object, "parts");
-    for (size_t i = 0; i < shares->part_count; i++) {
+    for (const bx_part *p = shares->parts; p < shares->parts + shares->part_count; p++) {
         bx_json *part = bx_json_object(list, NULL);
-        BX_TEXTS(part, {"group", bx_share_groups[shares->parts[i].group]},
-                 {"name", shares->parts[i].name});
-        bx_json_number(part, "share", shares->parts[i].share);
+        BX_TEXTS(part, {"group", bx_share_groups[p->group]}, {"name", p->name});
+        bx_json_number(part, "share", p->share);
     }
 }
 

@@ -8,8 +8,7 @@ typedef struct {
     double step, phase[BX_MAX_PHASES], phase_mpi[BX_MAX_PHASES];
 } bx_parts;
 
-/* The MPI calls of one rank by routine, region and class.  Recordings live until bx_profile_stop.
- */
+/* The MPI calls of one rank by routine, region and class. Recordings live until bx_profile_stop. */
 typedef struct bx_recording bx_recording;
 
 /* Begins to count.  `node_of` [ranks of world] must live until bx_profile_stop.  With
@@ -32,9 +31,9 @@ void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLAS
 /* Directs calls from now on to a recording; NULL: to that of no method.  Local. */
 void bx_profile_into(bx_recording *recording);
 
-/* Traffic by class and field: minimum, mean and maximum over the ranks. */
+/* Minimum, mean and maximum over the ranks. */
 typedef struct {
-    bx_traffic low[BX_CLASS_COUNT], mean[BX_CLASS_COUNT], high[BX_CLASS_COUNT];
+    bx_traffic of[3][BX_CLASS_COUNT];
 } bx_spread;
 
 /* Returns traffic[BX_CLASS_COUNT] per step on rank 0 (the caller frees it); NULL on the others.
@@ -47,9 +46,9 @@ double bx_profile_mean(const bx_spread *spread, const char *name);
 /* Adds all traffic so far, and that of each region, to an object of rank 0.  Collective. */
 void bx_profile_add_regions(MPI_Comm world, bx_json *object);
 
-/* The shares of a method's time: in own code, libraries and MPI, and by phase and routine. */
+/* The shares of a method's time in own code, libraries and MPI (of_group), by phase and routine. */
 typedef struct {
-    int group;
+    int group; /* of bx_share_groups */
     char name[96];
     double share;
 } bx_part;
@@ -58,8 +57,6 @@ typedef struct {
     bx_part *parts; /* [part_count] */
     size_t part_count;
 } bx_shares;
-
-/* The names of the groups. */
 extern const char *const bx_share_groups[3];
 
 /* Returns them on rank 0 (the caller frees them); NULL on the others, and without any time.

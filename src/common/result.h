@@ -1,4 +1,4 @@
-/* The result: metrics, JSON, of which result.schema.json is the schema, and the table for people.
+/* The result: metrics, JSON (checks/bisection/kernels/result.schema.json), the table for people.
  * All on rank 0 and local, unless it says otherwise. */
 #pragma once
 

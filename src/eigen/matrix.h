@@ -2,8 +2,7 @@
  *
  * A real matrix is S diag(d) S, with the sine vectors S_ik = sqrt(2/(n+1)) sin(pi i k/(n+1)); so
  * A_ij = c(|i-j|) - c(i+j), with c(m) = sum_k d_k cos(pi m k/(n+1))/(n+1), i, j, k from 1.  A
- * complex one is D A D^H, with D_ii a number of modulus 1.  Complex numbers are pairs of doubles.
- */
+ * complex one is D A D^H, with D_ii a number of modulus 1. Complex numbers are pairs of doubles. */
 #pragma once
 
 #include <stdbool.h>

@@ -261,8 +261,7 @@ static void gather(const jacobi *s, bx_problem *p)
     MPI_Allreduce(MPI_IN_PLACE, p->w, s->n, MPI_DOUBLE, MPI_SUM, s->ring);
 }
 
-/* The limit below which the off-diagonal part of a pair is rounding: that of a block of products.
- */
+/* The limit below which the off-diagonal part of a pair is rounding: that of a block's products. */
 static double zero_limit(const jacobi *s, const bx_problem *p)
 {
     double squares = 0;

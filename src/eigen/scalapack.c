@@ -1,6 +1,5 @@
 /* ScaLAPACK's drivers for real and complex matrices.  Their workspace: what their query asks for,
- * and slack, as some ask for too little where the matrix has fewer rows than the grid has blocks.
- */
+ * and slack, as some ask too little where the matrix has fewer rows than the grid has blocks. */
 #include "libraries.h"
 #include "solver.h"
 
@@ -109,8 +108,7 @@ static bool pdsyev_applicable(const bx_problem *p, char *why, size_t why_size)
     return false;
 }
 
-/* With equal eigenvalues, version 2.2.1 loses the orthogonality of vectors: 1e5 n eps of 200 rows.
- */
+/* With equal eigenvalues, version 2.2.1 loses orthogonality of vectors: 1e5 n eps of 200 rows. */
 static bool pdsyevr_applicable(const bx_problem *p, char *why, size_t why_size)
 {
     if (p->repeated) snprintf(why, why_size, "its vectors of equal eigenvalues are not orthogonal");

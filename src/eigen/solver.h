@@ -41,8 +41,7 @@ typedef struct bx_solver {
     double cost;          /* its time, about, in times of LAPACK's on one core */
     double orthogonality; /* largest error that is correct, n eps */
     double hidden; /* workspace that a library allocates and does not tell: parts of the matrix */
-    /* Writes why it cannot solve problems of this kind to `why`, and returns false.  NULL: it can.
-     */
+    /* Writes why it cannot solve such problems to `why`, and returns false.  NULL: it can. */
     bool (*applicable)(const bx_problem *p, char *why, size_t why_size);
     /* Returns the least doubles of a and v, where they are more than the rank's part.  NULL. */
     size_t (*capacity)(const bx_problem *p);
@@ -66,8 +65,7 @@ extern const int bx_solver_count;
 /* Counts `count` doubles of workspace and returns them, NULL where they are only counted; the
  * caller frees them.  Local. */
 double *bx_solver_workspace(const bx_problem *p, size_t count);
-/* Begins to watch the memory of this process, which libraries take while a solver is open.  Local.
- */
+/* Begins to watch this process's memory, which libraries take while a solver is open.  Local. */
 void bx_resident_watch(void);
 /* Returns the bytes by which the process was larger, at most, since bx_resident_watch; 0 where the
  * system does not tell.  Local. */

@@ -201,8 +201,7 @@ static int64_t recomputed_steps(const halo_state *h)
 static double rounded(int64_t steps) { return 16 * 0x1p-52 * (double)((steps + 2) * (steps + 2)); }
 
 /* Fields after a block of steps: the same bits as by the plain exchange, whose first steps other
- * code gives too; the solution of the scheme where it is known in closed form; and land as it was.
- */
+ * code gives too; the solution of the scheme where its closed form is known; and land as it was. */
 static void end(void *state, size_t index, size_t point, int64_t steps,
                 bx_verification *verification)
 {
@@ -447,8 +446,7 @@ static void report(void *state, bx_run *run, bx_json *details)
                 mesh->fields, h->points, all, bx_run_block_steps(run), text);
 }
 
-/* The exchange beside the stencil alone and beside a copy; the stencil beside the limit of memory.
- */
+/* The exchange beside the stencil alone and beside a copy; the stencil beside memory's limit. */
 static void metrics(void *state, size_t index, size_t point, bx_metrics *metrics)
 {
     const halo_state *h = state;

@@ -1,5 +1,4 @@
-/* A way to exchange a halo: a bx_method in one of the files method_*.c, and one line in halo.def.
- */
+/* A way to exchange a halo: a bx_method in a file method_*.c, and one line in halo.def. */
 #pragma once
 
 #include "halo.def"

@@ -34,8 +34,7 @@ void bx_region_add(bx_region *region, int64_t first, int length)
 
 void bx_region_free(bx_region *region) { free(region->pieces); }
 
-/* Rows of one or two numbers, as faces across the rows of a grid have them, are not worth a call.
- */
+/* Rows of one or two numbers, as faces across a grid's rows have them, are not worth a call. */
 static inline void copy_rows(double *restrict to, int64_t to_stride, const double *restrict from,
                              int64_t from_stride, int length, int64_t count)
 {

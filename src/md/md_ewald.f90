@@ -161,8 +161,7 @@ contains
       call waves_at(system%box%fractions(system%atoms%x(1:3, s)), rows, wave)
       factor = factor + q*wave
     end do
-    call MPI_Allreduce(MPI_IN_PLACE, factor, 2*n, MPI_DOUBLE_PRECISION, MPI_SUM, &
-                       system%domain%comm)
+    call MPI_Allreduce(MPI_IN_PLACE, factor, 2*n, MPI_DOUBLE_PRECISION, MPI_SUM, system%domain%comm)
     do s = 1, size(samples)
       q = charge_of(system%potential%name(samples(s)%species))
       call waves_at(system%box%fractions(samples(s)%x), rows, wave)

@@ -202,8 +202,7 @@ contains
       if (domain%ranks == 1) then ! planes are columns
         call move_alloc(self%space, self%spectrum)
       else
-        call move(self%to_columns, domain, 2, .true., reals_of(self%space), &
-                  reals_of(self%spectrum))
+        call move(self%to_columns, domain, 2, .true., reals_of(self%space), reals_of(self%spectrum))
       end if
     end if
     call transform_lines(self%spectrum, 3, -1)

@@ -11,8 +11,7 @@ module md_fft_columns
   use bx_charges, only: bx_charge, bx_fft, bx_is_simulated, by_all_threads
   use mpi_f08, only: MPI_DOUBLE_PRECISION, MPI_Irecv, MPI_Isend, MPI_Request, &
     MPI_STATUSES_IGNORE, MPI_Waitall
-  use md_domain, only: arrived_whole, count_messages, domain_t, neighbour, place_of, &
-    seal_payload
+  use md_domain, only: arrived_whole, count_messages, domain_t, neighbour, place_of, seal_payload
   use md_fft, only: fft_t, reals_of, transform_lines
   implicit none (type, external)
   private

@@ -5,8 +5,7 @@ module md_setup
     MPI_INTEGER8, MPI_SUM
   use bx_harness, only: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, &
     bx_claim_file, bx_claim_memory, bx_claim_time, bx_file_read, bx_file_updated, bx_file_written, &
-    bx_ok, bx_refuse, bx_resources, bx_seed, bx_selected, bx_string_at, bx_threads, &
-    bx_usage
+    bx_ok, bx_refuse, bx_resources, bx_seed, bx_selected, bx_string_at, bx_threads, bx_usage
   use md_atoms, only: copy_own
   use md_domain, only: hops_needed, make_domain, most_hops
   use md_files, only: dump_t, most_dumped, open_dump, read_dump, read_restart

@@ -25,8 +25,7 @@ size_t bx_victims_words(int size);
 size_t bx_aggressors_words(int size);
 
 /* A victim: writes what it sends and clears what it receives; one exchange, which alone is timed;
- * the bytes that came out wrong.  All collective over the party, but the first and the last local.
- */
+ * the bytes that came out wrong.  All collective over it, but the first and the last local. */
 typedef struct {
     void (*prepare)(bx_party *party);
     void (*exchange)(bx_party *party);

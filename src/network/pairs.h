@@ -64,8 +64,7 @@ typedef struct {
     float out, back, both; /* B/s from a to b; from b to a; both ways at once, their sum */
 } bx_pairs_values;
 
-/* This rank's end of the lines to other nodes.  Local rank l of one node talks to l of the other.
- */
+/* This rank's end of the lines to other nodes. Local rank l of one node talks to l of the other. */
 typedef struct {
     uint64_t seed;
     MPI_Comm column;           /* the ranks of my local number; its rank i is of node i */

@@ -5,8 +5,7 @@
 #include <string.h>
 
 /* In the order in which they are measured: the latency last, when cores that slept run at full
- * clock.
- */
+ * clock. */
 enum { OUT, BACK, BOTH, LATENCY, KINDS };
 enum { TRIPS = 10 }; /* there and back, in one sample of the latency */
 enum { TAG_READY = 1, TAG_CONTENT, TAG_RECEIPT, TAG_TIMES };

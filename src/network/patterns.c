@@ -224,8 +224,7 @@ static double items(void *state, size_t method, size_t point)
     return (double)exchanges(method, point) * items_of(pattern_of(method));
 }
 
-/* The steps of a block have sent what was asked for, in as many exchanges as times are divided by.
- */
+/* The steps of a block have sent what was asked for, in as many exchanges as divide times. */
 static void end(void *state, size_t method, size_t point, int64_t steps,
                 bx_verification *verification)
 {

@@ -402,8 +402,7 @@ contains
     do i = 1, size(self%lines)
       associate (line => self%lines(i))
         do z = line%low, line%high
-          energy(line%first + z - line%low) = &
-            sum(q*([real(dp) :: line%x, line%y, z] + kpoint)**2)
+          energy(line%first + z - line%low) = sum(q*([real(dp) :: line%x, line%y, z] + kpoint)**2)
         end do
       end associate
     end do

@@ -44,8 +44,7 @@ static const bx_solver *solver_of(const char *name)
     return NULL;
 }
 
-/* Whether a solver can solve matrices of n bands on so many ranks; if not, writes to `why`.  Local.
- */
+/* Whether a solver can solve n bands on so many ranks; if not, writes to `why`.  Local. */
 bool npar_solver_can(const char *name, int n, int parts, int ranks, char *why, size_t why_size)
 {
     const bx_solver *solver = solver_of(name);
@@ -141,8 +140,7 @@ int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked
     return info;
 }
 
-/* Replaces the upper triangle by Cholesky's factor; returns 0, or the library's INFO.  Collective.
- */
+/* Replaces the upper triangle by Cholesky's factor; returns the library's INFO.  Collective. */
 int npar_matrix_factor(npar_matrix *m) { return bx_cholesky_factor(&m->problem); }
 
 /* Collective. */

@@ -44,8 +44,7 @@ struct bx_messages {
     int *held, held_count; /* [send_count] */
 };
 
-/* Plans the messages of all objects; `joined`: those from one rank to another in one.  Collective.
- */
+/* Plans the messages of all objects; `joined`: those between two ranks in one.  Collective. */
 bx_messages *bx_messages_create(bx_objects *objects, bool joined);
 void bx_messages_free(bx_messages *m);
 /* Makes `m` the messages of its objects; the next ones are of step 0.  Local. */

@@ -11,7 +11,7 @@ typedef struct bx_baseline {
     /* Returns whether it can run here, with so many teams; if not, the reason is in `why` (at most
      * why_size bytes). */
     bool (*applicable)(const bx_plan *plan, int teams, char *why, size_t why_size);
-    /* Returns the baseline's state; `planner` is an FFTW planner flag.  Collective over the world.
+    /* Returns the baseline's state; `planner` is FFTW's planner flag.  Collective over the world.
      */
     void *(*create)(bx_plan *plan, unsigned planner);
     /* Sets the data afresh. */

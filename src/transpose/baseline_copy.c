@@ -1,5 +1,4 @@
-/* A lower bound of every exchange: memcpy of the bytes that a rank's part of the transposes moves.
- */
+/* A lower bound of every exchange: memcpy of the bytes that a rank's transposes move. */
 #include "baseline.h"
 
 #include <stdlib.h>

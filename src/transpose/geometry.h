@@ -9,8 +9,7 @@
  * two exchanges: from columns along z to columns along y, and from those to rows along x.  The
  * second has a geometry of its own, `inner`, whose columns are the planes of the first.  There a
  * plane is one line, [1][ny] or [1][nx], and a column crosses the planes of its batch alone: those
- * with its x in the first exchange, those with its z in the second.
- */
+ * with its x in the first exchange, those with its z in the second. */
 #pragma once
 
 #include <stdbool.h>
@@ -116,8 +115,7 @@ typedef struct {
     double padding_bytes;
 } bx_counts;
 
-/* Returns what a method sends.  `leaders` is the number asked for; only bx_count_leaders uses it.
- */
+/* Returns what a method sends. `leaders` is the number asked for; only bx_count_leaders uses it. */
 typedef bx_counts bx_counting(const bx_geometry *g, bx_direction way, int leaders);
 bx_counting bx_count_every_pair, bx_count_nonempty_pairs, bx_count_padded, bx_count_nodes,
     bx_count_nodes_padded, bx_count_leaders, bx_count_gather_scatter;

@@ -12,8 +12,7 @@ typedef struct {
     bool transpose_only, published;
 } bx_transpose_options;
 
-/* The state of bx_kernel.  A team is a set of ranks that share one grid; teams share the k-points.
- */
+/* The state of bx_kernel.  A team's ranks share one grid; teams share the k-points. */
 typedef struct {
     bx_run *run;
     const bx_transpose_options *options;

@@ -1,4 +1,4 @@
-/* bisection-transpose: the distributed 3D FFT of plane-wave codes, with every way to transpose it.
+/* bisection-transpose: the distributed 3D FFT of plane-wave codes, with all ways to transpose it.
  */
 #include "verify.h"
 

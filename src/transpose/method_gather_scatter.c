@@ -10,8 +10,7 @@
 #include <string.h>
 
 /* One way, at a node's root: blocks as gathered
- * [rank from][rank to], as exchanged [node][rank to][rank from], as scattered [rank to][rank from].
- */
+ * [rank from][rank to], exchanged [node][rank to][rank from], scattered [rank to][rank from]. */
 typedef struct {
     int *gather, *gather_at, *scatter, *scatter_at; /* [node size] */
     int *send, *send_at, *receive, *receive_at;     /* [nodes] */
@@ -115,8 +114,7 @@ static void copy_within(state *self, bx_direction way)
                  length(g, way, ranks[f], ranks[t]));
 }
 
-/* Gathered blocks into the order of the exchange, exchanged blocks into the order of the scatter.
- */
+/* Gathered blocks in the order of the exchange, exchanged blocks in the order of the scatter. */
 static void reorder(state *self, bx_direction way, bool before)
 {
     const bx_plan *plan = self->plan;

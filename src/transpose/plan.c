@@ -55,8 +55,7 @@ double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int
 {
     const int shape[3] = {g->plane_nx, g->plane_ny, g->length};
     double columns = (double)column_elements(g, rank), planes = (double)plane_elements(g, rank);
-    /* two sets of send and receive buffers per method, and the planes to compare with
-     */
+    /* two sets of send and receive buffers per method, and the planes to compare with */
     double buffers = 4.0 * methods * (columns > planes ? columns : planes) + planes;
     double tables = (double)(sizeof(size_t)) * g->plane_first[g->ranks] +
                     (double)(sizeof(int)) * 2 * g->ranks * (g->batches + 1.0);

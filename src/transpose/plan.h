@@ -48,8 +48,7 @@ typedef struct {
  * inverse transform along them, laid out [length][columns of the rank], so that what goes to or
  * comes from a rank is contiguous: a row per plane, of the rank's columns that cross it.  Methods
  * exchange between it and the planes.  A second exchange has a plan of its own, whose columns are
- * the planes of the first.
- */
+ * the planes of the first. */
 typedef struct bx_plan {
     bx_run *run;
     MPI_Comm team; /* ranks that share this grid */
@@ -93,8 +92,7 @@ typedef struct bx_plan {
 /* Returns the bytes of the fields of a rank with so many columns, planes, bands and threads; shape:
  * plane_nx, plane_ny, length. */
 double bx_plan_field_bytes(const int shape[3], int columns, int planes, int bands, int threads);
-/* Returns the bytes of the fields of `rank`, and at most those of the buffers of so many methods.
- */
+/* Returns the bytes of the fields of `rank`, and at most those of so many methods' buffers. */
 double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods);
 
 /* Returns the fields and FFTs of `bands` bands for the ranks of `team`, which share the grid
@@ -175,8 +173,7 @@ void bx_plan_repack_own(const bx_plan *plan, const bx_plane_part *part);
 /* Copies a part's share of all blocks: buffer[plane_total] has those of the other ranks. */
 void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part, bx_complex *buffer);
 /* One MPI_Alltoallv between such a buffer and one like the half-transformed field, from which
- * forward blocks are sent; `request`: MPI_Ialltoallv, unless it is NULL.  Collective over the team.
- */
+ * forward blocks are sent; `request`: MPI_Ialltoallv, or NULL.  Collective over the team. */
 void bx_plan_alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, bx_complex *buffer,
                        MPI_Request *request);
 

@@ -37,8 +37,7 @@ void bx_transform_apply(const bx_exchange *x, int count, const double *field);
 
 /* Transforms one band in one direction: forward from its columns (without `ffts`, from the
  * half-transformed field) to the planes of `slot` of the last plan, inverse back.  Planes are
- * undefined after inverse.
- */
+ * undefined after inverse. */
 void bx_transform_one(const bx_exchange *x, bx_direction way, int band, int slot, bool ffts);
 
 /* Returns the half-transformed field of a method.  Local. */

@@ -313,8 +313,7 @@ void bx_transpose_verify(void *state, size_t index, size_t point, bx_verificatio
 /* ---- the loop: what forward and inverse transforms have left (Bethune 2010, 3.1) ---- */
 
 /* The exchanges alone, after each step, bit by bit.  What an exchange brings back is the input of
- * the next but one at most, so that the two fields of a slot have every error since the last look.
- */
+ * the next but one at most, so that a slot's two fields have every error since the last look. */
 void bx_transpose_verify_exchanges(void *state, size_t index, size_t point,
                                    bx_verification *verification)
 {

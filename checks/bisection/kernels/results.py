@@ -1,4 +1,4 @@
-"""Reading a kernel's result.json (src/common/result.schema.json) without trusting it."""
+"""Reading a kernel's result.json (result.schema.json) without trusting it."""
 
 import itertools
 import json

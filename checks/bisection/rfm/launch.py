@@ -8,7 +8,6 @@ A check file names the kernel, its cases and methods and the metrics it asserts;
 Only ReFrame and the standard library are imported.
 """
 
-import contextlib
 import inspect
 import json
 import os
@@ -228,11 +227,11 @@ class Build(rfm.RegressionTest, Reporting):
         self.executable_opts = [shlex.quote(folder)]
         if self.is_dry_run():
             return
-        with contextlib.suppress(OSError):  # src/CMakeLists.txt writes it
-            lines = Path(folder, "left-out").read_text().splitlines()
-            self.left_out = {line.partition(":")[0]: line for line in lines}
-        if self.left_out:
-            self.remark = Code.LEFT_OUT(kernels=[*self.left_out.values()]).dumps()
+        path = Path(folder, "left-out")  # of src/CMakeLists.txt
+        lines = path.read_text().splitlines() if path.is_file() else []
+        self.left_out = {line.partition(":")[0]: line for line in lines}
+        if lines:
+            self.remark = Code.LEFT_OUT(kernels=lines).dumps()
         kernels = sorted(Path(folder).glob("bisection-*"))
         if not kernels:
             fault = causes.of_job(self.build_job, Ended())

@@ -36,8 +36,6 @@ UNREAD = {
     "qconf": ("sge", "Grid Engine"),
 }
 
-# The build finds this by pkg-config alone (src/CMakeLists.txt).
-LIBRARIES = {"FFTW": "fftw3"}
 LAUNCHERS = ("mpirun", "mpiexec")
 
 # What a launcher prints of itself -> the MPI library that it belongs to.
@@ -57,11 +55,6 @@ class Software:
     modules_system: str  # ReFrame's name; nomod for none
     modules: list[str]  # that are loaded
     libraries: dict[str, str]  # those that pkg-config finds -> version
-
-    @property
-    def missing(self) -> list[str]:
-        """The libraries that the kernels need and pkg-config does not find."""
-        return [name for name in LIBRARIES if name not in self.libraries]
 
 
 @dataclass
@@ -194,13 +187,12 @@ def software_here() -> Software:
     launcher = next((name for name in LAUNCHERS if shutil.which(name)), "")
     about = ask(launcher, "--version") if launcher else None
     kind, version = mpi_of(about.text + about.stderr) if about else ("", "")
-    # The versions that pkg-config finds.
-    answers = {name: ask("pkg-config", "--modversion", word) for name, word in LIBRARIES.items()}
+    fftw = ask("pkg-config", "--modversion", "fftw3")  # as src/linear_algebra.cmake
     return Software(
         mpi={"kind": kind, "version": version, "compiler": compiler, "launcher": launcher},
         modules_system=modules_system(os.environ),
         modules=[name for name in os.environ.get("LOADEDMODULES", "").split(":") if name],
-        libraries={name: answer.text.strip() for name, answer in answers.items() if answer},
+        libraries={"FFTW": fftw.text.strip()} if fftw else {},
     )
 
 
@@ -246,8 +238,8 @@ def draft(options: Namespace, known: Survey) -> Draft:
         site.unread["default"] = {}
     if not there.mpi["compiler"]:
         site.decisions.append(Code.NO_COMPILER())
-    if there.missing:
-        site.decisions.append(Code.LIBRARIES_UNSEEN(names=there.missing))
+    if "FFTW" not in there.libraries:
+        site.decisions.append(Code.LIBRARIES_UNSEEN(names=["FFTW"]))
     wanted = [queue for queue in known.queues if queue.name in (queues or names)]
     site.closed = [queue.closed for queue in wanted if queue.closed]
     for queue in wanted:

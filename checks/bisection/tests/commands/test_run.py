@@ -221,7 +221,7 @@ def test_a_full_disk_is_told_from_other_faults_of_a_launch(tmp_path):
 
 
 def test_fake_kernel_keeps_the_contract(fake, tmp_path):
-    schema = CHECKS.parent / "src" / "common" / "result.schema.json"
+    schema = CHECKS / "bisection" / "kernels" / "result.schema.json"
     for name, case in (("transpose", "cnt40"), ("patterns", "sweep")):
         output = tmp_path / f"{name}.json"
         line = [fake / "bin" / f"bisection-{name}", "--case", case, "--output", output]
