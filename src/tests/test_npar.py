@@ -26,6 +26,10 @@ ROUTINES = {
 KNOBS = set(listed(KERNEL, "methods")) - {"npar-1"}
 # A crash of ELPA is no reason to leave it out.
 ELPA = "built without ELPA" not in run(KERNEL, 1, *SMALL, "--driver", "elpa1").stderr
+NEEDS_SCALAPACK = unittest.skipIf(
+    "built without ScaLAPACK" in run(KERNEL, 1, *SMALL, "--driver", "pdsyevd").stderr,
+    "built without ScaLAPACK",
+)
 
 
 def entries(out):
@@ -36,6 +40,7 @@ def text(out):
     return out.stdout + out.stderr
 
 
+@NEEDS_SCALAPACK
 class Grid(unittest.TestCase):
     PLAIN, COMPLEX, NODES = (), ("--kpoints", "2"), ("--ranks-per-node", "2")
 
@@ -119,6 +124,7 @@ class Sweep(unittest.TestCase):
                 self.assertEqual(out.code, 0, text(out))
 
 
+@NEEDS_SCALAPACK
 class Matrices(unittest.TestCase):
     def test_elpa_only_where_every_column_of_ranks_has_bands(self):
         few = (*SMALL, "--method", "npar-1,elpa", "--bands")
@@ -169,6 +175,7 @@ class Matrices(unittest.TestCase):
         self.assertLess(taken["scalapack", 4], 0.5 * taken["scalapack", 1])
 
 
+@NEEDS_SCALAPACK
 class Options(unittest.TestCase):
     def test_hybrid_fixes_npar(self):
         out = run(KERNEL, 3, *HYBRID, *GRIDS)
@@ -235,6 +242,7 @@ class Options(unittest.TestCase):
         self.assertNotIn("paw-wait", phases)  # no barrier of our own before the sum
 
 
+@NEEDS_SCALAPACK
 class Published(unittest.TestCase):
     """Codes as published: of VASP's ladder each is the one before with one change."""
 
@@ -342,6 +350,7 @@ class Published(unittest.TestCase):
             self.assertEqual(entries(out)["npar-4"]["metrics"]["idle_share"]["value"], 0.75)
 
 
+@NEEDS_SCALAPACK
 class Wrong(unittest.TestCase):
     def test_a_broken_exchange_is_found(self):
         for way in ("forward", "inverse"):
