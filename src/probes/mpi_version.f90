@@ -5,5 +5,5 @@ program probe
   character(len=MPI_MAX_LIBRARY_VERSION_STRING) :: text
   integer :: length, code
   call MPI_Get_library_version(text, length, code)
-  print '(a)', text(:length)
+  print "(a)", text(:length)
 end program probe
