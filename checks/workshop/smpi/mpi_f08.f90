@@ -1,5 +1,5 @@
-! The part of mpi_f08 that the kernels use, for MPI libraries without such a module, as SimGrid's.  The C side
-! (mpi_f08.c) calls C's routines, so that the wrappers of profile_c.c count what Fortran sends.
+! The part of mpi_f08 that the kernels use, for MPI libraries without such a module, as SimGrid's.
+! Its C side (mpi_f08.c) calls C's routines, so that the wrappers of profile_c.c count the messages.
 module mpi_f08
   use, intrinsic :: iso_c_binding, only: c_int, c_null_ptr, c_ptr
   implicit none (type, external)
