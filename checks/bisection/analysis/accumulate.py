@@ -339,47 +339,45 @@ def _scan(
     pieces = [(row, low, high) for row, low, high in pieces if high - low - 1 >= 2 * level]
     if not pieces:
         return []
-    widths = np.array([high - low - 1 for _, low, high in pieces])  # nights with one before
+    rows, lows, highs = np.array(pieces).T
+    widths = highs - lows - 1  # nights with one before
     longest = int(widths.max())
-    sums = np.zeros((3, len(pieces), longest + 1))  # of weighted values, of weights, of nights
     stands_for = np.where(noise.weights > SURER, 2, 1)  # nights, for the length of a level
     weighted = np.array([noise.values * np.sqrt(noise.weights), noise.weights, stands_for])
-    for index, (row, low, high) in enumerate(pieces):
-        np.cumsum(weighted[:, row, low : high - 1], axis=1, out=sums[:, index, 1 : high - low])
-        sums[:, index, high - low :] = sums[:, index, [high - low - 1]]
+    there = np.arange(longest) < widths[:, None]
+    at = np.where(there, lows[:, None] + np.arange(longest), 0)
+    sums = np.zeros((3, len(pieces), longest + 1))  # of weighted values, of weights, of nights
+    np.cumsum(np.where(there, weighted[:, rows[:, None], at], 0), axis=2, out=sums[..., 1:])
 
-    def strongest(last: np.ndarray, length: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The part of each piece that is most unlike the others, and by how many deviations, of
-        parts of so many nights, up to the night `last`."""
-        ends, middle = sums[..., -1:], sums[..., last] - sums[..., last - length]
-        (total, most, nights), (parts, weights, length) = ends, middle
-        share = weights / most
+    def strongest(before: np.ndarray, until: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The part of each piece that is most unlike the others, and by how many deviations: of
+        parts whose sums are between these."""
+        (total, most, nights), (parts, weights, length) = sums[..., -1:], until - before
         with np.errstate(all="ignore"):
-            off = np.abs(parts - share * total) / np.sqrt(share * (1 - share) * most)
-        enough = (length >= level) & (nights - sums[2][:, last] >= level)
-        strength = np.where(enough, off, 0)
-        return strength.argmax(axis=1), strength.max(axis=1)
+            squares = (parts - weights * (total / most)) ** 2 / (weights - weights**2 / most)
+        squares[(length < level) | (nights - until[2] < level)] = 0
+        return squares.argmax(axis=1), np.sqrt(squares.max(axis=1))
 
     best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
+    inner = sums[..., level : longest - level + 1]
     for length in _lengths(longest):
-        last = np.arange(level + length, longest - level + 1)
-        place, largest = strongest(last, length)
+        place, largest = strongest(inner[..., :-length], inner[..., length:])
         more = largest > best
         best[more] = largest[more]
         ends[more] = np.stack([place, place + length], axis=1)[more] + level
-    places = np.arange(1, longest)
-    place, single = strongest(places, places)
+    place, single = strongest(sums[..., :1], sums[..., 1:longest])
+    place += 1
     trials = np.log([TRIALS * np.sqrt(widths) / STEPS, 1.5 * TRIALS * widths / PULSES])
-    df, tail = np.array([noise.df, noise.tail])[:, [row for row, *_ in pieces]]
+    df, tail = noise.df[rows], noise.tail[rows]
     strength = np.array([single, best])
     # A wrong scale changes the scores of heavy tails by less than itself.
-    nights = np.array([places[place], np.maximum(np.diff(ends)[:, 0], 1)])
+    nights = np.array([place, np.maximum(np.diff(ends)[:, 0], 1)])
     far = strength**2 / np.minimum(nights, widths - nights)
     far = np.maximum(far / tail, TINY)
     df = df * (far / -np.expm1(-far)) ** 2  # one-sided: only what is worse is an alarm
     logs = trials + scipy.stats.t.logsf(strength, df)
     kind = logs.argmin(axis=0)  # 0: a step, 1: a pulse
-    ends = np.where(kind, ends.T, [places[place], widths])
+    ends = np.where(kind, ends.T, [place, widths])
     # Few series are judged by their ranks alone, which few nights can give a small chance.
     worth = (logs.min(axis=0) <= least) | (noise.by_ranks & (np.maximum(single, best) > 2.5))
     hits = []
