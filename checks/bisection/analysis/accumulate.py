@@ -79,8 +79,8 @@ def look(
     # The newest nights, where they were repeated, may be of a new level that is too short to be
     # told from tails.
     age, repeated = _age(packed), variance < 1
-    new = (age < LIMITS.level) & ((age < LIMITS.level) & repeated).any(axis=1, keepdims=True)
-    new &= ~((age == LIMITS.level) & repeated).any(axis=1, keepdims=True)
+    new, before = age < LIMITS.level, age == LIMITS.level
+    new &= (new & repeated).any(axis=1)[:, None] & ~(before & repeated).any(axis=1)[:, None]
     gaps = _lasting_gaps(rest) if table else np.empty(0)
     for turn in range(ROUNDS):
         noise = _whitened(rest, table, variance, new)
@@ -393,14 +393,8 @@ def _scan(
             log_chance = math.log(max(ranks, 1e-300)) + trials[of_kind]
         elif ranks > LIMITS.rank_chance:
             continue
-        else:  # the shorter side may be louder than the other
-            few, many = sorted(sides, key=len)
-            squares = [_squares(noise.plain[row, at], noise.weights[row, at]) for at in (few, many)]
-            usual = max(1.0, squares[1] / (len(many) - 1))
-            louder = max(1.0, (LOUD + squares[0] / usual) / (LOUD + len(few) - 1))
-            worth = [1 / noise.weights[row, at].sum() for at in (few, many)]
-            wider = (louder * worth[0] + worth[1]) / sum(worth)
-            alone = strength[of_kind] / math.sqrt(wider)
+        else:
+            alone = strength[of_kind] / _louder(noise, row, *sorted(sides, key=len))
             log_chance = trials[of_kind] + scipy.stats.t.logsf(alone, df[of_kind])
         if log_chance <= least:
             cuts = [int(end) + low + 1 for end in ends[:, index] if end + low + 1 < high]
@@ -408,11 +402,17 @@ def _scan(
     return hits
 
 
-def _squares(values: np.ndarray, weights: np.ndarray) -> float:
-    """The sum of squares that values are off their level by."""
-    root = np.sqrt(weights)
-    beside = values - root * (root @ values / weights.sum())
-    return float(beside @ beside)
+def _louder(noise: _Noise, row: int, few: np.ndarray, many: np.ndarray) -> float:
+    """By how much the difference of the levels of two sides is less sure than it usually is, if the
+    shorter side is louder than the other. Its variance is drawn towards the usual one."""
+    squares, errors = [], []
+    for at in (few, many):
+        values, roots = noise.plain[row, at], np.sqrt(noise.weights[row, at])
+        squares.append(((values - roots * (roots @ values / (roots @ roots))) ** 2).sum())
+        errors.append(1 / (roots @ roots))
+    usual = max(1.0, squares[1] / (len(many) - 1))
+    louder = max(1.0, (LOUD + squares[0] / usual) / (LOUD + len(few) - 1))
+    return math.sqrt((louder * errors[0] + errors[1]) / sum(errors))
 
 
 def nights_until(
