@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def sections(report: Report) -> list[Section]:
     """Returns the content of the page, in order, its figures drawn as far as there is room."""
     parts, room = {section.id: section for section in contents(report)}, FIGURES
     for name, groups in figures(report).items():
-        parts[name].groups, room = draw(groups, room)
+        parts[name].groups, room = draw(list(groups), room)
     history = parts["history"]
     history.sparks, left = sparklines(report)
     if any(series.points for series in report.series):
@@ -114,7 +115,7 @@ def sections(report: Report) -> list[Section]:
     return [section for section in parts.values() if section.shown]
 
 
-def figures(report: Report) -> dict[str, list[Group]]:
+def figures(report: Report) -> dict[str, Iterable[Group]]:
     """Section -> figures, those first that must not be left out."""
     rows, expected = report.rows, report.comparison.expected if report.comparison else None
     cases = measured_cases(report.run.cases if report.run else ())

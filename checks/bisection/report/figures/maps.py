@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
@@ -31,9 +31,8 @@ SIDE = 560  # of a map, in pixels of the page, at most
 LABELS, BESIDE = 16, 13  # of a side, at most; pixels between two
 
 
-def maps(blames: Sequence[Blame]) -> list[Group]:
+def maps(blames: Sequence[Blame]) -> Iterator[Group]:
     """A group of maps per judgement: bandwidth, and latency where a component shows in it."""
-    groups = []
     for blame in blames:
         kinds = {judged.kind.name: judged.kind for judged in blame.kinds}
         shown = {symptom.kind for part in blame.bad for symptom in part.symptoms}
@@ -41,8 +40,7 @@ def maps(blames: Sequence[Blame]) -> list[Group]:
         shown -= {"both ways"} if "bandwidth" in shown else set()
         names = sorted(shown & kinds.keys(), key=list(kinds).index)
         names.sort(key=lambda name: name != "bandwidth")
-        groups += [_group(blame, kinds[name]) for name in names]
-    return groups
+        yield from (_group(blame, kinds[name]) for name in names)
 
 
 def _group(blame: Blame, kind: Kind) -> Group:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from bisection.analysis.model import Row
@@ -21,21 +21,18 @@ NPAR = re.compile("npar-([1-9][0-9]{0,5})")
 STACKS = 24  # rows of a stack
 
 
-def crossovers(cases: Sequence[MeasuredCase]) -> list[Group]:
+def crossovers(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
     """Methods against each other, as figures 3 to 8 of the GWW report (2010) have them."""
-    groups = []
     for _, title, members in common.by_check(cases):
         methods = style.numbered(case.method for case in members)
         if len(methods) > 1 and not all(map(NPAR.fullmatch, methods)):
             cells = (((c.case, c.seat, str(c.cores)), c.method, c.took) for c in members)
             panels, legend = _compared(members, "method", methods)
-            groups.append(Group(title, panels, pivot(["case", "layout", "cores"], cells), legend))
-    return groups
+            yield Group(title, panels, pivot(["case", "layout", "cores"], cells), legend)
 
 
-def hybrids(cases: Sequence[MeasuredCase]) -> list[Group]:
+def hybrids(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
     """Layouts against each other, each with its fastest method."""
-    groups = []
     for _, title, members in common.by_check(cases):
         parts = split(members, "case", "cores", "layout").values()
         fastest = [min(part, key=lambda case: case.time) for part in parts]
@@ -47,8 +44,7 @@ def hybrids(cases: Sequence[MeasuredCase]) -> list[Group]:
                 for c in fastest
             )
             panels, legend = _compared(fastest, "layout", layouts)
-            groups.append(Group(title, panels, pivot(["case", "cores"], cells), legend))
-    return groups
+            yield Group(title, panels, pivot(["case", "cores"], cells), legend)
 
 
 def _compared(
@@ -98,9 +94,8 @@ def _dots(title: str, part: list[MeasuredCase], name: str) -> Panel:
     return Panel(title, describe, partial(dots_svg, names, dots))
 
 
-def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
+def npar_curves(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
     """Time against the number of band groups."""
-    groups = []
     for check, title, members in common.by_check(cases):
         numbers = {m[0]: int(m[1]) for case in members if (m := NPAR.fullmatch(case.method))}
         kept = [case for case in members if case.method in numbers]
@@ -117,13 +112,11 @@ def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
         if panels:
             cells = (((c.case, c.seat), c.method, c.took) for c in kept)
             legend = [*legend_of(looks), (symbol(**style.RING), "best")]
-            groups.append(Group(title, panels, pivot(["case", "layout"], cells), legend))
-    return groups
+            yield Group(title, panels, pivot(["case", "layout"], cells), legend)
 
 
-def sweeps(cases: Sequence[MeasuredCase]) -> list[Group]:
+def sweeps(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
     """Time against message size, where a check sweeps it."""
-    groups = []
     for _, place, members in common.by_check(case for case in cases if len(_sizes(case)) > 1):
         panels, cells, looks = [], [], style.numbered(case.method for case in members)
         for words, part in split(members, "case", "seat").items():
@@ -137,8 +130,7 @@ def sweeps(cases: Sequence[MeasuredCase]) -> list[Group]:
         cells.sort(key=lambda cell: cell[1])
         texts = ((key, size_of(size), amount(value, "s")) for key, size, value in cells)
         table = pivot(["case", "method"], texts)
-        groups.append(Group(place, panels, table, legend_of(looks)))
-    return groups
+        yield Group(place, panels, table, legend_of(looks))
 
 
 def _sizes(case: MeasuredCase) -> dict[int, float]:
@@ -156,9 +148,8 @@ SHARES = (
 WORDS = {"p2p": "point-to-point", "onesided": "one-sided", "paw-sum": "sum of PAW's parts"}
 
 
-def shares(cases: Sequence[MeasuredCase]) -> list[Group]:
+def shares(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
     """The fraction of the time that goes into communication, by kind."""
-    groups = []
     for check, title, members in common.by_check(cases):
         base = common.baseline(members)
         known = {name for case in members for name in case.metrics}
@@ -169,8 +160,7 @@ def shares(cases: Sequence[MeasuredCase]) -> list[Group]:
         seats = split([c for c in members if named & c.metrics.keys()], "case", "seat").values()
         stacks = [next((c for c in seat if c.method == base), seat[0]) for seat in seats]
         if parts:
-            groups.append(_share_group(check, title, stacks, parts))
-    return groups
+            yield _share_group(check, title, stacks, parts)
 
 
 def _share_group(check: str, title: str, stacks: list[MeasuredCase], parts: list[str]) -> Group:

@@ -15,7 +15,7 @@ from bisection.report.svg import plots, style
 
 def methods(cases):
     """The groups of figures that compare methods."""
-    return sessions.crossovers(common.measured_cases(cases))
+    return [*sessions.crossovers(common.measured_cases(cases))]
 
 
 def test_figure_17_of_the_hpcx_report():
