@@ -3,7 +3,7 @@ controls, baselines, lost jobs."""
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,7 +121,7 @@ def compare(
     ]
     result = Comparison(
         *(*named[:2], rows, named[2]),
-        unsafe=_unsafe(rows, context),
+        unsafe=[*_unsafe(rows, context)],
         changes=changes(before, after),
         findings=[_with_controls(finding, rows, context) for finding in findings],
         suspects=[*(nodes.suspects(store, after, rows) if suspects is None else suspects)],
@@ -140,20 +140,14 @@ def _order(row: Row) -> tuple[Any, ...]:
     return (COMPARED.index(row.verdict), not row.outlier, smaller, row.test, row.metric)
 
 
-def _unsafe(rows: Sequence[Row], context: Context) -> list[Reason]:
-    """Returns why the verdicts cannot be trusted."""
-    drifts = [
-        Code.CORES_DRIFTED(
-            place=place,
-            control=control.change,
-            hosts=control.after.hosts if control.metric == "clock" else None,
-        )
-        for place, control in context.drifted.items()
-    ]
+def _unsafe(rows: Sequence[Row], context: Context) -> Iterator[Reason]:
+    """Yields why the verdicts cannot be trusted."""
+    for place, control in context.drifted.items():
+        hosts = control.after.hosts if control.metric == "clock" else None
+        yield Code.CORES_DRIFTED(place=place, control=control.change, hosts=hosts)
     moving = len(context.noise)
     if moving > LIMITS.false_discoveries * len(rows):
-        drifts.append(Code.AA_DIFFERS(metrics=moving))
-    return drifts
+        yield Code.AA_DIFFERS(metrics=moving)
 
 
 def _rerun(result: Comparison) -> str:
@@ -167,23 +161,21 @@ def _rerun(result: Comparison) -> str:
     return rerun(here, Request(tier, system, environ), reruns=LIMITS.fewest - 1)
 
 
-def _advice(result: Comparison, context: Context) -> list[Reason]:
-    """Returns the limitations of the verdicts."""
+def _advice(result: Comparison, context: Context) -> Iterator[Reason]:
+    """Yields the limitations of the verdicts."""
     sides = {"before": len(result.before), "after": len(result.after)}
-    notes = []
     if any(row.scope == Scope.SESSIONS for row in result.rows):
-        notes.append(Code.SESSIONS_ONLY(needed=LIMITS.fewest))
+        yield Code.SESSIONS_ONLY(needed=LIMITS.fewest)
     elif min(sides.values()) < LIMITS.fewest:
-        notes.append(Code.NO_MACHINE_VERDICT(**sides, needed=LIMITS.fewest))
+        yield Code.NO_MACHINE_VERDICT(**sides, needed=LIMITS.fewest)
     if min(s["start"] for s in result.before) > max(s["start"] for s in result.after):
-        notes.append(Code.SIDES_SWAPPED())
+        yield Code.SIDES_SWAPPED()
     if not result.aa and sides["before"] < 2 * LIMITS.fewest:
-        notes.append(Code.NO_AA())
+        yield Code.NO_AA()
     if not any(row.control and row.ratio for row in result.rows):
-        notes.append(Code.NO_CONTROL())
+        yield Code.NO_CONTROL()
     if context.noise:
-        notes.append(Code.AA_LEFT_OUT(metrics=len(context.noise)))
-    return notes
+        yield Code.AA_LEFT_OUT(metrics=len(context.noise))
 
 
 def _with_controls(finding: Reason, rows: Sequence[Row], context: Context) -> Reason:
@@ -195,22 +187,21 @@ def _with_controls(finding: Reason, rows: Sequence[Row], context: Context) -> Re
     return Code.SHARED(**finding.values, controls=controls)
 
 
-def _of_nights(rows: Sequence[Row], power: Power | None) -> list[Reason]:
+def _of_nights(rows: Sequence[Row], power: Power | None) -> Iterator[Reason]:
     """How the nights vary, and which change the verdicts could have seen."""
-    notes = []
     if split := [row for row in rows if row.states]:
         first = max(split, key=lambda row: float(row.states["gap"]))
-        notes.append(Code.STATES_SEEN(metrics=len(split), test=first.label, states=first.states))
+        yield Code.STATES_SEEN(metrics=len(split), test=first.label, states=first.states)
     if not power:
-        return notes
+        return
     fewest, nights = min(power.nights), list(power.nights)
     if power.rho > LIMITS.persistence:
         independent = worth(fewest, power.rho)
-        notes.append(Code.NIGHTS_ALIKE(rho=power.rho, nights=fewest, worth=independent))
+        yield Code.NIGHTS_ALIKE(rho=power.rho, nights=fewest, worth=independent)
     effect = power.visible(*nights)
     finer = next((step for step in STEPS if step < 0.7 * effect), STEPS[-1])
     needed = power.needed(finer)
-    return [*notes, Code.POWER(nights=nights, effect=effect, finer=finer, needed=needed)]
+    yield Code.POWER(nights=nights, effect=effect, finer=finer, needed=needed)
 
 
 def _exit_code(result: Comparison) -> Exit:

@@ -8,7 +8,7 @@ makes probable, which is the estimate that errs by the fewest nights.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,18 +112,16 @@ def unusual(
 
 def drawn(
     histories: Sequence[History], sessions: Sequence[Session], events: Sequence[Event]
-) -> list[Series]:
+) -> Iterator[Series]:
     """The histories that a page draws: times, and metrics whose level changed in these events."""
     changed = grouped((point for event in events for point in event.points), lambda p: p.key)
-    series = []
     for test, metric, indices, values, _ in histories:
         points = changed.get((*test.identity, metric.name), [])
         if points or (metric.name == "time" and len(values) > 1):
             times = [sessions[index].start for index in indices]
             starts = sorted({p.at for p in points if times[0] < p.at <= times[-1]})
             at = np.searchsorted(times, starts).tolist()
-            series.append(Series(*test.identity, *metric, times, values.tolist(), at))
-    return series
+            yield Series(*test.identity, *metric, times, values.tolist(), at)
 
 
 def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Table, list[Reason]]:

@@ -14,7 +14,7 @@ is named first; votes with its nodes are then left out, and the rest is judged a
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import median
 from typing import NamedTuple
@@ -166,15 +166,13 @@ def _design(votes: Sequence[Vote]) -> _Design | None:
     return _Design(strata, len(merged) > 1) if enough else None
 
 
-def slow_nodes(votes: Sequence[Vote], where: str = "") -> list[Suspect]:
-    """The slow nodes of a partition, the clearest first; nodes that the votes do not tell apart are
-    one suspect. A session's launches on the same nodes are one vote."""
-    named: list[Suspect] = []
+def slow_nodes(votes: Sequence[Vote], where: str = "") -> Iterator[Suspect]:
+    """Yields the slow nodes of a partition, the clearest first; nodes that the votes do not tell
+    apart are one suspect. A session's launches on the same nodes are one vote."""
     while (design := _design(votes)) and (clearest := _clearest(design, where)):
         suspect, nodes = clearest
-        named.append(suspect)
+        yield suspect
         votes = [vote for vote in votes if not nodes.intersection(vote.nodes)]
-    return named
 
 
 def _clearest(design: _Design, where: str) -> tuple[Suspect, set[str]] | None:

@@ -182,12 +182,11 @@ def _times(side: Observations, test: Key) -> dict[float, float]:
     return {size: seconds for size, seconds in sorted(times.items()) if seconds}
 
 
-def predictions(store: Store, sessions: Sequence[Session]) -> list[Prediction]:
-    """Returns what the primitives say of the collectives, halos and transposes of sessions of one
+def predictions(store: Store, sessions: Sequence[Session]) -> Iterator[Prediction]:
+    """Yields what the primitives say of the collectives, halos and transposes of sessions of one
     state of the machine: a prediction per test and size; none where primitives lack."""
     side = Observations(store, sessions)
     tests = dict.fromkeys(key[:-1] for key in side.values)
-    result = []
     for layout in dict.fromkeys(test[:6] for test in tests if test[3:5] == NETWORK):
         shapes = {k[0] for key, kinds in side.kinds.items() if key[:6] == layout for k in kinds}
         shape = parsed(shapes.pop()) if len(shapes) == 1 else None
@@ -196,10 +195,9 @@ def predictions(store: Store, sessions: Sequence[Session]) -> list[Prediction]:
             continue
         for test in tests:
             if test[:6] == layout and test[6] in (*ALLTOALL, "halo", "allreduce"):
-                result += _of_pattern(side, test, network)
+                yield from _of_pattern(side, test, network)
             elif (*test[:3], test[5]) == (*layout[:3], layout[5]) and test[3] == "transpose":
-                result += _of_transpose(side, test, network)
-    return result
+                yield from _of_transpose(side, test, network)
 
 
 def _of_pattern(side: Observations, test: Key, network: Primitives) -> Iterator[Prediction]:

@@ -8,7 +8,7 @@ sessions used least, and among these those that were together least.
 import re
 from argparse import ArgumentParser
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,21 +77,19 @@ def choose(
     return choices
 
 
-def largest(partitions: Iterable[Mapping[str, Any]]) -> list[Largest]:
+def largest(partitions: Iterable[Mapping[str, Any]]) -> Iterator[Largest]:
     """The partitions on which a network is judged: of those with the same nodes, the one whose
     launches have the most. `partitions`: as the probe of the site has them."""
-    alike: dict[Any, list[Mapping[str, Any]]] = {}
+    alike = defaultdict(list)
     for partition in partitions:
         access, slurm = partition["access"], partition["scheduler"] in SLURM
         nodes = frozenset(name for name, *_ in _nodes(access)) if slurm else frozenset()
-        alike.setdefault(nodes or tuple(access), []).append(partition)
-    chosen = []
+        alike[nodes or tuple(access)].append(partition)
     for nodes, group in alike.items():
         best = max(group, key=lambda part: part["extras"].get("nodes", 1))
         others = [part["name"] for part in group if part is not best]
         known = len(nodes) if isinstance(nodes, frozenset) else None
-        chosen.append(Largest(best["fullname"], best["extras"].get("nodes", 1), known, others))
-    return chosen
+        yield Largest(best["fullname"], best["extras"].get("nodes", 1), known, others)
 
 
 def _nodes(access: Sequence[str]) -> list[tuple[str, str, str]]:

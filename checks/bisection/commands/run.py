@@ -231,8 +231,9 @@ def choose_partitions(request: Request, partitions: before_run.Partitions) -> be
     """The partitions that the tier measures; prints which, and what it leaves out."""
     if not TIERS[request.tier].largest:
         return partitions
-    chosen = rotation.largest(partitions)
-    for name, wanted, nodes, others in chosen:
+    names = set()
+    for name, wanted, nodes, others in rotation.largest(partitions):
+        names.add(name)
         text = f"{name}: {request.tier} launches on {wanted} of {nodes or '?'} nodes"
         if others:
             text += f"; left out, with smaller launches on the same nodes: {some(others)}"
@@ -240,7 +241,6 @@ def choose_partitions(request: Request, partitions: before_run.Partitions) -> be
             text += f"; nodes={nodes} in {request.system.partition(':')[0]}.py judges all"
         if ";" in text:
             tell(text)
-    names = {part.name for part in chosen}
     if len(names) < len(partitions):
         request.partitions = sorted(names)
     return [part for part in partitions if part["fullname"] in names]

@@ -2,7 +2,7 @@
 nodes and faulty adapters, by all that shows them."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -74,7 +74,7 @@ def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     """
     rerun = evidence.retest and evidence.retest.rerun
     named = [suspect.reason for suspect in evidence.nodes]
-    faults = faulty_hosts([*verdict.cases, *(rerun.cases if rerun else ())])
+    faults = [*faulty_hosts([*verdict.cases, *(rerun.cases if rerun else ())])]
     several = len({host for case in verdict.cases for host in case.record.hosts}) > 1
     slow = [reason for reason in faults if several and reason.code in SLOW_HOSTS]
     least, shares = LIMITS.slow_launches, {Code.SLOW_CLOCK: 1 / 3}
@@ -85,15 +85,14 @@ def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     )
 
 
-def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
-    """The hosts that were slow in a launch, or whose adapters were faulty: of each fault the last,
-    and in how many launches."""
+def faulty_hosts(cases: Sequence[TestResult]) -> Iterator[Reason]:
+    """Yields the hosts that were slow in a launch, or whose adapters were faulty: of each fault the
+    last, and in how many launches."""
     launches = [case for case in cases if case.fixture and case.record.controls.get("clock")]
     known: dict[tuple[Any, ...], list[Reason]] = defaultdict(list)
     for reason in (reason for case in launches for reason in case.record.host_faults):
         part = (reason["adapter"] or "", reason["fact"] or "", reason["cores"] or 0)
         known[reason["host"], reason.code, part].append(reason)
-    remarks = []
     for (host, code, _), reasons in sorted(known.items()):
         shown = [case.record for case in launches if host in case.record.hosts]
         if code in SLOW_HOSTS - {Code.SLOW_CLOCK}:
@@ -104,5 +103,4 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
             shown = [r for r in shown if len(r.hosts) > 2 and r.kernel != "noise"]
             if 2 * len(reasons) < len(shown):
                 continue
-        remarks.append(reasons[-1].with_values(launches=len(reasons), of=len(shown)))
-    return remarks
+        yield reasons[-1].with_values(launches=len(reasons), of=len(shown))

@@ -60,7 +60,7 @@ def gather(
         series=evidence.series,
         pairs=evidence.blames,
         impacts=evidence.impacts,
-        predictions=predictions(store, sessions),
+        predictions=[*predictions(store, sessions)],
         run=run,
         of_run=of_run,
     )

@@ -118,7 +118,7 @@ def sections(report: Report) -> list[Section]:
 def figures(report: Report) -> dict[str, Iterable[Group]]:
     """Section -> figures, those first that must not be left out."""
     rows, expected = report.rows, report.comparison.expected if report.comparison else None
-    cases = measured_cases(report.run.cases if report.run else ())
+    cases = [*measured_cases(report.run.cases if report.run else ())]
     with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
     return {
         "speedups": sessions.speedups(rows, expected),

@@ -1,6 +1,6 @@
 """English for rows and nodes of a comparison, for the comparison itself, and for events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,17 +116,15 @@ def _kind(row: Row) -> str:
     return next(name for name, least in KINDS.items() if (row.communication or 0.0) >= least)
 
 
-def _by_kind(rows: Sequence[Row]) -> list[str]:
+def _by_kind(rows: Sequence[Row]) -> Iterator[str]:
     """A clause per partition: how its checks that wait for the network did, and the others."""
-    texts = []
     timed = [r for r in rows if r.control or (r.base == "time" and r.communication is not None)]
     timed = [row for row in timed if row.ratio is not None and row.low is not None]
     for place, group in grouped(timed, lambda row: f"{row.system}:{row.partition}").items():
         if any(row.verdict in WAYS for row in group):
             kinds = grouped(group, _kind)
             parts = [f"{name} {_together(kinds[name])}" for name in KINDS if name in kinds]
-            texts.append(f"on {place} {', '.join(parts)}")
-    return texts
+            yield f"on {place} {', '.join(parts)}"
 
 
 # a change -> words of it as a part, its opposite, and as a factor

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -318,15 +318,13 @@ def _exit_code_of_hydra(match: re.Match[str], text: str) -> int:
     return 128 + number if killed and number in set(signal.Signals) else status
 
 
-def _deaths_of_srun(text: str) -> list[Death]:
+def _deaths_of_srun(text: str) -> Iterator[Death]:
     """In the order in which srun heard of them."""
-    deaths = []
     for match in SRUN.finditer(text):
         code = int(match["code"]) if match["code"] else 128 + SIGNALS.get(match["signal"], 0)
         if code > 128 or match["code"]:
             rank = int(match["ranks"]) if match["ranks"].isdigit() else None
-            deaths.append(Death(code, rank, match["host"]))
-    return deaths
+            yield Death(code, rank, match["host"])
 
 
 # ---- ranks that did not start ----

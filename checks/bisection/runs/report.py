@@ -8,7 +8,8 @@ own words are matched here and nowhere else; what they mean is returned as a Rea
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,12 +138,12 @@ def end_of_run(troubles: Iterable[Reason]) -> Reason | None:
 
 def _jobs_left(entries: Iterable[Entry]) -> list[Reason]:
     """Per scheduler, the launches that ReFrame left, neither ended nor cancelled."""
-    left: dict[str, list[str]] = {}
+    left = defaultdict(list)
     ended = ("pass", "fail", "xfail", "xpass", "skip", "fail_deps", "abort")
     for entry in entries:
         launch = entry["fixture"] and entry.get("launch_record")
         if launch and entry["result"] not in ended and entry.get("jobid"):
-            left.setdefault(entry["scheduler"], []).append(str(entry["jobid"]))
+            left[entry["scheduler"]].append(str(entry["jobid"]))
     left.pop("local", None)
     return [Code.JOBS_LEFT(scheduler=name, jobs=jobs) for name, jobs in left.items()]
 
@@ -154,16 +155,15 @@ def _without_cancelled(reason: Reason | None, left: Sequence[str]) -> Reason | N
     return reason.with_values(jobs=[job for job in reason["jobs"] if job in left])
 
 
-def _absent_cases(entries: Iterable[Entry], listing: str, reason: Reason) -> list[TestResult]:
+def _absent_cases(entries: Iterable[Entry], listing: str, reason: Reason) -> Iterator[TestResult]:
     """The selected test cases that the run did not come to, from ReFrame's list of them (-lC)."""
     known = {(entry["hashcode"], *_key(entry)[1:]) for entry in entries}
-    cases = []
     listed = re.findall(r"^- (\S+)(.*) /([0-9a-f]{8}) @(\S+)\+(\S+)$", listing, re.M)
     for check, rest, hashcode, where, environ in listed:
         if (hashcode, where, environ) not in known:
             parameters = dict(re.findall(r"%(?:launch\.)?(\w+)=(\S+)", check + rest))
             system, _, partition = where.partition(":")
-            case = TestResult(
+            yield TestResult(
                 *(system, partition, environ, check),
                 *(parameters.get(name, "") for name in ("case", "layout", "method")),
                 name=check + rest,
@@ -172,8 +172,6 @@ def _absent_cases(entries: Iterable[Entry], listing: str, reason: Reason) -> lis
                 reason=reason,
                 ran=False,
             )
-            cases.append(case)
-    return cases
 
 
 # ---- test cases ----

@@ -40,17 +40,15 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def site_defects(site: Site) -> list[Defect]:
-    """The defects of a site's partitions, beyond ReFrame's own schema."""
-    defects = []
+def site_defects(site: Site) -> Iterator[Defect]:
+    """Yields the defects of a site's partitions, beyond ReFrame's own schema."""
     used = {case["$partition"] for case in site.cases}
     for partition in site.partitions:
         wrong = [*partition_faults(partition), *claim_faults(site, partition)]
         if site.checks and partition["fullname"] not in used:
             idle = {"partition": partition["fullname"], "environs": partition["environs"]}
             wrong.append(("environs", Code.PARTITION_IDLE(**idle)))
-        defects += in_site_file(site, partition, wrong)
-    return defects
+        yield from in_site_file(site, partition, wrong)
 
 
 def in_site_file(
@@ -117,8 +115,8 @@ def claim_faults(site: Site, partition: Facts) -> Placed:
         yield "references", Code.NO_REFERENCE_FILE(**at, file=paths.shown(file), kinds=claimed)
 
 
-def check_defects(sites: Iterable[Site], everywhere: bool) -> list[Defect]:
-    """The defects of checks.
+def check_defects(sites: Iterable[Site], everywhere: bool) -> Iterator[Defect]:
+    """Yields the defects of checks.
 
     Args:
         sites: the sites that run them; those that do not load are passed over.
@@ -127,17 +125,15 @@ def check_defects(sites: Iterable[Site], everywhere: bool) -> list[Defect]:
     sites = [site for site in sites if site.checks]
     checks = {name: check for site in sites for name, check in site.checks.items()}
     tests = grouped((test for site in sites for test in site.tests), itemgetter("check"))
-    defects = []
     for name, check in checks.items():
         of_check = tests.get(name, [])
         wrong = [*unselected(of_check), *misnamed(name, check, of_check)]
         if everywhere:
             wrong += unreachable(name, check, of_check)
-        defects += [Defect(check["path"], check["line"], reason) for reason in wrong]
+        yield from (Defect(check["path"], check["line"], reason) for reason in wrong)
     for file in {file for site in sites for file in site.files} if everywhere else ():
         if not any(site.files.get(file) for site in sites):
-            defects.append(Defect(file, 1, Code.FILE_WITHOUT_TEST()))
-    return defects
+            yield Defect(file, 1, Code.FILE_WITHOUT_TEST())
 
 
 def unreachable(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Reason]:

@@ -124,21 +124,19 @@ class MeasuredCase(TestId):
         return f"{self.layout} {self.geometry}"
 
 
-def measured_cases(cases: Iterable[TestResult]) -> list[MeasuredCase]:
+def measured_cases(cases: Iterable[TestResult]) -> Iterator[MeasuredCase]:
     """The tests that were measured and have a geometry; of those that ran several times the
     medians."""
     usable = (c for c in cases if not c.fixture and c.verdict != Verdict.NOT_MEASURED)
     usable = (case for case in usable if parsed(case.record.geometry))
     runs = grouped(usable, lambda case: (*map(plain, case.identity), case.record.geometry))
-    results = []
     for key, members in runs.items():
         metrics = [m for case in members for m in case.metrics if finite(m.value)]
         medians = {
             name: statistics.median(metric.value for metric in values)
             for name, values in grouped(metrics, lambda metric: metric.name).items()
         }
-        results.append(MeasuredCase(*key, parsed(key[-1]), medians))
-    return results
+        yield MeasuredCase(*key, parsed(key[-1]), medians)
 
 
 def split(cases: Iterable[Test], *names: str) -> dict[tuple[str, ...], list[Test]]:

@@ -34,7 +34,7 @@ def looked_at(stored):
     """The events, the series with changes, the notes."""
     past, sessions = histories(stored, stored.sessions()), stored.sessions()
     events, notes = events_of(past, sessions)
-    return events, drawn(past, sessions, events), notes
+    return events, [*drawn(past, sessions, events)], notes
 
 
 def night_of(event):

@@ -59,7 +59,7 @@ def predicted(rng, tmp_path):
     def run(*nights, **how):
         nights = nights or (night(rng, **how) for _ in range(5))
         with store(tmp_path / "store.db", sessions(0, nights)) as filled:
-            return predictions(filled, filled.sessions())
+            return [*predictions(filled, filled.sessions())]
 
     return run
 

@@ -140,5 +140,5 @@ def test_losses_of_a_host_are_a_fault_if_half_of_the_launches_that_show_them_do(
     faulty = (Reason(code, {"host": "n1", **values}),)
     wide = [launch("n1", "n2", "n3", faults=faulty * (n < launches)) for n in range(4)]
     others = [launch("n1", "n2") for _ in range(6)] + [launch("n1", "n2", "n3", kernel="noise")]
-    named = faulty_hosts([*wide, *others])
+    named = [*faulty_hosts([*wide, *others])]
     assert [(remark["launches"], remark["of"]) for remark in named] == remarks
