@@ -16,7 +16,7 @@ from bisection.analysis.history import histories, nights_of
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs
 from bisection.analysis.shifts import MOST, Times, worth
-from bisection.analysis.statistics import adjust_fdr, exp, scale
+from bisection.analysis.statistics import exp, scale
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED, is_absolute
@@ -203,7 +203,7 @@ def adjusted(tables: Sequence[Evidence]) -> list[np.ndarray]:
     p = np.concatenate([table.p for table in tables])
     followed = np.concatenate([table.followed for table in tables])
     for here in (followed, ~followed):
-        p[here] = adjust_fdr(p[here])
+        p[here] = scipy.stats.false_discovery_control(p[here])
     return np.split(p, np.cumsum([len(table.p) for table in tables])[:-1])
 
 

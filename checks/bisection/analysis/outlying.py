@@ -16,7 +16,7 @@ import scipy  # its parts load when they are used
 
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs, Key
-from bisection.analysis.statistics import adjust_fdr, exp, medians
+from bisection.analysis.statistics import exp, medians
 from bisection.core.identity import POINT
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
@@ -171,7 +171,7 @@ def outside(
     moved = apart / rest
     others = np.maximum(squares[:, None] - apart**2 - rest * moved**2, 0)
     tail = _Tail(scipy.special.stdtr(rest - 1, -(apart + moved) / _spread(others, rest))[known])
-    adjusted = adjust_fdr(np.maximum(p, tail.observed(p)))
+    adjusted = scipy.stats.false_discovery_control(np.maximum(p, tail.observed(p)))
     # The largest chance that is outside, with as many metrics as are: again for the retest.
     critical = tail.critical(chance * max((adjusted <= chance).sum(), 1) / len(new))
     bound = np.maximum.reduce(

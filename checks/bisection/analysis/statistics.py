@@ -46,15 +46,6 @@ def exp(logarithm: float) -> float:
     return math.exp(min(max(logarithm, -HUGE), HUGE))
 
 
-def adjust_fdr(p: np.ndarray) -> np.ndarray:
-    """p-values adjusted for the size of the table (Benjamini and Hochberg 1995)."""
-    order = np.argsort(p)[::-1]
-    rank = np.arange(len(p), 0, -1)
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(np.minimum.accumulate(p[order] * len(p) / rank), 1)
-    return adjusted
-
-
 class Pool:
     """Variances of a table, by which that of each metric is made surer: the mean of both, weighted
     by what each is worth. One that is larger than chance explains stays as it is.

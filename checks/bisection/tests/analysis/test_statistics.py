@@ -12,13 +12,6 @@ from bisection.core.thresholds import LIMITS, MAD
 from bisection.core.verdicts import Verdict
 
 
-@pytest.mark.parametrize("metrics", [0, 1, 2, 300])
-def test_adjusted_p_values_are_those_of_scipy(metrics):
-    p = np.random.default_rng(3).random(metrics) ** 3
-    expected = scipy.stats.false_discovery_control(p) if metrics else p
-    assert statistics.adjust_fdr(p) == pytest.approx(expected, rel=1e-12)
-
-
 def test_mad_is_that_of_scipy():
     values = np.random.default_rng(3).normal(size=(7, 11))
     expected = MAD * scipy.stats.median_abs_deviation(values, axis=1)
