@@ -26,12 +26,8 @@ from bisection.store.sync import opened, store_defects
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument(
-        "--system",
-        metavar="NAME",
-        help="only site-configs/NAME.py, or a site file elsewhere, DIR/NAME.py, with its checks "
-        "and references",
-    )
+    which = "only site-configs/NAME.py, or a site file elsewhere, DIR/NAME.py, with its checks and "
+    parser.add_argument("--system", metavar="NAME", help=f"{which}references")
 
 
 def act(options: argparse.Namespace) -> Exit:

@@ -23,18 +23,11 @@ from bisection.sites.site import load_site, require_site
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument(
-        "name",
-        metavar="NAME[:PARTITION]",
-        help="the site: site-configs/NAME.py, or the path of a site file elsewhere",
-    )
-    parser.add_argument(
-        "--patience",
-        type=seconds_of,
-        default=300.0,
-        metavar="TIME",
-        help="how long a job may take from its submission on, such as 90s, 10m [5m]",
-    )
+    add = parser.add_argument
+    where = "the site: site-configs/NAME.py, or the path of a site file elsewhere"
+    add("name", metavar="NAME[:PARTITION]", help=where)
+    most = "how long a job may take from its submission on, such as 90s, 10m [5m]"
+    add("--patience", type=seconds_of, default=300.0, metavar="TIME", help=most)
 
 
 def act(options: argparse.Namespace) -> Exit:

@@ -29,25 +29,17 @@ from bisection.sites.cluster.survey import SchedulerError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument("name", metavar="NAME", help="of the system: letters, digits, - and _")
-    parser.add_argument(
-        "--queue", action="append", default=[], metavar="Q", help="only this queue; may be repeated"
-    )
-    parser.add_argument("--account", default="", metavar="A", help="the account that jobs use")
-    parser.add_argument("--qos", default="", metavar="Q", help="the Slurm QOS that jobs ask for")
-    parser.add_argument(
-        "--nodes",
-        type=positive,
-        metavar="N",
-        help="nodes per launch (default: 1, 2 and 4; 1, 2 and 3 of a queue of 3; both of 2)",
-    )
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--dry-run", action="store_true", help="print the file; submit and write nothing"
-    )
-    mode.add_argument(
-        "--refresh", action="store_true", help="only rewrite NAME.json, and print what changed"
-    )
+    add = parser.add_argument
+    add("name", metavar="NAME", help="of the system: letters, digits, - and _")
+    only = "only this queue; may be repeated"
+    add("--queue", action="append", default=[], metavar="Q", help=only)
+    add("--account", default="", metavar="A", help="the account that jobs use")
+    add("--qos", default="", metavar="Q", help="the Slurm QOS that jobs ask for")
+    text = "nodes per launch (default: 1, 2 and 4; 1, 2 and 3 of a queue of 3; both of 2)"
+    add("--nodes", type=positive, metavar="N", help=text)
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--dry-run", action="store_true", help="print the file; submit and write nothing")
+    add("--refresh", action="store_true", help="only rewrite NAME.json, and print what changed")
 
 
 def act(options: argparse.Namespace) -> Exit:
