@@ -81,6 +81,14 @@ def file_system(folder: Path | str) -> Path:
     return next(above for above in (path, *path.parents) if above.is_mount())
 
 
+def text_of(path: Path | str) -> str:
+    """The text of a file; "" if it cannot be read."""
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
     """Writes a text file. A reader sees the old or the new file, never a part of one.
 

@@ -227,8 +227,7 @@ class Build(rfm.RegressionTest, Reporting):
         self.executable_opts = [shlex.quote(folder)]
         if self.is_dry_run():
             return
-        path = Path(folder, "left-out")  # of src/CMakeLists.txt
-        lines = path.read_text().splitlines() if path.is_file() else []
+        lines = paths.text_of(Path(folder, "left-out")).splitlines()  # of src/CMakeLists.txt
         self.left_out = {line.partition(":")[0]: line for line in lines}
         if lines:
             self.remark = Code.LEFT_OUT(kernels=lines).dumps()
@@ -475,7 +474,4 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         return self.current_partition.scheduler.registered_name
 
     def _read(self, name: Any) -> str:
-        try:
-            return Path(self.stagedir, str(name)).read_text(errors="replace")
-        except OSError:
-            return ""
+        return paths.text_of(Path(self.stagedir, str(name)))

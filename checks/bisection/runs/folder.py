@@ -65,9 +65,7 @@ def point_to_latest(results: Path) -> None:
 def installed() -> list[str]:
     """Returns what set-up installed on this machine: time, `debian` or `python`, name and
     version."""
-    with contextlib.suppress(OSError):
-        return (paths.home() / "installed.txt").read_text().splitlines()
-    return []
+    return paths.text_of(paths.home() / "installed.txt").splitlines()
 
 
 def named(verdict: RunVerdict, folder: Path) -> RunVerdict:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bisection.core.commands import ask
+from bisection.core.paths import text_of
 from bisection.core.reasons import Code, Reason
 from bisection.core.slurm import free
 from bisection.core.thresholds import LIMITS
@@ -150,12 +151,11 @@ def _used() -> dict[str, int]:
     number and name."""
     ours = {f"cpu{number}" for number in os.sched_getaffinity(0)}
     ticks = {}
-    with contextlib.suppress(OSError):
-        for line in (PROC / "stat").read_text().splitlines():
-            name, *fields = line.split()
-            if name in ours:
-                # user nice system idle iowait irq softirq steal; guests are in user and nice
-                ticks[name] = sum(map(int, fields[:8])) - int(fields[3]) - int(fields[4])
+    for line in text_of(PROC / "stat").splitlines():
+        name, *fields = line.split()
+        if name in ours:
+            # user nice system idle iowait irq softirq steal; guests are in user and nice
+            ticks[name] = sum(map(int, fields[:8])) - int(fields[3]) - int(fields[4])
     for path in PROC.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             number, _, rest = path.read_text(errors="replace").partition(" (")

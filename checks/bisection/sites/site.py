@@ -86,11 +86,7 @@ def line_of(path: Path | str, *words: str) -> int:
     Returns:
         The line of the last word that is there; 1 if none is.
     """
-    try:
-        text = Path(path).read_text(errors="replace")
-    except OSError:
-        return 1
-    at = 0
+    text, at = paths.text_of(path), 0
     for word in words:
         for name in map(re.escape, (word, re.sub(r"-\d+$", "", word))):
             if match := re.compile(rf"[\"']{name}[\"']|\b{name}=").search(text, at):

@@ -23,6 +23,7 @@ from typing import Any
 
 from bisection.core.commands import all_errors, ask
 from bisection.core.identity import Geometry
+from bisection.core.paths import text_of
 from bisection.core.reasons import Code, Reason
 from bisection.core.slurm import QUEUE_FULL, STATES
 from bisection.core.topology import expanded
@@ -222,9 +223,6 @@ def run(request: Request, steps: Sequence[Step]) -> Finished:
         except Refused as error:
             return error
 
-    def read() -> str:
-        return output.read_text(errors="replace") if output.exists() else ""
-
     # Where the user may not queue more jobs, it is submitted once another one is gone.
     polled = partial(_polled, stop=scheduler.stop)
     job = polled(submit, lambda answer: not QUEUE_FULL.search(str(answer)), patience, pause=RARELY)
@@ -236,7 +234,8 @@ def run(request: Request, steps: Sequence[Step]) -> Finished:
     finally:  # KeyboardInterrupt, too
         if state.alive:
             scheduler.cancel(job)
-    text = polled(read, lambda text: "@done" in text, 0 if state.alive else LATE)
+    late = 0 if state.alive else LATE
+    text = polled(partial(text_of, output), lambda text: "@done" in text, late)
     finished = Finished(job, read_steps(text), expanded(state.hosts))
     if state.memory and finished.hosts:
         finished.memory = state.memory / len(finished.hosts)
