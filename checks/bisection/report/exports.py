@@ -246,7 +246,7 @@ def prometheus(report: Report) -> str:
 
 def _samples(report: Report) -> Iterator[Sample]:
     run, rows = report.run, report.rows
-    judged, alarms = run.judged if run else [], [e for e in report.history if e.alarm]
+    judged, alarms = run.judged if run else [], [e for e in report.evidence.events if e.alarm]
     places = dict.fromkeys((t.system, t.partition) for t in [*judged, *rows, *alarms])
     for here in places or [(run.request.system if run else "", "")]:
         place = dict(zip(("system", "partition"), here, strict=True))
@@ -313,7 +313,7 @@ def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
             yield reason["host"], clause(reason)
         elif len(reason["nodes"]) == 1:
             yield reason["nodes"][0], f"{longer(**reason.values)}, in {reason['where']}"
-    for component in (component for blame in report.pairs for component in blame.bad):
+    for component in (component for blame in report.evidence.blames for component in blame.bad):
         if component.part == Part.NODE:  # of all else, no single node is accused
             yield component.names[0], slowness(asdict(component))
     for case in run.bad:

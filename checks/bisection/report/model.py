@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from bisection.analysis.blame import Blame
-from bisection.analysis.impact import Impact
-from bisection.analysis.model import Comparison, Event, Row, Series, Suspect
+from bisection.analysis.model import Comparison, Row, Suspect
 from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core.format import plural
 from bisection.core.reasons import Reason
 from bisection.core.verdicts import Against, Exit, Verdict
 from bisection.judge.alarms import alarms_of
+from bisection.judge.evidence import Evidence
 from bisection.report.words import banner, slow_nodes
 from bisection.runs.model import Interconnect, RunVerdict
 
@@ -25,16 +24,17 @@ class Report:
 
     title: str  # the system and its nodes
     written: float  # Unix time
-    comparison: Comparison | None = None
-    history: Sequence[Event] = ()
-    series: Sequence[Series] = ()
-    pairs: Sequence[Blame] = ()
-    impacts: Sequence[Impact] = ()  # of other traffic
+    evidence: Evidence = field(default_factory=Evidence)
     predictions: list[Prediction] = field(default_factory=list)
     run: RunVerdict | None = None  # on the newest session, if it is known
     of_run: bool = False  # whether the report is part of that run, and has its exit code
     about: str = ""  # the sessions and the software
     folder: Path | None = None  # where it is written, for links to files beside it
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison with other sessions; None without one."""
+        return self.evidence.comparison
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -55,7 +55,8 @@ class Report:
     def alarms(self) -> Sequence[Reason]:
         """The events since which metrics are worse, that of most metrics first."""
         run = self.run or RunVerdict()
-        return run.alarms if self.of_run else alarms_of(self.history, self.run and run.request)
+        events = self.evidence.events
+        return run.alarms if self.of_run else alarms_of(events, self.run and run.request)
 
 
 GOOD, BAD, UNMEASURED, UNCERTAIN, UNSAFE = "good", "bad", "unmeasured", "uncertain", "unsafe"

@@ -92,8 +92,8 @@ def tiles(report: Report) -> list[tuple[str, list[tuple[Verdict, int]]]]:
     counts = Counter(map(run.outcome, run.judged)) if run else {}
     checks = [(verdict, counts[verdict]) for verdict in Verdict if counts.get(verdict)]
     metrics = [(verdict, comparison.count(verdict)) for verdict in COMPARED] if comparison else []
-    points = [point for event in report.history if not event.accepted for point in event.points]
-    levels = Counter(point.verdict for point in points if point.stands)
+    events = [event for event in report.evidence.events if not event.accepted]
+    levels = Counter(point.verdict for e in events for point in e.points if point.stands)
     return [
         ("Checks of the newest run", checks),
         ("Metrics by their history", sorted(levels.items(), reverse=True)),
@@ -108,7 +108,7 @@ def sections(report: Report) -> list[Section]:
         parts[name].groups, room = draw(list(groups), room)
     history = parts["history"]
     history.sparks, left = sparklines(report)
-    if any(series.points for series in report.series):
+    if any(series.points for series in report.evidence.series):
         history.lead += " A tick with a triangle marks where a new level begins, \u25bc for worse, "
         history.lead += "\u25b2 for better. The dot is the newest value."
     history.notes += [f"{left:,} more metrics have a history that is not drawn."] if left else []
@@ -122,7 +122,7 @@ def figures(report: Report) -> dict[str, Iterable[Group]]:
     with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
     return {
         "speedups": sessions.speedups(rows, expected),
-        "network": maps.maps(report.pairs[:4]),
+        "network": maps.maps(report.evidence.blames[:4]),
         "methods": sessions.crossovers(with_time),
         "npar": sessions.npar_curves(with_time),
         "layouts": sessions.hybrids(with_time),
@@ -143,7 +143,7 @@ def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
         urgent = verdict in CHANGED or bool(series.points) or test in failed
         return not urgent, ranks.index(verdict), series.metric != "time"
 
-    order = sorted((s for s in report.series if any(map(finite, s.values))), key=urgency)
+    order = sorted((s for s in report.evidence.series if any(map(finite, s.values))), key=urgency)
     shown = [_spark(series, verdicts.get(series.key)) for series in order[:SPARKLINES]]
     return shown, len(order) - len(shown)
 

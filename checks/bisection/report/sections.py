@@ -168,16 +168,16 @@ def _nodes(report: Report) -> Content:
 
 def _network(report: Report) -> Content:
     notes = []
-    for blame in report.pairs:
-        place = f"{short(blame.place, 80)}: " if len(report.pairs) > 1 else ""
+    for blame in report.evidence.blames:
+        place = f"{short(blame.place, 80)}: " if len(report.evidence.blames) > 1 else ""
         notes += [place + note for note in interconnect.notes(blame)]
-    contents = [table for blame in report.pairs for table in interconnect.tables(blame)]
+    contents = [table for blame in report.evidence.blames for table in interconnect.tables(blame)]
     lead = "Measurements between pairs of nodes. A component is reported if it explains its slow "
     lead += "pairs, beyond chance, and if a rerun of these pairs alone confirms it."
     lead = lead if any(table.rows for table in contents) else ""
     if network := report.interconnect:
         lead = f"{interconnect.MEANING[network.grade]} {lead}"
-        further = interconnect.beside(network, report.impacts)
+        further = interconnect.beside(network, report.evidence.impacts)
         contents = [interconnect.findings(network), *contents, *further]
     return lead, contents, notes[: tables.POINTS]
 
@@ -211,7 +211,7 @@ def predictions_table(rows: Sequence[Prediction]) -> Table:
 
 def _history(report: Report) -> Content:
     lead = "What changed, and since when. Each line below is a metric over its nights."
-    return lead, [listing(report.history, words.EVENTS, words.MOST, "events")], []
+    return lead, [listing(report.evidence.events, words.EVENTS, words.MOST, "events")], []
 
 
 def _compared(report: Report) -> Content:

@@ -26,6 +26,7 @@ from bisection.analysis.model import (
 )
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Verdict
+from bisection.judge.evidence import Evidence
 from bisection.report import page as pages
 from bisection.report.model import Report
 from bisection.runs.model import JudgedMetric, RunVerdict
@@ -136,7 +137,8 @@ def hpcx():
         how = {"geometry": f"{processors // 32}x32x1", "software": ("Phase1", "Phase2")}
         how |= {"against": against, "partition": f"p{processors}"}
         rows.append(row(code, data, "", Verdict.IMPROVED, 1 / speedup, **how, **absent))
-    return Report("HPCx: Phase2 against Phase1", MADE, comparison(rows, expected=CLOCK))
+    evidence = Evidence(comparison=comparison(rows, expected=CLOCK))
+    return Report("HPCx: Phase2 against Phase1", MADE, evidence)
 
 
 def cluster():
@@ -183,8 +185,9 @@ def cluster():
         failure(unmeasured, Code.FOLLOWS(test="TransposeLaunch"), method="p2p"),
         seconds=723.0,
     )
-    title, maps = "Bisection on cluster:cpu", [pairs(8, slow=5)]
-    return Report(title, MADE, compared, history, histories, pairs=maps, run=run, of_run=True)
+    beside = {"comparison": compared, "events": history, "series": histories}
+    evidence = Evidence(blames=[pairs(8, slow=5)], **beside)
+    return Report("Bisection on cluster:cpu", MADE, evidence, run=run, of_run=True)
 
 
 def pairs(nodes, slow=None):
@@ -242,7 +245,8 @@ def large():
         for c, k, m, g in itertools.product(range(7), range(20), range(10), range(5))
     ]
     compared, run = comparison(rows, exit_code=Exit.FAILED), ran(*failures, *cases)
-    return Report("Large", MADE, compared, [], histories, pairs=[pairs(200, 7)], run=run)
+    evidence = Evidence(blames=[pairs(200, 7)], comparison=compared, series=histories)
+    return Report("Large", MADE, evidence, run=run)
 
 
 class Page:
@@ -293,8 +297,10 @@ def page(report):
 
 
 def only(**fields):
-    """A report with nothing else."""
-    return Report("A report", MADE, **fields)
+    """A report with nothing else; of its evidence, too, by the names of fields."""
+    names = fields.keys() & Evidence.__dataclass_fields__
+    evidence = Evidence(**{name: fields.pop(name) for name in names})
+    return Report("A report", MADE, evidence, **fields)
 
 
 def rows_of(**counts):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from made_up import case, row, sessions, store
+from reports import only
 
 from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
@@ -12,7 +13,6 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.kernels import fits
 from bisection.kernels.results import point_label
-from bisection.report.model import Report
 from bisection.report.sections import sections
 from bisection.report.text import comparison_text, history_text
 
@@ -165,7 +165,7 @@ def test_codes_stand_above_the_network_that_explains_them(rng, compared):
         (line,) = [i for i, line in enumerate(text) if line.strip().startswith(name)]
         assert codes < line < network
     assert text[-1].endswith("the network explains 4 of 4 slower codes")
-    worse = next(s for s in sections(Report("lab", 0.0, result)) if s.id == "worse")
+    worse = next(s for s in sections(only(comparison=result)) if s.id == "worse")
     assert worse.tables[0].title == "Slower codes, and what of it the network explains"
     assert len(worse.tables[0].rows) == 4
     assert {row[1].split()[0] for row in worse.tables[1].rows} == {"network"}

@@ -160,7 +160,7 @@ def test_alarms_and_what_is_slower_have_gauges():
     better = event(change_point(0.8, method="padded", verdict=Verdict.IMPROVED))
     slower = [Reason(Code.SLOWER, {**PLACE, "check": "transpose"})] * 2
     run = ran(case(), slower=slower, outliers=[Reason(Code.OUTLIER, {**PLACE, "check": "md"})])
-    samples = gauges(only(run=run, history=[event(*points), better], of_run=True))
+    samples = gauges(only(run=run, events=[event(*points), better], of_run=True))
     about = {**PLACE, "session": "feedbeef"}
     assert samples["alarm_metrics"] == [
         ({**about, "check": "transpose"}, 2.0),
@@ -170,12 +170,12 @@ def test_alarms_and_what_is_slower_have_gauges():
     assert samples["alarm_start_timestamp_seconds"] == [(about, points[0].at)]
     counts = {labels["state"]: value for labels, value in samples["slower_metrics"]}
     assert counts == {"confirmed": 2.0, "outlier": 1.0}
-    alarm = only(history=[event(*points), better])
+    alarm = only(events=[event(*points), better])
     assert [(labels["partition"], n) for labels, n in gauges(alarm)["alarms"]] == [("default", 1.0)]
     for text in (exports.junit(alarm), exports.markdown(alarm), page(alarm).text):
         assert text.count("history --accept feedbeef") == 1  # and all other steps
     accepted = event(*points, accepted="new disks")
-    samples = gauges(only(run=ran(case()), history=[accepted], of_run=True))
+    samples = gauges(only(run=ran(case()), events=[accepted], of_run=True))
     assert "alarm_metrics" not in samples
     assert [value for _, value in samples["alarms"]] == [0.0]
     assert {value for _, value in samples["slower_metrics"]} == {0.0}
@@ -224,7 +224,7 @@ def test_of_bad_components_only_a_node_is_accused(part):
     judged.bad = [BadComponent(part, names, symptoms)]
     judged.suspects = [BadComponent(Part.NODE, ["cn7"], symptoms, confirmed=False)]
     line = "cn1 bisection: bandwidth sends x0.60, rerun: x0.61 in 8 pairs\n"
-    assert exports.nodecheck(only(pairs=[judged])) == line * (part == Part.NODE)
+    assert exports.nodecheck(only(blames=[judged])) == line * (part == Part.NODE)
 
 
 def test_what_is_no_node_name_and_what_a_shell_would_take_is_left_out():

@@ -48,7 +48,7 @@ def test_a_slow_node_is_no_go_by_its_name():
     assert second.startswith("  no-go: node cn0005: ")
     assert verdict.exit_code == Exit.FAILED
     assert "1 bad component of the network" in counted(verdict)
-    html = page(only(run=verdict, pairs=[slow]))
+    html = page(only(run=verdict, blames=[slow]))
     assert html.headings[0] == "Network"
     assert first in html.text
     assert "Repair the components listed" in html.text
@@ -102,7 +102,7 @@ def images(html):
 
 
 def test_bad_components_with_where_to_look():
-    report = only(pairs=[blamed(SLOW, ("switch", 2, 0.8), ("pair", (1, 60), 0.4), rounds=0)])
+    report = only(blames=[blamed(SLOW, ("switch", 2, 0.8), ("pair", (1, 60), 0.4), rounds=0)])
     html = page(report)
     assert "Network" in html.headings
     texts = ("links of switch 2 to others", "node cn0005", "path cn0001 - cn0060", "transceivers")
@@ -112,7 +112,7 @@ def test_bad_components_with_where_to_look():
 
 
 def test_a_clean_network_is_said_to_be_so():
-    report = only(pairs=[blamed(known=False, leaf=64, rounds=0)])
+    report = only(blames=[blamed(known=False, leaf=64, rounds=0)])
     assert "No bad component: latency, bandwidth, both ways judged" in page(report).text
     assert "no topology is known" in page(report).text
 
@@ -120,7 +120,7 @@ def test_a_clean_network_is_said_to_be_so():
 def test_4096_nodes_stay_within_a_page():
     """Few rounds are a row per node."""
     slow = blamed(("node", 77, 0.5), nodes=4096, leaf=32)
-    html = pages.html(only(pairs=[slow]))
+    html = pages.html(only(blames=[slow]))
     assert len(html) < pages.LIMIT
     assert "node cn0077" in html
     assert (8, 4096) in images(html)

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from reports import (
     HOSTILE,
-    MADE,
     PLACE,
     case,
     change_point,
@@ -38,7 +37,6 @@ from bisection.core.verdicts import COMPARED, Against, Verdict
 from bisection.report import exports, gather, model, sections, tables
 from bisection.report import page as pages
 from bisection.report import run as run_report
-from bisection.report.model import Report
 
 
 def section(report, name):
@@ -96,11 +94,11 @@ ALARM, ACCEPTED = event(change_point()), event(change_point(), accepted="new dis
             "2 metrics slower than in all earlier sessions, not retested, 2 inconclusive",
         ),
         (
-            {"comparison": UNSURE, "history": [ALARM]},
+            {"comparison": UNSURE, "events": [ALARM]},
             "bad",
             "1 metric worse since 2026-11-18, 2 inconclusive",
         ),
-        ({"comparison": UNSURE, "history": [ACCEPTED]}, "uncertain", "All 2 inconclusive"),
+        ({"comparison": UNSURE, "events": [ACCEPTED]}, "uncertain", "All 2 inconclusive"),
         (
             {"comparison": comparison(rows_of(regressed=1), **CONTROL)},
             "unsafe",
@@ -247,7 +245,8 @@ def hostile():
     events = [event(change_point(**names), changes=[change], system=HOSTILE, session=HOSTILE)]
     past = [series([1.0, 2.0, 3.0], [1], **names)]
     run = ran(bad, *cases, troubles=[said(HOSTILE)])
-    return Report(HOSTILE, MADE, compared, events, past, pairs=[odd], run=run)
+    hostile = only(comparison=compared, events=events, series=past, blames=[odd], run=run)
+    return replace(hostile, title=HOSTILE)
 
 
 def test_text_cannot_leave_its_place():
@@ -281,14 +280,13 @@ def test_numbers_that_are_none_break_nothing(value):
     strange = case(seconds=value, metrics={"exchange_share": (value, "share")})
     compared = comparison(rows, suspects=[Suspect(["cn1"], value, 1, "p")])
     compared.after[0]["start"] = value
-    content = Report(
-        "Numbers",
-        value,
-        compared,
-        [event(change_point(1.2, at=value))],
-        [series([1.0, value, 2.0, value]), series([value, value])],
+    content = only(
+        comparison=compared,
+        events=[event(change_point(1.2, at=value))],
+        series=[series([1.0, value, 2.0, value]), series([value, value])],
         run=ran(strange, case(method="a"), case(method="b"), case(geometry="")),
     )
+    content.written = value
     page(content)
     texts = {name: form(content) for name, form in gather.FORMS.items()}
     ET.fromstring(texts["junit.xml"])
