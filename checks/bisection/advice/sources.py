@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import statistics
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -180,13 +180,13 @@ def trials(kernel: str, count: int) -> list[Trial]:
 
 def launched_now(
     kernel: str, parse: Parse, counts: Sequence[int], cases: Sequence[str], baselines: str
-) -> list[Parsed]:
+) -> Iterator[Parsed]:
     """Launches cases of a kernel on this host, with all trials of so many ranks each; ranks share
     cores where there are too few. `baselines`: those measured beside the methods. BenchError if the
     kernel cannot be built, or a launch fails."""
     folder = paths.home() / "cache" / "advise"
     folder.mkdir(parents=True, exist_ok=True)
-    executable, launches = build(kernel), []
+    executable = build(kernel)
     for case in cases:
         for ranks, threads, methods in (t for count in counts for t in trials(kernel, count)):
             arguments = ["--case", case, "--method", methods, "--baseline", baselines]
@@ -194,8 +194,7 @@ def launched_now(
             output = folder / f"{kernel}-{case}-{ranks}x{threads}.json"
             result = launch(executable, ranks, arguments, output, threads)
             with contextlib.suppress(ValueError):
-                launches.append(parse(result))
-    return launches
+                yield parse(result)
 
 
 def stored(

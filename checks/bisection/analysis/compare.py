@@ -122,7 +122,7 @@ def compare(
     result = Comparison(
         *(*named[:2], rows, named[2]),
         unsafe=[*_unsafe(rows, context)],
-        changes=changes(before, after),
+        changes=[*changes(before, after)],
         findings=[_with_controls(finding, rows, context) for finding in findings],
         suspects=[*(nodes.suspects(store, after, rows) if suspects is None else suspects)],
         fail_on=tuple(fail_on),

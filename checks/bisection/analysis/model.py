@@ -1,6 +1,6 @@
 """The result of a comparison of stored sessions, from which reports are made."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -208,9 +208,8 @@ class Comparison:
         return sum(row.verdict == verdict for row in self.rows)
 
 
-def changes(before: Sequence[Session], after: Sequence[Session]) -> list[Change]:
-    """The facts that both sides record and that are not the same."""
-    differing = []
+def changes(before: Sequence[Session], after: Sequence[Session]) -> Iterator[Change]:
+    """Yields the facts that both sides record and that are not the same."""
     for name in dict.fromkeys(name for session in (*before, *after) for name in session.facts):
         old, new = (_different(s.facts.get(name) for s in side) for side in (before, after))
         if name == "libraries":
@@ -223,8 +222,7 @@ def changes(before: Sequence[Session], after: Sequence[Session]) -> list[Change]
                 [", ".join(item for item in mine if item not in theirs) or "none"]
                 for mine, theirs in (items, items[::-1])
             )
-        differing.append(Change(name, " | ".join(old), " | ".join(new)))
-    return differing
+        yield Change(name, " | ".join(old), " | ".join(new))
 
 
 def _different(texts: Iterable[str | None]) -> list[str]:

@@ -50,7 +50,7 @@ def act(options: argparse.Namespace) -> Exit:
     left_out = 0
     excluded = [] if options.folders or options.measure else excluded_folders(paths.home())
     if options.measure:
-        launches = sources.launched_now(kernel, kind, options.measure, cases, baselines)
+        launches = [*sources.launched_now(kernel, kind, options.measure, cases, baselines)]
     else:
         launches, left_out = sources.stored(kernel, kind, options.folders, excluded)
     if excluded:

@@ -1,7 +1,7 @@
 """Changes since the session before, and since which session metrics are worse by their history."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -44,18 +44,17 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     """Names the events in the history of this system that are alarms."""
     systems = {case.system for case in verdict.cases}
     here = [event for event in evidence.events if event.system in systems]
-    return replace(verdict, alarms=alarms_of(here, verdict.request))
+    return replace(verdict, alarms=tuple(alarms_of(here, verdict.request)))
 
 
-def alarms_of(events: Sequence[Event], request: Request | None = None) -> list[Reason]:
-    """The events that are alarms, as reasons. `request`: that of the newest run, if it is known."""
-    alarms, names = [], ("session", "at", "first", "last")
+def alarms_of(events: Sequence[Event], request: Request | None = None) -> Iterator[Reason]:
+    """Yields the events that are alarms, as reasons. `request`: the newest run's if known."""
+    names = ("session", "at", "first", "last")
     for event in (event for event in events if event.alarm):
         values = {name: getattr(event, name) for name in names} | _commands(event, request)
         values |= {"where": f"{event.system}:{event.partition}", "checks": by_check(event)}
         values |= zip(("changes", "candidates"), causes(event), strict=True)
-        alarms.append(Code.WORSE_SINCE(worse=len(event.worse), **values))
-    return alarms
+        yield Code.WORSE_SINCE(worse=len(event.worse), **values)
 
 
 def _commands(event: Event, request: Request | None) -> dict[str, str]:

@@ -56,7 +56,7 @@ class Report:
         """The events since which metrics are worse, that of most metrics first."""
         run = self.run or RunVerdict()
         events = self.evidence.events
-        return run.alarms if self.of_run else alarms_of(events, self.run and run.request)
+        return run.alarms if self.of_run else [*alarms_of(events, self.run and run.request)]
 
 
 GOOD, BAD, UNMEASURED, UNCERTAIN, UNSAFE = "good", "bad", "unmeasured", "uncertain", "unsafe"

@@ -4,7 +4,7 @@ import re
 import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bisection.core import paths
@@ -230,13 +230,11 @@ def _slower_tests(verdict: RunVerdict) -> list[TestResult]:
     ]
 
 
-def alarms(reasons: Sequence[Reason]) -> list[str]:
+def alarms(reasons: Sequence[Reason]) -> Iterator[str]:
     """Since when metrics are worse, by their history, and what to do about it."""
-    lines = []
     for alarm in reasons[:MOST]:
-        steps = map(": ".join, next_steps(alarm))
-        lines += [*wrapped(clause(alarm)), *(f"    {step}" for step in steps)]
-    return lines
+        yield from wrapped(clause(alarm))
+        yield from (f"    {': '.join(step)}" for step in next_steps(alarm))
 
 
 def changed(verdict: RunVerdict) -> list[str]:
@@ -252,16 +250,14 @@ SUMMARY = ("check", "case", "passed", "fastest", "worst metric")
 USED = "0% = at the better limit, 100% = at the failing limit"
 
 
-def summary(verdict: RunVerdict) -> list[str]:
+def summary(verdict: RunVerdict) -> Iterator[str]:
     """A line per kernel and case: how many tests passed, the fastest method, and the metric that is
     closest to the worse of its bounds."""
-    lines = []
     for heading, rows in summary_blocks(verdict).items():
-        lines += ["", *textwrap.wrap(heading, WIDTH, subsequent_indent="  ")]
-        lines += indented([SUMMARY, *rows])
+        yield from ["", *textwrap.wrap(heading, WIDTH, subsequent_indent="  ")]
+        yield from indented([SUMMARY, *rows])
     if any(metric.asserted for case in verdict.judged for metric in case.metrics):
-        lines.append(f"  ({USED})")
-    return lines
+        yield f"  ({USED})"
 
 
 def summary_blocks(verdict: RunVerdict) -> dict[str, list[list[str]]]:

@@ -1,7 +1,7 @@
 """The sections of a report in order of importance, for both the page and Markdown."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -75,17 +75,15 @@ def opening(report: Report) -> Opening:
     return Opening(state, title, sentences, words.unsafe(comparison), advice, comparison.rerun)
 
 
-def sections(report: Report) -> list[Section]:
-    """All sections in order: what is worse, what failed, what was measured, then what explains it.
-    Sections of figures alone are empty here."""
+def sections(report: Report) -> Iterator[Section]:
+    """Yields all sections in order: what is worse, what failed, what was measured, then what
+    explains it. Sections of figures alone are empty here."""
     first = ["network", "predicted"] if report.interconnect else []
-    parts = []
     for name in dict.fromkeys([*first, *SECTIONS]):
         title, build = SECTIONS[name]
         lead, contents, notes = (build, [], []) if isinstance(build, str) else build(report)
         contents = [table for table in contents if table.rows or table.folded]
-        parts.append(Section(name, title, lead, contents, notes))
-    return parts
+        yield Section(name, title, lead, contents, notes)
 
 
 Content = tuple[str, list[Table], list[str]]  # lead, tables, notes

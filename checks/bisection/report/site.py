@@ -1,5 +1,7 @@
 """The output of `bisection site check`: a line per probe, and advice below a wrong one."""
 
+from collections.abc import Iterator
+
 from bisection.core.reasons import Code, Reason, clause
 from bisection.sites.cluster.check import Finding, State
 
@@ -84,13 +86,12 @@ def remedy(reason: Reason, name: str, partition: str) -> str:
     return text.format(name=name, partition=partition, environ=reason["environ"])
 
 
-def result_lines(finding: Finding, name: str) -> list[str]:
+def result_lines(finding: Finding, name: str) -> Iterator[str]:
     """The lines of a result of the site `name`: one, and for what is wrong or not tried another
     with what to do."""
     state, reason = finding.state, finding.reason
     rests = reason.code == Code.RESTS_ON
     words = f'as "{TITLES[reason["probe"]]}" is not ok' if rests else clause(reason)
-    lines = [f"  {state:<9}  {TITLES[finding.probe]:<{WIDTH}}  {words}".rstrip()]
+    yield f"  {state:<9}  {TITLES[finding.probe]:<{WIDTH}}  {words}".rstrip()
     if state != State.OK and not rests:
-        lines.append(f"{'':{WIDTH + 13}}  -> {remedy(reason, name, finding.partition)}")
-    return lines
+        yield f"{'':{WIDTH + 13}}  -> {remedy(reason, name, finding.partition)}"

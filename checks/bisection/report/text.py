@@ -182,7 +182,7 @@ def history_text(
         text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
     lines += [f"note: {clause(note)}" for note in notes]
     lines += [f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
-    for alarm in alarms.alarms_of(events)[: words.MOST]:
+    for alarm in [*alarms.alarms_of(events)][: words.MOST]:
         steps = map(": ".join, words.next_steps(alarm))
         lines += [f"{alarm['session'][:8]}:", *(f"    {step}" for step in steps)]
     return lines

@@ -87,7 +87,7 @@ def test_the_banner_names_the_event_of_most_metrics(rng, tmp_path):
         cases[-1]["metrics"]["time"][0] *= 1.3
     events, _, _ = looked_at(store(tmp_path / "store.db", content))
     assert [night_of(event) for event in events] == [40, 30]
-    banner = happened.banner(alarms_of(events))
+    banner = happened.banner([*alarms_of(events)])
     assert banner == "24 metrics worse since 2026-07-11, and 1 more event"
 
 
@@ -175,7 +175,7 @@ def test_an_event_has_one_direction_and_a_size_per_kernel(tmp_path):
     assert (worse.alarm, better.alarm) == (True, False)
     assert {p.verdict for p in worse.points} == {Verdict.REGRESSED}
     assert {p.verdict for p in better.points} == {Verdict.IMPROVED}
-    assert len(alarms_of([worse, better])) == 1
+    assert len([*alarms_of([worse, better])]) == 1
 
 
 @pytest.mark.parametrize("a_day", [1, 3])
