@@ -13,7 +13,7 @@ import pytest
 from made_up import case as stored_case
 from made_up import store, tables, with_case
 from made_up_network import World
-from reports import change_point, event, families, only
+from reports import change_point, event, families
 from reports import row as compared
 from results_made import SLOW_MEMORY, launched, noise_run, outlier, outside
 
@@ -33,7 +33,7 @@ from bisection.kernels.local import Estimate
 from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
-from bisection.report.model import CODES, GOOD, STATES, UNCERTAIN, exit_code, headline
+from bisection.report.model import CODES, GOOD, STATES, UNCERTAIN, Report, exit_code, headline
 from bisection.runs.model import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
 
@@ -226,8 +226,7 @@ RUNS = {
 
 def report_of(verdict, known):
     """The report that is part of the run."""
-    beside = {"comparison": known.comparison, "history": known.events, "pairs": known.blames}
-    return only(run=verdict, of_run=True, impacts=known.impacts, **beside)
+    return Report("A report", 0.0, known, run=verdict, of_run=True)
 
 
 def check_forms(report, code):
