@@ -128,7 +128,7 @@ def draw(tree: Path, build: Path, kept: Sequence[Mutant] = ()) -> list[Mutant]:
     mutants = []
     for language, patterns in SOURCES.items():
         files = [path for pattern in patterns for path in sorted(tree.glob(pattern))]
-        files = [path for path in files if "tests" not in path.parts]
+        files = [path for path in files if not {"tests", "probes"} & {*path.parts}]
         chance = random.Random(SEED)
         places = [(path, number) for path in files for number in _lines(path)]
         rooms = grouped(places, lambda place: place[0].relative_to(tree).parts[:-1][:3])
