@@ -79,10 +79,12 @@ class Libraries(Configured, unittest.TestCase):
     def test_without_blas(self):
         self.assert_left_out({"eigen", "npar"}, NO_BLAS)
 
+    @long
     def test_without_fftw_and_elpa(self):
         nowhere = {"PKG_CONFIG_LIBDIR": "/nowhere", "PKG_CONFIG_PATH": ""}
         self.assert_left_out({"transpose", "npar", "md"}, NO_FFTW, **nowhere)
 
+    @long
     def test_blas_with_integers_of_8_bytes(self):
         library = self.folder / "libblas64.so"
         words = ["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"]
@@ -113,6 +115,7 @@ class Mpi(Configured, unittest.TestCase):
         self.assertRegex(text, r"Two MPI libraries: MPICH .* in C \(.*, Open MPI .* in Fortran")
 
     @unittest.skipUnless(shutil.which("mpicc.mpich"), "one MPI library")
+    @long
     def test_libraries_of_another_are_not_taken(self):
         compilers = ("-DMPI_C_COMPILER=mpicc.mpich", "-DMPI_Fortran_COMPILER=mpifort.mpich")
         other = next(Path("/usr/lib").glob("*/libscalapack-openmpi.so"), None)
@@ -122,6 +125,7 @@ class Mpi(Configured, unittest.TestCase):
         self.assertEqual(code, 0, text)
         self.assertRegex(self.left_out()["eigen"], rf"ScaLAPACK; {other} is built for Open MPI")
 
+    @long
     def test_a_cross_build_says_that_it_asks_nothing(self):
         _, text = self.configure(f"-DCMAKE_SYSTEM_NAME={os.uname().sysname}")
         self.assertIn("MPI: not asked whether", text)

@@ -17,7 +17,17 @@ import time
 import unittest
 from pathlib import Path
 
-from kernel_run import ENVIRONMENT, MPIEXEC, TIMEOUT, assert_refused, kill, members, run
+from kernel_run import (
+    ENVIRONMENT,
+    MPIEXEC,
+    TIMEOUT,
+    assert_refused,
+    kill,
+    long,
+    main,
+    members,
+    run,
+)
 
 TRANSPOSE = ODD_HOST = ""
 PAIRS = ("--ranks-per-node", "1", "--repeats", "1", "--block", "1", "--warmup", "0")
@@ -263,6 +273,7 @@ class Limits(unittest.TestCase):
     def test_stopped_rank_ends_the_launch_and_is_named(self):
         self.assertRegex(self.stop_rank_1(), r"\n  rank 1 on \S+: no answer")
 
+    @long
     def test_stopped_rank_ends_a_launch_without_shared_windows(self):
         errors = self.stop_rank_1(OMPI_MCA_osc="^sm,rdma,pt2pt")
         self.assertRegex(errors, r"\n  rank 1 on \S+: no answer")
@@ -280,6 +291,7 @@ class Limits(unittest.TestCase):
         errors = self.stop_rank_1(alone, OMPI_MCA_btl_vader_single_copy_mechanism="none")
         self.assertNotRegex(errors, r"  rank 1 on")
 
+    @long
     def test_library_that_does_not_end_is_named(self):
         out = run(ODD_HOST, 2, *PAIRS, "--progress-timeout", "2", BX_HOST="endless")
         self.assertEqual(out.code, 4, out.stdout + out.stderr)
@@ -308,6 +320,5 @@ class Limits(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     TRANSPOSE, ODD_HOST = sys.argv[1:3]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    main(*sys.argv[3:])
