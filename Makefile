@@ -10,8 +10,10 @@ WORKSHOP := "$(HOME_DIR)/bin/workshop"
 SETUP = spack-env/bootstrap.sh --build $(BUILD)
 # A site's configuration loads its own compilers and libraries; Spack builds its own.
 BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter localhost localhost:%,$(SYSTEM)),system,site))
-# Three tests side by side keep two cores busy: launches wait while they start.
-CTEST := --parallel 3 --output-on-failure --no-tests=error
+# Four tests side by side keep two cores busy: launches wait while they start. Other MPI libraries' ranks spin.
+JOBS = 4
+test-long test-portable: JOBS = 3
+CTEST = --parallel $(JOBS) --output-on-failure --no-tests=error
 SHORT := --label-exclude long
 PYTEST := -m pytest -q --numprocesses 3 --dist worksteal
 BEGAN := $(shell date +%s)
