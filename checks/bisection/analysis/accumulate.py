@@ -185,7 +185,7 @@ def _variances(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
     """The variance of each night's value, in units of that of one launch. What part of it differs
     between launches of a night, repeated nights show: those of the series, and of all.
     `series` are logarithms, NaN behind the last; `repeats` as in look()."""
-    if repeats is None:
+    if repeats is None or (repeats[0] == 1).all():
         return np.ones(series.shape)
     launches, squares = repeats
     off = np.where(launches > 1, np.nan, _clear(series))

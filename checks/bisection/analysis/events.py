@@ -105,7 +105,7 @@ def unusual(
         slow = np.where(states(earlier, count).slow, earlier, -np.inf).max(axis=1)
         for row in np.flatnonzero((table.apart[:, -1] > slow) & (errors > LIMITS.unusual)):
             history = histories[row]
-            if (*history.test.identity, history.metric.name) not in known:
+            if history.key not in known:
                 largest.append((float(errors[row]), history))
     return sorted(largest, key=lambda pair: -pair[0])
 
@@ -115,8 +115,9 @@ def drawn(
 ) -> Iterator[Series]:
     """The histories that a page draws: times, and metrics whose level changed in these events."""
     changed = grouped((point for event in events for point in event.points), lambda p: p.key)
-    for test, metric, indices, values, _ in histories:
-        points = changed.get((*test.identity, metric.name), [])
+    for history in histories:
+        test, metric, indices, values, _ = history
+        points = changed.get(history.key, [])
         if points or (metric.name == "time" and len(values) > 1):
             times = [sessions[index].start for index in indices]
             starts = sorted({p.at for p in points if times[0] < p.at <= times[-1]})

@@ -182,5 +182,5 @@ def of_history(
     events, _ = events_of(judged, past)
     explain_points([point for event in events for point in event.points], past, store)
     series = drawn(past_series, past, events)
-    may_be_worse = tuple(unusual(judged, past, events))
+    may_be_worse = tuple(unusual(judged, past, events)) if run else ()  # to be repeated
     return replace(evidence, events=tuple(events), series=tuple(series), unusual=may_be_worse)

@@ -199,11 +199,13 @@ def _repeated(plan: Plan, evidence: Evidence) -> Reason | None:
     """What the repeats of launches cost and showed whose metrics may have got worse; None if none
     was repeated."""
     launches = plan.unusual.keys() & plan.chosen
+    if not launches:
+        return None
     before = {h.key: errors for launch in launches for errors, h in plan.unusual[launch]}
     now = {history.key: errors for errors, history in evidence.unusual if history.key in before}
     worse = {point.key for event in evidence.events if event.alarm for point in event.worse}
     alarms, still = len(worse & before.keys()), sorted(now, key=now.get, reverse=True)
-    return launches and Code.REPEATED(
+    return Code.REPEATED(
         launches=len(launches),
         turns=plan.turns,
         seconds=evidence.retest.rerun.seconds,
