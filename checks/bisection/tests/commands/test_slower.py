@@ -14,6 +14,7 @@ from bisection.analysis.history import histories
 from bisection.analysis.retest import TURNS
 from bisection.commands import run as command
 from bisection.core import paths
+from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import rule
 from bisection.runs.model import Request, RunVerdict
@@ -132,6 +133,36 @@ def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(
     accept = accept.removesuffix(" REASON").split()
     assert command_line(*accept, "newer libraries")[0] == 0
     assert ended().exit_code == Exit.OK
+
+
+def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(
+    tmp_path, monkeypatch, rng
+):
+    """It is worse by less than makes an outlier of it, and not so again."""
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    times = {f"m{n}": 1e-3 * np.exp(rng.normal(0, 0.01, 20)) for n in range(30)}
+    times["p2p"] = times.pop("m0")
+    times["p2p"][-1] = 1.07e-3
+    stored = store(tmp_path / "store.db", nights(times))
+    last = stored.sessions()[-1]
+    session = {"session": last.uuid, "started": last.start, "tags": last.tags}
+    tonight = {"case": "cnt40", "geometry": "2x1"}
+    run = RunVerdict([*launched(time=1.07e-3, **tonight)], **session)
+    monkeypatch.setattr(
+        command, "measure_again", lambda *_: rule(RunVerdict([*launched(**tonight)]))
+    )
+    night = command.Night(run, tmp_path, tmp_path)
+    command.compare(night, stored, None)
+    command.look_back(night, stored)
+    command.retest(night, 900.0, [], stored)
+    command.keep_repeats(night, stored)
+    assert "1 metric may have got worse lately; 1 launch repeated 4 times" in clause(
+        next(remark for remark in night.verdict.remarks if remark.code == Code.REPEATED)
+    )
+    histories_of = histories(stored, stored.sessions(), repeats=True)
+    (history,) = (each for each in histories_of if each.test.method == "p2p")
+    assert history.repeats[0].tolist() == [1] * 19 + [2]
+    assert history.values[-1] == pytest.approx(1e-3 * 1.07**0.5)
 
 
 def test_a_new_network_beside_the_sessions_of_the_old_one(tmp_path, monkeypatch):
