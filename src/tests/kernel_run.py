@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 MPIEXEC = os.environ.get("BX_MPIEXEC", "mpiexec").split()
+EMULATOR = os.environ.get("BX_EMULATOR", "").split()  # that runs programs of a cross build
 TIMEOUT = 240  # s; every run ends in seconds, a hang must not hold up the suite
 LONG = "BX_LONG" in os.environ  # `ctest -L long`
 MOST_RANKS = int(os.environ.get("BX_TEST_RANKS", "64"))  # where more would spin for minutes
@@ -69,7 +70,7 @@ def run(
         output = Path(folder) / "result.json"
         options = arguments if "--output" in arguments else (*arguments, "--output", str(output))
         process = subprocess.run(
-            [*before, *MPIEXEC, "-n", str(ranks), executable, *options],
+            [*before, *MPIEXEC, "-n", str(ranks), *EMULATOR, executable, *options],
             env={**os.environ, **env, **environment},
             capture_output=True,
             text=True,
