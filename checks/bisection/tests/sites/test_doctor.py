@@ -44,8 +44,8 @@ class TestHouse:
 SITE_DEFECTS = {
     "syntax": ("systems=[", "systems=[)", "systems=[)", "does not load: closing parenthesis"),
     "raises": ('__file__).stem', '__file__).stm', '__file__).stm', "AttributeError: "),
-    "exits": ("AS_ROOT =", "raise SystemExit(0)\nAS_ROOT =", "raise", "SystemExit: 0"),
-    "dies": ("AS_ROOT =", "os._exit(3)\nAS_ROOT =", "", "tried ended with exit code 3"),
+    "exits": ("common =", "raise SystemExit(0)\ncommon =", "raise", "SystemExit: 0"),
+    "dies": ("common =", "import os; os._exit(3)\ncommon =", "", "tried ended with exit code 3"),
     "schema": ('"max_jobs": 1', '"max_job": 1', '"max_job": 1', "rejects systems/0/partitions/0: "),
     "value": ('"max_jobs": 1', '"max_jobs": "1"', '"max_jobs": "1"', "'1' is not of type"),
     "renamed": ("Path(__file__).stem", '"other"', "", "for the requested system: 'renamed'"),
