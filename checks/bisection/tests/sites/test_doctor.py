@@ -121,15 +121,19 @@ def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, mo
     ],
 )
 def test_extras_defect(extras, says):
-    partition = {"fullname": "a:b", "extras": extras, "cores": 4, "detected": False}
-    (fault,) = (clause(reason) for _, reason in rules.partition_faults(partition))
-    assert fault.startswith(f"a:b: {says}")
+    partition = {"fullname": "a:b", "extras": {}, "cores": 4, "detected": False, "environs": ["c"]}
+    for of_partition, of_environ in ((extras, {}), ({}, extras)):
+        faults = rules.partition_faults(
+            partition | {"extras": of_partition}, {"c": {"extras": of_environ}}
+        )
+        (fault,) = (clause(reason) for _, reason in faults)
+        assert fault.startswith(f"a:b: {says}")
 
 
 def test_good_extras():
     extras = {"nodes": 2, "march": "x86-64-v3", "binding": ["-c {threads} -n {ranks} {{}}"]}
     partition = {"fullname": "a:b", "extras": extras, "cores": None, "detected": True}
-    assert list(rules.partition_faults(partition)) == []
+    assert list(rules.partition_faults(partition | {"environs": []}, {})) == []
 
 
 FAILS = '@run_after("init")\n    def fails(self):\n        1 / 0\n\n    @sanity'
