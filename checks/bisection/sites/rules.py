@@ -67,7 +67,7 @@ def in_site_file(
 
 
 def partition_faults(partition: Facts, environs: Facts) -> Placed:
-    """Everything in a partition and its environments by which no launch could be built or placed."""
+    """All in a partition or its environments by which no launch could be built or placed."""
     name = partition["fullname"]
     if not partition["cores"] and not partition["detected"]:
         yield "processor", Code.CORES_UNKNOWN(partition=name)

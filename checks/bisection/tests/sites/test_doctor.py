@@ -122,10 +122,9 @@ def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, mo
 )
 def test_extras_defect(extras, says):
     partition = {"fullname": "a:b", "extras": {}, "cores": 4, "detected": False, "environs": ["c"]}
-    for of_partition, of_environ in ((extras, {}), ({}, extras)):
-        faults = rules.partition_faults(
-            partition | {"extras": of_partition}, {"c": {"extras": of_environ}}
-        )
+    for of_partition, environ in ((extras, {}), ({}, extras)):
+        environs = {"c": {"extras": environ}}
+        faults = rules.partition_faults(partition | {"extras": of_partition}, environs)
         (fault,) = (clause(reason) for _, reason in faults)
         assert fault.startswith(f"a:b: {says}")
 
