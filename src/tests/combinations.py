@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 WEEK = 7
 QUIET = "-DCMAKE_RULE_MESSAGES=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DCMAKE_BUILD_TYPE=Release"
-CTEST = "--output-on-failure --no-tests=error"
+CTEST = "--output-on-failure --no-tests=error --output-junit tests.xml"
 
 
 class Missing(Exception):
@@ -96,6 +96,21 @@ def unpack(folder: Path, packages: "list[str]", log: Path) -> Path:
     return root
 
 
+def wheels(folder: Path, packages: "list[str]", log: Path) -> Path:
+    """Installs Python packages, as MPI libraries are, into a folder, unless they are there."""
+    ready = folder / "ready"
+    if ready.exists() and ready.read_text().split() == packages:
+        return folder
+    python = folder / "bin/python"
+    if not (
+        logged(log, sys.executable, "-m", "venv", "--clear", "--without-pip", folder)
+        and logged(log, sys.executable, "-m", "pip", "--python", python, "install", *packages)
+    ):
+        raise Missing(f"pip does not bring {' '.join(packages)}, see {log}")
+    ready.write_text("\n".join(packages))
+    return folder
+
+
 def run(name: str, row: configparser.SectionProxy, folder: Path, jobs: str) -> bool:
     """Whether a combination builds and its tests pass.  Raises Missing."""
     lacking = [tool for tool in row.get("needs", "").split() if not shutil.which(tool)]
@@ -106,8 +121,10 @@ def run(name: str, row: configparser.SectionProxy, folder: Path, jobs: str) -> b
     log = build / "combination.log"
     log.write_text("")
     values = {"tests": HERE, "libraries": sysconfig.get_config_var("MULTIARCH")}
-    if packages := row.get("packages", "").split():
-        values["root"] = unpack(folder / "packages" / name, packages, log)
+    values["path"] = os.environ["PATH"]
+    for key, bring in (("packages", unpack), ("wheels", wheels)):
+        if wanted := row.get(key, "").split():
+            values["root"] = bring(folder / "packages" / name, wanted, log)
 
     def words(key: str) -> "list[str]":
         return shlex.split(row.get(key, "").format(**values))
