@@ -270,6 +270,10 @@ void *bx_memory_alloc(size_t count, size_t size);
 #define BX_6(count, array, ...) BX_1(count, array), BX_5(count, __VA_ARGS__)
 /* Enlarges `memory` to `count` items of `size` bytes, as realloc does. */
 void *bx_memory_grow(void *memory, size_t count, size_t size);
+/* Rounds bytes up to whole pages, of 4 KiB on x86 and up to 64 KiB on ARM and POWER. */
+size_t bx_memory_whole_pages(size_t bytes);
+/* Returns so many bytes that begin with a page, which the caller frees; NULL if there are none. */
+void *bx_memory_alloc_pages(size_t bytes);
 /* Returns a copy of a text, which the caller frees. */
 char *bx_memory_copy_text(const char *text);
 /* Frees several pointers. */

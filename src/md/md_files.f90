@@ -129,11 +129,20 @@ contains
     type(dump_t), intent(out) :: dump
     character(*), intent(out) :: why
     character(2) :: species
+    character(400) :: line
     real(dp) :: header(10) !< number of atoms, vectors of the box (A)
-    integer :: rank
+    integer :: rank, status
     why = ""
     call MPI_Comm_rank(comm, rank)
-    if (rank == 0) call read_header(path, dump%unit, header, species, why)
+    if (rank == 0) then
+      open (newunit=dump%unit, file=path, status="old", action="read", iostat=status, iomsg=line)
+      if (status /= 0) then
+        why = "cannot be opened: "//trim(line)
+      else
+        call read_header(dump%unit, header, species, why)
+        if (why /= "") close (dump%unit)
+      end if
+    end if
     call MPI_Bcast(why, len(why), MPI_CHARACTER, 0, comm)
     if (why /= "") return
     call MPI_Bcast(header, size(header), MPI_DOUBLE_PRECISION, 0, comm)
@@ -146,12 +155,12 @@ contains
     else if (dump%potential%kind == 0) then
       why = "line 3 has no potential for "//trim(species)//"; there are "//species_list()
     end if
+    if (rank == 0 .and. why /= "") close (dump%unit)
   end subroutine open_dump
 
   !> Reads two lines, and the species of the first atom, whose line is the next to be read.
-  subroutine read_header(path, unit, header, species, why)
-    character(*), intent(in) :: path
-    integer, intent(out) :: unit
+  subroutine read_header(unit, header, species, why)
+    integer, intent(in) :: unit
     real(dp), intent(out) :: header(10)
     character(*), intent(out) :: species
     character(*), intent(inout) :: why
@@ -160,11 +169,6 @@ contains
     integer(c_int64_t) :: bytes
     integer :: status, last
     header = 0
-    open (newunit=unit, file=path, status="old", action="read", iostat=status, iomsg=line)
-    if (status /= 0) then
-      why = "cannot be opened: "//trim(line)
-      return
-    end if
     inquire (unit=unit, size=bytes)
     read (unit, "(a)", iostat=status) line
     if (status == 0 .and. is_plain(line)) read (line, *, iostat=status) header(1)

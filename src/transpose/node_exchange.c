@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETS = 2, PAGE = 256 /* elements */ };
+enum { SETS = 2 };
 
 /* Where things are for one way; [ranks] or [nodes] long, in elements of a shared buffer. */
 typedef struct {
@@ -105,8 +105,8 @@ bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padde
         if (self->layouts[way].send_total > send) send = self->layouts[way].send_total;
         if (self->layouts[way].receive_total > receive) receive = self->layouts[way].receive_total;
     }
-    send = (send + PAGE - 1) / PAGE * PAGE;
-    receive = (receive + PAGE - 1) / PAGE * PAGE;
+    send = bx_plan_paged(send);
+    receive = bx_plan_paged(receive);
     size_t bytes = SETS * (send + receive) * sizeof(bx_complex);
     if (!bx_shared_create(plan->run, plan->node, bytes, &self->buffers)) {
         bx_node_exchange_destroy(self);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 256 };    /* elements: 4 KiB, so that no two ranks write one page */
 enum { CACHED = 1024 }; /* elements of a group of planes, where several are so small: 16 KiB */
 
 /* ---- memory ---- */
@@ -22,7 +21,10 @@ bx_complex *bx_buffer_create(size_t elements)
     return buffer;
 }
 
-static size_t rounded(size_t elements) { return (elements + PAGE - 1) / PAGE * PAGE; }
+size_t bx_plan_paged(size_t elements)
+{
+    return bx_memory_whole_pages(elements * sizeof(bx_complex)) / sizeof(bx_complex);
+}
 
 static size_t column_elements(const bx_geometry *g, int rank)
 {
@@ -76,7 +78,7 @@ void bx_plan_zero(const bx_plan *plan, bx_complex *field, size_t elements, size_
 /* Each direction and slot has a half-transformed field. */
 static size_t half_elements(const bx_geometry *g, int rank)
 {
-    return rounded(column_elements(g, rank) * 2 * BX_SLOTS);
+    return bx_plan_paged(column_elements(g, rank) * 2 * BX_SLOTS);
 }
 
 static void zero_halves(const bx_plan *plan)

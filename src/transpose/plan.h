@@ -193,3 +193,5 @@ void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, s
 
 /* Returns an aligned buffer, freed by fftw_free; never NULL. */
 bx_complex *bx_buffer_create(size_t elements);
+/* Rounds elements up to whole pages, so that no two ranks write one page. */
+size_t bx_plan_paged(size_t elements);

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bisection.core import launchers
 from bisection.core.paths import write_whole
 from workshop.testbed import hosts
 from workshop.testbed.blueprint import HEAD, Blueprint, Node, Partition, address
@@ -333,8 +334,7 @@ class Cluster:
         return kept | {
             "PATH": path,
             "SLURM_CONF": str(self.slurm_conf),
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            **launchers.AS_ROOT,
             "OMPI_MCA_mpi_yield_when_idle": "1",
             # By other fences of Slurm 22.05 a rank can leave MPI_Init before others take messages:
             # 26 of 180 starts of 8 ranks crashed in btl/tcp, 0 of 240 by this one.
