@@ -126,6 +126,7 @@ def method_run(fake, gallery):
     cnt40 = ("mpi/cnt40", "node/cnt40")
     faults = {f"{name}@{at}": fault for name, fault, _ in METHOD_FAULTS for at in cnt40}
     faults |= dict(zip(cnt40, ("slow-clock", "errors"), strict=True))
+    faults["sendrecv@mpi/pchan-24"] = "lacking"
     bad = "".join(METHOD % row[:2] for row in [*BAD_REFERENCES, ("alltoallv", GOOD)])
 
     def run(home):
@@ -138,7 +139,7 @@ def method_run(fake, gallery):
         names = ["transpose%.*launch.layout=(mpi|node)%launch.case=cnt40"]
         names += ["transpose%.*launch.layout=mpi%launch.case=cpmd-mini"]
         names += ["transpose%method=p2p%.*launch.case=cnt80"]
-        names += ["halo%method=shm%.*=mpi%.*case=pchan-24"]
+        names += ["halo%method=(shm|sendrecv)%.*=mpi%.*case=pchan-24"]
         names += ["npar%method=emulated%.*=mpi%.*case=mini1"]
         names += [f"{c}%method={name}%.*=mpi%.*case={case}" for c, name, _, case, _ in UNREAD]
         selected = [word for name in names for word in ("-n", f"^{name}$")]
@@ -154,6 +155,7 @@ def method_run(fake, gallery):
 def test_what_cannot_run_is_not_applicable(method_run):
     assert method_run.case("shm-padded", "node")["verdict"] == "not applicable"
     assert "not applicable: 1 x needs two nodes" in method_run.whole
+    assert method_run.case("sendrecv", case="pchan-24")["verdict"] == "not applicable"
 
 
 def test_a_kernel_that_lacks_a_library_is_not_applicable_and_named(method_run):
