@@ -1,6 +1,7 @@
 #include "result.h"
 
 #include <errno.h>
+#include <string.h>
 
 int bx_result_write(const char *path, const bx_json *root)
 {
