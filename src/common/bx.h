@@ -53,6 +53,9 @@ typedef struct {
     void *value;      /* the variable that the option sets; holds the default before */
 } bx_option;
 
+/* How the reason begins why a method does not run that needs a library which was not linked. */
+#define BX_BUILT_WITHOUT "built without "
+
 /* A list for a bx_kernel's member, and its length for the next one: .cases = BX_COUNTED(cases) */
 #define BX_COUNTED(list) list, sizeof(list) / sizeof *(list)
 
@@ -98,7 +101,8 @@ typedef struct bx_kernel {
      * options are read.  NULL: none do. */
     void (*arrange)(int ranks);
     /* Returns whether a method can run here, the same on every rank; if not, writes the reason to
-     * `why`, at most why_size bytes.  NULL: every method can. */
+     * `why`, at most why_size bytes; it begins with BX_BUILT_WITHOUT where a library was not there
+     * to be linked.  NULL: every method can. */
     bool (*applicable)(void *state, size_t method, char *why, size_t why_size);
     /* Returns whether `ratios` compare a method with another.  NULL: all methods. */
     bool (*comparable)(size_t method, size_t other);
