@@ -24,6 +24,12 @@ PROGRAMS = ("slurmctld", "slurmd", "srun", "munged", "ip", "tc", "nsenter", "uns
 OF_ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb-install-db")
 DAEMONS = ("slurmctld", "slurmdbd", "mariadbd", "munged")  # of the login node
 LIFETIME = 4 * 3600.0  # s, after which a cluster that was forgotten ends itself
+# The kernel's files of which CPUs are threads of one core, in both of their names -> their form.
+SIBLINGS = {
+    f"{name}{end}": kind
+    for name in ("thread_siblings", "core_cpus")
+    for end, kind in (("", "mask"), ("_list", "list"))
+}
 LONGEST = 80  # characters of the folder: sockets in it take 108
 
 
@@ -139,6 +145,8 @@ class Cluster:
         write_whole(self.slurm_conf, self.blueprint.slurm_conf(self.folder, memory))
         # A cluster in a container has no systemd to ask for its control groups.
         write_whole(self.folder / "cgroup.conf", "IgnoreSystemd=yes\n")
+        for file in self.blueprint.policies:
+            shutil.copy(file, self.folder)
         dbd = self.folder / "slurmdbd.conf"
         write_whole(dbd, self.blueprint.slurmdbd_conf(self.folder))
         dbd.chmod(0o600)
@@ -183,8 +191,10 @@ class Cluster:
         self._daemon(["slurmdbd", "-D"], {"SLURM_CONF": conf, "MYSQL_UNIX_PORT": str(socket)})
         add = ["sacctmgr", "-i", "-n", "add"]
         self._await("slurmdbd", lambda: "Adding" in self.output(*add, "cluster", "testbed"))
-        self.output(*add, "account", "test", "Cluster=testbed", "Description=test")
-        self.output(*add, "user", "root", "Account=test")
+        accounts = ",".join(self.blueprint.accounts)
+        self.output(*add, "account", accounts, "Cluster=testbed", "Description=test")
+        default = f"DefaultAccount={self.blueprint.accounts[0]}"
+        self.output(*add, "user", "root", f"Account={accounts}", default)
 
     def _daemon(self, command: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
         """Starts a daemon on the login node, as a child of no process of ours."""
@@ -215,14 +225,32 @@ class Cluster:
             self._ip(head, f"link add {port} type veth peer name eth0 netns {node.pid}")
             self._ip(head, f"link set {port} master br0 up")
             self._ip(node, f"addr add {address(number)}/24 dev eth0", "link set eth0 up")
+            if threads > 1:
+                self._show_threads(node, cpus, threads)
 
-        slurmd = ["env", f"HWLOC_SYNTHETIC={topology(cpus)}", "slurmd", "-D", "-N", name]
-        slurmd += ["-f", str(self.slurm_conf)]
+        threads = self.blueprint.nodes[number - 1].threads
+        synthetic = f"HWLOC_SYNTHETIC={topology(cpus, threads)}"
+        slurmd = ["env", synthetic, "slurmd", "-D", "-N", name, "-f", str(self.slurm_conf)]
         apart = not self.blueprint.shared_memory
         self.hosts[name] = hosts.start(
             name, self.folder, self.lifetime, slurmd, group, head, apart, connect
         )
         self._write()
+
+    def _show_threads(self, node: Process, cpus: Sequence[int], threads: int) -> None:
+        """Has a node see its CPUs as threads of cores, where the kernel describes them."""
+        enter = [*hosts.entered(node, ("mount",)), "mount", "--bind"]
+        for first in range(0, len(cpus), threads):
+            core = cpus[first : first + threads]
+            texts = {"list": ",".join(map(str, core)), "mask": f"{sum(1 << c for c in core):x}"}
+            for kind, text in texts.items():
+                write_whole(self.folder / "spool" / f"{core[0]}x{threads}.{kind}", f"{text}\n")
+            for cpu in core:
+                for name, kind in SIBLINGS.items():
+                    shown = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/{name}")
+                    if shown.exists():
+                        made = self.folder / "spool" / f"{core[0]}x{threads}.{kind}"
+                        _run([*enter, str(made), str(shown)])
 
     def kill_node(self, name: str) -> None:
         """Cuts a node's power: its processes end at once, its link is gone."""
@@ -389,26 +417,24 @@ class Cluster:
     def _read(self) -> None:
         kept = json.loads((self.folder / "cluster.json").read_text())
         parts = kept["blueprint"]
-        self.blueprint = Blueprint(
-            tuple(Node(n["cores"], n["spare"], tuple(n["features"])) for n in parts["nodes"]),
-            tuple(Partition(**partition) for partition in parts["partitions"]),
-            parts["accounting"],
-            parts["shared_memory"],
-            tuple(parts["options"]),
-        )
+        parts["nodes"] = [Node(**n | {"features": tuple(n["features"])}) for n in parts["nodes"]]
+        parts["partitions"] = [Partition(**partition) for partition in parts["partitions"]]
+        lists = {name: tuple(part) for name, part in parts.items() if isinstance(part, list)}
+        self.blueprint = Blueprint(**parts | lists)
         self.lifetime = kept["lifetime"]
         self.hosts = {name: Process(*numbers) for name, numbers in kept["hosts"].items()}
 
 
-def topology(cpus: Sequence[int]) -> str:
+def topology(cpus: Sequence[int], threads: int = 1) -> str:
     """A node as hwloc describes it to slurmd, which by itself would bind to this machine's CPU 0.
 
     slurmd takes its cores in ascending order, and only CPUs whose numbers are below their count.
     Therefore made-up ones follow the node's own; Slurm's configuration does not count them.
     """
-    last = cpus[-1]
-    indexes = [*cpus, *range(last + 1, 2 * last + 2 - len(cpus))]
-    return f"pack:1 core:{len(indexes)} pu:1(indexes={','.join(map(str, indexes))})"
+    cores = -(-(cpus[-1] + 1) // threads)
+    made_up = range(cpus[-1] + 1, cpus[-1] + 1 + cores * threads - len(cpus))
+    indexes = ",".join(map(str, [*cpus, *made_up]))
+    return f"pack:1 core:{cores} pu:{threads}(indexes={indexes})"
 
 
 @contextlib.contextmanager
