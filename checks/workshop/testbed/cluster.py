@@ -24,12 +24,6 @@ PROGRAMS = ("slurmctld", "slurmd", "srun", "munged", "ip", "tc", "nsenter", "uns
 OF_ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb-install-db")
 DAEMONS = ("slurmctld", "slurmdbd", "mariadbd", "munged")  # of the login node
 LIFETIME = 4 * 3600.0  # s, after which a cluster that was forgotten ends itself
-# The kernel's files of which CPUs are threads of one core, in both of their names -> their form.
-SIBLINGS = {
-    f"{name}{end}": kind
-    for name in ("thread_siblings", "core_cpus")
-    for end, kind in (("", "mask"), ("_list", "list"))
-}
 LONGEST = 80  # characters of the folder: sockets in it take 108
 
 
@@ -239,18 +233,19 @@ class Cluster:
 
     def _show_threads(self, node: Process, cpus: Sequence[int], threads: int) -> None:
         """Has a node see its CPUs as threads of cores, where the kernel describes them."""
-        enter = [*hosts.entered(node, ("mount",)), "mount", "--bind"]
+        system = Path("/sys/devices/system/cpu")
+        texts = {system / "smt" / "active": "1"}
         for first in range(0, len(cpus), threads):
             core = cpus[first : first + threads]
-            texts = {"list": ",".join(map(str, core)), "mask": f"{sum(1 << c for c in core):x}"}
-            for kind, text in texts.items():
-                write_whole(self.folder / "spool" / f"{core[0]}x{threads}.{kind}", f"{text}\n")
-            for cpu in core:
-                for name, kind in SIBLINGS.items():
-                    shown = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/{name}")
-                    if shown.exists():
-                        made = self.folder / "spool" / f"{core[0]}x{threads}.{kind}"
-                        _run([*enter, str(made), str(shown)])
+            listed, mask = ",".join(map(str, core)), f"{sum(1 << cpu for cpu in core):x}"
+            for folder in (system / f"cpu{cpu}" / "topology" for cpu in core):
+                for name in ("thread_siblings", "core_cpus"):
+                    texts |= {folder / name: mask, folder / f"{name}_list": listed}
+        for number, (shown, text) in enumerate(texts.items()):
+            if shown.exists():
+                made = write_whole(self.folder / "spool" / f"{node.pid}.{number}", f"{text}\n")
+                enter = hosts.entered(node, ("mount",))
+                _run([*enter, "mount", "--bind", str(made), str(shown)])
 
     def kill_node(self, name: str) -> None:
         """Cuts a node's power: its processes end at once, its link is gone."""
