@@ -96,7 +96,7 @@ known_site() {
 
 # at_least HAVE LEAST: of two versions, by their first two numbers.
 at_least() {
-    echo "$1 $2" | awk '{ split($1, have, "."); split($2, least, ".")
+    echo "${1:-0} $2" | awk '{ split($1, have, "."); split($2, least, ".")
         exit !(have[1] > least[1] || (have[1] == least[1] && have[2] + 0 >= least[2])) }'
 }
 

@@ -111,7 +111,8 @@ NO_FFTW = '[ "$2" != fftw3 ]'
     ("change", "arguments", "lines"),
     [
         (lambda user: None, [],
-         ["missing: make; Python 3.10 or newer, with venv; git", "a Fortran compiler (gfortran)"]),
+         ["missing: make; Python 3.10 or newer, with venv; git", "a Fortran compiler (gfortran)",
+          "CMake 3."]),
         (lambda user: user.stub("python3", OLD_PYTHON), ["--build", "site"],
          ["Python 3.10 or newer with venv is needed, found Python 3.9.2"]),
         (lambda user: user.with_tools("3.16.3").with_apt(), [],
