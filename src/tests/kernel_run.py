@@ -25,6 +25,8 @@ ENVIRONMENT = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # the same two of Open MPI 5
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
     # Open MPI looks for PCI devices and graphics cards, which is half of its time to start.
     "HWLOC_COMPONENTS": "-pci,-linuxio",
     "HWLOC_PLUGINS_PATH": "/nonexistent",
