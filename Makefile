@@ -82,7 +82,7 @@ kernels: setup-dev
 
 test-kernels: kernels
 	@echo "== kernels: unit tests, every kernel and method"
-	@time ctest --test-dir "$(HOME_DIR)/build" $(SHORT) $(CTEST)
+	@time ctest --test-dir "$(HOME_DIR)/build" $(SHORT) $(CTEST) --output-junit tests.xml
 
 test-long: kernels
 	@echo "== tests of minutes: many steps, every layout, long simulations"

@@ -28,6 +28,15 @@ else()
   message(STATUS "MPI: ${BX_MPI}, in C and in Fortran")
 endif()
 
+# For `workshop met`. MPI, compilers and processor of this build.
+set(emulated "")
+if(CMAKE_CROSSCOMPILING_EMULATOR)
+  set(emulated ", emulated")
+endif()
+file(WRITE ${CMAKE_BINARY_DIR}/built-with.json "{\"mpi\": \"${BX_MPI}\", \
+\"compilers\": \"${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_Fortran_COMPILER_ID} ${CMAKE_Fortran_COMPILER_VERSION}\", \
+\"processor\": \"${CMAKE_SYSTEM_PROCESSOR}${emulated}\"}\n")
+
 # bx_same_mpi(RESULT LIBRARY...): "" if none of the shared libraries brings another MPI library than
 # the kernels', else the name of that one. Static libraries tell nothing.
 function(bx_same_mpi result)

@@ -14,6 +14,7 @@ WORKSHOP = cli.Program(
         "bundle": ("bundle", "pack all that a set-up without a network needs"),
         "cluster": ("cluster", "build a Slurm cluster of virtual nodes on this machine"),
         "picture": ("picture", "draw the picture of the README"),
+        "met": ("met", "print which MPI libraries, compilers and systems passed here"),
         "mutants": ("mutants", "change lines of the sources, and see which tests notice"),
     },
     codes="",
