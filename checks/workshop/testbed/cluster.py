@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bisection.core.paths import write_whole
+from bisection.core.paths import text_of, write_whole
 from workshop.testbed import hosts
 from workshop.testbed.blueprint import HEAD, Blueprint, Node, Partition, address
 from workshop.testbed.hosts import PATIENCE, Process, TestbedError, until
@@ -201,7 +201,9 @@ class Cluster:
         for _ in until(PATIENCE, 0.1):
             if ready():
                 return
-        raise TestbedError(f"{daemon} is not ready after {PATIENCE:.0f} s; see {self.folder}/log")
+        log = self.folder / "log" / f"{daemon}.log"
+        last = (text_of(log).splitlines() or ["no output"])[-1]
+        raise TestbedError(f"{daemon} is not ready after {PATIENCE:.0f} s: {last}; see {log}")
 
     # ---- nodes ----
 
