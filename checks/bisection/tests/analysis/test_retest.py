@@ -154,6 +154,21 @@ def test_what_is_outside_its_bounds_passes_only_if_the_retest_is_within(again, f
     assert said == f"ratio is 1.30, allowed is 0.50..1.20{says}"
 
 
+@pytest.mark.parametrize(
+    ("again", "fails"),
+    [((1.4, 1.5), True), ((1.1, 1.5), False), ((1.3,), False), ((0.6, 1.21, 1.21), False)],
+)
+@pytest.mark.parametrize("of", ["outliers", "unusual", "control"])
+def test_what_was_within_its_bounds_fails_if_launches_of_the_retest_are_outside(of, again, fails):
+    verdict = RunVerdict([*launched(), *launched(case="b")])
+    rows = [outlier("b" if of == "control" else "a", 1e-3)] if of != "unusual" else []
+    agenda = plan(rows, verdict, 900, unusual(a=3.5) if of == "unusual" else ())
+    verdict = after(verdict, agenda, turns(*again))
+    assert (verdict.exit_code == Exit.FAILED) is fails
+    said = ["in the retest, transpose a mpi p2p: ratio is 1.45, allowed is 0.50..1.20"]
+    assert list(map(clause, verdict.failures)) == said * fails
+
+
 def test_a_control_is_measured_between_and_times_are_taken_by_it():
     first = run({"a": 1.5e-3, "c": 1e-3})
     agenda = plan([outlier("a", 1.5e-3)], first, 900)
