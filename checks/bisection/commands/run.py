@@ -36,7 +36,7 @@ from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import TIERS, BisectionError, Exit, NotMeasured
+from bisection.core.verdicts import TIERS, BisectionError, Exit, NotMeasured, Verdict
 from bisection.judge import evidence as judged_by
 from bisection.judge import rule
 from bisection.judge.evidence import Evidence, Retest, Turn
@@ -354,13 +354,16 @@ def named(sessions: str | None) -> str | None:
 
 def compare(night: Night, store: Store, against: str | None) -> None:
     """Sets the run beside other sessions, by default the earlier ones of its kind. If they cannot
-    be compared, that is a trouble of the run, as are tests of the session before that are gone."""
+    be compared, that is a trouble of the run, as are tests of the session before that are gone, or
+    whose kernel is left out of the build now."""
     with night.keeps():
         now = select(night.run.session, store)
         night.evidence = judged_by.of_nights(night.evidence, store, night.run, against)
         last = select("earlier:1", store, now)
-        tests, jobs = store.tests(), (store.outcomes(side) for side in (last, now))
-        numbers = ({job.test for job in side} for side in jobs)
+        tests = store.tests()
+        there = (job for job in store.outcomes(last) if job.verdict != Verdict.NOT_APPLICABLE)
+        here = (job for job in store.outcomes(now) if not job.left_out)
+        numbers = ({job.test for job in side} for side in (there, here))
         before, after = ({tests[n].key for n in side if not tests[n].control} for side in numbers)
         if gone := sorted(" ".join(filter(None, key[3:])) for key in before - after):
             night.trouble(Code.TESTS_GONE(tests=gone))

@@ -138,6 +138,12 @@ class Outcome(NamedTuple):
         return _reason(self.cause)
 
     @property
+    def left_out(self) -> bool:
+        """True if the build lacks its kernel."""
+        inapplicable = self.verdict == Verdict.NOT_APPLICABLE
+        return inapplicable and self.reason is not None and self.reason.code == Code.LEFT_OUT
+
+    @property
     def unusable(self) -> Reason | None:
         """Returns why the job's numbers are not to be used; None if they are."""
         if self.verdict == Verdict.NOT_MEASURED:
