@@ -175,7 +175,8 @@ def _ruled(case: TestResult, reruns: Reruns, preempted: bool) -> TestResult:
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
-    """Names what is slower, what was not rerun, and what did not repeat."""
+    """Names what is slower, what was not rerun, and what did not repeat. Until a retest has ended,
+    nothing passes."""
     if evidence.retest is None:
         return verdict
     plan, reruns = evidence.retest.plan, Reruns(verdict, evidence.retest)
@@ -215,6 +216,8 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     if reruns.drift > 1 + LIMITS.margin:
         control = " ".join(filter(None, plan.control[:3]))
         remarks.append(Code.RETEST_SLOWER(control=control, factor=reruns.drift))
+    if plan.chosen and evidence.retest.rerun is None:  # it runs, or it was killed
+        verdict = verdict.noting(troubles=[Code.RETEST_NOT_ENDED()])
     if slower or outliers:
         tags = {**verdict.tags, SLOWER: "confirmed" if slower else "outlier"}
         verdict = replace(verdict, tags=tags)

@@ -1,5 +1,6 @@
 """What is measured again, and what follows from it."""
 
+import json
 from dataclasses import replace
 from itertools import chain
 
@@ -10,8 +11,9 @@ from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, out
 
 from bisection.analysis.history import History
 from bisection.analysis.retest import plan, request
+from bisection.commands import run as command
 from bisection.core.reasons import Code, Reason, clause
-from bisection.core.verdicts import Exit, Verdict
+from bisection.core.verdicts import BisectionError, Exit, Verdict
 from bisection.judge import rule
 from bisection.judge.evidence import Evidence, Retest
 from bisection.report.exports import nodecheck
@@ -85,6 +87,21 @@ def test_what_repeats_showed_is_noted(now, says):
     )
     assert remark.endswith(f": {says}")
     assert verdict.exit_code == Exit.OK
+
+
+def test_until_the_retest_has_ended_nothing_passes(tmp_path, monkeypatch):
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    on_disk = []
+
+    def measure(*_):
+        on_disk.append(json.loads((tmp_path / "verdict.json").read_text())["exit_code"])
+        raise BisectionError("ReFrame cannot start")
+
+    monkeypatch.setattr(command, "measure", measure)
+    night = command.Night(run(TIMES), tmp_path, tmp_path, Evidence(unusual=(*unusual(a=2.5),)))
+    assert night.verdict.exit_code == Exit.OK
+    command.retest(night, 900.0, [], None)
+    assert [*on_disk, night.verdict.exit_code] == [Exit.NOT_MEASURED] * 2
 
 
 def test_what_is_outside_its_bounds_is_measured_again_first():
