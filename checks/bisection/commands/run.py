@@ -387,11 +387,17 @@ def measure_disturbed(night: Night, until: float) -> None:
         turn = Turn(tuple(launches), second)
         _, better = replaced(night.verdict, turn)
         night.evidence = replace(night.evidence, turns=(*night.evidence.turns, turn))
-        end = second and reframe_report.end_of_run(second.troubles)
-        if end and time.monotonic() < until:  # not by its limit, but by a person
-            night.trouble(end)
-        if end or not better:
+        if ended(night, second, until) or not better:
             break
+
+
+def ended(night: Night, second: RunVerdict | None, until: float) -> bool:
+    """True if a rerun or retest was ended: by its limit, a time of the monotonic clock, or by a
+    person, which is a trouble of the run."""
+    end = second and reframe_report.end_of_run(second.troubles)
+    if end and time.monotonic() < until:
+        night.trouble(end)
+    return bool(end)
 
 
 def wait_again(night: Night, seconds: float) -> Reason | None:
@@ -456,8 +462,10 @@ def retest(
     text = f"retest: {launches}, {why}, {agenda.turns} times, in about {duration(agenda.seconds)}"
     print(text, flush=True)
     request = retest_request(agenda, verdict, others)
+    until = time.monotonic() + agenda.budget
     repeated = measure_again(night, request, "retest", agenda.budget)
     night.evidence = replace(night.evidence, retest=Retest(agenda, repeated))
+    ended(night, repeated, until)
 
 
 def look_back(night: Night, store: Store) -> None:

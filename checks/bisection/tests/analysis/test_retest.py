@@ -1,5 +1,6 @@
 """What is measured again, and what follows from it."""
 
+import itertools
 import json
 from dataclasses import replace
 from itertools import chain
@@ -47,6 +48,9 @@ def test_the_worst_launches_come_first(budget, chosen):
     agenda = plan(ROWS, run(TIMES), budget)
     assert [case for _, case, *_ in agenda.chosen] == chosen
     assert agenda.seconds == 10 + 2 * 40 * len(chosen)
+
+
+ENDED = Code.REFRAME_TEXT(text="run session stopped", ended=True)
 
 
 def unusual(**errors):
@@ -104,6 +108,17 @@ def test_until_the_retest_has_ended_nothing_passes(tmp_path, monkeypatch):
     assert [*on_disk, night.verdict.exit_code] == [Exit.NOT_MEASURED] * 2
 
 
+@pytest.mark.parametrize(
+    ("takes", "code"), [(5.0, Exit.NOT_MEASURED), (901.0, Exit.OK)], ids=["person", "limit"]
+)
+def test_a_retest_that_a_person_ended_is_a_trouble(tmp_path, monkeypatch, takes, code):
+    monkeypatch.setattr(command, "measure_again", lambda *_: run(TIMES, troubles=[ENDED]))
+    monkeypatch.setattr(command.time, "monotonic", itertools.count(step=takes).__next__)
+    night = command.Night(run(TIMES), tmp_path, tmp_path, Evidence(unusual=(*unusual(a=2.5),)))
+    command.retest(night, 900.0, [], None)
+    assert night.verdict.exit_code == code
+
+
 def test_what_is_outside_its_bounds_is_measured_again_first():
     verdict = outside()
     agenda = plan(ROWS[1:2], verdict, 900)
@@ -117,7 +132,7 @@ def test_what_is_outside_its_bounds_is_measured_again_first():
     ("rows", "verdict"),
     [
         (ROWS, run(TIMES, failures=[Code.TEXT(text="wrong")])),
-        (ROWS, run(TIMES, troubles=[Code.REFRAME_TEXT(text="", ended=True)])),  # stopped
+        (ROWS, run(TIMES, troubles=[ENDED])),  # stopped
         ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason(Code.NOT_VERIFIED))),
         ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason(Code.TIMEOUT))),
     ],
