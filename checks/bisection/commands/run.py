@@ -403,15 +403,13 @@ def ended(night: Night, second: RunVerdict | None, until: float) -> bool:
 def wait_again(night: Night, seconds: float) -> Reason | None:
     """Waits for a quiet machine; returns why it is not. An interrupt ends the run, which keeps its
     verdict."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return waiting.until_quiet(max(seconds, 0.0), say_waiting)
+        with command.on_termination(signal.default_int_handler):
+            return waiting.until_quiet(max(seconds, 0.0), say_waiting)
     except KeyboardInterrupt:
         text = "run session stopped: interrupted while it waited for a quiet machine"
         night.trouble(Code.REFRAME_TEXT(text=text, ended=True))
         return None
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def measure_again(night: Night, request: Request, name: str, limit: float) -> RunVerdict | None:
