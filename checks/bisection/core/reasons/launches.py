@@ -305,6 +305,7 @@ class Launches(Topic):
     TESTS_ABSENT = "{absent} of {selected} selected test cases did not run"
     NOT_KEPT = "{error}"
     NOT_STORED = "not stored: {error}; `bisection import` stores it later"
+    RETEST_NOT_STORED = "what the retest showed is not stored: {error}"
     NODES_TAKEN = "busy nodes: {nodes}; their request is dropped for the jobs {jobs}"
     TESTS_GONE = "tests of the last session are gone: {tests}"
     LAUNCHES_PREEMPTED = (

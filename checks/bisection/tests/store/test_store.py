@@ -373,6 +373,18 @@ def test_a_run_without_a_file_is_stored_but_none_without_an_identifier(
         assert len(store.sessions()) == stored
 
 
+def test_a_run_whose_retest_is_not_stored_is_not_called_missing(tmp_path):
+    with Store(paths.store_db(tmp_path)) as store:
+        runs = [read(report(uuid=uuid)) for uuid in ("11112222", "33334444")]
+        assert sync.keep(store, tmp_path, runs[0], tmp_path) == []
+        store.connection.execute("PRAGMA query_only = 1")  # as on a full disk
+        troubles = [sync.keep(store, tmp_path, run, tmp_path) for run in runs]
+        assert [[trouble.code for trouble in each] for each in troubles] == [
+            [Code.RETEST_NOT_STORED],
+            [Code.NOT_STORED],
+        ]
+
+
 def test_a_damaged_database_that_cannot_be_moved_is_told(home, monkeypatch, command_line):
     paths.store_db(home).write_bytes(b"garbage" * 100)
 
