@@ -56,17 +56,18 @@ def test_sample_file_is_what_the_store_gets(tmp_path, file):
     assert [o.verdict for o in stored.outcomes([only])] == ["pass"] * 3
 
 
-def test_other_tools_need_to_say_little(tmp_path):
+@pytest.mark.parametrize("version", [2, 3])
+def test_other_tools_need_to_say_little(tmp_path, version):
     path = tmp_path / "theirs.jsonl"
     path.write_text(
-        '{"schema": "bisection-samples", "version": 2, "session": "a", "start": 5}\n'
+        f'{{"schema": "bisection-samples", "version": {version}, "session": "a", "start": 5}}\n'
         '{"check": "hpl", "metrics": {"rate": [2.5e12, "flop/s", "higher"]}}\n'
     )
     stored = store(tmp_path / "store.db", sync.contents(path))
     assert next(iter(stored.metrics().values())) == ("rate", "flop/s", "higher")
 
 
-SESSION = '{"schema": "bisection-samples", "version": 2, "session": "a"'
+SESSION = '{"schema": "bisection-samples", "version": 3, "session": "a"'
 
 
 @pytest.mark.parametrize(
@@ -76,8 +77,8 @@ SESSION = '{"schema": "bisection-samples", "version": 2, "session": "a"'
         ('{"check": "x", "metrics": {}}', ":1: a test case before any session"),
         (SESSION, ":1: not JSON, or cut short"),
         (
-            SESSION.replace("2", "1") + "}",
-            "version 1; only 'bisection-samples' version 2 can be read: move the file away",
+            SESSION.replace("3", "1") + "}",
+            "version 1; only 'bisection-samples' versions 2 and 3 can be read: move the file away",
         ),
         (SESSION.replace('"a"', "3") + ', "start": 1}', "session is 3"),
         (SESSION + "}", "start is missing"),
