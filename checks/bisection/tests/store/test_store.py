@@ -328,6 +328,23 @@ def test_store_of_another_version_is_left_alone(tmp_path, version):
         Store(tmp_path / "store.db")
 
 
+def test_a_store_of_version_2_is_brought_up_to_date(tmp_path):
+    """Its outcomes had one column more, and it had no repeats."""
+    before = store(tmp_path / "store.db", nights({"p2p": [1e-3] * 3}))
+    outcomes = before.outcomes(before.sessions())
+    for statement in (
+        "ALTER TABLE outcomes ADD COLUMN again TEXT NOT NULL DEFAULT ''",
+        "DROP TABLE repeats",
+        "PRAGMA user_version = 2",
+    ):
+        before.connection.execute(statement)
+    with Store(tmp_path / "store.db") as after:
+        after._make_tables(of_2=True)  # as another process does that opened it meanwhile
+        assert after.outcomes(after.sessions()) == outcomes
+        after.add([(session(9), [case("p2p", {"time": 1.0}, repeat=turn > 0) for turn in (0, 1)])])
+        assert list(after.repeats(after.sessions()).values()) == [[1.0]]
+
+
 def add_many(path, first):
     for number in range(first, first + 10):
         cases = [case(f"m{i}", {"time": 1.0}) for i in range(50)]
