@@ -154,6 +154,8 @@ class Launches(Topic):
         free, needed = f"{free / 1e6:.0f} MB", f"{needed / 1e6:.0f} MB"
         return error or f"no space left on {place} ({free} free, a build takes {needed})"
 
+    REMARKS = "{remarks}"
+
     def KERNELS_KEPT(built: float) -> str:
         return f"as built {utc(built)}"
 

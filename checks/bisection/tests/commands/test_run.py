@@ -121,7 +121,7 @@ FILES = {
 @pytest.fixture(scope="session")
 def troubled(fake, gallery):
     """Real for what ReFrame says of such files: a run with them, and with kernels of other sources,
-    which it accepts. Databases are damaged, and ReFrame's cannot be written."""
+    which it accepts, without one. Databases are damaged, and ReFrame's cannot be written."""
 
     def run(home):
         (home / "reframe" / ".db.lock").mkdir(parents=True)
@@ -131,8 +131,9 @@ def troubled(fake, gallery):
         for name, text in FILES.items():
             (home / f"{name}.py").write_text(text)
         added = [word for name in FILES for word in ("-c", str(home / f"{name}.py"))]
-        selected = (*ONE, "-n", "skips")
-        return run_in(home, of_other_sources(home, fake), *added, "--stale", selected=selected)
+        selected, kernels = (*ONE, "-n", "skips"), of_other_sources(home, fake)
+        (kernels / "bin" / "left-out").write_text("npar: no ScaLAPACK\n")
+        return run_in(home, kernels, *added, "--stale", selected=selected)
 
     return gallery("troubled", run)
 
@@ -147,9 +148,12 @@ def test_files_that_do_not_load_and_skipped_tests_are_no_pass(troubled):
 
 def test_kernels_of_other_sources_are_accepted_by_stale(troubled):
     (build,) = [c["reasons"]["remark"] for c in troubled.verdict["cases"] if c["check"] == "Build"]
+    left_out, build = build["remarks"]
+    assert left_out["kernels"] == ["npar: no ScaLAPACK"]
     stale = {"code": "KERNELS_STALE", "built": "5" * 12, "accepted": True}
     assert build.items() >= stale.items()
     assert "accepted by --stale" in troubled.said
+    assert "left out of the build: npar: no ScaLAPACK" in troubled.said
 
 
 def test_databases_that_are_damaged_or_locked_lose_no_night(troubled):
