@@ -36,7 +36,7 @@ from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import TIERS, BisectionError, Exit, NotMeasured
+from bisection.core.verdicts import TIERS, BisectionError, Exit, NotMeasured, Verdict
 from bisection.judge import evidence as judged_by
 from bisection.judge import rule
 from bisection.judge.evidence import Evidence, Retest, Turn
@@ -354,13 +354,16 @@ def named(sessions: str | None) -> str | None:
 
 def compare(night: Night, store: Store, against: str | None) -> None:
     """Sets the run beside other sessions, by default the earlier ones of its kind. If they cannot
-    be compared, that is a trouble of the run, as are tests of the session before that are gone."""
+    be compared, that is a trouble of the run, as are tests of the session before that are gone, or
+    whose kernel is left out of the build now."""
     with night.keeps():
         now = select(night.run.session, store)
         night.evidence = judged_by.of_nights(night.evidence, store, night.run, against)
         last = select("earlier:1", store, now)
-        tests, jobs = store.tests(), (store.outcomes(side) for side in (last, now))
-        numbers = ({job.test for job in side} for side in jobs)
+        tests = store.tests()
+        there = (job for job in store.outcomes(last) if job.verdict != Verdict.NOT_APPLICABLE)
+        here = (job for job in store.outcomes(now) if not job.left_out)
+        numbers = ({job.test for job in side} for side in (there, here))
         before, after = ({tests[n].key for n in side if not tests[n].control} for side in numbers)
         if gone := sorted(" ".join(filter(None, key[3:])) for key in before - after):
             night.trouble(Code.TESTS_GONE(tests=gone))
@@ -384,25 +387,29 @@ def measure_disturbed(night: Night, until: float) -> None:
         turn = Turn(tuple(launches), second)
         _, better = replaced(night.verdict, turn)
         night.evidence = replace(night.evidence, turns=(*night.evidence.turns, turn))
-        end = second and reframe_report.end_of_run(second.troubles)
-        if end and time.monotonic() < until:  # not by its limit, but by a person
-            night.trouble(end)
-        if end or not better:
+        if ended(night, second, until) or not better:
             break
+
+
+def ended(night: Night, second: RunVerdict | None, until: float) -> bool:
+    """True if a rerun or retest was ended: by its limit, a time of the monotonic clock, or by a
+    person, which is a trouble of the run."""
+    end = second and reframe_report.end_of_run(second.troubles)
+    if end and time.monotonic() < until:
+        night.trouble(end)
+    return bool(end)
 
 
 def wait_again(night: Night, seconds: float) -> Reason | None:
     """Waits for a quiet machine; returns why it is not. An interrupt ends the run, which keeps its
     verdict."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return waiting.until_quiet(max(seconds, 0.0), say_waiting)
+        with command.on_termination(signal.default_int_handler):
+            return waiting.until_quiet(max(seconds, 0.0), say_waiting)
     except KeyboardInterrupt:
         text = "run session stopped: interrupted while it waited for a quiet machine"
         night.trouble(Code.REFRAME_TEXT(text=text, ended=True))
         return None
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def measure_again(night: Night, request: Request, name: str, limit: float) -> RunVerdict | None:
@@ -453,8 +460,10 @@ def retest(
     text = f"retest: {launches}, {why}, {agenda.turns} times, in about {duration(agenda.seconds)}"
     print(text, flush=True)
     request = retest_request(agenda, verdict, others)
+    until = time.monotonic() + agenda.budget
     repeated = measure_again(night, request, "retest", agenda.budget)
     night.evidence = replace(night.evidence, retest=Retest(agenda, repeated))
+    ended(night, repeated, until)
 
 
 def look_back(night: Night, store: Store) -> None:

@@ -18,7 +18,7 @@ from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Verdict
 from bisection.judge.alarms import reason_of
 from bisection.judge.evidence import Evidence, Retest
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 from bisection.store.selection import SLOWER
 
 Key = tuple[str, ...]  # a test's identity, and the name of a metric behind it
@@ -101,8 +101,8 @@ def _values(case: TestResult) -> Iterator[tuple[Key, float]]:
 
 
 def rule_limits(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
-    """Has a test pass, with a remark, if its retest is within its limits; a wrong answer of the
-    retest is a failure of the run."""
+    """Has a test pass, with a remark, if its retest is within its limits. What else is wrong or
+    outside its limits in the retest is a failure of the run."""
     retest = evidence.retest
     if retest is None or retest.rerun is None:
         return verdict
@@ -119,7 +119,37 @@ def rule_limits(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         for case in retest.rerun.cases
         if case.verdict == Verdict.FAIL and not case.by_bounds
     ]
-    return replace(verdict, cases=cases).noting(failures=wrong)
+    return replace(verdict, cases=cases).noting(failures=[*wrong, *_outside(retest, reruns)])
+
+
+def _outside(retest: Retest, reruns: Reruns) -> Iterator[Reason]:
+    """Metrics within their limits in the run, outside in the retest: one launch does not do."""
+    tests = retest.plan.failed
+    ruled = {(*test.identity, m.name) for test in tests for m in test.metrics if m.failed}
+    failed = {
+        (*test.identity, metric.name): metric
+        for test in retest.rerun.judged
+        if test.by_bounds
+        for metric in test.metrics
+        if metric.failed
+    }
+    for key in sorted(failed.keys() - ruled):
+        metric = failed[key]
+        rerun, (low, high) = _rerun_of(metric, key, reruns), _limits(metric)
+        several = rerun and sum(not low <= value <= high for value in rerun.values) > 1
+        if several and (nodes := rerun.outside(low, high)) is not None:
+            values = [metric.name, rerun.value, metric.unit, metric.low, metric.high]
+            cause = Code.OUT_OF_BOUNDS(metrics=[values], nodes=nodes)
+            yield Code.RETEST_FAILED(test=" ".join(filter(None, key[3:-1])), cause=cause)
+
+
+def _rerun_of(metric: JudgedMetric, key: Key, reruns: Reruns) -> Rerun | None:
+    return reruns.metric(key, metric.better, KIND_OF_UNIT.get(metric.unit) == "time")
+
+
+def _limits(metric: JudgedMetric) -> tuple[float, float]:
+    low, high = metric.low, metric.high
+    return 0.0 if low is None else low, math.inf if high is None else high
 
 
 def _ruled(case: TestResult, reruns: Reruns, preempted: bool) -> TestResult:
@@ -128,13 +158,9 @@ def _ruled(case: TestResult, reruns: Reruns, preempted: bool) -> TestResult:
     values, nodes = {}, []
     outside = [metric for metric in case.metrics if metric.failed]
     for metric in outside:
-        is_time = KIND_OF_UNIT.get(metric.unit) == "time"
-        rerun = reruns.metric((*case.identity, metric.name), metric.better, is_time)
-        if rerun:
-            low = 0.0 if metric.low is None else metric.low
-            high = math.inf if metric.high is None else metric.high
+        if rerun := _rerun_of(metric, (*case.identity, metric.name), reruns):
             values[metric.name] = rerun.value
-            nodes.append(rerun.outside(low, high))
+            nodes.append(rerun.outside(*_limits(metric)))
     more: dict[str, Any] = {"rerun": values}
     if len(values) == len(outside) and all(bound is None for bound in nodes):
         remark = case.reason.with_values(**more, retest=Verdict.PASS)
@@ -149,7 +175,8 @@ def _ruled(case: TestResult, reruns: Reruns, preempted: bool) -> TestResult:
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
-    """Names what is slower, what was not rerun, and what did not repeat."""
+    """Names what is slower, what was not rerun, and what did not repeat. Until a retest has ended,
+    nothing passes."""
     if evidence.retest is None:
         return verdict
     plan, reruns = evidence.retest.plan, Reruns(verdict, evidence.retest)
@@ -189,6 +216,8 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     if reruns.drift > 1 + LIMITS.margin:
         control = " ".join(filter(None, plan.control[:3]))
         remarks.append(Code.RETEST_SLOWER(control=control, factor=reruns.drift))
+    if plan.chosen and evidence.retest.rerun is None:  # it runs, or it was killed
+        verdict = verdict.noting(troubles=[Code.RETEST_NOT_ENDED()])
     if slower or outliers:
         tags = {**verdict.tags, SLOWER: "confirmed" if slower else "outlier"}
         verdict = replace(verdict, tags=tags)

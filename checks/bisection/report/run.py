@@ -367,7 +367,8 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     what is not applicable, if `verbose`."""
     remarked = [case for case in verdict.judged if case.remark]
     builds = [c for c in verdict.cases if c.fixture and not (c.is_launch or c.run)]
-    built = dict.fromkeys(case.remark for case in builds if case.remark)
+    parts = [part for c in builds if c.remark for part in c.remark["remarks"] or [c.remark]]
+    built = dict.fromkeys(map(Reason.read, parts))
     others = [remark for remark in verdict.remarks if remark not in verdict.network]
     others += [remark for remark in built if remark.code != Code.KERNELS_KEPT]
     lines = [f"kernels: {clause(remark)}" for remark in built] if verbose else []

@@ -134,7 +134,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         missing = [name for name in wanted if name not in applying]
         if missing and self._is_of_new_method():
             reason = Code.METHOD_NOT_JUDGED(method=self.method, **where, metrics=missing)
-            self.remark = reason.dumps()
+            self.add_remark(reason)
         elif missing:
             self.fail_for(Code.NO_REFERENCE(**where, metrics=missing), PerformanceError)
 

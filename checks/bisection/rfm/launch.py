@@ -76,6 +76,12 @@ class Reporting(rfm.RegressionTestPlugin):
         self.reason = reason.dumps()
         raise error(str(reason))
 
+    def add_remark(self, remark: Reason) -> None:
+        """Adds a remark to those that it has."""
+        if earlier := Reason.read(self.remark):
+            remark = Code.REMARKS(remarks=[*(earlier["remarks"] or [earlier]), remark])
+        self.remark = remark.dumps()
+
     def skip_for(self, reason: Reason) -> None:
         """Reports the test as not applicable, for a reason."""
         self.not_applicable = reason.dumps()
@@ -219,7 +225,7 @@ class Build(rfm.RegressionTest, Reporting):
         if installation := self._installation():
             self.prefix_dir = installation["prefix"]
             if installation.get("kept"):
-                self.remark = Code.KERNELS_KEPT(built=installation["built"]).dumps()
+                self.add_remark(Code.KERNELS_KEPT(built=installation["built"]))
             # the machine's own mpirun is on PATH; another MPI library's is its own
             if installation.get("mpi_prefix", "") not in ("", "/usr"):
                 self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
@@ -230,7 +236,7 @@ class Build(rfm.RegressionTest, Reporting):
         lines = paths.text_of(Path(folder, "left-out")).splitlines()  # of src/CMakeLists.txt
         self.left_out = {line.partition(":")[0]: line for line in lines}
         if lines:
-            self.remark = Code.LEFT_OUT(kernels=lines).dumps()
+            self.add_remark(Code.LEFT_OUT(kernels=lines))
         kernels = sorted(Path(folder).glob("bisection-*"))
         if not kernels:
             fault = causes.of_job(self.build_job, Ended())
@@ -244,7 +250,7 @@ class Build(rfm.RegressionTest, Reporting):
             reason = Code.KERNELS_STALE(kernel=str(kernel), built=other[:12], checkout=wanted[:12])
             if not self.stale:
                 self.fail_for(reason)
-            self.remark = reason.with_values(accepted=True).dumps()
+            self.add_remark(reason.with_values(accepted=True))
 
     @sanity_function
     def installed(self) -> Any:
@@ -434,7 +440,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         except ResultError as error:
             self.fail_for(self._full_disk() or error.reason)
         if reason := results.stopped(result) or results.late(result):
-            self.remark = reason.dumps()
+            self.add_remark(reason)
         claimed = self.current_partition.extras.get("network", [])
         record = self.record = self.record.with_result(result, claimed)
         record.write(self.stagedir)

@@ -17,7 +17,7 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from bisection.core import paths
 from bisection.core.identity import TestId
@@ -247,8 +247,11 @@ def watch(
         except OSError as error:
             keep(f"ERROR: cannot start {request.command[0]}: {error.strerror}\n".encode())
             return 1, b"".join(output).decode()
-        signal.signal(signal.SIGTERM, lambda number, _: stop(number))
-        with process.stdout, selectors.DefaultSelector() as ready:
+        with (
+            on_termination(lambda number, _: stop(number)),
+            process.stdout,
+            selectors.DefaultSelector() as ready,
+        ):
             ready.register(process.stdout, selectors.EVENT_READ)
             rest = b""
             while True:
@@ -270,11 +273,21 @@ def watch(
                     for text in lines:
                         progress.read(text.decode(errors="replace"))
                 progress.show()
-        progress.clear()
-        code = process.wait()
+            progress.clear()
+            code = process.wait()
     if code < 0:  # while it loads tests, a signal ends it without a word
         keep(f"ERROR: run session stopped: {signal.Signals(-code).name}\n".encode())
     return code, b"".join(output).decode(errors="replace")
+
+
+@contextlib.contextmanager
+def on_termination(act: Callable[[int, Any], None]) -> Iterator[None]:
+    """Has SIGTERM do this meanwhile."""
+    before = signal.signal(signal.SIGTERM, act)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def end_with_parent() -> None:

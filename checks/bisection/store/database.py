@@ -138,6 +138,12 @@ class Outcome(NamedTuple):
         return _reason(self.cause)
 
     @property
+    def left_out(self) -> bool:
+        """True if the build lacks its kernel."""
+        inapplicable = self.verdict == Verdict.NOT_APPLICABLE
+        return inapplicable and self.reason is not None and self.reason.code == Code.LEFT_OUT
+
+    @property
     def unusable(self) -> Reason | None:
         """Returns why the job's numbers are not to be used; None if they are."""
         if self.verdict == Verdict.NOT_MEASURED:
@@ -184,16 +190,27 @@ class Store(contextlib.AbstractContextManager):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
             ((version,),) = self._rows("PRAGMA user_version")
-            if version not in (0, DATABASE_VERSION):
+            if version not in (0, 2, DATABASE_VERSION):
                 raise StoreError(
                     f"{self.path} has version {version}, of another Bisection, and only "
                     f"{DATABASE_VERSION} can be read: rename it{IMPORT_AGAIN}"
                 )
-            if not version:
+            if version != DATABASE_VERSION:
                 with self.writing():
-                    for statement in TABLES.split(";"):
-                        self.connection.execute(statement)
-                    self.connection.execute(f"PRAGMA user_version = {DATABASE_VERSION}")
+                    self._make_tables(of_2=version == 2)
+
+    def _make_tables(self, of_2: bool) -> None:
+        """Makes the tables, also of a store of version 2, whose outcomes had one column more. Two
+        processes may do it one after the other."""
+        columns = "session, test, run, verdict, cause, disturbed, hosts"
+        copy = f"INSERT INTO outcomes SELECT {columns} FROM outcomes_2"
+        for statement in (
+            *(["ALTER TABLE outcomes RENAME TO outcomes_2"] if of_2 else []),
+            *TABLES.split(";"),
+            *([copy, "DROP TABLE outcomes_2"] if of_2 else []),
+            f"PRAGMA user_version = {DATABASE_VERSION}",
+        ):
+            self.connection.execute(statement)
 
     def close(self) -> None:
         """Closes the database."""

@@ -1,6 +1,6 @@
 """Sample files: the sessions that the store is made from, as JSON lines.
 
-    {"schema": "bisection-samples", "version": 2, "session": "7f3c...", "start": 1795249161.9,
+    {"schema": "bisection-samples", "version": 3, "session": "7f3c...", "start": 1795249161.9,
      "tags": {"tier": "nightly"}, "facts": {"MPI": "Open MPI 4.1.4"}}
     {"check": "transpose", "case": "cnt40", "layout": "mpi", "method": "p2p", "system": "localhost",
      "partition": "default", "environ": "system", "geometry": "2x1", "hosts": ["n1"],
@@ -18,7 +18,8 @@ from typing import Any
 from bisection.core.paths import write_whole
 from bisection.core.verdicts import BisectionError
 
-SCHEMA, VERSION = "bisection-samples", 2
+SCHEMA, VERSION = "bisection-samples", 3
+READABLE = (2, VERSION)  # programs that know only 2 would take repeats for jobs
 HUGE = 1e300  # no metric is that large
 SPOOLED = "samples.jsonl"  # in a results folder
 
@@ -121,10 +122,10 @@ def _parsed(text: str, where: str) -> Line:
         raise StoreError(f"{where}: not JSON, or cut short: {text.strip()[:40]}") from None
     if not isinstance(line, dict):
         raise StoreError(f"{where}: not an object")
-    if "schema" in line and (line["schema"], line.get("version")) != (SCHEMA, VERSION):
+    if "schema" in line and (line["schema"] != SCHEMA or line.get("version") not in READABLE):
         raise StoreError(
             f"{where}: schema {line['schema']!r} version {line.get('version')!r}; only {SCHEMA!r} "
-            f"version {VERSION} can be read: move the file away, or rerun"
+            f"versions {READABLE[0]} and {VERSION} can be read: move the file away, or rerun"
         )
     check_line(line, where)
     if "\\ud" in text.lower():

@@ -282,11 +282,13 @@ def keep(
         write_samples(Path(folder) / SPOOLED, session, cases)
     except StoreError as error:
         troubles.append(Code.NOT_KEPT(error=str(error)))
+    stored: set[str] = set()
     try:
-        new = not store.sessions()
+        stored = {each.uuid for each in store.sessions()}
         store.replace(session, cases)
-        if new and (fault := synchronise(store, home)[1]):
+        if not stored and (fault := synchronise(store, home)[1]):
             troubles.append(Code.NOT_STORED(error=fault))
-    except StoreError as error:
-        troubles.append(Code.NOT_STORED(error=str(error)))
+    except StoreError as error:  # `import` skips what is stored already
+        code = Code.RETEST_NOT_STORED if verdict.session in stored else Code.NOT_STORED
+        troubles.append(code(error=str(error)))
     return troubles

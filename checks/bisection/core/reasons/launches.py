@@ -154,6 +154,8 @@ class Launches(Topic):
         free, needed = f"{free / 1e6:.0f} MB", f"{needed / 1e6:.0f} MB"
         return error or f"no space left on {place} ({free} free, a build takes {needed})"
 
+    REMARKS = "{remarks}"
+
     def KERNELS_KEPT(built: float) -> str:
         return f"as built {utc(built)}"
 
@@ -305,6 +307,7 @@ class Launches(Topic):
     TESTS_ABSENT = "{absent} of {selected} selected test cases did not run"
     NOT_KEPT = "{error}"
     NOT_STORED = "not stored: {error}; `bisection import` stores it later"
+    RETEST_NOT_STORED = "what the retest showed is not stored: {error}"
     NODES_TAKEN = "busy nodes: {nodes}; their request is dropped for the jobs {jobs}"
     TESTS_GONE = "tests of the last session are gone: {tests}"
     LAUNCHES_PREEMPTED = (

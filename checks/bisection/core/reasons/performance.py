@@ -116,6 +116,7 @@ class Performance(Topic):
         "the control {control} was {factor:.2f}x slower during the retest; retest times are "
         "divided by {factor:.2f}"
     )
+    RETEST_NOT_ENDED = "the retest did not end"
     RETEST_FAILED = "in the retest, {test}: {cause}"
 
     def DID_NOT_REPEAT(launches: list, metrics: int, factor: float) -> str:

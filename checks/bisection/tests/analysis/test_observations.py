@@ -66,6 +66,15 @@ def test_launch_that_is_not_made_any_more_is_not_missing(compared):
     assert compared(before, after).count(Verdict.MISSING) == 1
 
 
+def test_a_kernel_that_the_build_lacks_now_is_not_measured(compared):
+    left_out = {"verdict": "not applicable"}
+    left_out["reason"] = Code.LEFT_OUT(kernels=["transpose: no FFTW"]).as_dict()
+    after = sessions(9, [[case(**left_out), case("new", **left_out)]])
+    (lost,) = compared(nights({"p2p": [1e-3] * 3}), after).rows
+    assert (lost.method, lost.verdict) == ("p2p", Verdict.NOT_MEASURED)
+    assert lost.reason.code == Code.LEFT_OUT
+
+
 @pytest.mark.parametrize("work", [{}, BANDS[1]])
 def test_the_same_work_is_compared_and_what_is_not_stored(rng, compared, work):
     after = nights({"p2p": times(rng, 2.0)}, 50, **BANDS[1])

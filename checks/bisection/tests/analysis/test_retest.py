@@ -1,5 +1,7 @@
 """What is measured again, and what follows from it."""
 
+import itertools
+import json
 from dataclasses import replace
 from itertools import chain
 
@@ -10,8 +12,9 @@ from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, out
 
 from bisection.analysis.history import History
 from bisection.analysis.retest import plan, request
+from bisection.commands import run as command
 from bisection.core.reasons import Code, Reason, clause
-from bisection.core.verdicts import Exit, Verdict
+from bisection.core.verdicts import BisectionError, Exit, Verdict
 from bisection.judge import rule
 from bisection.judge.evidence import Evidence, Retest
 from bisection.report.exports import nodecheck
@@ -45,6 +48,9 @@ def test_the_worst_launches_come_first(budget, chosen):
     agenda = plan(ROWS, run(TIMES), budget)
     assert [case for _, case, *_ in agenda.chosen] == chosen
     assert agenda.seconds == 10 + 2 * 40 * len(chosen)
+
+
+ENDED = Code.REFRAME_TEXT(text="run session stopped", ended=True)
 
 
 def unusual(**errors):
@@ -87,6 +93,32 @@ def test_what_repeats_showed_is_noted(now, says):
     assert verdict.exit_code == Exit.OK
 
 
+def test_until_the_retest_has_ended_nothing_passes(tmp_path, monkeypatch):
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    on_disk = []
+
+    def measure(*_):
+        on_disk.append(json.loads((tmp_path / "verdict.json").read_text())["exit_code"])
+        raise BisectionError("ReFrame cannot start")
+
+    monkeypatch.setattr(command, "measure", measure)
+    night = command.Night(run(TIMES), tmp_path, tmp_path, Evidence(unusual=(*unusual(a=2.5),)))
+    assert night.verdict.exit_code == Exit.OK
+    command.retest(night, 900.0, [], None)
+    assert [*on_disk, night.verdict.exit_code] == [Exit.NOT_MEASURED] * 2
+
+
+@pytest.mark.parametrize(
+    ("takes", "code"), [(5.0, Exit.NOT_MEASURED), (901.0, Exit.OK)], ids=["person", "limit"]
+)
+def test_a_retest_that_a_person_ended_is_a_trouble(tmp_path, monkeypatch, takes, code):
+    monkeypatch.setattr(command, "measure_again", lambda *_: run(TIMES, troubles=[ENDED]))
+    monkeypatch.setattr(command.time, "monotonic", itertools.count(step=takes).__next__)
+    night = command.Night(run(TIMES), tmp_path, tmp_path, Evidence(unusual=(*unusual(a=2.5),)))
+    command.retest(night, 900.0, [], None)
+    assert night.verdict.exit_code == code
+
+
 def test_what_is_outside_its_bounds_is_measured_again_first():
     verdict = outside()
     agenda = plan(ROWS[1:2], verdict, 900)
@@ -100,7 +132,7 @@ def test_what_is_outside_its_bounds_is_measured_again_first():
     ("rows", "verdict"),
     [
         (ROWS, run(TIMES, failures=[Code.TEXT(text="wrong")])),
-        (ROWS, run(TIMES, troubles=[Code.REFRAME_TEXT(text="", ended=True)])),  # stopped
+        (ROWS, run(TIMES, troubles=[ENDED])),  # stopped
         ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason(Code.NOT_VERIFIED))),
         ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason(Code.TIMEOUT))),
     ],
@@ -152,6 +184,21 @@ def test_what_is_outside_its_bounds_passes_only_if_the_retest_is_within(again, f
     assert (test.reason is not None) == fails
     said = clause(test.reason if fails else test.remark)
     assert said == f"ratio is 1.30, allowed is 0.50..1.20{says}"
+
+
+@pytest.mark.parametrize(
+    ("again", "fails"),
+    [((1.4, 1.5), True), ((1.1, 1.5), False), ((1.3,), False), ((0.6, 1.21, 1.21), False)],
+)
+@pytest.mark.parametrize("of", ["outliers", "unusual", "control"])
+def test_what_was_within_its_bounds_fails_if_launches_of_the_retest_are_outside(of, again, fails):
+    verdict = RunVerdict([*launched(), *launched(case="b")])
+    rows = [outlier("b" if of == "control" else "a", 1e-3)] if of != "unusual" else []
+    agenda = plan(rows, verdict, 900, unusual(a=3.5) if of == "unusual" else ())
+    verdict = after(verdict, agenda, turns(*again))
+    assert (verdict.exit_code == Exit.FAILED) is fails
+    said = ["in the retest, transpose a mpi p2p: ratio is 1.45, allowed is 0.50..1.20"]
+    assert list(map(clause, verdict.failures)) == said * fails
 
 
 def test_a_control_is_measured_between_and_times_are_taken_by_it():

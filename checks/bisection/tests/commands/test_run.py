@@ -10,12 +10,13 @@ import jsonschema
 import made_up
 import pytest
 import results_made
-from made_up import nights, store
+from made_up import nights, sessions, store
 from running import CHECKS, ONE, of_other_sources, run_in, start
 
 from bisection.commands import run as command
 from bisection.core import paths
 from bisection.core.reasons import Code, clause
+from bisection.core.verdicts import Verdict
 from bisection.rfm import causes
 from bisection.runs.model import RunVerdict
 from bisection.store import sample_file, sync
@@ -120,7 +121,7 @@ FILES = {
 @pytest.fixture(scope="session")
 def troubled(fake, gallery):
     """Real for what ReFrame says of such files: a run with them, and with kernels of other sources,
-    which it accepts. Databases are damaged, and ReFrame's cannot be written."""
+    which it accepts, without one. Databases are damaged, and ReFrame's cannot be written."""
 
     def run(home):
         (home / "reframe" / ".db.lock").mkdir(parents=True)
@@ -130,8 +131,9 @@ def troubled(fake, gallery):
         for name, text in FILES.items():
             (home / f"{name}.py").write_text(text)
         added = [word for name in FILES for word in ("-c", str(home / f"{name}.py"))]
-        selected = (*ONE, "-n", "skips")
-        return run_in(home, of_other_sources(home, fake), *added, "--stale", selected=selected)
+        selected, kernels = (*ONE, "-n", "skips"), of_other_sources(home, fake)
+        (kernels / "bin" / "left-out").write_text("npar: no ScaLAPACK\n")
+        return run_in(home, kernels, *added, "--stale", selected=selected)
 
     return gallery("troubled", run)
 
@@ -146,9 +148,12 @@ def test_files_that_do_not_load_and_skipped_tests_are_no_pass(troubled):
 
 def test_kernels_of_other_sources_are_accepted_by_stale(troubled):
     (build,) = [c["reasons"]["remark"] for c in troubled.verdict["cases"] if c["check"] == "Build"]
+    left_out, build = build["remarks"]
+    assert left_out["kernels"] == ["npar: no ScaLAPACK"]
     stale = {"code": "KERNELS_STALE", "built": "5" * 12, "accepted": True}
     assert build.items() >= stale.items()
     assert "accepted by --stale" in troubled.said
+    assert "left out of the build: npar: no ScaLAPACK" in troubled.said
 
 
 def test_databases_that_are_damaged_or_locked_lose_no_night(troubled):
@@ -163,11 +168,15 @@ def test_databases_that_are_damaged_or_locked_lose_no_night(troubled):
 
 def test_tests_that_are_gone_and_notes_that_cannot_be_read_are_troubles(tmp_path):
     """Tests of the session before."""
-    before = nights({"p2p": [1e-3], "removed": [1e-3]})
-    stored = store(tmp_path / "store.db", before, nights({"p2p": [1e-3]}, first=1))
+    before = nights({"p2p": [1e-3], "removed": [1e-3], "lacking": [1e-3]})
+    reason = Code.LEFT_OUT(kernels=["transpose: no FFTW"]).as_dict()
+    lacking = made_up.case("lacking", verdict=Verdict.NOT_APPLICABLE, reason=reason)
+    after = sessions(1, [[made_up.case("p2p", {"time": 1e-3}), lacking]])
+    stored = store(tmp_path / "store.db", before, after)
     night = command.Night(RunVerdict(session="00000001-made-up"), tmp_path, tmp_path)
     command.compare(night, stored, None)
-    assert night.run.troubles == (Code.TESTS_GONE(tests=["transpose cnt40 mpi removed"]),)
+    gone = [f"transpose cnt40 mpi {method}" for method in ("lacking", "removed")]
+    assert night.run.troubles == (Code.TESTS_GONE(tests=gone),)
     (tmp_path / "sessions.json").write_text("{")
     command.compare(night, stored, None)
     assert [trouble.code for trouble in night.run.troubles[1:]] == [Code.STORE_UNUSABLE]

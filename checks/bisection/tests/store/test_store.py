@@ -56,17 +56,18 @@ def test_sample_file_is_what_the_store_gets(tmp_path, file):
     assert [o.verdict for o in stored.outcomes([only])] == ["pass"] * 3
 
 
-def test_other_tools_need_to_say_little(tmp_path):
+@pytest.mark.parametrize("version", [2, 3])
+def test_other_tools_need_to_say_little(tmp_path, version):
     path = tmp_path / "theirs.jsonl"
     path.write_text(
-        '{"schema": "bisection-samples", "version": 2, "session": "a", "start": 5}\n'
+        f'{{"schema": "bisection-samples", "version": {version}, "session": "a", "start": 5}}\n'
         '{"check": "hpl", "metrics": {"rate": [2.5e12, "flop/s", "higher"]}}\n'
     )
     stored = store(tmp_path / "store.db", sync.contents(path))
     assert next(iter(stored.metrics().values())) == ("rate", "flop/s", "higher")
 
 
-SESSION = '{"schema": "bisection-samples", "version": 2, "session": "a"'
+SESSION = '{"schema": "bisection-samples", "version": 3, "session": "a"'
 
 
 @pytest.mark.parametrize(
@@ -76,8 +77,8 @@ SESSION = '{"schema": "bisection-samples", "version": 2, "session": "a"'
         ('{"check": "x", "metrics": {}}', ":1: a test case before any session"),
         (SESSION, ":1: not JSON, or cut short"),
         (
-            SESSION.replace("2", "1") + "}",
-            "version 1; only 'bisection-samples' version 2 can be read: move the file away",
+            SESSION.replace("3", "1") + "}",
+            "version 1; only 'bisection-samples' versions 2 and 3 can be read: move the file away",
         ),
         (SESSION.replace('"a"', "3") + ', "start": 1}', "session is 3"),
         (SESSION + "}", "start is missing"),
@@ -327,6 +328,23 @@ def test_store_of_another_version_is_left_alone(tmp_path, version):
         Store(tmp_path / "store.db")
 
 
+def test_a_store_of_version_2_is_brought_up_to_date(tmp_path):
+    """Its outcomes had one column more, and it had no repeats."""
+    before = store(tmp_path / "store.db", nights({"p2p": [1e-3] * 3}))
+    outcomes = before.outcomes(before.sessions())
+    for statement in (
+        "ALTER TABLE outcomes ADD COLUMN again TEXT NOT NULL DEFAULT ''",
+        "DROP TABLE repeats",
+        "PRAGMA user_version = 2",
+    ):
+        before.connection.execute(statement)
+    with Store(tmp_path / "store.db") as after:
+        after._make_tables(of_2=True)  # as another process does that opened it meanwhile
+        assert after.outcomes(after.sessions()) == outcomes
+        after.add([(session(9), [case("p2p", {"time": 1.0}, repeat=turn > 0) for turn in (0, 1)])])
+        assert list(after.repeats(after.sessions()).values()) == [[1.0]]
+
+
 def add_many(path, first):
     for number in range(first, first + 10):
         cases = [case(f"m{i}", {"time": 1.0}) for i in range(50)]
@@ -371,6 +389,18 @@ def test_a_run_without_a_file_is_stored_but_none_without_an_identifier(
     assert trouble.code == code
     with Store(paths.store_db(tmp_path)) as store:
         assert len(store.sessions()) == stored
+
+
+def test_a_run_whose_retest_is_not_stored_is_not_called_missing(tmp_path):
+    with Store(paths.store_db(tmp_path)) as store:
+        runs = [read(report(uuid=uuid)) for uuid in ("11112222", "33334444")]
+        assert sync.keep(store, tmp_path, runs[0], tmp_path) == []
+        store.connection.execute("PRAGMA query_only = 1")  # as on a full disk
+        troubles = [sync.keep(store, tmp_path, run, tmp_path) for run in runs]
+        assert [[trouble.code for trouble in each] for each in troubles] == [
+            [Code.RETEST_NOT_STORED],
+            [Code.NOT_STORED],
+        ]
 
 
 def test_a_damaged_database_that_cannot_be_moved_is_told(home, monkeypatch, command_line):
