@@ -13,11 +13,12 @@ from nights import NOISES, REAL, changed, kernels_of, like_real_ones, lognormal
 from scipy.stats import binom
 
 from bisection.analysis import accumulate
-from bisection.analysis.events import events_of, unusual
+from bisection.analysis.events import events_of, tables_of, unusual
 from bisection.analysis.history import History
 from bisection.store.database import Metric, Session, StoredTest
 
 METRICS, NIGHTS = 2100, 60
+SEED = 20261126  # of the nights like real ones: no limit was chosen by these
 METRIC, PLACE = Metric("time", "s", "lower"), ("lab", "cpu", "system")
 
 
@@ -42,8 +43,19 @@ def sessions_of(nights, facts=lambda night: {}):
     return [Session(f"{n:08x}", EPOCH + n * DAY, {}, facts(n), n) for n in range(nights)]
 
 
+def made_up(logs, repeats=None, **facts):
+    return tables_of(histories_of(logs, repeats), sessions_of(logs.shape[1], **facts))
+
+
 def events_in(logs, repeats=None, **facts):
-    return events_of(histories_of(logs, repeats), sessions_of(logs.shape[1], **facts))[0]
+    return events_of(made_up(logs, repeats, **facts))[0]
+
+
+def unusual_in(logs, repeats=None, events=()):
+    """The metrics that may have got worse lately, by their rows."""
+    (table,) = made_up(logs, repeats)
+    largest = unusual([table], events, table.sessions[-1])
+    return [int(history.test.method[1:]) for _, history in largest]
 
 
 def named(logs, rows, repeats=None):
@@ -51,10 +63,6 @@ def named(logs, rows, repeats=None):
     events = events_in(logs, repeats)
     worse = {p.method for event in events if event.alarm for p in event.worse}
     return np.array([f"m{row}" in worse for row in rows])
-
-
-def rows_of(unusual_ones):
-    return [int(history.test.method[1:]) for _, history in unusual_ones]
 
 
 @pytest.mark.long
@@ -110,8 +118,7 @@ def looks(launches, names, rows, nights):
     for night in range(20, max(nights) + 1):
         so_far = logs[:, :night], None if repeats is None else repeats[..., :night]
         if repeats is not None:
-            table = histories_of(*so_far)
-            worse = [launch_of(row) for row in rows_of(unusual(table, sessions_of(night), []))]
+            worse = [*map(launch_of, unusual_in(*so_far))]
             control = set(map(launch_of, range(len(logs)))) - {*worse}
             again = {*worse[:REPEATED], *sorted(control)[:1]} if worse else ()
             launched_again(repeats, launches, again, night - 1)
@@ -131,7 +138,7 @@ def test_nights_like_real_ones(noise, how, told, full):
     names, active = otava_names if how == "otava" else named, how == "active"
     alarms, nights = 0, {step: [] for step in STEPS}
     for seed in range(sets):
-        rng = np.random.default_rng([2026, seed])
+        rng = np.random.default_rng([SEED, seed])
         logs = (LAUNCHED if active else REAL)[noise](rng, (300, since + later))
         launches = logs if active else logs[None]
         alarms += next(looks(launches, names, np.arange(300), [since + later])).any()
@@ -283,17 +290,30 @@ def test_a_machine_that_changed_before_the_retest_is_no_step(slower):
 def test_unusual_is_what_got_worse_lately_and_nobody_knows():
     rng = np.random.default_rng(5)
     logs = rng.normal(0, 0.03, (100, 40))
-    logs[[3, 4], -1] = 0.2
+    logs[3, -1] = 0.2
     logs[5, -2:] = 0.12
     logs[6, :-2] += 0.4 * (np.arange(38) % 4 == 0)  # two states
     logs[6, -1] = 0.4
     logs[7, -2:] = 0.3, np.nan
     known = changed(logs, 1.3, [4], 30)
-    table = histories_of(known)
-    chosen = rows_of(unusual(table, sessions_of(40), events_in(known)))
+    events = events_in(known)
+    chosen = unusual_in(known, events=events)
     assert set(chosen[:2]) == {3, 5}
     assert not {4, 6, 7} & set(chosen)
-    assert unusual(table, sessions_of(41), []) == []  # the newest session has none of them
+    assert unusual(made_up(known), events, sessions_of(41)[-1]) == []  # it has none of them
+
+
+def test_what_recovered_or_was_accepted_and_got_worse_again_is_unusual():
+    logs = np.random.default_rng(9).normal(0, 0.03, (100, 60))
+    logs[3, 20:46] += 0.3  # recovered
+    logs[[4, 5], 30:] += 0.3
+    events = events_in(logs)
+    assert {p.method for event in events for p in event.points} == {"m3", "m4", "m5"}
+    assert not {3, 4, 5} & set(unusual_in(logs, events=events))
+    logs[[3, 4], -2:] += 0.2
+    again = unusual_in(logs, events=events)
+    assert {3, 4} <= set(again)
+    assert 5 not in again
 
 
 @pytest.mark.parametrize("missing", [0, 0.2])

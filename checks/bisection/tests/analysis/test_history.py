@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up import DAY, EPOCH, case, nights, noise, session, sessions, store, tables
 
-from bisection.analysis.events import drawn, events_of
+from bisection.analysis.events import drawn, events_of, tables_of
 from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Change
 from bisection.core.reasons import Code, clause
@@ -33,7 +33,7 @@ def steps(rng, *levels, each=20, sigma=0.03):
 def looked_at(stored):
     """The events, the series with changes, the notes."""
     past, sessions = histories(stored, stored.sessions()), stored.sessions()
-    events, notes = events_of(past, sessions)
+    events, notes = events_of(tables_of(past, sessions))
     return events, [*drawn(past, sessions, events)], notes
 
 
