@@ -22,6 +22,7 @@ from bisection.analysis.statistics import medians, scale
 from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import is_absolute
 from bisection.core.verdicts import Verdict
 from bisection.store.database import DAY, Session
 
@@ -40,11 +41,11 @@ class Table:
 
     histories: list[History]
     sessions: list[Session]
-    costs: np.ndarray  # logarithms, [metrics, nights]; NaN: missing
+    costs: np.ndarray  # logarithms, of all launches of a night, [metrics, nights]; NaN: missing
     kernels: np.ndarray  # number of each metric's check
     shared: np.ndarray  # by all metrics, and by those of each check beside it: [1 + checks, nights]
     apart: np.ndarray  # what metrics have beside both, [metrics, nights]
-    repeats: np.ndarray | None  # of each history, [2, metrics, nights]; None: no night has any
+    repeats: np.ndarray | None  # launches and squares, [2, metrics, nights]; None: no night has any
     twins: list[Reason]  # sessions that are the same night
 
 
@@ -134,11 +135,13 @@ def drawn(
 def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
     """The histories of one partition as an array, every night once."""
     costs = np.full((len(histories), len(sessions)), np.nan)
-    repeats = np.stack([np.ones(costs.shape), np.zeros(costs.shape)])
+    repeats = np.zeros((3, *costs.shape))
+    repeats[0] = 1
     for row, (_, metric, indices, values, launches) in enumerate(histories):
-        costs[row, indices] = np.log(values) if metric.better == "lower" else -np.log(values)
+        sign = 1 if metric.better == "lower" else -1
+        costs[row, indices] = sign * np.log(values)
         if launches is not None:
-            repeats[:, row, indices] = launches
+            repeats[:, row, indices] = launches * [[1], [1], [sign]]
     nights: dict[object, int] = {}
     twins = []
     varying = (costs != costs[:, :1]).any(axis=1)
@@ -156,8 +159,35 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
     residuals = costs - medians(costs, 1)[:, None]
     shared = np.vstack(factors(residuals, kernels))
     apart = residuals - np.nan_to_num(shared[0]) - np.nan_to_num(shared[1:])[kernels]
-    repeats = repeats[..., kept] if any(each.repeats is not None for each in histories) else None
-    return Table(histories, there, costs, kernels, shared, apart, repeats, twins)
+    more = 0
+    if any(each.repeats is not None for each in histories):
+        repeats, more = _of_retests(histories, apart, repeats[..., kept])
+    else:
+        repeats = None
+    return Table(histories, there, costs + more, kernels, shared, apart + more, repeats, twins)
+
+
+def _of_retests(
+    histories: list[History], apart: np.ndarray, repeats: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The repeats that count, [2, metrics, nights], and what they add to the logarithms of nights.
+
+    The machine may be faster or slower in the retest than in the run. Times and rates lose what
+    most of them share there: of launches that were as usual in the run, as others were chosen for
+    being slow, or have changed. Where these are few, repeats of times and rates do not count.
+    """
+    launches, squares, more = repeats
+    absolute = np.array([is_absolute(history.metric.unit) for history in histories])
+    off = apart / np.maximum(scale(apart, 1), 1e-12)[:, None]
+    usual = np.zeros(apart.shape, bool)
+    tests = [(test.check, test.case, test.layout) for test, *_ in histories]
+    for rows in grouped(np.flatnonzero(absolute), tests.__getitem__).values():
+        usual[rows] = np.abs(medians(off[rows], 0)) < 1
+    usual &= launches > 1
+    shift = medians(np.where(usual, apart + more, np.nan), 0)
+    counts = (launches > 1) & ((usual.sum(axis=0) >= LIMITS.kernel_metrics) | ~absolute[:, None])
+    more = np.where(absolute[:, None], more - shift, more) * (1 - 1 / launches)
+    return np.where(counts, [launches, squares], [[[1]], [[0]]]), np.where(counts, more, 0)
 
 
 def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
