@@ -317,15 +317,15 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     state *s = address;
     double bytes = 8 * (double)bx_array_words(&s->io.array);
     if (METHODS[method] == &COPY) return;
-    bx_metrics_add(list, "write_bandwidth", bytes / quantile(&s->measured[method].write, 0.5),
-                   "byte/s", "higher");
-    bx_metrics_add(list, "read_bandwidth", bytes / quantile(&s->measured[method].read, 0.5),
-                   "byte/s", "higher");
-    bx_metrics_add(list, "write_p99", quantile(&s->measured[method].slowest, 0.99), "s", "lower");
+    bx_metrics_add(list, "bandwidth_write", bytes / quantile(&s->measured[method].write, 0.5),
+                   "B/s", "higher");
+    bx_metrics_add(list, "bandwidth_read", bytes / quantile(&s->measured[method].read, 0.5),
+                   "B/s", "higher");
+    bx_metrics_add(list, "time_write_p99", quantile(&s->measured[method].slowest, 0.99), "s", "lower");
     bx_metrics_add(list, "imbalance", quantile(&s->measured[method].imbalance, 0.5), "ratio",
                    "lower");
-    bx_metrics_add(list, "read_cached", s->measured[method].cached / s->measured[method].pages,
-                   "ratio", "lower");
+    bx_metrics_add(list, "cached_share", s->measured[method].cached / s->measured[method].pages,
+                   "share", "lower");
 }
 
 static void report(void *address, bx_run *run, bx_json *details)
@@ -342,7 +342,7 @@ const bx_kernel *bx_kernel_get(void)
 {
     static const char *const phases[BX_IO_PHASES] = {"open", "write", "sync",  "close",
                                                      "drop", "read",  "remove"};
-    static const char *const ratios[] = {"file-per-node"};
+    static const char *const ratios[] = {"per_node=file-per-node"};
     static const int64_t sampling[3] = {5, 1, 1};
     static bx_kernel kernel = {
         .name = "restart",
