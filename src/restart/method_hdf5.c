@@ -196,7 +196,7 @@ static void remove_file(bx_io *io)
 #else
 static bool cannot(char *why, size_t size)
 {
-    snprintf(why, size, "built without parallel HDF5 of this MPI library");
+    snprintf(why, size, BX_BUILT_WITHOUT "parallel HDF5 of this MPI library");
     return false;
 }
 #define BY_HDF5(NAME, CREATE, WAY, SUMMARY, WINS)                                                  \
