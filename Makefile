@@ -120,7 +120,7 @@ SIMULATED := hector-xt4 hector-xt6 hpcx-phase1 hpcx-phase2 hpcx-phase2-sp7 merli
 PUBLISHED := '^transpose%method=shm%.*layout=mpi%launch.case=cnt40$$'
 testbed: setup-dev ## launches and faults on virtual Slurm clusters; ARGS=--full: all of them
 	@echo "== launches and faults, on virtual Slurm clusters"
-	@time "$(BIN)/python" -m pytest -q -m testbed checks/workshop/tests/testbed \
+	@time "$(BIN)/python" -m pytest -q -m testbed checks/workshop/tests/testbed --junitxml="$(HOME_DIR)/testbed.xml" \
 	    $(if $(filter testbed,$(MAKECMDGOALS)),$(ARGS))
 
 mutants: setup-dev ## change lines of the sources, and see whether tests notice: hours; ARGS=FILE...

@@ -94,9 +94,8 @@ def tests(home: Path) -> Iterator[Met]:
         if not file.with_name("tests.xml").exists():
             continue
         passed, day, _ = suite(file.with_name("tests.xml"))
-        yield Met(
-            "kernels' tests", **built, system=SYSTEM, scheduler="none", passed=passed, day=day
-        )
+        kind = f"tests {file.parent.name.removeprefix('build').strip('-')}".strip()
+        yield Met(kind, **built, system=SYSTEM, scheduler="none", passed=passed, day=day)
     for file in home.glob("testbed.xml"):
         passed, day, properties = suite(file)
         yield Met("virtual clusters", **properties, system=SYSTEM, passed=passed, day=day)
