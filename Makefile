@@ -115,7 +115,7 @@ test-mpi-%: setup-dev
 	export PATH="$(PREFIX)/bin:$$PATH" I_MPI_ROOT="$(PREFIX)"; \
 	time ( cmake -S src -B "$(HOME_DIR)/build-$*" -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) -DBX_OWN_F08=ON >/dev/null \
 	    && cmake --build "$(HOME_DIR)/build-$*" --parallel $$(nproc) \
-	    && ctest --test-dir "$(HOME_DIR)/build-$*" $(SHORT) $(CTEST) --tests-regex "launches|windows|unit_" )
+	    && ctest --test-dir "$(HOME_DIR)/build-$*" $(SHORT) $(CTEST) --tests-regex "launches|unit_" )
 
 # MPI keeps memory until it ends, so leaks are not looked for.
 test-sanitized: export ASAN_OPTIONS = detect_leaks=0
