@@ -69,11 +69,9 @@ static void free_comm(handle *comm)
 static void wait_all(int count, request *requests)
 {
     MPI_Request *dense = &requests->value;
-    for (int i = 0; i < count; i++)
-        dense[i] = requests[i].value;
+    for (int i = 0; i < count; i++) dense[i] = requests[i].value;
     MPI_Waitall(count, dense, MPI_STATUSES_IGNORE);
-    for (int i = 0; i < count; i++)
-        requests[i].value = MPI_REQUEST_NULL;
+    for (int i = 0; i < count; i++) requests[i].value = MPI_REQUEST_NULL;
 }
 
 /* A routine: its parameters, all of them addresses, and its call.  Errors end the launch. */
