@@ -22,6 +22,9 @@ program unit_f08
   call MPI_Init()
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks)
+  part = MPI_COMM_WORLD
+  call MPI_Comm_size(part, part_ranks)
+  call expect("a copy of COMM_WORLD", part_ranks == ranks)
   total = ranks*(ranks + 1)/2
   counts = [(i + 1, i=0, ranks - 1)] ! of rank i
   places = [(i*(i + 1)/2, i=0, ranks - 1)]

@@ -19,7 +19,7 @@ typedef const int *number;
 typedef const void *ignored;
 
 extern MPI_Fint bx_f08_in_place;
-extern handle bx_f08_world; /* known by its address: C's value exists only after MPI_Init */
+extern handle bx_f08_world; /* known by its address before MPI_Init, from when on it has a value */
 
 static MPI_Datatype type_of(constant type)
 {
@@ -47,6 +47,12 @@ static const void *sent(const void *buffer)
     return buffer == &bx_f08_in_place ? MPI_IN_PLACE : buffer;
 }
 
+static void init(void)
+{
+    MPI_Init(NULL, NULL);
+    bx_f08_world.value = MPI_Comm_c2f(MPI_COMM_WORLD);
+}
+
 static void split(constant comm, int color, int key, handle *new_comm)
 {
     MPI_Comm part;
@@ -63,11 +69,9 @@ static void free_comm(handle *comm)
 static void wait_all(int count, request *requests)
 {
     MPI_Request *dense = &requests->value;
-    for (int i = 0; i < count; i++)
-        dense[i] = requests[i].value;
+    for (int i = 0; i < count; i++) dense[i] = requests[i].value;
     MPI_Waitall(count, dense, MPI_STATUSES_IGNORE);
-    for (int i = 0; i < count; i++)
-        requests[i].value = MPI_REQUEST_NULL;
+    for (int i = 0; i < count; i++) requests[i].value = MPI_REQUEST_NULL;
 }
 
 /* A routine: its parameters, all of them addresses, and its call.  Errors end the launch. */
@@ -89,7 +93,7 @@ ROUTINE(comm_split, (constant c, number color, number key, handle *part), split(
 ROUTINE(finalize, (void), MPI_Finalize())
 ROUTINE(gather, (const void *s, number n, constant t, void *r, number rn, constant rt, number root, constant c), MPI_Gather(sent(s), *n, type_of(t), r, *rn, type_of(rt), *root, comm_of(c)))
 ROUTINE(gatherv, (const void *s, number n, constant t, void *r, number rn, number at, constant rt, number root, constant c), MPI_Gatherv(sent(s), *n, type_of(t), r, rn, at, type_of(rt), *root, comm_of(c)))
-ROUTINE(init, (void), MPI_Init(NULL, NULL))
+ROUTINE(init, (void), init())
 ROUTINE(irecv, (void *b, number n, constant t, number peer, number tag, constant c, request *q), MPI_Irecv(b, *n, type_of(t), *peer, *tag, comm_of(c), &q->value))
 ROUTINE(isend, (const void *b, number n, constant t, number peer, number tag, constant c, request *q), MPI_Isend(b, *n, type_of(t), *peer, *tag, comm_of(c), &q->value))
 ROUTINE(recv, (void *b, number n, constant t, number peer, number tag, constant c, ignored s), MPI_Recv(b, *n, type_of(t), *peer, *tag, comm_of(c), MPI_STATUS_IGNORE))
