@@ -369,6 +369,7 @@ contains
     character(kind=c_char), intent(inout) :: why(:)
     integer :: i, length
     can = logical(reason == "", c_bool)
+    if (size(why) == 0) return
     length = min(len_trim(reason), size(why) - 1)
     do i = 1, length
       why(i) = reason(i:i)

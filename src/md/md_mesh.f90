@@ -370,7 +370,7 @@ contains
     integer, intent(in) :: first, last
     real(dp), intent(out) :: energy !< of these ions, less that of each with itself: eV
     real(dp), intent(out) :: net(3) !< the sum of the forces: eV/A
-    real(dp), intent(inout), contiguous, optional :: pair_energy(:) !< (own): ions' are added: eV
+    real(dp), intent(inout), optional :: pair_energy(:) !< (own): the ions' energies are added: eV
     real(dp) :: value(order, 3), slope(order, 3), felt(0:3), force(3), mine, q
     integer :: k, d, at(3)
     energy = 0
