@@ -27,6 +27,7 @@ from kernel_run import (
     main,
     members,
     run,
+    unlike,
 )
 
 TRANSPOSE = ODD_HOST = ""
@@ -128,9 +129,9 @@ class Arguments(unittest.TestCase):
 
     def test_different_arguments_on_different_ranks_are_refused(self):
         for last in (("--bands", "2"), ("--bands", "x")):
-            first = [*MPIEXEC, "-n", "1", TRANSPOSE, *QUICK]
+            kernel = (TRANSPOSE, *QUICK)
             process = subprocess.run(
-                [*first, ":", "-n", "1", TRANSPOSE, *QUICK, *last],
+                unlike(kernel, (*kernel, *last)),
                 env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1"},
                 capture_output=True, text=True, timeout=TIMEOUT,
             )  # fmt: skip
@@ -244,7 +245,7 @@ class Limits(unittest.TestCase):
         as_usual = {"OMPI_MCA_odls_base_sigkill_timeout": "1"}  # no rank is left when mpiexec ends
         env = {**os.environ, **ENVIRONMENT, **as_usual, "OMP_NUM_THREADS": "1", **environment}
         process = subprocess.Popen(
-            [*MPIEXEC, "-n", "1", *kernel, ":", "-n", "1", *before, *kernel],
+            unlike(kernel, (*before, *kernel)),
             env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             start_new_session=True,
         )  # fmt: skip
@@ -285,7 +286,7 @@ class Limits(unittest.TestCase):
         kernel = (TRANSPOSE, *QUICK)
         # without copies from another process, which fail between namespaces
         env = {**os.environ, **ENVIRONMENT, "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-        launch = [*MPIEXEC, "-n", "1", *kernel, ":", "-n", "1", *alone, *kernel]
+        launch = unlike(kernel, (*alone, *kernel))
         if subprocess.run(launch, env=env, capture_output=True, timeout=TIMEOUT).returncode:
             self.skipTest("ranks cannot have process namespaces of their own here")
         errors = self.stop_rank_1(alone, OMPI_MCA_btl_vader_single_copy_mechanism="none")
