@@ -1,9 +1,8 @@
-! The MPI library of Fortran, without its module, which not every compiler can read.
-! allow(C003, C091)
+! The MPI library of Fortran.
 program probe
-  implicit none
-  external :: MPI_Get_library_version
-  character(len=16384) :: text ! longer than any library's
+  use mpi, only: MPI_Get_library_version, MPI_MAX_LIBRARY_VERSION_STRING
+  implicit none (type, external)
+  character(len=MPI_MAX_LIBRARY_VERSION_STRING) :: text
   integer :: length, code
   call MPI_Get_library_version(text, length, code)
   print "(a)", text(:length)
