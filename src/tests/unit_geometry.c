@@ -59,8 +59,26 @@ static void visit(void *context, int from, int to, int64_t elements)
     sum->elements += (double)elements;
 }
 
+/* Sums over the first ranks of a node, of each number, beside sums of blocks. */
+static void check_several(const bx_geometry *g, int node)
+{
+    for (int count = 0; count <= bx_geometry_node_size(g, node); count++)
+        for (int planes = 0; planes < 2; planes++) {
+            bx_several several = bx_several_create(g, node, count, planes);
+            for (int peer = 0; peer < g->ranks; peer++) {
+                int64_t sum = 0;
+                for (int i = 0; i < count; i++)
+                    sum += bx_geometry_block(g, planes ? BX_INVERSE : BX_FORWARD,
+                                             bx_geometry_ranks(g, node)[i], peer);
+                CHECK(bx_several_elements(&several, peer) == sum);
+            }
+            bx_several_free(&several);
+        }
+}
+
 static void check_visits(const bx_geometry *g)
 {
+    for (int n = 0; n < g->nodes; n++) check_several(g, n);
     visited sum = {.g = g};
     double blocks = 0, elements = 0, apart = 0;
     bx_geometry_blocks(g, visit, &sum);

@@ -226,6 +226,41 @@ int bx_geometry_smallest_node(const bx_geometry *g)
     return smallest;
 }
 
+bx_several bx_several_create(const bx_geometry *g, int node, int count, bool planes)
+{
+    bx_several several = {.g = g, .planes = planes};
+    BX_ALLOC((size_t)g->batches + 1, several.batch);
+    for (int i = 0; i < count; i++) {
+        int rank = bx_geometry_ranks(g, node)[i];
+        several.columns += bx_geometry_columns(g, rank);
+        if (planes)
+            for (int p = g->plane_first[rank]; p < g->plane_first[rank + 1]; p++)
+                several.batch[p % g->batches]++;
+        else
+            for (int s = g->column_first[rank]; s < g->column_first[rank + 1]; s++)
+                several.batch[g->column_batch[s] + 1]++;
+    }
+    for (int b = 0; !planes && b < g->batches; b++) several.batch[b + 1] += several.batch[b];
+    return several;
+}
+
+void bx_several_free(bx_several *several) { free(several->batch); }
+
+int64_t bx_several_elements(const bx_several *several, int peer)
+{
+    const bx_geometry *g = several->g;
+    int first = g->plane_first[peer], last = g->plane_first[peer + 1];
+    int64_t sum = 0;
+    if (!several->planes && first == last) return 0;
+    if (!several->planes)
+        return (int64_t)(last / g->batches - first / g->batches) * several->columns +
+               several->batch[last % g->batches] - several->batch[first % g->batches];
+    if (g->batches == 1) return (int64_t)bx_geometry_columns(g, peer) * several->batch[0];
+    for (int s = g->column_first[peer]; s < g->column_first[peer + 1]; s++)
+        sum += several->batch[g->column_batch[s]];
+    return sum;
+}
+
 static bool countable(double elements, char *why, size_t why_size)
 {
     if (elements > INT_MAX)

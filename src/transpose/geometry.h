@@ -121,6 +121,26 @@ static inline int bx_geometry_holder(const bx_geometry *g, int plane)
         in_larger = larger * (each + 1);
     return plane < in_larger ? plane / (each + 1) : larger + (plane - in_larger) / each;
 }
+/* Number of ranks that hold planes: the first. */
+static inline int bx_geometry_plane_ranks(const bx_geometry *g)
+{
+    int planes = g->plane_first[g->ranks];
+    return planes < g->ranks ? planes : g->ranks;
+}
+
+/* The columns, or the planes, of several ranks together. */
+typedef struct {
+    const bx_geometry *g;
+    bool planes;
+    int64_t columns;
+    int *batch; /* [batches + 1] columns in batches before this one; planes of this one */
+} bx_several;
+/* Returns those of the first `count` ranks of a node; to be freed. */
+bx_several bx_several_create(const bx_geometry *g, int node, int count, bool planes);
+void bx_several_free(bx_several *several);
+/* Returns the number of elements that they exchange with the planes, or the columns, of `peer`. */
+int64_t bx_several_elements(const bx_several *several, int peer);
+
 /* Number of points of the grid. */
 static inline size_t bx_geometry_points(const bx_geometry *g)
 {
