@@ -11,7 +11,7 @@ module md_regrid
   use md_domain, only: arrived_whole, count_messages, domain_t, seal_payload
   implicit none (type, external)
   private
-  public :: make_regrid, move, share_of_points
+  public :: make_regrid, move, set_limits, share_of_points
 
   !> Points low..high of each direction, counted from 0; none where high < low.
   type, public :: patch_t
@@ -19,6 +19,19 @@ module md_regrid
   contains
     procedure :: extent
   end type patch_t
+
+  !> Points low..high of a direction, by the place of a rank.
+  type :: limits_t
+    integer, allocatable :: low(:), high(:)
+  end type limits_t
+
+  !> The patches of all ranks, which are places of a grid of ranks.
+  type, public :: patches_t
+    integer :: every(3) = 1 !< ranks from one place of a direction to the next
+    type(limits_t) :: along(3)
+  contains
+    procedure :: of_rank
+  end type patches_t
 
   !> A part of a patch: points low..high, counted from 1 in the patch's array.
   type :: piece_t
@@ -46,6 +59,30 @@ contains
     points = max(0, self%high - self%low + 1)
   end function extent
 
+  !> A rank's patch; one without points in a direction has none at all.
+  pure type(patch_t) function of_rank(self, rank) result(patch)
+    class(patches_t), intent(in) :: self
+    integer, intent(in) :: rank
+    integer :: d, place
+    do d = 1, 3
+      place = 1 + mod(rank/self%every(d), size(self%along(d)%low))
+      patch%low(d) = self%along(d)%low(place)
+      patch%high(d) = self%along(d)%high(place)
+    end do
+    if (any(patch%high < patch%low)) patch = patch_t()
+  end function of_rank
+
+  !> Sets the limits of a direction: one place is `every` ranks from the next, (2, places).
+  pure subroutine set_limits(patches, direction, every, limits)
+    type(patches_t), intent(inout) :: patches
+    integer, intent(in) :: direction, every, limits(:, :)
+    patches%every(direction) = every
+    associate (along => patches%along(direction))
+      along%low = limits(1, :)
+      along%high = limits(2, :)
+    end associate
+  end subroutine set_limits
+
   !> Share number `part` (from 0) of `points` points dealt out to `parts` ranks: first, last.
   pure function share_of_points(points, parts, part) result(share)
     integer, intent(in) :: points, parts, part
@@ -53,11 +90,11 @@ contains
     share = [part*points/parts, (part + 1)*points/parts - 1]
   end function share_of_points
 
-  !> Plans the moves between the patches outer(0:) and inner(0:) of all ranks.  Local.
+  !> Plans the moves between the outer and inner patches of all ranks.  Local.
   subroutine make_regrid(domain, grid, outer, inner, all_to_all, plan)
     type(domain_t), intent(in) :: domain
     integer, intent(in) :: grid(3)
-    type(patch_t), intent(in) :: outer(0:), inner(0:)
+    type(patches_t), intent(in) :: outer, inner
     logical, intent(in) :: all_to_all
     type(regrid_t), intent(out) :: plan
     type(part_t) :: here, there
@@ -65,9 +102,9 @@ contains
     plan%all_to_all = all_to_all
     allocate (plan%outer(0), plan%inner(0), plan%outgoing(0), plan%incoming(0))
     do r = 0, domain%ranks - 1
-      call find_overlap(grid, outer(domain%rank), inner(r), r, here, there)
+      call find_overlap(grid, outer%of_rank(domain%rank), inner%of_rank(r), r, here, there)
       if (here%points > 0) plan%outer = [plan%outer, here]
-      call find_overlap(grid, outer(r), inner(domain%rank), r, there, here)
+      call find_overlap(grid, outer%of_rank(r), inner%of_rank(domain%rank), r, there, here)
       if (here%points > 0) plan%inner = [plan%inner, here]
     end do
   end subroutine make_regrid
