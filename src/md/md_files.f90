@@ -16,7 +16,7 @@ module md_files
   use bx_harness, only: bx_file_close, bx_file_open, bx_file_put, bx_text
   use bx_restart, only: bx_restart_access, bx_restart_number_t, bx_restart_set_t
   use md_atoms, only: atoms_t, box_t, make_box, reserve
-  use md_domain, only: domain_t, home_of
+  use md_domain, only: domain_t, home_of, offsets_of
   use md_potential, only: find_potential, potential_t, species_list
   use md_system, only: system_t
   implicit none (type, external)
@@ -76,7 +76,7 @@ contains
                       atoms%v(:, k), atoms%f(1:3, k), energies(k)]
       end do
       call MPI_Gather(size(mine), 1, MPI_INTEGER, counts, 1, MPI_INTEGER, 0, domain%comm)
-      if (domain%rank == 0) offsets = [(sum(counts(:k - 1)), k=1, domain%ranks)]
+      if (domain%rank == 0) offsets = offsets_of(counts)
       allocate (all(numbers, merge(total, 0_c_int64_t, domain%rank == 0)))
       call MPI_Gatherv(mine, size(mine), MPI_DOUBLE_PRECISION, all, counts, offsets, &
                        MPI_DOUBLE_PRECISION, 0, domain%comm)

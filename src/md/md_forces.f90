@@ -249,13 +249,13 @@ contains
     real(dp), intent(inout), contiguous, optional :: pair_energy(:), virial(3, 3)
     real(dp) :: energy, net(3)
     integer :: k
-    call spread_charges(system%mesh, system%potential, system%box, system%domain, system%atoms)
+    call spread_charges(system%mesh, system%potential, system%box, system%atoms)
     call lap(system, in_mesh)
     call solve(system%mesh, system%box, system%domain, system%potential, system%style%fft, &
                present(virial))
     call lap(system, in_fft)
-    call gather_forces(system%mesh, system%potential, system%box, system%domain, &
-                       system%list%first, system%list%last, system%atoms, energy, net, pair_energy)
+    call gather_forces(system%mesh, system%potential, system%box, system%list%first, &
+                       system%list%last, system%atoms, energy, net, pair_energy)
     call lap(system, in_mesh)
     call reduce(system%domain, net, MPI_SUM)
     call lap(system, in_reduce)
