@@ -36,6 +36,7 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "max_time": is_count,
     "network": lambda v: isinstance(v, list) and all(isinstance(part, str) for part in v),
     "topology": lambda value: isinstance(value, str) and value != "",
+    "scratch": lambda value: isinstance(value, str) and value.startswith("/"),
     "binding": lambda value: isinstance(value, list),
     "references": lambda value: isinstance(value, list),
 }
