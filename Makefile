@@ -90,16 +90,9 @@ test-long: kernels
 	    "$(BIN)/python" $(PYTEST) -m "long or spack" || status=1; exit $$status )
 
 # MPICH's ranks spin while they wait: tests with more ranks than cores are disabled, and counted.
-test-portable: export MPICH_CC = clang
-test-portable: setup-dev
-	@echo "== kernels: the same tests, built by clang for MPICH"
-	@for tool in clang mpicc.mpich mpif90.mpich; do \
-	    command -v $$tool >/dev/null || { echo "skipped: $$tool is not installed"; exit; }; done; \
-	time ( cmake -S src -B "$(HOME_DIR)/build-portable" -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) \
-	      -DCMAKE_C_COMPILER=clang -DMPI_C_COMPILER=mpicc.mpich \
-	      -DMPI_Fortran_COMPILER=mpif90.mpich >/dev/null \
-	    && cmake --build "$(HOME_DIR)/build-portable" --parallel $$(nproc) \
-	    && ctest --test-dir "$(HOME_DIR)/build-portable" $(SHORT) $(CTEST) )
+test-portable: setup-dev ## build and test by other compilers, for ARM64, ...: ARGS=--all, ARGS=NAME...
+	@"$(BIN)/python" src/tests/combinations.py "$(HOME_DIR)" $(JOBS) \
+	    $(if $(filter test-portable,$(MAKECMDGOALS)),$(ARGS))
 
 # MPI keeps memory until it ends, so leaks are not looked for.
 test-sanitized: export ASAN_OPTIONS = detect_leaks=0
@@ -160,6 +153,6 @@ bench: setup ## compare a kernel with other codes: WHAT=transpose|npar|eigen|md;
 	@$(WORKSHOP) bench $(WHAT) $(ARGS)
 
 clean: ## remove builds and environments; keep results
-	@cd "$(HOME_DIR)" 2>/dev/null && [ -e setup.lock ] && rm -rf venv bin build build-portable \
-	    build-sanitize kernels spack cache reframe/stage reframe/output probe.c setup.lock setup.log \
+	@cd "$(HOME_DIR)" 2>/dev/null && [ -e setup.lock ] && rm -rf venv bin build build-* \
+	    packages kernels spack cache reframe/stage reframe/output probe.c setup.lock setup.log \
 	    bisection-bundle*.tar || true

@@ -19,10 +19,12 @@ from typing import Any
 
 from reframe.utility import import_module_from_file
 
+from bisection.core import launchers
+
 Facts = dict[str, Any]  # a part of the dictionary that ReFrame reads
 
 _cluster = import_module_from_file(str(Path(__file__).with_name("common_cluster.py")))
-partition, make_system = _cluster.partition, _cluster.system
+partition, make_system, AS_ROOT = _cluster.partition, _cluster.system, _cluster.AS_ROOT
 _simulated = import_module_from_file(str(Path(__file__).with_name("common_simulated.py")))
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -195,7 +197,30 @@ def _scheduled(partitions: list[Facts]) -> list[Facts]:
     ]
 
 
+def environment_of(name: str, prefix: str, **variables: str) -> Facts:
+    """An environment, as ReFrame has it, of an MPI library in a folder.
+
+    Args:
+        name: of the environment.
+        prefix: the folder, whose bin/ has mpicc and mpirun.
+        variables: others that the library needs.
+    """
+    env_vars = {"PATH": f"{prefix}/bin:$PATH", **variables}
+    return {
+        "name": name,
+        "features": ["kernels"],
+        "env_vars": [[*pair] for pair in env_vars.items()],
+        "extras": {"binding": binding(f"{prefix}/bin/mpirun")},
+        **NO_COMPILERS,
+    }
+
+
 # ---- this machine ----
+
+
+def binding(mpirun: str) -> list[str]:
+    """Options by which an mpirun puts each rank on cores of its own."""
+    return launchers.binding("mpirun", launchers.library(mpirun)[0])
 
 
 def cpulist(text: str) -> set[int]:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bisection.core import launchers
+
 Facts = dict[str, Any]  # a part of the dictionary that ReFrame reads, or of NAME.json
 
 FACTS_VERSION = 1  # of NAME.json
@@ -45,19 +47,7 @@ ACCESS = {
 ACCESS["squeue"] = ACCESS["slurm"]
 WORDS = ("queue", "account", "qos", "reservation", "constraint", "exclusive")
 
-# How a launcher gives each rank and thread a core of its own.
-OPEN_MPI = ["--map-by ppr:{ranks_per_node}:node:PE={threads}", "--bind-to core"]
-HYDRAS = ("mpich", "intel-mpi", "mvapich")
-HYDRA = ["-ppn {ranks_per_node}", "-bind-to core:{threads}", "-map-by core:{threads}"]
-BINDINGS = {
-    # Slurm's srun does not take --cpus-per-task over from sbatch.
-    "srun": ["--cpu-bind=cores", "--cpus-per-task={threads}"],
-    "mpirun": OPEN_MPI,
-    "mpiexec": OPEN_MPI,
-}
-
-# Open MPI refuses to run for root, which is who one is in a container.
-AS_ROOT = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
+AS_ROOT = [[*pair] for pair in launchers.AS_ROOT.items()] if os.geteuid() == 0 else []
 
 
 class SiteError(SystemExit):
@@ -84,7 +74,7 @@ def partition(name: str, nodes: int | Sequence[int], launcher: str, **choices: A
             exclusive: True asks for whole nodes and their memory; by default where the queue gives
                 whole nodes alone.
             options: further options of the launcher, such as ["--mpi=pmi2"].
-            binding: the launcher's options for cores, in place of those of BINDINGS.
+            binding: the launcher's options for cores, in place of its usual ones.
             modules: loaded for this partition, after those of the site.
             environs: names of environments; by default system and spack.
             references: kinds that must exist: "ratio", "time".
@@ -175,9 +165,8 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
     asked = {**known, **_taken(given, WORDS)}
     asked = {word: value for word, value in asked.items() if value}
     access = [line.format(asked[word]) for word in asked for line in ACCESS[scheduler][word]]
-    binding = BINDINGS.get(launcher, [])
-    binding = HYDRA if binding is OPEN_MPI and mpi.get("kind") in HYDRAS else binding
-    options = [*given.pop("options", []), *given.pop("binding", binding)]
+    usual = launchers.binding(launcher, mpi.get("kind", ""))
+    options = [*given.pop("options", []), *given.pop("binding", usual)]
     references, network = given.pop("references", []), given.pop("network", [])
     limit = {"max_time": facts["max_time"]} if facts.get("max_time") else {}
     nodes = given.pop("nodes")
@@ -192,7 +181,7 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
         "access": [*access, *given.get("access", [])],
         # Of Slurm: as many nodes as are asked for, not as many tasks somewhere.
         "sched_options": {"use_nodes_option": True, **given.get("sched_options", {})},
-        "env_vars": [*(AS_ROOT if os.geteuid() == 0 else []), *given.get("env_vars", [])],
+        "env_vars": [*AS_ROOT, *given.get("env_vars", [])],
         "extras": {
             "nodes": nodes,
             "binding": options,

@@ -24,6 +24,9 @@ case $home in /*) ;; *) home=$PWD/$home ;; esac
 venv=$home/venv
 log=$home/setup.log
 packages=$root/spack-env/debian12/packages.txt
+if ! command -v apt-get >/dev/null && command -v dnf >/dev/null; then
+    packages=$root/spack-env/rhel9/packages.txt
+fi
 lock=$root/spack-env/python.lock
 dev_lock=$root/spack-env/python-dev.lock
 spack_alternative="make nightly ARGS='-p spack'"
@@ -93,7 +96,7 @@ known_site() {
 
 # at_least HAVE LEAST: of two versions, by their first two numbers.
 at_least() {
-    echo "$1 $2" | awk '{ split($1, have, "."); split($2, least, ".")
+    echo "${1:-0} $2" | awk '{ split($1, have, "."); split($2, least, ".")
         exit !(have[1] > least[1] || (have[1] == least[1] && have[2] + 0 >= least[2])) }'
 }
 
@@ -261,6 +264,11 @@ system_packages() {
     if command -v apt-get >/dev/null; then
         say "missing packages:$insisted" >&2
         say "install them: sudo apt-get install --no-install-recommends$insisted" >&2
+    elif command -v dnf >/dev/null; then
+        say "missing packages, by repository:$insisted" >&2
+        say "install them (these names are untried):" \
+            "sudo dnf install$(echo "$insisted" | sed 's: [a-z]*/: :g')" >&2
+        say "Open MPI is on PATH after: module load mpi/openmpi-x86_64" >&2
     else
         say "missing: $lacking" >&2
     fi

@@ -43,6 +43,7 @@ set(names scalapack-mpich scalapack-openmpi scalapack-mpi scalapack mkl_scalapac
 set(blacs mkl_blacs_intelmpi_lp64) # MKL's second library
 if("${BX_MPI};${MPI_C_INCLUDE_DIRS}" MATCHES "Open MPI|openmpi")
   list(PREPEND names scalapack-openmpi)
+  list(REMOVE_DUPLICATES names)
   set(blacs mkl_blacs_openmpi_lp64)
 endif()
 foreach(name IN LISTS names)

@@ -19,23 +19,34 @@ function(bx_ask result probe libraries)
 endfunction()
 
 bx_ask(BX_MPI mpi_version.c MPI::MPI_C)
-bx_ask(fortran_mpi mpi_version.f90 MPI::MPI_Fortran)
-if(NOT BX_MPI OR NOT fortran_mpi)
-  message(STATUS "MPI: not asked whether C, Fortran and libraries have the same, as its programs do not run here")
-elseif(NOT BX_MPI STREQUAL fortran_mpi)
-  message(FATAL_ERROR "Two MPI libraries: ${BX_MPI} in C (${MPI_C_COMPILER}), ${fortran_mpi} in Fortran (${MPI_Fortran_COMPILER})")
-else()
-  message(STATUS "MPI: ${BX_MPI}, in C and in Fortran")
+set(fortran_mpi "")
+if(MPI_Fortran_FOUND)
+  bx_ask(fortran_mpi mpi_version.f90 MPI::MPI_Fortran)
 endif()
-
-# For `workshop met`. MPI, compilers and processor of this build.
-set(emulated "")
-if(CMAKE_CROSSCOMPILING_EMULATOR)
-  set(emulated ", emulated")
+set(own_f08 ON) # unless Fortran's MPI is C's, and has the module for this compiler
+if(MPI_Fortran_FOUND AND BX_MPI STREQUAL fortran_mpi)
+  if(BX_MPI)
+    message(STATUS "MPI: ${BX_MPI}, in C and in Fortran")
+  else()
+    message(STATUS "MPI: not asked whether C, Fortran and libraries have the same, as its programs do not run here")
+  endif()
+  if(MPI_Fortran_HAVE_F08_MODULE)
+    set(own_f08 OFF)
+  endif()
+elseif(NOT BX_SIMULATED) # it may be half of another: FindMPI takes the first libmpi for both
+  message(STATUS "MPI: ${BX_MPI}, for C alone (${MPI_C_COMPILER})")
+  if(NOT TARGET MPI::MPI_Fortran)
+    add_library(MPI::MPI_Fortran INTERFACE IMPORTED)
+  endif()
+  foreach(property INCLUDE_DIRECTORIES COMPILE_OPTIONS COMPILE_DEFINITIONS LINK_OPTIONS)
+    set_property(TARGET MPI::MPI_Fortran PROPERTY INTERFACE_${property} "")
+  endforeach()
+  set_property(TARGET MPI::MPI_Fortran PROPERTY INTERFACE_LINK_LIBRARIES MPI::MPI_C)
 endif()
-file(WRITE ${CMAKE_BINARY_DIR}/built-with.json "{\"mpi\": \"${BX_MPI}\", \
-\"compilers\": \"${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_Fortran_COMPILER_ID} ${CMAKE_Fortran_COMPILER_VERSION}\", \
-\"processor\": \"${CMAKE_SYSTEM_PROCESSOR}${emulated}\"}\n")
+if(own_f08)
+  message(STATUS "MPI: no mpi_f08 for this Fortran compiler; C's routines are called instead")
+endif()
+option(BX_OWN_F08 "Fortran's module mpi_f08 by C's routines, not the MPI library's" ${own_f08})
 
 # bx_same_mpi(RESULT LIBRARY...): "" if none of the shared libraries brings another MPI library than
 # the kernels', else the name of that one. Static libraries tell nothing.
@@ -64,3 +75,12 @@ function(bx_optional_mpi_library name switch)
     set(${name}_USABLE TRUE PARENT_SCOPE)
   endif()
 endfunction()
+
+# For `workshop met`. MPI, compilers and processor of this build.
+set(emulated "")
+if(CMAKE_CROSSCOMPILING_EMULATOR)
+  set(emulated ", emulated")
+endif()
+file(WRITE ${CMAKE_BINARY_DIR}/built-with.json "{\"mpi\": \"${BX_MPI}\", \
+\"compilers\": \"${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_Fortran_COMPILER_ID} ${CMAKE_Fortran_COMPILER_VERSION}\", \
+\"processor\": \"${CMAKE_SYSTEM_PROCESSOR}${emulated}\"}\n")

@@ -53,6 +53,9 @@ typedef struct {
     void *value;      /* the variable that the option sets; holds the default before */
 } bx_option;
 
+/* How the reason begins why a method does not run that needs a library which was not linked. */
+#define BX_BUILT_WITHOUT "built without "
+
 /* A list for a bx_kernel's member, and its length for the next one: .cases = BX_COUNTED(cases) */
 #define BX_COUNTED(list) list, sizeof(list) / sizeof *(list)
 
@@ -98,7 +101,8 @@ typedef struct bx_kernel {
      * options are read.  NULL: none do. */
     void (*arrange)(int ranks);
     /* Returns whether a method can run here, the same on every rank; if not, writes the reason to
-     * `why`, at most why_size bytes.  NULL: every method can. */
+     * `why`, at most why_size bytes; it begins with BX_BUILT_WITHOUT where a library was not there
+     * to be linked.  NULL: every method can. */
     bool (*applicable)(void *state, size_t method, char *why, size_t why_size);
     /* Returns whether `ratios` compare a method with another.  NULL: all methods. */
     bool (*comparable)(size_t method, size_t other);
@@ -270,6 +274,10 @@ void *bx_memory_alloc(size_t count, size_t size);
 #define BX_6(count, array, ...) BX_1(count, array), BX_5(count, __VA_ARGS__)
 /* Enlarges `memory` to `count` items of `size` bytes, as realloc does. */
 void *bx_memory_grow(void *memory, size_t count, size_t size);
+/* Rounds bytes up to whole pages, of 4 KiB on x86 and up to 64 KiB on ARM and POWER. */
+size_t bx_memory_whole_pages(size_t bytes);
+/* Returns so many bytes that begin with a page, which the caller frees; NULL if there are none. */
+void *bx_memory_alloc_pages(size_t bytes);
 /* Returns a copy of a text, which the caller frees. */
 char *bx_memory_copy_text(const char *text);
 /* Frees several pointers. */

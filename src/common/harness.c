@@ -109,6 +109,12 @@ static int launch(bx_run *run, int argc, char **argv)
 
     bx_carried *begun = bx_carried_begin(run);
     bx_cost cost = bx_measure_all(run, results, count, write ? write_unfinished : NULL, &so_far);
+    if (bx_run_agree(run) != BX_OK) { /* in a step: a disk is full */
+        bx_json_free(root);
+        bx_results_free(results, count);
+        if (kernel->teardown) kernel->teardown(run->state);
+        return run->refusal;
+    }
     bx_watchdog_tick("ending", NULL, 0);
     bx_carried_end(run, begun, bx_json_array(root, "adapters"));
     bx_layout_add_clock(run, bx_json_get(root, "layout"));

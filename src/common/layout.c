@@ -188,31 +188,41 @@ void bx_layout_add_clock(const bx_run *run, bx_json *layout)
     free(of_rank);
 }
 
+/* Of a host's first rank. */
+typedef struct {
+    bx_host host;
+    char name[HOST_TEXT]; /* "": listed */
+    int first_rank;
+} bx_first;
+
+/* Only the first ranks of hosts take part, as a description takes half a kilobyte. */
 void bx_layout_add_hosts(const bx_run *run, bx_json *list)
 {
-    bx_host host = {0}; /* of a host's first rank alone */
-    char name[HOST_TEXT] = "";
-    int rank_on_host;
+    MPI_Comm firsts;
+    int rank_on_host, hosts;
     PMPI_Comm_rank(run->host, &rank_on_host);
-    if (rank_on_host == 0) {
-        bx_host_describe(&host);
-        gethostname(name, sizeof name - 1);
-    }
-    bx_host *all = gather(run, &host, sizeof host);
-    char *names = gather(run, name, HOST_TEXT);
-    for (int r = 0; run->rank == 0 && r < run->size; r++) {
-        if (!names[(size_t)r * HOST_TEXT]) continue; /* listed, or not the first rank of its host */
+    PMPI_Comm_split(run->world, rank_on_host == 0 ? 0 : MPI_UNDEFINED, run->rank, &firsts);
+    if (firsts == MPI_COMM_NULL) return;
+    bx_first mine = {.first_rank = run->rank}, *all = NULL;
+    bx_host_describe(&mine.host);
+    gethostname(mine.name, sizeof mine.name - 1);
+    PMPI_Comm_size(firsts, &hosts);
+    if (run->rank == 0) all = bx_memory_alloc((size_t)hosts, sizeof *all);
+    PMPI_Gather(&mine, sizeof mine, MPI_CHAR, all, sizeof mine, MPI_CHAR, 0, firsts);
+    PMPI_Comm_free(&firsts);
+    for (bx_first *host = all; run->rank == 0 && host < all + hosts; host++) {
+        if (!*host->name) continue;
         bx_json *entry = bx_json_object(list, NULL);
-        BX_TEXTS(entry, {"cpu", all[r].cpu}, {"kernel", all[r].kernel},
-                 {"architecture", all[r].architecture}, {"firmware", all[r].firmware});
-        bx_json_number(entry, "first_rank", r);
+        BX_TEXTS(entry, {"cpu", host->host.cpu}, {"kernel", host->host.kernel},
+                 {"architecture", host->host.architecture}, {"firmware", host->host.firmware});
+        bx_json_number(entry, "first_rank", host->first_rank);
         bx_json *alike = bx_json_array(entry, "names");
-        for (int s = r; s < run->size; s++) {
-            char *text = names + (size_t)s * HOST_TEXT;
-            if (!*text || memcmp(&all[r], &all[s], sizeof *all) != 0) continue;
-            bx_json_text(alike, NULL, text);
-            *text = '\0';
+        for (bx_first *other = host; other < all + hosts; other++) {
+            if (!*other->name || memcmp(&host->host, &other->host, sizeof host->host) != 0)
+                continue;
+            bx_json_text(alike, NULL, other->name);
+            *other->name = '\0';
         }
     }
-    BX_FREE(all, names);
+    free(all);
 }

@@ -3,34 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECENT = 16 };
-
 static struct {
     MPI_Comm world;
     MPI_Group group; /* of world */
     const int *node_of;
     int comm_key, win_key; /* attributes that hold the peers, freed with their owners */
-    struct {
-        MPI_Comm comm;
-        const bx_peers *peers; /* NULL: none */
-    } comms[RECENT];
-    struct {
-        MPI_Win win;
-        const bx_peers *peers;
-    } wins[RECENT];
 } all = {.comm_key = MPI_KEYVAL_INVALID, .win_key = MPI_KEYVAL_INVALID};
 
-/* The place of a handle, a pointer or a number, among the recent ones. */
-#define PLACE(handle) ((uint64_t)(uintptr_t)(handle) * UINT64_C(0x9e3779b97f4a7c15) >> 60)
+struct bx_peers_recent bx_peers_recent;
 
 /* A handle may come again as another's once its owner has been freed. */
 static void free_peers(bx_peers *peers)
 {
-    for (int i = 0; i < RECENT; i++) {
-        if (all.comms[i].peers == peers) all.comms[i].peers = NULL;
-        if (all.wins[i].peers == peers) all.wins[i].peers = NULL;
+    for (int i = 0; i < BX_RECENT; i++) {
+        if (bx_peers_recent.comms[i].peers == peers) bx_peers_recent.comms[i].peers = NULL;
+        if (bx_peers_recent.wins[i].peers == peers) bx_peers_recent.wins[i].peers = NULL;
     }
-    BX_FREE((int *)peers->node, (int *)peers->near, (int *)peers->neighbours, peers);
+    BX_FREE((int *)peers->near, (int *)peers->neighbours);
+    if (peers->node != all.node_of) free((int *)peers->node);
+    free(peers);
 }
 
 static int free_of_comm(MPI_Comm comm, int key, void *value, void *extra)
@@ -57,8 +48,19 @@ void bx_peers_start(MPI_Comm world, const int *node_of)
 void bx_peers_stop(void)
 {
     PMPI_Group_free(&all.group);
-    memset(all.comms, 0, sizeof all.comms);
-    memset(all.wins, 0, sizeof all.wins);
+    memset(&bx_peers_recent, 0, sizeof bx_peers_recent);
+}
+
+/* Returns the nodes [size] of a group's ranks. */
+static const int *nodes_of(MPI_Group group, int size)
+{
+    int *ranks = bx_memory_alloc(2 * (size_t)size, sizeof *ranks), *world = ranks + size,
+        *node = bx_memory_alloc((size_t)size, sizeof *node);
+    for (int i = 0; i < size; i++) ranks[i] = i;
+    PMPI_Group_translate_ranks(group, size, ranks, all.group, world);
+    for (int i = 0; i < size; i++) node[i] = world[i] == MPI_UNDEFINED ? -1 : all.node_of[world[i]];
+    free(ranks);
+    return node;
 }
 
 /* The peers of a group; `like_world`: it has the world's ranks in their order. */
@@ -68,23 +70,16 @@ static bx_peers *create(MPI_Group group, bool like_world)
     PMPI_Group_size(group, &peers->size);
     PMPI_Group_rank(group, &peers->rank);
     if (peers->rank == MPI_UNDEFINED) peers->rank = -1;
-    size_t size = (size_t)peers->size;
-    int *node = bx_memory_alloc(size, sizeof *node), *near = bx_memory_alloc(size, sizeof *near),
-        me, count = 0;
-    int *ranks = bx_memory_alloc(2 * size, sizeof *ranks), *world = ranks;
-    for (int i = 0; i < peers->size; i++) ranks[i] = i;
-    if (!like_world)
-        PMPI_Group_translate_ranks(group, peers->size, ranks, all.group, world = ranks + size);
+    int me, count = 0;
     PMPI_Group_rank(all.group, &me);
     peers->own_node = all.node_of[me];
-    for (int i = 0; i < peers->size; i++) {
-        node[i] = world[i] == MPI_UNDEFINED ? -1 : all.node_of[world[i]];
-        if (node[i] == peers->own_node) near[count++] = i;
-    }
-    free(ranks);
-    peers->node = node;
+    peers->node = like_world ? all.node_of : nodes_of(group, peers->size);
+    for (int i = 0; i < peers->size; i++) count += peers->node[i] == peers->own_node;
+    int *near = bx_memory_alloc((size_t)count, sizeof *near);
     peers->near = near;
     peers->off_node = peers->size - count;
+    for (int i = 0; i < peers->size; i++)
+        if (peers->node[i] == peers->own_node) *near++ = i;
     return peers;
 }
 
@@ -124,22 +119,19 @@ static bx_peers *create_of_comm(MPI_Comm comm)
     return peers;
 }
 
-const bx_peers *bx_peers_of_comm(MPI_Comm comm)
+const bx_peers *bx_peers_find_comm(MPI_Comm comm)
 {
-    size_t at = PLACE(comm);
-    if (all.comms[at].peers && all.comms[at].comm == comm) return all.comms[at].peers;
     bx_peers *peers;
     int cached;
     PMPI_Comm_get_attr(comm, all.comm_key, &peers, &cached);
     if (!cached) peers = create_of_comm(comm);
-    all.comms[at].comm = comm;
-    return all.comms[at].peers = peers;
+    size_t at = BX_PLACE(comm);
+    bx_peers_recent.comms[at].comm = comm;
+    return bx_peers_recent.comms[at].peers = peers;
 }
 
-const bx_peers *bx_peers_of_window(MPI_Win win)
+const bx_peers *bx_peers_find_window(MPI_Win win)
 {
-    size_t at = PLACE(win);
-    if (all.wins[at].peers && all.wins[at].win == win) return all.wins[at].peers;
     bx_peers *peers;
     int cached;
     PMPI_Win_get_attr(win, all.win_key, &peers, &cached);
@@ -150,6 +142,7 @@ const bx_peers *bx_peers_of_window(MPI_Win win)
         PMPI_Group_free(&group);
         PMPI_Win_set_attr(win, all.win_key, peers);
     }
-    all.wins[at].win = win;
-    return all.wins[at].peers = peers;
+    size_t at = BX_PLACE(win);
+    bx_peers_recent.wins[at].win = win;
+    return bx_peers_recent.wins[at].peers = peers;
 }

@@ -7,13 +7,8 @@
  * MPI_Rput and its kin, matched probes, neighbourhood collectives but MPI_Neighbor_alltoallv,
  * files, and the making of communicators, topologies and windows.  Persistent sends are counted
  * where C starts them: none of our kernels in Fortran uses them. */
-#include "profile.h"
+#include "calls.h"
 
-#include "charge.h"
-#include "peers.h"
-#include "ticks.h"
-
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +22,10 @@ struct bx_recording {
 };
 
 static struct {
-    bool started, separate_waiting;
-    bool inside; /* a call: MPI libraries call themselves, only the outermost call counts */
-    int region_count, region; /* region -1: none */
+    bool started;
+    int region_count;
     char region_names[BX_MAX_REGIONS][REGION_NAME];
-    double seconds;                     /* in all calls */
-    _Atomic(const char *) routine, own; /* that this rank is in: of MPI, of the harness */
+    _Atomic(const char *) own; /* place in the harness that this rank is in */
     int row_count, row_capacity;
     struct row {
         const char *routine;
@@ -41,29 +34,30 @@ static struct {
     } *rows;                     /* routine, region and class of row i of every recording */
     char (*names)[ROUTINE_NAME]; /* as the reports write them; the same on every rank */
     int name_count;
-    bx_recording rest, *into; /* of no method; the recording in force */
-    int request_count;        /* non-blocking collectives under way */
-    MPI_Request requests[MAX_REQUESTS];
-    int request_at[MAX_REQUESTS]; /* place in the list that is being waited for, or -1 */
+    bx_recording rest, *into;           /* of no method; the recording in force */
+    MPI_Request requests[MAX_REQUESTS]; /* [bx_calls.requests] */
+    int request_at[MAX_REQUESTS];       /* place in the list that is being waited for, or -1 */
     struct bound {
         MPI_Request request;
         bx_traffic sends;
     } *bound;                    /* what persistent requests send */
     int bound_count, bound_next; /* requests are mostly started in the order of their making */
-} profile = {.region = -1, .into = &profile.rest};
+} profile = {.into = &profile.rest};
+
+struct bx_calls bx_calls = {.region = -1};
 
 void bx_profile_start(MPI_Comm world, const int *node_of, bool separate_waiting)
 {
     bx_peers_start(world, node_of);
     bx_ticks_start();
-    profile.separate_waiting = separate_waiting;
-    profile.started = true;
+    bx_calls.separate_waiting = separate_waiting;
+    bx_calls.counted = profile.started = true;
 }
 
 void bx_profile_stop(void)
 {
     if (!profile.started) return;
-    profile.started = false;
+    bx_calls.counted = profile.started = false;
     bx_peers_stop();
     for (bx_recording *next, *r = profile.rest.next; r; r = next) {
         next = r->next;
@@ -85,161 +79,89 @@ static void add(bx_traffic *sum, const bx_traffic *more)
     sum->waiting += more->waiting;
 }
 
-static int new_row(const char *routine, int region, bx_class class)
+/* Makes room for all rows, and directs calls there. */
+static void write_into(bx_recording *recording)
+{
+    size_t old = (size_t)recording->capacity, new = (size_t)profile.row_capacity;
+    if (new > old) {
+        recording->rows = bx_memory_grow(recording->rows, new, sizeof *recording->rows);
+        memset(&recording->rows[old], 0, (new - old) * sizeof *recording->rows);
+        recording->capacity = (int)new;
+    }
+    profile.into = recording;
+    bx_calls.rows = recording->rows;
+}
+
+int bx_calls_new_row(const char *routine, bx_class class)
 {
     if (profile.row_count == profile.row_capacity) {
         profile.row_capacity += 64;
         profile.rows =
             bx_memory_grow(profile.rows, (size_t)profile.row_capacity, sizeof *profile.rows);
+        write_into(profile.into);
     }
-    profile.rows[profile.row_count] = (struct row){routine, region, -1, class};
-    return profile.row_count++;
+    profile.rows[profile.row_count] = (struct row){routine, bx_calls.region, -1, class};
+    return ++profile.row_count;
 }
 
-static bx_traffic *row_of(bx_recording *recording, int number)
+double bx_profile_clock(void) { return PMPI_Wtime() - bx_calls.still; }
+
+/* The steps' clock has stood still since then. */
+static void go_on(double since)
 {
-    if (number >= recording->capacity) {
-        size_t old = (size_t)recording->capacity, new = (size_t)profile.row_capacity;
-        recording->rows = bx_memory_grow(recording->rows, new, sizeof *recording->rows);
-        memset(&recording->rows[old], 0, (new - old) * sizeof *recording->rows);
-        recording->capacity = (int)new;
-    }
-    return &recording->rows[number];
+    bx_calls.still += (bx_ticks_after() - since + bx_ticks_reading) * bx_ticks_second;
 }
 
-bx_call bx_profile_enter(bx_routine *routine, bx_class class, MPI_Comm comm,
-                         bool blocking_collective)
-{
-    bx_call call = {0};
-    if (!profile.started || profile.inside) return call;
-    profile.inside = true;
-    bx_charge_pay();
-    atomic_store_explicit(&profile.routine, routine->name, memory_order_relaxed);
-    int *number = &routine->row[1 + profile.region][class];
-    if (*number == 0) *number = 1 + new_row(routine->name, profile.region, class);
-    call.row = row_of(profile.into, *number - 1);
-    call.row->calls++;
-    call.start = bx_ticks_now();
-    if (blocking_collective && profile.separate_waiting) {
-        PMPI_Barrier(comm);
-        call.row->waiting += (bx_ticks_now() - call.start) * bx_ticks_second;
-    }
-    return call;
-}
-
-void bx_profile_leave(const bx_call *call)
-{
-    if (!call->row) return;
-    double seconds = (bx_ticks_now() - call->start) * bx_ticks_second;
-    call->row->seconds += seconds;
-    profile.seconds += seconds;
-    atomic_store_explicit(&profile.routine, NULL, memory_order_relaxed);
-    profile.inside = false;
-}
-
-/* A number that is no rank, as MPI_PROC_NULL, sends nothing. */
-static void add_message(bx_traffic *row, const bx_peers *peers, int peer, double bytes)
-{
-    if (peer < 0 || peer >= peers->size || peer == peers->rank) return;
-    bool off_node = peers->node[peer] != peers->own_node;
-    row->messages++;
-    row->bytes += bytes;
-    row->off_node_messages += off_node;
-    if (off_node) row->off_node_bytes += bytes;
-}
-
-/* A message to every other rank. */
-static void add_messages(bx_traffic *row, const bx_peers *peers, double bytes,
-                         double off_node_bytes)
-{
-    row->messages += peers->size - (peers->rank >= 0);
-    row->off_node_messages += peers->off_node;
-    row->bytes += bytes;
-    row->off_node_bytes += off_node_bytes;
-}
-
-void bx_profile_to(const bx_call *call, MPI_Comm comm, int peer, double bytes)
-{
-    if (peer != MPI_PROC_NULL) add_message(call->row, bx_peers_of_comm(comm), peer, bytes);
-}
-
-void bx_profile_to_window(const bx_call *call, MPI_Win win, int target, double bytes)
-{
-    if (target != MPI_PROC_NULL) add_message(call->row, bx_peers_of_window(win), target, bytes);
-}
-
-void bx_profile_to_all(const bx_call *call, MPI_Comm comm, double bytes_each)
+void bx_count_alltoallv(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_Datatype type)
 {
     const bx_peers *peers = bx_peers_of_comm(comm);
-    double others = peers->size - (peers->rank >= 0);
-    add_messages(call->row, peers, others * bytes_each, peers->off_node * bytes_each);
-}
-
-void bx_profile_from_root(const bx_call *call, MPI_Comm comm, int root, double bytes_each)
-{
-    if (root >= 0 && bx_peers_of_comm(comm)->rank == root)
-        bx_profile_to_all(call, comm, bytes_each);
-}
-
-/* Reductions to all and scans: each rank contributes its vector once. */
-void bx_profile_ring(const bx_call *call, MPI_Comm comm, double bytes)
-{
-    const bx_peers *peers = bx_peers_of_comm(comm);
-    add_message(call->row, peers, (peers->rank + 1) % peers->size, bytes);
-}
-
-double bx_profile_bytes(int count, MPI_Datatype type)
-{
-    int size = 0;
-    if (count > 0 && type != MPI_DATATYPE_NULL) PMPI_Type_size(type, &size);
-    return (double)count * size;
-}
-
-/* Sums, as a look at each peer would cost more than a short message. */
-void bx_profile_alltoallv(const bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type)
-{
-    const bx_peers *peers = bx_peers_of_comm(comm);
+    double since = bx_ticks_now();
     int64_t sum = 0, near = 0, own = peers->rank >= 0 ? counts[peers->rank] : 0;
     for (int i = 0; i < peers->size; i++) sum += counts[i];
     for (int i = 0; i < peers->size - peers->off_node; i++) near += counts[peers->near[i]];
-    double item = bx_profile_bytes(sum > 0, type);
-    add_messages(call->row, peers, (double)(sum - own) * item, (double)(sum - near) * item);
+    double item = bx_count_bytes(sum > 0, type);
+    bx_count_messages(row, peers, (double)(sum - own) * item, (double)(sum - near) * item);
+    go_on(since);
 }
 
-void bx_profile_alltoallw(const bx_call *call, MPI_Comm comm, const int *counts,
-                          const MPI_Datatype *types)
+void bx_count_alltoallw(bx_traffic *row, MPI_Comm comm, const int *counts,
+                        const MPI_Datatype *types)
 {
     const bx_peers *peers = bx_peers_of_comm(comm);
+    double since = bx_ticks_now();
     MPI_Datatype type = MPI_DATATYPE_NULL; /* mostly the same for all */
     double item = 0, sum = 0, off_node = 0;
     for (int i = 0; i < peers->size; i++) {
-        if (counts[i] > 0 && types[i] != type) item = bx_profile_bytes(1, type = types[i]);
+        if (counts[i] > 0 && types[i] != type) item = bx_count_bytes(1, type = types[i]);
         double bytes = i == peers->rank ? 0 : counts[i] * item;
         sum += bytes;
         off_node += peers->node[i] == peers->own_node ? 0 : bytes;
     }
-    add_messages(call->row, peers, sum, off_node);
+    bx_count_messages(row, peers, sum, off_node);
+    go_on(since);
 }
 
-void bx_profile_scatterv(const bx_call *call, MPI_Comm comm, int root, const int *counts,
-                         MPI_Datatype type)
+void bx_count_scatterv(bx_traffic *row, MPI_Comm comm, int root, const int *counts,
+                       MPI_Datatype type)
 {
-    if (bx_peers_of_comm(comm)->rank == root) bx_profile_alltoallv(call, comm, counts, type);
+    if (bx_peers_of_comm(comm)->rank == root) bx_count_alltoallv(row, comm, counts, type);
 }
 
-void bx_profile_neighbours(const bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type)
+void bx_count_neighbours(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_Datatype type)
 {
     const bx_peers *peers = bx_peers_of_comm(comm);
+    double since = bx_ticks_now();
     for (int i = 0; i < peers->neighbour_count; i++)
-        add_message(call->row, peers, peers->neighbours[i], bx_profile_bytes(counts[i], type));
+        bx_count_message(row, peers, peers->neighbours[i], bx_count_bytes(counts[i], type));
+    go_on(since);
 }
 
 /* ---- persistent requests ---- */
 
-void bx_profile_bind(MPI_Request request, MPI_Comm comm, int peer, double bytes)
+void bx_count_bind(MPI_Request request, MPI_Comm comm, int peer, double bytes)
 {
     struct bound new = {.request = request};
-    bx_profile_to(&(bx_call){.row = &new.sends}, comm, peer, bytes);
+    bx_count_to(&new.sends, comm, peer, bytes);
     profile.bound = bx_memory_grow(profile.bound, (size_t)profile.bound_count + 1, sizeof new);
     profile.bound[profile.bound_count++] = new;
 }
@@ -256,15 +178,15 @@ static int find_bound(MPI_Request request)
     return -1;
 }
 
-void bx_profile_started(const bx_call *call, int count, const MPI_Request *requests)
+void bx_count_started(bx_traffic *row, int count, const MPI_Request *requests)
 {
     for (int i = 0; i < count; i++) {
         int at = find_bound(requests[i]);
-        if (at >= 0) add(call->row, &profile.bound[at].sends);
+        if (at >= 0) add(row, &profile.bound[at].sends);
     }
 }
 
-void bx_profile_unbind(MPI_Request request)
+void bx_count_unbind(MPI_Request request)
 {
     int at = find_bound(request);
     if (at >= 0) profile.bound[at] = profile.bound[--profile.bound_count];
@@ -272,15 +194,15 @@ void bx_profile_unbind(MPI_Request request)
 
 /* ---- requests of collectives ---- */
 
-void bx_profile_remember(MPI_Request request)
+void bx_calls_remember(MPI_Request request)
 {
-    if (profile.request_count < MAX_REQUESTS) profile.requests[profile.request_count++] = request;
+    if (bx_calls.requests < MAX_REQUESTS) profile.requests[bx_calls.requests++] = request;
 }
 
-bx_class bx_profile_class_of(int count, const MPI_Request *requests)
+bx_class bx_calls_class_of(int count, const MPI_Request *requests)
 {
     bool any = false;
-    for (int k = 0; k < profile.request_count; k++) {
+    for (int k = 0; k < bx_calls.requests; k++) {
         profile.request_at[k] = -1;
         for (int i = 0; i < count; i++)
             if (requests[i] == profile.requests[k]) profile.request_at[k] = i;
@@ -289,15 +211,15 @@ bx_class bx_profile_class_of(int count, const MPI_Request *requests)
     return any ? BX_COLLECTIVE : BX_P2P;
 }
 
-void bx_profile_forget(int count, const MPI_Request *requests)
+void bx_calls_forget(int count, const MPI_Request *requests)
 {
     int kept = 0;
-    for (int k = 0; k < profile.request_count; k++) {
+    for (int k = 0; k < bx_calls.requests; k++) {
         int at = profile.request_at[k];
         bool done = at >= 0 && at < count && requests[at] == MPI_REQUEST_NULL;
         if (!done) profile.requests[kept++] = profile.requests[k];
     }
-    profile.request_count = kept;
+    bx_calls.requests = kept;
 }
 
 /* ---- reading ---- */
@@ -336,11 +258,11 @@ void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLAS
     sum_rows(recording, ANY_REGION, traffic);
 }
 
-double bx_profile_seconds(void) { return profile.seconds; }
+double bx_profile_seconds(void) { return bx_calls.seconds; }
 
 void bx_profile_place(char *text, size_t size)
 {
-    const char *own = atomic_load(&profile.own), *routine = atomic_load(&profile.routine);
+    const char *own = atomic_load(&profile.own), *routine = atomic_load(&bx_calls.routine);
     if (own || !routine)
         snprintf(text, size, "in %s", own ? own : "the kernel's own code");
     else
@@ -359,7 +281,7 @@ bx_recording *bx_recording_create(void)
 
 void bx_profile_into(bx_recording *recording)
 {
-    profile.into = recording ? recording : &profile.rest;
+    write_into(recording ? recording : &profile.rest);
     bx_ticks_adjust();
 }
 
@@ -373,16 +295,16 @@ void bx_profile_read_region(const char *name, bx_traffic traffic[BX_CLASS_COUNT]
 
 void bx_profile_enter_region(const char *name)
 {
-    for (profile.region = 0; profile.region < profile.region_count; profile.region++)
-        if (strcmp(profile.region_names[profile.region], name) == 0) return;
+    for (bx_calls.region = 0; bx_calls.region < profile.region_count; bx_calls.region++)
+        if (strcmp(profile.region_names[bx_calls.region], name) == 0) return;
     if (profile.region_count == BX_MAX_REGIONS) {
-        profile.region = -1;
+        bx_calls.region = -1;
         return;
     }
     snprintf(profile.region_names[profile.region_count++], REGION_NAME, "%s", name);
 }
 
-void bx_profile_leave_region(void) { profile.region = -1; }
+void bx_profile_leave_region(void) { bx_calls.region = -1; }
 
 static const char *const CLASS_NAMES[BX_CLASS_COUNT] = {"p2p", "collective", "barrier",
                                                         "one_sided"};

@@ -1,5 +1,5 @@
 /* MPI's C routines, wrapped: those of profile.def, and some that only C has wrapped. */
-#include "profile.h"
+#include "calls.h"
 
 static int rank_in(MPI_Comm comm)
 {
@@ -27,70 +27,68 @@ static int rank_in(MPI_Comm comm)
 #define COMM_OF(a) (a)
 #define WIN_OF(a) (a)
 #define AT(list, i) (list)[i]
-#define BYTES(count, type) bx_profile_bytes(count, type)
+#define BYTES(count, type) bx_count_bytes(count, type)
 #define EITHER(buffer, sent, received) ((buffer) == MPI_IN_PLACE ? (received) : (sent))
 #define NOTHING (void)0
 
 #define BARE(...) __VA_ARGS__
-#define WRAP(name, class, comm, blocking, parameters, arguments, sends)                            \
+/* `sends` is counted before the call; `then` follows it. */
+#define WRAP(name, class, comm, blocking, parameters, arguments, sends, then)                      \
     int MPI_##name parameters                                                                      \
     {                                                                                              \
         static bx_routine self = {#name, {{0}}};                                                   \
-        bx_call call = bx_profile_enter(&self, class, comm, blocking);                             \
+        bx_traffic *row = bx_calls_enter(&self, class);                                            \
+        if (row) sends;                                                                            \
+        double start = bx_calls_start(row, comm, blocking);                                        \
         int status = PMPI_##name arguments;                                                        \
-        bx_profile_leave(&call);                                                                   \
-        if (call.row) sends;                                                                       \
+        bx_calls_leave(row, start);                                                                \
+        if (row) then;                                                                             \
         return status;                                                                             \
     }
 /* Macros of profile.def take parameters and arguments from one macro, as SEND. */
 #define P2P(name, small, ...) P2P_(name, __VA_ARGS__)
 #define P2P_(name, parameters, arguments, sends)                                                   \
-    WRAP(name, BX_P2P, MPI_COMM_NULL, false, parameters, arguments, sends)
+    WRAP(name, BX_P2P, MPI_COMM_NULL, false, parameters, arguments, sends, NOTHING)
 #define BARRIER(name, small, parameters, arguments)                                                \
-    WRAP(name, BX_BARRIER, MPI_COMM_NULL, false, parameters, arguments, NOTHING)
+    WRAP(name, BX_BARRIER, MPI_COMM_NULL, false, parameters, arguments, NOTHING, NOTHING)
 #define COLLECTIVE(name, small, ...) COLLECTIVE_(name, small, __VA_ARGS__)
 #define COLLECTIVE_(name, small, parameters, arguments, sends)                                     \
-    WRAP(name, BX_COLLECTIVE, comm, true, parameters, arguments, sends)                            \
+    WRAP(name, BX_COLLECTIVE, comm, true, parameters, arguments, sends, NOTHING)                   \
     WRAP(I##small, BX_COLLECTIVE, comm, false, (BARE parameters, MPI_Request * q),                 \
-         (BARE arguments, q), (sends, bx_profile_remember(*q)))
+         (BARE arguments, q), sends, bx_calls_remember(*q))
 #define RMA(name, small, parameters, arguments, sends)                                             \
-    WRAP(name, BX_ONE_SIDED, MPI_COMM_NULL, false, parameters, arguments, sends)
+    WRAP(name, BX_ONE_SIDED, MPI_COMM_NULL, false, parameters, arguments, sends, NOTHING)
 /* Completion: of a collective's request it is the collective's time. */
 #define WAITING(name, small, count, parameters, arguments)                                         \
-    int MPI_##name parameters                                                                      \
-    {                                                                                              \
-        static bx_routine self = {#name, {{0}}};                                                   \
-        bx_call call =                                                                             \
-            bx_profile_enter(&self, bx_profile_class_of(count, q), MPI_COMM_NULL, false);          \
-        int status = PMPI_##name arguments;                                                        \
-        bx_profile_leave(&call);                                                                   \
-        bx_profile_forget(count, q);                                                               \
-        return status;                                                                             \
-    }
+    WRAP(name, bx_calls.requests ? bx_calls_class_of(count, q) : BX_P2P, MPI_COMM_NULL, false,     \
+         parameters, arguments, NOTHING, if (bx_calls.requests) bx_calls_forget(count, q))
 
 #include "profile.def"
 
 /* clang-format off */
 
 /* Persistent requests of receives need no wrapper: nothing is sent, and their time is in the wait. */
-P2P(Send_init, send_init, ISEND, bx_profile_bind(*q, comm, peer, BYTES(n, t)))
-P2P(Start, start, (MPI_Request *q), (q), bx_profile_started(&call, 1, q))
-P2P(Startall, startall, (int n, MPI_Request *q), (n, q), bx_profile_started(&call, n, q))
+#define INIT(name, ...) INIT_(name, __VA_ARGS__)
+#define INIT_(name, parameters, arguments, then)                                                   \
+    WRAP(name, BX_P2P, MPI_COMM_NULL, false, parameters, arguments, NOTHING, then)
+INIT(Send_init, ISEND, bx_count_bind(*q, comm, peer, BYTES(n, t)))
+P2P(Start, start, (MPI_Request *q), (q), bx_count_started(row, 1, q))
+P2P(Startall, startall, (int n, MPI_Request *q), (n, q), bx_count_started(row, n, q))
 int MPI_Request_free(MPI_Request *q)
 {
-    bx_profile_unbind(*q);
+    bx_count_unbind(*q);
     return PMPI_Request_free(q);
 }
 
 COLLECTIVE(Alltoallw, alltoallw,
     (CBUF b, INTS n, INTS d, const TYPE *t, BUF rb, INTS rn, INTS rd, const TYPE *rt, COMM comm),
     (b, n, d, t, rb, rn, rd, rt, comm),
-    bx_profile_alltoallw(&call, comm, EITHER(b, n, rn), EITHER(b, t, rt)))
+    bx_count_alltoallw(row, comm, EITHER(b, n, rn), EITHER(b, t, rt)))
 #ifndef SMPI_H /* which has no neighbourhoods, and another signature of MPI_Compare_and_swap */
 COLLECTIVE(Neighbor_alltoallv, neighbor_alltoallv,
     (CBUF b, INTS n, INTS d, TYPE t, BUF rb, INTS rn, INTS rd, TYPE rt, COMM comm),
-    (b, n, d, t, rb, rn, rd, rt, comm), bx_profile_neighbours(&call, comm, n, t))
+    (b, n, d, t, rb, rn, rd, rt, comm), bx_count_neighbours(row, comm, n, t))
 RMA(Compare_and_swap, compare_and_swap,
     (CBUF b, CBUF cb, BUF rb, TYPE t, INT target, AINT d, WIN win),
-    (b, cb, rb, t, target, d, win), bx_profile_to_window(&call, win, target, BYTES(1, t)))
+    (b, cb, rb, t, target, d, win), bx_count_to_window(row, win, target, BYTES(1, t)))
 #endif

@@ -4,7 +4,7 @@
  * both bindings.  A library whose Fortran routines call the public C ones (MPICH) is counted once,
  * as only the outermost call counts.  Waiting for a non-blocking collective is booked as
  * point-to-point here. */
-#include "profile.h"
+#include "calls.h"
 
 /* Types of parameters, and how they are read. */
 #define CBUF void *
@@ -25,7 +25,7 @@
 #define COMM_OF(a) PMPI_Comm_f2c(INT_OF(a))
 #define WIN_OF(a) PMPI_Win_f2c(INT_OF(a))
 #define AT(list, i) (void *)((MPI_Fint *)(list) + (i))
-#define BYTES(count, type) bx_profile_bytes(INT_OF(count), TYPE_OF(type))
+#define BYTES(count, type) bx_count_bytes(INT_OF(count), TYPE_OF(type))
 #define NOTHING (void)0
 
 /* Where Fortran's MPI_IN_PLACE is, by the spelling of the compiler: Open MPI's names. */
@@ -55,10 +55,11 @@ static int rank_in(MPI_Comm comm)
     void symbol(BARE parameters, void *error)                                                      \
     {                                                                                              \
         static bx_routine self = {#text, {{0}}};                                                   \
-        bx_call call = bx_profile_enter(&self, class, comm, blocking);                             \
+        bx_traffic *row = bx_calls_enter(&self, class);                                            \
+        if (row) sends;                                                                            \
+        double start = bx_calls_start(row, comm, blocking);                                        \
         (forward ? forward : other)(BARE arguments, error);                                        \
-        bx_profile_leave(&call);                                                                   \
-        if (call.row) sends;                                                                       \
+        bx_calls_leave(row, start);                                                                \
     }
 #define WRAP(text, name, class, comm, blocking, parameters, arguments, sends)                      \
     ONE(text, mpi_##name##_, pmpi_##name##_, pmpir_##name##_, class, comm, blocking, parameters,   \

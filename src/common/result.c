@@ -1,6 +1,7 @@
 #include "result.h"
 
 #include <errno.h>
+#include <string.h>
 
 int bx_result_write(const char *path, const bx_json *root)
 {
@@ -63,6 +64,9 @@ void bx_result_add(bx_json *list, const bx_run *run, const bx_result *result)
         run->kernel->point(run->state, result->point, bx_json_object(json, "point"));
     bx_json_bool(json, "applicable", result->applicable);
     bx_json_text(json, "why", result->applicable ? NULL : result->why);
+    size_t lacks = strlen(BX_BUILT_WITHOUT);
+    bx_json_bool(json, "lacks_library",
+                 !result->applicable && !strncmp(result->why, BX_BUILT_WITHOUT, lacks));
     add_verification(bx_json_object(json, "verification"), result);
     add_samples(bx_json_object(json, "samples"), run, result);
     add_metrics(bx_json_object(json, "metrics"), result);

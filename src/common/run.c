@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 MPI_Comm bx_run_comm(const bx_run *run) { return run->world; }
 int bx_run_rank(const bx_run *run) { return run->rank; }
@@ -81,7 +82,7 @@ int bx_run_agree(bx_run *run)
 void bx_run_lap(bx_run *run, size_t phase)
 {
     bx_charge_pay();
-    double now = MPI_Wtime(), mpi = bx_profile_seconds();
+    double now = bx_profile_clock(), mpi = bx_profile_seconds();
     run->phase[phase] += now - run->lap_start;
     run->phase_mpi[phase] += mpi - run->lap_mpi;
     run->lap_start = now;
@@ -144,6 +145,17 @@ void *bx_memory_alloc(size_t count, size_t size)
 void *bx_memory_grow(void *memory, size_t count, size_t size)
 {
     return checked(count < SIZE_MAX / size ? realloc(memory, count * size) : NULL, count, size);
+}
+
+size_t bx_memory_whole_pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+void *bx_memory_alloc_pages(size_t bytes)
+{
+    return aligned_alloc(bx_memory_whole_pages(1), bx_memory_whole_pages(bytes));
 }
 
 char *bx_memory_copy_text(const char *text) { return checked(strdup(text), strlen(text) + 1, 1); }

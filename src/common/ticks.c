@@ -7,7 +7,7 @@
 enum { READINGS = 5 }; /* of both clocks: the closest two have no interruption in between */
 
 bool bx_ticks_counted;
-double bx_ticks_second = 1;
+double bx_ticks_second = 1, bx_ticks_reading;
 
 /* Both clocks at one moment. */
 typedef struct {
@@ -47,6 +47,11 @@ void bx_ticks_start(void)
     bx_ticks_counted = is_trusted();
     start = read_clocks();
     while (bx_ticks_counted && PMPI_Wtime() < start.seconds + 1e-3) {
+    }
+    bx_ticks_reading = INFINITY;
+    for (int i = 0; i < 100; i++) {
+        double before = bx_ticks_now();
+        bx_ticks_reading = fmin(bx_ticks_reading, bx_ticks_now() - before);
     }
     bx_ticks_adjust();
 }

@@ -9,8 +9,9 @@ void bx_ticks_start(void);
 /* Compares the counter with MPI_Wtime again, which makes bx_ticks_second more precise. */
 void bx_ticks_adjust(void);
 
-extern bool bx_ticks_counted;  /* whether ticks are the counter's */
-extern double bx_ticks_second; /* s per tick */
+extern bool bx_ticks_counted;   /* whether ticks are the counter's */
+extern double bx_ticks_second;  /* s per tick */
+extern double bx_ticks_reading; /* ticks that reading them takes, at least */
 
 static inline double bx_ticks_now(void)
 {
@@ -25,4 +26,15 @@ static inline double bx_ticks_now(void)
     }
 #endif
     return PMPI_Wtime();
+}
+
+/* Reads them when all that stands before is done: a processor reads its counter ahead. */
+static inline double bx_ticks_after(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_lfence();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+    return bx_ticks_now();
 }

@@ -52,7 +52,7 @@ static struct {
     const bx_run *run;
     double timeout;
     char host[256];
-    /* written by the rank, read by its thread */
+    /* written by the rank, read by its thread, to whom `finished` and `awaited` release the rest */
     atomic_ulong finished;
     _Atomic(const char *) stage, method;
     atomic_long round, part;
@@ -71,7 +71,7 @@ void bx_watchdog_tick(const char *stage, const char *method, int64_t round)
     atomic_store_explicit(&watchdog.method, method, memory_order_relaxed);
     atomic_store_explicit(&watchdog.round, (long)round, memory_order_relaxed);
     atomic_store_explicit(&watchdog.part, 0, memory_order_relaxed);
-    atomic_fetch_add_explicit(&watchdog.finished, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&watchdog.finished, 1, memory_order_release);
 }
 
 void bx_watchdog_part(int64_t part)
@@ -84,13 +84,13 @@ void bx_watchdog_part(int64_t part)
                      fmax(atomic_load(&watchdog.longest_part), seconds - watchdog.part_began));
     watchdog.part_began = seconds;
     atomic_store_explicit(&watchdog.part, (long)part, memory_order_relaxed);
-    atomic_fetch_add_explicit(&watchdog.finished, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&watchdog.finished, 1, memory_order_release);
 }
 
 void bx_watchdog_await(int rank, const char *host)
 {
     atomic_store_explicit(&watchdog.awaited_host, host, memory_order_relaxed);
-    atomic_store_explicit(&watchdog.awaited, rank, memory_order_relaxed);
+    atomic_store_explicit(&watchdog.awaited, rank, memory_order_release);
 }
 
 void bx_watchdog_round(const bx_run *run, double seconds)

@@ -7,13 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Parts are whole cache lines: MPICH 4.0.2 gets wrong words, without an error, of a part on its
- * node that begins behind one whose size is no multiple of 16 bytes. */
-enum { LINE = 64 };
-/* Bytes per rank: what a library needs beside the rank's part, for its own state and the end of a
- * page; what its buffers for messages may still take in the same folder: Open MPI 4 maps 4 MiB that
- * have no memory before they are used; Intel MPI 2021 took 5 to 24 MiB in a run of transpose. */
-enum { BESIDE = 8 << 10, BUFFERS = 4 << 20, BUFFERS_OF_INTEL = 24 << 20 };
+/* Parts are whole cache lines, of up to 256 bytes: MPICH 4.0.2 gets wrong words, without an error,
+ * of a part on its node that begins behind one whose size is no multiple of 16 bytes. */
+enum { LINE = 256 };
+/* Bytes per rank: what a library needs beside the rank's part and the end of a page, for its own
+ * state; what its buffers for messages may still take in the same folder: Open MPI 4 maps 4 MiB
+ * that have no memory before they are used; Intel MPI 2021 took 5 to 24 MiB in a run of transpose.
+ */
+enum { STATE = 4 << 10, BUFFERS = 4 << 20, BUFFERS_OF_INTEL = 24 << 20 };
+
+static double beside(void) { return (double)(STATE + bx_memory_whole_pages(1)); }
 
 /* Where this host has windows, bytes for all windows there, bytes claimed by those that exist. */
 static struct {
@@ -111,7 +114,7 @@ static bool make_everywhere(const bx_run *run, kind which, MPI_Comm comm, MPI_Ai
 static void ask_library(const bx_run *run)
 {
     int rank;
-    MPI_Aint page = (MPI_Aint)sysconf(_SC_PAGESIZE);
+    MPI_Aint page = (MPI_Aint)bx_memory_whole_pages(1);
     MPI_Win window;
     void *memory;
     PMPI_Comm_rank(run->host, &rank);
@@ -137,7 +140,7 @@ static void find_room(const bx_run *run)
     if (BX_IS_SIMULATED) return;
     host.room = bx_host_folder_room(host.folder);
     PMPI_Bcast(&host.room, 1, MPI_DOUBLE, 0, run->host);
-    if (host.room >= (double)ranks * BESIDE) ask_library(run);
+    if (host.room >= ranks * beside()) ask_library(run);
     /* others are left half of the folder at most, as they seldom need all */
     host.room -= strncmp(library, "Intel", 5) == 0
                      ? fmin(host.room, (double)ranks * BUFFERS_OF_INTEL)
@@ -148,7 +151,7 @@ static void find_room(const bx_run *run)
  */
 static double claim(const bx_run *run, MPI_Aint bytes)
 {
-    double mine = (double)bytes + BESIDE, need;
+    double mine = (double)bytes + beside(), need;
     if (!host.known) find_room(run);
     PMPI_Allreduce(&mine, &need, 1, MPI_DOUBLE, MPI_SUM, run->host);
     double missing = host.claimed + need - host.room;

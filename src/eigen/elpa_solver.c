@@ -66,7 +66,7 @@ void bx_elpa_name_library(void) {}
 
 static bool applicable(const bx_problem *p, char *why, size_t why_size)
 {
-    snprintf(why, why_size, "built without ELPA");
+    snprintf(why, why_size, BX_BUILT_WITHOUT "ELPA");
     return false;
 }
 

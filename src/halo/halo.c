@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG = 1, PAGE = 512 /* numbers */ };
+enum { TAG = 1 };
 
 /* ---- who needs what ---- */
 
@@ -112,15 +112,18 @@ static void ask(bx_halo *halo)
 
 /* ---- memory ---- */
 
-static int64_t paged(int64_t numbers) { return (numbers + PAGE - 1) / PAGE * PAGE; }
+static int64_t paged(int64_t numbers)
+{
+    return (int64_t)(bx_memory_whole_pages((size_t)numbers * sizeof(double)) / sizeof(double));
+}
 
 /* The fields of this rank alone. */
 static void allocate_alone(bx_halo *halo, int64_t numbers)
 {
     bx_run *run = halo->mesh->run;
     snprintf(halo->unshared, sizeof halo->unshared, "%s", bx_window_why());
-    size_t bytes = (size_t)paged(numbers + 1) * sizeof(double); /* above 0 */
-    double *fields = aligned_alloc(PAGE * sizeof(double), bytes);
+    size_t bytes = (size_t)(numbers + 1) * sizeof(double); /* above 0 */
+    double *fields = bx_memory_alloc_pages(bytes);
     if (!fields) bx_run_refuse(run, BX_RESOURCES, "out of memory for %zu bytes of fields", bytes);
     halo->memory.base = halo->fields_of[halo->rank] = fields;
     halo->stride_of[halo->rank] = halo->mesh->stride;

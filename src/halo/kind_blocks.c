@@ -36,24 +36,46 @@ static int larger_first(const void *a, const void *b)
     return x[0] != y[0] ? (x[0] < y[0] ? 1 : -1) : (x[1] > y[1] ? 1 : -1);
 }
 
+/* A rank's cells. */
+typedef struct {
+    int64_t cells;
+    int rank;
+} load;
+
+static bool is_less(const load *a, const load *b)
+{
+    return a->cells != b->cells ? a->cells < b->cells : a->rank < b->rank;
+}
+
+/* Restores the heap[ranks], least first, after its first load has grown. */
+static void sink(load *heap, int ranks)
+{
+    for (int at = 0, child; (child = 2 * at + 1) < ranks; at = child) {
+        if (child + 1 < ranks && is_less(&heap[child + 1], &heap[child])) child++;
+        if (is_less(&heap[at], &heap[child])) return;
+        load larger = heap[at];
+        heap[at] = heap[child];
+        heap[child] = larger;
+    }
+}
+
 /* The largest block goes to the rank that has least, and so on. */
 static void deal(bx_mesh *mesh, const blocks *b)
 {
     int64_t (*sizes)[2] = bx_memory_alloc((size_t)b->blocks, sizeof *sizes);
-    int64_t *load = bx_memory_alloc((size_t)mesh->ranks, sizeof *load);
+    load *heap = bx_memory_alloc((size_t)mesh->ranks, sizeof *heap);
+    for (int rank = 0; rank < mesh->ranks; rank++) heap[rank].rank = rank;
     for (int i = 0; i < b->blocks; i++) {
         sizes[i][0] = bx_box_cells(bx_tree_leaf(mesh->tree, i));
         sizes[i][1] = i;
     }
     qsort(sizes, (size_t)b->blocks, sizeof *sizes, larger_first);
     for (int i = 0; i < b->blocks; i++) {
-        int least = 0;
-        for (int rank = 1; rank < mesh->ranks; rank++)
-            if (load[rank] < load[least]) least = rank;
-        mesh->rank_of[sizes[i][1]] = least;
-        load[least] += sizes[i][0];
+        mesh->rank_of[sizes[i][1]] = heap->rank;
+        heap->cells += sizes[i][0];
+        sink(heap, mesh->ranks);
     }
-    BX_FREE(sizes, load);
+    BX_FREE(sizes, heap);
 }
 
 /* The index into `place` of an own node. */

@@ -14,7 +14,7 @@ module md_domain
   implicit none (type, external)
   private
   public :: domain_t, swap_t, make_domain, share_box, place_of, hops_needed, home_of, neighbour
-  public :: migrate, collect_atoms
+  public :: migrate, collect_atoms, offsets_of
   public :: exchange, check_room, make_room, reduce, count_messages, seal_payload, arrived_whole
   integer, parameter, public :: lower = 1, higher = 2 !< the two sides of a direction
 
@@ -452,7 +452,8 @@ contains
     type(atoms_t), intent(in) :: atoms
     type(atoms_t), intent(inout) :: all
     real(dp), allocatable :: mine(:, :), words(:, :)
-    integer :: counts(domain%world_size), offsets(domain%world_size), r, k
+    integer, dimension(domain%world_size) :: counts, offsets
+    integer :: k
     call MPI_Allgather(migrant_words*atoms%own, 1, MPI_INTEGER, counts, 1, MPI_INTEGER, &
                        domain%world)
     if (minval(counts) == migrant_words*total) then ! on every rank
@@ -463,7 +464,7 @@ contains
     do k = 1, atoms%own
       mine(:, k) = words_of(atoms, k)
     end do
-    offsets = [(sum(counts(:r - 1)), r=1, domain%world_size)]
+    offsets = offsets_of(counts)
     call MPI_Allgatherv(mine, size(mine), MPI_DOUBLE_PRECISION, words, counts, offsets, &
                         MPI_DOUBLE_PRECISION, domain%world)
     all%own = 0
@@ -473,5 +474,15 @@ contains
     end do
     all%all = all%own
   end subroutine collect_atoms
+
+  !> Where each of the parts stands that follow each other, from 0.
+  pure function offsets_of(counts) result(offsets)
+    integer, intent(in) :: counts(:)
+    integer :: offsets(size(counts)), i
+    if (size(counts) > 0) offsets(1) = 0
+    do i = 2, size(counts)
+      offsets(i) = offsets(i - 1) + counts(i - 1)
+    end do
+  end function offsets_of
 
 end module md_domain

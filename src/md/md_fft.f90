@@ -5,7 +5,8 @@ module md_fft
   use, intrinsic :: iso_c_binding, only: c_f_pointer, c_int, c_loc, c_ptr, dp => c_double
   use bx_fftw, only: fftw_execute_dft, fftw_plan_many_dft
   use md_domain, only: domain_t
-  use md_regrid, only: make_regrid, move, patch_t, regrid_t, share_of_points
+  use md_regrid, only: make_regrid, move, patch_t, patches_t, regrid_t, set_limits, &
+    share_of_points
   implicit none (type, external)
   private
   public :: make_fft_transpose, transform_lines, reals_of
@@ -19,7 +20,7 @@ module md_fft
   !> spectrum, whose frequencies may be any.  The side where the field is not may lack its array.
   type, abstract, public :: fft_t
     integer :: grid(3) = 0
-    type(patch_t), allocatable :: patches(:) !< (0:ranks-1): points in space of each rank
+    type(patches_t) :: patches !< points in space
     complex(dp), allocatable :: space(:, :, :), spectrum(:, :, :)
     type(frequencies_t) :: frequency(3) !< of the spectrum
   contains
@@ -134,8 +135,8 @@ contains
     integer, intent(in) :: grid(3)
     class(fft_t), allocatable, intent(out) :: method
     type(fft_transpose_t), allocatable :: fft
-    type(patch_t), allocatable :: rows(:), columns(:)
-    integer :: across, r, d, k
+    type(patches_t) :: rows, columns
+    integer :: across, others, d, k
     allocate (fft)
     fft%grid = grid
     across = min(domain%ranks, grid(3))
@@ -143,41 +144,37 @@ contains
       across = across - 1
     end do
     fft%planes = across == domain%ranks
-    allocate (fft%patches(0:domain%ranks - 1), rows(0:domain%ranks - 1), &
-              columns(0:domain%ranks - 1))
-    do r = 0, domain%ranks - 1
-      associate (along => r/across, part => mod(r, across), others => domain%ranks/across)
-        fft%patches(r) = cut(grid, 2, share_of_points(grid(2), others, along), &
-                             3, share_of_points(grid(3), across, part))
-        rows(r) = cut(grid, 1, share_of_points(grid(1), others, along), &
-                      3, share_of_points(grid(3), across, part))
-        columns(r) = cut(grid, 1, share_of_points(grid(1), others, along), &
-                         2, share_of_points(grid(2), across, part))
-      end associate
-    end do
-    call fit(fft%space, fft%patches(domain%rank))
-    if (domain%ranks > 1) call fit(fft%spectrum, columns(domain%rank))
+    others = domain%ranks/across
+    fft%patches = cut(grid, [1, others, across], [1, across, 1])
+    rows = cut(grid, [others, 1, across], [across, 1, 1])
+    columns = cut(grid, [others, across, 1], [across, 1, 1])
+    call fit(fft%space, fft%patches%of_rank(domain%rank))
+    if (domain%ranks > 1) call fit(fft%spectrum, columns%of_rank(domain%rank))
     if (fft%planes) then
       if (domain%ranks > 1) call make_regrid(domain, grid, fft%patches, columns, .true., &
                                              fft%to_columns)
     else
-      call fit(fft%rows, rows(domain%rank))
+      call fit(fft%rows, rows%of_rank(domain%rank))
       call make_regrid(domain, grid, fft%patches, rows, .true., fft%to_rows)
       call make_regrid(domain, grid, rows, columns, .true., fft%to_columns)
     end if
-    do d = 1, 3
-      fft%frequency(d)%at = [(k, k=columns(domain%rank)%low(d), columns(domain%rank)%high(d))]
-    end do
+    associate (mine => columns%of_rank(domain%rank))
+      do d = 1, 3
+        fft%frequency(d)%at = [(k, k=mine%low(d), mine%high(d))]
+      end do
+    end associate
     call move_alloc(fft, method)
   end subroutine make_fft_transpose
 
-  !> The whole grid but for directions c and d, of which it has the points of two shares.
-  pure type(patch_t) function cut(grid, c, share_of_c, d, share_of_d) result(patch)
-    integer, intent(in) :: grid(3), c, share_of_c(2), d, share_of_d(2)
-    patch%low = 0
-    patch%high = grid - 1
-    patch%low([c, d]) = [share_of_c(1), share_of_d(1)]
-    patch%high([c, d]) = [share_of_c(2), share_of_d(2)]
+  !> The grid cut into so many shares along each direction, one `every` so many ranks.
+  pure type(patches_t) function cut(grid, shares, every) result(patches)
+    integer, intent(in) :: grid(3), shares(3), every(3)
+    integer :: d, s
+    do d = 1, 3
+      call set_limits(patches, d, every(d), &
+                      reshape([(share_of_points(grid(d), shares(d), s), s=0, shares(d) - 1)], &
+                              [2, shares(d)]))
+    end do
   end function cut
 
   !> Allocates a field of a patch's size.

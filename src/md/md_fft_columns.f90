@@ -11,8 +11,9 @@ module md_fft_columns
   use bx_charges, only: bx_charge, bx_fft, bx_is_simulated, by_all_threads
   use mpi_f08, only: MPI_DOUBLE_PRECISION, MPI_Irecv, MPI_Isend, MPI_Request, &
     MPI_STATUSES_IGNORE, MPI_Waitall
-  use md_domain, only: arrived_whole, count_messages, domain_t, neighbour, place_of, seal_payload
+  use md_domain, only: arrived_whole, count_messages, domain_t, neighbour, seal_payload
   use md_fft, only: fft_t, reals_of, transform_lines
+  use md_regrid, only: patch_t, set_limits
   implicit none (type, external)
   private
   public :: make_fft_columns
@@ -47,7 +48,8 @@ contains
     integer, intent(in) :: grid(3)
     class(fft_t), allocatable, intent(out) :: method
     type(fft_columns_t), allocatable :: fft
-    integer :: r, d, k, at(3), points(3)
+    type(patch_t) :: mine
+    integer :: d, k, points(3)
     allocate (fft)
     fft%grid = grid
     do d = 1, 3
@@ -57,18 +59,17 @@ contains
       end do
     end do
     points = grid/fft%blocks
-    allocate (fft%patches(0:domain%ranks - 1), fft%digits(0))
-    do r = 0, domain%ranks - 1
-      at = place_of(domain, r)
-      if (any(at >= fft%blocks)) cycle
-      fft%patches(r)%low = at*points
-      fft%patches(r)%high = (at + 1)*points - 1
+    allocate (fft%digits(0))
+    do d = 1, 3 ! ranks beyond the last block have none
+      call set_limits(fft%patches, d, product(domain%dims(:d - 1)), &
+                      reshape([(k*points(d), &
+                                merge((k + 1)*points(d) - 1, -1, k < fft%blocks(d)), &
+                                k=0, domain%dims(d) - 1)], [2, domain%dims(d)]))
     end do
-    associate (mine => fft%patches(domain%rank))
-      points = mine%extent()
-      allocate (fft%space(points(1), points(2), points(3)))
-      allocate (fft%outgoing(2*product(points) + 1), fft%incoming(0, 0))
-    end associate
+    mine = fft%patches%of_rank(domain%rank)
+    points = mine%extent()
+    allocate (fft%space(points(1), points(2), points(3)))
+    allocate (fft%outgoing(2*product(points) + 1), fft%incoming(0, 0))
     do d = 1, 3
       if (product(points) > 0) call find_digits(fft, d, domain%at(d))
       fft%of_direction(d) = size(fft%digits)

@@ -16,7 +16,7 @@ module md_files
   use bx_harness, only: bx_file_close, bx_file_open, bx_file_put, bx_text
   use bx_restart, only: bx_restart_access, bx_restart_number_t, bx_restart_set_t
   use md_atoms, only: atoms_t, box_t, make_box, reserve
-  use md_domain, only: domain_t, home_of
+  use md_domain, only: domain_t, home_of, offsets_of
   use md_potential, only: find_potential, potential_t, species_list
   use md_system, only: system_t
   implicit none (type, external)
@@ -76,7 +76,7 @@ contains
                       atoms%v(:, k), atoms%f(1:3, k), energies(k)]
       end do
       call MPI_Gather(size(mine), 1, MPI_INTEGER, counts, 1, MPI_INTEGER, 0, domain%comm)
-      if (domain%rank == 0) offsets = [(sum(counts(:k - 1)), k=1, domain%ranks)]
+      if (domain%rank == 0) offsets = offsets_of(counts)
       allocate (all(numbers, merge(total, 0_c_int64_t, domain%rank == 0)))
       call MPI_Gatherv(mine, size(mine), MPI_DOUBLE_PRECISION, all, counts, offsets, &
                        MPI_DOUBLE_PRECISION, 0, domain%comm)
@@ -129,11 +129,20 @@ contains
     type(dump_t), intent(out) :: dump
     character(*), intent(out) :: why
     character(2) :: species
+    character(400) :: line
     real(dp) :: header(10) !< number of atoms, vectors of the box (A)
-    integer :: rank
+    integer :: rank, status
     why = ""
     call MPI_Comm_rank(comm, rank)
-    if (rank == 0) call read_header(path, dump%unit, header, species, why)
+    if (rank == 0) then
+      open (newunit=dump%unit, file=path, status="old", action="read", iostat=status, iomsg=line)
+      if (status /= 0) then
+        why = "cannot be opened: "//trim(line)
+      else
+        call read_header(dump%unit, header, species, why)
+        if (why /= "") close (dump%unit)
+      end if
+    end if
     call MPI_Bcast(why, len(why), MPI_CHARACTER, 0, comm)
     if (why /= "") return
     call MPI_Bcast(header, size(header), MPI_DOUBLE_PRECISION, 0, comm)
@@ -146,12 +155,12 @@ contains
     else if (dump%potential%kind == 0) then
       why = "line 3 has no potential for "//trim(species)//"; there are "//species_list()
     end if
+    if (rank == 0 .and. why /= "") close (dump%unit)
   end subroutine open_dump
 
   !> Reads two lines, and the species of the first atom, whose line is the next to be read.
-  subroutine read_header(path, unit, header, species, why)
-    character(*), intent(in) :: path
-    integer, intent(out) :: unit
+  subroutine read_header(unit, header, species, why)
+    integer, intent(in) :: unit
     real(dp), intent(out) :: header(10)
     character(*), intent(out) :: species
     character(*), intent(inout) :: why
@@ -160,11 +169,6 @@ contains
     integer(c_int64_t) :: bytes
     integer :: status, last
     header = 0
-    open (newunit=unit, file=path, status="old", action="read", iostat=status, iomsg=line)
-    if (status /= 0) then
-      why = "cannot be opened: "//trim(line)
-      return
-    end if
     inquire (unit=unit, size=bytes)
     read (unit, "(a)", iostat=status) line
     if (status == 0 .and. is_plain(line)) read (line, *, iostat=status) header(1)

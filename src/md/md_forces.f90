@@ -66,7 +66,7 @@ contains
   !> all atoms, where each rank has a copy of the box.  Collective.
   subroutine find_forces(system, pair_energy, virial)
     type(system_t), intent(inout) :: system
-    real(dp), intent(inout), optional :: pair_energy(:) !< (own): energy of each atom, eV
+    real(dp), intent(inout), contiguous, optional :: pair_energy(:) !< (own): of each atom, eV
     real(dp), intent(inout), optional :: virial(3, 3)   !< sum of x f over this rank's pairs: eV
     real(dp), allocatable :: shift(:, :) !< (4, all) of ghosts from their owners: A
     integer :: a, b
@@ -110,7 +110,7 @@ contains
   !> forces, energy, and what else is asked for, in one sum.  Collective over the world.
   subroutine add_shares(system, pair_energy, virial)
     type(system_t), intent(inout) :: system
-    real(dp), intent(inout), optional :: pair_energy(:), virial(3, 3)
+    real(dp), intent(inout), contiguous, optional :: pair_energy(:), virial(3, 3)
     integer :: n, k, words
     n = system%atoms%own
     words = 3*n + 1
@@ -149,7 +149,7 @@ contains
   subroutine over_lists(system, pass, pair_energy, least)
     type(system_t), target, intent(inout) :: system
     integer, intent(in) :: pass
-    real(dp), intent(inout), optional :: pair_energy(:) !< (own): of each centre's bonds, eV
+    real(dp), intent(inout), contiguous, optional :: pair_energy(:) !< (own): of bonds, eV
     real(dp), intent(out), optional :: least !< the lowest density of a pair, if it is negative
     real(dp), pointer, contiguous :: rho(:), f(:, :) !< what a thread adds to: thread 1 to the sums
     real(dp) :: energy, mine, lowest, lowest_of_all, busy, start, began
@@ -218,7 +218,7 @@ contains
   !> are not yet their owners'.
   subroutine ionic_forces(system, pair_energy, with_energy)
     type(system_t), intent(inout) :: system
-    real(dp), intent(inout), optional :: pair_energy(:)
+    real(dp), intent(inout), contiguous, optional :: pair_energy(:)
     logical, intent(in) :: with_energy
     real(dp), allocatable :: halves(:) !< (all): eV, half of each pair's energy
     integer, allocatable :: own !< pairs with later atoms are counted on two ranks
@@ -246,16 +246,16 @@ contains
   !> forces do not add up to nothing: each ion's share of their sum is taken from it.
   subroutine mesh_forces(system, pair_energy, virial)
     type(system_t), intent(inout) :: system
-    real(dp), intent(inout), optional :: pair_energy(:), virial(3, 3)
+    real(dp), intent(inout), contiguous, optional :: pair_energy(:), virial(3, 3)
     real(dp) :: energy, net(3)
     integer :: k
-    call spread_charges(system%mesh, system%potential, system%box, system%domain, system%atoms)
+    call spread_charges(system%mesh, system%potential, system%box, system%atoms)
     call lap(system, in_mesh)
     call solve(system%mesh, system%box, system%domain, system%potential, system%style%fft, &
                present(virial))
     call lap(system, in_fft)
-    call gather_forces(system%mesh, system%potential, system%box, system%domain, &
-                       system%list%first, system%list%last, system%atoms, energy, net, pair_energy)
+    call gather_forces(system%mesh, system%potential, system%box, system%list%first, &
+                       system%list%last, system%atoms, energy, net, pair_energy)
     call lap(system, in_mesh)
     call reduce(system%domain, net, MPI_SUM)
     call lap(system, in_reduce)
@@ -272,7 +272,7 @@ contains
   !> twice, what ghosts have got is their owners' to compute.
   subroutine metal_forces(system, pair_energy)
     type(system_t), intent(inout) :: system
-    real(dp), intent(inout), optional :: pair_energy(:)
+    real(dp), intent(inout), contiguous, optional :: pair_energy(:)
     real(dp), allocatable :: halves(:) !< (all): eV, half of each pair's energy
     real(dp) :: energy, least, fall, entered, virial(1)
     integer :: i

@@ -8,11 +8,11 @@ module md_mesh
   use bx_charges, only: bx_charge, bx_is_hollow, bx_is_simulated, bx_pairs, by_all_threads
   use omp_lib, only: omp_get_num_threads, omp_get_thread_num
   use md_atoms, only: atoms_t, box_t
-  use md_domain, only: domain_t, place_of
+  use md_domain, only: domain_t
   use md_fft, only: fft_t, make_fft_transpose, reals_of
   use md_fft_columns, only: make_fft_columns
   use md_potential, only: coulomb, potential_t
-  use md_regrid, only: make_regrid, move, patch_t, regrid_t
+  use md_regrid, only: make_regrid, move, patch_t, patches_t, regrid_t, set_limits
   implicit none (type, external)
   private
   public :: fit_mesh, forget_mesh, grid_of, spread_charges, solve, gather_forces
@@ -35,7 +35,8 @@ module md_mesh
   type, public :: mesh_t
     integer :: grid(3) = 0
     real(dp) :: margin = -1 !< A: how far ions may be outside their domain
-    type(patch_t), allocatable :: patches(:) !< (0:ranks-1): points that ions spread to
+    type(patches_t) :: patches !< points that ions spread to
+    integer :: low(3) = 0 !< of this rank's
     !> (points, threads): charge (e), then of the first thread the potential (eV/e).
     real(dp), allocatable :: field(:, :, :, :)
     type(solver_t) :: solvers(2)
@@ -77,20 +78,25 @@ contains
     type(domain_t), intent(in) :: domain
     real(dp), intent(in) :: margin
     integer, intent(in) :: threads, method
-    real(dp) :: reach(3)
-    integer :: n(3), at(3), r
+    type(patch_t) :: mine
+    real(dp) :: reach
+    integer :: n(3), d, k
     if (.not. mesh%margin >= margin .or. .not. allocated(mesh%field)) then
       mesh%grid = grid_of(potential, box)
       mesh%margin = margin
       call find_splines(mesh)
-      if (.not. allocated(mesh%patches)) allocate (mesh%patches(0:domain%ranks - 1))
-      reach = margin/box%height + 1e-9_dp
-      do r = 0, domain%ranks - 1
-        at = place_of(domain, r)
-        mesh%patches(r)%low = floor((real(at, dp)/domain%dims - reach)*mesh%grid) - order + 1
-        mesh%patches(r)%high = floor((real(at + 1, dp)/domain%dims + reach)*mesh%grid)
+      do d = 1, 3
+        reach = margin/box%height(d) + 1e-9_dp
+        associate (dims => domain%dims(d), points => mesh%grid(d))
+          call set_limits(mesh%patches, d, product(domain%dims(:d - 1)), &
+                          reshape([(floor((real(k, dp)/dims - reach)*points) - order + 1, &
+                                    floor((real(k + 1, dp)/dims + reach)*points), &
+                                    k=0, dims - 1)], [2, dims]))
+        end associate
       end do
-      n = mesh%patches(domain%rank)%extent()
+      mine = mesh%patches%of_rank(domain%rank)
+      mesh%low = mine%low
+      n = mine%extent()
       if (allocated(mesh%field)) deallocate (mesh%field)
       allocate (mesh%field(n(1), n(2), n(3), threads))
     end if
@@ -225,15 +231,14 @@ contains
   end function at_point
 
   !> Spreads the charges of own ions over this rank's patch.  Local.
-  subroutine spread_charges(mesh, potential, box, domain, atoms)
+  subroutine spread_charges(mesh, potential, box, atoms)
     type(mesh_t), intent(inout) :: mesh
     type(potential_t), intent(in) :: potential
     type(box_t), intent(in) :: box
-    type(domain_t), intent(in) :: domain
     type(atoms_t), intent(in) :: atoms
     real(dp) :: value(order, 3), slope(order, 3)
     integer :: t, other, k, z, first(3)
-    associate (low => mesh%patches(domain%rank)%low)
+    associate (low => mesh%low)
       !$omp parallel private(t, other, k, z, first, value, slope)
       t = omp_get_thread_num() + 1
       mesh%field(:, :, :, t) = 0
@@ -357,22 +362,20 @@ contains
 
   !> Adds to the forces (eV/A) of own ions first..last those of the potential on this rank's patch.
   !> Local.
-  subroutine gather_forces(mesh, potential, box, domain, first, last, atoms, energy, net, &
-                           pair_energy)
+  subroutine gather_forces(mesh, potential, box, first, last, atoms, energy, net, pair_energy)
     type(mesh_t), intent(in) :: mesh
     type(potential_t), intent(in) :: potential
     type(box_t), intent(in) :: box
-    type(domain_t), intent(in) :: domain
     type(atoms_t), intent(inout) :: atoms
     integer, intent(in) :: first, last
     real(dp), intent(out) :: energy !< of these ions, less that of each with itself: eV
     real(dp), intent(out) :: net(3) !< the sum of the forces: eV/A
-    real(dp), intent(inout), optional :: pair_energy(:) !< (own): the ions' energies are added: eV
+    real(dp), intent(inout), contiguous, optional :: pair_energy(:) !< (own): ions' are added: eV
     real(dp) :: value(order, 3), slope(order, 3), felt(0:3), force(3), mine, q
     integer :: k, d, at(3)
     energy = 0
     net = 0
-    associate (low => mesh%patches(domain%rank)%low)
+    associate (low => mesh%low)
       !$omp parallel do private(value, slope, felt, force, mine, q, d, at) &
       !$omp& reduction(+:energy, net) schedule(static)
       do k = first, last

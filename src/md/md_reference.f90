@@ -10,7 +10,7 @@ module md_reference
   use mpi_f08, only: MPI_Allgather, MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_Gatherv, &
     MPI_IN_PLACE, MPI_INTEGER, MPI_MAX, MPI_SUM
   use bx_harness, only: bx_largest, bx_uniform
-  use md_domain, only: domain_t
+  use md_domain, only: domain_t, offsets_of
   use md_potential, only: finnis_sinclair_kind, gupta_kind, ionic_kind, potential_t, tersoff_kind
   use md_system, only: system_t
   implicit none (type, external)
@@ -315,9 +315,9 @@ contains
     integer, intent(in) :: root
     real(dp), intent(in) :: mine(:, :)
     real(dp), allocatable, intent(out) :: all(:, :)
-    integer :: counts(domain%world_size), offsets(domain%world_size), r
+    integer, dimension(domain%world_size) :: counts, offsets
     call MPI_Allgather(size(mine), 1, MPI_INTEGER, counts, 1, MPI_INTEGER, domain%world)
-    offsets = [(sum(counts(:r - 1)), r=1, domain%world_size)]
+    offsets = offsets_of(counts)
     allocate (all(4, sum(counts)/4))
     call MPI_Gatherv(mine, size(mine), MPI_DOUBLE_PRECISION, all, counts, offsets, &
                      MPI_DOUBLE_PRECISION, root, domain%world)

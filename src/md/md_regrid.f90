@@ -11,7 +11,7 @@ module md_regrid
   use md_domain, only: arrived_whole, count_messages, domain_t, seal_payload
   implicit none (type, external)
   private
-  public :: make_regrid, move, share_of_points
+  public :: make_regrid, move, set_limits, share_of_points
 
   !> Points low..high of each direction, counted from 0; none where high < low.
   type, public :: patch_t
@@ -19,6 +19,19 @@ module md_regrid
   contains
     procedure :: extent
   end type patch_t
+
+  !> Points low..high of a direction, by the place of a rank.
+  type :: limits_t
+    integer, allocatable :: low(:), high(:)
+  end type limits_t
+
+  !> The patches of all ranks, which are places of a grid of ranks.
+  type, public :: patches_t
+    integer :: every(3) = 1 !< ranks from one place of a direction to the next
+    type(limits_t) :: along(3)
+  contains
+    procedure :: of_rank
+  end type patches_t
 
   !> A part of a patch: points low..high, counted from 1 in the patch's array.
   type :: piece_t
@@ -46,6 +59,30 @@ contains
     points = max(0, self%high - self%low + 1)
   end function extent
 
+  !> A rank's patch; one without points in a direction has none at all.
+  pure type(patch_t) function of_rank(self, rank) result(patch)
+    class(patches_t), intent(in) :: self
+    integer, intent(in) :: rank
+    integer :: d, place
+    do d = 1, 3
+      place = 1 + mod(rank/self%every(d), size(self%along(d)%low))
+      patch%low(d) = self%along(d)%low(place)
+      patch%high(d) = self%along(d)%high(place)
+    end do
+    if (any(patch%high < patch%low)) patch = patch_t()
+  end function of_rank
+
+  !> Sets the limits of a direction: one place is `every` ranks from the next, (2, places).
+  pure subroutine set_limits(patches, direction, every, limits)
+    type(patches_t), intent(inout) :: patches
+    integer, intent(in) :: direction, every, limits(:, :)
+    patches%every(direction) = every
+    associate (along => patches%along(direction))
+      along%low = limits(1, :)
+      along%high = limits(2, :)
+    end associate
+  end subroutine set_limits
+
   !> Share number `part` (from 0) of `points` points dealt out to `parts` ranks: first, last.
   pure function share_of_points(points, parts, part) result(share)
     integer, intent(in) :: points, parts, part
@@ -53,11 +90,11 @@ contains
     share = [part*points/parts, (part + 1)*points/parts - 1]
   end function share_of_points
 
-  !> Plans the moves between the patches outer(0:) and inner(0:) of all ranks.  Local.
+  !> Plans the moves between the outer and inner patches of all ranks.  Local.
   subroutine make_regrid(domain, grid, outer, inner, all_to_all, plan)
     type(domain_t), intent(in) :: domain
     integer, intent(in) :: grid(3)
-    type(patch_t), intent(in) :: outer(0:), inner(0:)
+    type(patches_t), intent(in) :: outer, inner
     logical, intent(in) :: all_to_all
     type(regrid_t), intent(out) :: plan
     type(part_t) :: here, there
@@ -65,9 +102,9 @@ contains
     plan%all_to_all = all_to_all
     allocate (plan%outer(0), plan%inner(0), plan%outgoing(0), plan%incoming(0))
     do r = 0, domain%ranks - 1
-      call find_overlap(grid, outer(domain%rank), inner(r), r, here, there)
+      call find_overlap(grid, outer%of_rank(domain%rank), inner%of_rank(r), r, here, there)
       if (here%points > 0) plan%outer = [plan%outer, here]
-      call find_overlap(grid, outer(r), inner(domain%rank), r, there, here)
+      call find_overlap(grid, outer%of_rank(r), inner%of_rank(domain%rank), r, there, here)
       if (here%points > 0) plan%inner = [plan%inner, here]
     end do
   end subroutine make_regrid
@@ -125,26 +162,26 @@ contains
     type(part_t), intent(in) :: sending(:), receiving(:)
     real(dp), intent(in) :: from(:, :, :, :)
     real(dp), intent(inout) :: to(:, :, :, :)
-    integer, dimension(0:domain%ranks - 1) :: leaving, leaving_at, coming, coming_at
+    integer, dimension(size(sending)) :: leaving, leaving_at
+    integer, dimension(size(receiving)) :: coming, coming_at
     integer :: r, part, at, z
     call lay_out(domain, words, sending, leaving, leaving_at)
     call lay_out(domain, words, receiving, coming, coming_at)
     call reserve(plan%outgoing, sum(leaving))
     call reserve(plan%incoming, sum(coming))
     do part = 1, size(sending)
-      r = sending(part)%peer
-      if (r == domain%rank) cycle
-      at = leaving_at(r)
+      if (sending(part)%peer == domain%rank) cycle
+      at = leaving_at(part)
       call pack_part(sending(part), words, from, plan%outgoing(at + 1:))
-      call seal_payload(domain, plan%outgoing(at + 1:at + leaving(r)))
+      call seal_payload(domain, plan%outgoing(at + 1:at + leaving(part)))
     end do
     if (domain%ranks > 1) then
       if (plan%all_to_all) then
-        call MPI_Alltoallv(plan%outgoing, leaving, leaving_at, MPI_DOUBLE_PRECISION, &
-                           plan%incoming, coming, coming_at, MPI_DOUBLE_PRECISION, domain%comm)
-        call count_messages(domain, domain%ranks - 1, 8*sum(leaving))
+        call exchange_all(plan, domain, sending%peer, leaving, leaving_at, receiving%peer, &
+                          coming, coming_at)
       else
-        call send_parts(plan, domain, leaving, leaving_at, coming, coming_at)
+        call send_parts(plan, domain, sending%peer, leaving, leaving_at, receiving%peer, coming, &
+                        coming_at)
       end if
     end if
     if (bx_is_simulated) then
@@ -157,11 +194,11 @@ contains
     !$omp end parallel do
     do part = 1, size(receiving)
       r = receiving(part)%peer
-      at = coming_at(r)
+      at = coming_at(part)
       if (r == domain%rank) then
         call add_own(sending(findloc(sending%peer, r, dim=1)), receiving(part), words, from, to)
       else
-        call arrived_whole(domain, r, plan%incoming(at + 1:at + coming(r)))
+        call arrived_whole(domain, r, plan%incoming(at + 1:at + coming(part)))
         call add_part(receiving(part), words, plan%incoming(at + 1:), to)
       end if
     end do
@@ -191,44 +228,61 @@ contains
     end do
   end subroutine add_own
 
-  !> Reals of each other rank's part in a buffer, [ranks], and where they stand, from 0.
+  !> Reals of each part in a buffer, of this rank's own none, and where they stand, from 0.
   subroutine lay_out(domain, words, parts, counts, offsets)
     type(domain_t), intent(in) :: domain
     integer, intent(in) :: words
     type(part_t), intent(in) :: parts(:)
-    integer, intent(out) :: counts(0:), offsets(0:)
-    integer :: part, r
-    counts = 0
+    integer, intent(out) :: counts(:), offsets(:)
+    integer :: part, at
+    at = 0
     do part = 1, size(parts)
-      counts(parts(part)%peer) = words*parts(part)%points + merge(1, 0, domain%sealed)
-    end do
-    counts(domain%rank) = 0
-    offsets(0) = 0
-    do r = 1, domain%ranks - 1
-      offsets(r) = offsets(r - 1) + counts(r - 1)
+      counts(part) = words*parts(part)%points + merge(1, 0, domain%sealed)
+      if (parts(part)%peer == domain%rank) counts(part) = 0
+      offsets(part) = at
+      at = at + counts(part)
     end do
   end subroutine lay_out
 
-  !> A message to each rank that has a part, and one from each.
-  subroutine send_parts(plan, domain, leaving, leaving_at, coming, coming_at)
+  !> One MPI_Alltoallv, which needs numbers of all ranks.
+  subroutine exchange_all(plan, domain, receivers, leaving, leaving_at, senders, coming, coming_at)
     type(regrid_t), intent(inout) :: plan
     type(domain_t), intent(inout) :: domain
-    integer, intent(in), dimension(0:) :: leaving, leaving_at, coming, coming_at
-    type(MPI_Request) :: requests(2*domain%ranks)
+    integer, intent(in), dimension(:) :: receivers, leaving, leaving_at, senders, coming, coming_at
+    integer, allocatable, dimension(:) :: sent, sent_at, received, received_at
+    allocate (sent(0:domain%ranks - 1), source=0)
+    sent_at = sent
+    received = sent
+    received_at = sent
+    sent(receivers) = leaving
+    sent_at(receivers) = leaving_at
+    received(senders) = coming
+    received_at(senders) = coming_at
+    call MPI_Alltoallv(plan%outgoing, sent, sent_at, MPI_DOUBLE_PRECISION, plan%incoming, &
+                       received, received_at, MPI_DOUBLE_PRECISION, domain%comm)
+    call count_messages(domain, domain%ranks - 1, 8*sum(leaving))
+  end subroutine exchange_all
+
+  !> A message to each rank that has a part, and one from each.
+  subroutine send_parts(plan, domain, receivers, leaving, leaving_at, senders, coming, coming_at)
+    type(regrid_t), intent(inout) :: plan
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in), dimension(:) :: receivers, leaving, leaving_at, senders, coming, coming_at
+    type(MPI_Request) :: requests(size(leaving) + size(coming))
     integer, parameter :: tag = 3 !< beside the sides of md_domain
-    integer :: r, n
+    integer :: part, n
     n = 0
-    do r = 0, domain%ranks - 1
-      if (coming(r) == 0) cycle
+    do part = 1, size(coming)
+      if (coming(part) == 0) cycle
       n = n + 1
-      call MPI_Irecv(plan%incoming(coming_at(r) + 1:), coming(r), MPI_DOUBLE_PRECISION, r, tag, &
-                     domain%comm, requests(n))
+      call MPI_Irecv(plan%incoming(coming_at(part) + 1:), coming(part), MPI_DOUBLE_PRECISION, &
+                     senders(part), tag, domain%comm, requests(n))
     end do
-    do r = 0, domain%ranks - 1
-      if (leaving(r) == 0) cycle
+    do part = 1, size(leaving)
+      if (leaving(part) == 0) cycle
       n = n + 1
-      call MPI_Isend(plan%outgoing(leaving_at(r) + 1:), leaving(r), MPI_DOUBLE_PRECISION, r, tag, &
-                     domain%comm, requests(n))
+      call MPI_Isend(plan%outgoing(leaving_at(part) + 1:), leaving(part), MPI_DOUBLE_PRECISION, &
+                     receivers(part), tag, domain%comm, requests(n))
     end do
     call MPI_Waitall(n, requests, MPI_STATUSES_IGNORE)
     call count_messages(domain, count(leaving > 0), 8*sum(leaving))

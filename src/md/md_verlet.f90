@@ -262,7 +262,7 @@ contains
   !> Energies, stress and momentum now; finds the forces again.  Collective.
   type(observation_t) function observe(system, pair_energy) result(seen)
     type(system_t), intent(inout) :: system
-    real(dp), intent(inout), optional :: pair_energy(:) !< (own): energy of each atom, eV
+    real(dp), intent(inout), contiguous, optional :: pair_energy(:) !< (own): of each atom, eV
     real(dp) :: virial(3, 3), all(14), squared
     integer :: k
     call find_forces(system, pair_energy, virial)

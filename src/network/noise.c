@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum { QUANTUM, COPY_CORE, COPY_NODE, METHODS };
-enum { NAME = 64, PAGE = 4096 };
+enum { NAME = 64 };
 
 /* What rank 0 knows of each rank. */
 typedef struct {
@@ -56,11 +56,11 @@ static int setup(bx_run *run, void **state)
     MPI_Comm_size(n->comm, &n->size);
     MPI_Comm_rank(bx_run_node_comm(run), &local);
     n->first = local == 0;
-    size_t bytes = (size_t)(bytes_per_core / PAGE * PAGE) * (size_t)n->threads;
+    size_t bytes = bx_memory_whole_pages((size_t)bytes_per_core) * (size_t)n->threads;
     int code = bx_resources_claim_memory(run, 2 * (double)bytes, "--bytes: two buffers per core");
     if (code != BX_OK) return code;
-    n->memory = (bx_noise_memory){aligned_alloc(PAGE, bytes),
-                                  aligned_alloc(PAGE, bytes),
+    n->memory = (bx_noise_memory){bx_memory_alloc_pages(bytes),
+                                  bx_memory_alloc_pages(bytes),
                                   bytes / (size_t)n->threads / sizeof(uint64_t),
                                   n->threads,
                                   bx_run_seed(run) + ((uint64_t)n->rank << 32),
@@ -114,7 +114,7 @@ static void check_copies(const noise *n, size_t method, bx_verification *verific
 {
     int cores = asked_to_copy(n, method), elsewhere = 0;
     double wrong = bx_noise_wrong_bytes(&n->memory, cores);
-    double bytes = (double)(bytes_per_core - bytes_per_core % PAGE),
+    double bytes = (double)bx_memory_whole_pages((size_t)bytes_per_core),
            words = (double)(n->memory.words * sizeof(uint64_t));
     for (int t = 0; t < cores; t++) elsewhere += n->memory.copied_by[t] != t;
     bx_verification_check(verification, "content", wrong, 0, "bytes");
@@ -272,7 +272,7 @@ const bx_kernel *bx_kernel_get(void)
     };
     static const bx_option options[] = {
         {"quanta", "N", "quanta of about 50 us in a step", BX_INTEGER, 1, 1e6, &quanta_per_step},
-        {"bytes", "BYTES", "memory that each core copies", BX_INTEGER, PAGE, 1e12, &bytes_per_core},
+        {"bytes", "BYTES", "memory that each core copies", BX_INTEGER, 4096, 1e12, &bytes_per_core},
     };
     static const bx_kernel kernel = {
         .name = "noise",

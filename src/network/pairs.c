@@ -11,7 +11,7 @@
 _Static_assert(sizeof(bx_pairs_record) == 28, "the matrix file has no padding");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the matrix file is little-endian");
 
-enum { WORD = sizeof(uint64_t), PAGE = 4096, REPEATS = 5, MOST_NAMED = 10, SAMPLED_ROUNDS = 16 };
+enum { WORD = sizeof(uint64_t), REPEATS = 5, MOST_NAMED = 10, SAMPLED_ROUNDS = 16 };
 enum { PROBE_BYTES = 65536, PROBE_GROWTH = 8 }; /* of a node, in the rounds that verify */
 static const double LONGEST = 0.02;             /* s that a message may take */
 enum { STAGE_TOURNAMENT, STAGE_AGAIN, STAGE_VERIFYING };
@@ -172,9 +172,8 @@ static int setup(bx_run *run, void **state)
     BX_ALLOC((size_t)most_meetings, p->meetings);
     if (p->rank == 0) p->accounts = bx_memory_alloc((size_t)p->nodes, sizeof *p->accounts);
     if (p->line.local >= p->line.talker_count) return BX_OK;
-    size_t whole_pages = (bytes + PAGE - 1) / PAGE * PAGE;
-    p->line.sent = aligned_alloc(PAGE, whole_pages);
-    p->line.received = aligned_alloc(PAGE, whole_pages);
+    p->line.sent = bx_memory_alloc_pages(bytes);
+    p->line.received = bx_memory_alloc_pages(bytes);
     if (!p->line.sent || !p->line.received)
         return bx_run_refuse(run, BX_RESOURCES, "--bytes %lld: out of memory",
                              (long long)node_bytes);

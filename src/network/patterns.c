@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 4096 };
 enum { STEP_BYTES = 65536, MOST_EXCHANGES = 64 }; /* see exchanges() */
 enum { FEW_BLOCKS = 16 };                         /* which take no longer than a barrier */
 enum { BANDWIDTH_FROM = 32768 };                  /* B; the time of shorter blocks is latency */
@@ -341,7 +340,7 @@ static double find_rate(const bx_patterns *s)
 /* Counts blocks; returns the bytes of a buffer. */
 static double find_sizes(bx_patterns *s, bool *one_sided)
 {
-    double bytes = PAGE;
+    double bytes = (double)bx_memory_whole_pages(1);
     for (size_t m = 0; m < bx_pattern_count; m++) {
         char why[160];
         const bx_pattern *pattern = pattern_of(m);
@@ -390,9 +389,9 @@ static int setup(bx_run *run, void **state)
     double bytes = find_sizes(s, &one_sided);
     int code = bx_resources_claim_memory(run, 2 * bytes, "--memory: two buffers for each rank");
     if (code != BX_OK) return code;
-    s->capacity = ((size_t)bytes + PAGE - 1) / PAGE * PAGE;
-    s->sent = aligned_alloc(PAGE, s->capacity);
-    s->received = aligned_alloc(PAGE, s->capacity);
+    s->capacity = bx_memory_whole_pages((size_t)bytes);
+    s->sent = bx_memory_alloc_pages(s->capacity);
+    s->received = bx_memory_alloc_pages(s->capacity);
     if (!s->sent || !s->received)
         bx_run_refuse(run, BX_RESOURCES, "--memory %lld: out of memory", (long long)memory);
     code = bx_run_agree(run);

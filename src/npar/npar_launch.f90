@@ -16,7 +16,7 @@ module npar_launch
   type, public :: method_t
     character(16) :: name = ""
     character(80) :: summary = "", wins = ""
-    type(knobs_t) :: turned !< the knobs that differ from a new knobs_t; of a published code all
+    type(knobs_t) :: turned = knobs_t() !< what differs from a new knobs_t; of a published code all
     character(12) :: family = "" !< npar, published or none
     integer :: npar = 0 !< 0: the base's
   end type method_t

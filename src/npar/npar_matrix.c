@@ -57,7 +57,7 @@ bool npar_solver_can(const char *name, int n, int parts, int ranks, char *why, s
     if (!solver)
         snprintf(why, why_size,
                  sizeof SOLVERS > sizeof *SOLVERS ? "no solver of distributed matrices"
-                                                  : "built without ScaLAPACK and ELPA");
+                                                  : BX_BUILT_WITHOUT "ScaLAPACK and ELPA");
     return false;
 }
 

@@ -59,10 +59,9 @@ static written planes_of(const broken *b, const bx_plane_part *part)
     const bx_plan *plan = b->plan;
     size_t count = (size_t)(part->last - part->first) * plan->plane_size, places[2] = {0, 1};
     for (int p = 0, n = 0; p < plan->geometry->ranks; p++) {
-        const int *runs = bx_plan_runs(plan, p, part->first);
-        for (int i = runs[0]; i < runs[1]; i++)
-            for (int k = 0; n < 2 && k < plan->runs[i].length; k++)
-                places[n++] = (size_t)(plan->runs[i].place + k);
+        bx_columns crossing = bx_plan_crossing(plan, p, part->first);
+        for (int s = crossing.first; n < 2 && s < crossing.last; s++)
+            places[n++] = (size_t)plan->geometry->column_place[s];
     }
     return (written){part->planes, count, places[0], places[1]};
 }

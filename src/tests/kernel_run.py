@@ -14,7 +14,11 @@ import unittest
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "checks"))
+from bisection.core import launchers
+
 MPIEXEC = os.environ.get("BX_MPIEXEC", "mpiexec").split()
+EMULATOR = os.environ.get("BX_EMULATOR", "").split()  # that runs programs of a cross build
 TIMEOUT = 240  # s; every run ends in seconds, a hang must not hold up the suite
 LONG = "BX_LONG" in os.environ  # `ctest -L long`
 MOST_RANKS = int(os.environ.get("BX_TEST_RANKS", "64"))  # where more would spin for minutes
@@ -22,16 +26,14 @@ MOST_RANKS = int(os.environ.get("BX_TEST_RANKS", "64"))  # where more would spin
 ENVIRONMENT = {
     "OMPI_MCA_pml": "ob1",
     "OMPI_MCA_btl": "self,vader",
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "I_MPI_FABRICS": "shm",
     # Open MPI looks for PCI devices and graphics cards, which is half of its time to start.
     "HWLOC_COMPONENTS": "-pci,-linuxio",
     "HWLOC_PLUGINS_PATH": "/nonexistent",
     "OMPI_MCA_odls_base_sigkill_timeout": "0",  # s, which mpiexec waits after an exit code of 1
     "OMP_WAIT_POLICY": "passive",
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    **launchers.AS_ROOT,
+    **launchers.SHARING,
 }
 
 
@@ -69,7 +71,7 @@ def run(
         output = Path(folder) / "result.json"
         options = arguments if "--output" in arguments else (*arguments, "--output", str(output))
         process = subprocess.run(
-            [*before, *MPIEXEC, "-n", str(ranks), executable, *options],
+            [*before, *MPIEXEC, "-n", str(ranks), *EMULATOR, executable, *options],
             env={**os.environ, **env, **environment},
             capture_output=True,
             text=True,

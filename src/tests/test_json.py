@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+from kernel_run import EMULATOR
+
 LARGEST = sys.float_info.max
 EXPECTED = {
     "nested": [
@@ -27,8 +29,8 @@ def refuse(name):
     raise ValueError(name + " is no JSON")
 
 
-written = subprocess.run([sys.argv[1]], stdout=subprocess.PIPE, check=True).stdout.decode()
-for text in written.split("\n---\n"):
+writer = subprocess.run([*EMULATOR, sys.argv[1]], stdout=subprocess.PIPE, check=True)
+for text in writer.stdout.decode().split("\n---\n"):
     read = json.loads(text, parse_constant=refuse)
     assert read == EXPECTED, read
     assert list(read) == list(EXPECTED), list(read)

@@ -45,6 +45,60 @@ static void test_published_messages(void)
     bx_geometry_free(g);
 }
 
+/* Blocks as visited are all that are not empty, and their sums those of the closed forms. */
+typedef struct {
+    const bx_geometry *g;
+    double blocks, elements;
+} visited;
+
+static void visit(void *context, int from, int to, int64_t elements)
+{
+    visited *sum = context;
+    CHECK(elements > 0 && elements == bx_geometry_block(sum->g, BX_FORWARD, from, to));
+    sum->blocks++;
+    sum->elements += (double)elements;
+}
+
+/* Sums over the first ranks of a node, of each number, beside sums of blocks. */
+static void check_several(const bx_geometry *g, int node)
+{
+    for (int count = 0; count <= bx_geometry_node_size(g, node); count++)
+        for (int planes = 0; planes < 2; planes++) {
+            bx_several several = bx_several_create(g, node, count, planes);
+            for (int peer = 0; peer < g->ranks; peer++) {
+                int64_t sum = 0;
+                for (int i = 0; i < count; i++)
+                    sum += bx_geometry_block(g, planes ? BX_INVERSE : BX_FORWARD,
+                                             bx_geometry_ranks(g, node)[i], peer);
+                CHECK(bx_several_elements(&several, peer) == sum);
+            }
+            bx_several_free(&several);
+        }
+}
+
+static void check_visits(const bx_geometry *g)
+{
+    for (int n = 0; n < g->nodes; n++) check_several(g, n);
+    visited sum = {.g = g};
+    double blocks = 0, elements = 0, apart = 0;
+    bx_geometry_blocks(g, visit, &sum);
+    for (int to = 0; to < g->ranks; to++) {
+        double arriving = 0;
+        for (int from = 0; from < g->ranks; from++) {
+            double block = (double)bx_geometry_block(g, BX_FORWARD, from, to);
+            blocks += block > 0;
+            arriving += block;
+            apart += g->node_of[from] != g->node_of[to];
+        }
+        CHECK(arriving == (double)bx_geometry_arriving(g, to));
+        elements += arriving;
+        for (int p = g->plane_first[to]; p < g->plane_first[to + 1]; p++)
+            CHECK(bx_geometry_holder(g, p) == to);
+    }
+    CHECK(sum.blocks == blocks && sum.elements == elements);
+    CHECK(bx_count_every_pair(g, BX_FORWARD, 0).off_node_messages == apart);
+}
+
 /* Whatever the layout: every column and plane once, and what is sent off node is the payload. */
 static void test_any_layout(void)
 {
@@ -70,6 +124,7 @@ static void test_any_layout(void)
             CHECK(bx_count_every_pair(g, BX_INVERSE, 0).off_node_bytes == off_node);
             CHECK(bx_count_padded(g, BX_FORWARD, 0).padding_bytes >= 0);
             CHECK(bx_count_nodes_padded(g, BX_FORWARD, 0).padding_bytes >= 0);
+            check_visits(g);
             bx_geometry_free(g);
         }
 }
@@ -105,6 +160,8 @@ static void test_columns_throughout(void)
             }
         CHECK(x_used < NX && inner->plane_first[ranks] == NY * NZ);
         CHECK(inner->columns == NZ * x_used && inner->inner == NULL);
+        check_visits(g);
+        check_visits(inner);
         for (int a = 0; a < ranks; a++)
             for (int b = 0; b < ranks; b++) {
                 CHECK(bx_geometry_block(g, BX_FORWARD, a, b) == blocks[0][a][b]);
@@ -141,6 +198,7 @@ static void test_scattered_columns(void)
     for (int s = 0; s < 6; s++) CHECK(g->column_xy[s] == SORTED[s]);
     CHECK(g->plane_first[5] == 5 && bx_geometry_planes(g, 0) == 1);
     CHECK(g->largest_block == 4);
+    check_visits(g);
     CHECK(bx_geometry_block(g, BX_FORWARD, 3, 0) == 4 &&
           bx_geometry_block(g, BX_FORWARD, 0, 3) == 0);
     CHECK(bx_count_every_pair(g, BX_FORWARD, 0).messages == 20);
@@ -172,6 +230,7 @@ static void test_no_columns(void)
     bx_geometry *g = bx_geometry_create_columns(CNT40, 0, NULL, NULL, 3, NULL, 2);
     CHECK(g->columns == 0 && g->column_first[3] == 0 && g->plane_first[3] == 30);
     CHECK(g->largest_block == 0);
+    check_visits(g);
     CHECK(bx_count_nonempty_pairs(g, BX_FORWARD, 0).messages == 0);
     bx_geometry_free(g);
 }

@@ -65,11 +65,11 @@ contains
       else
         call make_fft_transpose(system%domain, grid, fft)
       end if
-      associate (low => fft%patches(rank)%low)
+      associate (mine => fft%patches%of_rank(rank))
         do z = 1, size(fft%space, 3)
           do y = 1, size(fft%space, 2)
             do x = 1, size(fft%space, 1)
-              fft%space(x, y, z) = noise(low(1) + x, low(2) + y, low(3) + z)
+              fft%space(x, y, z) = noise(mine%low(1) + x, mine%low(2) + y, mine%low(3) + z)
             end do
           end do
         end do
@@ -90,7 +90,7 @@ contains
           do y = 1, size(fft%space, 2)
             do x = 1, size(fft%space, 1)
               back = max(back, abs(fft%space(x, y, z)/product(grid) &
-                                   - noise(low(1) + x, low(2) + y, low(3) + z)))
+                                   - noise(mine%low(1) + x, mine%low(2) + y, mine%low(3) + z)))
             end do
           end do
         end do

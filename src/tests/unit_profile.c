@@ -1,10 +1,11 @@
 /* What calls of MPI are counted as sent, beside sums of our own: on communicators and windows of
  * all kinds, which are freed and made anew, and with counts that change from call to call.
  *
- * Usage: unit_profile [cost]: also prints, on rank 0, what a counted call costs above a bare one.
+ * Usage: unit_profile [cost]: prints, on rank 0, what a counted call costs above a bare one.
  */
 #include "profile.h"
 
+#include "peers.h"
 #include "ticks.h"
 #include "unit.h"
 
@@ -247,30 +248,128 @@ static void test_seconds(void)
     CHECK(seconds > 0 && seconds < wall);
 }
 
-#define SECONDS_OF(call)                                                                           \
-    for (int batch = 0; batch < 200; batch++) {                                                    \
-        double start = PMPI_Wtime();                                                               \
-        for (int i = 0; i < 1000; i++) call;                                                       \
-        best = fmin(best, (PMPI_Wtime() - start) / 1000);                                          \
+/* ---- what a counted call costs ---- */
+
+/* So many peers are pretended: the routines that look at each then do nothing else. */
+static bx_peers crowd;
+static MPI_Comm crowded = MPI_COMM_NULL;
+const bx_peers *__real_bx_peers_find_comm(MPI_Comm comm);
+const bx_peers *__wrap_bx_peers_find_comm(MPI_Comm comm);
+const bx_peers *__wrap_bx_peers_find_comm(MPI_Comm comm)
+{
+    return comm == crowded ? &crowd : __real_bx_peers_find_comm(comm);
+}
+#define IDLE_WITH_MANY(name, parameters, arguments)                                                \
+    int __real_PMPI_##name parameters;                                                             \
+    int __wrap_PMPI_##name parameters;                                                             \
+    int __wrap_PMPI_##name parameters                                                              \
+    {                                                                                              \
+        return c == crowded ? MPI_SUCCESS : __real_PMPI_##name arguments;                          \
     }
-#define PRINT_COST(name, call)                                                                     \
+IDLE_WITH_MANY(Alltoall,
+               (const void *s, int n, MPI_Datatype t, void *r, int rn, MPI_Datatype rt, MPI_Comm c),
+               (s, n, t, r, rn, rt, c))
+IDLE_WITH_MANY(Alltoallv,
+               (const void *s, const int *n, const int *d, MPI_Datatype t, void *r, const int *rn,
+                const int *rd, MPI_Datatype rt, MPI_Comm c),
+               (s, n, d, t, r, rn, rd, rt, c))
+IDLE_WITH_MANY(Alltoallw,
+               (const void *s, const int *n, const int *d, const MPI_Datatype *t, void *r,
+                const int *rn, const int *rd, const MPI_Datatype *rt, MPI_Comm c),
+               (s, n, d, t, r, rn, rd, rt, c))
+
+enum { MOST = 100000 };
+static int counts[MOST], node[MOST]; /* of the crowd */
+static MPI_Datatype types[MOST];
+
+static void gather_crowd(int peers)
+{
+    int near = peers < 128 ? peers : 128;
+    for (int p = 0; p < peers; p++) types[p] = MPI_INT, node[p] = p / 128;
+    crowd = (bx_peers){.size = peers, .node = node, .near = node, .off_node = peers - near};
+}
+
+/* The steps' clock stands still while many peers are counted. */
+static void test_clock(void)
+{
+    double least = INFINITY;
+    MPI_Comm_dup(MPI_COMM_SELF, &crowded);
+    gather_crowd(MOST);
+    for (int i = 0; i < 20; i++) {
+        double wall = PMPI_Wtime(), clock = bx_profile_clock();
+        for (int k = 0; k < 10; k++)
+            MPI_Alltoallv(NULL, counts, counts, MPI_INT, NULL, counts, counts, MPI_INT, crowded);
+        clock = bx_profile_clock() - clock;
+        least = fmin(least, clock / (PMPI_Wtime() - wall));
+    }
+    CHECK(least < 0.5);
+    MPI_Comm_free(&crowded);
+}
+
+enum { BATCHES = 400, BATCH = 250 };
+/* The least seconds of a call, by the clock of the steps; batches of both kinds take turns. */
+#define LEAST_OF(least, call)                                                                      \
     do {                                                                                           \
-        double best = INFINITY, counted;                                                           \
-        SECONDS_OF(MPI_##call)                                                                     \
-        counted = best, best = INFINITY;                                                           \
-        SECONDS_OF(PMPI_##call)                                                                    \
-        printf("%s: %.0f ns, counted %.0f ns more\n", name, 1e9 * best, 1e9 * (counted - best));   \
+        double start = bx_profile_clock();                                                         \
+        for (int i = 0; i < BATCH; i++) call;                                                      \
+        least = fmin(least, (bx_profile_clock() - start) / BATCH);                                 \
+    } while (0)
+#define PRINT_COST(call, ...)                                                                      \
+    do {                                                                                           \
+        double bare = INFINITY, counted = INFINITY;                                                \
+        for (int batch = 0; batch < BATCHES; batch++) {                                            \
+            LEAST_OF(bare, P##call);                                                               \
+            LEAST_OF(counted, call);                                                               \
+        }                                                                                          \
+        char text[48];                                                                             \
+        snprintf(text, sizeof text, __VA_ARGS__);                                                  \
+        printf("%-36s %5.0f %5.0f %5.0f\n", text, 1e9 * bare, 1e9 * counted,                       \
+               1e9 * (counted - bare));                                                            \
     } while (0)
 
+/* Each class of call of one rank with itself. */
 static void print_costs(void)
 {
-    int zero = 0, got, done;
-    MPI_Request none = MPI_REQUEST_NULL;
-    PRINT_COST("MPI_Test", Test(&none, &done, MPI_STATUS_IGNORE));
-    PRINT_COST("MPI_Iprobe", Iprobe(0, 0, MPI_COMM_SELF, &done, MPI_STATUS_IGNORE));
-    PRINT_COST("MPI_Bcast", Bcast(&zero, 1, MPI_INT, 0, MPI_COMM_SELF));
-    PRINT_COST("MPI_Alltoallv",
-               Alltoallv(&zero, &zero, &zero, MPI_INT, &got, &zero, &zero, MPI_INT, MPI_COMM_SELF));
+    const MPI_Comm comm = MPI_COMM_SELF;
+    const MPI_Datatype type = MPI_INT;
+    int zero = 0, one = 1, got, done;
+    MPI_Request request = MPI_REQUEST_NULL;
+    printf("%-36s %5s %5s %5s ns\n", "", "bare", "now", "more");
+    PRINT_COST(MPI_Iprobe(0, 0, comm, &done, MPI_STATUS_IGNORE), "Iprobe");
+    PRINT_COST(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "Test");
+    PRINT_COST(MPI_Send(&one, 1, type, MPI_PROC_NULL, 0, comm), "Send, to nobody");
+    PRINT_COST(MPI_Sendrecv(&one, 1, type, 0, 0, &got, 1, type, 0, 0, comm, MPI_STATUS_IGNORE),
+               "Sendrecv");
+    PRINT_COST(MPI_Barrier(comm), "Barrier");
+    PRINT_COST(MPI_Bcast(&zero, 1, type, 0, comm), "Bcast");
+    PRINT_COST(MPI_Reduce(&one, &got, 1, type, MPI_SUM, 0, comm), "Reduce");
+    PRINT_COST(MPI_Allreduce(&one, &got, 1, type, MPI_SUM, comm), "Allreduce");
+    PRINT_COST(MPI_Allgather(&one, 1, type, &got, 1, type, comm), "Allgather");
+    PRINT_COST(MPI_Alltoall(&one, 1, type, &got, 1, type, comm), "Alltoall");
+    PRINT_COST(MPI_Alltoallv(&one, &one, &zero, type, &got, &one, &zero, type, comm), "Alltoallv");
+
+    MPI_Win window;
+    int *memory;
+    MPI_Win_allocate(sizeof *memory, sizeof *memory, MPI_INFO_NULL, comm, &memory, &window);
+    MPI_Win_lock_all(0, window);
+    PRINT_COST(MPI_Put(&one, 1, type, 0, 0, 1, type, window), "Put");
+    PRINT_COST(MPI_Fetch_and_op(&one, &got, type, 0, 0, MPI_SUM, window), "Fetch_and_op");
+    PRINT_COST(MPI_Win_flush_all(window), "Win_flush_all");
+    MPI_Win_unlock_all(window);
+    MPI_Win_free(&window);
+
+    MPI_Comm_dup(comm, &crowded);
+    for (int peers = 1; peers <= MOST; peers *= 10) {
+        gather_crowd(peers);
+        PRINT_COST(MPI_Alltoall(&one, 1, type, &got, 1, type, crowded), "Alltoall, %d peers",
+                   peers);
+        PRINT_COST(MPI_Alltoallv(&one, counts, counts, type, &got, counts, counts, type, crowded),
+                   "Alltoallv, %d peers", peers);
+        PRINT_COST(MPI_Alltoallw(&one, counts, counts, types, &got, counts, counts, types, crowded),
+                   "Alltoallw, %d peers", peers);
+        fflush(stdout);
+    }
+    MPI_Comm_free(&crowded);
 }
 
 int main(int argc, char **argv)
@@ -280,7 +379,14 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     node_of = bx_memory_alloc((size_t)size, sizeof *node_of);
     for (int r = 0; r < size; r++) node_of[r] = r / 2 % 2; /* a node's ranks are not in a row */
-    bx_profile_start(MPI_COMM_WORLD, node_of, true);
+    bool costs = argc > 1 && strcmp(argv[1], "cost") == 0;
+    bx_profile_start(MPI_COMM_WORLD, node_of, !costs);
+    if (costs) {
+        if (rank == 0) print_costs();
+        bx_profile_stop();
+        free(node_of);
+        return MPI_Finalize();
+    }
     test_all(MPI_COMM_WORLD);
     for (int turn = 0; turn < 4; turn++) { /* handles come again, as another's */
         MPI_Comm copy, part;
@@ -293,9 +399,10 @@ int main(int argc, char **argv)
     }
     test_classes();
     test_seconds();
-    if (argc > 1 && strcmp(argv[1], "cost") == 0 && rank == 0) print_costs();
+    test_clock();
     bx_ticks_counted = false; /* where no counter is trusted */
     bx_ticks_second = 1;
+    bx_ticks_reading = 0;
     test_seconds();
     bx_profile_stop();
     free(node_of);

@@ -74,35 +74,51 @@ static int by_owner(const void *a, const void *b)
     return x->batch != y->batch ? x->batch - y->batch : x->place - y->place;
 }
 
+void bx_geometry_blocks(const bx_geometry *g, bx_block_visit *visit, void *context)
+{
+    for (int from = 0; from < g->ranks; from++) {
+        int first = g->column_first[from], last = g->column_first[from + 1], to = 0;
+        int64_t elements = 0;
+        for (int point = 0; point < g->length && first < last; point++)
+            for (int s = first, next; s < last; s = next) { /* the columns of one batch */
+                int holder = bx_geometry_holder(g, point * g->batches + g->column_batch[s]);
+                if (holder != to && elements > 0) visit(context, from, to, elements), elements = 0;
+                to = holder;
+                next = g->batches == 1 ? last : s + 1;
+                while (next < last && g->column_batch[next] == g->column_batch[s]) next++;
+                elements += next - s;
+            }
+        if (elements > 0) visit(context, from, to, elements);
+    }
+}
+
+static void take_largest(void *context, int from, int to, int64_t elements)
+{
+    int64_t *largest = context;
+    if (elements > *largest) *largest = elements;
+}
+
 /* Numbers the columns and deals the planes; g has its grid, length, planes and batches. */
 static void distribute(bx_geometry *g, int columns, column *list, int ranks, const int *node_of,
                        int ranks_per_node)
 {
     qsort(list, (size_t)columns, sizeof *list, by_owner);
-    size_t batches = (size_t)g->batches + 1;
     g->ranks = ranks;
     g->columns = columns;
     BX_ALLOC((size_t)columns + 1, g->column_xy, g->column_batch, g->column_place);
     BX_ALLOC((size_t)ranks + 1, g->column_first);
-    g->before = bx_memory_alloc((size_t)ranks * batches, sizeof *g->before);
+    BX_ALLOC((size_t)g->batches + 1, g->batch_first);
     for (int s = 0; s < columns; s++) {
         g->column_xy[s] = list[s].xy;
         g->column_batch[s] = list[s].batch;
         g->column_place[s] = list[s].place;
         g->column_first[list[s].owner + 1]++;
-        g->before[(size_t)list[s].owner * batches + (size_t)list[s].batch + 1]++;
+        g->batch_first[list[s].batch + 1]++;
     }
-    for (int r = 0; r < ranks; r++) {
-        g->column_first[r + 1] += g->column_first[r];
-        int *before = g->before + (size_t)r * batches;
-        for (int b = 0; b < g->batches; b++) before[b + 1] += before[b];
-    }
+    for (int r = 0; r < ranks; r++) g->column_first[r + 1] += g->column_first[r];
+    for (int b = 0; b < g->batches; b++) g->batch_first[b + 1] += g->batch_first[b];
     g->plane_first = deal(g->length * g->batches, ranks);
-    for (int from = 0; from < ranks; from++)
-        for (int64_t to = 0, at = 0, end; to < ranks; to++, at = end) {
-            end = bx_geometry_elements(g, from, g->plane_first[to + 1]);
-            if (end - at > g->largest_block) g->largest_block = end - at;
-        }
+    bx_geometry_blocks(g, take_largest, &g->largest_block);
     group_nodes(g, node_of, ranks_per_node);
 }
 
@@ -190,7 +206,7 @@ void bx_geometry_free(bx_geometry *g)
 {
     if (!g) return;
     bx_geometry_free(g->inner);
-    BX_FREE(g->column_xy, g->column_batch, g->column_place, g->before, g->column_first,
+    BX_FREE(g->column_xy, g->column_batch, g->column_place, g->batch_first, g->column_first,
             g->plane_first, g->node_of, g->node_first, g->node_ranks, g);
 }
 
@@ -210,6 +226,41 @@ int bx_geometry_smallest_node(const bx_geometry *g)
     return smallest;
 }
 
+bx_several bx_several_create(const bx_geometry *g, int node, int count, bool planes)
+{
+    bx_several several = {.g = g, .planes = planes};
+    BX_ALLOC((size_t)g->batches + 1, several.batch);
+    for (int i = 0; i < count; i++) {
+        int rank = bx_geometry_ranks(g, node)[i];
+        several.columns += bx_geometry_columns(g, rank);
+        if (planes)
+            for (int p = g->plane_first[rank]; p < g->plane_first[rank + 1]; p++)
+                several.batch[p % g->batches]++;
+        else
+            for (int s = g->column_first[rank]; s < g->column_first[rank + 1]; s++)
+                several.batch[g->column_batch[s] + 1]++;
+    }
+    for (int b = 0; !planes && b < g->batches; b++) several.batch[b + 1] += several.batch[b];
+    return several;
+}
+
+void bx_several_free(bx_several *several) { free(several->batch); }
+
+int64_t bx_several_elements(const bx_several *several, int peer)
+{
+    const bx_geometry *g = several->g;
+    int first = g->plane_first[peer], last = g->plane_first[peer + 1];
+    int64_t sum = 0;
+    if (!several->planes && first == last) return 0;
+    if (!several->planes)
+        return (int64_t)(last / g->batches - first / g->batches) * several->columns +
+               several->batch[last % g->batches] - several->batch[first % g->batches];
+    if (g->batches == 1) return (int64_t)bx_geometry_columns(g, peer) * several->batch[0];
+    for (int s = g->column_first[peer]; s < g->column_first[peer + 1]; s++)
+        sum += several->batch[g->column_batch[s]];
+    return sum;
+}
+
 static bool countable(double elements, char *why, size_t why_size)
 {
     if (elements > INT_MAX)
@@ -225,8 +276,7 @@ bool bx_geometry_nodes_fit(const bx_geometry *g, char *why, size_t why_size)
         double columns = 0, planes = 0;
         for (int i = g->node_first[n]; i < g->node_first[n + 1]; i++) {
             columns += (double)bx_geometry_columns(g, g->node_ranks[i]) * g->length;
-            for (int r = 0; r < g->ranks; r++)
-                planes += (double)bx_geometry_block(g, BX_FORWARD, r, g->node_ranks[i]);
+            planes += (double)bx_geometry_arriving(g, g->node_ranks[i]);
         }
         largest = fmax(largest, fmax(columns, planes));
     }
@@ -246,20 +296,39 @@ bool bx_geometry_padded_fit(const bx_geometry *g, char *why, size_t why_size)
 
 /* ---- counts ---- */
 
-/* Payload bytes of all pairs of different ranks, and those off node. */
-static bx_counts pairs(const bx_geometry *g, bx_direction way, bool with_empty)
+/* The messages of blocks between different ranks that are not empty. */
+typedef struct {
+    const bx_geometry *g;
+    bx_counts counts;
+} tally;
+
+static void count_block(void *context, int from, int to, int64_t elements)
 {
-    bx_counts counts = {0};
-    for (int from = 0; from < g->ranks; from++)
-        for (int to = 0; to < g->ranks; to++) {
-            double bytes = (double)bx_geometry_block(g, way, from, to) * ELEMENT;
-            if (from == to || (bytes == 0 && !with_empty)) continue;
-            bool off_node = g->node_of[from] != g->node_of[to];
-            counts.messages++;
-            counts.bytes += bytes;
-            counts.off_node_messages += off_node;
-            if (off_node) counts.off_node_bytes += bytes;
-        }
+    tally *sum = context;
+    double bytes = (double)elements * ELEMENT;
+    if (from == to) return;
+    bool off_node = sum->g->node_of[from] != sum->g->node_of[to];
+    sum->counts.messages++;
+    sum->counts.bytes += bytes;
+    sum->counts.off_node_messages += off_node;
+    if (off_node) sum->counts.off_node_bytes += bytes;
+}
+
+/* The same both ways. */
+bx_counts bx_count_nonempty_pairs(const bx_geometry *g, bx_direction way, int leaders)
+{
+    tally sum = {.g = g};
+    bx_geometry_blocks(g, count_block, &sum);
+    return sum.counts;
+}
+
+bx_counts bx_count_every_pair(const bx_geometry *g, bx_direction way, int leaders)
+{
+    bx_counts counts = bx_count_nonempty_pairs(g, way, leaders);
+    counts.messages = (double)g->ranks * (g->ranks - 1);
+    counts.off_node_messages = (double)g->ranks * g->ranks;
+    for (int n = 0; n < g->nodes; n++)
+        counts.off_node_messages -= pow(bx_geometry_node_size(g, n), 2);
     return counts;
 }
 
@@ -275,24 +344,14 @@ static void pad(bx_counts *counts, double message_bytes)
 /* So many leaders of each node exchange with their like on every other. */
 static bx_counts between_leaders(const bx_geometry *g, bx_direction way, int leaders)
 {
-    double payload = pairs(g, way, true).off_node_bytes;
+    double payload = bx_count_nonempty_pairs(g, way, leaders).off_node_bytes;
     double messages = (double)leaders * g->nodes * (g->nodes - 1);
     return (bx_counts){messages, messages, payload, payload, 0};
 }
 
-bx_counts bx_count_every_pair(const bx_geometry *g, bx_direction way, int leaders)
-{
-    return pairs(g, way, true);
-}
-
-bx_counts bx_count_nonempty_pairs(const bx_geometry *g, bx_direction way, int leaders)
-{
-    return pairs(g, way, false);
-}
-
 bx_counts bx_count_padded(const bx_geometry *g, bx_direction way, int leaders)
 {
-    bx_counts counts = pairs(g, way, true);
+    bx_counts counts = bx_count_every_pair(g, way, leaders);
     pad(&counts, (double)g->largest_block * ELEMENT);
     return counts;
 }
@@ -328,10 +387,10 @@ bx_counts bx_count_gather_scatter(const bx_geometry *g, bx_direction way, int le
     for (int r = 0; r < g->ranks; r++) {
         if (bx_geometry_ranks(g, g->node_of[r])[0] == r) continue; /* the root itself */
         counts.messages += 2; /* in the gather, and in the scatter */
-        for (int p = 0; p < g->ranks; p++)
-            if (p != r)
-                counts.bytes += ELEMENT * (double)(bx_geometry_block(g, way, r, p) +
-                                                   bx_geometry_block(g, way, p, r));
+        double elements = (double)bx_geometry_columns(g, r) * g->length +
+                          (double)bx_geometry_arriving(g, r) -
+                          2 * (double)bx_geometry_block(g, way, r, r);
+        counts.bytes += ELEMENT * elements;
     }
     return counts;
 }

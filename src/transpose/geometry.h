@@ -28,7 +28,7 @@ typedef struct bx_geometry {
     int ranks;
     int *column_first; /* [ranks + 1] rank r holds columns column_first[r] .. column_first[r+1]-1 */
     int *plane_first;  /* [ranks + 1] rank r holds planes plane_first[r] .. plane_first[r+1]-1 */
-    int *before;       /* [ranks][batches + 1] columns of the rank in batches before this one */
+    int *batch_first;  /* [batches + 1] columns of all ranks in batches before this one */
     int64_t largest_block; /* elements of the largest block of any two ranks */
     int nodes;
     int *node_of;              /* [ranks] */
@@ -78,7 +78,16 @@ static inline const int *bx_geometry_ranks(const bx_geometry *g, int node)
 /* Number of columns of a rank in batches before `batch`, which may be their number. */
 static inline int bx_geometry_before(const bx_geometry *g, int rank, int batch)
 {
-    return g->before[(int64_t)rank * (g->batches + 1) + batch];
+    int first = g->column_first[rank], low = first, high = g->column_first[rank + 1];
+    if (batch == 0 || batch == g->batches) return batch == 0 ? 0 : high - first;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (g->column_batch[middle] < batch)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low - first;
 }
 /* Number of elements of a rank's columns that go to planes before `plane`, which may be the number
  * of all. */
@@ -94,6 +103,44 @@ static inline int64_t bx_geometry_block(const bx_geometry *g, bx_direction way, 
     return bx_geometry_elements(g, column_side, g->plane_first[plane_side + 1]) -
            bx_geometry_elements(g, column_side, g->plane_first[plane_side]);
 }
+/* Number of elements that all ranks, itself included, send to a rank's planes. */
+static inline int64_t bx_geometry_arriving(const bx_geometry *g, int rank)
+{
+    int first = g->plane_first[rank], last = g->plane_first[rank + 1];
+    return (int64_t)(last / g->batches - first / g->batches) * g->columns +
+           g->batch_first[last % g->batches] - g->batch_first[first % g->batches];
+}
+/* Calls visit for each forward block that is not empty, by rank and in the order of the planes.  It
+ * takes a time like the number of points of all columns, however many ranks there are. */
+typedef void bx_block_visit(void *context, int from, int to, int64_t elements);
+void bx_geometry_blocks(const bx_geometry *g, bx_block_visit *visit, void *context);
+/* The rank that holds a plane. */
+static inline int bx_geometry_holder(const bx_geometry *g, int plane)
+{
+    int planes = g->plane_first[g->ranks], each = planes / g->ranks, larger = planes % g->ranks,
+        in_larger = larger * (each + 1);
+    return plane < in_larger ? plane / (each + 1) : larger + (plane - in_larger) / each;
+}
+/* Number of ranks that hold planes: the first. */
+static inline int bx_geometry_plane_ranks(const bx_geometry *g)
+{
+    int planes = g->plane_first[g->ranks];
+    return planes < g->ranks ? planes : g->ranks;
+}
+
+/* The columns, or the planes, of several ranks together. */
+typedef struct {
+    const bx_geometry *g;
+    bool planes;
+    int64_t columns;
+    int *batch; /* [batches + 1] columns in batches before this one; planes of this one */
+} bx_several;
+/* Returns those of the first `count` ranks of a node; to be freed. */
+bx_several bx_several_create(const bx_geometry *g, int node, int count, bool planes);
+void bx_several_free(bx_several *several);
+/* Returns the number of elements that they exchange with the planes, or the columns, of `peer`. */
+int64_t bx_several_elements(const bx_several *several, int peer);
+
 /* Number of points of the grid. */
 static inline size_t bx_geometry_points(const bx_geometry *g)
 {

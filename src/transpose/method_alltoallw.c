@@ -29,16 +29,16 @@ static MPI_Datatype planes_type(const bx_plan *plan, int peer)
 {
     size_t count = 0;
     for (int z = 0; z < plan->my_planes; z++) {
-        const int *runs = bx_plan_runs(plan, peer, z);
-        count += (size_t)(runs[1] - runs[0]);
+        bx_columns crossing = bx_plan_crossing(plan, peer, z);
+        for (int s = crossing.first; s < crossing.last; s += plan->run_left[s]) count++;
     }
     int *lengths = bx_memory_alloc(2 * (count + 1), sizeof *lengths), *at = lengths + count;
     count = 0;
     for (int z = 0; z < plan->my_planes; z++) {
-        const int *runs = bx_plan_runs(plan, peer, z);
-        for (int i = runs[0]; i < runs[1]; i++, count++) {
-            lengths[count] = plan->runs[i].length;
-            at[count] = z * (int)plan->plane_size + plan->runs[i].place;
+        bx_columns crossing = bx_plan_crossing(plan, peer, z);
+        for (int s = crossing.first; s < crossing.last; s += plan->run_left[s], count++) {
+            lengths[count] = plan->run_left[s];
+            at[count] = z * (int)plan->plane_size + plan->geometry->column_place[s];
         }
     }
     MPI_Datatype rows;
@@ -91,11 +91,12 @@ static void repack(void *me, const bx_plane_part *part)
         bx_complex *stage = part->planes + (size_t)(z - part->first) * plan->plane_size,
                    *plane = self->planes + (size_t)z * plan->plane_size;
         for (int p = 0; p < plan->geometry->ranks; p++) {
-            const int *runs = bx_plan_runs(plan, p, z);
-            for (int i = runs[0]; p != plan->rank && i < runs[1]; i++) {
-                int place = plan->runs[i].place;
+            bx_columns crossing = bx_plan_crossing(plan, p, z);
+            if (p == plan->rank) continue;
+            for (int s = crossing.first; s < crossing.last; s += plan->run_left[s]) {
+                int place = plan->geometry->column_place[s];
                 memcpy((forward ? stage : plane) + place, (forward ? plane : stage) + place,
-                       (size_t)plan->runs[i].length * sizeof *stage);
+                       (size_t)plan->run_left[s] * sizeof *stage);
             }
         }
     }

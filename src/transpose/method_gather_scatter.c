@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One way, at a node's root: blocks as gathered
- * [rank from][rank to], exchanged [node][rank to][rank from], scattered [rank to][rank from]. */
+/* One way, at a node's root alone: blocks as gathered [rank from][rank to], exchanged
+ * [node][rank to][rank from], scattered [rank to][rank from]. */
 typedef struct {
     int *gather, *gather_at, *scatter, *scatter_at; /* [node size] */
     int *send, *send_at, *receive, *receive_at;     /* [nodes] */
     size_t gathered, scattered, sent, received;
-    size_t *from_gathered, *to_scattered; /* [node size][ranks] each block's place at the root */
+    int *received_for; /* [nodes][node size] where blocks for each rank begin that a node sends */
 } layout;
 
 typedef struct {
@@ -25,6 +25,10 @@ typedef struct {
     size_t half_total;                                  /* elements of mine that travel */
     bx_complex *gather, *scatter;                       /* every rank's own part */
     bx_complex *gathered, *sent, *received, *scattered; /* roots */
+    /* Roots, while they reorder: the next block of each rank as gathered or scattered, for each
+     * node as sent, from each node for each rank as received; of blocks that stay, where they were
+     * gathered. */
+    size_t *next, *next_sent, *next_received, *stays; /* stays [rank from][rank to] */
 } state;
 
 /* Elements that one rank sends to another; 0 to itself. */
@@ -33,36 +37,54 @@ static size_t length(const bx_geometry *g, bx_direction way, int from, int to)
     return from == to ? 0 : (size_t)bx_geometry_block(g, way, from, to);
 }
 
+/* Adds the elements that ranks of my node, which are on the side of the planes or of the columns,
+ * exchange with the ranks of each node, elements[nodes]. */
+static void count_nodes(const bx_plan *plan, bool planes, int *elements)
+{
+    const bx_geometry *g = plan->geometry;
+    int me = plan->node_index;
+    bx_several all = bx_several_create(g, me, bx_geometry_node_size(g, me), planes);
+    for (int p = 0; p < g->ranks; p++) {
+        elements[g->node_of[p]] += (int)bx_several_elements(&all, p);
+        if (g->node_of[p] == me) elements[me] -= (int)bx_geometry_block(g, BX_FORWARD, p, p);
+    }
+    if (!plan->published) elements[me] = 0; /* stays here */
+    bx_several_free(&all);
+}
+
 static void lay_out(state *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
     layout *l = &self->layouts[way];
     int me = plan->node_index, size = bx_geometry_node_size(g, me);
+    bool forward = way == BX_FORWARD;
     BX_ALLOC((size_t)size, l->gather, l->gather_at, l->scatter, l->scatter_at);
     BX_ALLOC((size_t)g->nodes, l->send, l->send_at, l->receive, l->receive_at);
-    BX_ALLOC((size_t)size * (size_t)g->ranks, l->from_gathered, l->to_scattered);
+    BX_ALLOC((size_t)size * (size_t)g->nodes, l->received_for);
     for (int i = 0; i < size; i++) {
-        int rank = bx_geometry_ranks(g, me)[i];
+        int rank = bx_geometry_ranks(g, me)[i], own = (int)bx_geometry_block(g, way, rank, rank);
+        int columns = bx_geometry_columns(g, rank) * g->length - own,
+            planes = (int)bx_geometry_arriving(g, rank) - own;
+        l->gather[i] = forward ? columns : planes;
+        l->scatter[i] = forward ? planes : columns;
         l->gather_at[i] = (int)l->gathered;
         l->scatter_at[i] = (int)l->scattered;
-        for (int p = 0; p < g->ranks; p++) {
-            l->from_gathered[i * g->ranks + p] = l->gathered + (size_t)l->gather[i];
-            l->to_scattered[i * g->ranks + p] = l->scattered + (size_t)l->scatter[i];
-            l->gather[i] += (int)length(g, way, rank, p);
-            l->scatter[i] += (int)length(g, way, p, rank);
-            l->send[g->node_of[p]] += (int)length(g, way, rank, p);
-            l->receive[g->node_of[p]] += (int)length(g, way, p, rank);
-        }
         l->gathered += (size_t)l->gather[i];
         l->scattered += (size_t)l->scatter[i];
     }
-    if (!plan->published) l->send[me] = l->receive[me] = 0; /* stays here */
+    count_nodes(plan, !forward, l->send);
+    count_nodes(plan, forward, l->receive);
     for (int n = 0; n < g->nodes; n++) {
+        int at = l->receive_at[n] = (int)l->received;
         l->send_at[n] = (int)l->sent;
-        l->receive_at[n] = (int)l->received;
         l->sent += (size_t)l->send[n];
         l->received += (size_t)l->receive[n];
+        for (int t = 0; t < size; t++) {
+            l->received_for[n * size + t] = at;
+            for (int f = 0; f < bx_geometry_node_size(g, n); f++)
+                at += (int)length(g, way, bx_geometry_ranks(g, n)[f], bx_geometry_ranks(g, me)[t]);
+        }
     }
 }
 
@@ -79,12 +101,18 @@ static void *create(bx_plan *plan, int leaders)
     self->plan = plan;
     MPI_Comm_split(plan->team, plan->node_rank == 0 ? 0 : MPI_UNDEFINED, plan->node_index,
                    &self->roots);
-    for (int way = 0; way < 2; way++) lay_out(self, way);
+    for (int way = 0; way < 2 && plan->node_rank == 0; way++) lay_out(self, way);
     const layout *f = &self->layouts[BX_FORWARD], *i = &self->layouts[BX_INVERSE];
     self->half_total = (size_t)plan->my_columns * (size_t)plan->geometry->length - own_block(plan);
     self->gather = bx_buffer_create(larger(self->half_total, plan->lengths.plane_total));
     self->scatter = bx_buffer_create(larger(self->half_total, plan->lengths.plane_total));
     if (plan->node_rank == 0) {
+        const bx_geometry *g = plan->geometry;
+        size_t nodes = (size_t)g->nodes, size = (size_t)bx_geometry_node_size(g, plan->node_index);
+        BX_ALLOC(size, self->next);
+        BX_ALLOC(nodes, self->next_sent);
+        BX_ALLOC(nodes * size, self->next_received);
+        BX_ALLOC(size * size, self->stays);
         self->gathered = bx_buffer_create(larger(f->gathered, i->gathered));
         self->scattered = bx_buffer_create(larger(f->scattered, i->scattered));
         self->sent = bx_buffer_create(larger(f->sent, i->sent));
@@ -99,43 +127,63 @@ static void copy(bx_complex *to, const bx_complex *from, size_t count)
     memcpy(to, from, count * sizeof *to);
 }
 
-/* Blocks between ranks of one node never leave the root. */
-static void copy_within(state *self, bx_direction way)
+/* Copies a block, and moves on in both buffers. */
+static void copy_block(bx_complex *to, size_t *to_at, const bx_complex *from, size_t *from_at,
+                       size_t count)
 {
-    const bx_plan *plan = self->plan;
-    const bx_geometry *g = plan->geometry;
-    const layout *l = &self->layouts[way];
-    const int *ranks = bx_geometry_ranks(g, plan->node_index);
-    int size = bx_geometry_node_size(g, plan->node_index);
-    for (int t = 0; t < size; t++)
-        for (int f = 0; f < size; f++)
-            copy(self->scattered + l->to_scattered[t * g->ranks + ranks[f]],
-                 self->gathered + l->from_gathered[f * g->ranks + ranks[t]],
-                 length(g, way, ranks[f], ranks[t]));
+    copy(to + *to_at, from + *from_at, count);
+    *to_at += count;
+    *from_at += count;
 }
 
-/* Gathered blocks in the order of the exchange, exchanged blocks in the order of the scatter. */
-static void reorder(state *self, bx_direction way, bool before)
+/* Gathered blocks in the order of the exchange.  Blocks between ranks of one node do not leave the
+ * root, unless as published. */
+static void reorder_gathered(state *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
     const layout *l = &self->layouts[way];
-    int here = plan->node_index;
-    for (int n = 0; n < g->nodes; n++) {
-        if (n == here && !plan->published) continue;
-        int from_node = before ? here : n, to_node = before ? n : here;
-        bx_complex *at = before ? self->sent + l->send_at[n] : self->received + l->receive_at[n];
-        for (int t = 0; t < bx_geometry_node_size(g, to_node); t++)
-            for (int f = 0; f < bx_geometry_node_size(g, from_node); f++) {
-                int from = bx_geometry_ranks(g, from_node)[f],
-                    to = bx_geometry_ranks(g, to_node)[t];
-                size_t count = length(g, way, from, to);
-                if (before)
-                    copy(at, self->gathered + l->from_gathered[f * g->ranks + to], count);
-                else
-                    copy(self->scattered + l->to_scattered[t * g->ranks + from], at, count);
-                at += count;
+    int here = plan->node_index, size = bx_geometry_node_size(g, here), t = 0;
+    const int *ranks = bx_geometry_ranks(g, here);
+    for (int f = 0; f < size; f++) self->next[f] = (size_t)l->gather_at[f];
+    for (int n = 0; n < g->nodes; n++) self->next_sent[n] = (size_t)l->send_at[n];
+    for (int to = 0; to < g->ranks; to++) {
+        bool stays = g->node_of[to] == here && !plan->published;
+        for (int f = 0; f < size; f++) {
+            size_t count = length(g, way, ranks[f], to);
+            if (stays)
+                self->stays[f * size + t] = self->next[f], self->next[f] += count;
+            else
+                copy_block(self->sent, &self->next_sent[g->node_of[to]], self->gathered,
+                           &self->next[f], count);
+        }
+        t += stays;
+    }
+}
+
+/* Exchanged blocks, and those that stay, in the order of the scatter: by the rank that they come
+ * from.  Ranks of a node that follow each other are copied in a row. */
+static void reorder_received(state *self, bx_direction way)
+{
+    const bx_plan *plan = self->plan;
+    const bx_geometry *g = plan->geometry;
+    const layout *l = &self->layouts[way];
+    int here = plan->node_index, size = bx_geometry_node_size(g, here), f = 0;
+    const int *ranks = bx_geometry_ranks(g, here);
+    for (int t = 0; t < size; t++) self->next[t] = (size_t)l->scatter_at[t];
+    for (int i = 0; i < g->nodes * size; i++) self->next_received[i] = (size_t)l->received_for[i];
+    for (int first = 0, end = 0; first < g->ranks; first = end) {
+        int node = g->node_of[first];
+        bool stays = node == here && !plan->published;
+        while (end < g->ranks && g->node_of[end] == node) end++;
+        for (int t = 0; t < size; t++)
+            for (int from = first; from < end; from++) {
+                size_t *at = stays ? &self->stays[(f + from - first) * size + t]
+                                   : &self->next_received[node * size + t];
+                copy_block(self->scattered, &self->next[t], stays ? self->gathered : self->received,
+                           at, length(g, way, from, ranks[t]));
             }
+        f += stays ? end - first : 0;
     }
 }
 
@@ -144,14 +192,13 @@ static void at_root(state *self, bx_direction way)
     const layout *l = &self->layouts[way];
     bx_run *run = self->plan->run;
     bool published = self->plan->published;
-    if (!published) copy_within(self, way);
-    reorder(self, way, true);
+    reorder_gathered(self, way);
     bx_run_lap(run, BX_PHASE_PACK);
     if (self->plan->geometry->nodes > 1 || published)
         MPI_Alltoallv(self->sent, l->send, l->send_at, MPI_C_DOUBLE_COMPLEX, self->received,
                       l->receive, l->receive_at, MPI_C_DOUBLE_COMPLEX, self->roots);
     bx_run_lap(run, BX_PHASE_EXCHANGE);
-    reorder(self, way, false);
+    reorder_received(self, way);
     bx_run_lap(run, BX_PHASE_UNPACK);
 }
 
@@ -203,7 +250,7 @@ static void destroy(void *me)
         layout *l = &self->layouts[way];
         BX_FREE(l->gather, l->gather_at, l->scatter, l->scatter_at);
         BX_FREE(l->send, l->send_at, l->receive, l->receive_at);
-        BX_FREE(l->from_gathered, l->to_scattered);
+        free(l->received_for);
     }
     fftw_free(self->gather);
     fftw_free(self->scatter);
@@ -212,7 +259,7 @@ static void destroy(void *me)
     fftw_free(self->sent);
     fftw_free(self->received);
     if (self->roots != MPI_COMM_NULL) MPI_Comm_free(&self->roots);
-    free(self);
+    BX_FREE(self->next, self->next_sent, self->next_received, self->stays, self);
 }
 
 const bx_method bx_method_gather_scatter = {

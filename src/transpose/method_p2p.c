@@ -12,7 +12,10 @@ typedef struct {
     bx_plan *plan;
     bx_complex *blocks;    /* on the side of the planes */
     bx_complex *packed;    /* as published, on that of the columns */
-    MPI_Request *requests; /* [2 * ranks] receives, then sends */
+    int most;              /* messages of one way */
+    MPI_Request *requests; /* [2 * most] receives, then sends */
+    int *source;           /* [most] of each receive */
+    int receives, sends;   /* so far */
     bool hides;            /* copies on the side of the planes */
     bool awaited;          /* what is to be unpacked there */
 } state;
@@ -20,12 +23,18 @@ typedef struct {
 static void *create(bx_plan *plan, int leaders)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
-    size_t requests = 2 * (size_t)plan->geometry->ranks;
+    int columns = 0, planes = 0;
     self->plan = plan;
+    for (int p = 0; p < plan->geometry->ranks; p++) {
+        columns += plan->lengths.half_length[p] > 0;
+        planes += plan->lengths.plane_length[p] > 0;
+    }
+    self->most = columns > planes ? columns : planes;
     self->blocks = bx_buffer_create(plan->lengths.plane_total);
     self->packed = bx_plan_create_packed(plan);
-    BX_ALLOC(requests, self->requests);
-    for (size_t i = 0; i < requests; i++) self->requests[i] = MPI_REQUEST_NULL;
+    BX_ALLOC(2 * (size_t)self->most, self->requests);
+    BX_ALLOC((size_t)self->most, self->source);
+    for (int i = 0; i < 2 * self->most; i++) self->requests[i] = MPI_REQUEST_NULL;
     self->hides = plan->published && plan->threads == 1 && plan->my_planes > 0;
     return self;
 }
@@ -46,22 +55,23 @@ static void receive(state *self, int i, bx_direction way, int slot)
     bool planes = way == BX_FORWARD;
     bx_complex *half = self->packed ? self->packed : bx_plan_half(plan, way, slot, plan->rank);
     int length = planes ? l->plane_length[p] : l->half_length[p];
-    if (length > 0)
-        MPI_Irecv(planes ? self->blocks + l->plane_at[p] : half + l->half_at[p], length,
-                  MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team, &self->requests[i]);
+    if (length == 0) return;
+    self->source[self->receives] = p;
+    MPI_Irecv(planes ? self->blocks + l->plane_at[p] : half + l->half_at[p], length,
+              MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team, &self->requests[self->receives++]);
 }
 
 static void send(state *self, int i, bx_direction way, int slot)
 {
     const bx_plan *plan = self->plan;
     const bx_lengths *l = &plan->lengths;
-    int p = peer_of(self, i, false), ranks = plan->geometry->ranks;
+    int p = peer_of(self, i, false);
     bx_complex *block = way == BX_FORWARD ? bx_plan_copy_packed(plan, way, slot, p, self->packed)
                                           : self->blocks + l->plane_at[p];
     int length = way == BX_FORWARD ? l->half_length[p] : l->plane_length[p];
     if (length > 0)
         MPI_Isend(block, length, MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team,
-                  &self->requests[ranks + i]);
+                  &self->requests[self->most + self->sends++]);
 }
 
 static void start(void *me, bx_direction way, int slot)
@@ -69,7 +79,9 @@ static void start(void *me, bx_direction way, int slot)
     state *self = me;
     bool sent = self->hides && way == BX_INVERSE; /* by repack */
     int ranks = self->plan->geometry->ranks;
+    self->receives = 0;
     for (int i = 0; i < ranks; i++) receive(self, i, way, slot);
+    if (!sent) self->sends = 0;
     for (int i = 0; i < ranks && !sent; i++) send(self, i, way, slot);
 }
 
@@ -77,8 +89,8 @@ static void start(void *me, bx_direction way, int slot)
 static int next_peer(state *self)
 {
     int i;
-    MPI_Waitany(self->plan->geometry->ranks, self->requests, &i, MPI_STATUS_IGNORE);
-    return i == MPI_UNDEFINED ? -1 : peer_of(self, i, true);
+    MPI_Waitany(self->receives, self->requests, &i, MPI_STATUS_IGNORE);
+    return i == MPI_UNDEFINED ? -1 : self->source[i];
 }
 
 static void finish(void *me, bx_direction way, int slot)
@@ -89,7 +101,7 @@ static void finish(void *me, bx_direction way, int slot)
     if (self->packed && way == BX_INVERSE)
         for (int p = next_peer(self); p >= 0; p = next_peer(self))
             bx_plan_copy_packed(self->plan, way, slot, p, self->packed);
-    MPI_Waitall(2 * self->plan->geometry->ranks, self->requests, MPI_STATUSES_IGNORE);
+    MPI_Waitall(2 * self->most, self->requests, MPI_STATUSES_IGNORE);
 }
 
 static void repack(void *me, const bx_plane_part *part)
@@ -104,6 +116,7 @@ static void repack(void *me, const bx_plane_part *part)
     }
     bx_plan_repack_own(plan, part);
     if (!forward) {
+        self->sends = 0;
         for (int i = 1; i < ranks; i++) {
             int p = peer_of(self, i, false);
             bx_plan_repack(plan, part, p, self->blocks + plan->lengths.plane_at[p]);
@@ -114,7 +127,7 @@ static void repack(void *me, const bx_plane_part *part)
     self->awaited = false;
     for (int p = next_peer(self); p >= 0; p = next_peer(self))
         bx_plan_repack(plan, part, p, self->blocks + plan->lengths.plane_at[p]);
-    MPI_Waitall(ranks, self->requests + ranks, MPI_STATUSES_IGNORE);
+    MPI_Waitall(self->sends, self->requests + self->most, MPI_STATUSES_IGNORE);
 }
 
 static void destroy(void *me)
@@ -122,7 +135,7 @@ static void destroy(void *me)
     state *self = me;
     fftw_free(self->blocks);
     fftw_free(self->packed);
-    BX_FREE(self->requests, self);
+    BX_FREE(self->requests, self->source, self);
 }
 
 const bx_method bx_method_p2p = {

@@ -3,13 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETS = 2, PAGE = 256 /* elements */ };
+enum { SETS = 2 };
 
-/* Where things are for one way; [ranks] or [nodes] long, in elements of a shared buffer. */
+/* Where things are for one way, in elements of a shared buffer. */
 typedef struct {
-    size_t *send_at, *receive_at; /* my block for / from each rank */
-    size_t send_total, receive_total;
-    int *send, *send_offset, *receive, *receive_offset; /* [nodes] my slice, if I am a leader */
+    int peers;           /* ranks with which I have blocks on this side: the first */
+    int *at;             /* [peers] my block for or from each */
+    size_t total;        /* elements */
+    int *count, *offset; /* [nodes] my slice, if I am a leader */
+} side;
+typedef struct {
+    side send, receive;
+    size_t own; /* where the own node's blocks begin that are sent */
 } layout;
 
 struct bx_node_exchange {
@@ -26,62 +31,88 @@ struct bx_node_exchange {
     int packing, unpacking;
 };
 
-/* Leader k serves ranks [size k / leaders, size (k+1) / leaders) of each node. */
-static int slice_of(int index, int size, int leaders)
+/* Leader k serves ranks slice(k) .. slice(k + 1) - 1 of each node. */
+static int slice(const bx_node_exchange *self, int k, int size)
 {
-    int k = 0;
-    while (index >= (int)((int64_t)size * (k + 1) / leaders)) k++;
-    return k;
+    return (int)((int64_t)size * k / self->leaders);
 }
 
-/* Lays out the blocks that `from_node` sends to `to_node`, beginning at `base` of the buffer from
- * which they are sent, or to which they come; returns their end. */
-static size_t place_blocks(bx_node_exchange *self, bx_direction way, bool sent, int from_node,
-                           int to_node, size_t base)
+/* The first ranks of my node whose elements are summed: those before me, with me, those before my
+ * slice, with it, and all. */
+enum { BEFORE_ME, WITH_ME, BEFORE_SLICE, WITH_SLICE, ALL, SUMS };
+
+/* Lays out the blocks between my node and another, which begin at `base`; returns their end.  A
+ * buffer is [rank to][rank from]: of those for one rank I send the part behind the ranks before me,
+ * and what comes for me stands behind all that comes for ranks before me. */
+static size_t lay_out_node(bx_node_exchange *self, side *s, bool sent, const bx_several sums[SUMS],
+                           int node, size_t base, bool led)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
-    layout *l = &self->layouts[way];
-    int other = sent ? to_node : from_node, my_slice = self->am_leader ? plan->node_rank : -1;
-    int *count = &(sent ? l->send : l->receive)[other];
-    int *offset = &(sent ? l->send_offset : l->receive_offset)[other];
-    int froms = bx_geometry_node_size(g, from_node), tos = bx_geometry_node_size(g, to_node);
-    bool stays = sent && other == plan->node_index && self->in_place;
-    size_t at = base, largest = (size_t)bx_geometry_largest_node(g);
-    for (int t = 0; t < tos; t++)
-        for (int f = 0; f < froms; f++) {
-            int from = bx_geometry_ranks(g, from_node)[f], to = bx_geometry_ranks(g, to_node)[t];
-            size_t length = (size_t)bx_geometry_block(g, way, from, to);
-            size_t place =
-                self->padded ? base + ((size_t)t * largest + (size_t)f) * self->block : at;
-            at += length;
-            if (sent && from == plan->rank) l->send_at[to] = place;
-            if ((!sent || stays) && to == plan->rank) l->receive_at[from] = place;
-            if (stays || slice_of(t, tos, self->leaders) != my_slice) continue;
-            if (*count == 0) *offset = (int)place;
-            *count += (int)length;
-        }
-    return self->padded ? base + self->node_block : at;
+    int ranks = bx_geometry_node_size(g, node), k = plan->node_rank;
+    int first = slice(self, k, ranks), last = slice(self, k + 1, ranks);
+    size_t largest = (size_t)bx_geometry_largest_node(g), next = base, count = 0, offset = base;
+    for (int i = 0; i < ranks && !sent; i++) {
+        int peer = bx_geometry_ranks(g, node)[i];
+        next += (size_t)bx_several_elements(&sums[BEFORE_ME], peer);
+        if (!led) continue;
+        size_t before = (size_t)bx_several_elements(&sums[BEFORE_SLICE], peer);
+        offset += before;
+        count += (size_t)bx_several_elements(&sums[WITH_SLICE], peer) - before;
+    }
+    size_t all = 0;
+    for (int i = 0; i < ranks; i++) {
+        int peer = bx_geometry_ranks(g, node)[i];
+        size_t before = (size_t)bx_several_elements(&sums[BEFORE_ME], peer),
+               own = (size_t)bx_several_elements(&sums[WITH_ME], peer) - before,
+               of_node = (size_t)bx_several_elements(&sums[ALL], peer),
+               place = sent ? next + before : next;
+        if (self->padded)
+            place = base + self->block * (sent ? (size_t)i * largest + (size_t)k
+                                               : (size_t)k * largest + (size_t)i);
+        if (peer < s->peers) s->at[peer] = (int)place;
+        if (sent && i < first) offset += of_node;
+        if (sent && i >= first && i < last) count += of_node;
+        next += sent ? of_node : own;
+        all += of_node;
+    }
+    if (led) s->count[node] = (int)count, s->offset[node] = (int)offset;
+    return base + (self->padded ? self->node_block : all);
+}
+
+static void lay_out_side(bx_node_exchange *self, layout *l, bool sent, bool planes)
+{
+    const bx_plan *plan = self->plan;
+    const bx_geometry *g = plan->geometry;
+    side *s = sent ? &l->send : &l->receive;
+    int me = plan->node_rank, size = bx_geometry_node_size(g, plan->node_index);
+    int my_slice = self->am_leader ? me : 0;
+    int counts[SUMS] = {me, me + 1, slice(self, my_slice, size), slice(self, my_slice + 1, size),
+                        size};
+    bx_several sums[SUMS];
+    for (int i = 0; i < SUMS; i++)
+        sums[i] = bx_several_create(g, plan->node_index, counts[i], planes);
+    s->peers = !planes ? bx_geometry_plane_ranks(g) : plan->my_planes > 0 ? g->ranks : 0;
+    BX_ALLOC((size_t)s->peers, s->at);
+    BX_ALLOC((size_t)g->nodes, s->count, s->offset);
+    for (int n = 0; n < g->nodes; n++) {
+        bool mine = n == plan->node_index, stays = mine && self->in_place;
+        if (sent && mine) l->own = s->total;
+        size_t base = stays && !sent ? l->own : s->total, end = base;
+        if (!mine || self->own_node)
+            end = lay_out_node(self, s, sent, sums, n, base, self->am_leader && !stays);
+        if (mine && (!self->own_node || (stays && !sent)))
+            s->total += self->padded ? self->node_block : 0; /* nobody's */
+        else
+            s->total = end;
+    }
+    for (int i = 0; i < SUMS; i++) bx_several_free(&sums[i]);
 }
 
 static void lay_out(bx_node_exchange *self, bx_direction way)
 {
-    const bx_plan *plan = self->plan;
-    int me = plan->node_index, nodes = plan->geometry->nodes;
-    layout *l = &self->layouts[way];
-    BX_ALLOC((size_t)plan->geometry->ranks, l->send_at, l->receive_at);
-    BX_ALLOC((size_t)nodes, l->send, l->send_offset, l->receive, l->receive_offset);
-    for (int n = 0; n < nodes; n++) {
-        size_t skipped = self->padded ? self->node_block : 0;
-        if (n != me || self->own_node)
-            l->send_total = place_blocks(self, way, true, me, n, l->send_total);
-        else
-            l->send_total += skipped;
-        if (n != me || (self->own_node && !self->in_place))
-            l->receive_total = place_blocks(self, way, false, n, me, l->receive_total);
-        else
-            l->receive_total += skipped;
-    }
+    lay_out_side(self, &self->layouts[way], true, way == BX_INVERSE);
+    lay_out_side(self, &self->layouts[way], false, way == BX_FORWARD);
 }
 
 bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node)
@@ -102,11 +133,11 @@ bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padde
     size_t send = 0, receive = 0;
     for (int way = 0; way < 2; way++) {
         lay_out(self, way);
-        if (self->layouts[way].send_total > send) send = self->layouts[way].send_total;
-        if (self->layouts[way].receive_total > receive) receive = self->layouts[way].receive_total;
+        if (self->layouts[way].send.total > send) send = self->layouts[way].send.total;
+        if (self->layouts[way].receive.total > receive) receive = self->layouts[way].receive.total;
     }
-    send = (send + PAGE - 1) / PAGE * PAGE;
-    receive = (receive + PAGE - 1) / PAGE * PAGE;
+    send = bx_plan_paged(send);
+    receive = bx_plan_paged(receive);
     size_t bytes = SETS * (send + receive) * sizeof(bx_complex);
     if (!bx_shared_create(plan->run, plan->node, bytes, &self->buffers)) {
         bx_node_exchange_destroy(self);
@@ -128,7 +159,8 @@ void bx_node_exchange_destroy(void *me)
     bx_shared_free(&self->buffers);
     for (int way = 0; way < 2; way++) {
         layout *l = &self->layouts[way];
-        BX_FREE(l->send_at, l->receive_at, l->send, l->send_offset, l->receive, l->receive_offset);
+        BX_FREE(l->send.at, l->send.count, l->send.offset);
+        BX_FREE(l->receive.at, l->receive.count, l->receive.offset);
     }
     if (self->peers != MPI_COMM_NULL) MPI_Comm_free(&self->peers);
     free(self);
@@ -144,7 +176,7 @@ static bool through_buffer(const bx_node_exchange *self, int peer)
 
 static bx_complex *block_for(const bx_node_exchange *self, bx_direction way, int peer)
 {
-    return self->send[self->packing] + self->layouts[way].send_at[peer];
+    return self->send[self->packing] + self->layouts[way].send.at[peer];
 }
 
 static bx_complex *block_from(const bx_node_exchange *self, bx_direction way, int peer)
@@ -152,7 +184,7 @@ static bx_complex *block_from(const bx_node_exchange *self, bx_direction way, in
     bool on_node = self->plan->geometry->node_of[peer] == self->plan->node_index;
     bx_complex *from =
         on_node && self->in_place ? self->send[self->unpacking] : self->receive[self->unpacking];
-    return from + self->layouts[way].receive_at[peer];
+    return from + self->layouts[way].receive.at[peer];
 }
 
 static void between_nodes(bx_node_exchange *self, bx_direction way)
@@ -168,8 +200,8 @@ static void between_nodes(bx_node_exchange *self, bx_direction way)
         MPI_Alltoall(send, (int)self->node_block, MPI_C_DOUBLE_COMPLEX, receive,
                      (int)self->node_block, MPI_C_DOUBLE_COMPLEX, self->peers);
     else if (self->am_leader)
-        MPI_Alltoallv(send, l->send, l->send_offset, MPI_C_DOUBLE_COMPLEX, receive, l->receive,
-                      l->receive_offset, MPI_C_DOUBLE_COMPLEX, self->peers);
+        MPI_Alltoallv(send, l->send.count, l->send.offset, MPI_C_DOUBLE_COMPLEX, receive,
+                      l->receive.count, l->receive.offset, MPI_C_DOUBLE_COMPLEX, self->peers);
     bx_shared_sync(&self->buffers, plan->node);
 }
 
@@ -179,7 +211,8 @@ void bx_node_exchange_start(void *me, bx_direction way, int slot)
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
     bool forward = way == BX_FORWARD;
-    for (int p = 0; forward && p < g->ranks; p++)
+    int others = bx_geometry_plane_ranks(g);
+    for (int p = 0; forward && p < others; p++)
         if (through_buffer(self, p))
             bx_plan_copy(plan, block_for(self, way, p),
                          bx_plan_half_block(plan, way, slot, plan->rank, p),
@@ -187,7 +220,7 @@ void bx_node_exchange_start(void *me, bx_direction way, int slot)
     bx_run_lap(plan->run, BX_PHASE_PACK);
     between_nodes(self, way);
     bx_run_lap(plan->run, BX_PHASE_EXCHANGE);
-    for (int p = 0; !forward && p < g->ranks; p++)
+    for (int p = 0; !forward && p < others; p++)
         if (through_buffer(self, p))
             bx_plan_copy(plan, bx_plan_half_block(plan, way, slot, plan->rank, p),
                          block_from(self, way, p),

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 256 };    /* elements: 4 KiB, so that no two ranks write one page */
 enum { CACHED = 1024 }; /* elements of a group of planes, where several are so small: 16 KiB */
 
 /* ---- memory ---- */
@@ -22,7 +21,10 @@ bx_complex *bx_buffer_create(size_t elements)
     return buffer;
 }
 
-static size_t rounded(size_t elements) { return (elements + PAGE - 1) / PAGE * PAGE; }
+size_t bx_plan_paged(size_t elements)
+{
+    return bx_memory_whole_pages(elements * sizeof(bx_complex)) / sizeof(bx_complex);
+}
 
 static size_t column_elements(const bx_geometry *g, int rank)
 {
@@ -58,7 +60,7 @@ double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int
     /* two sets of send and receive buffers per method, and the planes to compare with */
     double buffers = 4.0 * methods * (columns > planes ? columns : planes) + planes;
     double tables = (double)(sizeof(size_t)) * g->plane_first[g->ranks] +
-                    (double)(sizeof(int)) * 2 * g->ranks * (g->batches + 1.0);
+                    (double)(sizeof(int)) * (4.0 * g->columns + 16.0 * g->ranks);
     double inner = g->inner ? bx_plan_bytes(g->inner, rank, INNER_BANDS, threads, methods) : 0;
     return bx_plan_field_bytes(shape, bx_geometry_columns(g, rank),
                                g->inner ? 0 : bx_geometry_planes(g, rank), bands, threads) +
@@ -76,7 +78,7 @@ void bx_plan_zero(const bx_plan *plan, bx_complex *field, size_t elements, size_
 /* Each direction and slot has a half-transformed field. */
 static size_t half_elements(const bx_geometry *g, int rank)
 {
-    return rounded(column_elements(g, rank) * 2 * BX_SLOTS);
+    return bx_plan_paged(column_elements(g, rank) * 2 * BX_SLOTS);
 }
 
 static void zero_halves(const bx_plan *plan)
@@ -234,26 +236,19 @@ static void find_x_runs(bx_plan *plan)
     BX_FREE(has, x_has);
 }
 
+/* A run does not leave its rank and batch. */
 static void find_runs(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
-    size_t rows = (size_t)g->ranks * (size_t)g->batches;
-    BX_ALLOC((size_t)g->columns + 1, plan->runs);
-    plan->runs_first = bx_memory_alloc(rows + 1, sizeof *plan->runs_first);
-    int count = 0;
-    for (size_t row = 0; row < rows; row++) {
-        int rank = (int)(row / (size_t)g->batches), batch = (int)(row % (size_t)g->batches);
-        int base = g->column_first[rank], first = base + bx_geometry_before(g, rank, batch),
-            last = base + bx_geometry_before(g, rank, batch + 1);
-        plan->runs_first[row] = count;
-        for (int s = first; s < last; s++) {
-            bool adjoins = s > first && g->column_place[s] == g->column_place[s - 1] + 1;
-            if (!adjoins)
-                plan->runs[count++] = (bx_run_of_columns){g->column_place[s], s - first, 0};
-            plan->runs[count - 1].length++;
+    BX_ALLOC((size_t)g->columns + 1, plan->run_left);
+    for (int rank = g->ranks - 1; rank >= 0; rank--) {
+        int last = g->column_first[rank + 1] - 1;
+        for (int s = last; s >= g->column_first[rank]; s--) {
+            bool adjoins = s < last && g->column_batch[s + 1] == g->column_batch[s] &&
+                           g->column_place[s + 1] == g->column_place[s] + 1;
+            plan->run_left[s] = 1 + (adjoins ? plan->run_left[s + 1] : 0);
         }
     }
-    plan->runs_first[rows] = count;
 }
 
 /* Where the rows of my half-transformed field are, and what my planes are. */
@@ -389,9 +384,9 @@ void bx_buffer_fill_nan(bx_complex *field, size_t count)
 static void poison_plane(const bx_plan *plan, int z, bx_complex *plane)
 {
     for (int p = 0; p < plan->geometry->ranks; p++) {
-        const int *runs = bx_plan_runs(plan, p, z);
-        for (int i = runs[0]; i < runs[1]; i++)
-            bx_buffer_fill_nan(plane + plan->runs[i].place, (size_t)plan->runs[i].length);
+        bx_columns crossing = bx_plan_crossing(plan, p, z);
+        for (int s = crossing.first; s < crossing.last; s += plan->run_left[s])
+            bx_buffer_fill_nan(plane + plan->geometry->column_place[s], (size_t)plan->run_left[s]);
     }
 }
 
@@ -438,7 +433,7 @@ void bx_plan_free(bx_plan *plan)
     BX_FREE(plan->row_at, plan->row_left, plan->plane_point, plan->plane_batch);
     free_halves(plan);
     MPI_Comm_free(&plan->node);
-    BX_FREE(plan->halves_of, plan->runs, plan->runs_first, plan);
+    BX_FREE(plan->halves_of, plan->run_left, plan);
 }
 
 /* ---- copies ---- */
@@ -451,31 +446,29 @@ static size_t elements_before(const bx_plan *plan, int peer, int z)
            (size_t)bx_geometry_before(g, peer, plan->plane_batch[z]);
 }
 
-static void charge_copy(const bx_plan *plan, const bx_plane_part *part, int peer)
-{
-    bx_charge(BX_COPY,
-              (double)((elements_before(plan, peer, part->last) -
-                        elements_before(plan, peer, part->first)) *
-                       sizeof(bx_complex)),
-              true);
-}
-
+/* Columns are in the order of their batches, and planes of a point too: each plane's begin where
+ * the last one's end. */
 void bx_plan_repack(const bx_plan *plan, const bx_plane_part *part, int peer, bx_complex *block)
 {
-    size_t base = elements_before(plan, peer, 0);
+    const bx_geometry *g = plan->geometry;
+    const int *place = g->column_place, *left = plan->run_left, *batch = g->column_batch;
+    int first = g->column_first[peer], last = g->column_first[peer + 1];
+    int s = first + bx_geometry_before(g, peer, plan->plane_batch[part->first]);
     bool forward = part->way == BX_FORWARD;
-    charge_copy(plan, part, peer);
-    for (int z = part->first; z < part->last; z++) {
-        bx_complex *row = block + (elements_before(plan, peer, z) - base);
-        bx_complex *plane = part->planes + (size_t)(z - part->first) * plan->plane_size;
-        const int *runs = bx_plan_runs(plan, peer, z);
-        for (int i = runs[0]; i < runs[1]; i++) {
-            bx_run_of_columns run = plan->runs[i];
-            bx_complex *placed = plane + run.place, *packed = row + run.column;
+    bx_complex *packed = block + (elements_before(plan, peer, part->first) -
+                                  elements_before(plan, peer, 0)),
+               *plane = part->planes, *begin = packed;
+    if (first == last) return;
+    for (int z = part->first; z < part->last; z++, plane += plan->plane_size) {
+        if (plan->plane_batch[z] == 0) s = first;
+        for (int run; s < last && batch[s] == plan->plane_batch[z]; s += run, packed += run) {
+            run = left[s];
+            bx_complex *placed = plane + place[s];
             memcpy(forward ? placed : packed, forward ? packed : placed,
-                   (size_t)run.length * sizeof *plane);
+                   (size_t)run * sizeof *plane);
         }
     }
+    bx_charge(BX_COPY, (double)((size_t)(packed - begin) * sizeof *packed), true);
 }
 
 void bx_plan_repack_own(const bx_plan *plan, const bx_plane_part *part)

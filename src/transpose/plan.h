@@ -31,11 +31,6 @@ enum { BX_GROUP = 8 };
 /* The two ends of a row of a plane. */
 enum { BX_X_RUNS = 2 };
 
-/* A run of columns that adjoin in a plane. */
-typedef struct {
-    int place, column, length; /* first place in the plane, first column of its row, columns */
-} bx_run_of_columns;
-
 /* Elements exchanged with each rank [ranks], 0 with oneself, and where its block begins [ranks]: in
  * the half-transformed field, where blocks are in rank order, and in a buffer of blocks on the side
  * of the planes, of plane_total elements. */
@@ -62,14 +57,13 @@ typedef struct bx_plan {
     bool published;
     struct bx_plan *inner; /* of the second exchange; NULL: there is none */
     int my_columns, my_planes;
-    int plane_group;         /* planes that are packed or unpacked at a time, while in cache */
-    size_t plane_size;       /* plane_nx * plane_ny */
-    bx_complex *columns;     /* [bands][my_columns][length] */
-    bx_complex *planes;      /* [BX_SLOTS][my_planes][plane_ny][plane_nx]; none with `inner` */
-    bx_shared halves;        /* half-transformed fields of all ranks of the node, if shared */
-    bx_complex **halves_of;  /* [ranks] this rank's; if shared, of my node's ranks; else NULL */
-    bx_run_of_columns *runs; /* of all ranks */
-    int *runs_first;         /* [ranks][batches], and the end: of a rank's columns of a batch */
+    int plane_group;        /* planes that are packed or unpacked at a time, while in cache */
+    size_t plane_size;      /* plane_nx * plane_ny */
+    bx_complex *columns;    /* [bands][my_columns][length] */
+    bx_complex *planes;     /* [BX_SLOTS][my_planes][plane_ny][plane_nx]; none with `inner` */
+    bx_shared halves;       /* half-transformed fields of all ranks of the node, if shared */
+    bx_complex **halves_of; /* [ranks] this rank's; if shared, of my node's ranks; else NULL */
+    int *run_left; /* [columns] columns from here that adjoin in their planes, of the same rank */
     /* x that have columns: a sphere has them at both ends of a row, and only those are transformed
      * along y. */
     int x_first[BX_X_RUNS], x_length[BX_X_RUNS], x_runs;
@@ -160,10 +154,17 @@ typedef struct {
     bx_complex *planes;
 } bx_plane_part;
 
-/* Returns the first of plan->runs of a peer's columns in one of my planes; behind it, the end. */
-static inline const int *bx_plan_runs(const bx_plan *plan, int peer, int z)
+/* Columns first .. last-1. */
+typedef struct {
+    int first, last;
+} bx_columns;
+/* Returns a peer's columns that cross one of my planes; plan->run_left has their runs. */
+static inline bx_columns bx_plan_crossing(const bx_plan *plan, int peer, int z)
 {
-    return plan->runs_first + (size_t)peer * (size_t)plan->geometry->batches + plan->plane_batch[z];
+    const bx_geometry *g = plan->geometry;
+    int first = g->column_first[peer], batch = plan->plane_batch[z];
+    return (bx_columns){first + bx_geometry_before(g, peer, batch),
+                        first + bx_geometry_before(g, peer, batch + 1)};
 }
 /* Copies a part's share of a block, [my_planes][columns of peer that cross the plane]; of one's own
  * block, which stands in the half-transformed field. */
@@ -193,3 +194,5 @@ void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, s
 
 /* Returns an aligned buffer, freed by fftw_free; never NULL. */
 bx_complex *bx_buffer_create(size_t elements);
+/* Rounds elements up to whole pages, so that no two ranks write one page. */
+size_t bx_plan_paged(size_t elements);

@@ -31,15 +31,19 @@ static void shares_text(const int *first, int ranks, char *text, size_t size, bx
 
 enum { MOST_SIZES = 8 };
 
+static void mark_size(void *context, int from, int to, int64_t elements)
+{
+    bool *has = context;
+    has[elements] = true;
+}
+
 /* The different non-empty block sizes, largest first; at most MOST_SIZES of them are listed, and
  * the number of all is returned.  Of planes shares come in at most two sizes. */
 static int block_sizes(const bx_geometry *g, int64_t sizes[MOST_SIZES])
 {
     bool *has = bx_memory_alloc((size_t)g->largest_block + 1, sizeof *has);
     int count = 0;
-    for (int from = 0; from < g->ranks; from++)
-        for (int to = 0; to < g->ranks; to++)
-            has[bx_geometry_block(g, BX_FORWARD, from, to)] = true;
+    bx_geometry_blocks(g, mark_size, has);
     for (int64_t size = g->largest_block; size > 0; size--) {
         if (has[size] && count < MOST_SIZES) sizes[count] = size;
         count += has[size];

@@ -22,6 +22,7 @@ from bisection.analysis.statistics import medians, scale
 from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.core.units import is_absolute
 from bisection.core.verdicts import Verdict
 from bisection.store.database import DAY, Session
 
@@ -35,16 +36,17 @@ BEFORE = 20  # sessions: of the level before an event, at most
 
 
 @dataclass
-class _Table:
+class Table:
     """The metrics of one partition, in the nights of it."""
 
     histories: list[History]
     sessions: list[Session]
-    costs: np.ndarray  # logarithms, [metrics, nights]; NaN: missing
+    costs: np.ndarray  # logarithms, of all launches of a night, [metrics, nights]; NaN: missing
     kernels: np.ndarray  # number of each metric's check
     shared: np.ndarray  # by all metrics, and by those of each check beside it: [1 + checks, nights]
     apart: np.ndarray  # what metrics have beside both, [metrics, nights]
-    repeats: np.ndarray | None  # of each history, [2, metrics, nights]; None: no night has any
+    repeats: np.ndarray | None  # launches and squares, [2, metrics, nights]; None: no night has any
+    twins: list[Reason]  # sessions that are the same night
 
 
 @dataclass(eq=False)
@@ -60,53 +62,58 @@ class _Trace:
     chance: float
 
 
+def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list[Table]:
+    """A table per partition, of histories of these sessions, which are in order of time."""
+    groups = grouped(looked_at, lambda history: history.test.identity[:3]).values()
+    return [_table(histories, sessions) for histories in groups]
+
+
 def events_of(
-    looked_at: Sequence[History],
-    sessions: Sequence[Session],
-    false_alarms: float = LIMITS.false_alarms,
+    looked_at: Sequence[Table], false_alarms: float = LIMITS.false_alarms
 ) -> tuple[list[Event], list[Reason]]:
     """The events in histories.
 
     Args:
-        looked_at: histories of these sessions, which are in order of time.
+        looked_at: the tables of them.
         false_alarms: how many a year of nightly sessions may have without a change.
 
     Returns:
         Events, those of most metrics for the worse first; notes on sessions and metrics that do
         not count.
     """
+    metrics = sum(len(table.histories) for table in looked_at)
     chance = false_alarms / YEAR * LIMITS.alarm_nights
     events: list[Event] = []
     notes: list[Reason] = []
-    for histories in grouped(looked_at, lambda history: history[0].identity[:3]).values():
-        table, twins = _table(histories, sessions)
-        events += _of_table(table, chance * len(histories) / len(looked_at), false_alarms)
-        notes += twins + _ended(table)
+    for table in looked_at:
+        events += _of_table(table, chance * len(table.histories) / metrics, false_alarms)
+        notes += table.twins + _ended(table)
     events.sort(key=lambda e: (not e.alarm, -len(e.worse), -len(e.points), -e.at))
     return events, list(dict.fromkeys(notes))
 
 
 def unusual(
-    looked_at: Sequence[History], sessions: Sequence[Session], events: Sequence[Event]
+    looked_at: Sequence[Table], events: Sequence[Event], newest_session: Session
 ) -> list[tuple[float, History]]:
-    """Metrics that may have got worse lately, and whose change is in none of these events.
+    """Metrics that may have got worse lately, beside the level since the last of these events.
 
     Returns:
         Each with its standard errors (newest()), the most first. Where a metric has two states, its
         newest value is in neither.
     """
-    known, largest = {point.key for event in events for point in event.points}, []
-    for histories in grouped(looked_at, lambda history: history.test.identity[:3]).values():
-        table, _ = _table(histories, sessions)
+    points = sorted((p for event in events for p in event.points), key=lambda point: point.at)
+    began, largest = {point.key: point.at for point in points}, []
+    for table in looked_at:
         count = len(table.sessions) - LIMITS.level
-        if count < LIMITS.level or table.sessions[-1] is not sessions[-1]:
+        if count < LIMITS.level or table.sessions[-1] is not newest_session:
             continue
-        earlier, errors = table.apart[:, :count], newest(table.apart, table.repeats)
+        starts = np.array([session.start for session in table.sessions])
+        since = np.array([began.get(history.key, -np.inf) for history in table.histories])
+        level = np.where(starts < since[:, None], np.nan, table.apart)
+        earlier, errors = level[:, :count], newest(level, table.repeats)
         slow = np.where(states(earlier, count).slow, earlier, -np.inf).max(axis=1)
-        for row in np.flatnonzero((table.apart[:, -1] > slow) & (errors > LIMITS.unusual)):
-            history = histories[row]
-            if history.key not in known:
-                largest.append((float(errors[row]), history))
+        rows = np.flatnonzero((level[:, -1] > slow) & (errors > LIMITS.unusual))
+        largest += [(float(errors[row]), table.histories[row]) for row in rows]
     return sorted(largest, key=lambda pair: -pair[0])
 
 
@@ -125,14 +132,16 @@ def drawn(
             yield Series(*test.identity, *metric, times, values.tolist(), at)
 
 
-def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Table, list[Reason]]:
+def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
     """The histories of one partition as an array, every night once."""
     costs = np.full((len(histories), len(sessions)), np.nan)
-    repeats = np.stack([np.ones(costs.shape), np.zeros(costs.shape)])
+    repeats = np.zeros((3, *costs.shape))
+    repeats[0] = 1
     for row, (_, metric, indices, values, launches) in enumerate(histories):
-        costs[row, indices] = np.log(values) if metric.better == "lower" else -np.log(values)
+        sign = 1 if metric.better == "lower" else -1
+        costs[row, indices] = sign * np.log(values)
         if launches is not None:
-            repeats[:, row, indices] = launches
+            repeats[:, row, indices] = launches * [[1], [1], [sign]]
     nights: dict[object, int] = {}
     twins = []
     varying = (costs != costs[:, :1]).any(axis=1)
@@ -150,8 +159,35 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Tabl
     residuals = costs - medians(costs, 1)[:, None]
     shared = np.vstack(factors(residuals, kernels))
     apart = residuals - np.nan_to_num(shared[0]) - np.nan_to_num(shared[1:])[kernels]
-    repeats = repeats[..., kept] if any(each.repeats is not None for each in histories) else None
-    return _Table(histories, there, costs, kernels, shared, apart, repeats), twins
+    more = 0
+    if any(each.repeats is not None for each in histories):
+        repeats, more = _of_retests(histories, apart, repeats[..., kept])
+    else:
+        repeats = None
+    return Table(histories, there, costs + more, kernels, shared, apart + more, repeats, twins)
+
+
+def _of_retests(
+    histories: list[History], apart: np.ndarray, repeats: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The repeats that count, [2, metrics, nights], and what they add to the logarithms of nights.
+
+    The machine may be faster or slower in the retest than in the run. Times and rates lose what
+    most of them share there: of launches that were as usual in the run, as others were chosen for
+    being slow, or have changed. Where these are few, repeats of times and rates do not count.
+    """
+    launches, squares, more = repeats
+    absolute = np.array([is_absolute(history.metric.unit) for history in histories])
+    off = apart / np.maximum(scale(apart, 1), 1e-12)[:, None]
+    usual = np.zeros(apart.shape, bool)
+    tests = [(test.check, test.case, test.layout) for test, *_ in histories]
+    for rows in grouped(np.flatnonzero(absolute), tests.__getitem__).values():
+        usual[rows] = np.abs(medians(off[rows], 0)) < 1
+    usual &= launches > 1
+    shift = medians(np.where(usual, apart + more, np.nan), 0)
+    counts = (launches > 1) & ((usual.sum(axis=0) >= LIMITS.kernel_metrics) | ~absolute[:, None])
+    more = np.where(absolute[:, None], more - shift, more) * (1 - 1 / launches)
+    return np.where(counts, [launches, squares], [[[1]], [[0]]]), np.where(counts, more, 0)
 
 
 def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
@@ -174,7 +210,7 @@ def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
     return clear
 
 
-def _of_table(table: _Table, chance: float, false_alarms: float) -> list[Event]:
+def _of_table(table: Table, chance: float, false_alarms: float) -> list[Event]:
     shared, apart, every = table.shared, table.apart, np.arange(len(table.apart))
     of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(shared) - 1))]
     traces: list[_Trace] = []
@@ -215,7 +251,7 @@ def _of_table(table: _Table, chance: float, false_alarms: float) -> list[Event]:
 
 
 def _event(
-    table: _Table, rows: Iterable[int], when: tuple[int, int, int], rate: float, **more: Any
+    table: Table, rows: Iterable[int], when: tuple[int, int, int], rate: float, **more: Any
 ) -> Event:
     """An event of these metrics, which are rows of the table; `when` are the first night in which
     it may have begun, the most probable one, and the last one."""
@@ -273,7 +309,7 @@ def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace]]]:
 # ---- what ----
 
 
-def _points(table: _Table, night: int, traces: list[_Trace]) -> dict[int, ChangePoint]:
+def _points(table: Table, night: int, traces: list[_Trace]) -> dict[int, ChangePoint]:
     """The metrics whose level changed in a night, by their number."""
     points: dict[int, ChangePoint] = {}
     first = table.sessions[night]
@@ -312,7 +348,7 @@ def _step(
     return medians(parts[1], 1) - medians(parts[0], 1), before, after
 
 
-def _moved(table: _Table, left: int, night: int, right: int) -> tuple[np.ndarray, np.ndarray]:
+def _moved(table: Table, left: int, night: int, right: int) -> tuple[np.ndarray, np.ndarray]:
     """By how much the level of what each metric shares with others changed in a night, [metrics];
     the same, but 0 where that is no more than its nights vary."""
     shared = table.shared[0] + table.shared[1:]
@@ -348,7 +384,7 @@ def _note_causes(
     event.candidates.sort(key=lambda candidate: -candidate[1])
 
 
-def _ended(table: _Table) -> list[Reason]:
+def _ended(table: Table) -> list[Reason]:
     """Metrics that the newest nights lack, and what replaced them."""
     count, known = len(table.sessions), ~np.isnan(table.costs)
     if count <= 2 * LIMITS.gone:

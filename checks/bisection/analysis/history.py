@@ -21,8 +21,8 @@ class History(NamedTuple):
     metric: Metric
     indices: np.ndarray  # of sessions
     values: np.ndarray
-    # Of how many launches each value is the mean, by logarithms; the sum of squares by which the
-    # launches after the first are off their own mean: [2, values]. None: of one each.
+    # Of each night, by logarithms: how many launches it has; the sum of squares by which those that
+    # a retest repeated are off their mean; this mean less the value: [3, values]. None: no repeats.
     repeats: np.ndarray | None = None
 
     @property
@@ -45,7 +45,7 @@ def histories(
         sessions: in order of time.
         name: only tests whose names match it.
         left_out: units of metrics that are left out.
-        repeats: takes the mean with what a retest repeated in the same session.
+        repeats: with what a retest repeated in the same session.
 
     Returns:
         A history per test and metric that has positive values, without unusable jobs; indices are
@@ -93,16 +93,16 @@ def histories(
 def _with_repeats(
     history: History, sessions: np.ndarray, nights: Mapping[int, Sequence[float]]
 ) -> History:
-    """The history with the mean of all launches. `sessions`: the number of each value's;
-    `nights`: what launches measured again, by the session's number."""
-    values, repeats = np.log(history.values), np.zeros((2, len(sessions)))
+    """The history with its repeats. `sessions`: the number of each value's; `nights`: what launches
+    measured again, by the session's number."""
+    repeats = np.zeros((3, len(sessions)))
     repeats[0] = 1
     for place, session in enumerate(sessions.tolist()):
         if session in nights:
             logs = np.log(nights[session])
-            repeats[:, place] = 1 + len(logs), len(logs) * logs.var()
-            values[place] = (values[place] + logs.sum()) / (1 + len(logs))
-    return history._replace(values=np.exp(values), repeats=repeats)
+            more = logs.mean() - np.log(history.values[place])
+            repeats[:, place] = 1 + len(logs), len(logs) * logs.var(), more
+    return history._replace(repeats=repeats)
 
 
 def regular(sessions: Sequence[Session]) -> list[Session]:

@@ -24,6 +24,8 @@ CUT = 2.5  # standard deviations
 OFTEN = 0.25  # of values beside the median: fewer are outliers
 WHOLE = 100.0  # of a shared factor nothing is cut: its states are no outliers
 LIKE_TABLE = 4  # observations that a table's usual distance from the median is worth
+LIKE_OTHER = 4.0  # nights that the variance of both sides is worth for one
+LOUDER = 1.3  # variance of a difference, by that of each side over that of both
 MOST = 50.0  # degrees of freedom that a table is worth at most
 SAME = 1e-9  # standard deviation of the logarithm of what does not vary
 Times = tuple[np.ndarray, np.ndarray]
@@ -62,11 +64,13 @@ def shifts(
     """
     times = times or [np.arange(values.shape[1], dtype=float) for values in (before, after)]
     sides = [packed(values, at) for values, at in zip((before, after), times, strict=True)]
-    df = np.maximum(sum(np.isfinite(values).sum(axis=1) for values, _ in sides) - 2.0, 1.0)
+    counts = np.array([np.isfinite(values).sum(axis=1) for values, _ in sides])
+    df = np.maximum(counts.sum(axis=0) - 2.0, 1.0)
     sides, far = _cut(sides, df, cut)
     grid = np.array([[mean(*side, rho) for side in sides] for rho in RHOS])
     means, worths, squares, logs = grid.transpose(2, 1, 3, 0)  # each [sides, series, RHOS]
-    estimate, variance, squares = means[1] - means[0], (1 / worths).sum(axis=0), squares.sum(axis=0)
+    estimate, variance = means[1] - means[0], (1 / worths).sum(axis=0)
+    of_side, squares = squares, squares.sum(axis=0)
     logs = (logs + np.log(worths)).sum(axis=0)
     # What does not vary says nothing about rho, nor about how much others vary.
     varies = squares[:, 0] > SAME**2
@@ -87,7 +91,15 @@ def shifts(
     # What was cut, and as much at the other end, does not say how values vary (Tukey 1963).
     weight = np.maximum(weight - 2 * far, 1)
     deviations = total / weight[:, None]
-    errors = np.sqrt(deviations * variance)
+    # The shorter side may be the louder one: then each has its own variance, drawn towards both's,
+    # and the degrees of freedom are Welch's.
+    own = LIKE_OTHER + counts[..., None] - 1
+    parts = (LIKE_OTHER * deviations + of_side) / own / worths
+    pooled, apart = deviations * variance, parts.sum(axis=0)
+    louder = apart > LOUDER * pooled
+    errors = np.sqrt(np.where(louder, apart, pooled))
+    welch = apart**2 / (parts**2 / own).sum(axis=0)
+    weight = np.where(louder, np.minimum(welch, weight[:, None]), weight[:, None])[:, likely]
     shift = (chances * estimate).sum(axis=1)
     against = np.where(shift < 0, 1, -1)[:, None] * estimate / errors
     return Shifts(
@@ -142,16 +154,16 @@ def _cut(
     """The sides with values far from their side's median moved nearer, to `cut` robust standard
     deviations of the series, which are drawn towards the usual one of the table; and how many."""
     away = [values - medians(values, 1)[:, None] for values, _ in sides]
-    known = np.abs(np.concatenate(away, axis=1))
+    known = [np.abs(side) for side in away]
     # Of values that are often the same, ticks of a clock, the others say what is usual.
-    off = known > SAME
-    few = off.mean(axis=1, keepdims=True) < OFTEN
-    spread = scale(np.where(off | few, known, np.nan), 1)
+    few = np.mean(np.concatenate(known, axis=1) > SAME, axis=1, keepdims=True) < OFTEN
+    parts = [scale(np.where((side > SAME) | few, side, np.nan), 1) for side in known]
+    spread = np.fmax(*parts)  # one side may be louder
     usual = np.median(spread[spread > SAME]) if (spread > SAME).any() else 0.0
     most = cut * np.sqrt((LIKE_TABLE * usual**2 + df * spread**2) / (LIKE_TABLE + df))[:, None]
     nearer = (np.clip(off, -most, most) - off for off in away)
     cut_off = [(values + by, since) for (values, since), by in zip(sides, nearer, strict=True)]
-    return cut_off, (known > most).sum(axis=1)
+    return cut_off, sum((side > most).sum(axis=1) for side in known)
 
 
 def mean(values: np.ndarray, since: np.ndarray, rho: float) -> tuple[np.ndarray, ...]:

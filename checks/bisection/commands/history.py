@@ -9,7 +9,7 @@ Exit code: 0 no alarm, 1 metrics are worse, 2 usage, 3 too few sessions.
 import argparse
 from collections.abc import Sequence
 
-from bisection.analysis.events import events_of
+from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Event
@@ -48,7 +48,7 @@ def act(options: argparse.Namespace) -> Exit:
         chosen = select(options.sessions or "..", store)
         sessions, notes = (list(chosen), []) if options.sessions else usual(chosen)
         series = histories(store, sessions, options.name, repeats=True)
-        events, more = events_of(series, sessions, options.false_alarms_per_year)
+        events, more = events_of(tables_of(series, sessions), options.false_alarms_per_year)
         if options.accept or options.revoke:
             mark(store, events, options)
             return Exit.OK

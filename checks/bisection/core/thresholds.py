@@ -46,7 +46,7 @@ margin | 0.05 | of the value | a smaller change is of no interest
 noise_margin | 1.0 | standard deviations | nor is a change smaller than the spread between sessions
 shared_margin | 0.025 | of the value | a smaller change that metrics share is of no interest
 shared_chance | 0.003 | | that a table without a change shows one that metrics share
-false_discoveries | 0.01 | of verdicts | false ones in one table (Benjamini and Hochberg 1995)
+false_discoveries | 0.02 | of verdicts | false ones in one table (Benjamini and Hochberg 1995)
 fewest | 5 | nights or jobs per side | with fewer nothing is judged
 night | 12 | hours | sessions that began within them count as one night
 day | 24 | hours | sessions of one such time are compared without how nights differ

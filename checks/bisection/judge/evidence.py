@@ -9,7 +9,7 @@ from pathlib import Path
 from bisection.analysis import blame, impact, pairs
 from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
-from bisection.analysis.events import drawn, events_of, unusual
+from bisection.analysis.events import drawn, events_of, tables_of, unusual
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import History, histories, regular
 from bisection.analysis.impact import Impact
@@ -179,8 +179,9 @@ def of_history(
             for each in past_series
             if each.test.identity in tests and POINT.sub("", each.metric.name) not in FEW_SAMPLES
         ]
-    events, _ = events_of(judged, past)
+    looked_at = tables_of(judged, past)
+    events, _ = events_of(looked_at)
     explain_points([point for event in events for point in event.points], past, store)
     series = drawn(past_series, past, events)
-    may_be_worse = tuple(unusual(judged, past, events)) if run else ()  # to be repeated
+    may_be_worse = tuple(unusual(looked_at, events, past[-1])) if run else ()  # to be repeated
     return replace(evidence, events=tuple(events), series=tuple(series), unusual=may_be_worse)

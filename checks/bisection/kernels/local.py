@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bisection.core import paths
+from bisection.core import launchers, paths
+from bisection.core.identity import Geometry
 from bisection.core.lock import measure_alone
 from bisection.core.verdicts import NotMeasured
+from bisection.kernels import layouts
 from bisection.kernels.results import Result
 
 
@@ -69,24 +71,28 @@ def make(target: Path, options: Sequence[str], name: str = "all", root: Path = p
             raise BenchError(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}")
 
 
-def environment(threads: int = 1) -> dict[str, str]:
-    """Environment variables for `threads` threads per rank, each on a core of its own."""
+def fits(ranks: int, threads: int) -> bool:
+    """True if each thread can have a core of its own."""
+    return ranks * threads <= len(os.sched_getaffinity(0))
+
+
+def environment(ranks: int = 1, threads: int = 1) -> dict[str, str]:
+    """Environment variables of a launch: each thread has a core of its own, or ranks share them."""
     pinned = {"OMP_PLACES": "cores", "OMP_PROC_BIND": "close"} if threads > 1 else {}
     return {
         **os.environ,
         **pinned,
         "OMP_NUM_THREADS": str(threads),
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        **launchers.AS_ROOT,
+        **({} if fits(ranks, threads) else launchers.SHARING),
     }
 
 
-def placement(ranks: int, threads: int = 1) -> list[str]:
-    """Open MPI's options: one core per thread, or all shared where there are too few."""
-    if ranks * threads <= len(os.sched_getaffinity(0)):
-        several = ["--map-by", f"slot:PE={threads}"] if threads > 1 else []
-        return [*several, "--bind-to", "core"]
-    return ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+def placement(ranks: int, threads: int = 1, mpirun: str = "mpirun") -> list[str]:
+    """Options of an mpirun: one core per thread; none where ranks share cores (`environment`)."""
+    binding = launchers.binding("mpirun", launchers.library(mpirun)[0])
+    options = layouts.bindings(binding, Geometry(1, ranks, threads)) if fits(ranks, threads) else []
+    return " ".join(options).split()
 
 
 def watched(command: Sequence[str], env: Mapping[str, str], name: str) -> resource.struct_rusage:
@@ -136,5 +142,5 @@ def launch(
         raise BenchError("mpirun is not on PATH")
     command = ["mpirun", "-n", str(ranks), *placement(ranks, threads), str(executable), *arguments]
     name = " ".join(command)
-    usage = watched([*command, "--output", str(output)], environment(threads), name)
+    usage = watched([*command, "--output", str(output)], environment(ranks, threads), name)
     return {**json.loads(output.read_text()), "peak": usage.ru_maxrss * 1024}

@@ -14,7 +14,7 @@ from bisection.core import paths
 
 NETWORK = ("pairs", "patterns", "noise", "congestion")
 # Kernels whose methods do the same work and stand in one result.
-ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo", "tasks", "patches")
+ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo", "tasks", "patches", "restart")
 # Where each kernel lists its methods and cases; those of the network have no cases.
 METHODS = {kernel: (f"{kernel}/{kernel}.def", "BX_METHOD") for kernel in ALTERNATIVES} | {
     "npar": ("npar/npar_launch.f90", "method_t"),

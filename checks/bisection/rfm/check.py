@@ -72,7 +72,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         except ResultError as error:
             self.fail_for(error.reason)
         refused = "; ".join(sorted({entry["why"] for entry in entries if not entry["applicable"]}))
-        lacks = refused.startswith("built without ")  # a library, in any layout
+        lacks = any(entry["lacks_library"] for entry in entries)  # in any layout
         if refused and (lacks or self.layout in self.inapplicable.get(self.method, [])):
             self.skip_for(Code.METHOD_INAPPLICABLE(why=refused))
         if refused:

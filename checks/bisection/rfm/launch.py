@@ -354,9 +354,8 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             self.fail_for(late)
         if self.kernel in self.build.left_out:
             self.skip_for(Code.LEFT_OUT(kernels=[self.build.left_out[self.kernel]]))
-        self.job.launcher.options += layouts.bindings(
-            self.current_partition.extras.get("binding", []), self.shape
-        )
+        extras = self.current_partition.extras | self.current_environ.extras
+        self.job.launcher.options += layouts.bindings(extras.get("binding", []), self.shape)
         self.max_pending_time = queue.until_deadline(self.max_pending_time)
         if self._scheduler in SLURM:
             # After a node's death Slurm would queue the job again, and ReFrame wait for it.

@@ -58,7 +58,7 @@ def unusable(site: Site, partitions: Partitions) -> list[Defect]:
     defects = [
         defect
         for partition in partitions
-        for defect in in_site_file(site, partition, partition_faults(partition))
+        for defect in in_site_file(site, partition, partition_faults(partition, site.environs))
     ]
     file = references.path(site.name)
     if file.exists() and read(file)[0] is None:

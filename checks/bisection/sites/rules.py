@@ -4,6 +4,7 @@ import difflib
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -35,6 +36,7 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "max_time": is_count,
     "network": lambda v: isinstance(v, list) and all(isinstance(part, str) for part in v),
     "topology": lambda value: isinstance(value, str) and value != "",
+    "scratch": lambda value: isinstance(value, str) and value.startswith("/"),
     "binding": lambda value: isinstance(value, list),
     "references": lambda value: isinstance(value, list),
 }
@@ -44,7 +46,7 @@ def site_defects(site: Site) -> Iterator[Defect]:
     """Yields the defects of a site's partitions, beyond ReFrame's own schema."""
     used = {case["$partition"] for case in site.cases}
     for partition in site.partitions:
-        wrong = [*partition_faults(partition), *claim_faults(site, partition)]
+        wrong = [*partition_faults(partition, site.environs), *claim_faults(site, partition)]
         if site.checks and partition["fullname"] not in used:
             idle = {"partition": partition["fullname"], "environs": partition["environs"]}
             wrong.append(("environs", Code.PARTITION_IDLE(**idle)))
@@ -65,12 +67,13 @@ def in_site_file(
         yield Defect.of(site.path, line_of(site.path, partition["name"], key), reason)
 
 
-def partition_faults(partition: Facts) -> Placed:
-    """Everything in a partition by which no launch could be built for it, or placed."""
-    extras, name = partition["extras"], partition["fullname"]
+def partition_faults(partition: Facts, environs: Facts) -> Placed:
+    """All in a partition or its environments by which no launch could be built or placed."""
+    name = partition["fullname"]
     if not partition["cores"] and not partition["detected"]:
         yield "processor", Code.CORES_UNKNOWN(partition=name)
-    for extra, value in extras.items():
+    of_environs = [environs[environ]["extras"] for environ in partition["environs"]]
+    for extra, value in chain.from_iterable(map(dict.items, [partition["extras"], *of_environs])):
         near = difflib.get_close_matches(extra, EXTRAS, n=1, cutoff=0.8)
         if extra in ALLOWED and not ALLOWED[extra](value):
             yield extra, Code.EXTRA_VALUE(partition=name, name=extra, value=repr(value))

@@ -28,6 +28,7 @@ BASELINES = {
     "halo": ["stencil"],
     "tasks": ["ideal"],
     "patches": ["forces"],
+    "restart": ["copy"],
 }
 BASE_SECONDS = 1e-3
 RANKS = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
@@ -37,6 +38,7 @@ METRICS = {
     "ratio_stencil": 1.3, "halo_over_stencil": 0.3, "points": 1e8,
     "ratio_ideal": 1.15, "imbalance": 1.1, "efficiency": 0.9,
     "latency": 1e-6, "ratio_bare": 1.0,
+    "bandwidth_write": 1e8, "bandwidth_read": 1e9, "time_write_p99": 0.1, "cached_share": 0.1,
     "ratio_forces": 1.1, "messages_per_patch": 16.0 * (RANKS > 1), "messages_share": 0.05,
     "ratio_dsyevd": 1.2,
     # Of an MD step; fewer ranks send less together, more each.
@@ -97,6 +99,7 @@ def entry(method, baseline, point):
         "point": point,
         "applicable": True,
         "why": None,
+        "lacks_library": False,
         "verification": {"passed": True, "checks": [check]},
         "samples": {**samples, "rounds": [0, 0, 1, 1], "phases": {}},
         "metrics": {name: metric(name, value) for name, value in values.items()},
@@ -277,6 +280,7 @@ FAULTS = {
     "no-imbalance": without("imbalance"),
     "no-method": lambda result, method: result["results"].remove(of(result, method)),
     "inapplicable": of_method(applicable=False, why="needs two nodes", samples={}, metrics={}),
+    "lacking": of_method(applicable=False, why="no ELPA", lacks_library=True, metrics={}),
     "unchecked": of_method(verification={"passed": True, "checks": []}),
     "running": of_launch(status="running"),
     "shared-core": shared_core,

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 SPACK_ENV = Path(__file__).resolve().parents[3] / "spack-env"
 BOOTSTRAP = SPACK_ENV / "bootstrap.sh"
-PACKAGES = SPACK_ENV / "debian12" / "packages.txt"
+PACKAGES = {name: SPACK_ENV / name / "packages.txt" for name in ("debian12", "rhel9")}
 
 UNIX = (
     "awk basename cat chmod cksum date dirname env flock grep ln mkdir mv readlink rm sed sh sleep"
@@ -111,11 +111,17 @@ NO_FFTW = '[ "$2" != fftw3 ]'
     ("change", "arguments", "lines"),
     [
         (lambda user: None, [],
-         ["missing: make; Python 3.10 or newer, with venv; git", "a Fortran compiler (gfortran)"]),
+         ["missing: make; Python 3.10 or newer, with venv; git", "a Fortran compiler (gfortran)",
+          "CMake 3."]),
         (lambda user: user.stub("python3", OLD_PYTHON), ["--build", "site"],
          ["Python 3.10 or newer with venv is needed, found Python 3.9.2"]),
         (lambda user: user.with_tools("3.16.3").with_apt(), [],
          ["missing packages: cmake\n", "set-up: or let Spack build the libraries: "]),
+        (lambda user: user.with_tools(without=("mpirun",)).stub("dnf").stub("pkg-config", NO_FFTW),
+         [],
+         ["missing packages, by repository: appstream/openmpi appstream/fftw-devel\n",
+          "sudo dnf install openmpi fftw-devel\n", "module load mpi/",
+          "set-up: or let Spack build the libraries: "]),
         (lambda user: user.with_tools(without=("mpirun", "g++")).with_apt().stub("cmake", "exit 1"),
          ["--build", "spack"], ["missing packages: g++\n"]),
         (lambda user: user.with_tools().with_apt().stub("pkg-config", NO_FFTW), [],
@@ -379,9 +385,14 @@ def test_the_lists_of_python_packages_are_whole():
 
 
 def test_every_package_says_who_needs_it_and_how_to_tell():
-    lines = [line for line in PACKAGES.read_text().splitlines() if not line.startswith("#")]
     pattern = (
         r"\S+ +(all|system|spack|extra|dev) +(command|header|pkg-config|python|cmake):\S+ +# .+"
     )
-    assert lines
-    assert [line for line in lines if not re.fullmatch(pattern, line)] == []
+    probes = {}
+    for name, file in PACKAGES.items():
+        lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+        assert [line for line in lines if not re.fullmatch(pattern, line)] == []
+        probes[name] = {tuple(line.split()[1:3]) for line in lines if " dev " not in line}
+    # Systems differ in the names of their libraries alone.
+    debian, other = probes["debian12"], probes["rhel9"]
+    assert {probe.split(":")[0] for _, probe in debian ^ other} == {"pkg-config"}

@@ -20,7 +20,11 @@ SLOW = "SLOWER THAN BEFORE: 2 of 2 checks passed, in 9 s"
     ("lines", "counts", "code"),
     [
         ([PYTEST, "PASS: 11 of 11 checks passed, in 25 s"], "41 passed, 0 failed, 2 skipped", 0),
-        ([PYTEST, "C and Fortran: 3 of 4 mutants killed"], "33 passed, 0 failed, 2 skipped", 0),
+        (
+            [PYTEST, "C and Fortran: 3 of 4 mutants killed", f"{PYTHON} 1"],
+            "33 passed, 1 failed, 2 skipped",
+            2,
+        ),
         ([LOUD, f"{QUICK} 3"], "99 passed, 0 failed, 14 skipped", 0),
         ([TWICE, f"{QUICK} 1"], "8 passed, 2 failed, 1 skipped", 2),
         ([LOUD, "outliers, slower than in all", f"{QUICK} 3"], "99 passed", 2),

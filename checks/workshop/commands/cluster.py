@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core.verdicts import Exit
-from workshop.testbed.blueprint import HEAD, Blueprint, Node, Partition
+from workshop.testbed.blueprint import HEAD, NODE_FORM, POLICIES, Blueprint, Node, Partition
 from workshop.testbed.cluster import LIFETIME, Cluster
 
 NODE_COMMANDS = {
@@ -37,8 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--node",
         action="append",
         type=_typed(Node.parsed),
-        metavar="COUNT[:CORES[:SPARE[:FEATURE,...]]]",
-        help="nodes that are alike; again for others; default: 4:1",
+        metavar=NODE_FORM,
+        help="nodes that are alike; again for others; NODES: a number, or names such as c[01-03]; "
+        "default: 4:1",
     )
     up.add_argument(
         "--partition",
@@ -50,6 +51,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     up.add_argument(
         "--accounting", action="store_true", help="with slurmdbd and a MariaDB, for sacct"
+    )
+    up.add_argument(
+        "--account",
+        action="append",
+        metavar="NAME",
+        help="of the user root, again for others; the first is the default one; with a database",
+    )
+    up.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=f"a script of the site for Slurm, of the name {' or '.join(POLICIES)}",
+    )
+    up.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a line of slurm.conf, such as MpiDefault=none or a whole PartitionName=...",
     )
     up.add_argument(
         "--shared-memory",
@@ -126,8 +147,15 @@ def act(options: argparse.Namespace) -> Exit:
             Partition("duo", 1, min(2, len(nodes)), minutes=30),
             Partition("quad", 1, len(nodes), whole=True),
         ]
-        asked = (options.accounting, options.shared_memory)
-        blueprint = Blueprint(tuple(nodes), tuple(partitions), *asked)
+        blueprint = Blueprint(
+            nodes=tuple(nodes),
+            partitions=tuple(partitions),
+            accounting=options.accounting or bool(options.account),
+            shared_memory=options.shared_memory,
+            options=tuple(options.conf),
+            accounts=tuple(options.account or Blueprint.accounts),
+            policies=tuple(options.policy),
+        )
         cluster.up(blueprint, options.lifetime)
         print(cluster.output("sinfo", "-N", "-l"), end="")
     elif options.action == "down":

@@ -89,9 +89,11 @@ def suite(file: Path) -> tuple[int, str, dict[str, str]]:
 
 def tests(home: Path) -> Iterator[Met]:
     """What ctest passed in each folder of a build, and pytest on virtual clusters."""
-    for file in home.glob("build*/tests.xml"):
-        built = json.loads((file.parent / "built-with.json").read_text())
-        passed, day, _ = suite(file)
+    for file in home.glob("build*/built-with.json"):
+        built = json.loads(file.read_text())
+        if not file.with_name("tests.xml").exists():
+            continue
+        passed, day, _ = suite(file.with_name("tests.xml"))
         yield Met(
             "kernels' tests", **built, system=SYSTEM, scheduler="none", passed=passed, day=day
         )
@@ -105,7 +107,7 @@ def runs(home: Path) -> Iterator[Met]:
     for file in home.glob("results/2*/verdict.json"):
         verdict = json.loads(file.read_text())
         facts = [launch["facts"] for launch in verdict["launches"] if "MPI" in launch["facts"]]
-        if verdict["exit_code"] or not verdict["is_local"] or not facts:
+        if verdict["exit_code"] or verdict["arguments"] or not verdict["is_local"] or not facts:
             continue
         passed = sum(not case["fixture"] and case["verdict"] == "pass" for case in verdict["cases"])
         yield Met(

@@ -84,7 +84,7 @@ static void destroy(void *me)
 static bool applicable(const bx_plan *plan, int teams, char *why, size_t why_size)
 {
 #ifndef BX_HAVE_FFTW_MPI
-    snprintf(why, why_size, "built without FFTW's MPI library");
+    snprintf(why, why_size, BX_BUILT_WITHOUT "FFTW's MPI library");
     return false;
 #endif
     if (teams > 1) snprintf(why, why_size, "has no teams of ranks");

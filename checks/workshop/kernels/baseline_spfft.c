@@ -100,7 +100,7 @@ static bool applicable(const bx_plan *plan, int teams, char *why, size_t why_siz
     if (plan->inner) snprintf(why, why_size, "has planes, not columns throughout");
     return !plan->inner;
 #else
-    snprintf(why, why_size, "built without SpFFT (Debian: libspfft-dev)");
+    snprintf(why, why_size, BX_BUILT_WITHOUT "SpFFT (Debian: libspfft-dev)");
     return false;
 #endif
 }

@@ -1,6 +1,5 @@
 """LAMMPS: its builds, its input, its log."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -60,10 +59,7 @@ class Build:
 
     def command(self, layout: Layout, style: str, file: Path) -> list[str]:
         """The command line that runs a script with a style in a layout."""
-        where = placement(layout.ranks, layout.threads)
-        if self.own:  # MPICH's, which binds a rank to so many cores
-            fits = layout.ranks * layout.threads <= len(os.sched_getaffinity(0))
-            where = ["-bind-to", f"core:{layout.threads}"] if fits else []
+        where = placement(layout.ranks, layout.threads, self.mpirun)
         line = [self.mpirun, "-n", str(layout.ranks), *where, self.program]
         return [*line, *self.styles(layout)[style], "-log", "none", "-in", str(file)]
 
@@ -121,8 +117,8 @@ def ran(build: Build, layout: Layout, style: str, file: Path) -> str:
     """Returns what LAMMPS prints for a script, in at most ten minutes; NotMeasured if it fails."""
     try:
         done = subprocess.run(
-            build.command(layout, style, file), env={**environment(layout.threads), **build.own},
-            capture_output=True, text=True, timeout=600,
+            build.command(layout, style, file), capture_output=True, text=True, timeout=600,
+            env={**environment(layout.ranks, layout.threads), **build.own},
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise NotMeasured("LAMMPS did not end in ten minutes") from error

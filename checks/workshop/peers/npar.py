@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bisection.kernels import tables
-from bisection.kernels.local import BenchError, Estimate, environment, launch
+from bisection.kernels.local import BenchError, Estimate, environment, launch, placement
 from bisection.kernels.results import Result
 from workshop.peers import AT_LEAST, WITHIN, Judged, Limit, NotMeasured, entry, estimates, judged
 
@@ -123,7 +123,7 @@ def their_fft(edge: float, cutoff: float, points: int, bands: int, real: bool) -
             kpoints="gamma" if real else "crystal\n1\n0.0 0.0 0.0 1.0",
         )
         done = subprocess.run(
-            ["mpirun", "-n", "1", "--bind-to", "core", "pw.x"],
+            ["mpirun", "-n", "1", *placement(1), "pw.x"],
             input=text, capture_output=True, text=True, timeout=600, env=environment(),
         )  # fmt: skip
     clock = re.search(r"^ *fftw +:.*CPU +([\d.]+)s WALL \( *(\d+) calls\)", done.stdout, re.M)

@@ -14,8 +14,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <simgrid/kernel/resource/NetworkModelIntf.hpp>
 #include <simgrid/s4u.hpp>
+#include <simgrid/version.h>
+#if SIMGRID_VERSION_MAJOR < 4
+#include <simgrid/kernel/resource/NetworkModelIntf.hpp>
+#endif
 #include <smpi/smpi.h>
 #include <sstream>
 
@@ -105,17 +108,25 @@ extern "C" void load_platform(const sg4::Engine &)
     }
     zone->seal();
 
-    auto *model = dynamic_cast<simgrid::kernel::resource::NetworkModelIntf *>(
-        sg4::Engine::get_instance()->get_netzone_root()->get_network_model());
+    sg4::NetZone *root = sg4::Engine::get_instance()->get_netzone_root();
     using Links = std::vector<sg4::Link *>;
     using Zones = std::unordered_set<sg4::NetZone *>;
-    model->set_bw_factor_cb([](double, const sg4::Host *, const sg4::Host *, const Links &,
-                               const Zones &) { return 1.0; });
-    model->set_lat_factor_cb(
-        [](double size, const sg4::Host *from, const sg4::Host *to, const Links &, const Zones &) {
-            return std::max(0.0, delay(size, from, to)) /
-                   (from == to ? LINK_LATENCY / 2 : LINK_LATENCY);
-        });
+    auto bandwidth_factor = [](double, const sg4::Host *, const sg4::Host *, const Links &,
+                               const Zones &) { return 1.0; };
+    auto latency_factor = [](double size, const sg4::Host *from, const sg4::Host *to, const Links &,
+                             const Zones &) {
+        return std::max(0.0, delay(size, from, to)) /
+               (from == to ? LINK_LATENCY / 2 : LINK_LATENCY);
+    };
+#if SIMGRID_VERSION_MAJOR < 4
+    auto *model =
+        dynamic_cast<simgrid::kernel::resource::NetworkModelIntf *>(root->get_network_model());
+    model->set_bw_factor_cb(bandwidth_factor);
+    model->set_lat_factor_cb(latency_factor);
+#else
+    root->set_bandwidth_factor_cb(bandwidth_factor);
+    root->set_latency_factor_cb(latency_factor);
+#endif
     for (auto operation : {SmpiOperation::SEND, SmpiOperation::ISEND, SmpiOperation::RECV})
         smpi_register_op_cost_callback(operation, [=](size_t size, sg4::Host *from, sg4::Host *to) {
             if (from != to) return overhead;

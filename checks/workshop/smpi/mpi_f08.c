@@ -10,11 +10,15 @@
 typedef struct {
     MPI_Fint value;
 } handle;
+typedef union {
+    MPI_Request value; /* as long as a pointer in Open MPI and SMPI, half of that in MPICH */
+    void *place;
+} request;
 typedef const handle *constant;
 typedef const int *number;
+typedef const void *ignored;
 
 extern MPI_Fint bx_f08_in_place;
-extern MPI_Status bx_f08_status_ignore, bx_f08_statuses_ignore[1];
 extern handle bx_f08_world; /* known by its address: C's value exists only after MPI_Init */
 
 static MPI_Datatype type_of(constant type)
@@ -43,11 +47,6 @@ static const void *sent(const void *buffer)
     return buffer == &bx_f08_in_place ? MPI_IN_PLACE : buffer;
 }
 
-static MPI_Status *status_of(MPI_Status *status)
-{
-    return status == &bx_f08_status_ignore ? MPI_STATUS_IGNORE : status;
-}
-
 static void split(constant comm, int color, int key, handle *new_comm)
 {
     MPI_Comm part;
@@ -59,6 +58,16 @@ static void free_comm(handle *comm)
 {
     MPI_Comm value = comm_of(comm);
     MPI_Comm_free(&value);
+}
+
+static void wait_all(int count, request *requests)
+{
+    MPI_Request *dense = &requests->value;
+    for (int i = 0; i < count; i++)
+        dense[i] = requests[i].value;
+    MPI_Waitall(count, dense, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < count; i++)
+        requests[i].value = MPI_REQUEST_NULL;
 }
 
 /* A routine: its parameters, all of them addresses, and its call.  Errors end the launch. */
@@ -81,11 +90,11 @@ ROUTINE(finalize, (void), MPI_Finalize())
 ROUTINE(gather, (const void *s, number n, constant t, void *r, number rn, constant rt, number root, constant c), MPI_Gather(sent(s), *n, type_of(t), r, *rn, type_of(rt), *root, comm_of(c)))
 ROUTINE(gatherv, (const void *s, number n, constant t, void *r, number rn, number at, constant rt, number root, constant c), MPI_Gatherv(sent(s), *n, type_of(t), r, rn, at, type_of(rt), *root, comm_of(c)))
 ROUTINE(init, (void), MPI_Init(NULL, NULL))
-ROUTINE(irecv, (void *b, number n, constant t, number peer, number tag, constant c, MPI_Request *q), MPI_Irecv(b, *n, type_of(t), *peer, *tag, comm_of(c), q))
-ROUTINE(isend, (const void *b, number n, constant t, number peer, number tag, constant c, MPI_Request *q), MPI_Isend(b, *n, type_of(t), *peer, *tag, comm_of(c), q))
-ROUTINE(recv, (void *b, number n, constant t, number peer, number tag, constant c, MPI_Status *s), MPI_Recv(b, *n, type_of(t), *peer, *tag, comm_of(c), status_of(s)))
+ROUTINE(irecv, (void *b, number n, constant t, number peer, number tag, constant c, request *q), MPI_Irecv(b, *n, type_of(t), *peer, *tag, comm_of(c), &q->value))
+ROUTINE(isend, (const void *b, number n, constant t, number peer, number tag, constant c, request *q), MPI_Isend(b, *n, type_of(t), *peer, *tag, comm_of(c), &q->value))
+ROUTINE(recv, (void *b, number n, constant t, number peer, number tag, constant c, ignored s), MPI_Recv(b, *n, type_of(t), *peer, *tag, comm_of(c), MPI_STATUS_IGNORE))
 ROUTINE(reduce_scatter, (const void *s, void *r, number n, constant t, constant o, constant c), MPI_Reduce_scatter(sent(s), r, n, type_of(t), op_of(o), comm_of(c)))
-ROUTINE(sendrecv, (const void *s, number n, constant t, number to, number tag, void *r, number rn, constant rt, number from, number rtag, constant c, MPI_Status *st), MPI_Sendrecv(sent(s), *n, type_of(t), *to, *tag, r, *rn, type_of(rt), *from, *rtag, comm_of(c), status_of(st)))
+ROUTINE(sendrecv, (const void *s, number n, constant t, number to, number tag, void *r, number rn, constant rt, number from, number rtag, constant c, ignored s2), MPI_Sendrecv(sent(s), *n, type_of(t), *to, *tag, r, *rn, type_of(rt), *from, *rtag, comm_of(c), MPI_STATUS_IGNORE))
 ROUTINE(ssend, (const void *b, number n, constant t, number peer, number tag, constant c), MPI_Ssend(b, *n, type_of(t), *peer, *tag, comm_of(c)))
-ROUTINE(waitall, (number n, MPI_Request *q, MPI_Status *s), MPI_Waitall(*n, q, s == bx_f08_statuses_ignore ? MPI_STATUSES_IGNORE : s))
+ROUTINE(waitall, (number n, request *q, ignored s), wait_all(*n, q))
 /* clang-format on */

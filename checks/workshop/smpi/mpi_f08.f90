@@ -17,8 +17,9 @@ module mpi_f08
   type, bind(C), public :: MPI_Request
     type(c_ptr) :: handle = c_null_ptr !< C's, which Fortran's handle does not fit
   end type MPI_Request
-  type, bind(C), public :: MPI_Status
-    integer(c_int) :: MPI_SOURCE = 0, MPI_TAG = 0, MPI_ERROR = 0, count = 0, cancelled = 0
+  type, bind(C), public :: MPI_Status !< no kernel reads one, and libraries' differ in length
+    private
+    integer(c_int) :: ignored = 0
   end type MPI_Status
 
   ! Places in the tables of mpi_f08.c.
@@ -29,10 +30,10 @@ module mpi_f08
   type(MPI_Op), parameter, public :: MPI_SUM = MPI_Op(0), MPI_MAX = MPI_Op(1), &
     MPI_MIN = MPI_Op(2), MPI_MAXLOC = MPI_Op(3), MPI_MINLOC = MPI_Op(4)
   type(MPI_Comm), parameter, public :: MPI_COMM_SELF = MPI_Comm(-2) ! no handle of SMPI's
+  type(MPI_Status), parameter, public :: MPI_STATUS_IGNORE = MPI_Status(), &
+    MPI_STATUSES_IGNORE(1) = MPI_Status()
   ! Known by their addresses.
   integer(c_int), bind(C, name="bx_f08_in_place"), public :: MPI_IN_PLACE = 0
-  type(MPI_Status), bind(C, name="bx_f08_status_ignore"), public :: MPI_STATUS_IGNORE
-  type(MPI_Status), bind(C, name="bx_f08_statuses_ignore"), public :: MPI_STATUSES_IGNORE(1)
   type(MPI_Comm), bind(C, name="bx_f08_world"), public :: MPI_COMM_WORLD
 
   public :: MPI_Allgather, MPI_Allgatherv, MPI_Allreduce, MPI_Alltoall, MPI_Alltoallv, &
@@ -211,7 +212,7 @@ module mpi_f08
       integer(c_int), intent(in) :: count, source, tag
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Status), intent(inout) :: status
+      type(MPI_Status), intent(in) :: status
     end subroutine MPI_Recv
 
     subroutine MPI_Reduce_scatter(send, receive, receive_counts, datatype, op, comm) bind(C, &
@@ -238,7 +239,7 @@ module mpi_f08
       type(MPI_Datatype), intent(in) :: send_type, receive_type
       type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Status), intent(inout) :: status
+      type(MPI_Status), intent(in) :: status
     end subroutine MPI_Sendrecv
 
     subroutine MPI_Ssend(buffer, count, datatype, target, tag, comm) bind(C, name="bx_f08_ssend")
@@ -256,7 +257,7 @@ module mpi_f08
       implicit none (type, external)
       integer(c_int), intent(in) :: count
       type(MPI_Request), intent(inout) :: requests(*)
-      type(MPI_Status), intent(inout) :: statuses(*)
+      type(MPI_Status), intent(in) :: statuses(*)
     end subroutine MPI_Waitall
   end interface
 

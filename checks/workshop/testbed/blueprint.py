@@ -2,34 +2,62 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bisection.core.topology import TopologyError, expanded
+
 NETWORK = "10.213.77"  # of the namespaces alone; nothing of it is seen outside
 HEAD = "head"
+NODE_FORM = "NODES[:CORES[xTHREADS][:SPARE[:FEATURE,...]]]"
+# A site's policy scripts, which Slurm looks for beside slurm.conf -> the setting that uses them.
+POLICIES = {"job_submit.lua": "JobSubmitPlugins", "cli_filter.lua": "CliFilterPlugins"}
 
 
 @dataclass(frozen=True)
 class Node:
     """A compute node."""
 
-    cores: int = 1  # of one hardware thread each, in one socket
+    cores: int = 1  # in one socket
     spare: int = 0  # of them, cores that Slurm keeps from jobs (CoreSpecCount)
     features: tuple[str, ...] = ()
+    threads: int = 1  # hardware threads of a core
+    name: str = ""  # "" for node1, node2, ... by its place
+
+    @property
+    def cpus(self) -> int:
+        """Its hardware threads, each a CPU of this machine."""
+        return self.cores * self.threads
 
     @classmethod
     def parsed(cls, text: str) -> "list[Node]":
-        """The nodes of COUNT[:CORES[:SPARE[:FEATURE,...]]].
+        """The nodes of NODES[:CORES[xTHREADS][:SPARE[:FEATURE,...]]], where NODES is a number, or
+        names as Slurm has them: c[01-03].
 
         Raises:
             ValueError: the text has another form, or all cores of a node are spare.
         """
-        match = re.fullmatch(r"([1-9]\d?)(?::([1-9]\d?)(?::(\d+)(?::([\w,]+))?)?)?", text)
-        if not match or int(match[3] or 0) >= int(match[2] or 1):
-            raise ValueError(f"{text!r} is not COUNT[:CORES[:SPARE[:FEATURE,...]]], SPARE < CORES")
-        features = tuple(filter(None, (match[4] or "").split(",")))
-        return [cls(int(match[2] or 1), int(match[3] or 0), features)] * int(match[1])
+        form = r"([^:]+)(?::([1-9]\d?)(?:x([1-9]))?(?::(\d+)(?::([\w,]+))?)?)?"
+        match = re.fullmatch(form, text)
+        if not match or int(match[4] or 0) >= int(match[2] or 1):
+            raise ValueError(f"{text!r} is not {NODE_FORM}, SPARE < CORES")
+        many = re.fullmatch(r"[1-9]\d?", match[1])
+        names = [""] * int(match[1]) if many else _names(match[1])
+        features = tuple(filter(None, (match[5] or "").split(",")))
+        kind = cls(int(match[2] or 1), int(match[4] or 0), features, int(match[3] or 1))
+        return [replace(kind, name=name) for name in names]
+
+
+def _names(text: str) -> list[str]:
+    """The names of a list of Slurm's; ValueError for what are no names of hosts."""
+    try:
+        names = expanded(text)
+    except TopologyError as error:
+        raise ValueError(str(error)) from None
+    if not names or not all(re.fullmatch(r"[A-Za-z][\w-]*", name) for name in names):
+        raise ValueError(f"{text!r} is neither a number nor names of nodes")
+    return names
 
 
 @dataclass(frozen=True)
@@ -59,7 +87,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Blueprint:
-    """A cluster: its nodes are node1, node2, ...; the login node, with the daemons, is `head`."""
+    """A cluster; its login node, with the daemons, is `head`."""
 
     nodes: tuple[Node, ...] = (Node(),) * 4
     partitions: tuple[Partition, ...] = (
@@ -69,24 +97,36 @@ class Blueprint:
     accounting: bool = False  # slurmdbd, with a MariaDB of its own
     # Whether nodes see one memory, as only one machine has it: messages then need no network.
     shared_memory: bool = False
-    options: tuple[str, ...] = ()  # further lines of slurm.conf
+    # Lines of slurm.conf, NAME=VALUE, in place of those that are there; further nodes and queues.
+    options: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = (
+        "test",
+    )  # of the database, all of them root's, by default the first
+    policies: tuple[str, ...] = ()  # files, each with a name of POLICIES
 
     def names(self) -> list[str]:
         """The names of the nodes."""
-        return [f"node{number}" for number in range(1, len(self.nodes) + 1)]
+        return [node.name or f"node{number}" for number, node in enumerate(self.nodes, 1)]
 
     def faults(self, cpus: int) -> list[str]:
         """Returns what of it cannot be built on a machine with so many CPUs; empty if nothing."""
-        names = [partition.name for partition in self.partitions]
         faults = [
-            f"partition {partition.name}: node{partition.last} of {len(self.nodes)} nodes"
+            f"partition {partition.name}: node {partition.last} of {len(self.nodes)} nodes"
             for partition in self.partitions
             if partition.last > len(self.nodes)
         ]
-        faults += [f"partition {name}: twice" for name in names if names.count(name) > 1][:1]
-        most = max(node.cores for node in self.nodes)
+        for kind, names in (
+            ("partition", [partition.name for partition in self.partitions]),
+            ("node", [HEAD, *self.names()]),
+        ):
+            faults += [f"{kind} {name}: twice" for name in names if names.count(name) > 1][:1]
+        most = max(node.cpus for node in self.nodes)
         if most > cpus:
-            faults.append(f"a node of {most} cores: this machine has {cpus} CPUs")
+            faults.append(f"a node of {most} hardware threads: this machine has {cpus} CPUs")
+        for file in map(Path, self.policies):
+            if file.name not in POLICIES or not file.is_file():
+                faults.append(f"policy {file}: no file of the name {' or '.join(POLICIES)}")
+        faults += [f"{line!r}: not NAME=VALUE" for line in self.options if "=" not in line]
         return faults
 
     def cpus_of(self, number: int, cpus: Sequence[int]) -> list[int]:
@@ -94,11 +134,11 @@ class Blueprint:
 
         Args:
             number: of the node.
-            cpus: what this process may use, at least as many as the node has cores.
+            cpus: what this process may use, at least as many as the node has.
         """
-        before = sum(node.cores for node in self.nodes[: number - 1])
-        cores = self.nodes[number - 1].cores
-        return sorted(cpus[(before + core) % len(cpus)] for core in range(cores))
+        before = sum(node.cpus for node in self.nodes[: number - 1])
+        count = self.nodes[number - 1].cpus
+        return sorted(cpus[(before + index) % len(cpus)] for index in range(count))
 
     def hosts(self) -> str:
         """/etc/hosts of all hosts."""
@@ -149,11 +189,20 @@ class Blueprint:
                 "JobAcctGatherType": "jobacct_gather/linux",
                 "JobAcctGatherFrequency": 5,
             }
+        settings |= {POLICIES[Path(file).name]: "lua" for file in self.policies}
+        records = []  # of which there may be several of one name
+        for name, _, value in (line.partition("=") for line in self.options):
+            if name in ("NodeName", "PartitionName"):
+                records.append(f"{name}={value}")
+            else:
+                settings[name] = value
         lines = [f"{name}={value}" for name, value in settings.items()]
+        names = self.names()
         for number, node in enumerate(self.nodes, 1):
             line = (
-                f"NodeName=node{number} NodeAddr={address(number)} Sockets=1 ThreadsPerCore=1 "
-                f"CoresPerSocket={node.cores} RealMemory={memory // len(self.nodes)}"
+                f"NodeName={names[number - 1]} NodeAddr={address(number)} Sockets=1 "
+                f"CoresPerSocket={node.cores} ThreadsPerCore={node.threads} "
+                f"RealMemory={memory // len(self.nodes)}"
             )
             line += f" CoreSpecCount={node.spare}" if node.spare else ""
             line += f" Feature={','.join(node.features)}" if node.features else ""
@@ -161,11 +210,12 @@ class Blueprint:
         for partition in self.partitions:
             default = "YES" if partition == self.partitions[0] else "NO"
             whole = " OverSubscribe=EXCLUSIVE" if partition.whole else ""
+            members = ",".join(names[partition.first - 1 : partition.last])
             lines.append(
-                f"PartitionName={partition.name} Nodes=node[{partition.first}-{partition.last}] "
-                f"Default={default} MaxTime={partition.minutes} DefaultTime=5 State=UP{whole}"
+                f"PartitionName={partition.name} Nodes={members} Default={default} "
+                f"MaxTime={partition.minutes} DefaultTime=5 State=UP{whole}"
             )
-        return "\n".join([*lines, *self.options]) + "\n"
+        return "\n".join([*lines, *records]) + "\n"
 
     def slurmdbd_conf(self, folder: Path) -> str:
         """slurmdbd.conf."""

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bisection.core.paths import write_whole
+from bisection.core import launchers
+from bisection.core.paths import text_of, write_whole
 from workshop.testbed import hosts
 from workshop.testbed.blueprint import HEAD, Blueprint, Node, Partition, address
 from workshop.testbed.hosts import PATIENCE, Process, TestbedError, until
@@ -139,6 +140,8 @@ class Cluster:
         write_whole(self.slurm_conf, self.blueprint.slurm_conf(self.folder, memory))
         # A cluster in a container has no systemd to ask for its control groups.
         write_whole(self.folder / "cgroup.conf", "IgnoreSystemd=yes\n")
+        for file in self.blueprint.policies:
+            shutil.copy(file, self.folder)
         dbd = self.folder / "slurmdbd.conf"
         write_whole(dbd, self.blueprint.slurmdbd_conf(self.folder))
         dbd.chmod(0o600)
@@ -183,8 +186,10 @@ class Cluster:
         self._daemon(["slurmdbd", "-D"], {"SLURM_CONF": conf, "MYSQL_UNIX_PORT": str(socket)})
         add = ["sacctmgr", "-i", "-n", "add"]
         self._await("slurmdbd", lambda: "Adding" in self.output(*add, "cluster", "testbed"))
-        self.output(*add, "account", "test", "Cluster=testbed", "Description=test")
-        self.output(*add, "user", "root", "Account=test")
+        accounts = ",".join(self.blueprint.accounts)
+        self.output(*add, "account", accounts, "Cluster=testbed", "Description=test")
+        default = f"DefaultAccount={self.blueprint.accounts[0]}"
+        self.output(*add, "user", "root", f"Account={accounts}", default)
 
     def _daemon(self, command: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
         """Starts a daemon on the login node, as a child of no process of ours."""
@@ -197,7 +202,9 @@ class Cluster:
         for _ in until(PATIENCE, 0.1):
             if ready():
                 return
-        raise TestbedError(f"{daemon} is not ready after {PATIENCE:.0f} s; see {self.folder}/log")
+        log = self.folder / "log" / f"{daemon}.log"
+        last = (text_of(log).splitlines() or ["no output"])[-1]
+        raise TestbedError(f"{daemon} is not ready after {PATIENCE:.0f} s: {last}; see {log}")
 
     # ---- nodes ----
 
@@ -215,14 +222,33 @@ class Cluster:
             self._ip(head, f"link add {port} type veth peer name eth0 netns {node.pid}")
             self._ip(head, f"link set {port} master br0 up")
             self._ip(node, f"addr add {address(number)}/24 dev eth0", "link set eth0 up")
+            if threads > 1:
+                self._show_threads(node, cpus, threads)
 
-        slurmd = ["env", f"HWLOC_SYNTHETIC={topology(cpus)}", "slurmd", "-D", "-N", name]
-        slurmd += ["-f", str(self.slurm_conf)]
+        threads = self.blueprint.nodes[number - 1].threads
+        synthetic = f"HWLOC_SYNTHETIC={topology(cpus, threads)}"
+        slurmd = ["env", synthetic, "slurmd", "-D", "-N", name, "-f", str(self.slurm_conf)]
         apart = not self.blueprint.shared_memory
         self.hosts[name] = hosts.start(
             name, self.folder, self.lifetime, slurmd, group, head, apart, connect
         )
         self._write()
+
+    def _show_threads(self, node: Process, cpus: Sequence[int], threads: int) -> None:
+        """Has a node see its CPUs as threads of cores, where the kernel describes them."""
+        system = Path("/sys/devices/system/cpu")
+        texts = {system / "smt" / "active": "1"}
+        for first in range(0, len(cpus), threads):
+            core = cpus[first : first + threads]
+            listed, mask = ",".join(map(str, core)), f"{sum(1 << cpu for cpu in core):x}"
+            for folder in (system / f"cpu{cpu}" / "topology" for cpu in core):
+                for name in ("thread_siblings", "core_cpus"):
+                    texts |= {folder / name: mask, folder / f"{name}_list": listed}
+        for number, (shown, text) in enumerate(texts.items()):
+            if shown.exists():
+                made = write_whole(self.folder / "spool" / f"{node.pid}.{number}", f"{text}\n")
+                enter = hosts.entered(node, ("mount",))
+                _run([*enter, "mount", "--bind", str(made), str(shown)])
 
     def kill_node(self, name: str) -> None:
         """Cuts a node's power: its processes end at once, its link is gone."""
@@ -333,8 +359,7 @@ class Cluster:
         return kept | {
             "PATH": path,
             "SLURM_CONF": str(self.slurm_conf),
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            **launchers.AS_ROOT,
             "OMPI_MCA_mpi_yield_when_idle": "1",
             # By other fences of Slurm 22.05 a rank can leave MPI_Init before others take messages:
             # 26 of 180 starts of 8 ranks crashed in btl/tcp, 0 of 240 by this one.
@@ -389,26 +414,24 @@ class Cluster:
     def _read(self) -> None:
         kept = json.loads((self.folder / "cluster.json").read_text())
         parts = kept["blueprint"]
-        self.blueprint = Blueprint(
-            tuple(Node(n["cores"], n["spare"], tuple(n["features"])) for n in parts["nodes"]),
-            tuple(Partition(**partition) for partition in parts["partitions"]),
-            parts["accounting"],
-            parts["shared_memory"],
-            tuple(parts["options"]),
-        )
+        parts["nodes"] = [Node(**n | {"features": tuple(n["features"])}) for n in parts["nodes"]]
+        parts["partitions"] = [Partition(**partition) for partition in parts["partitions"]]
+        lists = {name: tuple(part) for name, part in parts.items() if isinstance(part, list)}
+        self.blueprint = Blueprint(**parts | lists)
         self.lifetime = kept["lifetime"]
         self.hosts = {name: Process(*numbers) for name, numbers in kept["hosts"].items()}
 
 
-def topology(cpus: Sequence[int]) -> str:
+def topology(cpus: Sequence[int], threads: int = 1) -> str:
     """A node as hwloc describes it to slurmd, which by itself would bind to this machine's CPU 0.
 
     slurmd takes its cores in ascending order, and only CPUs whose numbers are below their count.
     Therefore made-up ones follow the node's own; Slurm's configuration does not count them.
     """
-    last = cpus[-1]
-    indexes = [*cpus, *range(last + 1, 2 * last + 2 - len(cpus))]
-    return f"pack:1 core:{len(indexes)} pu:1(indexes={','.join(map(str, indexes))})"
+    cores = -(-(cpus[-1] + 1) // threads)
+    made_up = range(cpus[-1] + 1, cpus[-1] + 1 + cores * threads - len(cpus))
+    indexes = ",".join(map(str, [*cpus, *made_up]))
+    return f"pack:1 core:{cores} pu:{threads}(indexes={indexes})"
 
 
 @contextlib.contextmanager

@@ -121,7 +121,9 @@ def entered(host: Process | None, spaces: Sequence[str] = SHARED) -> list[str]:
     """The words before a command that has it run on a host; none without a host."""
     if host is None:
         return []
-    return ["nsenter", f"--target={host.pid}", *(f"--{space}" for space in spaces)]
+    # A host begun in a chroot has its root there, and not where its mounts begin.
+    root = ["--root"] if "mount" in spaces else []
+    return ["nsenter", f"--target={host.pid}", *(f"--{space}" for space in spaces), *root]
 
 
 def processes(host: Process) -> list[Process]:

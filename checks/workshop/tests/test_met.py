@@ -66,12 +66,14 @@ def test_a_virtual_cluster_has_its_scheduler(home, capsys):
 def test_a_run_counts_where_it_passed_on_this_machine(home, capsys):
     verdict = {
         "exit_code": 0,
+        "arguments": [],
         "is_local": True,
         "tier": "quick",
         "launches": [{"facts": {}}, {"facts": {"MPI": "MPICH 5.0.2", "compiler": "GNU 12.2.0"}}],
         "cases": [{"fixture": fixture, "verdict": "pass"} for fixture in (True, False, False)],
     }
-    for day, change in (("01", {}), ("02", {"exit_code": 1}), ("03", {"is_local": False})):
+    others = ({"exit_code": 1}, {"is_local": False}, {"arguments": ["-n", "^pairs"]})
+    for day, change in zip(("01", "02", "03", "04"), ({}, *others), strict=True):
         folder = home / f"results/2026-11-{day}T061125Z"
         folder.mkdir(parents=True)
         (folder / "verdict.json").write_text(json.dumps(verdict | change))

@@ -13,6 +13,7 @@ EXTRAS = {
     "references": "a list is allowed, of ratio, time",
     "network": "a list is allowed, of adapters such as mlx5_0",
     "topology": "the path of a file is allowed",
+    "scratch": "the absolute path of a folder is allowed",
 }
 SPACK_AGAIN = "`bisection run -p spack` rebuilds it"
 

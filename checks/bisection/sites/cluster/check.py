@@ -97,7 +97,8 @@ class Subject:
         self.builds_here = self.by_spack or "march" in self.extras
         # Of a build of the kernels
         self.kernel_key = self.same_nodes, tuple(self.modules), self.extras.get("march")
-        self.launcher = Launcher(part.get("launcher", ""), binding=self.extras.get("binding", []))
+        extras = self.extras | environ.get("extras", {})
+        self.launcher = Launcher(part.get("launcher", ""), binding=extras.get("binding", []))
         # The facts of NAME.json; quad-2 has those of quad.
         recorded = (self.facts or {}).get("partitions", {})
         self.known = recorded.get(self.name) or recorded.get(self.name.rpartition("-")[0])

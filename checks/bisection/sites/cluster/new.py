@@ -14,7 +14,7 @@ from typing import Any
 
 from reframe.utility import import_module_from_file
 
-from bisection.core import paths
+from bisection.core import launchers, paths
 from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
@@ -36,22 +36,12 @@ UNREAD = {
     "qconf": ("sge", "Grid Engine"),
 }
 
-LAUNCHERS = ("mpirun", "mpiexec")
-
-# What a launcher prints of itself -> the MPI library that it belongs to.
-KINDS = {
-    "openmpi": r"Open MPI|OpenRTE",
-    "intel-mpi": r"Intel\(R\) MPI",
-    "mpich": r"HYDRA|MPICH",
-    "mvapich": r"MVAPICH",
-}
-
 
 @dataclass(frozen=True)
 class Software:
     """Programs on PATH, and loaded modules."""
 
-    mpi: Mapping[str, str]  # kind (of KINDS), version, compiler (its path), launcher; "" for none
+    mpi: Mapping[str, str]  # kind (a library), version, compiler (its path), launcher; "" for none
     modules_system: str  # ReFrame's name; nomod for none
     modules: list[str]  # that are loaded
     libraries: dict[str, str]  # those that pkg-config finds -> version
@@ -184,9 +174,8 @@ class Draft:
 def software_here() -> Software:
     """The software of this host, as it is on PATH now."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), "")
-    launcher = next((name for name in LAUNCHERS if shutil.which(name)), "")
-    about = ask(launcher, "--version") if launcher else None
-    kind, version = mpi_of(about.text + about.stderr) if about else ("", "")
+    launcher = next((name for name in launchers.MPIRUNS if shutil.which(name)), "")
+    kind, version = launchers.library(launcher)
     fftw = ask("pkg-config", "--modversion", "fftw3")  # as src/linear_algebra.cmake
     return Software(
         mpi={"kind": kind, "version": version, "compiler": compiler, "launcher": launcher},
@@ -194,14 +183,6 @@ def software_here() -> Software:
         modules=[name for name in os.environ.get("LOADEDMODULES", "").split(":") if name],
         libraries={"FFTW": fftw.text.strip()} if fftw else {},
     )
-
-
-def mpi_of(about: str) -> tuple[str, str]:
-    """Kind and version of an MPI, of what its launcher prints of itself."""
-    kind = next((name for name, words in KINDS.items() if re.search(words, about)), "")
-    # Intel's is a year and an update: "Version 2021.13 Build 20240515".
-    match = re.search(r"\d+(?:\.\d+)+", about)
-    return kind, match[0] if match else ""
 
 
 def modules_system(environ: Mapping[str, str]) -> str:
@@ -262,7 +243,7 @@ def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
         # ReFrame's names of partitions have no dots, and no digit in front.
         name = re.sub("[^A-Za-z0-9_-]|^(?=[0-9-])", "_", name)
         nodes = min(most or USUAL_NODES, len(group.nodes), queue.max_nodes or len(group.nodes))
-        part = Part(name, queue, group, nodes if most else sizes(nodes), launchers(site)[0])
+        part = Part(name, queue, group, nodes if most else sizes(nodes), candidates(site)[0])
         if group.up < nodes:
             down = [(node.name, node.down) for node in group.nodes if node.down]
             values = {"up": group.up, "wanted": nodes, "down": down}
@@ -277,7 +258,7 @@ def sizes(most: int) -> int | list[int]:
     return most if most <= 2 else [*(1 << power for power in range((most - 1).bit_length())), most]
 
 
-def launchers(site: Draft) -> list[Launcher]:
+def candidates(site: Draft) -> list[Launcher]:
     """The launchers to try, the one to be preferred first: srun, its other types, mpirun."""
     tried = []
     if site.survey.kind == "Slurm":
@@ -304,7 +285,7 @@ def try_out(site: Draft) -> Iterator[Part]:
     jobs, stop = [], threading.Event()
     for part in site.parts:
         if nodes := min(part.largest, part.group.up):
-            tried = [part.launcher] if part.words else launchers(site)  # that of a site file alone
+            tried = [part.launcher] if part.words else candidates(site)  # that of a site file alone
             jobs.append((part, {each: as_reframe(site, part, each, nodes) for each in tried}))
 
     def run(job: tuple[Part, dict[Launcher, dict[str, Any]]]) -> Part:

@@ -122,11 +122,12 @@ def _closed(
     fields: Mapping[str, str], nodes: bool, account: str, groups: set[str], accounts: Sequence[str]
 ) -> Reason | None:
     """Returns why this user cannot use a queue; None if nothing is known that forbids it."""
-    name = fields["PartitionName"]
-    if closed := survey.closed_by(name, fields, {"State": "UP", "RootOnly": "NO", "ReqResv": "NO"}):
+    name, root = fields["PartitionName"], os.geteuid() == 0  # of any group, to Slurm
+    usual = {"State": "UP", "ReqResv": "NO"} | ({} if root else {"RootOnly": "NO"})
+    if closed := survey.closed_by(name, fields, usual):
         return closed
     allowed = fields.get("AllowGroups", "ALL").split(",")
-    if "ALL" not in allowed and not groups & set(allowed):
+    if not root and "ALL" not in allowed and not groups & set(allowed):
         return Code.QUEUE_GROUPS(queue=name, groups=allowed)
     allowed = fields.get("AllowAccounts", "ALL").split(",")
     denied = fields.get("DenyAccounts", "").split(",")

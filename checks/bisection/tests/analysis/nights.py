@@ -135,7 +135,8 @@ def of_real_nights(rng, shape, _, feature="", launches=0, share=1.0):
     """Metrics of unequal noise and unequal tails, which have a feature of real nights, too.
 
     `launches`: of each night, [launches, metrics, nights]; they share the feature, and this share
-    of the variance beside it. 0: nights alone.
+    of the variance beside it. The first is of the run, others of a retest, which may differ in the
+    machine. 0: nights alone.
     """
     spread, (metrics, nights) = spreads(rng, shape[0]), shape
     values = spread * tails(rng, shape)
@@ -157,6 +158,11 @@ def of_real_nights(rng, shape, _, feature="", launches=0, share=1.0):
     elif feature == "variance that changes":
         since = rng.integers(nights, size=(metrics, 1))
         values *= np.where(np.arange(nights) < since, 1, 3)
+    elif feature == "run and retest differ by 2%":
+        values[:1] += rng.normal(0, 0.02, nights)
+        values[1:] += rng.normal(0, 0.02, nights)
+    elif feature == "retests 1.5% slower":
+        values[1:] += np.log(1.015)
     return values
 
 
@@ -181,13 +187,15 @@ FEATURES = (
     "clock ticks",
     "variance that changes",
 )
+OF_RETESTS = ("run and retest differ by 2%", "retests 1.5% slower")
 
 
 def like_real_ones(**launches):
     """Noises by name."""
+    features = (*FEATURES, *(OF_RETESTS if launches else ()))
     return {
         "unequal noise and tails": of_real_nights(**launches),
-        **{feature: of_real_nights(feature, **launches) for feature in FEATURES},
+        **{feature: of_real_nights(feature, **launches) for feature in features},
         "a sixth each": of_many_kinds(**launches),
     }
 

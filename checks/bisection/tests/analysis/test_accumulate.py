@@ -4,6 +4,7 @@ The tables are those of METHODS.md. `--full` simulates 25 sets of each noise.
 """
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,19 +13,26 @@ from nights import NOISES, REAL, changed, kernels_of, like_real_ones, lognormal
 from scipy.stats import binom
 
 from bisection.analysis import accumulate
-from bisection.analysis.events import events_of, unusual
+from bisection.analysis.events import events_of, tables_of, unusual
 from bisection.analysis.history import History
 from bisection.store.database import Metric, Session, StoredTest
 
 METRICS, NIGHTS = 2100, 60
+SEED = 20261126  # of the nights like real ones: no limit was chosen by these
 METRIC, PLACE = Metric("time", "s", "lower"), ("lab", "cpu", "system")
 
 
+def launch_of(row):
+    """The number of the launch that measures a metric: ten in each."""
+    return row // 10
+
+
 def histories_of(logs, repeats=None):
-    """Of logarithms of costs, [metrics, nights], and their repeats, [2, metrics, nights]."""
-    like, histories = ("mpi", "p2p", "2x1", False, ""), []
+    """Of logarithms of costs, [metrics, nights], and their repeats, [3, metrics, nights]."""
+    like, histories = ("2x1", False, ""), []
     for row, kernel in enumerate(kernels_of(len(logs))):
-        test = StoredTest(*PLACE, f"kernel{kernel}", f"c{row}", *like)
+        launch = f"kernel{kernel}", f"c{launch_of(row)}", "mpi"
+        test = StoredTest(*PLACE, *launch, f"m{row}", *like)
         at = np.flatnonzero(~np.isnan(logs[row]))
         of_row = None if repeats is None else repeats[:, row, at]
         histories.append(History(test, METRIC, at, np.exp(logs[row, at]), of_row))
@@ -35,19 +43,26 @@ def sessions_of(nights, facts=lambda night: {}):
     return [Session(f"{n:08x}", EPOCH + n * DAY, {}, facts(n), n) for n in range(nights)]
 
 
+def made_up(logs, repeats=None, **facts):
+    return tables_of(histories_of(logs, repeats), sessions_of(logs.shape[1], **facts))
+
+
 def events_in(logs, repeats=None, **facts):
-    return events_of(histories_of(logs, repeats), sessions_of(logs.shape[1], **facts))[0]
+    return events_of(made_up(logs, repeats, **facts))[0]
+
+
+def unusual_in(logs, repeats=None, events=()):
+    """The metrics that may have got worse lately, by their rows."""
+    (table,) = made_up(logs, repeats)
+    largest = unusual([table], events, table.sessions[-1])
+    return [int(history.test.method[1:]) for _, history in largest]
 
 
 def named(logs, rows, repeats=None):
     """Which of the metrics `rows` are worse, by the events in all."""
     events = events_in(logs, repeats)
-    worse = {p.case for event in events if event.alarm for p in event.worse}
-    return np.array([f"c{row}" in worse for row in rows])
-
-
-def rows_of(unusual_ones):
-    return [int(history.test.case[1:]) for _, history in unusual_ones]
+    worse = {p.method for event in events if event.alarm for p in event.worse}
+    return np.array([f"m{row}" in worse for row in rows])
 
 
 @pytest.mark.long
@@ -82,26 +97,40 @@ REPEATED, LAUNCHES = 10, 5  # metrics a night; launches of each, the first one a
 LAUNCHED = like_real_ones(launches=LAUNCHES, share=0.3)
 
 
+def launched_again(repeats, launches, again, night):
+    """Adds the repeats of some launches (their numbers) in a night."""
+    rows = [row for row in range(launches.shape[1]) if launch_of(row) in again]
+    first, *more = launches[:, rows, night]
+    squares = len(more) * np.var(more, axis=0)
+    repeats[:, rows, night] = [len(launches)] * len(rows), squares, np.mean(more, axis=0) - first
+
+
+def no_repeats(shape):
+    return np.stack([np.ones(shape), np.zeros(shape), np.zeros(shape)])
+
+
 def looks(launches, names, rows, nights):
     """After each of these nights, which of the metrics `rows` are worse. Nights of several
-    launches, [launches, metrics, nights], are of one each, but of what is unusual after it."""
-    logs = launches[0].copy()
-    repeats = np.stack([np.ones(logs.shape), np.zeros(logs.shape)]) if len(launches) > 1 else None
+    launches, [launches, metrics, nights], are of one each, but of what is unusual after it, with a
+    control."""
+    logs = launches[0]
+    repeats = no_repeats(logs.shape) if len(launches) > 1 else None
     for night in range(20, max(nights) + 1):
         so_far = logs[:, :night], None if repeats is None else repeats[..., :night]
         if repeats is not None:
-            chosen = rows_of(unusual(histories_of(*so_far), sessions_of(night), []))[:REPEATED]
-            each = launches[:, chosen, night - 1]
-            logs[chosen, night - 1] = each.mean(axis=0)
-            squares = ((each[1:] - each[1:].mean(axis=0)) ** 2).sum(axis=0)
-            repeats[:, chosen, night - 1] = [len(each)] * len(chosen), squares
+            worse = [*map(launch_of, unusual_in(*so_far))]
+            control = set(map(launch_of, range(len(logs)))) - {*worse}
+            again = {*worse[:REPEATED], *sorted(control)[:1]} if worse else ()
+            launched_again(repeats, launches, again, night - 1)
         if night in nights:
             yield names(so_far[0], rows, so_far[1])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", ["passive", "active", "otava"])
-@pytest.mark.parametrize("noise", REAL)
+@pytest.mark.parametrize(
+    ("how", "noise"),
+    [*product(["passive", "otava"], REAL), *product(["active"], LAUNCHED)],
+)
 def test_nights_like_real_ones(noise, how, told, full):
     """Metrics of each noise are slower in the last nights of 60, one look a night: four, or two if
     what is unusual is launched again."""
@@ -109,7 +138,7 @@ def test_nights_like_real_ones(noise, how, told, full):
     names, active = otava_names if how == "otava" else named, how == "active"
     alarms, nights = 0, {step: [] for step in STEPS}
     for seed in range(sets):
-        rng = np.random.default_rng([2026, seed])
+        rng = np.random.default_rng([SEED, seed])
         logs = (LAUNCHED if active else REAL)[noise](rng, (300, since + later))
         launches = logs if active else logs[None]
         alarms += next(looks(launches, names, np.arange(300), [since + later])).any()
@@ -174,7 +203,7 @@ def test_the_right_night(factor, told, full):
     for _ in range(sets):
         logs = changed(rng.normal(0, 0.03, (200, NIGHTS)), factor, [17], 40)
         for event in events_in(logs, facts=facts):
-            if [p.case for p in event.points] == ["c17"]:
+            if [p.method for p in event.points] == ["m17"]:
                 right = abs(round((event.at - EPOCH) / DAY) - 40) <= 1
                 causes = {change.what for change in event.changes}
                 others = causes - {"operating system's kernel"}
@@ -241,29 +270,50 @@ def test_a_step_of_a_quiet_metric_is_found_in_a_loud_table():
 def test_two_nights_of_several_launches_show_a_step():
     launches = np.random.default_rng(4).normal(0, 0.03, (5, 100, 42))
     launches[:, 7, 40:] += np.log(1.15)
-    logs, repeats = launches[0].copy(), np.stack([np.ones((100, 42)), np.zeros((100, 42))])
-    assert not named(logs, [7]).any()
+    repeats = no_repeats((100, 42))
+    assert not named(launches[0], [7]).any()
     for night in range(20, 42):  # others, too
-        rows = [7, night, night + 50]
-        logs[rows, night] = launches[:, rows, night].mean(axis=0)
-        repeats[:, rows, night] = [[5] * 3, 4 * launches[1:, rows, night].var(axis=0)]
-    assert named(logs, np.arange(100), repeats).nonzero()[0].tolist() == [7]
+        launched_again(repeats, launches, {0, 1 + night % 9}, night)
+    assert named(launches[0], np.arange(100), repeats).nonzero()[0].tolist() == [7]
+
+
+@pytest.mark.parametrize("slower", [-0.03, 0.03])
+def test_a_machine_that_changed_before_the_retest_is_no_step(slower):
+    launches = np.random.default_rng(4).normal(0, 0.01, (5, 100, 42))
+    launches[1:] += slower
+    repeats = no_repeats((100, 42))
+    for night in range(20, 42):
+        launched_again(repeats, launches, {0, 1, 2}, night)
+    assert not events_in(launches[0], repeats)
 
 
 def test_unusual_is_what_got_worse_lately_and_nobody_knows():
     rng = np.random.default_rng(5)
     logs = rng.normal(0, 0.03, (100, 40))
-    logs[[3, 4], -1] = 0.2
+    logs[3, -1] = 0.2
     logs[5, -2:] = 0.12
     logs[6, :-2] += 0.4 * (np.arange(38) % 4 == 0)  # two states
     logs[6, -1] = 0.4
     logs[7, -2:] = 0.3, np.nan
     known = changed(logs, 1.3, [4], 30)
-    table = histories_of(known)
-    chosen = rows_of(unusual(table, sessions_of(40), events_in(known)))
+    events = events_in(known)
+    chosen = unusual_in(known, events=events)
     assert set(chosen[:2]) == {3, 5}
     assert not {4, 6, 7} & set(chosen)
-    assert unusual(table, sessions_of(41), []) == []  # the newest session has none of them
+    assert unusual(made_up(known), events, sessions_of(41)[-1]) == []  # it has none of them
+
+
+def test_what_recovered_or_was_accepted_and_got_worse_again_is_unusual():
+    logs = np.random.default_rng(9).normal(0, 0.03, (100, 60))
+    logs[3, 20:46] += 0.3  # recovered
+    logs[[4, 5], 30:] += 0.3
+    events = events_in(logs)
+    assert {p.method for event in events for p in event.points} == {"m3", "m4", "m5"}
+    assert not {3, 4, 5} & set(unusual_in(logs, events=events))
+    logs[[3, 4], -2:] += 0.2
+    again = unusual_in(logs, events=events)
+    assert {3, 4} <= set(again)
+    assert 5 not in again
 
 
 @pytest.mark.parametrize("missing", [0, 0.2])

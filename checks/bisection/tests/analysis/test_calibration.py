@@ -18,9 +18,9 @@ KERNELS = {200: 4, 2100: 7}
 FACTORS = ((5, 1.10), (5, 1.20), (10, 1.05), (10, 1.10), (20, 1.05), (20, 1.10))
 
 
-def judged(logs, kernels=None):
-    """The verdicts of a table [metrics, nights], its first half before, and shared changes."""
-    before, after = np.split(logs, 2, axis=1)
+def judged(logs, kernels=None, nights=None):
+    """The verdicts of a table [metrics, nights], so many before, or half; shared changes."""
+    before, after = np.split(logs, [nights or logs.shape[1] // 2], axis=1)
     kernels = kernels_of(len(logs), kernels or KERNELS[len(logs)])
     seen, shared = evidence(before, after, kernels, np.zeros(len(logs), bool))
     verdicts = decide(seen, *adjusted([seen]))
@@ -63,24 +63,25 @@ def test_nothing_changed(noise, count, metrics, told, full):
     assert events <= at_most(0.01, sets)
 
 
+@pytest.mark.parametrize("nights", [10, 20, 40])
 @pytest.mark.parametrize("noise", REAL)
-def test_nights_like_real_ones(noise, told, full):
-    """Nothing changed; and one metric, with noise of 2 to 5% in those nights."""
-    sets, rng = (400 if full else 5), np.random.default_rng(16)
+def test_nights_like_real_ones(noise, nights, told, full):
+    """So many before, ten after. Nothing changed; and one metric, with noise of 2 to 5% there."""
+    sets, rng = (400 if full else 5), np.random.default_rng([20261126, nights])
     reports = detected = unchanged = 0
     for _ in range(sets):
-        logs = REAL[noise](rng, (300, 20), 7)
-        sides = logs.reshape(len(logs), 2, 10)
-        logs = logs[np.isfinite(sides).sum(axis=2).min(axis=1) >= LIMITS.fewest]
-        reports += is_changed(judged(logs, 7)[0]).any()
-        spread = np.nanstd(logs.reshape(len(logs), 2, 10), axis=2, ddof=1).mean(axis=1)
+        logs = REAL[noise](rng, (300, nights + 10), 7)
+        known = [np.isfinite(side).sum(axis=1) for side in np.split(logs, [nights], axis=1)]
+        logs = logs[np.min(known, axis=0) >= LIMITS.fewest]
+        reports += is_changed(judged(logs, 7, nights)[0]).any()
+        sides = np.split(logs, [nights], axis=1)
+        spread = np.mean([np.nanstd(side, axis=1, ddof=1) for side in sides], axis=0)
         number = rng.choice(np.flatnonzero((spread > 0.02) & (spread < 0.05)))
-        verdict = judged(changed(logs, 1.10, number, 10), 7)[0][number]
+        verdict = judged(changed(logs, 1.10, number, nights), 7, nights)[0][number]
         detected += verdict == Verdict.REGRESSED
         unchanged += verdict == Verdict.UNCHANGED
-    told.append(
-        f"| {noise} | {reports / sets:.1%} | {detected / sets:.1%} | {unchanged / sets:.1%} |"
-    )
+    shares = " | ".join(f"{count / sets:.1%}" for count in (reports, detected, unchanged))
+    told.append(f"| {noise} | {nights} | {shares} |")
     assert reports <= at_most(0.02, sets)
     assert unchanged <= at_most(0.005, sets)
     if noise == "unequal noise and tails":

@@ -5,7 +5,7 @@ import pytest
 from made_up import case, row, sessions, store
 from reports import only
 
-from bisection.analysis.events import events_of
+from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories
 from bisection.core.identity import Geometry
@@ -199,7 +199,7 @@ def test_history_sets_a_step_against_the_network(rng, tmp_path):
     with store(tmp_path / "store.db", before, after) as filled:
         chosen = filled.sessions()
         past = histories(filled, chosen)
-        events, _ = events_of(past, chosen)
+        events, _ = events_of(tables_of(past, chosen))
         points = [point for event in events for point in event.points]
         explain_points(points, chosen, filled)
     named = {p.method: p.cause for p in points if p.check != "network"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up import DAY, EPOCH, case, nights, noise, session, sessions, store, tables
 
-from bisection.analysis.events import drawn, events_of
+from bisection.analysis.events import drawn, events_of, tables_of
 from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Change
 from bisection.core.reasons import Code, clause
@@ -33,7 +33,7 @@ def steps(rng, *levels, each=20, sigma=0.03):
 def looked_at(stored):
     """The events, the series with changes, the notes."""
     past, sessions = histories(stored, stored.sessions()), stored.sessions()
-    events, notes = events_of(past, sessions)
+    events, notes = events_of(tables_of(past, sessions))
     return events, [*drawn(past, sessions, events)], notes
 
 
@@ -293,9 +293,10 @@ def test_repeats_count_in_the_history_and_nowhere_else(tmp_path):
     unusable = case(metrics={"time": 9.0}, repeat=True, disturbed=0.9, run=2)
     stored = store(tmp_path / "store.db", sessions(0, [[first], [first, *again, unusable]]))
     (plain,) = histories(stored, stored.sessions())
-    (mean,) = histories(stored, stored.sessions(), repeats=True)
+    (repeated,) = histories(stored, stored.sessions(), repeats=True)
     assert (plain.values.tolist(), plain.repeats) == ([1.0, 1.0], None)
-    assert mean.values == pytest.approx([1.0, 2.0])
-    assert mean.repeats == pytest.approx(np.array([[1, 3], [0, math.log(2) ** 2 / 2]]))
+    assert repeated.values.tolist() == [1.0, 1.0]
+    more = [[1, 3], [0, math.log(2) ** 2 / 2], [0, math.log(8) / 2]]  # than 1.0
+    assert repeated.repeats == pytest.approx(np.array(more))
     assert [tally.jobs for tally in stored.tallies().values()] == [1, 1]
     assert len(stored.samples()) == 2

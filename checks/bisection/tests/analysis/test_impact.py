@@ -49,6 +49,17 @@ def test_median_and_interval_over_cycles():
     assert judged(mean=1.5) == verdict  # seeded
 
 
+def test_one_cycle_far_off_and_cycles_without_a_quiet_window_do_not_count():
+    assert impact.estimate([1.0, 1.1, 9.0]).value == 1.1
+    result = launch(mean=1.5)
+    windows = result["details"][impact.KERNEL]["windows"]
+    quiet = [window for window in windows if window["window"] == impact.QUIET]
+    windows.remove(quiet[0])
+    quiet[1]["mean"] = 0.0
+    (verdict,) = impact.judge(result)
+    assert verdict.mean.value == pytest.approx(1.5, rel=0.02)
+
+
 def test_intervals_hold_the_truth():
     """Of 95% intervals of the median of 10, by resampling, at least 85% do, and at most 97%."""
     held = [judged(mean=1.5, noise=0.1, seed=seed).mean for seed in range(200)]

@@ -162,6 +162,17 @@ def test_clean_nights_are_seldom_retested(noise_of_nights, earlier, told):
     assert retested <= binom.ppf(0.999, SETS, 0.05)
 
 
+def test_a_launch_needs_to_be_slower_by_less_where_the_environment_changed():
+    logs = np.random.default_rng(0).normal(0, 0.1, (200, 9))
+    logs[10:20, -1] = 0.15
+    suspected = []
+    for changed in (False, True):
+        rows, samples = tabled(logs, 10)
+        mark_outliers(rows, samples, {}, changed)
+        suspected.append(any(row.shared for row in rows))
+    assert suspected == [False, True]
+
+
 @pytest.mark.parametrize(("earlier", "ratio", "least"), [(5, 1.4, 0.9), (8, 1.2, 0.9)])
 def test_what_a_launch_shares_is_found(earlier, ratio, least, told):
     """Eight of ten times of one launch are slower; each alone is within its noise of 3 to 6%."""

@@ -184,6 +184,7 @@ def test_without_primitives_nothing_is_predicted(rng, predicted):
         (2, 1, (2, 2)),  # both ways round
         (7, 7, (2, 0)),
         (8, 4, (6, 8)),  # 2 x 2 x 2: two ways to the other plane of each of four ranks
+        (48, 8, (6, 24)),  # 4 x 4 x 3
         (27, 9, (6, 18)),
         (64, 16, (6, 32)),
     ],

@@ -43,6 +43,7 @@ def healthy(fake, gallery):
         f"npar{MPI}=mini[24]",
         f"patches{MPI}=(dhfr-mini|f1-atpase)",
         f"tasks{MPI}=gamess-uk(-mini)?",
+        f"restart{MPI}=waves(-mini)?",
         f"network{MPI}=sweep",
     )
     return gallery("healthy", lambda home: run_in(home, fake, selected=selected, tier="upgrade"))
@@ -94,6 +95,7 @@ def test_a_healthy_run_has_all_that_was_selected_and_leaves_its_files(healthy):
         ("npar", "mpi", "mini4", "scalapack", "pass"),
         ("patches", "mpi", "dhfr-mini", "static", "pass"),
         ("patches", "mpi", "f1-atpase", "aggregated", "pass"),
+        ("restart", "mpi", "waves", "hdf5-chunked", "pass"),
         ("tasks", "mpi", "gamess-uk", "counter", "not applicable"),  # needs a machine
     ],
 )
@@ -143,6 +145,7 @@ FAULTS = [
     ("patches", "mpi/dhfr-mini", "iprobe", "ratio_static=9", "FAIL", "ratio_static"),
     ("patches", "mpi/dhfr-mini", "waitany", "ratio_forces=99", "FAIL", "ratio_forces"),
     ("patches", "mpi/dhfr-mini", "aggregated", None, "pass", ""),
+    ("restart", "mpi/waves-mini", "root", "wrong", "FAIL", "wrong answer of root"),
     ("tasks", "mpi/gamess-uk-mini", "static", "ratio_ideal=9", "FAIL", "ratio_ideal"),
     ("tasks", "mpi/gamess-uk-mini", "counter", "wrong", "FAIL", "wrong answer of counter"),
     ("tasks", "mpi/gamess-uk-mini", "counter-progress", "no-imbalance", "FAIL", "imbalance"),

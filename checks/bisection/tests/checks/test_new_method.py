@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from running import CHECKS
 
-from bisection.core import paths
+from bisection.core import launchers, paths
 from bisection.kernels import local, tables
 
 TOOLS = "cmake mpicc mpif90 mpirun pkg-config".split()
@@ -52,9 +52,9 @@ def test_kernel_has_the_new_method_and_verifies_it(tree, tmp_path):
     kernel = build / "transpose" / "bisection-transpose"
     for ranks in (2, 3):
         output = tmp_path / f"{ranks}.json"
-        launch = ["mpirun", "-n", ranks, *local.placement(ranks), kernel, "--case", "small"]
-        launch += ["--method", "example"]
-        call([*launch, "--repeats", "1", "--block", "1", "--output", output], tree)
+        launch = ["mpirun", "-n", ranks, kernel, "--case", "small", "--method", "example"]
+        launch += ["--repeats", "1", "--block", "1", "--output", output]
+        call(launch, tree, **launchers.SHARING)
         result = json.loads(output.read_text())
         entry = next(entry for entry in result["results"] if entry["method"] == "example")
         assert result["verified"]

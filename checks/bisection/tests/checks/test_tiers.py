@@ -11,7 +11,7 @@ from bisection.core.verdicts import TIERS
 from bisection.runs.command import check_files
 
 # what one host has a use for
-LOCAL = {"transpose", "npar", "eigen", "md", "network", "halo", "tasks", "patches"}
+LOCAL = {"transpose", "npar", "eigen", "md", "network", "halo", "tasks", "patches", "restart"}
 KERNELS = {
     "quick": LOCAL,
     "nightly": {*LOCAL, "pairs"},

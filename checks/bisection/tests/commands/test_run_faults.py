@@ -10,7 +10,7 @@ import shlex
 import shutil
 
 import pytest
-from running import SITES, first_cores, run_in, start
+from running import SITES, command, first_cores, run_in, start
 
 from bisection.kernels import tables
 from bisection.sites import site
@@ -37,16 +37,29 @@ LAUNCH_FAULTS = [
 ]
 
 
+# That takes MPICH's options for the number of ranks and for cores, and has Open MPI start them.
+MPICH = """[ "$1" = --version ] && exec echo HYDRA build details
+words=("${{@:1:2}}" --bind-to none "${{@:9}}")
+exec {} "${{words[@]}}"
+"""
+
+
 @pytest.fixture(scope="session")
 def launch_run(fake, gallery):
     """Real for how launches end: by signals, exit codes, and files that they leave. The partition
-    claims a network, which one launch bypassed, and references, of which there is no file."""
+    claims a network, which one launch bypassed, and references, of which there is no file. The
+    MPI library is an environment's: its mpirun says that it is MPICH's."""
     faults = {where: fault for where, fault, _, _ in LAUNCH_FAULTS if fault}
 
     def run(home):
         shutil.copytree(SITES, home / "sites")
         file = home / "sites" / "localhost.py"
-        file.write_text(file.read_text().replace('"nodes": 1', '"nodes": 1, "network": ["mlx5_0"]'))
+        text = file.read_text().replace('"nodes": 1', '"nodes": 1, "network": ["mlx5_0"]')
+        text = text.replace('["system", "spack"]', '["mpich"]')
+        own = f"common.environment_of('mpich', '{home}/mpi')"
+        file.write_text(text.replace("configuration(", f"configuration(environments=[{own}], "))
+        (home / "mpi" / "bin").mkdir(parents=True)
+        command(home / "mpi" / "bin", "mpirun", MPICH.format(shutil.which("mpirun")))
         selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%")
         selected += ("-n", "^tasks%method=counter%launch.layout=(mpi|node)%.*mini")
         how = {"selected": selected, "tier": "upgrade", "faults": faults, "references": home}
@@ -62,6 +75,13 @@ def test_a_run_with_faults_fails(launch_run):
     bypassed = {"code": "NETWORK_BYPASSED", "carried": [["eth0", 1.0]], "expected": ["mlx5_0"]}
     reasons = launch_run.case("", case="gamess-uk-mini")["reasons"]
     assert reasons["cause"].items() >= bypassed.items()
+
+
+def test_launches_have_path_and_options_of_their_environment(launch_run):
+    folder = launch_run.folder / "kernels"
+    scripts = [file.read_text() for file in folder.glob("*gamess-uk-mini-node-*.sh")]
+    for words in ("/mpi/bin:$PATH", "mpirun -np 1 -ppn 1 -bind-to core:2 -map-by core:2 "):
+        assert any(words in script for script in scripts)
 
 
 METHOD_FAULTS = [
@@ -126,6 +146,7 @@ def method_run(fake, gallery):
     cnt40 = ("mpi/cnt40", "node/cnt40")
     faults = {f"{name}@{at}": fault for name, fault, _ in METHOD_FAULTS for at in cnt40}
     faults |= dict(zip(cnt40, ("slow-clock", "errors"), strict=True))
+    faults["sendrecv@mpi/pchan-24"] = "lacking"
     bad = "".join(METHOD % row[:2] for row in [*BAD_REFERENCES, ("alltoallv", GOOD)])
 
     def run(home):
@@ -138,7 +159,7 @@ def method_run(fake, gallery):
         names = ["transpose%.*launch.layout=(mpi|node)%launch.case=cnt40"]
         names += ["transpose%.*launch.layout=mpi%launch.case=cpmd-mini"]
         names += ["transpose%method=p2p%.*launch.case=cnt80"]
-        names += ["halo%method=shm%.*=mpi%.*case=pchan-24"]
+        names += ["halo%method=(shm|sendrecv)%.*=mpi%.*case=pchan-24"]
         names += ["npar%method=emulated%.*=mpi%.*case=mini1"]
         names += [f"{c}%method={name}%.*=mpi%.*case={case}" for c, name, _, case, _ in UNREAD]
         selected = [word for name in names for word in ("-n", f"^{name}$")]
@@ -154,6 +175,7 @@ def method_run(fake, gallery):
 def test_what_cannot_run_is_not_applicable(method_run):
     assert method_run.case("shm-padded", "node")["verdict"] == "not applicable"
     assert "not applicable: 1 x needs two nodes" in method_run.whole
+    assert method_run.case("sendrecv", case="pchan-24")["verdict"] == "not applicable"
 
 
 def test_a_kernel_that_lacks_a_library_is_not_applicable_and_named(method_run):

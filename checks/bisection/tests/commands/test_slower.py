@@ -162,7 +162,7 @@ def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(
     histories_of = histories(stored, stored.sessions(), repeats=True)
     (history,) = (each for each in histories_of if each.test.method == "p2p")
     assert history.repeats[0].tolist() == [1] * 19 + [2]
-    assert history.values[-1] == pytest.approx(1e-3 * 1.07**0.5)
+    assert history.repeats[2, -1] == pytest.approx(-np.log(1.07))
 
 
 def test_a_new_network_beside_the_sessions_of_the_old_one(tmp_path, monkeypatch):

@@ -44,8 +44,8 @@ class TestHouse:
 SITE_DEFECTS = {
     "syntax": ("systems=[", "systems=[)", "systems=[)", "does not load: closing parenthesis"),
     "raises": ('__file__).stem', '__file__).stm', '__file__).stm', "AttributeError: "),
-    "exits": ("AS_ROOT =", "raise SystemExit(0)\nAS_ROOT =", "raise", "SystemExit: 0"),
-    "dies": ("AS_ROOT =", "os._exit(3)\nAS_ROOT =", "", "tried ended with exit code 3"),
+    "exits": ("common =", "raise SystemExit(0)\ncommon =", "raise", "SystemExit: 0"),
+    "dies": ("common =", "import os; os._exit(3)\ncommon =", "", "tried ended with exit code 3"),
     "schema": ('"max_jobs": 1', '"max_job": 1', '"max_job": 1', "rejects systems/0/partitions/0: "),
     "value": ('"max_jobs": 1', '"max_jobs": "1"', '"max_jobs": "1"', "'1' is not of type"),
     "renamed": ("Path(__file__).stem", '"other"', "", "for the requested system: 'renamed'"),
@@ -121,15 +121,18 @@ def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, mo
     ],
 )
 def test_extras_defect(extras, says):
-    partition = {"fullname": "a:b", "extras": extras, "cores": 4, "detected": False}
-    (fault,) = (clause(reason) for _, reason in rules.partition_faults(partition))
-    assert fault.startswith(f"a:b: {says}")
+    partition = {"fullname": "a:b", "extras": {}, "cores": 4, "detected": False, "environs": ["c"]}
+    for of_partition, environ in ((extras, {}), ({}, extras)):
+        environs = {"c": {"extras": environ}}
+        faults = rules.partition_faults(partition | {"extras": of_partition}, environs)
+        (fault,) = (clause(reason) for _, reason in faults)
+        assert fault.startswith(f"a:b: {says}")
 
 
 def test_good_extras():
     extras = {"nodes": 2, "march": "x86-64-v3", "binding": ["-c {threads} -n {ranks} {{}}"]}
     partition = {"fullname": "a:b", "extras": extras, "cores": None, "detected": True}
-    assert list(rules.partition_faults(partition)) == []
+    assert list(rules.partition_faults(partition | {"environs": []}, {})) == []
 
 
 FAILS = '@run_after("init")\n    def fails(self):\n        1 / 0\n\n    @sanity'

@@ -12,6 +12,7 @@ from made_cluster import node
 from running import SITES, command, load_site
 
 from bisection.commands import site_new
+from bisection.core import launchers
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.sites import rules, site
@@ -388,7 +389,7 @@ MPIS = {
 
 
 def test_kinds_of_mpi():
-    assert {about: new.mpi_of(about) for about in MPIS} == MPIS
+    assert {about: launchers.library_of(about) for about in MPIS} == MPIS
 
 
 def test_modules_systems():

@@ -1,5 +1,6 @@
 """What is read of Slurm: outputs of several versions and of unlike machines (folder slurm/)."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -70,11 +71,18 @@ A9 = {"account": "a9"}
         ("24.05-spared", "shared", A1, Code.QUEUE_ACCOUNTS, ["a7"]),
     ],
 )
-def test_queues_that_a_user_cannot_use(version, queue, user, code, others):
+def test_queues_that_a_user_cannot_use(version, queue, user, code, others, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     closed = queues(version, **user)[queue].closed
     assert (closed and (closed.code, closed["queue"], closed["others"])) == (
         code and (code, queue, others)
     )
+
+
+def test_queues_of_groups_and_of_root_are_open_to_root(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert queues("20.11-threads")["long"].closed is None
+    assert queues("24.05-spared")["admin"].closed is None
 
 
 def test_values_with_blanks_and_equals_signs():

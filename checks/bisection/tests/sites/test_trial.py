@@ -12,8 +12,9 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from running import TWO_CORES, load_site
+from running import TWO_CORES
 
+from bisection.core import launchers
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.sites.cluster import jobs, node_facts
@@ -229,16 +230,15 @@ def test_trial_on_this_host(tmp_path, commands, monkeypatch):
         pytest.skip("needs two cores")
     # As MPICH under a launcher that does not know it: a world per rank, each exit 0.
     commands("mpiexec", 'shift 2; for i in 1 2; do "$@" & done; wait')
-    for name in ("OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_rmaps_base_oversubscribe"):
+    for name in launchers.SHARING:
         monkeypatch.delenv(name, raising=False)
-    variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    launchers = [
-        Launcher("mpirun", binding=load_site("common_cluster").OPEN_MPI),
+    tried = [
+        Launcher("mpirun", binding=launchers.binding("mpirun", launchers.library("mpirun")[0])),
         Launcher("mpiexec"),
         Launcher("mpirun", binding=["--no-such-option"]),
     ]
-    asked = request(tmp_path / "job", shape=(1, 2, 1), **variables)
-    trial = try_queue(asked, launchers, sees=[tmp_path / "absent"])
+    asked = request(tmp_path / "job", shape=(1, 2, 1), **launchers.AS_ROOT)
+    trial = try_queue(asked, tried, sees=[tmp_path / "absent"])
     assert trial.fault is None
     assert trial.build is None
     assert trial.nodes[0]["sees"] == {sys.executable: True, str(tmp_path / "absent"): False}

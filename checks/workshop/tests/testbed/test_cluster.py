@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ def cluster(tmp_path):
 def test_nodes_and_partitions_are_read_from_short_words():
     assert Node.parsed("2") == [Node(1)] * 2
     assert Node.parsed("1:2:1:big,fast") == [Node(2, 1, ("big", "fast"))]
+    assert Node.parsed("c[08-09]:1x2") == [Node(threads=2, name=name) for name in ("c08", "c09")]
     assert Partition.parsed("duo=2:30") == Partition("duo", 1, 2, minutes=30)
     assert Partition.parsed("q=2-4:whole") == Partition("q", 2, 4, whole=True)
 
@@ -36,23 +38,34 @@ def test_nodes_and_partitions_are_read_from_short_words():
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        *((Node, text) for text in ["", "0", "x", "2:0", "1:1:1", "1:2:2", "1:2:0:"]),
+        *((Node, text) for text in ["", "0", "c[1", "2:0", "1:1x0", "1:1:1", "1:2:2", "1:2:0:"]),
         *((Partition, f"d{text}") for text in ["", "=", "=0", "=3-2", "=2:half", "=0-2"]),
     ],
 )
 def test_what_cannot_be_is_rejected_by_its_words(kind, text):
-    with pytest.raises(ValueError, match=repr(text)):
+    with pytest.raises(ValueError, match=re.escape(repr(text))):
         kind.parsed(text)
 
 
 def test_what_the_machine_cannot_hold_is_named():
-    blueprint = Blueprint((Node(3),), (Partition("duo", 1, 2), Partition("duo", 1, 1)))
+    blueprint = Blueprint((Node(2, threads=2),), (Partition("duo", 1, 2), Partition("duo", 1, 1)))
     assert blueprint.faults(cpus=2) == [
-        "partition duo: node2 of 1 nodes",
+        "partition duo: node 2 of 1 nodes",
         "partition duo: twice",
-        "a node of 3 cores: this machine has 2 CPUs",
+        "a node of 4 hardware threads: this machine has 2 CPUs",
     ]
     assert not blueprint.faults(4)[2:]
+    odd = dataclasses.replace(PAIR, nodes=(Node(name="head"), Node()), policies=("/my.lua",))
+    assert [fault.partition(":")[0] for fault in odd.faults(4)] == ["node head", "policy /my.lua"]
+
+
+def test_a_line_of_slurm_conf_takes_the_place_of_ours(tmp_path):
+    lines = ("MpiDefault=none", "PartitionName=vip Nodes=a1", "PartitionName=two Nodes=node2")
+    blueprint = Blueprint((Node(name="a1"), Node(threads=2)), PAIR.partitions, options=lines)
+    conf = blueprint.slurm_conf(tmp_path, 1000).splitlines()
+    assert [line for line in conf if line.startswith("MpiDefault")] == ["MpiDefault=none"]
+    assert conf[-2:] == [*lines[1:]]
+    assert any(line.startswith("PartitionName=duo Nodes=a1,node2 ") for line in conf)
 
 
 def test_nodes_share_cpus_only_where_they_must():
@@ -63,13 +76,13 @@ def test_nodes_share_cpus_only_where_they_must():
 
 def test_slurmd_counts_a_nodes_own_cores_first():
     """It takes cores in ascending order, and none with a number that is not below their count."""
-    for cpus in ([0], [1], [2, 3], [0, 3], [5]):
-        text = topology(cpus)
+    for threads, cpus in ((1, [0]), (1, [1]), (1, [0, 3]), (1, [5]), (2, [2, 3]), (2, [1, 2])):
+        text = topology(cpus, threads)
         indexes = [int(index) for index in text.rpartition("=")[2].rstrip(")").split(",")]
         assert indexes == sorted(indexes)
         assert indexes[: len(cpus)] == cpus
         assert cpus[-1] < len(indexes)
-        assert f"core:{len(indexes)} " in text
+        assert f"core:{len(indexes) // threads} pu:{threads}(" in text
 
 
 def test_a_long_folder_is_rejected(tmp_path):

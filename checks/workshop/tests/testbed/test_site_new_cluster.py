@@ -1,0 +1,114 @@
+"""`site new` on a cluster unlike the usual one: what it asks, tries and refuses there is real."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from houses import make_house
+from running import CHECKS, HERE
+
+from workshop.testbed import Blueprint, Cluster, Node, Partition, unavailable
+
+MEMORY = 300  # MB per CPU, where a job asks for none
+BED = Blueprint(
+    nodes=(Node(threads=2, name="c01"), Node(threads=2, name="c02")),
+    partitions=(Partition("batch", 1, 2, minutes=30),),
+    accounting=True,
+    accounts=("physics", "biology"),
+    options=(
+        "MpiDefault=none",
+        "SelectTypeParameters=CR_Core_Memory",
+        f"DefMemPerCPU={MEMORY}",
+        "AccountingStorageEnforce=associations",
+        "PartitionName=admin Nodes=c01 RootOnly=YES AllowGroups=nobody",
+        "PartitionName=bio Nodes=c01 AllowAccounts=biology",
+    ),
+)
+WORDS = "name your project with -A"
+POLICY = f"""
+function slurm_job_submit(job, partitions, user)
+  if job.account == nil then
+    slurm.log_user("{WORDS}")
+    return slurm.ERROR
+  end
+  return slurm.SUCCESS
+end
+function slurm_job_modify(job, record, partitions, user) return slurm.SUCCESS end
+"""
+PROGRAM = """
+import sys
+from pathlib import Path
+from bisection.core import paths
+paths.ROOT = Path.cwd()
+from bisection.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+CORES = {"num_cpus": 2, "num_cpus_per_core": 2, "num_sockets": 1}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    why = unavailable(accounting=True) or "; ".join(BED.faults(len(os.sched_getaffinity(0))))
+    if why:
+        pytest.skip(why)
+    folder = tmp_path_factory.mktemp("bed")
+    policy = folder / "policy" / "job_submit.lua"
+    policy.parent.mkdir()
+    policy.write_text(POLICY)
+    built = Cluster(folder)
+    built.up(dataclasses.replace(BED, policies=(str(policy),)))
+    yield built
+    built.down()
+
+
+@pytest.fixture
+def on_cluster(cluster, tmp_path, monkeypatch):
+    """on_cluster(*words): a Python on the login node, in a small house; its output and code."""
+    house = make_house(tmp_path, monkeypatch)
+    (house / "spack-env" / "unlike").mkdir()
+    (house / "spack-env" / "unlike" / "spack.yaml").touch()  # which is then not made
+
+    def run(*words):
+        environ = {**cluster.environment(), "PYTHONPATH": str(CHECKS)}
+        line = cluster.command([sys.executable, *words])
+        done = subprocess.run(line, env=environ, capture_output=True, text=True, timeout=300)
+        return done.stdout + done.stderr, done.returncode
+
+    return run
+
+
+@pytest.mark.testbed
+def test_a_policy_speaks_and_an_account_is_all_it_takes(on_cluster, tmp_path):
+    site = tmp_path / "site-configs" / "unlike.py"
+    printed, code = on_cluster("-c", PROGRAM, "site", "new", "unlike", "--queue", "batch")
+    assert code == 1, printed
+    assert WORDS in printed
+    site.unlink()
+
+    printed, code = on_cluster("-c", PROGRAM, "site", "new", "unlike", "--account", "physics")
+    assert code == 0, printed
+    assert "biology" in printed  # of the queue that is closed to the account
+    known = json.loads(site.with_suffix(".json").read_text())["partitions"]
+    assert set(known) == {"batch", "admin"}  # root may use a queue that is closed to others
+    for facts in known.values():
+        assert {name: facts["processor"][name] for name in CORES} == CORES
+        assert facts["smt"] == "on"
+    assert set(known["batch"]["boot"]) == {"c01", "c02"}
+    # srun starts no world by itself, as MpiDefault is none
+    assert 'launcher="srun", options=["--mpi=' in site.read_text()
+
+    assert not_ok(on_cluster, site) == set()
+    # A job that asks for no memory gets little.
+    site.write_text(site.read_text().replace("exclusive=True", "exclusive=False"))
+    assert not_ok(on_cluster, site) == {("batch", "limits"), ("admin", "limits")}
+
+
+def not_ok(on_cluster, site):
+    """Partition and probe of what `site check` finds wrong; a busy host is slow at times."""
+    results, code = on_cluster(str(HERE / "sites" / "checked_site.py"), str(site))
+    assert code == 0, results
+    rows = [row for row in json.loads(results) if row[2] != "ok" and row[1] != "speed"]
+    return {(partition, probe) for partition, probe, *_ in rows}

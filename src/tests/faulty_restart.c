@@ -1,0 +1,61 @@
+/* bisection-restart on a file system that fails, by BX_FAULT: after a file is on disk, `flip`
+ * changes one bit of it, `lost` forgets a part of it, `short` cuts it; `full` lets no file grow
+ * beyond 64 KiB; `keep` copies each file to the folder BX_KEEP. */
+#include "../restart/folder.h"
+#include "../restart/io.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is(const char *fault)
+{
+    const char *given = getenv("BX_FAULT");
+    return given && strcmp(given, fault) == 0;
+}
+
+static void spoil(off_t size, int file)
+{
+    char page[512] = "", byte;
+    off_t middle = size / 2;
+    if (is("short")) (void)!ftruncate(file, size - 8);
+    if (is("lost")) (void)!pwrite(file, page, sizeof page, middle);
+    if (!is("flip") || pread(file, &byte, 1, middle) != 1) return;
+    byte ^= 1;
+    (void)!pwrite(file, &byte, 1, middle);
+}
+
+void __real_bx_io_forget(bx_io *io, const char *path);
+void __wrap_bx_io_forget(bx_io *io, const char *path);
+void __wrap_bx_io_forget(bx_io *io, const char *path)
+{
+    struct stat about;
+    int file = open(path, O_RDWR);
+    if (file >= 0 && fstat(file, &about) == 0 && about.st_size > 0) spoil(about.st_size, file);
+    if (file >= 0) close(file);
+    if (is("keep")) {
+        char command[2 * PATH_MAX];
+        snprintf(command, sizeof command, "cp '%s' '%s'", path, getenv("BX_KEEP"));
+        (void)!system(command);
+    }
+    __real_bx_io_forget(io, path);
+}
+
+int __real_bx_folder_create(bx_run *run, const char *directory, double bytes, double percent,
+                            double most, char *path, size_t size);
+int __wrap_bx_folder_create(bx_run *run, const char *directory, double bytes, double percent,
+                            double most, char *path, size_t size);
+int __wrap_bx_folder_create(bx_run *run, const char *directory, double bytes, double percent,
+                            double most, char *path, size_t size)
+{
+    int code = __real_bx_folder_create(run, directory, bytes, percent, most, path, size);
+    if (is("full")) {
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){65536, 65536});
+    }
+    return code;
+}

@@ -1,0 +1,144 @@
+"""bisection-restart as a user runs it: what files hold, faults of the file system, refusals.
+
+Usage: test_restart.py RESTART FAULTY_RESTART [unittest arguments]
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from kernel_run import ENVIRONMENT, MPIEXEC, assert_refused, checks, entry, kill, listed, run
+
+RESTART = FAULTY = ""
+QUICK = ("--repeats", "1", "--block", "1", "--warmup", "0")
+SMALL = (*QUICK, "--case", "waves-mini", "--bytes-per-rank", "200000")
+PREFIX = "bisection-restart-"
+
+
+def drawn(seed: int, index: int) -> int:
+    """Splitmix64, as bx_random_hash has it."""
+    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+class Folder(unittest.TestCase):
+    """Each test has a folder, in which nothing is left."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+
+    def launch(self, executable, ranks, *arguments, **environment):
+        size = SMALL if "--case" not in arguments else QUICK
+        return run(
+            executable, ranks, *size, "--directory", str(self.folder), *arguments, **environment
+        )
+
+
+class Files(Folder):
+    def test_one_file_has_the_array_in_its_order(self):
+        """Bands are dealt to ranks in turn: in the file they stand in order."""
+        keep = self.folder / "keep"
+        keep.mkdir()
+        out = self.launch(
+            FAULTY, 3, "--method", "mpi-io-collective", "--seed", "5",
+            BX_FAULT="keep", BX_KEEP=str(keep),
+        )  # fmt: skip
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        words = (keep / "array-0").read_bytes()
+        self.assertEqual(len(words), out.result["details"]["bytes"])
+        first = int.from_bytes(words[:8], sys.byteorder)
+        seed = next(seed for seed in range(5, 20) if drawn(seed, 0) == first)  # one more per step
+        for index in (1, 16383, 16384, 40000, len(words) // 8 - 1):
+            word = int.from_bytes(words[8 * index : 8 * index + 8], sys.byteorder)
+            self.assertEqual(word, drawn(seed, index), index)
+
+    def test_a_file_of_a_group_has_the_boxes_of_its_ranks(self):
+        for method, files in (("file-per-rank", 5), ("file-per-node", 3), ("root", 1)):
+            with self.subTest(method=method):
+                keep = self.folder / method
+                keep.mkdir()
+                out = self.launch(
+                    FAULTY, 5, "--method", method, "--ranks-per-node", "2",
+                    BX_FAULT="keep", BX_KEEP=str(keep),
+                )  # fmt: skip
+                self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                sizes = [file.stat().st_size for file in keep.iterdir()]
+                self.assertEqual(len(sizes), files)
+                self.assertEqual(sum(sizes), out.result["details"]["bytes"])
+
+    def test_nothing_is_left(self):
+        self.assertEqual(self.launch(RESTART, 3).code, 0)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_folder_of_a_killed_launch_is_removed_by_the_next(self):
+        command = [*MPIEXEC, "-n", "2", RESTART, *SMALL, "--repeats", "100000"]
+        process = subprocess.Popen(
+            [*command, "--directory", str(self.folder)],
+            env={**os.environ, **ENVIRONMENT}, start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        limit = time.monotonic() + 60
+        while not list(self.folder.glob(f"{PREFIX}*/*-*")) and time.monotonic() < limit:
+            time.sleep(0.02)
+        kill(process)
+        (left,) = self.folder.glob(f"{PREFIX}*")
+        (elsewhere := self.folder / f"{PREFIX}other").mkdir()
+        (elsewhere / "owner").write_text("another-host")
+        out = self.launch(RESTART, 2)
+        self.assertEqual(out.code, 0, out.stderr)
+        self.assertIn(left.name, out.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [elsewhere])
+
+
+class Faults(Folder):
+    def test_a_spoiled_file_is_a_wrong_answer_of_each_method(self):
+        for fault in ("flip", "lost", "short"):
+            out = self.launch(FAULTY, 3, BX_FAULT=fault)
+            self.assertEqual(out.code, 1, out.stdout + out.stderr)
+            for method in listed(RESTART, "methods"):
+                if not entry(out, method)["applicable"]:
+                    continue
+                with self.subTest(fault=fault, method=method):
+                    self.assertFalse(checks(out, method)["words"]["passed"])
+                    self.assertIn(f"{method}: word ", out.stderr)
+
+    def test_a_full_file_system_ends_the_launch_with_its_reason(self):
+        for method in ("file-per-rank", "root", "mpi-io-collective", "mpi-io-independent"):
+            with self.subTest(method=method):
+                out = self.launch(FAULTY, 3, "--method", method, BX_FAULT="full")
+                # Open MPI 4.1 returns success of a collective write that failed.
+                codes = (1, 3) if method == "mpi-io-collective" else (3,)
+                self.assertIn(out.code, codes, out.stdout + out.stderr)
+                self.assertIn("bisection-restart: ", out.stderr)
+                self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Refusals(Folder):
+    def test_folders(self):
+        (self.folder / "file").write_text("")
+        for name, code in (("missing", 2), ("file", 2)):
+            with self.subTest(name=name):
+                out = run(RESTART, 2, *SMALL, "--directory", str(self.folder / name))
+                assert_refused(self, out, code, f"--directory {self.folder / name}")
+
+    def test_sizes(self):
+        for option, value in (("--most", "1000"), ("--share", "0.000001"), ("--readers", "3")):
+            with self.subTest(option=option):
+                out = self.launch(RESTART, 2, option, value)
+                assert_refused(self, out, 2 if option == "--readers" else 3, option)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
+if __name__ == "__main__":
+    import kernel_run
+
+    RESTART, FAULTY = sys.argv[1:3]
+    kernel_run.main(*sys.argv[3:])
