@@ -24,8 +24,7 @@ CUT = 2.5  # standard deviations
 OFTEN = 0.25  # of values beside the median: fewer are outliers
 WHOLE = 100.0  # of a shared factor nothing is cut: its states are no outliers
 LIKE_TABLE = 4  # observations that a table's usual distance from the median is worth
-LIKE_OTHER = 4.0  # nights that the variance of both sides is worth for one
-LOUDER = 1.3  # variance of a difference, by that of each side over that of both
+LOUDER = 1.1  # variance of a difference, by that of each side over that of both
 MOST = 50.0  # degrees of freedom that a table is worth at most
 SAME = 1e-9  # standard deviation of the logarithm of what does not vary
 Times = tuple[np.ndarray, np.ndarray]
@@ -91,10 +90,10 @@ def shifts(
     # What was cut, and as much at the other end, does not say how values vary (Tukey 1963).
     weight = np.maximum(weight - 2 * far, 1)
     deviations = total / weight[:, None]
-    # The shorter side may be the louder one: then each has its own variance, drawn towards both's,
-    # and the degrees of freedom are Welch's.
-    own = LIKE_OTHER + counts[..., None] - 1
-    parts = (LIKE_OTHER * deviations + of_side) / own / worths
+    # The shorter side may be the louder one: then each has its own variance, drawn towards both's
+    # as by one value, and the degrees of freedom are Welch's.
+    own = counts[..., None]
+    parts = (deviations + of_side) / own / worths
     pooled, apart = deviations * variance, parts.sum(axis=0)
     louder = apart > LOUDER * pooled
     errors = np.sqrt(np.where(louder, apart, pooled))

@@ -82,10 +82,11 @@ def test_nights_like_real_ones(noise, nights, told, full):
         unchanged += verdict == Verdict.UNCHANGED
     shares = " | ".join(f"{count / sets:.1%}" for count in (reports, detected, unchanged))
     told.append(f"| {noise} | {nights} | {shares} |")
-    assert reports <= at_most(0.02, sets)
+    # With more nights before than after, what a mixed table's states do is not all seen: METHODS.md.
+    assert reports <= at_most(0.02 if nights == 10 else 0.15, sets)
     assert unchanged <= at_most(0.005, sets)
     if noise == "unequal noise and tails":
-        assert detected >= sets - at_most(0.4, sets)
+        assert detected >= sets - at_most(0.3 if nights == 10 else 0.15, sets)
 
 
 @pytest.mark.parametrize(("count", "factor"), FACTORS)

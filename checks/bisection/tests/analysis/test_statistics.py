@@ -108,3 +108,13 @@ def test_ticks_of_a_clock_are_no_outliers():
     seen = shifts.shifts(values[:, :10], values[:, 10:])
     assert seen.sigma[0] > 0.8 * np.std(values[0])
     assert seen.p[0] > 0.05
+
+
+def test_a_short_side_that_is_three_times_louder_has_not_shifted_by_chance():
+    """40 quiet nights do not say how much ten loud ones vary."""
+    rng = np.random.default_rng(10)
+    values = rng.normal(0, 0.03, (2000, 50))
+    values[:1000, 40:] *= 3
+    p = shifts.shifts(values[:, :40], values[:, 40:]).p
+    for half in (p[:1000], p[1000:]):
+        assert (half < 0.001).mean() < 0.006
