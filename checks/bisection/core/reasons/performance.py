@@ -123,9 +123,9 @@ class Performance(Topic):
         who = f"retested {some(launches, 3)}: {metrics} than in all earlier sessions"
         return f"{who}, did not repeat"
 
-    # repeats: usable ones of all launches; seconds: that they took; metrics: that may have got worse;
-    # slower: the machine meanwhile; alarms: how many of them are one now; still: those that still
-    # may be, each with name and errors: standard errors before and after
+    # repeats: usable ones, of all launches; seconds: that they took; metrics: that may have got
+    # worse; slower: whether the machine was meanwhile; alarms: how many metrics are one now;
+    # still: those that still may be, each with name and errors: standard errors before and after
     def REPEATED(
         launches: int,
         repeats: int,
