@@ -35,7 +35,6 @@ from bisection.core.format import duration, plural, seconds_of, some
 from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import SLURM
-from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS, BisectionError, Exit, NotMeasured, Verdict
 from bisection.judge import evidence as judged_by
 from bisection.judge import rule
@@ -477,7 +476,7 @@ def look_back(night: Night, store: Store) -> None:
 def keep_repeats(night: Night, store: Store) -> None:
     """Stores the run again, with its retest, unless the machine got slower meanwhile."""
     repeats = night.evidence.retest.rerun
-    if repeats and Reruns(night.verdict, night.evidence.retest).drift > 1 + LIMITS.margin:
+    if repeats and Reruns(night.verdict, night.evidence.retest).slower:
         repeats = None
     night.trouble(*sync.keep(store, paths.home(), night.verdict, night.results, repeats))
     if repeats:

@@ -66,6 +66,7 @@ class Reruns:
             if key[:-1] in tests and key[-1].startswith("time") and key[-1] not in FEW_SAMPLES
         ]
         self.drift = max(median(ratios), 1.0) if ratios else 1.0
+        self.slower = self.drift > 1 + LIMITS.margin  # the machine: no repeats for the history
 
     def metric(self, key: Key, better: str, is_time: bool) -> Rerun | None:
         """A metric, a time without the drift of the machine; None if it was not measured."""
@@ -211,9 +212,9 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         counts = {"metrics": sum(map(len, refuted.values())), "factor": worst}
         launches = [" ".join((rows[0].check, *launch[1:3])) for launch, rows in refuted.items()]
         remarks.append(Code.DID_NOT_REPEAT(launches=launches, **counts))
-    if evidence.retest.rerun and (repeated := _repeated(plan, evidence)):
+    if evidence.retest.rerun and (repeated := _repeated(plan, evidence, reruns)):
         remarks.append(repeated)
-    if reruns.drift > 1 + LIMITS.margin:
+    if reruns.slower:
         control = " ".join(filter(None, plan.control[:3]))
         remarks.append(Code.RETEST_SLOWER(control=control, factor=reruns.drift))
     if plan.chosen and evidence.retest.rerun is None:  # it runs, or it was killed
@@ -224,9 +225,9 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     return verdict.noting(slower=slower, outliers=outliers, remarks=remarks)
 
 
-def _repeated(plan: Plan, evidence: Evidence) -> Reason | None:
+def _repeated(plan: Plan, evidence: Evidence, reruns: Reruns) -> Reason | None:
     """What the repeats of launches cost and showed whose metrics may have got worse; None if none
-    was repeated."""
+    was to be repeated."""
     launches = plan.unusual.keys() & plan.chosen
     if not launches:
         return None
@@ -236,7 +237,11 @@ def _repeated(plan: Plan, evidence: Evidence) -> Reason | None:
     alarms, still = len(worse & before.keys()), sorted(now, key=now.get, reverse=True)
     return Code.REPEATED(
         launches=len(launches),
-        turns=plan.turns,
+        repeats=sum(
+            max(len(reruns.values.get(h.key, Rerun()).values) for _, h in plan.unusual[launch])
+            for launch in launches
+        ),
+        slower=reruns.slower,
         seconds=evidence.retest.rerun.seconds,
         metrics=len(before),
         alarms=alarms,

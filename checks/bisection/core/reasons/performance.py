@@ -124,14 +124,25 @@ class Performance(Topic):
         who = f"retested {some(launches, 3)}: {metrics} than in all earlier sessions"
         return f"{who}, did not repeat"
 
-    # seconds: that it took; metrics: that may have got worse; alarms: how many of them are one now;
+    # repeats: usable ones, of all launches; seconds: that they took; metrics: that may have got
+    # worse; slower: whether the machine was meanwhile; alarms: how many metrics are one now;
     # still: those that still may be, each with name and errors: standard errors before and after
     def REPEATED(
-        launches: int, turns: int, seconds: float, metrics: int, alarms: int, still: list
+        launches: int,
+        repeats: int,
+        seconds: float,
+        metrics: int,
+        alarms: int,
+        still: list,
+        slower: bool,
     ) -> str:
         text = f"{plural(metrics, 'metric')} may have got worse lately; "
-        text += f"{plural(launches, 'launch', 'launches')} repeated {turns} times, "
-        text += f"in {duration(seconds)}: {plural(alarms, 'alarm')}, "
+        text += f"{plural(repeats, 'repeat')} of {plural(launches, 'launch', 'launches')}, "
+        text += f"in {duration(seconds)}: "
+        if slower or not repeats:
+            why = "the machine was slower meanwhile; the history does not use them"
+            return text + (why if repeats else "nothing was measured")
+        text += f"{plural(alarms, 'alarm')}, "
         text += f"{metrics - alarms - len(still)} as usual, {len(still)} open"
         names = ("{name} {errors[0]:.1f} -> {errors[1]:.1f}".format(**each) for each in still)
         return text + (f" (standard errors: {some([*names], 3)})" if still else "")

@@ -287,6 +287,32 @@ def test_a_machine_that_changed_before_the_retest_is_no_step(slower):
     assert not events_in(launches[0], repeats)
 
 
+def test_a_launch_all_of_which_is_slower_is_no_slower_machine():
+    launches = np.random.default_rng(4).normal(0, 0.02, (5, 100, 42))
+    launches[:, :10, 38:] += 0.06
+    repeats = no_repeats((100, 42))
+    for night in range(20, 42):
+        launched_again(repeats, launches, {0, 1 + night % 9}, night)
+    slower = named(launches[0], np.arange(100), repeats)
+    assert slower[:10].sum() > 5
+    assert not slower[10:].any()
+
+
+def test_ratios_do_not_change_with_the_machine_and_rates_do():
+    launches = np.random.default_rng(4).normal(0, 0.01, (5, 100, 42))
+    launches[1:] += 0.1
+    launches[1:, 8] -= 0.1
+    repeats = no_repeats((100, 42))
+    launched_again(repeats, launches, {0, 1, 2}, 41)
+    table = histories_of(launches[0], repeats)
+    table[8] = table[8]._replace(metric=Metric("ratio", "ratio", "lower"))
+    rate = {"values": 1 / table[9].values, "repeats": table[9].repeats * [[1], [1], [-1]]}
+    table[9] = table[9]._replace(metric=Metric("bandwidth", "B/s", "higher"), **rate)
+    (table,) = tables_of(table, sessions_of(42))
+    assert np.abs(table.apart[:30, -1]).max() < 0.04
+    assert table.repeats[0, :, -1].tolist() == [5] * 30 + [1] * 70
+
+
 def test_unusual_is_what_got_worse_lately_and_nobody_knows():
     rng = np.random.default_rng(5)
     logs = rng.normal(0, 0.03, (100, 40))

@@ -156,7 +156,7 @@ def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(
     command.look_back(night, stored)
     command.retest(night, 900.0, [], stored)
     command.keep_repeats(night, stored)
-    assert "1 metric may have got worse lately; 1 launch repeated 4 times" in clause(
+    assert "1 metric may have got worse lately; 1 repeat of 1 launch" in clause(
         next(remark for remark in night.verdict.remarks if remark.code == Code.REPEATED)
     )
     histories_of = histories(stored, stored.sessions(), repeats=True)
