@@ -9,24 +9,26 @@
 enum { QUANTUM, COPY_CORE, COPY_NODE, METHODS };
 enum { NAME = 64 };
 
-/* What rank 0 knows of each rank. */
+/* What a rank knows of itself, and the first of a node of all its ranks. */
 typedef struct {
     char host[NAME];
-    bx_noise_quanta quanta; /* of its slowest core; sums and the longest of all */
-    double rate[METHODS]; /* B/s of all its cores, the median of its copies; 0: it does not copy */
+    double most[2];       /* s: quantum of the slowest core, longest interruption */
+    double sum[3];        /* s lost, all s, cores */
+    double rate[METHODS]; /* B/s of all cores, the medians of their copies; 0: they do not copy */
 } account;
 
 typedef struct {
     bx_run *run;
     MPI_Comm comm;
-    int rank, size, threads;
+    int rank, threads;
     bool first; /* rank of its node */
     bx_noise_memory memory;
     bx_noise_quanta *quanta;  /* [threads] since the measurement began */
     double asked, wall;       /* quanta of each core, and seconds of their steps, since then */
     double *seconds[METHODS]; /* [count] of the copies */
     size_t count[METHODS];
-    account mine, *accounts;           /* [size] on rank 0 */
+    MPI_Comm firsts;                   /* the first ranks of nodes, in their order */
+    account mine, *accounts;           /* [nodes] on rank 0 */
     double worst[2], slowest[METHODS]; /* of all nodes: lost, longest; B/s of copies; NaN: none */
     bx_json *details;
 } noise;
@@ -52,8 +54,9 @@ static int setup(bx_run *run, void **state)
     n->run = run;
     n->comm = bx_run_comm(run);
     n->threads = bx_run_threads(run);
+    n->mine.sum[2] = n->threads;
+    n->firsts = MPI_COMM_NULL;
     MPI_Comm_rank(n->comm, &n->rank);
-    MPI_Comm_size(n->comm, &n->size);
     MPI_Comm_rank(bx_run_node_comm(run), &local);
     n->first = local == 0;
     size_t bytes = bx_memory_whole_pages((size_t)bytes_per_core) * (size_t)n->threads;
@@ -71,7 +74,9 @@ static int setup(bx_run *run, void **state)
                              (long long)bytes_per_core);
     bx_noise_fill(&n->memory);
     BX_ALLOC((size_t)n->threads, n->quanta);
-    if (n->rank == 0) n->accounts = bx_memory_alloc((size_t)n->size, sizeof *n->accounts);
+    MPI_Comm_split(n->comm, n->first ? 0 : MPI_UNDEFINED, n->rank, &n->firsts);
+    if (n->rank == 0)
+        n->accounts = bx_memory_alloc((size_t)bx_run_node_count(run), sizeof *n->accounts);
     gethostname(n->mine.host, NAME - 1);
     return BX_OK;
 }
@@ -165,38 +170,28 @@ static void verify(void *state, size_t method, size_t point, bx_verification *ve
 }
 
 /* The cores of this rank as one: the slowest core's quantum, the longest interruption, all sums. */
-static bx_noise_quanta join_cores(const bx_noise_quanta *quanta, int threads)
+static void join_cores(noise *n)
 {
-    bx_noise_quanta all = {0};
-    for (int t = 0; t < threads; t++) {
-        const bx_noise_quanta *core = &quanta[t];
-        all.least = fmax(all.least, core->least);
-        all.most = fmax(all.most, core->most - core->least);
-        all.sum += core->sum - core->least * core->count; /* what was lost */
-        all.count += core->sum;
+    account *a = &n->mine;
+    *a->most = a->most[1] = *a->sum = a->sum[1] = 0;
+    for (const bx_noise_quanta *core = n->quanta; core < n->quanta + n->threads; core++) {
+        a->most[0] = fmax(a->most[0], core->least);
+        a->most[1] = fmax(a->most[1], core->most - core->least);
+        a->sum[0] += core->sum - core->least * core->count; /* what was lost */
+        a->sum[1] += core->sum;
     }
-    return all;
 }
 
 static void add_node(noise *n, bx_json *list, int node)
 {
-    double quantum = 0, longest = 0, lost = 0, all = 0, rate[METHODS] = {0};
+    const account *a = &n->accounts[node];
+    double quantum = a->most[0], longest = a->most[1], lost = a->sum[0], all = a->sum[1];
+    const double *rate = a->rate;
     char host[NAME + 16] = "";
     bool emulated = false;
-    int cores = 0;
-    for (int r = 0; r < n->size; r++) {
-        const account *a = &n->accounts[r];
-        if (bx_run_node_of(n->run)[r] != node) continue;
-        if (!*host) strcpy(host, a->host);
-        cores += n->threads;
-        quantum = fmax(quantum, a->quanta.least);
-        longest = fmax(longest, a->quanta.most);
-        lost += a->quanta.sum;
-        all += a->quanta.count;
-        for (int m = COPY_CORE; m < METHODS; m++) rate[m] += a->rate[m];
-    }
-    for (int r = 0; r < n->size; r++)
-        emulated |= bx_run_node_of(n->run)[r] != node && strcmp(n->accounts[r].host, host) == 0;
+    strcpy(host, a->host);
+    for (int other = 0; other < bx_run_node_count(n->run); other++)
+        emulated |= other != node && strcmp(n->accounts[other].host, host) == 0;
     if (emulated) snprintf(host + strlen(host), 16, "/%d", node); /* several on one host */
     n->worst[0] = fmax(n->worst[0], lost / all);
     n->worst[1] = fmax(n->worst[1], all > 0 ? longest : NAN);
@@ -204,7 +199,7 @@ static void add_node(noise *n, bx_json *list, int node)
         n->slowest[m] = fmin(n->slowest[m], rate[m] > 0 ? rate[m] : NAN);
     bx_json *json = bx_json_object(list, NULL);
     bx_json_text(json, "host", host);
-    BX_NUMBERS(json, {"cores", cores}, {"quantum", quantum > 0 ? quantum : NAN},
+    BX_NUMBERS(json, {"cores", a->sum[2]}, {"quantum", quantum > 0 ? quantum : NAN},
                {"longest", all > 0 ? longest : NAN}, {"lost", lost / all},
                {"copy_core", rate[COPY_CORE] > 0 ? rate[COPY_CORE] : NAN},
                {"copy_node", rate[COPY_NODE] > 0 ? rate[COPY_NODE] : NAN});
@@ -224,14 +219,20 @@ static void end(void *state, size_t method, size_t point, int64_t steps,
 {
     noise *n = state;
     if (method == QUANTUM)
-        n->mine.quanta = join_cores(n->quanta, n->threads);
+        join_cores(n);
     else {
         double bytes = (double)(n->memory.words * sizeof(uint64_t)) * copying(n, method);
         n->mine.rate[method] =
             bytes / bx_statistics_quantile(n->seconds[method], n->count[method], 0.5);
     }
-    MPI_Gather(&n->mine, sizeof n->mine, MPI_BYTE, n->accounts, sizeof n->mine, MPI_BYTE, 0,
-               n->comm);
+    account of_node = n->mine;
+    MPI_Comm node = bx_run_node_comm(n->run);
+    MPI_Reduce(n->mine.most, of_node.most, 2, MPI_DOUBLE, MPI_MAX, 0, node);
+    MPI_Reduce(n->mine.sum, of_node.sum, 3, MPI_DOUBLE, MPI_SUM, 0, node);
+    MPI_Reduce(n->mine.rate, of_node.rate, METHODS, MPI_DOUBLE, MPI_SUM, 0, node);
+    if (n->first)
+        MPI_Gather(&of_node, sizeof of_node, MPI_BYTE, n->accounts, sizeof of_node, MPI_BYTE, 0,
+                   n->firsts);
     if (n->details) describe_nodes(n);
 }
 
@@ -263,6 +264,7 @@ static void teardown(void *state)
     noise *n = state;
     BX_FREE(n->memory.from, n->memory.to, n->memory.copied_by, n->quanta, n->accounts);
     for (int m = 0; m < METHODS; m++) free(n->seconds[m]);
+    if (n->firsts != MPI_COMM_NULL) MPI_Comm_free(&n->firsts);
 }
 
 const bx_kernel *bx_kernel_get(void)
