@@ -280,6 +280,17 @@ def test_two_nights_of_several_launches_show_a_step():
     assert named(launches[0], np.arange(100), repeats).nonzero()[0].tolist() == [7]
 
 
+@pytest.mark.parametrize(("single", "found"), [(1.0, True), (1.5, False)])
+def test_two_repeated_nights_are_no_level_beside_a_single_one_as_slow(single, found):
+    rng = np.random.default_rng(4)
+    logs, repeats = 0.02 * rng.standard_t(4, (200, 60)), no_repeats((200, 60))[:2]
+    logs[7] = rng.normal(0, 0.02, 60)
+    logs[7, [10, 58, 59]] = single, 1.0, 1.2
+    repeats[:, [*range(8, 200), 7, 7], [*(8 + np.arange(192) % 50), 58, 59]] = [[5], [1.4e-3]]
+    findings = accumulate.look(logs, 0.01, table=True, repeats=repeats)
+    assert [row for row, f in enumerate(findings) if f.shifts] == [7] * found
+
+
 @pytest.mark.parametrize("slower", [-0.03, 0.03])
 def test_a_machine_that_changed_before_the_retest_is_no_step(slower):
     launches = np.random.default_rng(4).normal(0, 0.01, (5, 100, 42))
