@@ -4,6 +4,7 @@ scontrol's one-line form is read, not --json: Slurm 22.05 has none for nodes and
 later versions change the names in it. Source of the fields: scontrol(1), slurm.conf(5).
 """
 
+import contextlib
 import os
 import pwd
 import re
@@ -33,7 +34,9 @@ def read(account: str = "") -> survey.Survey:
             raise survey.SchedulerError("Slurm", answer.error)
         texts.append(answer.text)
     known = slurm.configuration(texts[0])
-    user = pwd.getpwuid(os.geteuid()).pw_name
+    user = str(os.geteuid())
+    with contextlib.suppress(KeyError):  # a container may have no name of it
+        user = pwd.getpwuid(os.geteuid()).pw_name
     accounts, default = _accounts(user, known.get("ClusterName", ""))
     needed = "associations" in known.get("AccountingStorageEnforce", "")
     undecided = needed and not account and not default

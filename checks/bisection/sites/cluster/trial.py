@@ -31,7 +31,8 @@ SCHEDULERS = {"slurm": Slurm, "squeue": Slurm, "pbs": Pbs, "local": Scheduler}
 PROBE = Path(__file__).with_name("probe.c")
 COMPILERS = ("mpicc", "cc")  # that find MPI by themselves; cc is Cray's
 # What a line has that says why a launcher failed, of the page that some print.
-TELLING = re.compile(r"not built|unable|cannot|can't|could not|invalid|denied|error|fail", re.I)
+WORDS = r"not built|unable|cannot|can't|could not|invalid|denied|error|fail|option: "
+TELLING = re.compile(WORDS, re.I)
 
 
 @dataclass(frozen=True)
