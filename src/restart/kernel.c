@@ -319,9 +319,10 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     if (METHODS[method] == &COPY) return;
     bx_metrics_add(list, "bandwidth_write", bytes / quantile(&s->measured[method].write, 0.5),
                    "B/s", "higher");
-    bx_metrics_add(list, "bandwidth_read", bytes / quantile(&s->measured[method].read, 0.5),
-                   "B/s", "higher");
-    bx_metrics_add(list, "time_write_p99", quantile(&s->measured[method].slowest, 0.99), "s", "lower");
+    bx_metrics_add(list, "bandwidth_read", bytes / quantile(&s->measured[method].read, 0.5), "B/s",
+                   "higher");
+    bx_metrics_add(list, "time_write_p99", quantile(&s->measured[method].slowest, 0.99), "s",
+                   "lower");
     bx_metrics_add(list, "imbalance", quantile(&s->measured[method].imbalance, 0.5), "ratio",
                    "lower");
     bx_metrics_add(list, "cached_share", s->measured[method].cached / s->measured[method].pages,

@@ -385,13 +385,16 @@ def _scan(
         row, low, high = pieces[index]
         first, middle, last = np.split(np.arange(low, high - 1), ends[:, index])
         sides = middle, np.concatenate([first, last])
-        stands = [np.repeat(noise.values[row, at], stands_for[row, at]) for at in sides]
-        method = "exact" if min(map(len, stands)) <= 10 else "asymptotic"
-        ranks = scipy.stats.mannwhitneyu(*stands, method=method).pvalue / 2  # one-sided
+        few = min(map(len, sides))
+        method = "exact" if few <= 10 else "asymptotic"
+        values = (noise.values[row, at] for at in sides)
+        ranks = scipy.stats.mannwhitneyu(*values, method=method).pvalue / 2  # one-sided
+        # Two or three repeated nights cannot have a smaller chance than beyond all others.
+        least_rank = 1.001 / math.comb(high - low - 1, few)
         of_kind = kind[index], index
         if noise.by_ranks:
             log_chance = math.log(max(ranks, 1e-300)) + trials[of_kind]
-        elif ranks > LIMITS.rank_chance:
+        elif ranks > max(LIMITS.rank_chance, least_rank):
             continue
         else:
             alone = strength[of_kind] / _louder(noise, row, *sorted(sides, key=len))

@@ -141,7 +141,9 @@ def test_names_what_is_missing_or_too_old(user, change, arguments, lines):
     assert not (user.home / "venv").exists()
 
 
-MISSING = "libfftw3-dev libopenblas-openmp-dev libscalapack-openmpi-dev libelpa-dev"
+MISSING = (
+    "libfftw3-dev libopenblas-openmp-dev libscalapack-openmpi-dev libelpa-dev libhdf5-openmpi-dev"
+)
 
 
 def test_installs_as_root_only_what_is_missing(root):

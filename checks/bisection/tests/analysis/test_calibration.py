@@ -82,7 +82,7 @@ def test_nights_like_real_ones(noise, nights, told, full):
         unchanged += verdict == Verdict.UNCHANGED
     shares = " | ".join(f"{count / sets:.1%}" for count in (reports, detected, unchanged))
     told.append(f"| {noise} | {nights} | {shares} |")
-    # With more nights before than after, what a mixed table's states do is not all seen: METHODS.md.
+    # With more nights before than after, states of a mixed table are not all seen: METHODS.md.
     assert reports <= at_most(0.02 if nights == 10 else 0.15, sets)
     assert unchanged <= at_most(0.005, sets)
     if noise == "unequal noise and tails":
