@@ -26,6 +26,10 @@ from pathlib import Path
 
 from kernel_run import run
 
+# In a block where it can be: gfortran numbers the procedures of a type by all names of its module,
+# and other modules know those of the sound one.
+USE = "use mutant, only: is_mutant"
+
 
 def read(path: Path) -> "list[dict[str, str]]":
     """The mutants of a list: name, file, sound and mutated text, launch, passes."""
@@ -58,6 +62,7 @@ def mutated(source: str, name: str, mutant: "dict[str, str]") -> str:
         text = f"merge( &\n{broken}, &\n{sound}, &\n{chosen})"
         if whole:
             text = f"if ({chosen}) then\n{broken}\nelse\n{sound}\nend if"
+            text = f"block\n{USE}\n{text}\nend block"
     else:
         whole = sound.endswith((";", "}"))
         chosen = f'bx_is_mutant("{mutant["name"]}")'
@@ -72,10 +77,10 @@ def write(listing: Path, sources: Path, name: str, output: Path) -> None:
     for mutant in read(listing):
         if mutant["file"] == name:
             source = mutated(source, name, mutant)
-    if name.endswith("90"):
+    if name.endswith("90") and "merge( &\n" in source:
         scope = "implicit none (type, external)"
-        source = source.replace(scope, f"use mutant, only: is_mutant\n{scope}", 1)
-    else:
+        source = source.replace(scope, f"{USE}\n{scope}", 1)
+    elif not name.endswith("90"):
         source = f'#include "mutant.h"\n#line 1 "{name}"\n{source}'
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(source)

@@ -63,12 +63,14 @@ def library_of(about: str) -> tuple[str, str]:
     return name, match[0] if match else ""
 
 
-@functools.cache
 def library(mpirun: str) -> tuple[str, str]:
     """The MPI library of an mpirun, and its version; "" for one that is not there."""
     program = shutil.which(mpirun)
-    if not program:
-        return "", ""
+    return _library(program) if program else ("", "")
+
+
+@functools.cache
+def _library(program: str) -> tuple[str, str]:
     # Intel's looks for the rest of itself there.
     path = f"{os.path.dirname(program)}:{os.environ['PATH']}"
     command, pipe = [program, "--version"], subprocess.PIPE

@@ -16,7 +16,7 @@ KERNELS = {
     "quick": LOCAL,
     "nightly": {*LOCAL, "pairs"},
     "upgrade": {*LOCAL, "pairs", "congestion"},
-    "interconnect": {*LOCAL, "pairs", "congestion"},
+    "interconnect": {*LOCAL, "pairs", "congestion"} - {"restart"},
     "triage": {"transpose", "network", "pairs", "congestion"},
 }
 
