@@ -22,9 +22,11 @@ enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
 /* The yardstick: the words of a rank, copied in memory. */
 static void copy_words(bx_io *io) { memcpy(io->read, io->mine, (size_t)io->words * 8); }
-static const bx_io_method COPY = {
-    .about = {"copy", "the words of each rank, copied in memory", "no file is written", true},
-    .write = copy_words};
+static const bx_io_method COPY = {.about = {.name = "copy",
+                                            .summary = "the words of each rank, copied in memory",
+                                            .wins = "no file is written",
+                                            .baseline = true},
+                                  .write = copy_words};
 
 static const bx_io_method *const METHODS[] = {
 #define METHOD(id) &bx_io_##id,

@@ -185,7 +185,7 @@ static void remove_file(bx_io *io)
 }
 
 #define BY_HDF5(NAME, CREATE, WAY, SUMMARY, WINS)                                                  \
-    const bx_io_method bx_io_##NAME = {.about = {#NAME, SUMMARY, WINS},                            \
+    const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
                                        .open = CREATE,                                             \
                                        .write = write_box,                                         \
                                        .sync = sync_file,                                          \
@@ -200,7 +200,8 @@ static bool cannot(char *why, size_t size)
     return false;
 }
 #define BY_HDF5(NAME, CREATE, WAY, SUMMARY, WINS)                                                  \
-    const bx_io_method bx_io_##NAME = {.about = {#NAME, SUMMARY, WINS}, .usable = cannot}
+    const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
+                                       .usable = cannot}
 #endif
 BY_HDF5(hdf5_collective, create_collective, collective, "one file by HDF5, collective transfers",
         "as mpi-io-collective, in a format that other programs read");

@@ -122,7 +122,7 @@ static void remove_array(bx_io *io)
 }
 
 #define BY_MPI(NAME, WAY, SUMMARY, WINS)                                                           \
-    const bx_io_method bx_io_##NAME = {.about = {#NAME, SUMMARY, WINS},                            \
+    const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
                                        .open = open_array,                                         \
                                        .write = write_##WAY,                                       \
                                        .sync = sync_array,                                         \

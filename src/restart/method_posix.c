@@ -140,7 +140,7 @@ static void remove_part(bx_io *io)
 }
 
 #define GROUPED(NAME, OPEN, SUMMARY, WINS)                                                         \
-    const bx_io_method bx_io_##NAME = {.about = {#NAME, SUMMARY, WINS},                            \
+    const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
                                        .whole_boxes = true,                                        \
                                        .open = OPEN,                                               \
                                        .write = write_group,                                       \
