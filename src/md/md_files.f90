@@ -193,10 +193,11 @@ contains
   end subroutine read_header
 
   !> Whether a text has none of the characters that Fortran's own reading of numbers skips, repeats
-  !> or ends at, nor a point alone, which flang reads as 0.
+  !> or ends at, nor a point alone and hexadecimal numbers, which flang reads.
   pure logical function is_plain(text)
     character(*), intent(in) :: text
-    is_plain = scan(text, "/*,;'""") == 0 .and. index(" "//text//" ", " . ") == 0
+    is_plain = scan(text, "/*,;'""") == 0 .and. index(" "//text//" ", " . ") == 0 &
+               .and. index(text, "0x") == 0 .and. index(text, "0X") == 0
   end function is_plain
 
   !> Reads the line of atom i: species, and its ten numbers.
