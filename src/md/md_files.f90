@@ -193,7 +193,7 @@ contains
   end subroutine read_header
 
   !> Whether a text has none of the characters that Fortran's own reading of numbers skips, repeats
-  !> or ends at, nor a point alone and hexadecimal numbers, which flang reads.
+  !> or ends at, no point alone, no hexadecimal numbers: flang reads both.
   pure logical function is_plain(text)
     character(*), intent(in) :: text
     is_plain = scan(text, "/*,;'""") == 0 .and. index(" "//text//" ", " . ") == 0 &

@@ -515,7 +515,8 @@ contains
                "the closest pair is actual across faces")
     call find_forces(system)
     call failure_of_all(system, line)
-    call check(index(line, "atoms 1 and 54 on rank 0 are ") > 0 .and. index(line, ".3464 A apart") > 0, &
+    call check(index(line, "atoms 1 and 54 on rank 0 are ") > 0 &
+               .and. index(line, ".3464 A apart") > 0, &
                "atoms closer than the potential goes are named: "//trim(line))
   end subroutine test_closest_pair
 
