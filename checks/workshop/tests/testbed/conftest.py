@@ -15,6 +15,6 @@ def recorded(record_testsuite_property):
     built = paths.home() / "build/built-with.json"
     if unavailable() or not built.exists():
         return
-    version = subprocess.run(["sinfo", "--version"], capture_output=True, text=True).stdout
+    version = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True).stdout
     for name, value in {**json.loads(built.read_text()), "scheduler": version.strip()}.items():
         record_testsuite_property(name, value)
