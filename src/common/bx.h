@@ -258,6 +258,15 @@ double bx_metrics_value(const bx_metrics *metrics, const char *name);
  * in place. */
 double bx_statistics_quantile(double *values, size_t count, double q);
 
+/* Values that a kernel collects, of its steps for example; the kernel frees `values`. */
+typedef struct {
+    double *values;
+    size_t count;
+} bx_series;
+void bx_series_add(bx_series *s, double value);
+/* As bx_statistics_quantile; the order of the values changes. */
+double bx_series_quantile(const bx_series *s, double q);
+
 /* ---- memory: never NULL, a failure ends the launch with BX_RESOURCES (all local) ---- */
 
 /* Returns `count` items of `size` bytes, zeroed; the caller frees them. */

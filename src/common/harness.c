@@ -75,6 +75,15 @@ static void write_unfinished(void *context)
     bx_result_write(u->run->common.output, u->root);
 }
 
+/* Frees what a launch has that was refused after its set-up; returns the code of the refusal. */
+static int end_refused(unfinished u)
+{
+    bx_json_free(u.root);
+    bx_results_free(u.results, u.count);
+    if (u.run->kernel->teardown) u.run->kernel->teardown(u.run->state);
+    return u.run->refusal;
+}
+
 /* Runs a launch with valid options; returns its exit code. */
 static int launch(bx_run *run, int argc, char **argv)
 {
@@ -98,10 +107,7 @@ static int launch(bx_run *run, int argc, char **argv)
     bx_result *results = bx_results_create(run, &count);
     if (bx_results_verify(run, results, count) != BX_OK) {
         if (early) unlink(run->common.output);
-        bx_json_free(root);
-        bx_results_free(results, count);
-        if (kernel->teardown) kernel->teardown(run->state);
-        return run->refusal;
+        return end_refused((unfinished){run, root, results, count});
     }
     if (kernel->report) kernel->report(run->state, run, bx_json_get(root, "details"));
     unfinished so_far = {run, root, results, count};
@@ -109,12 +115,7 @@ static int launch(bx_run *run, int argc, char **argv)
 
     bx_carried *begun = bx_carried_begin(run);
     bx_cost cost = bx_measure_all(run, results, count, write ? write_unfinished : NULL, &so_far);
-    if (bx_run_agree(run) != BX_OK) { /* in a step: a disk is full */
-        bx_json_free(root);
-        bx_results_free(results, count);
-        if (kernel->teardown) kernel->teardown(run->state);
-        return run->refusal;
-    }
+    if (bx_run_agree(run) != BX_OK) return end_refused(so_far); /* in a step: a disk is full */
     bx_watchdog_tick("ending", NULL, 0);
     bx_carried_end(run, begun, bx_json_array(root, "adapters"));
     bx_layout_add_clock(run, bx_json_get(root, "layout"));

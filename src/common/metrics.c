@@ -19,6 +19,17 @@ double bx_statistics_quantile(double *values, size_t count, double q)
     return values[below] + (at - (double)below) * (values[below + 1] - values[below]);
 }
 
+void bx_series_add(bx_series *s, double value)
+{
+    s->values = bx_memory_grow(s->values, s->count + 1, sizeof *s->values);
+    s->values[s->count++] = value;
+}
+
+double bx_series_quantile(const bx_series *s, double q)
+{
+    return bx_statistics_quantile(s->values, s->count, q);
+}
+
 enum { FEWEST_CLEAN = 5 }; /* with fewer samples that were not preempted than this, all are used */
 
 static bool clean(const bx_result *result, size_t sample) { return !result->preempted[sample]; }

@@ -48,29 +48,16 @@ static const bx_option OPTIONS[] = {
     {"most", "BYTES", "that may be written (default: 8e9)", BX_REAL, 1, 1e18, &most},
 };
 
-/* Values of all steps. */
-typedef struct {
-    double *values;
-    size_t count;
-} series;
-
 typedef struct {
     bx_run *run;
     bx_io io;
-    uint64_t step;         /* how many; each has words of its own */
-    double written, began; /* s: of this rank's write, before it waits; when it began */
+    uint64_t step;  /* how many; each has words of its own */
+    double written; /* s: of this rank's write, before it waits */
     struct {
-        series write, read, slowest, imbalance; /* s, s, s, ratio; on rank 0 */
+        bx_series write, read, slowest, imbalance; /* s, s, s, ratio; on rank 0 */
         double pages, cached;
-        int slowest_rank;
     } *measured; /* [METHOD_COUNT] */
 } state;
-
-static void add(series *s, double value)
-{
-    s->values = bx_memory_grow(s->values, s->count + 1, sizeof *s->values);
-    s->values[s->count++] = value;
-}
 
 /* ---- set-up ---- */
 
@@ -189,7 +176,8 @@ static int64_t index_of(const bx_io *io, const bx_io_piece *piece, int64_t word)
     return bx_array_row(&io->array, &box, word / box.count[2]) + word % box.count[2];
 }
 
-/* New words for each step, and none of them where words will be read. */
+/* New words for each step, and none of them, but for one chance in 2^64 each, where words will be
+ * read. */
 static void prepare(void *address, size_t method, size_t point)
 {
     state *s = address;
@@ -200,12 +188,7 @@ static void prepare(void *address, size_t method, size_t point)
         for (int64_t i = 0; i < io->box.count[2]; i++) io->mine[at++] = word_at(s, index + i);
     }
     deal_pieces(io, METHODS[method]->whole_boxes);
-    for (int64_t at = 0; at < io->room; at++) io->read[at] = ~io->read[at];
-    if (METHODS[method] == &COPY) return;
-    int64_t at = 0;
-    for (size_t i = 0; i < io->piece_count; i++)
-        for (int64_t word = 0; word < io->pieces[i].words; word++, at++)
-            io->read[at] = ~word_at(s, index_of(io, &io->pieces[i], word));
+    memset(io->read, 0xff, (size_t)io->room * sizeof *io->read);
 }
 
 /* ---- a step ---- */
@@ -236,8 +219,8 @@ static void step(void *address, size_t method, size_t point)
         ends[phase + 1] = MPI_Wtime();
     }
     if (s->io.rank != 0) return;
-    add(&s->measured[method].write, ends[BX_IO_CLOSE + 1] - ends[0]);
-    add(&s->measured[method].read, ends[BX_IO_READ + 1] - ends[BX_IO_READ]);
+    bx_series_add(&s->measured[method].write, ends[BX_IO_CLOSE + 1] - ends[0]);
+    bx_series_add(&s->measured[method].read, ends[BX_IO_READ + 1] - ends[BX_IO_READ]);
 }
 
 /* Prints the first wrong word: which rank wrote it, which one read it. */
@@ -281,18 +264,13 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     /* What could not be written is no wrong answer: the launch ends with the reason. */
     bx_verification_check(verification, "words", failed ? 0 : count_wrong(s, method), 0, "words");
     if (METHODS[method] == &COPY || failed) return;
-    struct {
-        double seconds;
-        int rank;
-    } mine = {s->written, io->rank}, slowest;
-    double sums[3] = {s->written, io->pages, io->cached}, all[3];
-    MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE_INT, MPI_MAXLOC, 0, io->comm);
+    double slowest, sums[3] = {s->written, io->pages, io->cached}, all[3];
+    MPI_Reduce(&s->written, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, io->comm);
     MPI_Reduce(sums, all, 3, MPI_DOUBLE, MPI_SUM, 0, io->comm);
     io->pages = io->cached = 0;
     if (io->rank != 0) return;
-    add(&s->measured[method].slowest, slowest.seconds);
-    add(&s->measured[method].imbalance, slowest.seconds * io->ranks / all[0]);
-    s->measured[method].slowest_rank = slowest.rank;
+    bx_series_add(&s->measured[method].slowest, slowest);
+    bx_series_add(&s->measured[method].imbalance, slowest * io->ranks / all[0]);
     s->measured[method].pages += all[1];
     s->measured[method].cached += all[2];
 }
@@ -309,24 +287,19 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
 
 /* ---- the result ---- */
 
-static double quantile(const series *s, double q)
-{
-    return s->count > 0 ? bx_statistics_quantile(s->values, s->count, q) : NAN;
-}
-
 static void metrics(void *address, size_t method, size_t point, bx_metrics *list)
 {
     state *s = address;
     double bytes = 8 * (double)bx_array_words(&s->io.array);
     if (METHODS[method] == &COPY) return;
-    bx_metrics_add(list, "bandwidth_write", bytes / quantile(&s->measured[method].write, 0.5),
-                   "B/s", "higher");
-    bx_metrics_add(list, "bandwidth_read", bytes / quantile(&s->measured[method].read, 0.5), "B/s",
-                   "higher");
-    bx_metrics_add(list, "time_write_p99", quantile(&s->measured[method].slowest, 0.99), "s",
-                   "lower");
-    bx_metrics_add(list, "imbalance", quantile(&s->measured[method].imbalance, 0.5), "ratio",
-                   "lower");
+    bx_metrics_add(list, "bandwidth_write",
+                   bytes / bx_series_quantile(&s->measured[method].write, 0.5), "B/s", "higher");
+    bx_metrics_add(list, "bandwidth_read",
+                   bytes / bx_series_quantile(&s->measured[method].read, 0.5), "B/s", "higher");
+    bx_metrics_add(list, "time_write_p99", bx_series_quantile(&s->measured[method].slowest, 0.99),
+                   "s", "lower");
+    bx_metrics_add(list, "imbalance", bx_series_quantile(&s->measured[method].imbalance, 0.5),
+                   "ratio", "lower");
     bx_metrics_add(list, "cached_share", s->measured[method].cached / s->measured[method].pages,
                    "share", "lower");
 }

@@ -10,36 +10,46 @@
 
 enum { PART = 1 << 19 }; /* words, 4 MiB: of a message, and of a call of write */
 
-static MPI_Comm group;  /* of the launch's ranks that share a file */
-static int file = -1;   /* of the first rank of a group */
-static uint64_t *part;  /* [PART] */
-static int *leader;     /* [ranks] that writes a rank's box */
-static int64_t *offset; /* [ranks] words before it in the file */
+/* Ranks that share a file, once they are known. */
+typedef struct {
+    MPI_Comm comm;
+    int *leader;     /* [ranks] that writes a rank's box */
+    int64_t *offset; /* [ranks] words before it in the file */
+} file_group;
+static file_group each_rank, each_node, all_ranks, *group;
+static int file = -1;  /* of the first rank of a group */
+static uint64_t *part; /* [PART] */
 
-static void form_group(bx_io *io, MPI_Comm members)
+/* Before any step is timed, as each method is verified first. */
+static void form_group(bx_io *io, file_group *g, MPI_Comm members)
 {
     int64_t before = 0;
-    int first = io->rank;
-    group = members;
-    MPI_Exscan(&io->words, &before, 1, MPI_INT64_T, MPI_SUM, group);
-    MPI_Bcast(&first, 1, MPI_INT, 0, group);
-    int member;
-    MPI_Comm_rank(group, &member);
+    int first = io->rank, member;
+    g->comm = members;
+    MPI_Comm_rank(members, &member);
+    MPI_Exscan(&io->words, &before, 1, MPI_INT64_T, MPI_SUM, members);
     if (member == 0) before = 0;
-    BX_ALLOC((size_t)io->ranks, leader, offset);
-    MPI_Allgather(&first, 1, MPI_INT, leader, 1, MPI_INT, io->comm);
-    MPI_Allgather(&before, 1, MPI_INT64_T, offset, 1, MPI_INT64_T, io->comm);
-    if (leader[io->rank] != io->rank) return;
+    MPI_Bcast(&first, 1, MPI_INT, 0, members);
+    BX_ALLOC((size_t)io->ranks, g->leader, g->offset);
+    MPI_Allgather(&first, 1, MPI_INT, g->leader, 1, MPI_INT, io->comm);
+    MPI_Allgather(&before, 1, MPI_INT64_T, g->offset, 1, MPI_INT64_T, io->comm);
+}
+
+static void open_group(bx_io *io, file_group *g, MPI_Comm members)
+{
     char path[PATH_MAX];
+    group = g;
+    if (!g->leader) form_group(io, g, members);
+    if (g->leader[io->rank] != io->rank) return;
     bx_io_name(io, path, "part", io->rank);
     part = bx_memory_alloc(PART, sizeof *part);
     file = io->error == BX_OK ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
     if (file < 0) bx_io_fail(io, path, "created", strerror(errno));
 }
 
-static void open_per_rank(bx_io *io) { form_group(io, MPI_COMM_SELF); }
-static void open_per_node(bx_io *io) { form_group(io, io->node); }
-static void open_root(bx_io *io) { form_group(io, io->comm); }
+static void open_per_rank(bx_io *io) { open_group(io, &each_rank, MPI_COMM_SELF); }
+static void open_per_node(bx_io *io) { open_group(io, &each_node, io->node); }
+static void open_root(bx_io *io) { open_group(io, &all_ranks, io->comm); }
 
 static void put(bx_io *io, const uint64_t *words, int64_t count)
 {
@@ -58,19 +68,19 @@ static void put(bx_io *io, const uint64_t *words, int64_t count)
 static void write_group(bx_io *io)
 {
     int member, members;
-    MPI_Comm_rank(group, &member);
-    MPI_Comm_size(group, &members);
+    MPI_Comm_rank(group->comm, &member);
+    MPI_Comm_size(group->comm, &members);
     if (member == 0) put(io, io->mine, io->words);
     for (int m = 1; m < members; m++) {
         if (member != 0 && member != m) continue;
         int64_t words = io->words;
-        if (member == 0) MPI_Recv(&words, 1, MPI_INT64_T, m, 0, group, MPI_STATUS_IGNORE);
-        if (member == m) MPI_Send(&words, 1, MPI_INT64_T, 0, 0, group);
+        if (member == 0) MPI_Recv(&words, 1, MPI_INT64_T, m, 0, group->comm, MPI_STATUS_IGNORE);
+        if (member == m) MPI_Send(&words, 1, MPI_INT64_T, 0, 0, group->comm);
         for (int64_t done = 0; done < words; done += PART) {
             int count = (int)(words - done < PART ? words - done : PART);
-            if (member == m) MPI_Send(io->mine + done, count, MPI_UINT64_T, 0, 0, group);
+            if (member == m) MPI_Send(io->mine + done, count, MPI_UINT64_T, 0, 0, group->comm);
             if (member == m) continue;
-            MPI_Recv(part, count, MPI_UINT64_T, m, 0, group, MPI_STATUS_IGNORE);
+            MPI_Recv(part, count, MPI_UINT64_T, m, 0, group->comm, MPI_STATUS_IGNORE);
             put(io, part, count);
         }
     }
@@ -94,7 +104,7 @@ static void drop_parts(bx_io *io)
     char path[PATH_MAX];
     int before = -1;
     for (size_t i = 0; i < io->piece_count; i++) {
-        int first = leader[io->pieces[i].rank];
+        int first = group->leader[io->pieces[i].rank];
         bx_io_name(io, path, "part", first);
         if (first != before) bx_io_forget(io, path);
         before = first;
@@ -124,8 +134,8 @@ static void read_parts(bx_io *io)
     uint64_t *to = io->read;
     for (size_t i = 0; i < io->piece_count && io->error == BX_OK; i++) {
         const bx_io_piece *piece = &io->pieces[i];
-        bx_io_name(io, path, "part", leader[piece->rank]);
-        get(io, path, offset[piece->rank], to, piece->words);
+        bx_io_name(io, path, "part", group->leader[piece->rank]);
+        get(io, path, group->offset[piece->rank], to, piece->words);
         to += piece->words;
     }
 }
@@ -134,9 +144,8 @@ static void remove_part(bx_io *io)
 {
     char path[PATH_MAX];
     bx_io_name(io, path, "part", io->rank);
-    if (leader[io->rank] == io->rank && unlink(path) != 0 && errno != ENOENT)
+    if (group->leader[io->rank] == io->rank && unlink(path) != 0 && errno != ENOENT)
         bx_io_fail(io, path, "removed", strerror(errno));
-    BX_FREE(leader, offset);
 }
 
 #define GROUPED(NAME, OPEN, SUMMARY, WINS)                                                         \

@@ -39,12 +39,6 @@ static const bx_option OPTION_TABLE[] = {
  * that take tasks compute; of the bare call of MPI, while the others wait. */
 enum { IDLE, COMPUTING, BARE, LATENCIES };
 
-/* Values of all blocks, or of all builds. */
-typedef struct {
-    double *values;
-    size_t count;
-} series;
-
 typedef struct {
     bx_tasks *methods; /* [method_count] each with its own `self` */
     bx_fock fock;
@@ -53,8 +47,8 @@ typedef struct {
     char (*why)[160];  /* [method_count] it cannot run; "": it can */
     uint64_t computed; /* by the last step of the baseline */
     struct {
-        series latency[LATENCIES]; /* s */
-        series imbalance;
+        bx_series latency[LATENCIES]; /* s */
+        bx_series imbalance;
     } *measured; /* [method_count] */
 } state;
 
@@ -67,17 +61,6 @@ static const bx_choice IDEAL = {.name = "ideal",
 static const bx_tasks_method *method_of(size_t m)
 {
     return m < bx_tasks_count ? bx_tasks_table[m] : NULL;
-}
-
-static void add(series *s, double value)
-{
-    s->values = bx_memory_grow(s->values, s->count + 1, sizeof *s->values);
-    s->values[s->count++] = value;
-}
-
-static double median(const series *s)
-{
-    return s->count > 0 ? bx_statistics_quantile(s->values, s->count, 0.5) : NAN;
 }
 
 /* ---- set-up ---- */
@@ -230,7 +213,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     }
     int64_t most = bx_fock_inspect(&s->fock, verification);
     MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, f->comm);
-    add(&s->measured[method].imbalance, (double)most * f->ranks / (double)f->turns);
+    bx_series_add(&s->measured[method].imbalance, (double)most * f->ranks / (double)f->turns);
 }
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
@@ -303,7 +286,7 @@ static void measure_latency(state *s, size_t method, int kind, bx_verification *
     }
     MPI_Barrier(t->comm);
     MPI_Bcast(&seconds, 1, MPI_DOUBLE, drawer, t->comm);
-    add(&s->measured[method].latency[kind], seconds);
+    bx_series_add(&s->measured[method].latency[kind], seconds);
     wrong += computes && quanta == 0;
     bx_verification_check(verification, "latency", (double)wrong, 0, "numbers or outcomes");
 }
@@ -321,16 +304,20 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
 {
     const state *s = address;
     if (!method_of(method)) return;
-    const series *latency = s->measured[method].latency;
-    bx_metrics_add(list, "imbalance", median(&s->measured[method].imbalance), "ratio", "lower");
+    const bx_series *latency = s->measured[method].latency;
+    bx_metrics_add(list, "imbalance", bx_series_quantile(&s->measured[method].imbalance, 0.5),
+                   "ratio", "lower");
     double ratio = bx_metrics_value(list, "ratio_ideal");
     if (isfinite(ratio)) bx_metrics_add(list, "efficiency", 1 / ratio, "ratio", "higher");
     if (latency[IDLE].count == 0) return;
-    bx_metrics_add(list, "latency", median(&latency[IDLE]), "s", "lower");
-    bx_metrics_add(list, "ratio_bare", median(&latency[IDLE]) / median(&latency[BARE]), "ratio",
-                   "lower");
+    bx_metrics_add(list, "latency", bx_series_quantile(&latency[IDLE], 0.5), "s", "lower");
+    bx_metrics_add(list, "ratio_bare",
+                   bx_series_quantile(&latency[IDLE], 0.5) /
+                       bx_series_quantile(&latency[BARE], 0.5),
+                   "ratio", "lower");
     if (latency[COMPUTING].count > 0)
-        bx_metrics_add(list, "latency_computing", median(&latency[COMPUTING]), "s", "lower");
+        bx_metrics_add(list, "latency_computing", bx_series_quantile(&latency[COMPUTING], 0.5), "s",
+                       "lower");
 }
 
 static void report(void *address, bx_run *run, bx_json *details)
