@@ -181,6 +181,14 @@ def assert_refused(test: unittest.TestCase, outcome: Outcome, code: int, *parts:
     test.assertIsNone(outcome.result)
 
 
+def drawn(seed: int, index: int) -> int:
+    """Splitmix64, as bx_random_hash has it."""
+    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
 def entry(outcome: Outcome, method: str) -> dict:
     """What the result has of a method."""
     return next(e for e in outcome.result["results"] if e["method"] == method)

@@ -8,7 +8,7 @@ import sys
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from kernel_run import assert_refused, checks, entry, listed, run
+from kernel_run import assert_refused, checks, drawn, entry, listed, run
 
 PATCHES = FAULTY = ""
 ONCE = ("--repeats", "1", "--block", "2", "--warmup", "0", "--steps", "2")
@@ -18,10 +18,7 @@ METHODS = ["static", "testsome", "iprobe", "waitany", "aggregated"]
 
 def uniform(seed: int, index: int) -> float:
     """Splitmix64 as a number from -1 to 1, as bx_random_uniform has it."""
-    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-    z ^= z >> 31
+    z = drawn(seed, index)
     return (z - 2**64 * (z >> 63)) / 2**63
 
 

@@ -11,7 +11,7 @@ import time
 import unittest
 from pathlib import Path
 
-from kernel_run import ENVIRONMENT, MPIEXEC, assert_refused, checks, entry, kill, listed, run
+from kernel_run import ENVIRONMENT, MPIEXEC, assert_refused, checks, drawn, entry, kill, listed, run
 
 RESTART = FAULTY = ""
 QUICK = ("--repeats", "1", "--block", "1", "--warmup", "0")
@@ -19,15 +19,7 @@ SMALL = (*QUICK, "--case", "waves-mini", "--bytes-per-rank", "200000")
 PREFIX = "bisection-restart-"
 
 
-def drawn(seed: int, index: int) -> int:
-    """Splitmix64, as bx_random_hash has it."""
-    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-    return z ^ (z >> 31)
-
-
-class Folder(unittest.TestCase):
+class Folder:
     """Each test has a folder, in which nothing is left."""
 
     def setUp(self):
@@ -42,7 +34,7 @@ class Folder(unittest.TestCase):
         )
 
 
-class Files(Folder):
+class Files(Folder, unittest.TestCase):
     def test_one_file_has_the_array_in_its_order(self):
         """Bands are dealt to ranks in turn: in the file they stand in order."""
         keep = self.folder / "keep"
@@ -98,7 +90,7 @@ class Files(Folder):
         self.assertEqual(list(self.folder.iterdir()), [elsewhere])
 
 
-class Faults(Folder):
+class Faults(Folder, unittest.TestCase):
     def test_a_spoiled_file_is_a_wrong_answer_of_each_method(self):
         for fault in ("flip", "lost", "short"):
             out = self.launch(FAULTY, 3, BX_FAULT=fault)
@@ -121,7 +113,7 @@ class Faults(Folder):
                 self.assertEqual(list(self.folder.iterdir()), [])
 
 
-class Refusals(Folder):
+class Refusals(Folder, unittest.TestCase):
     def test_folders(self):
         (self.folder / "file").write_text("")
         for name, code in (("missing", 2), ("file", 2)):

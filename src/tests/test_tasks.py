@@ -6,7 +6,7 @@ Usage: test_tasks.py TASKS FAULTY_TASKS [unittest arguments]
 import sys
 import unittest
 
-from kernel_run import assert_refused, checks, entry, listed, run
+from kernel_run import assert_refused, checks, drawn, entry, listed, run
 
 TASKS = FAULTY = ""
 QUICK = ("--repeats", "1", "--block", "2", "--warmup", "0")
@@ -15,14 +15,6 @@ NO_WATCHDOG = ("--progress-timeout", "0")  # whose window is shared
 METHODS = ["static", "counter", "counter-progress", "manager", "hierarchical"]
 ASKING = METHODS[1:]
 COST = 2  # what numbers are drawn for: the enum in fock.c
-
-
-def drawn(seed: int, index: int) -> int:
-    """Splitmix64, as bx_random_hash has it."""
-    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-    return z ^ (z >> 31)
 
 
 def cost(task: int, work: int, seed: int = 1) -> int:
