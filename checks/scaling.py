@@ -17,9 +17,9 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
-from workshop.papers import observables
-from workshop.papers.observables import Kind, Observable, Point, Unmeasured
-from workshop.papers.simulation import HOLLOW, ONCE, Wanted, placed, work
+from papers import observables
+from papers.launches import HOLLOW, ONCE, Wanted, placed, work
+from papers.observables import Kind, Observable, Point, Unmeasured
 
 TIMES = "times"  # in the place of a finding: the times of all launches
 QUICK = ("cnt40", "test20", "al2o3-g", "bench1")  # of each machine the first of these that it has

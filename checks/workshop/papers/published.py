@@ -20,9 +20,9 @@ from bisection.report.sections import Opening, Section
 from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg
 from bisection.report.svg.style import BLUE, GREY, RING, Legend, Style, legend_of, symbol
 from bisection.report.tables import Table, cells_table
-from workshop.papers import observables
+from papers import observables
+from papers.observables import Lookup, Point, Unmeasured
 from workshop.papers.judging import Judged, Part
-from workshop.papers.observables import Lookup, Point, Unmeasured
 from workshop.papers.text import totals
 
 PURPOSE = (
