@@ -43,13 +43,6 @@ def takes_jobs(state: str) -> bool:
     return not stopped and not TAKES_JOBS.isdisjoint(words)
 
 
-def reasons_of_nodes(states: tuple[str, ...], names: str) -> list[tuple[str, str]]:
-    """Those of some nodes whose state, in sinfo's words, begins with one of `states`, each once,
-    with Slurm's reason; `names` as of node_rows."""
-    rows = node_rows("%N|%T|%E", names=names)
-    return list({name: why for name, state, why in rows if state.startswith(states)}.items())
-
-
 def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[str]]:
     """Fields of nodes: a row per node and partition.
 

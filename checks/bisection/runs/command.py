@@ -53,8 +53,9 @@ def command(request: Request, site: Path, folder: Path, tags: Sequence[str] = ()
     if request.arguments:
         kind["arguments"] = shlex.join(request.arguments).replace(",", ";")
     extras = [*(f"{name}={value}" for name, value in kind.items()), *tags]
+    program = paths.program("reframe")  # beside this Python, else the one on PATH
     return [
-        *(reframe(), "-C", paths.from_root(site)),
+        *(paths.from_root(program) if program else "reframe", "-C", paths.from_root(site)),
         *_each("-c", request.files or map(paths.from_root, check_files())),
         *("--system", request.system, "-p", request.environ, "-t", request.tier),
         *_each("-S", settings),
@@ -79,12 +80,6 @@ def check_files() -> list[Path]:
     """The files of checks in the order in which they run: those of the network first."""
     files = (paths.ROOT / "checks").glob("*.py")
     return sorted(files, key=lambda file: (file.stem != "network", file.name))
-
-
-def reframe() -> str:
-    """The ReFrame that set-up put beside this Python, else the one on PATH."""
-    program = paths.program("reframe")
-    return paths.from_root(program) if program else "reframe"
 
 
 # ---- running again ----
@@ -242,7 +237,8 @@ def watch(
                 env=variables,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                preexec_fn=end_with_parent,
+                # PR_SET_PDEATHSIG of linux/prctl.h: if this process is killed, nothing measures on.
+                preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGTERM),
             )
         except OSError as error:
             keep(f"ERROR: cannot start {request.command[0]}: {error.strerror}\n".encode())
@@ -288,11 +284,6 @@ def on_termination(act: Callable[[int, Any], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def end_with_parent() -> None:
-    """Has this process terminated when its parent dies, also by SIGKILL: nothing measures on."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 def listing(line: Sequence[str]) -> str:

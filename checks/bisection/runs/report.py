@@ -83,7 +83,10 @@ def read(
         troubles += _jobs_left(first)
     else:
         troubles += [Code.JOBS_LEFT(scheduler="slurm", jobs=left)] if left else []
-        cases = [replace(c, reason=_without_cancelled(c.reason, left)) for c in cases]
+        for index, case in enumerate(cases):  # of the jobs that it leaves, those that are there
+            if case.reason and (jobs := case.reason["jobs"]):
+                still = [job for job in jobs if job in left]
+                cases[index] = replace(case, reason=case.reason.with_values(jobs=still))
     if all(case.fixture for case in cases):
         troubles.append(Code.NO_TEST())
     session = report["session_info"]
@@ -146,13 +149,6 @@ def _jobs_left(entries: Iterable[Entry]) -> list[Reason]:
             left[entry["scheduler"]].append(str(entry["jobid"]))
     left.pop("local", None)
     return [Code.JOBS_LEFT(scheduler=name, jobs=jobs) for name, jobs in left.items()]
-
-
-def _without_cancelled(reason: Reason | None, left: Sequence[str]) -> Reason | None:
-    """A reason that names, of the jobs that it leaves in the queue, those that are there still."""
-    if reason is None or not reason["jobs"]:
-        return reason
-    return reason.with_values(jobs=[job for job in reason["jobs"] if job in left])
 
 
 def _absent_cases(entries: Iterable[Entry], listing: str, reason: Reason) -> Iterator[TestResult]:
