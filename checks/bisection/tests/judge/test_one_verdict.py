@@ -33,7 +33,7 @@ from bisection.kernels.local import Estimate
 from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
-from bisection.report.model import CODES, GOOD, STATES, UNCERTAIN, Report, exit_code, headline
+from bisection.report.model import CODES, STATES, UNCERTAIN, Report, exit_code, headline
 from bisection.runs.model import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
 
@@ -233,7 +233,7 @@ def check_forms(report, code):
     """Banner, JUnit and Prometheus of a report say the same as its exit code."""
     banner = sections.opening(report)
     assert banner.state == headline(report)[0]
-    assert banner.state in ((GOOD, UNCERTAIN) if code == OK else (CODES[code],))
+    assert banner.state == CODES[code] or (code == OK and banner.state == UNCERTAIN)
     assert f"**{STATES[banner.state]} " in exports.markdown(report)
     counts = ET.fromstring(exports.junit(report))
     failures, errors = (int(counts.get(name)) for name in ("failures", "errors"))
@@ -265,6 +265,7 @@ def test_every_form_says_the_same(name):
     assert stored.exit_code == case.code
     assert (stored.interconnect and stored.interconnect.grade) == case.grade
     assert run_report.text(copy)[0] == run_report.text(verdict)[0]
+    assert headline(report_of(verdict, case.evidence))[1].startswith(word)
 
     report = report_of(verdict, case.evidence)
     banner = check_forms(report, case.code)
