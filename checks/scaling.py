@@ -83,7 +83,7 @@ class ScalingCheck(KernelCheck):
 
     @sanity_function
     def verified(self) -> bool:
-        """True if all launches are verified; keeps times, or a finding's numbers, in `measured`."""
+        """True if all launches are verified; keeps times, or a finding's numbers, in `reported`."""
         lookup = observables.lookup_in([launch.result for launch in self.launches], machine())
         if self.method == TIMES:
             unit, wanted = "s", {}
@@ -95,10 +95,10 @@ class ScalingCheck(KernelCheck):
         else:
             parts = parts_of(self.kernel, self.case, self.method)
             unit, wanted = "ratio", {n: partial(part.value, lookup) for n, part in parts.items()}
-        self.measured, missing = {}, []
+        self.reported, missing = {}, []
         for name, value in wanted.items():
             try:
-                self.measured[name] = {"value": value(), "unit": unit, "better": "lower"}
+                self.reported[name] = {"value": value(), "unit": unit, "better": "lower"}
             except Unmeasured as error:
                 missing.append(f"{name} ({error})")
         if missing:

@@ -297,7 +297,7 @@ def baseline_moved(row: Row, context: Context) -> Reason | None:
     if not time or not _beyond(row, *time.slowdown_interval):
         return None
     moved = math.log(time.slowdown) / math.log(row.slowdown) < LIMITS.baseline_part
-    return Code.BASELINE_MOVED(own=time.change) if moved else None
+    return Code.BASELINE_MOVED(time=time.change) if moved else None
 
 
 DOUBTS = (noisy_tail, moves_by_itself, core_drift, baseline_moved)  # in their order

@@ -46,10 +46,10 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Returns how long the retest takes, by what its launches took before."""
-        return START + self.turns * self._turn
+        return START + self.repeats * self._turn
 
     @property
-    def turns(self) -> int:
+    def repeats(self) -> int:
         """How often each launch is repeated."""
         if self.unusual.keys().isdisjoint(self.chosen) or not self._turn:
             return TURNS
@@ -146,7 +146,7 @@ def request(
         name: [sets[0], *([others[name]] if others and name in others else [])]
         for name, sets in verdict.request.nodes.items()
     }
-    return _rerun(verdict, tests, failed, nodes=nodes, reruns=agenda.turns - 1)
+    return _rerun(verdict, tests, failed, nodes=nodes, reruns=agenda.repeats - 1)
 
 
 def _rerun(

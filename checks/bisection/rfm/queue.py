@@ -37,9 +37,9 @@ def nodelist(partition: str, launch: str) -> list[str]:
     sets = _chosen(file).get(partition) if file else None
     if not sets:
         return []
-    turn = _turns[partition, launch]
+    number = _turns[partition, launch]
     _turns[partition, launch] += 1
-    return [f"{NODELIST}{','.join(sets[turn % len(sets)])}"]
+    return [f"{NODELIST}{','.join(sets[number % len(sets)])}"]
 
 
 @functools.cache

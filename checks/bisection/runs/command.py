@@ -96,7 +96,9 @@ def rerun(tests: Iterable[TestId], request: Request, reruns: int = 0) -> str:
     words += ["-p", request.environ] if request.environ != "system" else []
     arguments = once(request.arguments, NAMES) if selection else request.arguments
     words += once(arguments, REPEATS) if reruns else arguments
-    return own(*words, *_each("-n", selection), *([f"--reruns={reruns}"] if reruns else []))
+    words += _each("-n", selection)
+    words += [f"--reruns={reruns}"] if reruns else []
+    return bisection_command(*words)
 
 
 def _names(tests: Sequence[TestId]) -> list[str]:
@@ -149,7 +151,7 @@ def invocation() -> list[str]:
     return words if home == default else ["env", f"BISECTION_HOME={home}", *words]
 
 
-def own(*words: str) -> str:
+def bisection_command(*words: str) -> str:
     """A command of this program, as it can be pasted into a shell."""
     return shlex.join([*invocation(), *words])
 
