@@ -54,7 +54,7 @@ class Context:
 
     @property
     def drifted(self) -> dict[str, Row]:
-        """Partitions whose cores are not as they were -> the control that moved most."""
+        """Partitions whose CPU speed changed -> the control that moved most."""
         return {":".join(place): row for place, row in self.moved.items() if len(place) == 2}
 
     def watch(self, row: Row, named: re.Pattern[str] | None) -> None:

@@ -2,8 +2,8 @@
 and of those that may have got worse lately. Only confirmed results count: bisection.judge. To the
 history, the repeats are evidence.
 
-Launches are rerun in turns, with a control between them: a launch that did not look
-changed. Where the control takes longer than before, the machine changed meanwhile, and times are
+Launches are rerun in turns, with a control between them: a launch
+whose results were unchanged. Where the control takes longer than before, the machine changed meanwhile, and times are
 taken by it. Where the scheduler has other nodes, every second turn is on those.
 """
 
@@ -40,7 +40,7 @@ class Plan:
     unusual: dict[Launch, Sequence[tuple[float, History]]] = field(default_factory=dict)
     cost: dict[Launch, float] = field(default_factory=dict)  # s that each launch took
     chosen: list[Launch] = field(default_factory=list)
-    control: Launch | None = None  # did not look changed; the cheapest of its partition
+    control: Launch | None = None  # the shortest unchanged launch of its partition
     why: str = ""  # why there is no retest: failed | off
 
     @property
