@@ -2,9 +2,9 @@
 and of those that may have got worse lately. Only confirmed results count: bisection.judge. To the
 history, the repeats are evidence.
 
-Launches are rerun in turns, with a control between them: a launch
-whose results were unchanged. Where the control takes longer than before, the machine changed meanwhile, and times are
-taken by it. Where the scheduler has other nodes, every second turn is on those.
+Launches are rerun in turns, with a control between them: a launch whose
+results were unchanged. Where the control takes longer than before, the machine changed meanwhile,
+and times are divided by that. Where the scheduler has other nodes, every second turn is on those.
 """
 
 import math

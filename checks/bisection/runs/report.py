@@ -199,7 +199,7 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
 
 
 class _Known(NamedTuple):
-    """What test cases are classified by."""
+    """The facts by which test cases are classified."""
 
     entries: Mapping[Key, Entry]
     records: Mapping[Key, LaunchRecord]

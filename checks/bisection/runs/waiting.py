@@ -1,4 +1,4 @@
-"""What a run waits for: Slurm, its queue, and a host whose cores no other process uses.
+"""Waiting for Slurm, its queue, and a host whose cores no other process uses.
 
 All jobs of a run in Slurm's queue have one name, by which they are found and cancelled.
 """

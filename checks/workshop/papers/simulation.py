@@ -151,7 +151,7 @@ def _plan(
 
 
 def is_kept(plan: Plan) -> bool:
-    """Whether the result is there already, of the machine as it is: the same sources give the same
+    """True if the result is there already, of the machine as it is: the same sources give the same
     digits; those of the simulator, with the table of machines, are a label in the command."""
     if plan.machine != plan.launch[0]:
         return False
@@ -215,5 +215,5 @@ def read(folders: Iterable[Path], changed: bool = False) -> list[Result]:
 
 
 def _is_changed(result: Result) -> bool:
-    """Whether it is of a changed machine, or of options that are not those of a finding."""
+    """True if it is of a changed machine, or of options that are not those of a finding."""
     return "changed" in result["simulated"] or CHANGED in result.get("labels", {})
