@@ -80,7 +80,11 @@ ALARM, ACCEPTED = event(change_point()), event(change_point(), accepted="new dis
         ({"run": ran(troubles=[said("no")])}, "unmeasured", "NOT MEASURED: no check ran"),
         ([], "uncertain", "Nothing was compared"),
         (rows_of(regressed=3, missing=1, unchanged=5), "bad", "3 regressed, 1 missing"),
-        (rows_of(missing=1, not_measured=2, new=5), "unmeasured", "1 missing, 2 not measured"),
+        (
+            rows_of(missing=1, not_measured=2, new=5),
+            "unmeasured",
+            "1 missing, 2 not measured, 5 new",
+        ),
         (rows_of(inconclusive=4, new=2), "uncertain", "4 inconclusive, 2 new"),
         (rows_of(unchanged=4, improved=2), "good", "Nothing regressed, 2 improved"),
         ({"comparison": BELOW}, "bad", "2 below the expected 1.31"),
