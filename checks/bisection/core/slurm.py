@@ -26,6 +26,9 @@ UNREACHABLE = re.compile(
 )
 # In the environment: when the deadline of a run is (Unix time), and how long after its start (s).
 DEADLINE = "BISECTION_DEADLINE"
+# A file's path; its JSON: a partition's full name -> lists of nodes, used in turn. They may be too
+# many for the environment.
+NODES = "BISECTION_NODES"
 
 # ---- nodes ----
 

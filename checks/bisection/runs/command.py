@@ -22,11 +22,10 @@ from typing import Any, TextIO
 from bisection.core import paths
 from bisection.core.identity import TestId
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import DEADLINE
+from bisection.core.slurm import DEADLINE, NODES
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
 from bisection.kernels.results import preempted
-from bisection.rfm.queue import NODES
 from bisection.runs import waiting
 from bisection.runs.model import Request, RunVerdict, TestResult
 from bisection.runs.report import RECORDED
