@@ -192,7 +192,7 @@ class Store(contextlib.AbstractContextManager):
             ((version,),) = self._rows("PRAGMA user_version")
             if version not in (0, 2, DATABASE_VERSION):
                 raise StoreError(
-                    f"{self.path} has version {version}, of another Bisection, and only "
+                    f"{self.path} has version {version}, of another Bisection; only 2 and "
                     f"{DATABASE_VERSION} can be read: rename it{IMPORT_AGAIN}"
                 )
             if version != DATABASE_VERSION:

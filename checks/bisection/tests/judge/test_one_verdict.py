@@ -130,7 +130,7 @@ FAILED = became(Verdict.FAIL, Code.NOT_VERIFIED)
 UNMEASURED = became(Verdict.NOT_MEASURED, Code.BLOCKED)
 
 
-def turn(second):
+def rerun(second):
     """Evidence of launches that were rerun, as other processes had their cores."""
     return Evidence(disturbed=(Disturbed((LOST.cases[2],), rule(second)),))
 
@@ -176,9 +176,9 @@ RUNS = {
     "a scratch folder that is too small": Case(run(FULL), MISSING),
     "a wrong answer that no test is about": Case(run(launched(wrong=["shm"])), FAIL),
     "a preempted launch": Case(LOST, MISSING),
-    "a launch that was rerun": Case(LOST, OK, turn(run(launched()))),
-    "a launch that was preempted again": Case(LOST, MISSING, turn(LOST)),
-    "a launch that was wrong the second time": Case(LOST, FAIL, turn(FAILED)),
+    "a launch that was rerun": Case(LOST, OK, rerun(run(launched()))),
+    "a launch that was preempted again": Case(LOST, MISSING, rerun(LOST)),
+    "a launch that was wrong the second time": Case(LOST, FAIL, rerun(FAILED)),
     # hosts
     "a suspect node": Case(SUSPECT, MISSING),
     "a slow node": Case(SUSPECT, WORSE_NOW, retested(SUSPECT, SUSPECT)),
