@@ -329,12 +329,12 @@ def _hpcx(lookup: Lookup, rows: Sequence[Judged]) -> list[Group]:
     ]  # fmt: skip
     for row in rows:
         for part in row.parts:
-            own = part.observable
-            upgrade = own.machine == "hpcx-phase1" and UPGRADE in own.expression
-            if upgrade and own.kernel != "patterns" and part.value:
-                cores = max(point.cores for point in own.points)
-                bars.append(Bar(f"our {own.kernel} {own.case}", f"simulated, {cores} processors",
-                                "", part.value, None, None, BLUE, ""))  # fmt: skip
+            quantity = part.observable
+            upgrade = quantity.machine == "hpcx-phase1" and UPGRADE in quantity.expression
+            if upgrade and quantity.kernel != "patterns" and part.value:
+                name = f"our {quantity.kernel} {quantity.case}"
+                place = f"simulated, {max(point.cores for point in quantity.points)} processors"
+                bars.append(Bar(name, place, "", part.value, None, None, BLUE, ""))
     bars.sort(key=lambda bar: -bar.ratio)
     cells = [[bar.label, bar.place, number(bar.ratio)] for bar in bars]
     table = cells_table(
