@@ -82,10 +82,10 @@ def look(
     new, before = age < LIMITS.level, age == LIMITS.level
     new &= (new & repeated).any(axis=1)[:, None] & ~(before & repeated).any(axis=1)[:, None]
     gaps = _lasting_gaps(rest) if table else np.empty(0)
-    for turn in range(ROUNDS):
+    for round_number in range(ROUNDS):
         noise = _whitened(rest, table, variance, new)
         hits = _scan(noise, pending, math.log(chance / len(rows)))
-        if turn == 0:
+        if round_number == 0:
             correlations = noise.correlation
         pending = []
         for (row, low, high), cuts, log_chance in hits:
@@ -190,8 +190,8 @@ def _variances(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
     launches, squares = repeats
     off = np.where(launches > 1, np.nan, _clear(series))
     single = (~np.isnan(off)).sum(axis=1)
-    own = np.maximum(np.nansum(off**2, axis=1) / np.maximum(single, 1), TINY**2)
-    df, size = np.maximum(launches - 2, 0).sum(axis=1), squares.sum(axis=1) / own
+    own_variance = np.maximum(np.nansum(off**2, axis=1) / np.maximum(single, 1), TINY**2)
+    df, size = np.maximum(launches - 2, 0).sum(axis=1), squares.sum(axis=1) / own_variance
     usual = (ASSUMED * KNOWN + np.minimum(size, df).sum()) / (KNOWN + df.sum())
     part = np.minimum((usual * KNOWN + size) / (KNOWN + df), MOST)
     # Ticks of a clock, most of whose values are alike, do not say how much others vary.
@@ -221,10 +221,10 @@ def _own_scores(series: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, ...]:
     chances = posterior(np.array(logs).T, np.ones(len(TAILS)))
     tail = (1 / (chances @ (1 / TAILS)))[:, None]
     df = np.maximum(count - 2.0, 1.0)
-    own = np.exp((chances.T * scales).sum(axis=0)) * count / df
-    pool = Pool(own, df)
-    size = pool.sigma(own, df, quiet=UNLIKE) ** 2
-    df += np.where(np.isclose(size, own), 0, min(pool.prior, SUREST))
+    own_variance = np.exp((chances.T * scales).sum(axis=0)) * count / df
+    pool = Pool(own_variance, df)
+    size = pool.sigma(own_variance, df, quiet=UNLIKE) ** 2
+    df += np.where(np.isclose(size, own_variance), 0, min(pool.prior, SUREST))
     scores = np.sign(off) * np.sqrt(tail * np.log1p(off**2 / (tail * size[:, None])))
     # Wallace 1959
     return scores * (8 * tail + 1) / (8 * tail + 3), df, tail[:, 0], off / np.sqrt(size)[:, None]

@@ -94,8 +94,8 @@ def evidence(
     series = np.array(series)
     shared = shifts(series[:, :count], series[:, count:], times, WHOLE)
     findings, sure = _findings(shared, owners)
-    own = costs - series[group]
-    (apart, split), moves = _own(own, count, times), _moves(own, count)
+    noise = costs - series[group]
+    (apart, split), moves = _own_shifts(noise, count, times), _moves(noise, count)
     followed, estimate = sure[group], apart.estimate + shared.estimate[group]
     half = np.hypot(apart.half_width, shared.half_width[group])
     error = np.hypot(apart.error, shared.error[group])
@@ -151,7 +151,7 @@ def _findings(common: Shifts, owners: list[int | None]) -> tuple[np.ndarray, np.
     return np.flatnonzero(is_finding), sure & (is_finding | ~kernel) | with_all
 
 
-def _own(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shifts, States]:
+def _own_shifts(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shifts, States]:
     """The shifts of what is the metrics' own. Of one with two states, either its levels shifted,
     or the share of its nights in the slower one."""
     split = states(costs, count)
@@ -167,12 +167,12 @@ def _own(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shifts, St
     return replace(Shifts(*(np.where(by_share, *pair) for pair in parts)), p=p), split
 
 
-def _moves(own: np.ndarray, count: int) -> float:
+def _moves(noise: np.ndarray, count: int) -> float:
     """The largest shift of a metric's own between earlier and later nights of one side; 0 if nights
     resemble the nights before them no more than in any other order: then none lasts."""
-    rest, longest = own.shape[1] - count, max(count, own.shape[1] - count)
-    series = np.full((2 * len(own), longest), np.nan)
-    series[: len(own), :count], series[len(own) :, :rest] = np.split(own, [count], axis=1)
+    rest, longest = noise.shape[1] - count, max(count, noise.shape[1] - count)
+    series = np.full((2 * len(noise), longest), np.nan)
+    series[: len(noise), :count], series[len(noise) :, :rest] = np.split(noise, [count], axis=1)
     away = series - np.nanmean(series, axis=1, keepdims=True)
     pairs, squares = away[:, 1:] * away[:, :-1], np.nansum(away**2, axis=1)
     known, beside = (np.isfinite(values).sum(axis=1) for values in (away, pairs))
@@ -181,7 +181,7 @@ def _moves(own: np.ndarray, count: int) -> float:
     if alike.sum() <= 2 * np.sqrt((alike**2).sum()):
         return 0.0
     later = np.isfinite(series[:, longest // 2 :]).sum(axis=1)
-    seen, _ = _own(series[np.minimum(later, known - later) >= 2], longest // 2, None)
+    seen, _ = _own_shifts(series[np.minimum(later, known - later) >= 2], longest // 2, None)
     return np.abs(seen.estimate[seen.p <= RARE]).max(initial=0)
 
 

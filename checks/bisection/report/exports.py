@@ -23,7 +23,7 @@ from bisection.core.verdicts import COMPARED, Exit, Verdict
 from bisection.judge.alarms import by_check
 from bisection.report import words
 from bisection.report.model import STATES, Report, exit_code, headline
-from bisection.report.run import counted, sentence
+from bisection.report.run import sentence
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
@@ -124,7 +124,7 @@ def junit(report: Report) -> str:
     entries += map(_alarm, report.alarms if code else ())
     verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
     if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
-        text = counted(report.run) if report.of_run else headline(report)[1]
+        text = headline(report)[1]
         entries.append(Entry("the verdict", "bisection.verdict", text, verdict, text))
     root = ET.Element("testsuites", name="bisection", **_counts(entries))
     for name, members in grouped(entries, lambda entry: entry.suite).items():

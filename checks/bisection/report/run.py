@@ -36,7 +36,8 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     """The verdict as lines: its sentence, failures first, a line per kernel and case; the table of
     all tests, if `verbose`."""
     further = filter(None, (", ".join(_more_counts(verdict)), times_judged(verdict)))
-    lines = wrapped(_headed(verdict, _counts(verdict))) + wrapped(*further, indent="    ")
+    first = f"{_headed(verdict, _counts(verdict))}, in {duration(verdict.seconds)}"
+    lines = wrapped(first) + wrapped(*further, indent="    ")
     lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict.alarms)]
     lines += [*changed(verdict), *summary(verdict), ""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
@@ -46,16 +47,17 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
 def sentence(verdict: RunVerdict) -> str:
     """The verdict in one sentence; in a second one how times are judged, where no references of
     times are."""
-    return ". ".join(filter(None, [counted(verdict), times_judged(verdict)]))
+    first = f"{counted(verdict)}, in {duration(verdict.seconds)}"
+    return ". ".join(filter(None, [first, times_judged(verdict)]))
 
 
 def counted(verdict: RunVerdict) -> str:
-    """The verdict with all its counts and the duration."""
+    """The verdict with all its counts, as in the first line and in a report's banner."""
     return _headed(verdict, [*_counts(verdict), *_more_counts(verdict)])
 
 
 def _headed(verdict: RunVerdict, counts: Sequence[str]) -> str:
-    return f"{NAMES[verdict.exit_code]}: {', '.join(counts)}, in {duration(verdict.seconds)}"
+    return f"{NAMES[verdict.exit_code]}: {', '.join(counts)}"
 
 
 def _counts(verdict: RunVerdict) -> list[str]:

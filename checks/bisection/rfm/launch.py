@@ -59,7 +59,7 @@ SPACK_FACTS = {
 
 
 class Reporting(rfm.RegressionTestPlugin):
-    """What a test reports: its description, and reasons as JSON."""
+    """The reports of a test: its description, and reasons as JSON."""
 
     reason = variable(str, value="", loggable=True)  # why it failed
     remark = variable(str, value="", loggable=True)  # what a person should know though it passed

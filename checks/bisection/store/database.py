@@ -166,7 +166,7 @@ class Tally:
         return sum(self.counts.values())
 
     @property
-    def measured(self) -> float:
+    def measured_part(self) -> float:
         """The fraction of jobs that were measured; 0 without jobs."""
         lost = self.counts.get(Verdict.NOT_MEASURED, 0)
         return (self.jobs - lost) / self.jobs if self.jobs else 0.0
@@ -192,7 +192,7 @@ class Store(contextlib.AbstractContextManager):
             ((version,),) = self._rows("PRAGMA user_version")
             if version not in (0, 2, DATABASE_VERSION):
                 raise StoreError(
-                    f"{self.path} has version {version}, of another Bisection, and only "
+                    f"{self.path} has version {version}, of another Bisection; only 2 and "
                     f"{DATABASE_VERSION} can be read: rename it{IMPORT_AGAIN}"
                 )
             if version != DATABASE_VERSION:
@@ -266,27 +266,27 @@ class Store(contextlib.AbstractContextManager):
         if not inserted.rowcount:
             return False
         number, tests, metrics = inserted.lastrowid, {}, {}
-        outcomes, samples, repeats, turns = [], [], [], set()
+        outcomes, samples, repeats, runs = [], [], [], set()
         for case in cases:
             columns = [str(case.get(name) or "") for name in (*IDENTITY, "geometry")]
             columns += [bool(case.get("control")), " ".join(case.get("pair") or [])]
             test = self._id("tests", tuple(columns), tests)
-            turn = int(case.get("run") or 0)
+            run_number = int(case.get("run") or 0)
             repeat = bool(case.get("repeat"))
-            while (test, repeat, turn) in turns:  # repeated, each time as a job of its own
-                turn += 1
-            turns.add((test, repeat, turn))
+            while (test, repeat, run_number) in runs:  # repeated, each time as a job of its own
+                run_number += 1
+            runs.add((test, repeat, run_number))
             verdict, reason = case.get("verdict") or Verdict.PASS, case.get("reason")
             cause = json.dumps(reason, sort_keys=True) if reason else case.get("cause") or ""
             hosts, preempted = tuple(case.get("hosts") or ()), case.get("disturbed") or 0.0
-            outcome = Outcome(number, test, turn, verdict, cause, preempted, hosts)
+            outcome = Outcome(number, test, run_number, verdict, cause, preempted, hosts)
             if repeat and outcome.unusable:
                 continue
             if not repeat:
                 outcomes.append((*outcome[:-1], " ".join(hosts)))
             for name, (value, unit, better) in case["metrics"].items():
                 metric = self._id("metrics", Metric(name, unit, better), metrics)
-                row = (number, test, metric, turn, finite_or_none(value))
+                row = (number, test, metric, run_number, finite_or_none(value))
                 (repeats if repeat else samples).append(row)
         many = self.connection.executemany
         many("INSERT INTO outcomes VALUES(?, ?, ?, ?, ?, ?, ?)", outcomes)

@@ -144,7 +144,7 @@ def test_a_launch_that_was_disturbed_or_stopped_is_not_measured(rerun, remarks, 
     run = run_of({"a": 1.0, "b": 0.4}, remarks=remarks)
     night = rule(run)
     assert night.exit_code == Exit.NOT_MEASURED
-    assert ", 2 preempted, in" in run_report.counted(night)
+    assert run_report.counted(night).endswith(", 2 preempted")
     (group,) = run_report.failure_groups(night)
     assert (len(group.cases), len(group.causes)) == (2, 1 + len(remarks))
     assert group.rerun.endswith("--wait 30m")

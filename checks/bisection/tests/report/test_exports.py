@@ -89,7 +89,7 @@ def test_a_crash_counts_the_same_in_every_form():
     run = ran(launch, *(replace(test, metrics=[]) for test in tests), seconds=3.0)
     report = only(run=run, of_run=True)
     assert run_report.sentence(run) == "FAIL: 0 of 10 checks passed, 10 failed, in 3 s"
-    assert model.headline(report) == ("bad", "10 failed")
+    assert model.headline(report) == ("bad", "FAIL: 0 of 10 checks passed, 10 failed")
     root = ET.fromstring(exports.junit(report))
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("10", "10", "0")
     counts = {labels["verdict"]: count for labels, count in gauges(report)["tests"]}
