@@ -21,6 +21,7 @@ stopped_ran | 0.5 | of the time | if its processes ran for less
 late_least | 30.0 | s | a launch that is late by less is not named
 layout_gain | 0.02 | of time | a hybrid layout faster by more is mentioned
 slow_clock | 0.9 | of the launch's median | a host whose clock, work or memory is below is named
+slow_writer | 4.0 | of the other ranks' mean | a rank that takes longer to write is named
 slow_gross | 1.5 | | a node slower by this is named, even if others are slow too
 slow_launches | 2 | launches | in which a host is slow, the retest's among them, make it a slow node
 lost_most | 0.1 | of the time | of cores to other processes: the node is named
