@@ -52,7 +52,7 @@ class RestartLaunch(FilesLaunch):
 
     kernel = "restart"
     case = parameter(CASES)
-    sampling = dict.fromkeys(SMALL, "--repeats 5 --block 2 --warmup 1")
+    sampling = dict.fromkeys(SMALL, "--repeats 6 --block 1 --warmup 0")
 
 
 class MetadataLaunch(FilesLaunch):
