@@ -1,6 +1,6 @@
 /* bisection-metadata on a file system that fails, by BX_FAULT: `flip` changes a bit of what is
- * written, `short` drops its last word, `full` has no space; `lost` loses a file that is renamed,
- * `unnamed` keeps its old name; `left` keeps a file that is removed. */
+ * written, `short` drops its last word, `full` has no space after 20 files of a rank; `lost` loses
+ * a file that is renamed, `unnamed` keeps its old name; `left` keeps a file that is removed. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,7 +29,8 @@ ssize_t __wrap_write(int file, const void *from, size_t bytes)
 {
     char changed[FILE_BYTES];
     if (bytes != FILE_BYTES) return __real_write(file, from, bytes);
-    if (is("full")) {
+    static int files;
+    if (is("full") && ++files > 20) {
         errno = ENOSPC;
         return -1;
     }

@@ -135,7 +135,8 @@ class Metadata(Folder, unittest.TestCase):
                     self.assertEqual(failed, wrong, out.stderr)
 
     def test_a_full_file_system_ends_the_launch_with_its_reason(self):
-        out = self.launch(FAULTY_METADATA, BX_FAULT="full")
+        """At once, not after all rounds: these would take longer than a test may."""
+        out = self.launch(FAULTY_METADATA, "--repeats", "1000000", BX_FAULT="full")
         self.assertEqual(out.code, 3, out.stderr)
         self.assertRegex(out.stderr, "bisection-metadata: .*: cannot be written: No space left")
         self.assertEqual(list(self.folder.iterdir()), [])
