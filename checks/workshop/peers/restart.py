@@ -16,7 +16,7 @@ from workshop.peers import WITHIN, Judged, Limit, NotMeasured, entry, judged
 
 RANKS = (1, 2)
 MIB = 64  # per rank
-TURNS = 11
+TURNS = 9
 DIRECTIONS = ("write", "read")
 LIMIT = Limit(0.1, WITHIN)
 

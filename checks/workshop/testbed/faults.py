@@ -398,14 +398,16 @@ ssize_t write(int file, const void *from, size_t bytes)
 WRITES = (
     *("-n", "^restart%method=file-per-rank%launch.layout=mpi%launch.case=waves-mini$"),
     *("-S", "RestartLaunch.methods=waves-mini:file-per-rank"),
+    *("-S", "restart.asserted=bandwidth_write"),  # ratios are to other methods
 )
+REPEATS = "RestartLaunch.sampling=waves-mini:--repeats {} --block 1 --limit 1000000"
 
 
 def _with_disk(scene: Scene, fault: str) -> Ran:
     """Writes files on two nodes; those of node2 go to a disk with a fault."""
     library = shim(DISK, scene.cluster.folder)
     preload = f"LD_PRELOAD:{library},DISK_HOST:node2,DISK_FAULT:{fault}"
-    repeats = "RestartLaunch.sampling=waves-mini:--repeats 40 --block 1"
+    repeats = REPEATS.format(8 if fault == "slow" else 1000000)  # a launch that fails ends at once
     return scene.run("srun-2", *WRITES, "-S", f"RestartLaunch.env_vars={preload}", "-S", repeats)
 
 
@@ -434,7 +436,7 @@ def full_disk(scene: Scene) -> Ran:
         subprocess.run(scene.cluster.command(line), capture_output=True)
 
     where = f"RestartLaunch.options=--directory={folder},--share=50"
-    repeats = "RestartLaunch.sampling=waves-mini:--repeats 100000 --block 1 --limit 1000000"
+    repeats = REPEATS.format(1000000)
     return scene.run("srun-2", *WRITES, "-S", where, "-S", repeats, during=fill)
 
 
