@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PART = 1 << 19 }; /* words, 4 MiB: of a message, and of a call of write */
+enum { PART = 1 << 19 }; /* words, 4 MiB: of a message, and of a call of write or read */
 
 /* Ranks that share a file, once they are known. */
 typedef struct {
@@ -118,7 +118,8 @@ static void get(bx_io *io, const char *path, int64_t at, uint64_t *words, int64_
     char *to = (char *)words;
     int64_t left = 8 * count;
     while (left > 0 && source >= 0) {
-        ssize_t got = pread(source, to, (size_t)left, 8 * at + (8 * count - left));
+        size_t wanted = left < 8 * (int64_t)PART ? (size_t)left : 8 * (size_t)PART;
+        ssize_t got = pread(source, to, wanted, 8 * at + (8 * count - left));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) bx_io_fail(io, path, "read", strerror(errno));
         if (got <= 0) break; /* a short file: what is missing is not verified */
