@@ -13,7 +13,7 @@ from typing import Any
 
 from bisection.core.reasons import Reason
 from bisection.kernels import adapters, results
-from bisection.kernels.hosts import slow_hosts
+from bisection.kernels.hosts import slow_hosts, slow_writers
 
 FILE = "launch.json"  # in the folder of the launch
 
@@ -54,7 +54,11 @@ class LaunchRecord:
             controls=controls,
             slowest=slowest,
             wrong=tuple(results.wrong_methods(result)),
-            host_faults=(*slow_hosts(result), *adapters.faults(result, claimed)),
+            host_faults=(
+                *slow_hosts(result),
+                *slow_writers(result),
+                *adapters.faults(result, claimed),
+            ),
         )
 
     def as_json(self) -> dict[str, Any]:

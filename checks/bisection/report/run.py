@@ -304,7 +304,7 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
 
 def _times(case: TestResult) -> list[JudgedMetric]:
     """The absolute time of a test; of a sweep, at each point."""
-    times = [m for m in case.metrics if re.match("time(?!_(min|p99))(_|$)", m.name)]
+    times = [m for m in case.metrics if re.fullmatch(r"time(_\d\w*)?", m.name)]
     return [metric for metric in times if finite(metric.value)]
 
 

@@ -277,6 +277,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     case = parameter(loggable=True)
 
     kernel = variable(str)  # bisection-<kernel> is run
+    kernel_case = variable(str)  # its own case: `case`, but of a launch that sets another one
     least_nodes = variable(int, value=1)  # fewer have nothing to measure
     least_ranks = variable(int, value=1)  # per node, likewise
     cores_needed = variable(typ.Dict[str, int], value={})  # by case; minutes on fewer
@@ -295,6 +296,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     @run_after("init")
     def begin_record(self) -> None:
         """Begins the record of the launch."""
+        self.kernel_case = self.case
         self.record = LaunchRecord(self.kernel)
 
     @loggable
@@ -377,7 +379,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         if self._is_simulated:  # its clock is exact
             sampling = ["--repeats 1 --block 1 --warmup 0", *self.simulated_options]
         self.executable_opts = [
-            f"--case {self.case}",
+            f"--case {self.kernel_case}",
             *filter(None, [self.work.get(self.case)]),
             *sampling,
             *self.options,
@@ -436,7 +438,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         """True if the result is whole and the ranks ran where they should; keeps it in `result`."""
         try:
             path = os.path.join(self.stagedir, "result.json")
-            self.result = result = results.load(path, self.kernel, self.case)
+            self.result = result = results.load(path, self.kernel, self.kernel_case)
         except ResultError as error:
             self.fail_for(self._full_disk() or error.reason)
         if reason := results.stopped(result) or results.late(result):

@@ -222,6 +222,11 @@ def published():
     for nodes, name, layout in itertools.product((1, 4, 16), ("sic", "fe"), shapes):
         more = {"metrics": shares, "layout": layout}
         add("md", name, "packed", nodes, shapes[layout], 1.0 / nodes, **more)
+    for k, method in enumerate(("file-per-rank", "mpi-io-collective"), start=1):
+        metrics = {"bandwidth_write": (3.3e9 / k, "B/s"), "cached_share": (0.2 / k, "share")}
+        add("restart", "waves-mini@/scratch", method, 4, "16x1", 0.1 * k, metrics=metrics)
+    metrics = {"operations_create": (12300.0, "operations/s")}
+    add("restart_metadata", "files-50@/scratch", "own-folder", 4, "16x1", 0.1, metrics=metrics)
     sweep = {f"time_{2 * 4**k}B": (2e-6 + 3e-8 * 4**k, "s") for k in range(1, 5)}
     for method in ("alltoall", "alltoallv"):
         swept = case("network", "sweep", method, metrics=sweep)

@@ -19,6 +19,7 @@ from workshop.peers import (
     entry,
     estimates,
     npar,
+    restart,
     store_scale,
 )
 from workshop.peers.lammps import ONE, THREADS, Build
@@ -36,6 +37,7 @@ PARTS = {
     npar.memory: "Memory per rank: resident over what the sizes predict",
     eigen.solvers: "Solvers over LAPACK's dsyevd on one core, round by round",
     eigen.jacobi: "Block Jacobi over dsyevd, and its memory over 2 n^2/ranks numbers",
+    restart.bandwidths: "Restart files over fio's: as many processes, bytes, calls and syncs",
     eigen.memory: "The 2004 report's largest matrix, once; memory over 2 n^2/ranks numbers",
 }
 INSTALL = {
@@ -120,7 +122,7 @@ def transpose_limits(runs: Runs) -> Iterator[str]:
 
 
 def judged_part(part: Callable[..., Iterable[Judged]], *arguments: object) -> Iterator[str]:
-    """Measures a part of the benchmark of npar or eigen; its lines."""
+    """Measures a part of a benchmark; its lines."""
     yield PARTS[part]
     rows = []
     try:

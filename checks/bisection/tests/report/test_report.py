@@ -54,6 +54,14 @@ def test_page_has_its_sections_in_order_and_leaves_out_what_has_no_data():
     assert pages.html(cluster()) == pages.html(cluster())
 
 
+def test_bandwidths_and_operations_of_files_have_a_section():
+    (files,) = (part for part in sections.sections(cluster()) if part.id == "files")
+    restart, small = files.tables
+    written = restart.head.index("written")
+    assert [row[written] for row in restart.rows] == ["3.3 GB/s", "1.65 GB/s"]
+    assert small.rows[0][-1] == "12.3 k operations/s"
+
+
 def test_every_figure_has_a_table_and_words_for_those_who_do_not_see_it():
     text = pages.html(cluster())
     figures = re.findall(r"<figure>.*?</figure>", text, re.S)
