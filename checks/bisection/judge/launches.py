@@ -10,7 +10,15 @@ from bisection.core.reasons import SLOW_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Evidence, Turn
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.model import Price, RunVerdict, TestResult
+
+
+def rule_price(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
+    """Adds up what all launches of the night held."""
+    again = [turn.rerun for turn in evidence.turns]
+    again += [evidence.retest.rerun] if evidence.retest else []
+    prices = [run.own_price for run in (verdict, *again) if run]
+    return replace(verdict, price=Price(*map(sum, zip(*prices, strict=True))))
 
 
 def rule(verdict: RunVerdict, _: Evidence) -> RunVerdict:

@@ -10,7 +10,7 @@ import jsonschema
 import made_up
 import pytest
 import results_made
-from made_up import nights, sessions, store
+from made_up import sessions, store
 from running import CHECKS, ONE, of_other_sources, run_in, start
 
 from bisection.commands import run as command
@@ -51,6 +51,18 @@ def test_a_session_has_its_tags_facts_work_and_all_its_jobs(first):
     assert sorted(jobs) == sorted([("cnt40", 0), ("cnt40", 1), ("cnt80", 0), ("cnt80", 1)] * 2)
     commands = [json.loads(path.read_text()) for path in (first.folder / "kernels").glob("*.json")]
     assert all(("--bands" in c["command"]) == (c["case"] == "cnt80") for c in commands)
+
+
+def test_a_session_has_the_seconds_of_its_launches_and_its_price(first):
+    held = [r["seconds"] for r in first.verdict["launches"] if r["kernel"] and r["exit_code"] == 0]
+    assert len(held) == 8
+    assert all(0 < seconds < first.verdict["seconds"] for seconds in held)
+    price = {"core_hours": 2 * sum(held) / 3600, "node_hours": sum(held) / 3600}
+    assert first.verdict["price"] == pytest.approx(price)
+    assert "core-hours" in first.said
+    with sync.opened(first.folder.parents[1]) as stored:
+        outcomes = stored.outcomes(select("phase=before", stored))
+    assert {outcome.seconds for outcome in outcomes} == {0.0, *held}
 
 
 def test_kernels_are_built_once_for_all_launches(first):
