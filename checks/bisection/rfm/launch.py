@@ -416,7 +416,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             ),
         )
         facts = {**self.record.facts, **recorded(self.stagedir)}
-        self._note(exit_code=exit_code, facts=facts, seconds=self._seconds_held())
+        self._note(exit_code=exit_code, facts=facts, seconds=(self._seconds_held(),))
         self.record.write(self.stagedir)  # also of a launch that fails
         if fault and fault.code == Code.BLOCKED:
             self.fail_for(queue.late() or fault)

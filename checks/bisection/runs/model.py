@@ -102,7 +102,7 @@ class TestResult(TestId):
     def seconds(self) -> float:
         """How long its launch held its nodes; if its time limit ended it, that."""
         limit = self.reason["limit"] if self.reason and self.reason.code == Code.TIMEOUT else None
-        return self.record.seconds or limit or 0.0
+        return sum(self.record.seconds) or limit or 0.0
 
     @property
     def lost_to_others(self) -> bool:

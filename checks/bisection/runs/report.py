@@ -196,10 +196,10 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
         launches = [other for other in needed if other in records and records[other].kernel]
         alike = [k for k in launches if entries[k].get("layout") == entry.get("layout")]
         record = records[(alike or launches)[0]] if launches else LaunchRecord()
-        if len(launches) > 1:  # its price is that of all
-            record = replace(record, seconds=sum(records[other].seconds for other in launches))
-        if len(launches) > 1 and not alike:
-            record = replace(record, geometry="", work=None, wrong=(), preempted=0.0)
+        if len(launches) > 1:
+            seconds = tuple(s for name in launches for s in records[name].seconds)
+            one = {} if alike else {"geometry": "", "work": None, "wrong": (), "preempted": 0.0}
+            record = replace(record, seconds=seconds, **one)
         records.setdefault(key, record)
     return records
 

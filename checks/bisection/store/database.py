@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, u
     better TEXT NOT NULL, UNIQUE(name, unit, better));
 CREATE TABLE IF NOT EXISTS outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL,
     run INTEGER NOT NULL, verdict TEXT NOT NULL, cause TEXT NOT NULL, disturbed REAL NOT NULL,
-    hosts TEXT NOT NULL, seconds REAL NOT NULL DEFAULT 0,
+    hosts TEXT NOT NULL, seconds TEXT NOT NULL DEFAULT '',
     PRIMARY KEY(session, test, run)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS samples(session INTEGER NOT NULL, test INTEGER NOT NULL,
     metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
@@ -132,7 +132,7 @@ class Outcome(NamedTuple):
     cause: str  # a Reason as JSON, or text
     preempted: float  # fraction of samples
     hosts: tuple[str, ...]
-    seconds: float = 0.0  # that its launch held them; 0: not known
+    seconds: tuple[float, ...] = ()  # that each launch that it needs held its nodes
 
     @property
     def reason(self) -> Reason | None:
@@ -284,12 +284,13 @@ class Store(contextlib.AbstractContextManager):
             verdict, reason = case.get("verdict") or Verdict.PASS, case.get("reason")
             cause = json.dumps(reason, sort_keys=True) if reason else case.get("cause") or ""
             hosts, preempted = tuple(case.get("hosts") or ()), case.get("disturbed") or 0.0
-            seconds = finite_or_none(case.get("seconds")) or 0.0
+            seconds = tuple(filter(finite_or_none, case.get("seconds") or ()))
             outcome = Outcome(number, test, turn, verdict, cause, preempted, hosts, seconds)
             if repeat and outcome.unusable:
                 continue
             if not repeat:
-                outcomes.append(outcome._replace(hosts=" ".join(hosts)))
+                texts = {"hosts": " ".join(hosts), "seconds": " ".join(map(str, seconds))}
+                outcomes.append(outcome._replace(**texts))
             for name, (value, unit, better) in case["metrics"].items():
                 metric = self._id("metrics", Metric(name, unit, better), metrics)
                 row = (number, test, metric, turn, finite_or_none(value))
@@ -388,7 +389,10 @@ class Store(contextlib.AbstractContextManager):
     def outcomes(self, sessions: Sequence[Session]) -> list[Outcome]:
         """Returns the outcomes of all jobs of these sessions."""
         rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
-        return [Outcome(*row[:6], tuple(row[6].split()), row[7]) for row in rows]
+        return [
+            Outcome(*row[:6], tuple(row[6].split()), tuple(map(float, row[7].split())))
+            for row in rows
+        ]
 
     def repeats(self, sessions: Sequence[Session]) -> dict[tuple[int, int, int], list[float]]:
         """Returns what usable repeats of launches of these sessions measured, by the numbers of

@@ -25,7 +25,7 @@ def run_of(preempted, verdict=Verdict.PASS, remarks=None, **more):
     for case, fraction in preempted.items():
         launch, test = launched(case=case, time=1 + fraction, preempted=fraction)
         remark = (remarks or {}).get(case)
-        cases += [changed(launch, seconds=10.0, remark=remark), replace(test, verdict=verdict)]
+        cases += [changed(launch, seconds=[10.0], remark=remark), replace(test, verdict=verdict)]
     return RunVerdict(cases, request=Request(is_local=True), **more)
 
 

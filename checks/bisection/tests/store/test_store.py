@@ -347,10 +347,15 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, 
         before.connection.execute(statement)
     with Store(tmp_path / "store.db") as after:
         assert after.outcomes(after.sessions()) == outcomes
-        twice = [case("p2p", {"time": 1.0}, repeat=turn > 0, seconds=2.5) for turn in (0, 1)]
+        twice = [case("p2p", {"time": 1.0}, repeat=turn > 0, seconds=[2.5]) for turn in (0, 1)]
         after.add([(session(9), twice)])
         after._make_tables()  # as another process does that opened it meanwhile
-        assert [outcome.seconds for outcome in after.outcomes(after.sessions())] == [0, 0, 0, 2.5]
+        assert [outcome.seconds for outcome in after.outcomes(after.sessions())] == [
+            (),
+            (),
+            (),
+            (2.5,),
+        ]
         assert list(after.repeats(after.sessions()).values()) == [[1.0]]
 
 
