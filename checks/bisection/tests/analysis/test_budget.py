@@ -88,6 +88,19 @@ def test_a_large_launch_that_greed_would_leave_no_room_for_is_taken():
     assert budget.choose([0.05, 1.0], finds, weight, [set()] * 2, 1.0) == [1]
 
 
+def test_small_launches_that_add_more_per_hour_are_taken_first():
+    weight = np.array([0.3, 0.3, *[0.2] * 6]) / 1.8
+    taken = budget.choose([3, 3, *[1] * 6], np.eye(8), weight, [set()] * 8, 6)
+    assert sorted(taken) == [*range(2, 8)]
+
+
+def test_what_was_found_already_adds_nothing():
+    """Three launches find each of the likeliest slow-downs, three others one each."""
+    finds, weight = np.eye(5)[[0, 0, 0, 1, 1, 1, 2, 3, 4]], np.array([0.4, 0.3, 0.1, 0.1, 0.1])
+    taken = budget.choose([1] * 9, finds, weight, [set()] * 9, 5)
+    assert finds[taken].sum(axis=0).tolist() == [1] * 5
+
+
 @pytest.mark.parametrize("limit", [0.5, 1.0, 2.5, 3.0, 4.5, 100.0])
 def test_every_check_and_layout_keeps_a_launch_while_the_budget_lasts(limit):
     """The cheapest of each; then the others, by what they find."""
@@ -118,6 +131,13 @@ def test_cases_alike_and_correlated_tests_stand_for_each_other(proposed):
     result = proposed(*alike, launch("c", time=1e3), hours=2.5)
     assert "c" in cases(result.chosen)
     assert result.left_out[0].kept > 0.9
+
+
+def test_what_seems_correlated_by_chance_counts_for_nothing(proposed):
+    apart = [launch(f"c{number}", time=1e3**number) for number in range(8)]
+    assert [out.kept for out in proposed(*apart, hours=4.5).left_out] == pytest.approx(
+        [0] * 4, abs=1e-2
+    )
 
 
 def test_noise_hides_what_quiet_tests_show(proposed):
