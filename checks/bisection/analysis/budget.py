@@ -124,29 +124,24 @@ def launches_of(
     recent = {session.id for session in sessions[-int(LIMITS.gone) :]}
     members = [number for number, outcome in newest.items() if outcome.session in recent]
 
-    def job(number: int, seconds: tuple[float, ...]) -> tuple:
-        place = tests[number].identity[:3], tests[number].case
-        return (*place, newest[number].session, newest[number].run, seconds)
+    def job(number: int) -> tuple:
+        place = (tests[number].identity[:3], tests[number].case)
+        return (*place, newest[number].session, newest[number].run, newest[number].seconds)
 
-    first: dict[tuple, str] = {}  # of a job's checks
-    for number in members:
-        check, its = tests[number].check, job(number, newest[number].seconds)
-        first[its] = min(first.get(its, check), check)
     launches: dict[tuple[str, ...], Launch] = {}
     by_job: dict[tuple, Launch] = {}
     prices = defaultdict(lambda: defaultdict(list))  # launch -> place -> node-hours of nights
-    for number in sorted(members, key=lambda number: len(newest[number].seconds)):
-        test, its = tests[number], job(number, newest[number].seconds)
+    for its, group in sorted(grouped(members, job).items(), key=lambda pair: len(pair[0][-1])):
+        test, checks = tests[group[0]], {tests[number].check for number in group}
         launch = Launch(test.case, test.layout)
-        launch = launches.setdefault((first[its], test.case, test.layout), launch)
-        launch.checks = tuple(sorted({*launch.checks, test.check}))
+        launch = launches.setdefault((min(checks), test.case, test.layout), launch)
+        launch.checks = tuple(sorted({*launch.checks, *checks}))
         if len(its[-1]) == 1:
-            launch.tests.append(number)
             by_job[its] = launch
-            prices[launch][test.identity[:3]] += spent[number].values()
+            launch.tests += group
+            prices[launch][its[0]] += (hours for n in group for hours in spent[n].values())
         else:
-            needed = (by_job.get(job(number, (part,))) for part in its[-1])
-            launch.needs += [each for each in needed if each not in launch.needs]
+            launch.needs += [by_job.get((*its[:-1], (part,))) for part in its[-1]]
     for launch, places in prices.items():
         launch.hours = sum(map(median, places.values()))
     return list(launches.values())
@@ -251,47 +246,43 @@ def finding(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The chance that each launch finds a slow-down of each test, [launches, tests], and the weight
     of each test, [tests]. A test with too few nights counts like the usual one."""
+
+    def of_key(test: StoredTest) -> tuple[str, ...]:
+        return (*test.key, test.geometry)
+
     numbers = [number for launch in launches for number in launch.tests]
-    column = {number: index for index, number in enumerate(numbers)}
-    of_key = {(*tests[number].key, tests[number].geometry): number for number in numbers}
+    column = {of_key(tests[number]): index for index, number in enumerate(numbers)}
     chance, time = np.full(len(numbers), np.nan), np.full(len(numbers), np.nan)
     alike = np.eye(len(numbers))
     for table in tables:
-        error = np.maximum(table.noise.sigma, SAME)
-        found = chance_of_alarm(NIGHTS, np.log1p(effect), error, table.noise.rho, len(error))
+        sigma, rho = np.maximum(table.noise.sigma, SAME), table.noise.rho
+        found = chance_of_alarm(NIGHTS, np.log1p(effect), sigma, rho, len(sigma))
+        absolute = [is_absolute(history.metric.unit) for history in table.histories]
         quietest: dict[int, int] = {}  # a test's column -> its row
-        for row, history in enumerate(table.histories):
-            place = column.get(of_key.get((*history.test.key, history.test.geometry)))
-            few = POINT.sub("", history.metric.name) in FEW_SAMPLES  # histories of runs lack them
+        for row in np.lexsort((found, absolute)).tolist():
+            test, metric, _, values, _ = table.histories[row]
+            few = POINT.sub("", metric.name) in FEW_SAMPLES  # histories of runs lack them
             # What never varies is a count, or a ratio to itself.
-            if place is None or few or table.noise.sigma[row] <= SAME:
+            if (place := column.get(of_key(test))) is None or few or sigma[row] <= SAME:
                 continue
-            if history.metric.name == "time":
-                time[place] = np.median(history.values)
-            absolute = is_absolute(history.metric.unit)
-            now = quietest.get(place)
-            rank = (absolute, found[row])
-            if now is None or rank > (is_absolute(table.histories[now].metric.unit), found[now]):
-                quietest[place] = row
+            quietest[place] = row
+            time[place] = np.median(values) if metric.name == "time" else time[place]
         if quietest:
             places, rows = (np.array(part) for part in zip(*quietest.items(), strict=True))
             chance[places] = found[rows]
             alike[np.ix_(places, places)] = _correlated(table, rows)
     chance = np.nan_to_num(chance, nan=np.nanmedian(chance) if np.isfinite(chance).any() else 0.0)
     weight = np.zeros(len(numbers))
-    kinds = grouped(
-        numbers, lambda number: (*tests[number].identity[:4], *tests[number].identity[5:])
-    )
-    for members in kinds.values():
-        places = [column[number] for number in members]
+    names = [tests[number].identity for number in numbers]
+    kinds = grouped(range(len(numbers)), lambda place: (*names[place][:4], *names[place][5:]))
+    for places in kinds.values():
         ratio = time[places] / time[places][:, None]
         beside = np.nan_to_num(np.minimum(ratio, 1 / ratio))
         alike[np.ix_(places, places)] = np.maximum(alike[np.ix_(places, places)], beside)
         weight[places] = 1 / len(places) / len(kinds)
-    by_test = alike * chance[:, None]
-    return np.array(
-        [by_test[[column[number] for number in launch.tests]].max(axis=0) for launch in launches]
-    ), weight
+    ends = np.cumsum([len(launch.tests) for launch in launches])[:-1]
+    by_test = np.split(alike * chance[:, None], ends)
+    return np.array([rows.max(axis=0) for rows in by_test]), weight
 
 
 def _correlated(table: NoiseTable, rows: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
-from bisection.core.identity import Geometry, TestId, parsed
+from bisection.core.identity import TestId, parsed
 from bisection.core.reasons import DISTURBED, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Grade, Verdict
@@ -86,11 +86,6 @@ class TestResult(TestId):
     def is_launch(self) -> bool:
         """True of a launch; False of a build and of a test."""
         return self.fixture and bool(self.record.kernel)
-
-    @property
-    def shape(self) -> Geometry | None:
-        """The geometry of its launch; None if it has none."""
-        return parsed(self.record.geometry)
 
     @property
     def launch(self) -> tuple[str | int, ...]:
@@ -267,11 +262,9 @@ class RunVerdict:
     @property
     def own_price(self) -> Price:
         """What the run's own launches held."""
-        held = [(c.seconds / 3600, shape) for c in self.cases if c.is_launch and (shape := c.shape)]
-        return Price(
-            core_hours=sum(hours * shape.cores for hours, shape in held),
-            node_hours=sum(hours * shape.nodes for hours, shape in held),
-        )
+        held = [(c.seconds / 3600, parsed(c.record.geometry)) for c in self.cases if c.is_launch]
+        cores = sum(hours * shape.cores for hours, shape in held if shape)
+        return Price(cores, sum(hours * shape.nodes for hours, shape in held if shape))
 
     @property
     def bad(self) -> list[TestResult]:
