@@ -431,14 +431,26 @@ def nights_until(
         metrics: of the table.
         launches: whose mean each new night is.
     """
-    error = sigma * math.sqrt((1 + rho) / (1 - rho) * (1 - ASSUMED * (1 - 1 / launches)))
+    nights = range(2 if launches > 1 else LIMITS.level, LATEST + 1)
+    error = sigma * math.sqrt(1 - ASSUMED * (1 - 1 / launches))
+    return next((n for n in nights if chance_of_alarm(n, step, error, rho, metrics) >= 0.5), None)
+
+
+def chance_of_alarm(
+    nights: int,
+    step: float,
+    sigma: float | np.ndarray,
+    rho: float | np.ndarray,
+    metrics: int,
+) -> float | np.ndarray:
+    """The chance that a change is found after so many nights of its new level. Arguments as of
+    nights_until(), the noise of one metric or of several."""
+    error = sigma * np.sqrt((1 + rho) / (1 - rho))
     chance = LIMITS.false_alarms / YEAR * LIMITS.alarm_nights / metrics
-    for night in range(2 if launches > 1 else LIMITS.level, LATEST + 1):
-        trials = TRIALS * math.sqrt(night + USUAL) / STEPS
-        least = -scipy.special.stdtrit(USUAL, chance / trials)
-        if step / error * math.sqrt(night * USUAL / (night + USUAL)) >= least:
-            return night
-    return None
+    trials = TRIALS * math.sqrt(nights + USUAL) / STEPS
+    least = -scipy.special.stdtrit(USUAL, chance / trials)
+    seen = step / error * math.sqrt(nights * USUAL / (nights + USUAL))
+    return scipy.special.ndtr(seen - least)
 
 
 # ---- levels, drift, nights ----

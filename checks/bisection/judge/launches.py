@@ -10,7 +10,15 @@ from bisection.core.reasons import SLOW_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Disturbed, Evidence
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.model import Price, RunVerdict, TestResult
+
+
+def rule_price(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
+    """Adds up what all launches of the night held."""
+    reruns = [part.rerun for part in evidence.disturbed]
+    reruns += [evidence.retest.rerun] if evidence.retest else []
+    prices = [run.price_of_launches for run in (verdict, *reruns) if run]
+    return replace(verdict, price=Price(*map(sum, zip(*prices, strict=True))))
 
 
 def rule(verdict: RunVerdict, _: Evidence) -> RunVerdict:

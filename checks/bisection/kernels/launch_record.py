@@ -28,6 +28,8 @@ class LaunchRecord:
     built_with: str = ""  # compiler, MPI library and libraries
     exit_code: int | None = None  # of the kernel
     hosts: tuple[str, ...] = ()
+    # That its job held them, without the queue; of a test of several launches, of each.
+    seconds: tuple[float, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)  # what may explain a change of its times
     preempted: float = 0.0  # fraction of samples in which other processes took a core
     controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)

@@ -148,7 +148,7 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
             continue  # its tests are counted instead
         seconds = case.seconds
         if not case.fixture:
-            seconds += launches.get(case.launch, 0.0) / members[case.launch]
+            seconds = launches.get(case.launch, 0.0) / members[case.launch]
         check, kind = case.check or "build", verdict.outcome(case)
         name = case_name(case) + (f" run {case.run}" if case.run else "")
         message = clause(case.reason) or "no cause is recorded"
@@ -357,6 +357,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
         "verdict": sentence(verdict),
         "session": verdict.session,
         "seconds": verdict.seconds,
+        "price": verdict.price._asdict(),
         "nights": verdict.nights,
         "grade": verdict.interconnect and verdict.interconnect.grade,
         "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
@@ -371,7 +372,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
 
 
 def _case_as_json(case: TestResult) -> dict[str, Any]:
-    names = "check case layout method environ hash run fixture verdict folders files ran seconds"
+    names = "check case layout method environ hash run fixture verdict folders files ran"
     reasons = {"cause": case.reason, "remark": case.remark}
     return {
         "test": case.name,

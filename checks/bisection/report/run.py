@@ -41,7 +41,14 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict.alarms)]
     lines += [*changed(verdict), *summary(verdict), ""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
-    return [*lines, *notes(verdict, verbose)]
+    return [*lines, *notes(verdict, verbose), *price(verdict)]
+
+
+def price(verdict: RunVerdict) -> list[str]:
+    """What the launches of the run held, with all that were repeated."""
+    cores, nodes = map(number, verdict.price)
+    held = f"price: {cores} core-hours ({nodes} node-hours)"
+    return [held] if verdict.price.node_hours else []
 
 
 def sentence(verdict: RunVerdict) -> str:

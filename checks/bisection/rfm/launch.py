@@ -13,6 +13,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -417,7 +418,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             ),
         )
         facts = {**self.record.facts, **recorded(self.stagedir)}
-        self._note(exit_code=exit_code, facts=facts)
+        self._note(exit_code=exit_code, facts=facts, seconds=(self._seconds_held(),))
         self.record.write(self.stagedir)  # also of a launch that fails
         if fault and fault.code == Code.BLOCKED:
             self.fail_for(queue.late() or fault)
@@ -459,6 +460,15 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         if unused := adapters.unused(result, claimed):
             self.fail_for(unused)
         return True
+
+    def _seconds_held(self) -> float:
+        """Seconds from the first line of the job script to the last, by the files that these leave:
+        ReFrame's own have the queue in them. Of a job that was stopped, to now; 0 without a job."""
+        began, ended = (Path(self.stagedir, name) for name in ("environment", "exit_code"))
+        if not began.exists():
+            return 0.0
+        end = ended.stat().st_mtime if ended.exists() else time.time()
+        return max(end - began.stat().st_mtime, 0.0)
 
     def _note(self, **facts: Any) -> None:
         self.record = replace(self.record, **facts)

@@ -192,8 +192,10 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
         launches = [other for other in needed if other in records and records[other].kernel]
         alike = [k for k in launches if entries[k].get("layout") == entry.get("layout")]
         record = records[(alike or launches)[0]] if launches else LaunchRecord()
-        if len(launches) > 1 and not alike:
-            record = replace(record, geometry="", work=None, wrong=(), preempted=0.0)
+        if len(launches) > 1:
+            seconds = tuple(s for name in launches for s in records[name].seconds)
+            one = {} if alike else {"geometry": "", "work": None, "wrong": (), "preempted": 0.0}
+            record = replace(record, seconds=seconds, **one)
         records.setdefault(key, record)
     return records
 
@@ -233,7 +235,6 @@ def _case(entry: Entry, known: _Known) -> TestResult:
         folders=[entry[name] for name in ("outputdir", "stagedir") if entry.get(name)],
         metrics=metrics,
         record=record,
-        seconds=entry.get("time_run") or 0.0,
     )
 
 

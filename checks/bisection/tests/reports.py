@@ -93,7 +93,7 @@ def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=
     system, _, partition = more.pop("partition", "localhost:default").partition(":")
     environ, layout = more.pop("environ", "system"), more.pop("layout", "mpi")
     fields = {"name": f"{check} %method={method}", "hash": "1eea43dd", "verdict": Verdict.PASS}
-    fields |= {"files": "results/now/kernels/x.*", "seconds": more.pop("took", 0.0), **more}
+    fields |= {"files": "results/now/kernels/x.*", "seconds": [more.pop("took", 0.0)], **more}
     fields["metrics"] = [JudgedMetric(n, v, u, None, None, "pass") for n, (v, u) in metrics.items()]
     places = (system, partition, environ, check, name, layout, method)
     return result_of(*places, geometry=geometry, **fields)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from made_up import with_case
-from results_made import launched
+from results_made import changed, launched
 
 from bisection.analysis.retest import disturbed, request_for
 from bisection.commands import run as command
@@ -25,7 +25,7 @@ def run_of(preempted, verdict=Verdict.PASS, remarks=None, **more):
     for case, fraction in preempted.items():
         launch, test = launched(case=case, time=1 + fraction, preempted=fraction)
         remark = (remarks or {}).get(case)
-        cases += [replace(launch, seconds=10.0, remark=remark), replace(test, verdict=verdict)]
+        cases += [changed(launch, seconds=[10.0], remark=remark), replace(test, verdict=verdict)]
     return RunVerdict(cases, request=Request(is_local=True), **more)
 
 

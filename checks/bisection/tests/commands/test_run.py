@@ -55,6 +55,19 @@ def test_a_session_has_its_tags_facts_work_and_all_its_jobs(first):
     assert all(("--bands" in c["command"]) == (c["case"] == "cnt80") for c in commands)
 
 
+def test_a_session_has_the_seconds_of_its_launches_and_its_price(first):
+    records = [record for record in first.verdict["launches"] if record["exit_code"] == 0]
+    held = [seconds for record in records for seconds in record["seconds"]]
+    assert len(held) == 8
+    assert all(0 < seconds < first.verdict["seconds"] for seconds in held)
+    price = {"core_hours": 2 * sum(held) / 3600, "node_hours": sum(held) / 3600}
+    assert first.verdict["price"] == pytest.approx(price)
+    assert "core-hours" in first.said
+    with sync.opened(first.folder.parents[1]) as stored:
+        outcomes = stored.outcomes(select("phase=before", stored))
+    assert {outcome.seconds for outcome in outcomes} == {(), *((seconds,) for seconds in held)}
+
+
 def test_kernels_are_built_once_for_all_launches(first):
     build, again = (first.case("", "", "", run=run)["reasons"] for run in (0, 1))
     assert (build, again["remark"]["code"]) == ({}, "KERNELS_KEPT")
