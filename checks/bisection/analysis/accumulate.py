@@ -84,13 +84,11 @@ def look(
     gaps = _lasting_gaps(rest) if table else np.empty(0)
     for turn in range(ROUNDS):
         noise = _whitened(rest, table, variance, new)
-        hits = _scan(noise, pending, math.log(chance / len(rows)))
+        hits = _scan(noise, rest, gaps, pending, math.log(chance / len(rows)))
         if turn == 0:
             correlations = noise.correlation
         pending = []
         for (row, low, high), cuts, log_chance in hits:
-            if _like_states(rest[row, low:high], [cut - low for cut in cuts], gaps):
-                continue
             if (low, high) == (0, counts[row]) and row not in drifts:
                 slope = _slope(packed[row, :high], cuts, correlations[row])
                 if slope is not None:
@@ -250,9 +248,9 @@ def _clear(series: np.ndarray) -> np.ndarray:
     night if these differ much; or less a line, if that is nearer."""
     off = series - medians(series, 1)[:, None]
     count, time = (~np.isnan(off)).sum(axis=1)[:, None], np.arange(off.shape[1])
-    first, _ = _cut(off, count)
+    first, _ = _cut(off, count, np.zeros_like(count))
     by_levels = off - _levels_at(off, time >= first)
-    second, sure = _cut(by_levels, count)
+    second, sure = _cut(by_levels, count, first)
     parts = (time >= first) + (sure & (time >= second)).astype(int)
     by_levels = off - _levels_at(off, parts)
     ahead = np.where(time < count, time - (count - 1) / 2, 0)
@@ -263,19 +261,23 @@ def _clear(series: np.ndarray) -> np.ndarray:
     return np.where(sizes[0] < sizes[1], by_line, by_levels)
 
 
-def _cut(off: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _cut(off: np.ndarray, count: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The night where the values before and after differ most, and whether they do for sure; each
-    [series, 1]."""
-    places = np.arange(LIMITS.level, off.shape[1] - LIMITS.level + 1)
+    [series, 1]. Both are of the nights before `first`, or of those since: a level that was taken
+    back differs from what is after it alone."""
+    level = LIMITS.level
+    places = np.arange(level, off.shape[1] - level + 1)
     if not len(places):
         return np.zeros_like(count), np.zeros_like(count, bool)
-    spread = _spread(off)[:, None]
-    sums = np.cumsum(np.clip(np.nan_to_num(off / spread), -3, 3), axis=1)
-    share = places / count
+    sums = np.zeros((len(off), off.shape[1] + 1))
+    np.cumsum(np.clip(np.nan_to_num(off / _spread(off)[:, None]), -3, 3), axis=1, out=sums[:, 1:])
+    low, high = np.where(places > first, first, 0), np.where(places > first, count, first)
+    start, end = (np.take_along_axis(sums, at, axis=1) for at in (low, high))
     with np.errstate(all="ignore"):
-        strength = np.abs(sums[:, places - 1] - share * sums[:, -1:])
-        strength /= np.sqrt(share * (1 - share) * count)
-    strength = np.where(places <= count - LIMITS.level, strength, 0)
+        share = (places - low) / (high - low)
+        strength = np.abs(sums[:, places] - start - share * (end - start))
+        strength /= np.sqrt(share * (1 - share) * (high - low))
+    strength = np.where((places >= low + level) & (places <= high - level), strength, 0)
     return places[strength.argmax(axis=1)][:, None], strength.max(axis=1)[:, None] > SECOND
 
 
@@ -323,12 +325,13 @@ def _lengths(nights: int) -> list[int]:
 
 
 def _scan(
-    noise: _Noise, pieces: list[_Piece], least: float
+    noise: _Noise, series: np.ndarray, gaps: np.ndarray, pieces: list[_Piece], least: float
 ) -> list[tuple[_Piece, list[int], float]]:
     """The pieces of series that have a change.
 
     Args:
-        noise: the series.
+        noise, series: the series, as noise and as they are.
+        gaps: between states that last, of any series.
         pieces: of them, to look at.
         least: logarithm of the chance of one series that makes it a change.
 
@@ -385,23 +388,28 @@ def _scan(
         row, low, high = pieces[index]
         first, middle, last = np.split(np.arange(low, high - 1), ends[:, index])
         sides = middle, np.concatenate([first, last])
+        of_kind = kind[index], index
+        if not noise.by_ranks:
+            alone = strength[of_kind] / _louder(noise, row, *sorted(sides, key=len))
+            log_chance = trials[of_kind] + scipy.stats.t.logsf(alone, df[of_kind])
+            if log_chance > least:
+                continue
+        cuts = [int(end) + 1 for end in ends[:, index] if low + end + 1 < high]
+        if _like_states(series[row, low:high], cuts, gaps):
+            continue
         few = min(map(len, sides))
         method = "exact" if few <= 10 else "asymptotic"
         values = (noise.values[row, at] for at in sides)
         ranks = scipy.stats.mannwhitneyu(*values, method=method).pvalue / 2  # one-sided
         # Two or three repeated nights cannot have a smaller chance than beyond all others.
         least_rank = 1.001 / math.comb(high - low - 1, few)
-        of_kind = kind[index], index
         if noise.by_ranks:
             log_chance = math.log(max(ranks, 1e-300)) + trials[of_kind]
-        elif ranks > max(LIMITS.rank_chance, least_rank):
-            continue
+            agrees = log_chance <= least
         else:
-            alone = strength[of_kind] / _louder(noise, row, *sorted(sides, key=len))
-            log_chance = trials[of_kind] + scipy.stats.t.logsf(alone, df[of_kind])
-        if log_chance <= least:
-            cuts = [int(end) + low + 1 for end in ends[:, index] if end + low + 1 < high]
-            hits.append((pieces[index], cuts, log_chance - least))
+            agrees = ranks <= max(LIMITS.rank_chance, least_rank)
+        if agrees:
+            hits.append((pieces[index], [low + cut for cut in cuts], log_chance - least))
     return hits
 
 

@@ -354,16 +354,17 @@ def test_what_recovered_or_was_accepted_and_got_worse_again_is_unusual():
 
 
 @pytest.mark.parametrize("missing", [0, 0.2])
-def test_a_level_that_was_taken_back_is_two_changes_with_nights_missing_too(missing):
+@pytest.mark.parametrize(("factor", "until"), [(1.2, 40), (1.4, 30)])
+def test_a_level_that_was_taken_back_is_two_changes_with_nights_missing_too(factor, until, missing):
     rng = np.random.default_rng(2)
-    logs = changed(rng.normal(0, 0.03, (300, 60)), 1.2, [7], 20)
-    logs[7, 40:] -= np.log(1.2)
+    logs = changed(rng.normal(0, 0.03, (300, 60)), factor, [7], 20)
+    logs[7, until:] -= np.log(factor)
     logs[rng.random(logs.shape) < missing] = np.nan
     shifts = {row: f.shifts for row, f in enumerate(accumulate.look(logs, 0.01, True)) if f.shifts}
     assert list(shifts) == [7]
     known = np.flatnonzero(~np.isnan(logs[7]))
     starts = [known[shift.start] for shift in shifts[7]]
-    assert starts == pytest.approx([20, 40], abs=2)
+    assert starts == pytest.approx([20, until], abs=2)
 
 
 @pytest.mark.parametrize("table", [True, False])
