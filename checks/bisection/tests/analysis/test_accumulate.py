@@ -354,7 +354,7 @@ def test_what_recovered_or_was_accepted_and_got_worse_again_is_unusual():
 
 
 @pytest.mark.parametrize("missing", [0, 0.2])
-@pytest.mark.parametrize(("factor", "until"), [(1.2, 40), (1.4, 30)])
+@pytest.mark.parametrize(("factor", "until"), [(1.2, 40), (1.4, 32)])
 def test_a_level_that_was_taken_back_is_two_changes_with_nights_missing_too(factor, until, missing):
     rng = np.random.default_rng(2)
     logs = changed(rng.normal(0, 0.03, (300, 60)), factor, [7], 20)
