@@ -271,14 +271,15 @@ def _cut(off: np.ndarray, count: np.ndarray, first: np.ndarray) -> tuple[np.ndar
         return np.zeros_like(count), np.zeros_like(count, bool)
     sums = np.zeros((len(off), off.shape[1] + 1))
     np.cumsum(np.clip(np.nan_to_num(off / _spread(off)[:, None]), -3, 3), axis=1, out=sums[:, 1:])
-    low, high = np.where(places > first, first, 0), np.where(places > first, count, first)
-    start, end = (np.take_along_axis(sums, at, axis=1) for at in (low, high))
+    since = places > first
+    before, nights = places - since * first, np.where(since, count - first, first)
+    after, at_first = nights - before, np.take_along_axis(sums, first, axis=1)
+    whole = np.where(since, sums[:, -1:] - at_first, at_first)
     with np.errstate(all="ignore"):
-        share = (places - low) / (high - low)
-        strength = np.abs(sums[:, places] - start - share * (end - start))
-        strength /= np.sqrt(share * (1 - share) * (high - low))
-    strength = np.where((places >= low + level) & (places <= high - level), strength, 0)
-    return places[strength.argmax(axis=1)][:, None], strength.max(axis=1)[:, None] > SECOND
+        squares = (sums[:, places] - since * at_first - before / nights * whole) ** 2
+        squares *= nights / (before * after)
+    squares[(before < level) | (after < level)] = 0
+    return places[squares.argmax(axis=1)][:, None], squares.max(axis=1)[:, None] > SECOND**2
 
 
 def _levels_at(off: np.ndarray, part: np.ndarray) -> np.ndarray:
