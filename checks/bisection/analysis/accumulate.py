@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.evidence import states
+from bisection.analysis.evidence import LASTING, changes_of_state, like_states, states
 from bisection.analysis.shifts import CUT, PRIOR, RHOS, mean, posterior
 from bisection.analysis.statistics import UNLIKE, Pool, medians, scale
 from bisection.core.thresholds import LIMITS
 
 CERTAIN = 0.97  # that a series keeps no more from night to night than it is taken to
 TAILS = np.array([2.0, 3, 4, 6, 10, 20, 100])  # degrees of freedom of Student's t
-CHANGES, LASTING = 4, 0.6  # of state, at least; and at most, of those of independent nights
-ALIKE, SEVERAL = 0.25, 3  # logarithm of a step over the gap of states; series that have them
+CHANGES = 4  # of state, at least
 SUREST = 1000.0  # degrees of freedom that a table is worth at most
 SECOND = 6.0  # standard errors of a second cut
 TINY = 1e-12  # a standard deviation
@@ -297,18 +296,9 @@ def _spread(off: np.ndarray) -> np.ndarray:
 def _lasting_gaps(series: np.ndarray) -> np.ndarray:
     """How far apart the states are between which series change now and then: they last longer than
     those of independent nights."""
-    split, known = states(series, series.shape[1]), ~np.isnan(series)
-    both = known[:, 1:] & known[:, :-1]
-    changes = (np.diff(split.slow, axis=1) & both).sum(axis=1)
-    share = split.slow.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    by_chance = 2 * share * (1 - share) * both.sum(axis=1)
+    split = states(series, series.shape[1])
+    changes, by_chance = changes_of_state(split, ~np.isnan(series))
     return split.gap[split.two & (changes >= CHANGES) & (changes < LASTING * by_chance)]
-
-
-def _like_states(values: np.ndarray, cuts: list[int], gaps: np.ndarray) -> bool:
-    """True if levels of a series are as far apart as the states of several others."""
-    step = float(np.abs(np.diff(_medians(values, cuts))).max())
-    return (np.abs(np.log(gaps / max(step, TINY))) < ALIKE).sum() >= SEVERAL
 
 
 # ---- scanning ----
@@ -396,7 +386,8 @@ def _scan(
             if log_chance > least:
                 continue
         cuts = [int(end) + 1 for end in ends[:, index] if low + end + 1 < high]
-        if _like_states(series[row, low:high], cuts, gaps):
+        levels = _medians(series[row, low:high], cuts)
+        if like_states(np.abs(np.diff(levels)).max(), gaps):
             continue
         few = min(map(len, sides))
         method = "exact" if few <= 10 else "asymptotic"
