@@ -25,6 +25,9 @@ APART = 4.5  # standard deviations within a state, between two states
 FEWEST = 4  # values of a state, and on one side half as many
 RARE = 0.001  # p-value of a shift within a side
 UNSURE = 0.05  # p-value of a share that may have changed: then levels alone say too little
+LASTING = 0.6  # changes of state, at most, of those of independent nights
+SURELY = 3.0  # standard errors by which a table has fewer of them
+ALIKE, SEVERAL = 0.25, 3  # logarithm of a step over the gap of states; metrics that have them
 LEAST_GAP = np.log1p(0.05)  # between states that are worth a word
 
 
@@ -61,6 +64,7 @@ class Evidence:
     apart: Shifts  # of what no factor has
     states: States
     moves: float  # the largest shift of one within a side, logarithm; 0: none lasts
+    like_states: np.ndarray  # whether it shifted by as much as states of others are apart that last
 
 
 def evidence(
@@ -101,7 +105,9 @@ def evidence(
     error = np.hypot(apart.error, shared.error[group])
     p = np.where(followed, 2 * scipy.special.stdtr(apart.df, -np.abs(estimate) / error), apart.p)
     covered = followed & (np.abs(apart.estimate) <= apart.half_width)
-    table = Evidence(estimate, estimate - half, estimate + half, p, followed, apart, split, moves)
+    alike = like_states(apart.estimate, _lasting_gaps(split, np.isfinite(own)))
+    interval = estimate - half, estimate + half
+    table = Evidence(estimate, *interval, p, followed, apart, split, moves, alike)
     explained = []
     for number in findings:
         beside_others = ~ratios & ~np.isin(group, findings[findings > 0])
@@ -183,6 +189,29 @@ def _moves(noise: np.ndarray, count: int) -> float:
     later = np.isfinite(series[:, longest // 2 :]).sum(axis=1)
     seen, _ = _own_shifts(series[np.minimum(later, known - later) >= 2], longest // 2, None)
     return np.abs(seen.estimate[seen.p <= RARE]).max(initial=0)
+
+
+def _lasting_gaps(split: States, known: np.ndarray) -> np.ndarray:
+    """How far apart the states of metrics are, of those that last, if states of the table do."""
+    changes, by_chance = changes_of_state(split, known)
+    fewer = (by_chance - changes)[split.two].sum()
+    last = split.two & (changes < LASTING * by_chance)
+    return split.gap[last & (fewer > SURELY * np.sqrt(by_chance[split.two].sum()))]
+
+
+def like_states(steps: np.ndarray, gaps: np.ndarray) -> np.ndarray:
+    """Whether each step is as large as the states of several metrics are apart."""
+    beside = np.log(gaps / np.maximum(np.abs(steps), SAME)[..., None])
+    return (np.abs(beside) < ALIKE).sum(axis=-1) >= SEVERAL
+
+
+def changes_of_state(split: States, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How often each metric changes between its states from night to night, and how often it would
+    if nights were independent."""
+    both = known[:, 1:] & known[:, :-1]
+    share = split.slow.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    changes = (np.diff(split.slow, axis=1) & both).sum(axis=1)
+    return changes, 2 * share * (1 - share) * both.sum(axis=1)
 
 
 def states(values: np.ndarray, nights: int) -> States:

@@ -182,7 +182,7 @@ class _Table:
                     reason = Code.INTERVAL_WIDE()
                 elif row.p > LIMITS.false_discoveries:
                     reason = Code.NOT_SIGNIFICANT()
-                elif max(low, -high) <= seen.moves:
+                elif max(low, -high) <= seen.moves or seen.like_states[i]:
                     reason = Code.OTHERS_MOVE()
             elif verdict == Verdict.UNCHANGED and constant[i]:
                 verdict, reason = Verdict.INCONCLUSIVE, Code.CONSTANT()
@@ -222,7 +222,8 @@ def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
     side = np.sign(seen.estimate)
     # A shift beside a factor that is not sure: as large itself, and beyond what others do.
     by, half = side * seen.apart.estimate, seen.apart.half_width
-    apart = seen.followed | ((by >= LEAST) & (by - half >= seen.moves))
+    alone = (by >= LEAST) & (by - half >= seen.moves) & ~seen.like_states
+    apart = seen.followed | alone
     sure = (p <= LIMITS.false_discoveries) & (np.maximum(seen.low, -seen.high) > 0)
     changed = sure & apart & (np.abs(seen.estimate) >= LEAST)
     verdicts = np.full(len(margin), Verdict.INCONCLUSIVE, dtype=object)

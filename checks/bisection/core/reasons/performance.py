@@ -187,7 +187,7 @@ class Performance(Topic):
         "{after:.0%} after"
     )
     INTERVAL_WIDE = "interval includes 0 and the threshold: inconclusive"
-    OTHERS_MOVE = "no larger than metrics of the table change by themselves in nights of one side"
+    OTHERS_MOVE = "no larger than metrics of the table change by themselves"
     NOT_SIGNIFICANT = "not significant among so many metrics"
     UNDER_MARGIN = "a change, but under the {margin:.0%} that counts"
     TAIL_PREEMPTED = "but other processes took the cores in {fraction:.0%} of the samples"
