@@ -323,7 +323,7 @@ def test_store_of_another_version_is_left_alone(tmp_path, version):
     stored = store(tmp_path / "store.db")
     stored.connection.execute(f"PRAGMA user_version = {version}")
     stored.close()
-    says = f"version {version}, of another Bisection; only 2 and 3 can be read: rename it; `b"
+    says = f"version {version}, of another Bisection; only 2, 3 and 4 can be read: rename it; `b"
     with pytest.raises(sample_file.StoreError, match=says):
         Store(tmp_path / "store.db")
 
