@@ -1,8 +1,8 @@
 /* All-to-all exchanges as libraries did them: short blocks of equal length are stored and forwarded
  * (J. Bruck et al., IEEE Trans. Parallel Distrib. Syst. 8, 1143 (1997)), and what a rank copies
  * within itself is charged, which SimGrid's own algorithms do free of charge. */
+#include "at_once.h"
 #include "charge.h"
-
 #include "platform.h"
 
 #include <math.h>
@@ -83,47 +83,7 @@ static bool is_dense(MPI_Datatype type, size_t *bytes)
     return low == 0 && extent == size;
 }
 
-/* ---- exchanges in no time, on a machine that has `at_once`: of launches of thousands of ranks, of
- * which nothing but the kernel's own work is looked at ---- */
-
-/* What a rank sends: counts[i] elements of a dense type to rank i; NULL: `count` to each. */
-typedef struct {
-    const char *from;
-    const int *counts, *places;
-    size_t count, size;
-} offer;
-
-/* Not the kernel's memory: see heap.c. */
-void *__real_calloc(size_t, size_t), __real_free(void *);
-
-static size_t place_of(const offer *o, int rank)
-{
-    return (o->places ? (size_t)o->places[rank] : (size_t)rank * o->count) * o->size;
-}
-
-static size_t bytes_of(const offer *o, int rank)
-{
-    return (o->counts ? (size_t)o->counts[rank] : o->count) * o->size;
-}
-
-/* All ranks have one memory: each takes what is for it, as `taken` says. */
-static int exchange_at_once(const offer *mine, const offer *taken, char *to, MPI_Comm comm)
-{
-    int ranks, me;
-    PMPI_Comm_size(comm, &ranks);
-    PMPI_Comm_rank(comm, &me);
-    offer *all = me == 0 ? __real_calloc((size_t)ranks, sizeof *all) : NULL;
-    PMPI_Bcast(&all, sizeof all, MPI_BYTE, 0, comm);
-    all[me] = *mine;
-    PMPI_Barrier(comm);
-    for (int i = 0; i < ranks; i++) {
-        size_t bytes = bytes_of(taken, i);
-        if (bytes > 0) memcpy(to + place_of(taken, i), all[i].from + place_of(&all[i], me), bytes);
-    }
-    PMPI_Barrier(comm);
-    if (me == 0) __real_free(all);
-    return MPI_SUCCESS;
-}
+static bool is_at_once(const void *send) { return send != MPI_IN_PLACE && bx_at_once(); }
 
 int __real_PMPI_Alltoall(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm);
 int __wrap_PMPI_Alltoall(const void *send, int count, MPI_Datatype type, void *receive,
@@ -131,12 +91,12 @@ int __wrap_PMPI_Alltoall(const void *send, int count, MPI_Datatype type, void *r
 {
     size_t sent = 0, received = 0;
     int ranks;
+    if (is_at_once(send))
+        return bx_at_once_exchange(
+            (bx_part){(char *)send, count, type, NULL, NULL, NULL},
+            (bx_part){receive, receive_count, receive_type, NULL, NULL, NULL}, comm);
     PMPI_Comm_size(comm, &ranks);
     bool dense = send != MPI_IN_PLACE && is_dense(type, &sent) && is_dense(receive_type, &received);
-    if (dense && bx_platform_text("at_once"))
-        return exchange_at_once(&(offer){send, NULL, NULL, (size_t)count, sent},
-                                &(offer){NULL, NULL, NULL, (size_t)receive_count, received},
-                                receive, comm);
     sent *= (size_t)count;
     if (dense && ranks >= FEWEST && sent > 0 && sent == received * (size_t)receive_count &&
         (double)sent <= bx_platform_number("store_forward"))
@@ -152,18 +112,49 @@ int __wrap_PMPI_Alltoallv(const void *send, const int *counts, const int *places
                           void *receive, const int *receive_counts, const int *receive_places,
                           MPI_Datatype receive_type, MPI_Comm comm)
 {
-    size_t bytes = 0, received = 0;
+    size_t bytes = 0;
     int me;
+    if (is_at_once(send))
+        return bx_at_once_exchange(
+            (bx_part){(char *)send, 0, type, counts, places, NULL},
+            (bx_part){receive, 0, receive_type, receive_counts, receive_places, NULL}, comm);
     PMPI_Comm_rank(comm, &me);
-    bool dense = send != MPI_IN_PLACE && is_dense(type, &bytes);
-    if (dense && is_dense(receive_type, &received) && bx_platform_text("at_once"))
-        return exchange_at_once(&(offer){send, counts, places, 0, bytes},
-                                &(offer){NULL, receive_counts, receive_places, 0, received},
-                                receive, comm);
-    if (dense) bx_charge_seconds((double)bytes * counts[me] / copy_rate(comm));
+    if (send != MPI_IN_PLACE && is_dense(type, &bytes))
+        bx_charge_seconds((double)bytes * counts[me] / copy_rate(comm));
     bx_charge_pay();
     return __real_PMPI_Alltoallv(send, counts, places, type, receive, receive_counts,
                                  receive_places, receive_type, comm);
+}
+
+int __real_PMPI_Ialltoallv(const void *, const int *, const int *, MPI_Datatype, void *,
+                           const int *, const int *, MPI_Datatype, MPI_Comm, MPI_Request *);
+int __wrap_PMPI_Ialltoallv(const void *send, const int *counts, const int *places,
+                           MPI_Datatype type, void *receive, const int *receive_counts,
+                           const int *receive_places, MPI_Datatype receive_type, MPI_Comm comm,
+                           MPI_Request *request)
+{
+    if (!is_at_once(send))
+        return __real_PMPI_Ialltoallv(send, counts, places, type, receive, receive_counts,
+                                      receive_places, receive_type, comm, request);
+    *request = MPI_REQUEST_NULL;
+    return __wrap_PMPI_Alltoallv(send, counts, places, type, receive, receive_counts,
+                                 receive_places, receive_type, comm);
+}
+
+int __real_PMPI_Alltoallw(const void *, const int *, const int *, const MPI_Datatype *, void *,
+                          const int *, const int *, const MPI_Datatype *, MPI_Comm);
+int __wrap_PMPI_Alltoallw(const void *send, const int *counts, const int *places,
+                          const MPI_Datatype *types, void *receive, const int *receive_counts,
+                          const int *receive_places, const MPI_Datatype *receive_types,
+                          MPI_Comm comm)
+{
+    if (!is_at_once(send))
+        return __real_PMPI_Alltoallw(send, counts, places, types, receive, receive_counts,
+                                     receive_places, receive_types, comm);
+    return bx_at_once_exchange(
+        (bx_part){(char *)send, 0, MPI_DATATYPE_NULL, counts, places, types},
+        (bx_part){receive, 0, MPI_DATATYPE_NULL, receive_counts, receive_places, receive_types},
+        comm);
 }
 
 /* SimGrid looks at all requests for each that ends: with 255 messages that is most of a simulation.

@@ -1,6 +1,7 @@
 /* How much memory a rank allocates at most: its own code alone, whose calls the linker puts here
  * (--wrap).  SimGrid, shared libraries and MPI's windows are not counted.  Where BX_HEAP names a
- * file, rank 0 writes there the bytes of the rank that has most, and its number. */
+ * file, rank 0 writes there the bytes of the rank that has most, its number, and the seconds that
+ * all ranks together have computed. */
 #include "platform.h"
 
 #include <malloc.h>
@@ -8,6 +9,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* SimGrid's own: s that all ranks together have computed, outside MPI. */
+extern double _ZN7simgrid4smpi5utils18total_benched_timeE;
 
 static int64_t allocated, most; /* bytes of this rank: now, at most */
 
@@ -72,7 +76,9 @@ int __wrap_MPI_Finalize(void)
         PMPI_Reduce(&mine, &largest, 1, MPI_DOUBLE_INT, MPI_MAXLOC, 0, MPI_COMM_WORLD);
     }
     FILE *file = path && mine.rank == 0 ? fopen(path, "w") : NULL;
-    if (file) fprintf(file, "%.0f %d\n", largest.bytes, largest.rank);
+    if (file)
+        fprintf(file, "%.0f %d %g\n", largest.bytes, largest.rank,
+                _ZN7simgrid4smpi5utils18total_benched_timeE);
     if (file) fclose(file);
     return __real_MPI_Finalize();
 }
