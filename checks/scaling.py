@@ -6,7 +6,6 @@ findings of the machine that its extras name `as_machine`, as far as it has the 
 """
 
 from functools import cache, partial
-from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import fixture, parameter
@@ -15,6 +14,7 @@ from reframe.core.runtime import runtime
 
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
+from bisection.kernels.layouts import Seat
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
 from papers import observables
@@ -56,10 +56,10 @@ class ScalingLaunch(Launch):
         if self.kernel in HOLLOW and self._is_simulated:
             self.env_vars["BX_HOLLOW"] = 1
 
-    def _misplaced(self, reported: dict[str, Any]) -> list[Reason]:
+    def _misplaced(self, seats: list[Seat]) -> list[Reason]:
         """The last node may have fewer ranks: all else as elsewhere."""
         whole = self.shape.ranks == self.num_tasks
-        return super()._misplaced(reported) if whole else []
+        return super()._misplaced(seats) if whole else []
 
 
 class ScalingCheck(KernelCheck):

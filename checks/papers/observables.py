@@ -256,11 +256,10 @@ def _point(result: Result, method: str, machine: str) -> Point | None:
     machine = (result.get("simulated") or {}).get("machine", machine)
     if not machine or any(not e["applicable"] or results.failed_checks(e) for e in entries):
         return None
-    per_rank, threads = result["layout"]["per_rank"], result["layout"]["threads"]
-    hosts = {rank["host"] for rank in per_rank}
-    fullest = max(sum(rank["host"] == host for rank in per_rank) for host in hosts)
+    placed, threads = result["layout"], result["layout"]["threads"]
+    fullest = placed["ranks_per_node"]
     layout = "mpi" if threads == 1 else {1: "node"}.get(fullest, f"node{fullest}")
-    cores = len(per_rank) * threads
+    cores = placed["ranks"] * threads
     return Point(machine, result["kernel"], result["case"], layout, cores, method)
 
 

@@ -71,19 +71,37 @@ void bx_json_bool(bx_json *parent, const char *name, bool value)
     bx_json_raw(parent, name, value ? "true" : "false");
 }
 
+enum { NUMBER_TEXT = 32 };
+
+static void number_text(char text[NUMBER_TEXT], double value)
+{
+    strcpy(text, "null");
+    if (isfinite(value) && snprintf(text, NUMBER_TEXT, "%.15g", value) > 0 &&
+        strtod(text, NULL) != value)
+        snprintf(text, NUMBER_TEXT, "%.17g", value);
+}
+
 void bx_json_number(bx_json *parent, const char *name, double value)
 {
-    char text[32] = "null";
-    if (isfinite(value) && snprintf(text, sizeof text, "%.15g", value) > 0 &&
-        strtod(text, NULL) != value)
-        snprintf(text, sizeof text, "%.17g", value);
+    char text[NUMBER_TEXT];
+    number_text(text, value);
     bx_json_raw(parent, name, text);
 }
 
+/* As one text, which is short however many numbers there are. */
 void bx_json_list(bx_json *parent, const char *name, size_t count, const double *values)
 {
-    bx_json *list = bx_json_array(parent, name);
-    for (size_t i = 0; i < count; i++) bx_json_number(list, NULL, values[i]);
+    char *list, text[NUMBER_TEXT];
+    size_t length;
+    FILE *file = open_memstream(&list, &length);
+    for (size_t i = 0; i < count; i++) {
+        number_text(text, values[i]);
+        fprintf(file, "%c%s", i ? ',' : '[', text);
+    }
+    fputs(count ? "]" : "[]", file);
+    fclose(file);
+    bx_json_raw(parent, name, list);
+    free(list);
 }
 
 void bx_json_numbers(bx_json *object, size_t count, const bx_number *numbers)

@@ -128,101 +128,221 @@ static void thread_cpus(char *texts[], int threads)
     free(of_rank);
 }
 
-/* [size][bytes] of all ranks on rank 0; NULL elsewhere. */
-static void *gather(const bx_run *run, const void *mine, int bytes)
+/* Adds the CPUs that the ranks of this node and their threads may use to `seats` on its first rank.
+ */
+static void add_seats(const bx_run *run, bx_json *seats)
 {
-    void *all = run->rank == 0 ? bx_memory_alloc((size_t)run->size, (size_t)bytes) : NULL;
-    PMPI_Gather(mine, bytes, MPI_CHAR, all, bytes, MPI_CHAR, 0, run->world);
-    return all;
-}
-
-void bx_layout_add(const bx_run *run, bx_json *json)
-{
-    char host[HOST_TEXT] = "";
-    gethostname(host, sizeof host - 1);
     int threads = run->threads, width = 0;
     char **texts = bx_memory_alloc((size_t)threads + 1, sizeof *texts);
     thread_cpus(texts, threads);
     for (int t = 0; t <= threads; t++)
         if (width <= (int)strlen(texts[t])) width = (int)strlen(texts[t]) + 1;
-    PMPI_Allreduce(MPI_IN_PLACE, &width, 1, MPI_INT, MPI_MAX, run->world);
-    char *mine = bx_memory_alloc((size_t)threads + 1, (size_t)width);
+    PMPI_Allreduce(MPI_IN_PLACE, &width, 1, MPI_INT, MPI_MAX, run->node);
+    size_t bytes = (size_t)(threads + 1) * (size_t)width;
+    char *mine = bx_memory_alloc(bytes, 1),
+         *all = seats ? bx_memory_alloc((size_t)run->node_size, bytes) : NULL;
     for (int t = 0; t <= threads; t++) {
         strcpy(mine + (size_t)t * (size_t)width, texts[t]);
         free(texts[t]);
     }
-    free(texts);
-    char *hosts = gather(run, host, HOST_TEXT);
-    char *places = gather(run, mine, width * (threads + 1));
-    free(mine);
+    PMPI_Gather(mine, (int)bytes, MPI_CHAR, all, (int)bytes, MPI_CHAR, 0, run->node);
+    bx_json *cpus = bx_json_array(seats, "cpus"), *by_thread = bx_json_array(seats, "threads");
+    for (int r = 0; all && r < run->node_size; r++) {
+        const char *of_rank = all + (size_t)r * bytes;
+        bx_json_text(cpus, NULL, of_rank + threads * width);
+        bx_json *of_threads = bx_json_array(by_thread, NULL);
+        for (int t = 0; t < threads; t++) bx_json_text(of_threads, NULL, of_rank + t * width);
+    }
+    BX_FREE(texts, mine, all);
+}
+
+static void name_host(char host[HOST_TEXT])
+{
+    memset(host, 0, HOST_TEXT);
+    gethostname(host, HOST_TEXT - 1);
+}
+
+/* This rank's node: its number, its host, its ranks. */
+static bx_json *describe_node(const bx_run *run)
+{
+    char host[HOST_TEXT];
+    bx_json *node = bx_json_create();
+    int me = run->node_of[run->rank];
+    size_t bytes = CPU_ALLOC_SIZE((size_t)run->size);
+    cpu_set_t *ranks = bx_memory_alloc(bytes, 1); /* as a set of CPUs, which can be written */
+    for (int r = 0; r < run->size; r++)
+        if (run->node_of[r] == me) CPU_SET_S((size_t)r, bytes, ranks);
+    char *text = bx_cpus_text(ranks, bytes);
+    name_host(host);
+    bx_json_number(node, "node", me);
+    BX_TEXTS(node, {"host", host}, {"ranks", text});
+    BX_FREE(ranks, text);
+    return node;
+}
+
+/* ---- what is alike on many nodes or hosts is told once ---- */
+
+/* A rank, a hash of what it may have in common with others, and the first rank that has the same.
+ */
+typedef struct {
+    uint64_t hash;
+    int rank, first;
+} bx_member;
+
+static int by_hash(const void *a, const void *b)
+{
+    const bx_member *x = a, *y = b;
+    if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const bx_member *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* The ranks of `comm` on its rank 0, group by group, in the order of their first ranks; NULL
+ * elsewhere.  Sets *is_first where a rank is the first of its group. */
+static bx_member *find_groups(MPI_Comm comm, const char *common, int *is_first)
+{
+    int rank, size;
+    PMPI_Comm_rank(comm, &rank);
+    PMPI_Comm_size(comm, &size);
+    bx_member mine = {.rank = rank}, *members = NULL;
+    int *firsts = NULL;
+    for (const char *c = common; *c; c++) mine.hash = bx_random_hash(mine.hash, (unsigned char)*c);
+    if (rank == 0) BX_ALLOC((size_t)size, members);
+    PMPI_Gather(&mine, sizeof mine, MPI_BYTE, members, sizeof mine, MPI_BYTE, 0, comm);
+    if (rank == 0) {
+        qsort(members, (size_t)size, sizeof *members, by_hash);
+        BX_ALLOC((size_t)size, firsts);
+        for (int i = 0, first = 0; i < size; i++) {
+            if (members[i].hash != members[first].hash) first = i;
+            members[i].first = members[first].rank;
+            firsts[members[i].first] = 1;
+        }
+        qsort(members, (size_t)size, sizeof *members, by_first);
+    }
+    PMPI_Scatter(firsts, 1, MPI_INT, is_first, 1, MPI_INT, 0, comm);
+    free(firsts);
+    return members;
+}
+
+/* The texts of the ranks that have one, on rank 0 of `comm`, one after the other; NULL elsewhere.
+ */
+static char *gather_texts(MPI_Comm comm, const char *text)
+{
+    int rank, size, bytes = 0, length = text ? (int)strlen(text) + 1 : 0, *lengths = NULL,
+                    *at = NULL;
+    char *all = NULL;
+    PMPI_Comm_rank(comm, &rank);
+    PMPI_Comm_size(comm, &size);
+    if (rank == 0) BX_ALLOC((size_t)size, lengths, at);
+    PMPI_Gather(&length, 1, MPI_INT, lengths, 1, MPI_INT, 0, comm);
+    for (int r = 0; lengths && r < size; bytes += lengths[r++]) at[r] = bytes;
+    if (rank == 0) all = bx_memory_alloc((size_t)bytes, 1);
+    PMPI_Gatherv(text, length, MPI_CHAR, all, lengths, at, MPI_CHAR, 0, comm);
+    BX_FREE(lengths, at);
+    return all;
+}
+
+/* Writes a value as a text, which the caller frees, and frees the value. */
+static char *text_of(bx_json *json)
+{
+    char *text;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    bx_json_write(file, json, 0);
+    fclose(file);
+    bx_json_free(json);
+    return text;
+}
+
+/* Rank 0 of `comm` adds to `list` an object for each group of ranks whose objects `common` are the
+ * same: the members of that object, and an array `name` of the ranks' values `own`.  Frees both. */
+static void add_groups(MPI_Comm comm, bx_json *common, bx_json *own, bx_json *list,
+                       const char *name)
+{
+    int size, is_first;
+    char *text = text_of(common), *own_text = text_of(own);
+    bx_member *members = find_groups(comm, text, &is_first);
+    char *commons = gather_texts(comm, is_first ? text : NULL),
+         *owns = gather_texts(comm, own_text);
+    BX_FREE(text, own_text);
+    if (!members) return;
+    PMPI_Comm_size(comm, &size);
+    const char **own_of = bx_memory_alloc((size_t)size, sizeof *own_of), *next = owns;
+    for (int r = 0; r < size; next += strlen(next) + 1) own_of[r++] = next;
+    next = commons;
+    for (int i = 0; i < size; next += strlen(next) + 1) {
+        int first = members[i].first;
+        size_t length;
+        FILE *file = open_memstream(&text, &length);
+        fprintf(file, "%.*s,\"%s\":[%s", (int)strlen(next) - 1, next, name, own_of[first]);
+        while (++i < size && members[i].first == first)
+            fprintf(file, ",%s", own_of[members[i].rank]);
+        fprintf(file, "]}");
+        fclose(file);
+        bx_json_raw(list, NULL, text);
+        free(text);
+    }
+    BX_FREE(members, commons, owns, own_of);
+}
+
+/* ---- the result's parts ---- */
+
+/* A communicator of the first ranks of `of`'s; MPI_COMM_NULL on others. */
+static MPI_Comm first_ranks(const bx_run *run, MPI_Comm of)
+{
+    MPI_Comm firsts;
+    int rank;
+    PMPI_Comm_rank(of, &rank);
+    PMPI_Comm_split(run->world, rank == 0 ? 0 : MPI_UNDEFINED, run->rank, &firsts);
+    return firsts;
+}
+
+void bx_layout_add(const bx_run *run, bx_json *json)
+{
     int largest;
     PMPI_Reduce(&run->node_size, &largest, 1, MPI_INT, MPI_MAX, 0, run->world);
-    if (run->rank != 0) return;
-    BX_NUMBERS(json, {"nodes", run->node_count}, {"ranks", run->size}, {"threads", threads},
+    BX_NUMBERS(json, {"nodes", run->node_count}, {"ranks", run->size}, {"threads", run->threads},
                {"ranks_per_node", largest});
     bx_json_bool(json, "emulated_nodes", run->common.ranks_per_node > 0);
-    bx_json *list = bx_json_array(json, "per_rank");
-    for (int r = 0; r < run->size; r++) {
-        bx_json *entry = bx_json_object(list, NULL);
-        BX_NUMBERS(entry, {"rank", r}, {"node", run->node_of[r]});
-        const char *seat = places + (size_t)r * (size_t)(threads + 1) * (size_t)width;
-        BX_TEXTS(entry, {"host", hosts + (size_t)r * HOST_TEXT}, {"cpus", seat + threads * width});
-        bx_json *of_threads = bx_json_array(entry, "threads");
-        for (int t = 0; t < threads; t++) bx_json_text(of_threads, NULL, seat + t * width);
-    }
-    BX_FREE(hosts, places);
+    MPI_Comm firsts = first_ranks(run, run->node);
+    bx_json *seats = firsts == MPI_COMM_NULL ? NULL : bx_json_create();
+    add_seats(run, seats);
+    bx_json *list = bx_json_array(json, "seats");
+    bx_json_array(json, "ghz");
+    if (!seats) return;
+    add_groups(firsts, seats, describe_node(run), list, "nodes");
+    PMPI_Comm_free(&firsts);
 }
 
 void bx_layout_add_clock(const bx_run *run, bx_json *layout)
 {
     PMPI_Barrier(run->world); /* all cores work at once, as they do in a step */
-    double ghz = bx_host_clock_ghz(run->threads);
-    double *of_rank = gather(run, &ghz, sizeof ghz);
-    if (run->rank != 0) return;
-    bx_json *entry = bx_json_get(layout, "per_rank")->first;
-    for (int r = 0; r < run->size; r++, entry = entry->next) {
-        bx_json *clock = bx_json_get(entry, "ghz");
-        if (!clock) clock = bx_json_array(entry, "ghz");
-        if (!isnan(of_rank[r])) bx_json_number(clock, NULL, round(of_rank[r] * 1e4) / 1e4);
-    }
-    free(of_rank);
+    double ghz = round(bx_host_clock_ghz(run->threads) * 1e4) / 1e4, most = NAN, *all = NULL;
+    if (run->rank == 0) BX_ALLOC((size_t)run->size, all);
+    PMPI_Gather(&ghz, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, run->world);
+    for (int r = 0; all && r < run->size; r++) most = fmax(most, all[r]);
+    if (!isnan(most)) bx_json_list(bx_json_get(layout, "ghz"), NULL, (size_t)run->size, all);
+    free(all);
 }
 
-/* Of a host's first rank. */
-typedef struct {
-    bx_host host;
-    char name[HOST_TEXT]; /* "": listed */
-    int first_rank;
-} bx_first;
-
-/* Only the first ranks of hosts take part, as a description takes half a kilobyte. */
 void bx_layout_add_hosts(const bx_run *run, bx_json *list)
 {
-    MPI_Comm firsts;
-    int rank_on_host, hosts;
-    PMPI_Comm_rank(run->host, &rank_on_host);
-    PMPI_Comm_split(run->world, rank_on_host == 0 ? 0 : MPI_UNDEFINED, run->rank, &firsts);
+    MPI_Comm firsts = first_ranks(run, run->host);
     if (firsts == MPI_COMM_NULL) return;
-    bx_first mine = {.first_rank = run->rank}, *all = NULL;
-    bx_host_describe(&mine.host);
-    gethostname(mine.name, sizeof mine.name - 1);
-    PMPI_Comm_size(firsts, &hosts);
-    if (run->rank == 0) all = bx_memory_alloc((size_t)hosts, sizeof *all);
-    PMPI_Gather(&mine, sizeof mine, MPI_CHAR, all, sizeof mine, MPI_CHAR, 0, firsts);
+    bx_host host;
+    char name[HOST_TEXT];
+    bx_host_describe(&host);
+    name_host(name);
+    bx_json *about = bx_json_create(), *own = bx_json_create();
+    *own = (bx_json){.kind = '"', .text = bx_memory_copy_text(name)};
+    BX_TEXTS(about, {"cpu", host.cpu}, {"kernel", host.kernel}, {"architecture", host.architecture},
+             {"firmware", host.firmware});
+    add_groups(firsts, about, own, list, "names");
     PMPI_Comm_free(&firsts);
-    for (bx_first *host = all; run->rank == 0 && host < all + hosts; host++) {
-        if (!*host->name) continue;
-        bx_json *entry = bx_json_object(list, NULL);
-        BX_TEXTS(entry, {"cpu", host->host.cpu}, {"kernel", host->host.kernel},
-                 {"architecture", host->host.architecture}, {"firmware", host->host.firmware});
-        bx_json_number(entry, "first_rank", host->first_rank);
-        bx_json *alike = bx_json_array(entry, "names");
-        for (bx_first *other = host; other < all + hosts; other++) {
-            if (!*other->name || memcmp(&host->host, &other->host, sizeof host->host) != 0)
-                continue;
-            bx_json_text(alike, NULL, other->name);
-            *other->name = '\0';
-        }
-    }
-    free(all);
 }

@@ -10,8 +10,8 @@ int bx_layout_discover(bx_run *run);
 void bx_layout_free(bx_run *run);
 /* Adds the result's "layout" to an object of rank 0.  Collective. */
 void bx_layout_add(const bx_run *run, bx_json *layout);
-/* Measures the clock of every rank at the same time, and appends it to "ghz" of each rank of
- * `layout` on rank 0.  Collective. */
+/* Measures the clock of every rank at the same time, and appends a list of all to "ghz" of `layout`
+ * on rank 0; nothing where no clock is known.  Collective. */
 void bx_layout_add_clock(const bx_run *run, bx_json *layout);
 /* Adds the result's "hosts", groups of hosts that are alike, to an array of rank 0.  Collective. */
 void bx_layout_add_hosts(const bx_run *run, bx_json *list);

@@ -136,41 +136,50 @@ static int64_t paged(int64_t numbers)
     return (int64_t)(bx_memory_whole_pages((size_t)numbers * sizeof(double)) / sizeof(double));
 }
 
-/* The fields of this rank alone. */
-static void allocate_alone(bx_halo *halo, int64_t numbers)
+/* Returns the fields of this rank alone, where no window can be had. */
+static double *allocate_alone(bx_halo *halo, int64_t numbers)
 {
     bx_run *run = halo->mesh->run;
     snprintf(halo->unshared, sizeof halo->unshared, "%s", bx_window_why());
     size_t bytes = (size_t)(numbers + 1) * sizeof(double); /* above 0 */
     double *fields = bx_memory_alloc_pages(bytes);
     if (!fields) bx_run_refuse(run, BX_RESOURCES, "out of memory for %zu bytes of fields", bytes);
-    halo->memory.base = halo->fields_of[halo->rank] = fields;
-    halo->stride_of[halo->rank] = halo->mesh->stride;
+    halo->memory.base = fields;
+    return fields;
 }
 
-/* The fields of all ranks of a node in one window, so that neighbours can be read, where it can be
- * had. */
-static void allocate(bx_halo *halo)
+/* Returns this rank's part of a window that has the fields of all ranks of its node, so that
+ * neighbours can be read; NULL where it cannot be had. */
+static double *allocate_shared(bx_halo *halo, int64_t fields)
 {
     int size;
     MPI_Comm_size(halo->node, &size);
-    int64_t fields = bx_halo_copies() * halo->mesh->fields, total = 0;
-    int64_t mine[2] = {halo->rank, halo->mesh->stride};
+    int64_t total = 0, mine[2] = {halo->rank, halo->mesh->stride};
     int64_t (*all)[2] = bx_memory_alloc((size_t)size, sizeof *all);
     MPI_Allgather(mine, 2, MPI_INT64_T, all, 2, MPI_INT64_T, halo->node);
     for (int i = 0; i < size; i++) total += paged(fields * all[i][1]);
-    BX_ALLOC((size_t)halo->ranks, halo->fields_of, halo->stride_of);
     bool shared = bx_shared_create(halo->mesh->run, halo->node, (size_t)total * sizeof(double),
                                    &halo->memory);
-    if (!shared) allocate_alone(halo, fields * halo->mesh->stride);
-    double *next = halo->memory.base;
+    double *next = halo->memory.base, *own = NULL;
+    bx_peer *peer = halo->receives, *end = peer + halo->receive_count;
     for (int i = 0; shared && i < size; next += paged(fields * all[i++][1])) {
-        halo->fields_of[all[i][0]] = next;
-        halo->stride_of[all[i][0]] = all[i][1];
+        if (all[i][0] == halo->rank) own = next;
+        while (peer < end && peer->rank < all[i][0]) peer++; /* both by ascending rank */
+        if (peer == end || peer->rank != all[i][0]) continue;
+        peer->fields = next;
+        peer->stride = all[i][1];
     }
-    for (int copy = 0; copy < 2; copy++)
-        halo->fields[copy] = bx_halo_fields(halo, halo->rank, copy);
     free(all);
+    return own;
+}
+
+static void allocate(bx_halo *halo)
+{
+    int64_t of_copy = halo->mesh->fields * halo->mesh->stride;
+    double *own = allocate_shared(halo, bx_halo_copies() * halo->mesh->fields);
+    if (!own) own = allocate_alone(halo, bx_halo_copies() * of_copy);
+    for (int copy = 0; copy < 2; copy++)
+        halo->fields[copy] = own + copy % bx_halo_copies() * of_copy;
 }
 
 bx_halo *bx_halo_create(const bx_mesh *mesh)
@@ -203,7 +212,7 @@ void bx_halo_free(bx_halo *halo)
     free_peer(&halo->own_receives);
     bx_region_free(&halo->read);
     bx_region_free(&halo->ghosts);
-    BX_FREE(halo->sends, halo->receives, halo->fields_of, halo->stride_of);
+    BX_FREE(halo->sends, halo->receives);
     if (*halo->unshared) free(halo->memory.base);
     bx_shared_free(&halo->memory);
     free(halo);

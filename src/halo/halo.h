@@ -13,6 +13,8 @@ typedef struct {
     int64_t count;
     int64_t *cells, *places; /* [count] numbers in the grid; places in memory */
     bx_region region;
+    double *fields; /* of a rank of this node that cells come from, in shared memory: both copies */
+    int64_t stride; /* numbers from one of these fields to the next */
 } bx_peer;
 
 typedef struct {
@@ -28,9 +30,7 @@ typedef struct {
     /* The fields of all ranks of the node; without a window, those of this rank alone, and why. */
     bx_shared memory;
     char unshared[160];
-    double **fields_of; /* [ranks] both copies of their fields; NULL: out of reach */
-    int64_t *stride_of; /* [ranks] numbers from one of these fields to the next */
-    double *fields[2];  /* both copies of this rank's, [fields][mesh->stride] each */
+    double *fields[2]; /* both copies of this rank's, [fields][mesh->stride] each */
 } bx_halo;
 
 /* Asks the owners of all ghosts for their cells.  Collective. */
@@ -52,13 +52,6 @@ static inline bool bx_halo_on_node(const bx_halo *halo, int other)
 
 /* The copies of the fields that have memory of their own: of a hollow run both are one. */
 static inline int bx_halo_copies(void) { return bx_charge_is_hollow() ? 1 : 2; }
-
-/* A copy of the fields of a rank of this node. */
-static inline double *bx_halo_fields(const bx_halo *halo, int other, int copy)
-{
-    return halo->fields_of[other] +
-           copy % bx_halo_copies() * halo->mesh->fields * halo->stride_of[other];
-}
 
 /* ---- messages ---- */
 

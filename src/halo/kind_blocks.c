@@ -11,9 +11,15 @@
 
 enum { FIELDS = 6, SIDES = 6, BLOCKS_PER_RANK = 2, FEWEST_BLOCKS = 8 };
 
+/* A block of this rank; its nodes are in `place` from the first on. */
 typedef struct {
-    int blocks;
-    int64_t *first;      /* [blocks] of own ones: where their nodes are in `place` */
+    bx_box box;
+    int64_t first;
+} block;
+
+typedef struct {
+    block *own;
+    int own_count;
     int32_t *place;      /* [own] of each node, block by block: interior nodes are the first */
     int32_t *neighbours; /* [own][SIDES] */
     int64_t interior;    /* nodes without a ghost among their neighbours */
@@ -30,68 +36,71 @@ static int64_t cut_unequally(const void *context, const bx_box *box, int axis, i
     return box->first[axis] + (int64_t)(share * (double)length + 0.5);
 }
 
-static int larger_first(const void *a, const void *b)
+static int ascending(const void *a, const void *b)
 {
-    const int64_t *x = a, *y = b;
-    return x[0] != y[0] ? (x[0] < y[0] ? 1 : -1) : (x[1] > y[1] ? 1 : -1);
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
 }
 
-/* A rank's cells. */
-typedef struct {
-    int64_t cells;
-    int rank;
-} load;
-
-static bool is_less(const load *a, const load *b)
+/* Restores the heap[count], least first, after its first number has grown. */
+static void sink(int64_t *heap, int count)
 {
-    return a->cells != b->cells ? a->cells < b->cells : a->rank < b->rank;
-}
-
-/* Restores the heap[ranks], least first, after its first load has grown. */
-static void sink(load *heap, int ranks)
-{
-    for (int at = 0, child; (child = 2 * at + 1) < ranks; at = child) {
-        if (child + 1 < ranks && is_less(&heap[child + 1], &heap[child])) child++;
-        if (is_less(&heap[at], &heap[child])) return;
-        load larger = heap[at];
+    for (int at = 0, child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && heap[child + 1] < heap[child]) child++;
+        if (heap[at] < heap[child]) return;
+        int64_t larger = heap[at];
         heap[at] = heap[child];
         heap[child] = larger;
     }
 }
 
-/* The largest block goes to the rank that has least, and so on. */
-static void deal(bx_mesh *mesh, const blocks *b)
+/* The largest block goes to the rank that has least, and so on.  In one number are the cells of a
+ * block and how many blocks follow it, the cells of a rank and its own number. */
+static void deal(bx_mesh *mesh, int count)
 {
-    int64_t (*sizes)[2] = bx_memory_alloc((size_t)b->blocks, sizeof *sizes);
-    load *heap = bx_memory_alloc((size_t)mesh->ranks, sizeof *heap);
-    for (int rank = 0; rank < mesh->ranks; rank++) heap[rank].rank = rank;
-    for (int i = 0; i < b->blocks; i++) {
-        sizes[i][0] = bx_box_cells(bx_tree_leaf(mesh->tree, i));
-        sizes[i][1] = i;
+    int64_t *sizes = bx_memory_alloc((size_t)count, sizeof *sizes);
+    int64_t *loads = bx_memory_alloc((size_t)mesh->ranks, sizeof *loads);
+    for (int rank = 0; rank < mesh->ranks; rank++) loads[rank] = rank;
+    for (int i = 0; i < count; i++) {
+        bx_box box = bx_tree_leaf(mesh->tree, i);
+        sizes[i] = bx_box_cells(&box) * count + (count - 1 - i);
     }
-    qsort(sizes, (size_t)b->blocks, sizeof *sizes, larger_first);
-    for (int i = 0; i < b->blocks; i++) {
-        mesh->rank_of[sizes[i][1]] = heap->rank;
-        heap->cells += sizes[i][0];
-        sink(heap, mesh->ranks);
+    qsort(sizes, (size_t)count, sizeof *sizes, ascending);
+    for (int i = count - 1; i >= 0; i--) {
+        mesh->rank_of[count - 1 - sizes[i] % count] = (int)(*loads % mesh->ranks);
+        *loads += sizes[i] / count * mesh->ranks;
+        sink(loads, mesh->ranks);
     }
-    BX_FREE(sizes, heap);
+    BX_FREE(sizes, loads);
 }
 
-/* The index into `place` of an own node. */
-static int64_t index_of(const bx_mesh *mesh, const int64_t at[3])
+static void list_own(bx_mesh *mesh, blocks *b, int count)
 {
-    const blocks *b = mesh->layout;
-    int leaf = bx_tree_find(mesh->tree, at);
-    const bx_box *box = bx_tree_leaf(mesh->tree, leaf);
-    return b->first[leaf] + at[0] - box->first[0] +
-           bx_box_length(box, 0) *
-               (at[1] - box->first[1] + bx_box_length(box, 1) * (at[2] - box->first[2]));
+    for (int i = 0; i < count; i++) {
+        if (mesh->rank_of[i] != mesh->rank) continue;
+        b->own = bx_memory_grow(b->own, (size_t)b->own_count + 1, sizeof *b->own);
+        block *own = &b->own[b->own_count++];
+        *own = (block){bx_tree_leaf(mesh->tree, i), mesh->own};
+        mesh->own += bx_box_cells(&own->box);
+    }
+}
+
+static bool contains(const bx_box *box, const int64_t at[3])
+{
+    for (int axis = 0; axis < 3; axis++)
+        if (at[axis] < box->first[axis] || at[axis] >= box->last[axis]) return false;
+    return true;
 }
 
 static int64_t place(const bx_mesh *mesh, const int64_t at[3])
 {
-    return ((const blocks *)mesh->layout)->place[index_of(mesh, at)];
+    const blocks *b = mesh->layout;
+    const block *own = b->own;
+    while (!contains(&own->box, at)) own++;
+    const bx_box *box = &own->box;
+    return b->place[own->first + at[0] - box->first[0] +
+                    bx_box_length(box, 0) *
+                        (at[1] - box->first[1] + bx_box_length(box, 1) * (at[2] - box->first[2]))];
 }
 
 /* The neighbour of a node on a side, itself at a border of the grid. */
@@ -109,10 +118,9 @@ static void visit_all(const bx_mesh *mesh, void (*visit)(void *context, int64_t 
                       void *context)
 {
     const blocks *b = mesh->layout;
-    for (int leaf = 0; leaf < b->blocks; leaf++) {
-        const bx_box *box = bx_tree_leaf(mesh->tree, leaf);
-        int64_t index = b->first[leaf];
-        if (mesh->rank_of[leaf] != mesh->rank) continue;
+    for (const block *own = b->own; own < b->own + b->own_count; own++) {
+        const bx_box *box = &own->box;
+        int64_t index = own->first;
         for (int64_t z = box->first[2]; z < box->last[2]; z++)
             for (int64_t y = box->first[1]; y < box->last[1]; y++)
                 for (int64_t x = box->first[0]; x < box->last[0]; x++)
@@ -148,12 +156,6 @@ static void sort_out(void *context, int64_t cell, int64_t at)
     }
     n->next[1] += !boundary;
     n->place[n->visited++] = boundary; /* for now */
-}
-
-static int ascending(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
 }
 
 /* Deals the places first .. last-1 at random among the nodes that have them (Fisher and Yates). */
@@ -217,18 +219,15 @@ static void create(bx_mesh *mesh)
                                            {1, 0, 2}, {2, 1, 1}, {3, 1, 2}};
     static const bool WALLS[3] = {true, true, true};
     blocks *b = mesh->layout = bx_memory_alloc(1, sizeof *b);
-    b->blocks = BLOCKS_PER_RANK * mesh->ranks;
-    if (b->blocks < FEWEST_BLOCKS) b->blocks = FEWEST_BLOCKS;
+    int count = BLOCKS_PER_RANK * mesh->ranks;
+    if (count < FEWEST_BLOCKS) count = FEWEST_BLOCKS;
     mesh->fields = FIELDS;
     mesh->width = 1;
     mesh->has_solution = true;
-    bx_mesh_cut(mesh, b->blocks, cut_unequally, mesh);
-    BX_ALLOC((size_t)b->blocks, mesh->rank_of, b->first);
-    deal(mesh, b);
-    for (int i = 0; i < b->blocks; i++) {
-        b->first[i] = mesh->own;
-        if (mesh->rank_of[i] == mesh->rank) mesh->own += bx_box_cells(bx_tree_leaf(mesh->tree, i));
-    }
+    bx_mesh_cut(mesh, count, cut_unequally, mesh);
+    BX_ALLOC((size_t)count, mesh->rank_of);
+    deal(mesh, count);
+    list_own(mesh, b, count);
     BX_ALLOC((size_t)mesh->own + 1, b->place);
     b->neighbours = bx_memory_alloc(SIDES * ((size_t)mesh->own + 1), sizeof *b->neighbours);
     number_nodes(mesh, b);
@@ -275,7 +274,7 @@ static void step(const bx_mesh *mesh, const double *from, double *to, bx_step_pa
 static void free_layout(bx_mesh *mesh)
 {
     blocks *b = mesh->layout;
-    BX_FREE(b->first, b->place, b->neighbours, b);
+    BX_FREE(b->own, b->place, b->neighbours, b);
 }
 
 const bx_kind bx_kind_blocks = {

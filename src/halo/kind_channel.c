@@ -66,7 +66,7 @@ static void create(bx_mesh *mesh)
     mesh->width = 1;
     mesh->continues = mesh->has_solution = true;
     bx_mesh_cut(mesh, mesh->ranks, bx_tree_cut_evenly, NULL);
-    c->box = *bx_tree_leaf(mesh->tree, mesh->rank);
+    c->box = bx_tree_leaf(mesh->tree, mesh->rank);
     mesh->own = bx_box_cells(&c->box);
     c->row = bx_box_length(&c->box, 0) + 2 * DEPTH;
     c->plane = c->row * (bx_box_length(&c->box, 1) + 2 * DEPTH);

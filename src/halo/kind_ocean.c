@@ -167,7 +167,7 @@ static void create(bx_mesh *mesh)
     wet_sums context = {sums, mesh->extent[0] + 1};
     bx_mesh_cut(mesh, mesh->ranks, cut_by_wet, &context);
     free(sums);
-    o->box = *bx_tree_leaf(mesh->tree, mesh->rank);
+    o->box = bx_tree_leaf(mesh->tree, mesh->rank);
     o->rotation = 2 * M_PI * mesh->options->courant / fmax((double)mesh->extent[0], FEWEST_COLUMNS);
     int64_t columns = bx_box_cells(&o->box);
     o->row = bx_box_length(&o->box, 0) + 2;

@@ -65,10 +65,10 @@ static void finish(void *me, int copy)
     for (int i = 0; i < halo->receive_count; i++) {
         const bx_peer *peer = &halo->receives[i];
         if (!bx_halo_on_node(halo, peer->rank)) continue;
-        const double *from = bx_halo_fields(halo, peer->rank, copy);
+        const double *from = peer->fields + copy % bx_halo_copies() * mesh->fields * peer->stride;
 #pragma omp parallel for schedule(static)
         for (int f = 0; f < mesh->fields; f++)
-            bx_region_copy(&self->theirs[i], &from[f * halo->stride_of[peer->rank]], &peer->region,
+            bx_region_copy(&self->theirs[i], &from[f * peer->stride], &peer->region,
                            &halo->fields[copy][f * mesh->stride]);
         bx_charge(BX_COPY, (double)peer->region.numbers * mesh->fields * (double)sizeof(double),
                   true);

@@ -120,7 +120,7 @@ static double recompute_tile(const bx_mesh *mesh, const bx_box *tile, const doub
 
 double bx_recompute_ocean(const bx_mesh *mesh, const double *fields, int64_t steps)
 {
-    const bx_box *box = bx_tree_leaf(mesh->tree, mesh->rank);
+    bx_box whole = bx_tree_leaf(mesh->tree, mesh->rank), *box = &whole;
     double largest = 0;
     int64_t wet = 0;
 #pragma omp parallel for collapse(2) schedule(dynamic) reduction(max : largest) reduction(+ : wet)

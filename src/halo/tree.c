@@ -2,59 +2,78 @@
 
 #include <stdlib.h>
 
-/* A box with leaves first .. first+leaves-1; the lower side has the first ones. */
-typedef struct {
-    int axis, low; /* of one leaf: -1, its number; else the axis of the cut, leaves below */
-    int sides[2];  /* nodes */
-    int64_t cut;
-} node;
-
 struct bx_tree {
-    node *nodes; /* [2 * leaves - 1] */
-    int count;
-    bx_box *leaves;
+    bx_box whole;
+    int leaves;
+    int32_t *cuts; /* [leaves - 1] of a box, then those of its lower side, then of its upper side */
 };
 
-static int build(bx_tree *tree, const bx_box *box, int first, int leaves, bx_tree_cut *cut,
-                 const void *context)
+/* A box on the way to a leaf; the lower side has the first leaves. */
+typedef struct {
+    bx_box box;
+    int first, leaves, cut; /* first leaf, number of leaves, place in `cuts` */
+} part;
+
+static part whole_of(const bx_tree *tree) { return (part){tree->whole, 0, tree->leaves, 0}; }
+
+/* The axis across which a part is cut. */
+static int axis_of(const part *p)
 {
-    int me = tree->count++;
-    if (leaves == 1) {
-        tree->nodes[me] = (node){-1, first, {0, 0}, 0};
-        /* an empty one has no length along any axis */
-        tree->leaves[first] = bx_box_cells(box) > 0 ? *box : (bx_box){{0}, {0}};
-        return me;
-    }
-    int axis = 2, low = leaves / 2;
+    int axis = 2;
     for (int other = 1; other >= 0; other--)
-        if (bx_box_length(box, other) > bx_box_length(box, axis)) axis = other;
-    node mine = {axis, low, {0, 0}, cut(context, box, axis, low, leaves)};
-    bx_box lower = *box, upper = *box;
-    lower.last[axis] = upper.first[axis] = mine.cut;
-    mine.sides[0] = build(tree, &lower, first, low, cut, context);
-    mine.sides[1] = build(tree, &upper, first + low, leaves - low, cut, context);
-    tree->nodes[me] = mine;
-    return me;
+        if (bx_box_length(&p->box, other) > bx_box_length(&p->box, axis)) axis = other;
+    return axis;
+}
+
+static part side_of(part p, int axis, int64_t cut, bool upper)
+{
+    int low = p.leaves / 2;
+    (upper ? p.box.first : p.box.last)[axis] = cut;
+    p.first += upper ? low : 0;
+    p.leaves = upper ? p.leaves - low : low;
+    p.cut += upper ? low : 1;
+    return p;
+}
+
+static void build(bx_tree *tree, part p, bx_tree_cut *cut, const void *context)
+{
+    if (p.leaves == 1) return;
+    int axis = axis_of(&p);
+    int64_t at = cut(context, &p.box, axis, p.leaves / 2, p.leaves);
+    tree->cuts[p.cut] = (int32_t)at;
+    for (int upper = 0; upper < 2; upper++) build(tree, side_of(p, axis, at, upper), cut, context);
 }
 
 bx_tree *bx_tree_create(const bx_box *whole, int leaves, bx_tree_cut *cut, const void *context)
 {
     bx_tree *tree = bx_memory_alloc(1, sizeof *tree);
-    BX_ALLOC(2 * (size_t)leaves, tree->nodes);
-    tree->leaves = bx_memory_alloc((size_t)leaves, sizeof *tree->leaves);
-    build(tree, whole, 0, leaves, cut, context);
+    tree->whole = *whole;
+    tree->leaves = leaves;
+    BX_ALLOC((size_t)leaves, tree->cuts);
+    build(tree, whole_of(tree), cut, context);
     return tree;
 }
 
-void bx_tree_free(bx_tree *tree) { BX_FREE(tree->nodes, tree->leaves, tree); }
+void bx_tree_free(bx_tree *tree) { BX_FREE(tree->cuts, tree); }
 
-const bx_box *bx_tree_leaf(const bx_tree *tree, int leaf) { return &tree->leaves[leaf]; }
+bx_box bx_tree_leaf(const bx_tree *tree, int leaf)
+{
+    part p = whole_of(tree);
+    while (p.leaves > 1)
+        p = side_of(p, axis_of(&p), tree->cuts[p.cut], leaf >= p.first + p.leaves / 2);
+    /* an empty one has no length along any axis */
+    return bx_box_cells(&p.box) > 0 ? p.box : (bx_box){{0}, {0}};
+}
 
 int bx_tree_find(const bx_tree *tree, const int64_t cell[3])
 {
-    const node *at = tree->nodes;
-    while (at->axis >= 0) at = &tree->nodes[at->sides[cell[at->axis] >= at->cut]];
-    return at->low;
+    part p = whole_of(tree);
+    while (p.leaves > 1) {
+        int axis = axis_of(&p);
+        int64_t cut = tree->cuts[p.cut];
+        p = side_of(p, axis, cut, cell[axis] >= cut);
+    }
+    return p.first;
 }
 
 int64_t bx_tree_cut_evenly(const void *context, const bx_box *box, int axis, int low, int parts)

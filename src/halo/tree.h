@@ -24,10 +24,10 @@ typedef struct bx_tree bx_tree;
 typedef int64_t bx_tree_cut(const void *context, const bx_box *box, int axis, int low, int parts);
 
 /* Cuts a box into leaves, across its longest axis each time, the last one of several.  Leaves may
- * be empty. */
+ * be empty.  Takes 4 bytes a leaf. */
 bx_tree *bx_tree_create(const bx_box *whole, int leaves, bx_tree_cut *cut, const void *context);
 void bx_tree_free(bx_tree *tree);
-const bx_box *bx_tree_leaf(const bx_tree *tree, int leaf);
+bx_box bx_tree_leaf(const bx_tree *tree, int leaf);
 /* Returns the leaf that has a cell. */
 int bx_tree_find(const bx_tree *tree, const int64_t cell[3]);
 /* Cuts into parts as equal as cells allow. */

@@ -17,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "checks"))
 from bisection.core import launchers
+from bisection.kernels import layouts
 
 MPIEXEC = os.environ.get("BX_MPIEXEC", "mpiexec").split()
 EMULATOR = os.environ.get("BX_EMULATOR", "").split()  # that runs programs of a cross build
@@ -187,6 +188,11 @@ def drawn(seed: int, index: int) -> int:
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
     return z ^ (z >> 31)
+
+
+def seats(result: dict) -> "list[layouts.Seat]":
+    """Where the ranks of a launch were."""
+    return layouts.seats(result["layout"])
 
 
 def entry(outcome: Outcome, method: str) -> dict:

@@ -27,6 +27,7 @@ from kernel_run import (
     main,
     members,
     run,
+    seats,
     unlike,
 )
 
@@ -142,7 +143,7 @@ class Arguments(unittest.TestCase):
 class Facts(unittest.TestCase):
     def test_clock_and_host_of_every_rank(self):
         out = run(TRANSPOSE, 3, *QUICK, "--ranks-per-node", "2", threads=2)
-        ranks = out.result["layout"]["per_rank"]
+        ranks = seats(out.result)
         self.assertEqual([rank["rank"] for rank in ranks], [0, 1, 2])
         for rank in ranks:
             before, after = rank["ghz"]
@@ -157,7 +158,7 @@ class Facts(unittest.TestCase):
         out = run(ODD_HOST, 2, *PAIRS, threads=2, BX_HOST="large")
         self.assertEqual(out.code, 0, out.stderr)
         cpus = [*map(str, range(1, 1999, 2)), "1999-2001", *map(str, range(2003, 2048, 2))]
-        for rank in out.result["layout"]["per_rank"]:
+        for rank in seats(out.result):
             for text in (rank["cpus"], *rank["threads"]):
                 self.assertEqual(text.split(","), cpus)
 
@@ -233,7 +234,7 @@ class Limits(unittest.TestCase):
             finally:
                 kill(process)
         self.assertEqual((result["status"], result["results"]), ("running", []))
-        self.assertEqual([seat["rank"] for seat in result["layout"]["per_rank"]], [0, 1])
+        self.assertEqual([seat["rank"] for seat in seats(result)], [0, 1])
 
     def stop_rank_1(self, before: "tuple[str, ...]" = (), **environment: str) -> str:
         """What a launch prints whose rank 1, started by `before`, stops while it measures."""

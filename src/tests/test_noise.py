@@ -6,7 +6,7 @@ Usage: test_noise.py NOISE FAULTY_NOISE [unittest arguments]
 import sys
 import unittest
 
-from kernel_run import listed, run
+from kernel_run import listed, run, seats
 
 NOISE = FAULTY = ""
 QUICK = ("--repeats", "2", "--block", "2", "--bytes", "1048576", "--quanta", "50")
@@ -18,7 +18,7 @@ class Nodes(unittest.TestCase):
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
         nodes = out.result["details"]["noise"]
         self.assertEqual([node["cores"] for node in nodes], [2, 2, 1])
-        host = out.result["layout"]["per_rank"][0]["host"]
+        host = seats(out.result)[0]["host"]
         self.assertEqual([node["host"] for node in nodes], [f"{host}/{k}" for k in range(3)])
         for node in nodes:
             self.assertTrue(0 <= node["lost"] < 1)

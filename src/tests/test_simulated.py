@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 import simulated
+from kernel_run import seats
 from simulated import Tree, simulate
 
 FOLDER = Path()
@@ -25,7 +26,7 @@ class FatTree(unittest.TestCase):
         )  # fmt: skip
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
         times = {e["point"]["bytes"]: e["metrics"]["time"]["value"] for e in out.result["results"]}
-        hosts = [entry["host"] for entry in out.result["layout"]["per_rank"]]
+        hosts = [seat["host"] for seat in seats(out.result)]
         self.assertEqual(hosts, tree.names())
         return times
 

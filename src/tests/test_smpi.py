@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 import simulated
-from kernel_run import run
+from kernel_run import run, seats
 from simulated import simulate_machine
 
 FOLDER = Path()
@@ -44,7 +44,7 @@ class Kernels(unittest.TestCase):
                     self.assertTrue(result["verified"])
                     expected = {"by": "SimGrid 3.32", "machine": "hector-xt4", "hollow": False}
                     self.assertEqual(result["simulated"] | {"by": expected["by"]}, expected)
-                    nodes = [entry["host"] for entry in result["layout"]["per_rank"]]
+                    nodes = [seat["host"] for seat in seats(out.result)]
                     self.assertEqual(nodes, [f"n{rank // 4}" for rank in range(ranks)])
 
     def test_what_needs_other_libraries_is_refused_by_name(self):

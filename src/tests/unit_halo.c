@@ -74,7 +74,7 @@ static void check_tree(int64_t nx, int64_t ny, int64_t nz, int leaves)
     bx_tree *tree = bx_tree_create(&whole, leaves, bx_tree_cut_evenly, NULL);
     int64_t total = 0;
     for (int leaf = 0; leaf < leaves; leaf++) {
-        const bx_box *box = bx_tree_leaf(tree, leaf);
+        bx_box leaf_box = bx_tree_leaf(tree, leaf), *box = &leaf_box;
         total += bx_box_cells(box);
         for (int64_t z = box->first[2]; z < box->last[2]; z++)
             for (int64_t y = box->first[1]; y < box->last[1]; y++)
@@ -83,8 +83,10 @@ static void check_tree(int64_t nx, int64_t ny, int64_t nz, int leaves)
     }
     CHECK(total == nx * ny * nz);
     if (leaves == 8 && nx == 12) /* a power of two cuts a cube into cubes */
-        for (int leaf = 0; leaf < leaves; leaf++)
-            CHECK(bx_box_cells(bx_tree_leaf(tree, leaf)) == 6 * 6 * 6);
+        for (int leaf = 0; leaf < leaves; leaf++) {
+            bx_box box = bx_tree_leaf(tree, leaf);
+            CHECK(bx_box_cells(&box) == 6 * 6 * 6);
+        }
     bx_tree_free(tree);
 }
 

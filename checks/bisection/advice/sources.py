@@ -45,15 +45,15 @@ class Launched:
     """A launch that gives advice, by its result."""
 
     def __init__(self, result: Result) -> None:
-        per_rank, labels = result["layout"]["per_rank"], result["labels"]
-        hosts = {rank["host"] for rank in per_rank}
+        layout, labels = result["layout"], result["labels"]
+        hosts = results.hosts(result)
         self.case, self.hosts = result["case"], len(hosts)
-        self.ranks, self.threads = len(per_rank), result["layout"]["threads"]  # per rank
+        self.ranks, self.threads = layout["ranks"], layout["threads"]  # per rank
         self.cores = self.ranks * self.threads
         names = [labels[name] for name in ("partition", "environ") if labels.get(name)]
         self.where = ", ".join(names) or "here"
         # True if threads are known to have shared cores.
-        self.oversubscribed = hosts == {socket.gethostname()} and self.cores > cores_here()
+        self.oversubscribed = hosts == [socket.gethostname()] and self.cores > cores_here()
         self.preempted = results.preempted(result)  # fraction of samples
         self.entries = [  # that are right
             entry

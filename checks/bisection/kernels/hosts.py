@@ -8,7 +8,7 @@ from typing import Any
 
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS, MAD
-from bisection.kernels import results
+from bisection.kernels import layouts, results
 
 
 def slow_hosts(result: results.Result) -> list[Reason]:
@@ -89,8 +89,8 @@ def slow_clocks(result: results.Result) -> list[Reason]:
     src/common/host.h.
     """
     shared = results.preempted(result) > LIMITS.preempted_launch
-    per_rank = result["layout"]["per_rank"]
-    ranks = {rank["rank"]: rank for rank in per_rank if len(rank["ghz"]) > shared}
+    seats = layouts.seats(result["layout"])
+    ranks = {seat["rank"]: seat for seat in seats if len(seat["ghz"]) > shared}
     clocks = {number: (max if shared else min)(rank["ghz"]) for number, rank in ranks.items()}
     slow: dict[str, Reason] = {}
     for number, ghz, median in _slow(clocks):

@@ -4,13 +4,15 @@ A layout is a name that means the same on every machine. With the partition's pr
 it becomes a geometry: nodes x ranks per node x threads per rank, one thread per core.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
+
+Seat = Mapping[str, Any]  # of a rank: its host, its CPUs
 
 # One rank per core; one per node, with a thread per core; two per node, which share its cores out.
 LAYOUTS = ("mpi", "node", "node2")
@@ -105,8 +107,28 @@ def core_of(masks: Iterable[str] | None) -> dict[int, int]:
     }
 
 
+def seats(layout: Mapping[str, Any]) -> list[Seat]:
+    """The seat of each rank, in order: rank, node, host, cpus, threads (cpus of each), ghz (before
+    and after, as far as it was measured).
+
+    Args:
+        layout: the "layout" of a result file, where nodes that are alike are in one group.
+    """
+    ranks = {}
+    for group in layout["seats"]:
+        for node in group["nodes"]:
+            places = zip(
+                sorted(cpulist(node["ranks"])), group["cpus"], group["threads"], strict=True
+            )
+            for rank, cpus, threads in places:
+                clocks = [ghz[rank] for ghz in layout["ghz"] if ghz[rank]]
+                of_rank = {"rank": rank, "cpus": cpus, "threads": threads, "ghz": clocks}
+                ranks[rank] = {"node": node["node"], "host": node["host"], **of_rank}
+    return [ranks[rank] for rank in sorted(ranks)]
+
+
 def misplaced(
-    reported: Mapping[str, Any],
+    taken: Sequence[Seat],
     asked: Geometry,
     masks: Iterable[str] | Mapping[str, Iterable[str]] | None = (),
 ) -> list[Reason]:
@@ -116,15 +138,14 @@ def misplaced(
     machine is judged by a time that is not its own.
 
     Args:
-        reported: the "layout" of a result file.
+        taken: the seats of the ranks.
         asked: the geometry that was asked for.
         masks: the CPUs of each core as hexadecimal masks, of all hosts or by host; CPUs of one core
             are the same place.
     """
-    per_rank = reported["per_rank"]
-    if len(per_rank) != asked.ranks:
-        return [Code.RANKS_RAN(ranks=len(per_rank), asked=asked.ranks)]
-    hosts = grouped(per_rank, lambda rank: rank["host"])
+    if len(taken) != asked.ranks:
+        return [Code.RANKS_RAN(ranks=len(taken), asked=asked.ranks)]
+    hosts = grouped(taken, lambda seat: seat["host"])
     wrong = []
     if len(hosts) != asked.nodes:
         wrong.append(Code.HOSTS_RAN(hosts=sorted(hosts), asked=asked.nodes))
@@ -138,7 +159,7 @@ def misplaced(
 
 
 def _misplaced_on(
-    host: str, ranks: list[dict[str, Any]], threads: int, cores: dict[int, int]
+    host: str, ranks: list[Seat], threads: int, cores: dict[int, int]
 ) -> list[Reason]:
     wrong, owners = [], {}
     for rank in ranks:
@@ -147,8 +168,8 @@ def _misplaced_on(
             counts = {"threads": len(rank["threads"]), "asked": threads}
             wrong.append(Code.THREADS_RAN(rank=number, host=host, **counts))
             continue
-        seats = [(None, rank["cpus"])] if threads == 1 else list(enumerate(rank["threads"]))
-        for thread, cpus in seats:
+        places = [(None, rank["cpus"])] if threads == 1 else list(enumerate(rank["threads"]))
+        for thread, cpus in places:
             seat = {"rank": number, "host": host, "thread": thread, "cpus": cpus}
             mine = {cores.get(cpu, ("cpu", cpu)) for cpu in cpulist(cpus)}
             if shared := mine & owners.keys():

@@ -12,9 +12,9 @@ from bisection.core.format import finite, some
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import UNITS
-from bisection.kernels import adapters, fits
+from bisection.kernels import adapters, fits, layouts
 
-SCHEMA, VERSION = "bisection-result", 3
+SCHEMA, VERSION = "bisection-result", 4
 
 Result = dict[str, Any]  # a result file
 Entry = dict[str, Any]  # a method at one point: an element of its "results"
@@ -103,7 +103,7 @@ def wrong_methods(result: Result) -> list[str]:
 
 def hosts(result: Result) -> list[str]:
     """The hosts that ran the launch, in order."""
-    return sorted({rank["host"] for rank in result["layout"]["per_rank"]})
+    return sorted({node["host"] for group in result["layout"]["seats"] for node in group["nodes"]})
 
 
 def facts(result: Result) -> dict[str, str]:
@@ -141,9 +141,9 @@ def controls(result: Result) -> tuple[dict[str, float], str]:
     """Returns what measures the cores alone: under "clock" the GHz of a chain of dependent
     operations on the slowest rank (the slower of before and after), and the seconds of each
     baseline, which does not communicate. And the host of that rank, "" if no clock is known."""
-    ranks = [rank for rank in result["layout"]["per_rank"] if rank["ghz"]]
-    clock, slowest = min(((min(r["ghz"]), r["host"]) for r in ranks), default=(None, ""))
-    values = {"clock": float(clock)} if ranks else {}
+    seats = [seat for seat in layouts.seats(result["layout"]) if seat["ghz"]]
+    clock, slowest = min(((min(s["ghz"]), s["host"]) for s in seats), default=(None, ""))
+    values = {"clock": float(clock)} if seats else {}
     for entry in result["results"]:
         time = (entry.get("metrics") or {}).get("time")
         if entry.get("baseline") and time and unusable(time) is None:

@@ -19,7 +19,7 @@ from bisection.core import paths, slurm
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import KernelExit
-from bisection.kernels import results
+from bisection.kernels import layouts, results
 
 REFUSALS = (KernelExit.USAGE, KernelExit.RESOURCES)
 NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
@@ -37,13 +37,12 @@ class Ended:
     hosts: Sequence[str] = ()  # as far as they are known
 
 
-def seats(folder: str) -> list[dict[str, Any]]:
+def seats(folder: str) -> list[layouts.Seat]:
     """The seats of the ranks by the result in a launch's folder, also of one that did not end;
     empty if they are not known."""
     try:
-        per_rank = json.loads(Path(folder, "result.json").read_text())["layout"]["per_rank"]
-        return [seat for seat in per_rank if seat["host"] and seat["rank"] >= 0]
-    except (OSError, ValueError, KeyError, TypeError):
+        return layouts.seats(json.loads(Path(folder, "result.json").read_text())["layout"])
+    except (OSError, ValueError, LookupError, TypeError):
         return []
 
 

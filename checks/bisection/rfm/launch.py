@@ -429,7 +429,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             self._note(hosts=tuple(sorted({seat["host"] for seat in seats})))
             # Misplaced ranks explain a launch that did not end as it should.
             by_ranks = seats and fault.code not in {Code.NODE_FAIL, *OUTER_FAULTS}
-            if by_ranks and (wrong := self._misplaced({"per_rank": seats})):
+            if by_ranks and (wrong := self._misplaced(seats)):
                 self.fail_for(Code.MISPLACED(seats=wrong, fault=fault))
             self.fail_for(fault)
         internals.accept_exit(self.job)
@@ -455,7 +455,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         baselines = {entry["method"] for entry in result["results"] if entry["baseline"]}
         for name in sorted(baselines.intersection(record.wrong)):
             self.fail_for(Code.BASELINE_WRONG(method=name))
-        if seats := self._misplaced(result["layout"]):
+        if seats := self._misplaced(layouts.seats(result["layout"])):
             self.fail_for(Code.MISPLACED(seats=seats))
         if unused := adapters.unused(result, claimed):
             self.fail_for(unused)
@@ -473,9 +473,9 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     def _note(self, **facts: Any) -> None:
         self.record = replace(self.record, **facts)
 
-    def _misplaced(self, layout: dict[str, Any]) -> list[Reason]:
+    def _misplaced(self, seats: list[layouts.Seat]) -> list[Reason]:
         topology = self.current_partition.processor.topology or {}  # a site file need not give it
-        return layouts.misplaced(layout, self.shape, topology.get("cores"))
+        return layouts.misplaced(seats, self.shape, topology.get("cores"))
 
     def _full_disk(self) -> Reason | None:
         """The fault if nothing can be written to the stage folder, else None."""

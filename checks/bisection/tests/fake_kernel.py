@@ -8,6 +8,7 @@ FAULTS, or a metric has a wrong value, as JSON: "ratio_packed=9".
 """
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -109,14 +110,27 @@ def entry(method, baseline, point):
     }
 
 
-def per_rank(ranks, threads):
+def seats(ranks, threads):
     """Threads on CPUs of their own, in rank order."""
-    seats = []
-    for rank in range(ranks):
-        cpus = [str(rank * threads + i) for i in range(threads)]
-        where = {"rank": rank, "host": socket.gethostname(), "node": 0}
-        seats.append({**where, "cpus": ",".join(cpus), "threads": cpus, "ghz": [3.0, 3.0]})
-    return seats
+    cpus = [[str(rank * threads + i) for i in range(threads)] for rank in range(ranks)]
+    return [{"host": socket.gethostname(), "threads": mine, "ghz": [3.0, 3.0]} for mine in cpus]
+
+
+def layout_of(seats, **more):
+    """The "layout" of a result whose ranks, in order, have these seats: host, and if it matters
+    threads, cpus and ghz."""
+    groups = []
+    for node, host in enumerate(dict.fromkeys(seat["host"] for seat in seats)):
+        ranks = {str(rank): seat for rank, seat in enumerate(seats) if seat["host"] == host}
+        threads = [seat.get("threads", ["0"]) for seat in ranks.values()]
+        cpus = [seat.get("cpus", ",".join(seat.get("threads", "0"))) for seat in ranks.values()]
+        nodes = [{"node": node, "host": host, "ranks": ",".join(ranks)}]
+        groups.append({"cpus": cpus, "threads": threads, "nodes": nodes})
+    ghz = itertools.zip_longest(*(seat.get("ghz", []) for seat in seats))
+    facts = {"nodes": len(groups), "ranks": len(seats), "threads": 1, "emulated_nodes": False}
+    fullest = max((len(group["cpus"]) for group in groups), default=0)
+    facts |= {"ranks_per_node": fullest, "seats": groups, "ghz": [list(clocks) for clocks in ghz]}
+    return {**facts, **more}
 
 
 def adapters(payload=0, errors=None, hosts=()):
@@ -147,12 +161,11 @@ def result_of(options, kernel):
     if options.method == "published":
         methods = tables.methods(kernel, "published")
     threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
-    layout = {"nodes": 1, "ranks": RANKS, "threads": threads, "ranks_per_node": RANKS}
     build = dict.fromkeys(("version", "commit", "compiler", "flags", "build_type", "mpi"), "none")
     host = dict.fromkeys(("cpu", "kernel", "architecture", "firmware"), "none")
     return {
         "schema": "bisection-result",
-        "version": 3,
+        "version": 4,
         "kernel": kernel,
         "case": options.case,
         "status": "complete",
@@ -161,9 +174,9 @@ def result_of(options, kernel):
         "command": sys.argv,
         "labels": dict(label.split("=", 1) for label in options.label),
         "parameters": {"repeats": 2, "block": 2, "seed": 1},
-        "layout": {**layout, "emulated_nodes": False, "per_rank": per_rank(RANKS, threads)},
+        "layout": layout_of(seats(RANKS, threads), threads=threads),
         "build": {**build, "sources": "0" * 64, "libraries": {"fftw": "0"}},
-        "hosts": [{**host, "first_rank": 0, "names": [socket.gethostname()]}],
+        "hosts": [{**host, "names": [socket.gethostname()]}],
         "adapters": adapters(),
         "best": {"npar": f"npar-{groups[-1]}"} if groups else {},
         "results": [
@@ -234,9 +247,17 @@ def without(metric):
     return fault
 
 
+def reseat(result, change):
+    threads = result["layout"]["threads"]
+    changed = seats(RANKS, threads)
+    change(changed)
+    result["layout"] = layout_of(changed, threads=threads)
+
+
 def shared_core(result, **_):
-    for rank in result["layout"]["per_rank"]:
-        rank.update(cpus="0", threads=["0"] * len(rank["threads"]))
+    reseat(
+        result, lambda seats: [seat.update(threads=["0"] * len(seat["threads"])) for seat in seats]
+    )
 
 
 def of_launch(**values):
@@ -248,7 +269,7 @@ def of_method(**values):
 
 
 def of_last_rank(**values):
-    return lambda result, **_: result["layout"]["per_rank"][-1].update(values)
+    return lambda result, **_: reseat(result, lambda seats: seats[-1].update(values))
 
 
 def hang(result, **_):

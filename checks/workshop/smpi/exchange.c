@@ -1,8 +1,8 @@
 /* All-to-all exchanges as libraries did them: short blocks of equal length are stored and forwarded
  * (J. Bruck et al., IEEE Trans. Parallel Distrib. Syst. 8, 1143 (1997)), and what a rank copies
  * within itself is charged, which SimGrid's own algorithms do free of charge. */
+#include "at_once.h"
 #include "charge.h"
-
 #include "platform.h"
 
 #include <math.h>
@@ -83,12 +83,18 @@ static bool is_dense(MPI_Datatype type, size_t *bytes)
     return low == 0 && extent == size;
 }
 
+static bool is_at_once(const void *send) { return send != MPI_IN_PLACE && bx_at_once(); }
+
 int __real_PMPI_Alltoall(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm);
 int __wrap_PMPI_Alltoall(const void *send, int count, MPI_Datatype type, void *receive,
                          int receive_count, MPI_Datatype receive_type, MPI_Comm comm)
 {
     size_t sent = 0, received = 0;
     int ranks;
+    if (is_at_once(send))
+        return bx_at_once_exchange(
+            (bx_part){(char *)send, count, type, NULL, NULL, NULL},
+            (bx_part){receive, receive_count, receive_type, NULL, NULL, NULL}, comm);
     PMPI_Comm_size(comm, &ranks);
     bool dense = send != MPI_IN_PLACE && is_dense(type, &sent) && is_dense(receive_type, &received);
     sent *= (size_t)count;
@@ -108,12 +114,47 @@ int __wrap_PMPI_Alltoallv(const void *send, const int *counts, const int *places
 {
     size_t bytes = 0;
     int me;
+    if (is_at_once(send))
+        return bx_at_once_exchange(
+            (bx_part){(char *)send, 0, type, counts, places, NULL},
+            (bx_part){receive, 0, receive_type, receive_counts, receive_places, NULL}, comm);
     PMPI_Comm_rank(comm, &me);
     if (send != MPI_IN_PLACE && is_dense(type, &bytes))
         bx_charge_seconds((double)bytes * counts[me] / copy_rate(comm));
     bx_charge_pay();
     return __real_PMPI_Alltoallv(send, counts, places, type, receive, receive_counts,
                                  receive_places, receive_type, comm);
+}
+
+int __real_PMPI_Ialltoallv(const void *, const int *, const int *, MPI_Datatype, void *,
+                           const int *, const int *, MPI_Datatype, MPI_Comm, MPI_Request *);
+int __wrap_PMPI_Ialltoallv(const void *send, const int *counts, const int *places,
+                           MPI_Datatype type, void *receive, const int *receive_counts,
+                           const int *receive_places, MPI_Datatype receive_type, MPI_Comm comm,
+                           MPI_Request *request)
+{
+    if (!is_at_once(send))
+        return __real_PMPI_Ialltoallv(send, counts, places, type, receive, receive_counts,
+                                      receive_places, receive_type, comm, request);
+    *request = MPI_REQUEST_NULL;
+    return __wrap_PMPI_Alltoallv(send, counts, places, type, receive, receive_counts,
+                                 receive_places, receive_type, comm);
+}
+
+int __real_PMPI_Alltoallw(const void *, const int *, const int *, const MPI_Datatype *, void *,
+                          const int *, const int *, const MPI_Datatype *, MPI_Comm);
+int __wrap_PMPI_Alltoallw(const void *send, const int *counts, const int *places,
+                          const MPI_Datatype *types, void *receive, const int *receive_counts,
+                          const int *receive_places, const MPI_Datatype *receive_types,
+                          MPI_Comm comm)
+{
+    if (!is_at_once(send))
+        return __real_PMPI_Alltoallw(send, counts, places, types, receive, receive_counts,
+                                     receive_places, receive_types, comm);
+    return bx_at_once_exchange(
+        (bx_part){(char *)send, 0, MPI_DATATYPE_NULL, counts, places, types},
+        (bx_part){receive, 0, MPI_DATATYPE_NULL, receive_counts, receive_places, receive_types},
+        comm);
 }
 
 /* SimGrid looks at all requests for each that ends: with 255 messages that is most of a simulation.

@@ -13,6 +13,11 @@ void bx_charge_seconds(double seconds);
 /* Gives this rank the cores from `first` on. */
 void bx_platform_set_cores(int first, int count);
 
+/* Adds memory to what this rank has allocated, whose last 8 bytes must be free; takes it away. Both
+ * return it. */
+void *bx_platform_count(void *memory);
+void *bx_platform_forget(void *memory);
+
 /* By compiler definitions in the place of the C library's. */
 int bx_platform_gethostname(char *name, size_t size);
 int bx_platform_sched_getaffinity(pid_t rank, size_t size, cpu_set_t *cores);

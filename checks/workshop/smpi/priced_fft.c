@@ -2,6 +2,8 @@
  * of n points and dimension, as is usual, and not computed where the run is hollow. */
 #include "charge.h"
 
+#include "platform.h"
+
 #include <fftw3.h>
 #include <stdlib.h>
 
@@ -65,3 +67,10 @@ REPLACED(void, fftw_execute, (const fftw_plan plan))
 {
     if (charge(plan, false)) __real_fftw_execute(plan);
 }
+
+REPLACED(field, fftw_alloc_complex, (size_t elements))
+{
+    return bx_platform_count(__real_fftw_alloc_complex(elements + 1));
+}
+
+REPLACED(void, fftw_free, (void *memory)) { __real_fftw_free(bx_platform_forget(memory)); }

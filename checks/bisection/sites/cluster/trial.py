@@ -256,4 +256,4 @@ def misplaced(
         threads = itertools.islice(itertools.cycle(places.values()), shape.threads)
         seat = {"rank": rank, "host": host, "cpus": cpus}
         seats.append({**seat, "threads": [",".join(place) for place in threads]})
-    return layouts.misplaced({"per_rank": seats}, shape, masks)
+    return layouts.misplaced(seats, shape, masks)

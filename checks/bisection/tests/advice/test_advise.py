@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from fake_kernel import layout_of
 
 from bisection.advice import sources
 
@@ -18,10 +19,10 @@ def entry(method, seconds, preempted=0, **metrics):
 
 def result(kernel, ranks, threads, hosts, entries, case, **more):
     """A result of a kernel."""
-    per_rank = [{"rank": r, "host": f"node{r * hosts // ranks}"} for r in range(ranks)]
-    head = {"schema": "bisection-result", "version": 3, "kernel": kernel, "case": case}
+    seats = [{"host": f"node{r * hosts // ranks}"} for r in range(ranks)]
+    head = {"schema": "bisection-result", "version": 4, "kernel": kernel, "case": case}
     head |= {"status": "complete", "started": "2026-01-01T00:00:00Z", "results": entries}
-    head |= {"layout": {"threads": threads, "per_rank": per_rank}}
+    head |= {"layout": layout_of(seats, threads=threads)}
     return {**head, "labels": {"partition": "default"}, **more}
 
 
@@ -179,9 +180,9 @@ def test_measured_here(kernel, launched, monkeypatch, tmp_path, command_line):
 
     def launch(executable, ranks, arguments, output, per_rank):
         calls.append((ranks, per_rank, arguments[arguments.index("--method") + 1]))
-        host = {"rank": 0, "host": sources.socket.gethostname()}
+        host = {"host": sources.socket.gethostname()}
         stub = of_npar({1: [1.0] * 3, 2: [2.0] * 3}) if kernel == "npar" else of_md(1, 1, 1e-3)
-        stub["layout"] = {"threads": per_rank, "per_rank": [host] * ranks}
+        stub["layout"] = layout_of([host] * ranks, threads=per_rank)
         for entry in stub["results"]:
             entry["samples"]["preempted"] = [1] * len(entry["samples"]["seconds"])
         return stub

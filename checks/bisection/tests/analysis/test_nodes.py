@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fake_kernel import layout_of
 from nights import NOISES
 from results_made import changed, result_of
 
@@ -142,7 +143,7 @@ def launch(rng, noise, slow=None):
          "copy_core": 1e10 * np.exp(-core), "copy_node": 2e11 * np.exp(-all_of_it)}
         for node, (work, core, all_of_it) in enumerate(costs.T)
     ]  # fmt: skip
-    result = {"layout": {"per_rank": []}, "results": [], "details": {"noise": entries}}
+    result = {"layout": layout_of([]), "results": [], "details": {"noise": entries}}
     place = ("lab", "cpu", "system", "NoiseLaunch", "nodes", "mpi", "")
     test = result_of(*place, fixture=True, kernel="noise", verdict=Verdict.PASS)
     return changed(test, hosts=NAMES[:32], controls={"clock": 3.0}, host_faults=slow_hosts(result))

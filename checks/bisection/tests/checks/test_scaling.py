@@ -4,7 +4,7 @@ import importlib
 from types import SimpleNamespace
 
 import pytest
-from fake_kernel import entry
+from fake_kernel import entry, layout_of
 from reframe.core import runtime
 
 from bisection.core.reasons import Code
@@ -25,7 +25,7 @@ def launch(cores, methods):
     entries = [entry(method, False, None) for method in methods]
     for each in entries:
         each["metrics"]["time"]["value"] = 1 / cores
-    layout = {"threads": 1, "per_rank": [{"host": "n1"}] * cores}
+    layout = layout_of([{"host": "n1"}] * cores)
     return SimpleNamespace(result={**CASE, "started": "", "layout": layout, "results": entries})
 
 

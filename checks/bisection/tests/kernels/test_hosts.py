@@ -1,6 +1,7 @@
 """Which hosts a launch shows to be slow."""
 
 import pytest
+from fake_kernel import layout_of
 
 from bisection.core.reasons import Code
 from bisection.kernels import results
@@ -9,12 +10,12 @@ from bisection.kernels.hosts import slow_clocks, slow_hosts, slow_writers
 
 def on_hosts(**clocks):
     """The part of a result that says at how many GHz each host's ranks ran."""
-    pairs = [(host, ghz) for host, of_host in clocks.items() for ghz in of_host]
-    per_rank = [
-        {"rank": rank, "host": host, "cpus": "0", "ghz": ghz if isinstance(ghz, list) else [ghz]}
-        for rank, (host, ghz) in enumerate(pairs)
+    seats = [
+        {"host": host, "ghz": ghz if isinstance(ghz, list) else [ghz]}
+        for host, of_host in clocks.items()
+        for ghz in of_host
     ]
-    return {"layout": {"per_rank": per_rank}, "results": []}
+    return {"layout": layout_of(seats), "results": []}
 
 
 @pytest.mark.parametrize(

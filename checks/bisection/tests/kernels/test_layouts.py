@@ -1,8 +1,9 @@
 import pytest
+from fake_kernel import layout_of
 
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, clause
-from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit, domains, geometry, misplaced
+from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit, domains, geometry, misplaced, seats
 
 
 @pytest.mark.parametrize("cores", range(1, 9))
@@ -47,12 +48,8 @@ SMT = ["0x11", "0x22", "0x44", "0x88"]  # four cores, cpus n and n + 4 share one
 
 def placed(*ranks, hosts=None):
     """The "layout" of a result: one list of thread masks a rank."""
-    seats = enumerate(zip(hosts or "a" * len(ranks), ranks, strict=True))
-    per_rank = [
-        {"rank": number, "host": host, "cpus": ",".join(threads), "threads": threads}
-        for number, (host, threads) in seats
-    ]
-    return {"per_rank": per_rank}
+    seats = zip(hosts or "a" * len(ranks), ranks, strict=True)
+    return layout_of([{"host": host, "threads": threads} for host, threads in seats])
 
 
 @pytest.mark.parametrize(
@@ -80,6 +77,6 @@ def placed(*ranks, hosts=None):
     ],
 )
 def test_ranks_off_their_cores_are_misplaced(reported, asked, says):
-    wrong = [clause(reason) for reason in misplaced(reported, asked, SMT)]
+    wrong = [clause(reason) for reason in misplaced(seats(reported), asked, SMT)]
     assert bool(wrong) == bool(says), wrong
     assert says is None or says in "; ".join(wrong)

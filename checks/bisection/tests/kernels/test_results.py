@@ -13,7 +13,7 @@ from bisection.kernels import results
 BUILD = ("sources", "compiler", "flags", "mpi", "version", "commit", "build_type")
 
 
-OURS = {"schema": "bisection-result", "version": 3}
+OURS = {"schema": "bisection-result", "version": 4}
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ OURS = {"schema": "bisection-result", "version": 3}
     [
         ("{", "cannot read {path}: "),
         ("[]", "{path} is not a bisection-result file"),
-        ({**OURS, "version": 2}, "{path} has version 2, and only 3 can be read: rerun"),
-        ({**OURS, "version": 4}, "{path} has version 4, and only 3 can be read: rerun"),
+        ({**OURS, "version": 3}, "{path} has version 3, and only 4 can be read: rerun"),
+        ({**OURS, "version": 5}, "{path} has version 5, and only 4 can be read: rerun"),
         ({**OURS, "kernel": "npar"}, "{path} is of kernel 'npar'"),
     ],
 )

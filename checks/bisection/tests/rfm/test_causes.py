@@ -4,6 +4,7 @@ import json
 import types
 
 import pytest
+from fake_kernel import layout_of
 
 from bisection.core import slurm as core_slurm
 from bisection.core.reasons import Code, Reason, clause
@@ -76,8 +77,8 @@ CODE_4 = HYDRA.replace("CODE: 11", "CODE: 4")
 
 def place_ranks(folder, hosts):
     """Writes the result of a launch whose ranks ran on these hosts."""
-    seats = [{"rank": rank, "host": host} for rank, host in enumerate(hosts)]
-    (folder / "result.json").write_text(json.dumps({"layout": {"per_rank": seats}}))
+    layout = layout_of([{"host": host} for host in hosts])
+    (folder / "result.json").write_text(json.dumps({"layout": layout}))
     return str(folder)
 
 

@@ -13,6 +13,7 @@ from running import CHECKS
 
 from bisection.core import paths
 from bisection.core.reasons import Code
+from bisection.kernels import results
 from workshop.testbed import Blueprint, Cluster, Node, Partition, unavailable
 from workshop.testbed.site import Launching, installed, write_site
 
@@ -76,9 +77,9 @@ def judge(cluster, launchings, code, text):
     wanted = {name for part in launchings for name in part.names()}
     hosts = {}
     for path in (folder / "kernels").glob("transpose-*.json"):
-        seats = json.loads(path.read_text())["layout"]["per_rank"]
+        of_launch = results.hosts(json.loads(path.read_text()))
         partition = next(name for name in wanted if f"-{name}-" in path.name)
-        hosts.setdefault(partition, set()).update(seat["host"] for seat in seats)
+        hosts.setdefault(partition, set()).update(of_launch)
     assert {name: len(names) for name, names in hosts.items()} == {
         name: int(name.rpartition("-")[2]) for name in wanted
     }

@@ -1,0 +1,84 @@
+/* How much memory a rank allocates at most: its own code alone, whose calls the linker puts here
+ * (--wrap).  SimGrid, shared libraries and MPI's windows are not counted.  Where BX_HEAP names a
+ * file, rank 0 writes there the bytes of the rank that has most, its number, and the seconds that
+ * all ranks together have computed. */
+#include "platform.h"
+
+#include <malloc.h>
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* SimGrid's own: s that all ranks together have computed, outside MPI. */
+extern double _ZN7simgrid4smpi5utils18total_benched_timeE;
+
+static int64_t allocated, most; /* bytes of this rank: now, at most */
+
+/* At the end of counted memory is a mark, as C's library allocates some that is freed here. */
+static const uint64_t MARK = UINT64_C(0x9e3779b97f4a7c15);
+
+static uint64_t *end_of(void *memory)
+{
+    return (uint64_t *)((char *)memory + malloc_usable_size(memory)) - 1;
+}
+
+void *bx_platform_count(void *memory)
+{
+    if (!memory) return NULL;
+    *end_of(memory) = MARK ^ (uintptr_t)memory;
+    allocated += (int64_t)malloc_usable_size(memory);
+    if (allocated > most) most = allocated;
+    return memory;
+}
+
+void *bx_platform_forget(void *memory)
+{
+    if (!memory || *end_of(memory) != (MARK ^ (uintptr_t)memory)) return memory;
+    *end_of(memory) = 0;
+    allocated -= (int64_t)malloc_usable_size(memory);
+    return memory;
+}
+
+void *__real_malloc(size_t), *__real_calloc(size_t, size_t), *__real_realloc(void *, size_t);
+void *__real_aligned_alloc(size_t, size_t);
+void __real_free(void *);
+
+enum { END = sizeof(uint64_t) };
+void *__wrap_malloc(size_t size) { return bx_platform_count(__real_malloc(size + END)); }
+void *__wrap_calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(count, size, &bytes)
+               ? NULL
+               : bx_platform_count(__real_calloc(1, bytes + END));
+}
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return bx_platform_count(__real_realloc(bx_platform_forget(memory), size + END));
+}
+void *__wrap_aligned_alloc(size_t to, size_t size)
+{
+    return bx_platform_count(__real_aligned_alloc(to, (size + END + to - 1) / to * to));
+}
+void __wrap_free(void *memory) { __real_free(bx_platform_forget(memory)); }
+
+int __real_MPI_Finalize(void);
+int __wrap_MPI_Finalize(void)
+{
+    const char *path = getenv("BX_HEAP");
+    struct {
+        double bytes;
+        int rank;
+    } mine = {(double)most, 0}, largest;
+    if (path) {
+        PMPI_Comm_rank(MPI_COMM_WORLD, &mine.rank);
+        PMPI_Reduce(&mine, &largest, 1, MPI_DOUBLE_INT, MPI_MAXLOC, 0, MPI_COMM_WORLD);
+    }
+    FILE *file = path && mine.rank == 0 ? fopen(path, "w") : NULL;
+    if (file)
+        fprintf(file, "%.0f %d %g\n", largest.bytes, largest.rank,
+                _ZN7simgrid4smpi5utils18total_benched_timeE);
+    if (file) fclose(file);
+    return __real_MPI_Finalize();
+}

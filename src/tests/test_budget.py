@@ -1,0 +1,140 @@
+"""Memory and time of a launch that depend on the number of ranks alone, on simulated machines.
+
+Usage: test_budget.py FOLDER TRANSPOSE MD [unittest arguments]
+       test_budget.py FOLDER --table    prints the table of src/README.md
+The arguments are those of test_smpi.py. Exit code 77: nothing can be simulated here.
+
+Each kernel runs a small case by its methods on more and more ranks. Messages take no time there,
+and no arithmetic is done: what is left is the ranks' own work and memory (checks/workshop/smpi,
+at_once.c and heap.c). Own work is processor time, which other processes do not change much.
+"""
+
+import itertools
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import simulated
+from simulated import launch
+
+FOLDER = Path()
+MACHINE = "hector-xt6"
+FREE = {
+    **dict.fromkeys(("latency", "gap", "overhead", "intra_latency", "intra_overhead"), "0"),
+    **dict.fromkeys(("bandwidth", "intra_bandwidth", "memory"), "1e18"),
+    **dict.fromkeys(("fft", "algebra", "pairs", "copy", "fork"), "0"),
+    "at_once": "1",
+}
+SAMPLE = ("--repeats", "1", "--block", "1", "--warmup", "0")
+LARGEST = 64  # B per rank of the world, of any launch
+CALLS = 5e-3  # s of a rank: growth below is lost in what else it does
+
+
+class Budget(NamedTuple):
+    """What a launch may take; the bytes are little more than it takes, so that an array of numbers
+    for each rank of the world is noticed."""
+
+    bytes: float  # of a rank, per rank of the world
+    kernel: str
+    ranks: "tuple[int, int, int]"  # where it is measured
+    arguments: "tuple[str, ...]"
+
+
+FFT = ("--case", "cnt40", "--bands", "1", "--planner", "estimate", "--baseline", "none", "--method")
+BUDGETS = {
+    f"transpose, {method}": Budget(bytes_, "transpose", (64, 256, 1024), (*FFT, method))
+    for method, bytes_ in {"alltoallv": 40, "shm": 50}.items()
+}
+
+
+class Cost(NamedTuple):
+    """Of a launch."""
+
+    bytes: float  # of the rank that has most
+    seconds: float  # own work of a rank, the mean
+
+
+def measure(name: str, ranks: int) -> Cost:
+    """Makes the launch of a budget on so many ranks; AssertionError if it fails."""
+    budget = BUDGETS[name]
+    machine = {**launch.chosen(MACHINE), **FREE}
+    per_node = int(machine["cores"])
+    machine |= {"nodes": str(-(-ranks // per_node)), "per_node": str(per_node)}
+    platform = " ".join(f"{name}={value}" for name, value in machine.items())
+    with tempfile.TemporaryDirectory() as folder:
+        heap, result = Path(folder, "heap"), Path(folder, "result.json")
+        arguments = (*SAMPLE, *budget.arguments, "--output", str(result))
+        process = launch.run(
+            [simulated.executable(FOLDER, budget.kernel), *arguments],
+            [f"n{rank // per_node}" for rank in range(ranks)],
+            (FOLDER / "smpi/machine.so").resolve(),
+            launch.LIBRARY,
+            env={"BX_PLATFORM": platform, "BX_HOLLOW": "1", "BX_HEAP": str(heap),
+                 "OPENBLAS_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.returncode == 0, (name, ranks, process.stderr)
+        most, _, seconds = heap.read_text().split()
+        return Cost(float(most), float(seconds) / ranks)
+
+
+def costs() -> "dict[str, list[Cost]]":
+    """The costs by the names of budgets; the largest launches are made first, one per core."""
+    launches = [(name, ranks) for name, budget in BUDGETS.items() for ranks in budget.ranks]
+    order = sorted(launches, key=lambda pair: -pair[1])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        measured = dict(zip(order, pool.map(lambda pair: measure(*pair), order), strict=True))
+    return {n: [measured[n, ranks] for ranks in budget.ranks] for n, budget in BUDGETS.items()}
+
+
+def growth(name: str, launches: "list[Cost]") -> "tuple[float, float, float]":
+    """Bytes of a rank per rank of the world, and seconds per P log P of them, between the two
+    largest launches; and the same seconds between the two smallest."""
+    low, middle, high = BUDGETS[name].ranks
+    steps = [b * math.log2(b) - a * math.log2(a) for a, b in ((low, middle), (middle, high))]
+    seconds = [b.seconds - a.seconds for a, b in itertools.pairwise(launches)]
+    per_rank = (launches[2].bytes - launches[1].bytes) / (high - middle)
+    return per_rank, seconds[1] / steps[1], seconds[0] / steps[0]
+
+
+class Budgets(unittest.TestCase):
+    def test_memory_and_time_by_ranks(self):
+        for name, launches in costs().items():
+            with self.subTest(name=name, launches=launches):
+                per_rank, later, earlier = growth(name, launches)
+                self.assertLessEqual(per_rank, min(BUDGETS[name].bytes, LARGEST))
+                if launches[2].seconds - launches[1].seconds > CALLS:
+                    self.assertLess(later, 2 * max(earlier, 0))
+
+
+def table() -> None:
+    """Prints what a rank takes on the most ranks measured, and what the fit says of more."""
+    print("| launch | B per rank of the world |", *(f" 10^{n} |" for n in range(3, 7)))
+    print("|---|---|" + "---|" * 4)
+    for name, launches in costs().items():
+        most = BUDGETS[name].ranks[2]
+        per_rank, per_step, _ = growth(name, launches)
+        cells = []
+        for ranks in (10**n for n in range(3, 7)):
+            more = ranks * math.log2(ranks) - most * math.log2(most)
+            megabytes = (launches[2].bytes + max(per_rank, 0) * (ranks - most)) / 1e6
+            seconds = launches[2].seconds + max(per_step, 0) * more
+            cells.append(f" {megabytes:.3g} MB, {seconds:.2g} s |")
+        print(f"| {name} | {per_rank:.0f} |", *cells)
+
+
+if __name__ == "__main__":
+    FOLDER = Path(sys.argv[1])
+    if reason := simulated.missing(FOLDER, *(budget.kernel for budget in BUDGETS.values())):
+        print("skipped:", reason)
+        sys.exit(77)
+    if "--table" in sys.argv:
+        table()
+    else:
+        unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
