@@ -35,7 +35,7 @@ from bisection.core.format import duration, plural, seconds_of, some
 from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import SLURM
-from bisection.core.verdicts import TIERS, BisectionError, Exit, NotMeasured, Verdict
+from bisection.core.verdicts import RAN, TIERS, BisectionError, Exit, NotMeasured, Verdict
 from bisection.judge import evidence as judged_by
 from bisection.judge import rule
 from bisection.judge.evidence import Evidence, Retest, Turn
@@ -55,7 +55,7 @@ from bisection.sites.site import load_site, require_site
 from bisection.store import sync
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
-from bisection.store.selection import HELP, SelectionError, select
+from bisection.store.selection import EARLIER, HELP, SelectionError, select
 
 # ReFrame's options that would make a failure pass. It rejects those itself that run nothing.
 REFUSED = {
@@ -354,15 +354,17 @@ def named(sessions: str | None) -> str | None:
 def compare(night: Night, store: Store, against: str | None) -> None:
     """Sets the run beside other sessions, by default the earlier ones of its kind. If they cannot
     be compared, that is a trouble of the run, as are tests of the session before that are gone, or
-    whose kernel is left out of the build now."""
+    whose kernel is left out of the build now, if they ever ran."""
     with night.keeps():
         now = select(night.run.session, store)
         night.evidence = judged_by.of_nights(night.evidence, store, night.run, against)
         last = select("earlier:1", store, now)
         tests = store.tests()
+        earlier = store.outcomes(select(EARLIER, store, now))
+        ran = {job.test for job in earlier if job.verdict in RAN}
         there = (job for job in store.outcomes(last) if job.verdict != Verdict.NOT_APPLICABLE)
         here = (job for job in store.outcomes(now) if not job.left_out)
-        numbers = ({job.test for job in side} for side in (there, here))
+        numbers = ({job.test for job in there} & ran, {job.test for job in here})
         before, after = ({tests[n].key for n in side if not tests[n].control} for side in numbers)
         if gone := sorted(" ".join(filter(None, key[3:])) for key in before - after):
             night.trouble(Code.TESTS_GONE(tests=gone))

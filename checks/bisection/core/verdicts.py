@@ -63,6 +63,7 @@ class Verdict(Word):
     UNCHANGED = "unchanged"
 
 
+RAN = (Verdict.PASS, Verdict.FAIL, Verdict.KNOWN)
 COMPARED = tuple(Verdict)[4:]  # of a comparison
 
 

@@ -168,7 +168,9 @@ def test_databases_that_are_damaged_or_locked_lose_no_night(troubled):
 
 def test_tests_that_are_gone_and_notes_that_cannot_be_read_are_troubles(tmp_path):
     """Tests of the session before."""
-    before = nights({"p2p": [1e-3], "removed": [1e-3], "lacking": [1e-3]})
+    stopped = made_up.case("never-ran", verdict=Verdict.NOT_MEASURED)
+    ran = [made_up.case(method, {"time": 1e-3}) for method in ("p2p", "removed", "lacking")]
+    before = sessions(0, [[*ran, stopped]])
     reason = Code.LEFT_OUT(kernels=["transpose: no FFTW"]).as_dict()
     lacking = made_up.case("lacking", verdict=Verdict.NOT_APPLICABLE, reason=reason)
     after = sessions(1, [[made_up.case("p2p", {"time": 1e-3}), lacking]])
