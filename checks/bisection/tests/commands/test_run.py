@@ -10,7 +10,7 @@ import jsonschema
 import made_up
 import pytest
 import results_made
-from made_up import nights, sessions, store
+from made_up import sessions, store
 from running import CHECKS, ONE, of_other_sources, run_in, start
 
 from bisection.commands import run as command
