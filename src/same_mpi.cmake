@@ -2,6 +2,8 @@
 # it is, a program says that runs, as file names do not: linker scripts and compiler wrappers hide
 # them.
 
+include(CheckCSourceCompiles)
+
 # bx_ask(RESULT PROBE LIBRARIES ARGUMENTS...): what a program of probes/ prints, "Open MPI v4.1.4" of
 # "Open MPI v4.1.4, package: ..."; "" where it cannot be built or run.
 function(bx_ask result probe libraries)
@@ -68,10 +70,16 @@ endfunction()
 function(bx_optional_mpi_library name switch)
   set(${name}_USABLE FALSE PARENT_SCOPE)
   bx_same_mpi(other ${ARGN})
+  set(CMAKE_REQUIRED_QUIET ON)
+  set(CMAKE_REQUIRED_LIBRARIES ${ARGN} MPI::MPI_C)
+  string(MAKE_C_IDENTIFIER "BX_LINKS_${ARGN}" links)
+  check_c_source_compiles("int main(void) { return 0; }" ${links})
   if(NOT ARGN)
     message(STATUS "${name}: left out, not there")
   elseif(NOT ${switch})
     message(STATUS "${name}: left out by ${switch}")
+  elseif(NOT ${links}) # a cross build finds the host's
+    message(STATUS "${name}: left out, cannot be linked: ${ARGN}")
   elseif(other)
     message(STATUS "${name}: left out, built for ${other}, the kernels for ${BX_MPI}")
   else()
