@@ -89,7 +89,7 @@ class md_layout(KernelCheck):
 
     @sanity_function
     def compared(self) -> bool:
-        """True if both launches measured times; keeps their ratios in `measured`."""
+        """True if both launches measured times; keeps their ratios in `reported`."""
         hybrid, pure = (
             results.metrics(results.of_method(launch.result, self.method))
             for launch in (self.launch, self.pure)
@@ -99,7 +99,7 @@ class md_layout(KernelCheck):
             self.fail_for(Code.METRICS_MISSING(method=self.method, metrics=missing))
         ratio = hybrid["time"]["value"] / pure["time"]["value"]
         ratios = {"ratio_mpi": ratio, "ratio_loops": ratio * loops(hybrid) / loops(pure)}
-        self.measured = {
+        self.reported = {
             name: {"value": value, "unit": "ratio", "better": "lower"}
             for name, value in ratios.items()
         }

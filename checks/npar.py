@@ -114,13 +114,13 @@ class npar_best(NparCheck):
 
     @sanity_function
     def verified(self) -> bool:
-        """True if there is a fastest choice; keeps its number of groups in `measured`."""
+        """True if there is a fastest choice; keeps its number of groups in `reported`."""
         result = self.launch.result
         best = result.get("best", {}).get("npar")
         if best is None:
             self.fail_for(Code.NO_BEST_NPAR())
         value = int(best.removeprefix("npar-"))
-        self.measured = {"groups": {"value": value, "unit": "groups", "better": "higher"}}
+        self.reported = {"groups": {"value": value, "unit": "groups", "better": "higher"}}
         self.losses = {
             entry["method"]: entry["metrics"]["ratio_best"]["value"]
             for entry in result["results"]
@@ -132,7 +132,7 @@ class npar_best(NparCheck):
     def remark_on_change(self) -> None:
         """The reference's value is the expected choice; its bounds accept others."""
         expected = references_of(self).get("groups")
-        best = int(self.measured["groups"]["value"])
+        best = int(self.reported["groups"]["value"])
         if expected and round(expected[0]) != best:
             was = round(expected[0])
             loss = self.losses.get(f"npar-{was}")

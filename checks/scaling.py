@@ -17,9 +17,9 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
-from workshop.papers import observables
-from workshop.papers.observables import Kind, Observable, Point, Unmeasured
-from workshop.papers.simulation import HOLLOW, ONCE, Wanted, placed, work
+from papers import observables
+from papers.launches import HOLLOW, ONCE, Wanted, placed, work
+from papers.observables import Kind, Observable, Point, Unmeasured
 
 TIMES = "times"  # in the place of a finding: the times of all launches
 QUICK = ("cnt40", "test20", "al2o3-g", "bench1")  # of each machine the first of these that it has
@@ -83,7 +83,7 @@ class ScalingCheck(KernelCheck):
 
     @sanity_function
     def verified(self) -> bool:
-        """True if all launches are verified; keeps times, or a finding's numbers, in `measured`."""
+        """True if all launches are verified; keeps times, or a finding's numbers, in `reported`."""
         lookup = observables.lookup_in([launch.result for launch in self.launches], machine())
         if self.method == TIMES:
             unit, wanted = "s", {}
@@ -95,10 +95,10 @@ class ScalingCheck(KernelCheck):
         else:
             parts = parts_of(self.kernel, self.case, self.method)
             unit, wanted = "ratio", {n: partial(part.value, lookup) for n, part in parts.items()}
-        self.measured, missing = {}, []
+        self.reported, missing = {}, []
         for name, value in wanted.items():
             try:
-                self.measured[name] = {"value": value(), "unit": unit, "better": "lower"}
+                self.reported[name] = {"value": value(), "unit": unit, "better": "lower"}
             except Unmeasured as error:
                 missing.append(f"{name} ({error})")
         if missing:

@@ -79,6 +79,7 @@ def partition(name: str, nodes: int | Sequence[int], launcher: str, **choices: A
             environs: names of environments; by default system and spack.
             references: kinds that must exist: "ratio", "time".
             network: adapters that must carry the messages between nodes: ["mlx5_0", "mlx5_1"].
+            scratch: folders of the file systems that restart files are written to.
 
     Returns:
         The choices, for `system`.
@@ -167,7 +168,7 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
     access = [line.format(asked[word]) for word in asked for line in ACCESS[scheduler][word]]
     usual = launchers.binding(launcher, mpi.get("kind", ""))
     options = [*given.pop("options", []), *given.pop("binding", usual)]
-    references, network = given.pop("references", []), given.pop("network", [])
+    own = {"references": [], **_taken(given, ("references", "network", "scratch"))}
     limit = {"max_time": facts["max_time"]} if facts.get("max_time") else {}
     nodes = given.pop("nodes")
     return {
@@ -185,8 +186,7 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
         "extras": {
             "nodes": nodes,
             "binding": options,
-            "references": references,
-            **({"network": network} if network else {}),
+            **own,
             **limit,
             **extras,
         },

@@ -19,7 +19,7 @@ from bisection.core.verdicts import BisectionError, Exit
 COMMANDS = {
     "run": ("run", "run a tier of checks and judge this machine"),
     "verdict": ("verdict", "print the verdict of an earlier run"),
-    "compare": ("compare", "compare two groups of stored sessions, or plan how many are needed"),
+    "compare": ("compare", "compare two groups of stored sessions; plan nights and launches"),
     "history": ("history", "find the session since which a metric is worse"),
     "report": ("report", "write a report: HTML, Markdown, JUnit, Prometheus"),
     "sessions": ("sessions", "list stored sessions; tag, exclude or forget some"),

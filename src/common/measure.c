@@ -125,6 +125,8 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
         }
         double now = MPI_Wtime();
         bx_watchdog_round(run, now - began);
+        /* What cannot be written now cannot be written later. */
+        if (run->kernel->inspect && bx_run_agree(run) != BX_OK) break;
         if (run->rank == 0 && progress && now >= next_write) {
             progress(context);
             double spent = MPI_Wtime() - now;

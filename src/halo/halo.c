@@ -110,6 +110,25 @@ static void ask(bx_halo *halo)
     BX_FREE(asked, requests);
 }
 
+static void list_copied(bx_halo *halo)
+{
+    const bx_peer *own = &halo->own_sends;
+    int64_t places = own->count, width = halo->mesh->width;
+    for (int i = -1; i < halo->receive_count; i++) {
+        const bx_peer *peer = i < 0 ? &halo->own_receives : &halo->receives[i];
+        for (int64_t k = 0; k < peer->count; k++)
+            bx_region_add(&halo->ghosts, peer->places[k] * width, (int)width);
+    }
+    for (int i = 0; i < halo->send_count; i++) places += halo->sends[i].count;
+    while (places > 0 && halo->read.numbers < halo->ghosts.numbers)
+        for (int i = -1; i < halo->send_count; i++) {
+            const bx_peer *peer = i < 0 ? own : &halo->sends[i];
+            for (int64_t k = 0; k < peer->count; k++)
+                if (halo->read.numbers < halo->ghosts.numbers)
+                    bx_region_add(&halo->read, peer->places[k] * width, (int)width);
+        }
+}
+
 /* ---- memory ---- */
 
 static int64_t paged(int64_t numbers)
@@ -165,6 +184,7 @@ bx_halo *bx_halo_create(const bx_mesh *mesh)
     halo->ranks = mesh->ranks;
     find_owners(halo);
     ask(halo);
+    list_copied(halo);
     allocate(halo);
     return halo;
 }
@@ -181,6 +201,8 @@ void bx_halo_free(bx_halo *halo)
     for (int i = 0; i < halo->receive_count; i++) free_peer(&halo->receives[i]);
     free_peer(&halo->own_sends);
     free_peer(&halo->own_receives);
+    bx_region_free(&halo->read);
+    bx_region_free(&halo->ghosts);
     BX_FREE(halo->sends, halo->receives, halo->fields_of, halo->stride_of);
     if (*halo->unshared) free(halo->memory.base);
     bx_shared_free(&halo->memory);
@@ -189,16 +211,39 @@ void bx_halo_free(bx_halo *halo)
 
 /* ---- copies ---- */
 
-void bx_halo_copy_own(const bx_halo *halo, int copy)
+static void copy_within(const bx_halo *halo, const bx_region *from, const bx_region *to, int copy)
 {
     const bx_mesh *mesh = halo->mesh;
     double *fields = halo->fields[copy];
 #pragma omp parallel for schedule(static)
     for (int f = 0; f < mesh->fields; f++)
-        bx_region_copy(&halo->own_sends.region, &fields[f * mesh->stride],
-                       &halo->own_receives.region, &fields[f * mesh->stride]);
-    bx_charge(BX_COPY,
-              (double)halo->own_sends.region.numbers * mesh->fields * (double)sizeof(double), true);
+        bx_region_copy(from, &fields[f * mesh->stride], to, &fields[f * mesh->stride]);
+    bx_charge(BX_COPY, (double)from->numbers * mesh->fields * (double)sizeof(double), true);
+}
+
+void bx_halo_copy_own(const bx_halo *halo, int copy)
+{
+    copy_within(halo, &halo->own_sends.region, &halo->own_receives.region, copy);
+}
+
+void bx_halo_copy_alone(const bx_halo *halo, int copy)
+{
+    copy_within(halo, &halo->read, &halo->ghosts, copy);
+}
+
+int64_t bx_halo_copied_wrong(const bx_halo *halo, int copy)
+{
+    int64_t wrong = 0, numbers = halo->read.numbers;
+    double *read = bx_memory_alloc((size_t)numbers, sizeof *read);
+    double *ghosts = bx_memory_alloc((size_t)numbers, sizeof *ghosts);
+    for (int f = 0; f < halo->mesh->fields; f++) {
+        const double *field = &halo->fields[copy][f * halo->mesh->stride];
+        bx_region_pack(&halo->read, field, read);
+        bx_region_pack(&halo->ghosts, field, ghosts);
+        for (int64_t i = 0; i < numbers; i++) wrong += read[i] != ghosts[i];
+    }
+    BX_FREE(read, ghosts);
+    return wrong;
 }
 
 /* The number `n` of a peer's numbers, in the order field, cell, level. */

@@ -23,6 +23,8 @@ typedef struct {
     bx_peer *sends, *receives; /* [counts] by ascending rank, none of them this rank */
     int send_count, receive_count;
     bx_peer own_sends, own_receives; /* cells of which this rank itself has ghosts */
+    /* All places that are read for ghosts of any rank, as often as there are ghosts; all ghosts. */
+    bx_region read, ghosts;
     /* The fields of all ranks of the node; without a window, those of this rank alone, and why. */
     bx_shared memory;
     char unshared[160];
@@ -36,6 +38,10 @@ bx_halo *bx_halo_create(const bx_mesh *mesh);
 void bx_halo_free(bx_halo *halo);
 /* Fills the ghosts that are copies of own cells. */
 void bx_halo_copy_own(const bx_halo *halo, int copy);
+/* Copies the numbers that are sent into the ghosts: an exchange without another rank. */
+void bx_halo_copy_alone(const bx_halo *halo, int copy);
+/* Returns how many ghosts differ from what bx_halo_copy_alone has copied there. */
+int64_t bx_halo_copied_wrong(const bx_halo *halo, int copy);
 /* Fills all ghosts, number by number, by means that no method uses.  Collective. */
 void bx_halo_exchange_plainly(const bx_halo *halo, int copy);
 /* The ranks of `other`'s node can address each other's memory. */

@@ -12,7 +12,7 @@ typedef struct {
     double courant;
 } bx_halo_options;
 
-/* Cells to compute: all; those that read no ghost; the others. */
+/* Cells to compute: all; those that read no other rank's; the others. */
 typedef enum { BX_ALL, BX_INTERIOR, BX_BOUNDARY } bx_step_part;
 
 enum { BX_RECOMPUTED_STEPS = 8 };

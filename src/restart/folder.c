@@ -23,7 +23,7 @@ void bx_folder_remove(const char *path)
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         if (entry->d_name[0] == '.') continue;
         snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-        unlink(name);
+        if (unlink(name) != 0) bx_folder_remove(name); /* a folder */
     }
     if (folder) closedir(folder);
     rmdir(path);
@@ -43,7 +43,7 @@ static bool is_abandoned(const char *path)
     return ended;
 }
 
-static void remove_abandoned(const char *directory)
+static void remove_abandoned(const bx_run *run, const char *directory)
 {
     char path[PATH_MAX];
     DIR *folder = opendir(directory);
@@ -52,7 +52,8 @@ static void remove_abandoned(const char *directory)
         snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
         if (!is_abandoned(path)) continue;
         bx_folder_remove(path);
-        fprintf(stderr, "bisection-restart: %s: removed, left by a launch that was killed\n", path);
+        fprintf(stderr, "bisection-%s: %s: removed, left by a launch that was killed\n",
+                run->kernel->name, path);
     }
     if (folder) closedir(folder);
 }
@@ -76,33 +77,35 @@ static int create(const char *directory, char *path, size_t size)
 }
 
 /* Refuses what would fill the file system. */
-static bool has_space(bx_run *run, const char *directory, double bytes, double percent, double most)
+static bool has_space(bx_run *run, const bx_folder_place *place, double bytes)
 {
     struct statvfs about;
-    if (statvfs(directory, &about) != 0) return true;
+    if (statvfs(place->directory, &about) != 0) return true;
     double free_space = (double)about.f_bavail * (double)about.f_frsize;
-    double allowed = fmin(most, free_space * percent / 100);
+    double allowed = fmin(place->most, free_space * place->share / 100);
     if (bytes <= allowed) return true;
     bx_run_refuse(run, BX_RESOURCES,
                   "--directory %s: %.4g MB would be written, allowed are %.4g MB: --share %g%% "
                   "of %.4g MB that are free, at most --most %.4g MB",
-                  directory, bytes / 1e6, allowed / 1e6, percent, free_space / 1e6, most / 1e6);
+                  place->directory, bytes / 1e6, allowed / 1e6, place->share, free_space / 1e6,
+                  place->most / 1e6);
     return false;
 }
 
-int bx_folder_create(bx_run *run, const char *directory, double bytes, double percent, double most,
-                     char *path, size_t size)
+int bx_folder_create(bx_run *run, const bx_folder_place *place, double bytes, char *path,
+                     size_t size)
 {
+    const char *directory = place->directory;
     if (bx_run_rank(run) == 0) {
         int code = create(directory, path, size);
         bool wrong_name = code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG;
         if (code != 0)
             bx_run_refuse(run, wrong_name ? BX_USAGE : BX_RESOURCES, "--directory %s: %s",
                           directory, strerror(code));
-        else if (!has_space(run, directory, bytes, percent, most))
+        else if (!has_space(run, place, bytes))
             bx_folder_remove(path);
         else
-            remove_abandoned(directory);
+            remove_abandoned(run, directory);
     }
     int code = bx_run_agree(run);
     if (code != BX_OK) return code;

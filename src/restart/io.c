@@ -1,16 +1,71 @@
 #include "io.h"
 
-#include <fcntl.h>
+#include "run.h"
+
+#include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+void bx_io_begin(bx_io *io, bx_run *run)
+{
+    io->run = run;
+    io->comm = bx_run_comm(run);
+    io->node = bx_run_node_comm(run);
+    io->rank = bx_run_rank(run);
+    io->ranks = bx_run_ranks(run);
+}
+
+int bx_io_apart(const bx_io *io) { return io->ranks > 2 ? io->ranks / 2 : io->ranks - 1; }
+
+double bx_io_end_phase(bx_io *io, int phase, double *start)
+{
+    double began = *start;
+    io->busy += MPI_Wtime() - began;
+    MPI_Barrier(io->comm);
+    bx_run_lap(io->run, (size_t)phase);
+    bx_run_progress(io->run, phase + 1);
+    *start = MPI_Wtime();
+    return *start - began;
+}
+
+double bx_io_gather_busy(bx_io *io, double *sums)
+{
+    double *busy = bx_memory_alloc((size_t)io->ranks, sizeof *busy), most = 0;
+    MPI_Gather(&io->busy, 1, MPI_DOUBLE, busy, 1, MPI_DOUBLE, 0, io->comm);
+    for (int rank = 0; rank < io->ranks; rank++) {
+        sums[rank] += busy[rank];
+        most = fmax(most, busy[rank]);
+    }
+    BX_FREE(busy);
+    io->busy = 0;
+    return most;
+}
+
+double bx_io_imbalance(const double *sums, int ranks, int *slowest)
+{
+    double all = 0;
+    *slowest = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        all += sums[rank];
+        if (sums[rank] > sums[*slowest]) *slowest = rank;
+    }
+    return ranks > 1 ? sums[*slowest] * (ranks - 1) / (all - sums[*slowest]) : 1;
+}
+
+bool bx_io_failed(bx_io *io)
+{
+    bool failed = false;
+    if (io->error != BX_OK) bx_run_refuse(io->run, io->error, "%s", io->why);
+    MPI_Allreduce(&(bool){io->error != BX_OK}, &failed, 1, MPI_C_BOOL, MPI_LOR, io->comm);
+    return failed;
+}
 
 void bx_io_fail(bx_io *io, const char *path, const char *doing, const char *reason)
 {
     /* What was written and cannot be read is a wrong answer: its words stay wrong. */
     if (strcmp(doing, "read") == 0)
-        fprintf(stderr, "bisection-restart: %s: cannot be read: %s\n", path, reason);
+        fprintf(stderr, "bisection-%s: %s: cannot be read: %s\n", io->run->kernel->name, path,
+                reason);
     else if (io->error == BX_OK)
         snprintf(io->why, sizeof io->why, "%.250s: cannot be %s: %.200s", path, doing, reason);
     if (strcmp(doing, "read") != 0) io->error = BX_RESOURCES;
@@ -21,23 +76,21 @@ void bx_io_name(const bx_io *io, char path[PATH_MAX], const char *name, int numb
     snprintf(path, PATH_MAX, "%s/%s-%d", io->folder, name, number);
 }
 
-void bx_io_forget(bx_io *io, const char *path)
+void bx_io_name_common(const bx_io *io, char path[PATH_MAX]) { bx_io_name(io, path, "array", 0); }
+
+void bx_io_drop_common(bx_io *io)
 {
-    struct stat about;
-    int file = io->error == BX_OK ? open(path, O_RDONLY) : -1;
-    if (file < 0) return; /* reading it will say why */
-    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    if (fstat(file, &about) == 0 && about.st_size > 0) {
-        size_t bytes = (size_t)about.st_size, pages = (bytes + page - 1) / page;
-        void *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
-        unsigned char *in_memory = bx_memory_alloc(pages, 1);
-        if (map != MAP_FAILED && mincore(map, bytes, in_memory) == 0) {
-            io->pages += (double)pages;
-            for (size_t i = 0; i < pages; i++) io->cached += in_memory[i] & 1;
-        }
-        if (map != MAP_FAILED) munmap(map, bytes);
-        BX_FREE(in_memory);
-    }
-    close(file);
+    char path[PATH_MAX];
+    int of_node;
+    bx_io_name_common(io, path);
+    MPI_Comm_rank(io->node, &of_node);
+    if (of_node == 0) bx_io_forget(io, path);
+}
+
+void bx_io_remove_common(bx_io *io)
+{
+    char path[PATH_MAX];
+    bx_io_name_common(io, path);
+    if (io->rank == 0 && unlink(path) != 0 && errno != ENOENT)
+        bx_io_fail(io, path, "removed", strerror(errno));
 }

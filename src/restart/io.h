@@ -27,6 +27,7 @@ typedef struct {
 /* One rank's view of a launch.  Errors are kept in `error` and `why`: after the first one, the rank
  * takes part in what is collective, and touches no file. */
 typedef struct bx_io {
+    bx_run *run;
     MPI_Comm comm, node;
     int rank, ranks, readers;
     bx_array array;
@@ -40,6 +41,7 @@ typedef struct bx_io {
     size_t piece_count;
     int reader; /* which of `readers` this rank is, -1: none; never one that wrote what it reads */
     double pages, cached; /* of the files, before they were read; in memory */
+    double busy;          /* s: in this step, of this rank before it waited for others */
     int error;            /* an exit code; BX_OK: none */
     char why[512];
 } bx_io;
@@ -48,15 +50,36 @@ typedef struct bx_io {
 typedef struct {
     bx_choice about;
     bool whole_boxes; /* readers take boxes of ranks, not equal parts of the array */
+    bool alone;       /* each rank writes what it holds, and waits for no other */
     /* Whether it can run; writes the reason to why[size] if not.  NULL: it can. */
-    bool (*usable)(char *why, size_t size);
+    bool (*usable)(const bx_io *io, char *why, size_t size);
     void (*open)(bx_io *io), (*write)(bx_io *io), (*sync)(bx_io *io), (*close)(bx_io *io);
     void (*drop)(bx_io *io), (*read)(bx_io *io), (*remove)(bx_io *io);
 } bx_io_method;
+
+/* Sets the ranks and their communicators. */
+void bx_io_begin(bx_io *io, bx_run *run);
+/* Returns how many ranks a reader is away from the writer: so many that it is on another node. */
+int bx_io_apart(const bx_io *io);
+/* Ends a phase of a step, which began at *start, when the last rank has finished it: sets *start,
+ * and adds what this rank did to `busy`.  Returns the phase's seconds.  Collective. */
+double bx_io_end_phase(bx_io *io, int phase, double *start);
+/* Adds `busy` of each rank to sums[ranks] on rank 0, and sets it to 0.  Returns the longest there.
+ * Collective. */
+double bx_io_gather_busy(bx_io *io, double *sums);
+/* Returns the slowest rank's time over the mean of the others; 1 of one rank.  Local. */
+double bx_io_imbalance(const double *sums, int ranks, int *slowest);
+/* Whether a file could not be written on some rank: the launch then ends with the reason, and no
+ * answer is wrong.  Collective. */
+bool bx_io_failed(bx_io *io);
 
 /* Notes that a file cannot be written, synced, read, as `doing` has it.  Local. */
 void bx_io_fail(bx_io *io, const char *path, const char *doing, const char *reason);
 /* Writes a file's name in the launch's folder to path[PATH_MAX]. */
 void bx_io_name(const bx_io *io, char path[PATH_MAX], const char *name, int number);
+/* The same of the one file of all ranks, which a rank of each node drops and rank 0 removes. */
+void bx_io_name_common(const bx_io *io, char path[PATH_MAX]);
+void bx_io_drop_common(bx_io *io);
+void bx_io_remove_common(bx_io *io);
 /* Drops a file that is on disk from this node's memory, and counts which of its pages stay. */
 void bx_io_forget(bx_io *io, const char *path);

@@ -2,6 +2,7 @@
 #include "charge.h"
 #include "folder.h"
 #include "method.h"
+#include "run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,28 +34,23 @@ static const bx_io_method *const METHODS[] = {
     BX_METHODS(METHOD) & COPY};
 enum { METHOD_COUNT = sizeof METHODS / sizeof *METHODS };
 
-static const char *directory = ".";
+static bx_folder_place place = BX_FOLDER_PLACE;
 static int64_t bytes_per_rank, readers;
-static double share = 1, most = 8e9;
 
 static const bx_option OPTIONS[] = {
-    {"directory", "DIR", "folder, seen by all nodes, for the launch's own folder (default: .)",
-     BX_TEXT, 0, 0, &directory},
     {"bytes-per-rank", "N", "bytes of each rank, by more or fewer planes (default: the case's)",
      BX_INTEGER, 8, 1e12, &bytes_per_rank},
     {"readers", "N", "ranks that read (default: all)", BX_INTEGER, 1, 1e9, &readers},
-    {"share", "PERCENT", "of the free space, that may be written (default: 1)", BX_REAL, 1e-6, 100,
-     &share},
-    {"most", "BYTES", "that may be written (default: 8e9)", BX_REAL, 1, 1e18, &most},
+    BX_FOLDER_OPTIONS(place),
 };
 
 typedef struct {
-    bx_run *run;
     bx_io io;
-    uint64_t step;  /* how many; each has words of its own */
-    double written; /* s: of this rank's write, before it waits */
+    uint64_t step;    /* how many; each has words of its own */
+    bx_json *slowest; /* object: of a method, the rank that took longest to write; on rank 0 */
     struct {
-        bx_series write, read, slowest, imbalance; /* s, s, s, ratio; on rank 0 */
+        bx_series write, read, longest; /* s; of the job, and of the slowest rank; on rank 0 */
+        double *busy;                   /* [ranks] s: of all steps; on rank 0 */
         double pages, cached;
     } *measured; /* [METHOD_COUNT] */
 } state;
@@ -73,8 +69,7 @@ static bx_array settle_array(bx_run *run)
 /* Returns the rank that is a reader: half the ranks away from those that wrote most of its part. */
 static int rank_of_reader(const bx_io *io, int reader)
 {
-    int apart = io->ranks > 2 ? io->ranks / 2 : io->ranks - 1;
-    return (int)(((int64_t)reader * io->ranks / io->readers + apart) % io->ranks);
+    return (int)(((int64_t)reader * io->ranks / io->readers + bx_io_apart(io)) % io->ranks);
 }
 
 /* The pieces of a reader: boxes of ranks, or an equal part of the array. */
@@ -124,12 +119,8 @@ static int setup(bx_run *run, void **address)
                              (long long)readers, bx_run_ranks(run));
     state *s = bx_memory_alloc(1, sizeof *s);
     *address = s;
-    s->run = run;
     bx_io *io = &s->io;
-    io->comm = bx_run_comm(run);
-    io->node = bx_run_node_comm(run);
-    io->rank = bx_run_rank(run);
-    io->ranks = bx_run_ranks(run);
+    bx_io_begin(io, run);
     io->array = settle_array(run);
     io->box = bx_array_box_of(&io->array, io->rank);
     io->words = bx_array_box_words(&io->box);
@@ -138,17 +129,19 @@ static int setup(bx_run *run, void **address)
     int code = bx_resources_claim_memory(run, 8 * (double)(io->words + io->room) + (4 << 20),
                                          "--case or --bytes-per-rank");
     if (code != BX_OK) return code;
-    code = bx_folder_create(run, directory, bytes, share, most, io->folder, sizeof io->folder);
+    code = bx_folder_create(run, &place, bytes, io->folder, sizeof io->folder);
     if (code != BX_OK) return code;
     io->mine = bx_memory_alloc((size_t)io->words, sizeof *io->mine);
     io->read = bx_memory_alloc((size_t)io->room, sizeof *io->read);
     BX_ALLOC(METHOD_COUNT, s->measured);
+    for (size_t m = 0; m < METHOD_COUNT; m++) BX_ALLOC((size_t)io->ranks, s->measured[m].busy);
     return BX_OK;
 }
 
 static bool applicable(void *address, size_t method, char *why, size_t why_size)
 {
-    return !METHODS[method]->usable || METHODS[method]->usable(why, why_size);
+    const state *s = address;
+    return !METHODS[method]->usable || METHODS[method]->usable(&s->io, why, why_size);
 }
 
 static void teardown(void *address)
@@ -157,7 +150,7 @@ static void teardown(void *address)
     if (s->io.rank == 0) bx_folder_remove(s->io.folder);
     for (size_t m = 0; m < METHOD_COUNT; m++)
         BX_FREE(s->measured[m].write.values, s->measured[m].read.values,
-                s->measured[m].slowest.values, s->measured[m].imbalance.values);
+                s->measured[m].longest.values, s->measured[m].busy);
     BX_FREE(s->io.mine, s->io.read, s->io.pieces, s->measured, s);
 }
 
@@ -165,7 +158,7 @@ static void teardown(void *address)
 
 static uint64_t word_at(const state *s, int64_t index)
 {
-    return bx_random_hash(bx_run_seed(s->run) + s->step, (uint64_t)index);
+    return bx_random_hash(bx_run_seed(s->io.run) + s->step, (uint64_t)index);
 }
 
 /* Returns where a word of a piece is in the array. */
@@ -193,34 +186,33 @@ static void prepare(void *address, size_t method, size_t point)
 
 /* ---- a step ---- */
 
-static void finish_phase(state *s, int phase)
-{
-    MPI_Barrier(s->io.comm);
-    bx_run_lap(s->run, (size_t)phase);
-    bx_run_progress(s->run, phase + 1);
-}
-
 static void step(void *address, size_t method, size_t point)
 {
     state *s = address;
     const bx_io_method *m = METHODS[method];
     void (*const phases[BX_IO_PHASES])(bx_io *) = {m->open, m->write, m->sync,  m->close,
                                                    m->drop, m->read,  m->remove};
-    double ends[BX_IO_PHASES + 1] = {MPI_Wtime()};
+    double start = MPI_Wtime(), busy = 0, seconds[BX_IO_PHASES];
     if (m == &COPY) {
         m->write(&s->io);
-        bx_run_lap(s->run, BX_IO_WRITE);
+        bx_run_lap(s->io.run, BX_IO_WRITE);
         return;
     }
     for (int phase = 0; phase < BX_IO_PHASES; phase++) {
         phases[phase](&s->io);
-        if (phase == BX_IO_CLOSE) s->written = MPI_Wtime() - ends[0];
-        finish_phase(s, phase);
-        ends[phase + 1] = MPI_Wtime();
+        seconds[phase] = bx_io_end_phase(&s->io, phase, &start);
+        if (phase == BX_IO_CLOSE) busy = s->io.busy;
     }
+    s->io.busy = busy;
     if (s->io.rank != 0) return;
-    bx_series_add(&s->measured[method].write, ends[BX_IO_CLOSE + 1] - ends[0]);
-    bx_series_add(&s->measured[method].read, ends[BX_IO_READ + 1] - ends[BX_IO_READ]);
+    bx_series_add(&s->measured[method].write, seconds[BX_IO_OPEN] + seconds[BX_IO_WRITE] +
+                                                  seconds[BX_IO_SYNC] + seconds[BX_IO_CLOSE]);
+    bx_series_add(&s->measured[method].read, seconds[BX_IO_READ]);
+}
+
+static const char *name_of(const state *s, size_t method)
+{
+    return s->io.run->kernel->methods[method].name;
 }
 
 /* Prints the first wrong word: which rank wrote it, which one read it. */
@@ -228,14 +220,11 @@ static void print_wrong(const state *s, size_t method, const bx_io_piece *piece,
                         uint64_t read)
 {
     int64_t index = index_of(&s->io, piece, word);
-    char writer[40] = "", name[40];
-    snprintf(name, sizeof name, "%s", METHODS[method]->about.name);
-    for (char *c = name; *c; c++)
-        if (*c == '_') *c = '-';
+    char writer[40] = "";
     if (piece->rank >= 0) snprintf(writer, sizeof writer, " of rank %d", piece->rank);
     fprintf(stderr,
-            "bisection-restart: %s: word %lld%s: rank %d read %016llx, written was %016llx\n", name,
-            (long long)index, writer, s->io.rank, (unsigned long long)read,
+            "bisection-restart: %s: word %lld%s: rank %d read %016llx, written was %016llx\n",
+            name_of(s, method), (long long)index, writer, s->io.rank, (unsigned long long)read,
             (unsigned long long)word_at(s, index));
 }
 
@@ -258,21 +247,17 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
 {
     state *s = address;
     bx_io *io = &s->io;
-    if (io->error != BX_OK) bx_run_refuse(s->run, io->error, "%s", io->why);
-    bool failed = false;
-    MPI_Allreduce(&(bool){io->error != BX_OK}, &failed, 1, MPI_C_BOOL, MPI_LOR, io->comm);
-    /* What could not be written is no wrong answer: the launch ends with the reason. */
+    bool failed = bx_io_failed(io);
     bx_verification_check(verification, "words", failed ? 0 : count_wrong(s, method), 0, "words");
     if (METHODS[method] == &COPY || failed) return;
-    double slowest, sums[3] = {s->written, io->pages, io->cached}, all[3];
-    MPI_Reduce(&s->written, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, io->comm);
-    MPI_Reduce(sums, all, 3, MPI_DOUBLE, MPI_SUM, 0, io->comm);
+    double counted[2] = {io->pages, io->cached}, all[2];
+    double longest = bx_io_gather_busy(io, s->measured[method].busy);
+    MPI_Reduce(counted, all, 2, MPI_DOUBLE, MPI_SUM, 0, io->comm);
     io->pages = io->cached = 0;
     if (io->rank != 0) return;
-    bx_series_add(&s->measured[method].slowest, slowest);
-    bx_series_add(&s->measured[method].imbalance, slowest * io->ranks / all[0]);
-    s->measured[method].pages += all[1];
-    s->measured[method].cached += all[2];
+    bx_series_add(&s->measured[method].longest, longest);
+    s->measured[method].pages += all[0];
+    s->measured[method].cached += all[1];
 }
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
@@ -282,7 +267,8 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
     step(address, method, point);
     inspect(address, method, point, verification);
     s->measured[method].write.count = s->measured[method].read.count = 0;
-    s->measured[method].slowest.count = s->measured[method].imbalance.count = 0;
+    s->measured[method].longest.count = 0;
+    memset(s->measured[method].busy, 0, (size_t)s->io.ranks * sizeof(double));
 }
 
 /* ---- the result ---- */
@@ -296,18 +282,23 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
                    bytes / bx_series_quantile(&s->measured[method].write, 0.5), "B/s", "higher");
     bx_metrics_add(list, "bandwidth_read",
                    bytes / bx_series_quantile(&s->measured[method].read, 0.5), "B/s", "higher");
-    bx_metrics_add(list, "time_write_p99", bx_series_quantile(&s->measured[method].slowest, 0.99),
+    bx_metrics_add(list, "time_write_p99", bx_series_quantile(&s->measured[method].longest, 0.99),
                    "s", "lower");
-    bx_metrics_add(list, "imbalance", bx_series_quantile(&s->measured[method].imbalance, 0.5),
-                   "ratio", "lower");
     bx_metrics_add(list, "cached_share", s->measured[method].cached / s->measured[method].pages,
                    "share", "lower");
+    if (!METHODS[method]->alone) return;
+    int slowest;
+    bx_metrics_add(list, "imbalance",
+                   bx_io_imbalance(s->measured[method].busy, s->io.ranks, &slowest), "ratio",
+                   "lower");
+    bx_json_number(s->slowest, name_of(s, method), slowest);
 }
 
 static void report(void *address, bx_run *run, bx_json *details)
 {
-    const state *s = address;
+    state *s = address;
     double bytes = 8 * (double)bx_array_words(&s->io.array);
+    s->slowest = bx_json_object(details, "slowest");
     bx_run_note(run, "%.4g MB per step in %s, read back by %d ranks", bytes / 1e6, s->io.folder,
                 s->io.readers);
     BX_NUMBERS(details, {"bytes", bytes}, {"readers", s->io.readers});
@@ -318,7 +309,8 @@ const bx_kernel *bx_kernel_get(void)
 {
     static const char *const phases[BX_IO_PHASES] = {"open", "write", "sync",  "close",
                                                      "drop", "read",  "remove"};
-    static const char *const ratios[] = {"per_node=file-per-node"};
+    static const char *const ratios[] = {"file_per_node=file-per-node",
+                                         "mpi_io_independent=mpi-io-independent", "copy"};
     static const int64_t sampling[3] = {5, 1, 1};
     static bx_kernel kernel = {
         .name = "restart",

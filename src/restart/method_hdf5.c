@@ -4,15 +4,10 @@
 #include "method.h"
 
 #ifdef BX_HAVE_HDF5
-#include <errno.h>
 #include <hdf5.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 static hid_t file = -1, data = -1, access_list = -1, transfer = -1;
-
-static void path_of(const bx_io *io, char path[PATH_MAX]) { bx_io_name(io, path, "data.h5", 0); }
 
 /* The text of the innermost error. */
 static herr_t keep_text(unsigned depth, const H5E_error2_t *error, void *to)
@@ -59,7 +54,7 @@ static void create(bx_io *io, bool together, bool chunked)
 {
     char path[PATH_MAX];
     hsize_t size[3], chunk[3];
-    path_of(io, path);
+    bx_io_name_common(io, path);
     prepare_lists(io, together);
     file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access_list);
     if (!all(io, file, "created")) {
@@ -115,15 +110,6 @@ static void sync_file(bx_io *io)
     if (file >= 0 && H5Fflush(file, H5F_SCOPE_GLOBAL) < 0) fail(io, "synced");
 }
 
-static void drop_file(bx_io *io)
-{
-    char path[PATH_MAX];
-    int of_node;
-    path_of(io, path);
-    MPI_Comm_rank(io->node, &of_node);
-    if (of_node == 0) bx_io_forget(io, path);
-}
-
 /* A reader's part of the array, which may begin and end inside a plane or a row: the planes that it
  * touches, of which it keeps its own words. */
 static void read_part(bx_io *io, bool together)
@@ -131,7 +117,7 @@ static void read_part(bx_io *io, bool together)
     char path[PATH_MAX];
     bx_io_piece none = {0}, piece = io->piece_count ? io->pieces[0] : none;
     hsize_t words = (hsize_t)piece.words, kept[1] = {words};
-    path_of(io, path);
+    bx_io_name_common(io, path);
     prepare_lists(io, together);
     file = H5Fopen(path, H5F_ACC_RDONLY, access_list);
     if (!all(io, file, "read")) {
@@ -176,26 +162,19 @@ static void read_part(bx_io *io, bool together)
 static void read_collective(bx_io *io) { read_part(io, true); }
 static void read_independent(bx_io *io) { read_part(io, false); }
 
-static void remove_file(bx_io *io)
-{
-    char path[PATH_MAX];
-    path_of(io, path);
-    if (io->rank == 0 && unlink(path) != 0 && errno != ENOENT)
-        bx_io_fail(io, path, "removed", strerror(errno));
-}
-
 #define BY_HDF5(NAME, CREATE, WAY, SUMMARY, WINS)                                                  \
     const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
                                        .open = CREATE,                                             \
                                        .write = write_box,                                         \
                                        .sync = sync_file,                                          \
                                        .close = close_data,                                        \
-                                       .drop = drop_file,                                          \
+                                       .drop = bx_io_drop_common,                                  \
                                        .read = read_##WAY,                                         \
-                                       .remove = remove_file}
+                                       .remove = bx_io_remove_common}
 #else
-static bool cannot(char *why, size_t size)
+static bool cannot(const bx_io *io, char *why, size_t size)
 {
+    (void)io;
     snprintf(why, size, BX_BUILT_WITHOUT "parallel HDF5 of this MPI library");
     return false;
 }

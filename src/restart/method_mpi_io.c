@@ -1,10 +1,6 @@
 /* One file by MPI-IO: the array in its own order, each rank's box by a view of the file. */
 #include "method.h"
 
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
 enum { WORD = sizeof(uint64_t) };
 enum { PART = 1 << 27 }; /* words: what a call reads; MPI counts in int */
 
@@ -23,7 +19,7 @@ static void note(bx_io *io, const char *doing, int code)
 static bool open_file(bx_io *io, int mode, const char *doing)
 {
     char path[PATH_MAX];
-    bx_io_name(io, path, "array", 0);
+    bx_io_name_common(io, path);
     int code = MPI_File_open(io->comm, path, mode, MPI_INFO_NULL, &file);
     note(io, doing, code);
     int good = code == MPI_SUCCESS;
@@ -84,15 +80,6 @@ static void close_array(bx_io *io)
     file = MPI_FILE_NULL;
 }
 
-static void drop_array(bx_io *io)
-{
-    char path[PATH_MAX];
-    int of_node;
-    bx_io_name(io, path, "array", 0);
-    MPI_Comm_rank(io->node, &of_node);
-    if (of_node == 0) bx_io_forget(io, path);
-}
-
 static void read_array(bx_io *io, bool together)
 {
     if (!open_file(io, MPI_MODE_RDONLY, "read")) return;
@@ -113,24 +100,17 @@ static void read_array(bx_io *io, bool together)
 static void read_collective(bx_io *io) { read_array(io, true); }
 static void read_independent(bx_io *io) { read_array(io, false); }
 
-static void remove_array(bx_io *io)
-{
-    char path[PATH_MAX];
-    bx_io_name(io, path, "array", 0);
-    if (io->rank == 0 && unlink(path) != 0 && errno != ENOENT)
-        bx_io_fail(io, path, "removed", strerror(errno));
-}
-
-#define BY_MPI(NAME, WAY, SUMMARY, WINS)                                                           \
+#define BY_MPI(NAME, WAY, ALONE, SUMMARY, WINS)                                                    \
     const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
+                                       .alone = ALONE,                                             \
                                        .open = open_array,                                         \
                                        .write = write_##WAY,                                       \
                                        .sync = sync_array,                                         \
                                        .close = close_array,                                       \
-                                       .drop = drop_array,                                         \
+                                       .drop = bx_io_drop_common,                                  \
                                        .read = read_##WAY,                                         \
-                                       .remove = remove_array}
-BY_MPI(mpi_io_collective, collective, "one file, by MPI_File_write_all",
+                                       .remove = bx_io_remove_common}
+BY_MPI(mpi_io_collective, collective, false, "one file, by MPI_File_write_all",
        "scattered data: MPI makes large writes of small parts");
-BY_MPI(mpi_io_independent, independent, "one file, by MPI_File_write of each rank",
+BY_MPI(mpi_io_independent, independent, true, "one file, by MPI_File_write of each rank",
        "large contiguous parts; small ones wait for locks");

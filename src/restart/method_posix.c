@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PART = 1 << 19 }; /* words, 4 MiB: of a message, and of a call of write */
+enum { PART = 1 << 19 }; /* words, 4 MiB: of a message, and of a call of write or read */
 
 /* Ranks that share a file, once they are known. */
 typedef struct {
@@ -118,7 +118,8 @@ static void get(bx_io *io, const char *path, int64_t at, uint64_t *words, int64_
     char *to = (char *)words;
     int64_t left = 8 * count;
     while (left > 0 && source >= 0) {
-        ssize_t got = pread(source, to, (size_t)left, 8 * at + (8 * count - left));
+        size_t wanted = left < 8 * (int64_t)PART ? (size_t)left : 8 * (size_t)PART;
+        ssize_t got = pread(source, to, wanted, 8 * at + (8 * count - left));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) bx_io_fail(io, path, "read", strerror(errno));
         if (got <= 0) break; /* a short file: what is missing is not verified */
@@ -148,9 +149,10 @@ static void remove_part(bx_io *io)
         bx_io_fail(io, path, "removed", strerror(errno));
 }
 
-#define GROUPED(NAME, OPEN, SUMMARY, WINS)                                                         \
+#define GROUPED(NAME, OPEN, ALONE, SUMMARY, WINS)                                                  \
     const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
                                        .whole_boxes = true,                                        \
+                                       .alone = ALONE,                                             \
                                        .open = OPEN,                                               \
                                        .write = write_group,                                       \
                                        .sync = sync_file,                                          \
@@ -158,9 +160,10 @@ static void remove_part(bx_io *io)
                                        .drop = drop_parts,                                         \
                                        .read = read_parts,                                         \
                                        .remove = remove_part}
-GROUPED(file_per_rank, open_per_rank, "a file of each rank, by write()",
+GROUPED(file_per_rank, open_per_rank, true, "a file of each rank, by write()",
         "few ranks; many files load the metadata server");
-GROUPED(file_per_node, open_per_node, "a file of each node, by write() of a rank that gathers",
+GROUPED(file_per_node, open_per_node, false,
+        "a file of each node, by write() of a rank that gathers",
         "many ranks per node: few files, large writes");
-GROUPED(root, open_root, "one file, by write() of rank 0, which gathers",
+GROUPED(root, open_root, false, "one file, by write() of rank 0, which gathers",
         "small files; limited by one node's link");

@@ -45,14 +45,14 @@ void __wrap_bx_io_forget(bx_io *io, const char *path)
     __real_bx_io_forget(io, path);
 }
 
-int __real_bx_folder_create(bx_run *run, const char *directory, double bytes, double percent,
-                            double most, char *path, size_t size);
-int __wrap_bx_folder_create(bx_run *run, const char *directory, double bytes, double percent,
-                            double most, char *path, size_t size);
-int __wrap_bx_folder_create(bx_run *run, const char *directory, double bytes, double percent,
-                            double most, char *path, size_t size)
+int __real_bx_folder_create(bx_run *run, const bx_folder_place *place, double bytes, char *path,
+                            size_t size);
+int __wrap_bx_folder_create(bx_run *run, const bx_folder_place *place, double bytes, char *path,
+                            size_t size);
+int __wrap_bx_folder_create(bx_run *run, const bx_folder_place *place, double bytes, char *path,
+                            size_t size)
 {
-    int code = __real_bx_folder_create(run, directory, bytes, percent, most, path, size);
+    int code = __real_bx_folder_create(run, place, bytes, path, size);
     if (is("full")) {
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){65536, 65536});

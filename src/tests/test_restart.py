@@ -1,6 +1,6 @@
 """bisection-restart as a user runs it: what files hold, faults of the file system, refusals.
 
-Usage: test_restart.py RESTART FAULTY_RESTART [unittest arguments]
+Usage: test_restart.py RESTART FAULTY_RESTART METADATA FAULTY_METADATA [unittest arguments]
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kernel_run import ENVIRONMENT, MPIEXEC, assert_refused, checks, drawn, entry, kill, listed, run
 
-RESTART = FAULTY = ""
+RESTART = FAULTY = METADATA = FAULTY_METADATA = ""
 QUICK = ("--repeats", "1", "--block", "1", "--warmup", "0")
 SMALL = (*QUICK, "--case", "waves-mini", "--bytes-per-rank", "200000")
 PREFIX = "bisection-restart-"
@@ -104,7 +104,8 @@ class Faults(Folder, unittest.TestCase):
                     self.assertIn(f"{method}: word ", out.stderr)
 
     def test_a_full_file_system_ends_the_launch_with_its_reason(self):
-        for method in ("file-per-rank", "root", "mpi-io-collective", "mpi-io-independent"):
+        methods = ("file-per-rank", "root", "checkpoint", "mpi-io-collective", "mpi-io-independent")
+        for method in methods:
             with self.subTest(method=method):
                 out = self.launch(
                     FAULTY, 3, "--method", method, "--progress-timeout", "10", BX_FAULT="full"
@@ -118,6 +119,44 @@ class Faults(Folder, unittest.TestCase):
                     self.assertIn("File_sync", out.stderr)
                     shutil.rmtree(*self.folder.iterdir())
                 self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Metadata(Folder, unittest.TestCase):
+    def launch(self, executable, *arguments, **environment):
+        size = (*QUICK, "--files-per-rank", "3", "--directory", str(self.folder))
+        return run(executable, 3, *size, *arguments, **environment)
+
+    def test_each_fault_has_its_check(self):
+        methods = listed(METADATA, "methods")
+        for fault, wrong in (
+            ("flip", {"contents"}),
+            ("short", {"sizes", "contents"}),
+            ("lost", {"names", "contents"}),
+            ("unnamed", {"names", "contents", "removed"}),
+            ("left", {"removed"}),
+        ):
+            out = self.launch(FAULTY_METADATA, BX_FAULT=fault)
+            for method in methods:
+                with self.subTest(fault=fault, method=method):
+                    failed = {n for n, c in checks(out, method).items() if not c["passed"]}
+                    self.assertEqual(failed, wrong, out.stderr)
+
+    def test_a_full_file_system_ends_the_launch_with_its_reason(self):
+        """At once, not after all rounds: these would take longer than a test may."""
+        out = self.launch(FAULTY_METADATA, "--repeats", "1000000", BX_FAULT="full")
+        self.assertEqual(out.code, 3, out.stderr)
+        self.assertRegex(out.stderr, "bisection-metadata: .*: cannot be written: No space left")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_operations_are_counted_and_nothing_is_left(self):
+        out = self.launch(METADATA)
+        self.assertEqual(out.code, 0, out.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+        for method in listed(METADATA, "methods"):
+            metrics = entry(out, method)["metrics"]
+            rates = [metric["value"] for name, metric in metrics.items() if "operations" in name]
+            self.assertEqual(len(rates), len(entry(out, method)["samples"]["phases"]))
+            self.assertGreater(min(rates), 0)
 
 
 class Refusals(Folder, unittest.TestCase):
@@ -139,5 +178,5 @@ class Refusals(Folder, unittest.TestCase):
 if __name__ == "__main__":
     import kernel_run
 
-    RESTART, FAULTY = sys.argv[1:3]
-    kernel_run.main(*sys.argv[3:])
+    RESTART, FAULTY, METADATA, FAULTY_METADATA = sys.argv[1:5]
+    kernel_run.main(*sys.argv[5:])

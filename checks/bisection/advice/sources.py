@@ -95,7 +95,7 @@ class Sweep(Launched):
     def over_best(self, npar: int) -> Estimate:
         """Time over that of the best choice, with a 90% interval over rounds."""
         pairs = zip(self.times[npar], self.times[self.best], strict=True)
-        return estimate([own / least for own, least in pairs], 0.9)
+        return estimate([seconds / least for seconds, least in pairs], 0.9)
 
     def ties(self) -> list[int]:
         """Choices that are statistically tied with the best."""

@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.evidence import states
+from bisection.analysis.evidence import LASTING, changes_of_state, like_states, states
 from bisection.analysis.shifts import CUT, PRIOR, RHOS, mean, posterior
 from bisection.analysis.statistics import UNLIKE, Pool, medians, scale
 from bisection.core.thresholds import LIMITS
 
 CERTAIN = 0.97  # that a series keeps no more from night to night than it is taken to
 TAILS = np.array([2.0, 3, 4, 6, 10, 20, 100])  # degrees of freedom of Student's t
-CHANGES, LASTING = 4, 0.6  # of state, at least; and at most, of those of independent nights
-ALIKE, SEVERAL = 0.25, 3  # logarithm of a step over the gap of states; series that have them
+CHANGES = 4  # of state, at least
 SUREST = 1000.0  # degrees of freedom that a table is worth at most
 SECOND = 6.0  # standard errors of a second cut
 TINY = 1e-12  # a standard deviation
@@ -82,15 +81,13 @@ def look(
     new, before = age < LIMITS.level, age == LIMITS.level
     new &= (new & repeated).any(axis=1)[:, None] & ~(before & repeated).any(axis=1)[:, None]
     gaps = _lasting_gaps(rest) if table else np.empty(0)
-    for turn in range(ROUNDS):
+    for round_number in range(ROUNDS):
         noise = _whitened(rest, table, variance, new)
-        hits = _scan(noise, pending, math.log(chance / len(rows)))
-        if turn == 0:
+        hits = _scan(noise, rest, gaps, pending, math.log(chance / len(rows)))
+        if round_number == 0:
             correlations = noise.correlation
         pending = []
         for (row, low, high), cuts, log_chance in hits:
-            if _like_states(rest[row, low:high], [cut - low for cut in cuts], gaps):
-                continue
             if (low, high) == (0, counts[row]) and row not in drifts:
                 slope = _slope(packed[row, :high], cuts, correlations[row])
                 if slope is not None:
@@ -190,8 +187,8 @@ def _variances(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
     launches, squares = repeats
     off = np.where(launches > 1, np.nan, _clear(series))
     single = (~np.isnan(off)).sum(axis=1)
-    own = np.maximum(np.nansum(off**2, axis=1) / np.maximum(single, 1), TINY**2)
-    df, size = np.maximum(launches - 2, 0).sum(axis=1), squares.sum(axis=1) / own
+    own_variance = np.maximum(np.nansum(off**2, axis=1) / np.maximum(single, 1), TINY**2)
+    df, size = np.maximum(launches - 2, 0).sum(axis=1), squares.sum(axis=1) / own_variance
     usual = (ASSUMED * KNOWN + np.minimum(size, df).sum()) / (KNOWN + df.sum())
     part = np.minimum((usual * KNOWN + size) / (KNOWN + df), MOST)
     # Ticks of a clock, most of whose values are alike, do not say how much others vary.
@@ -221,10 +218,10 @@ def _own_scores(series: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, ...]:
     chances = posterior(np.array(logs).T, np.ones(len(TAILS)))
     tail = (1 / (chances @ (1 / TAILS)))[:, None]
     df = np.maximum(count - 2.0, 1.0)
-    own = np.exp((chances.T * scales).sum(axis=0)) * count / df
-    pool = Pool(own, df)
-    size = pool.sigma(own, df, quiet=UNLIKE) ** 2
-    df += np.where(np.isclose(size, own), 0, min(pool.prior, SUREST))
+    own_variance = np.exp((chances.T * scales).sum(axis=0)) * count / df
+    pool = Pool(own_variance, df)
+    size = pool.sigma(own_variance, df, quiet=UNLIKE) ** 2
+    df += np.where(np.isclose(size, own_variance), 0, min(pool.prior, SUREST))
     scores = np.sign(off) * np.sqrt(tail * np.log1p(off**2 / (tail * size[:, None])))
     # Wallace 1959
     return scores * (8 * tail + 1) / (8 * tail + 3), df, tail[:, 0], off / np.sqrt(size)[:, None]
@@ -250,9 +247,9 @@ def _clear(series: np.ndarray) -> np.ndarray:
     night if these differ much; or less a line, if that is nearer."""
     off = series - medians(series, 1)[:, None]
     count, time = (~np.isnan(off)).sum(axis=1)[:, None], np.arange(off.shape[1])
-    first, _ = _cut(off, count)
+    first, _ = _cut(off, count, np.zeros_like(count))
     by_levels = off - _levels_at(off, time >= first)
-    second, sure = _cut(by_levels, count)
+    second, sure = _cut(by_levels, count, first)
     parts = (time >= first) + (sure & (time >= second)).astype(int)
     by_levels = off - _levels_at(off, parts)
     ahead = np.where(time < count, time - (count - 1) / 2, 0)
@@ -263,20 +260,25 @@ def _clear(series: np.ndarray) -> np.ndarray:
     return np.where(sizes[0] < sizes[1], by_line, by_levels)
 
 
-def _cut(off: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _cut(off: np.ndarray, count: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The night where the values before and after differ most, and whether they do for sure; each
-    [series, 1]."""
-    places = np.arange(LIMITS.level, off.shape[1] - LIMITS.level + 1)
+    [series, 1]. Both are of the nights before `first`, or of those since: a level that was taken
+    back differs from what is after it alone."""
+    level = LIMITS.level
+    places = np.arange(level, off.shape[1] - level + 1)
     if not len(places):
         return np.zeros_like(count), np.zeros_like(count, bool)
-    spread = _spread(off)[:, None]
-    sums = np.cumsum(np.clip(np.nan_to_num(off / spread), -3, 3), axis=1)
-    share = places / count
+    sums = np.zeros((len(off), off.shape[1] + 1))
+    np.cumsum(np.clip(np.nan_to_num(off / _spread(off)[:, None]), -3, 3), axis=1, out=sums[:, 1:])
+    since = places > first
+    before, nights = places - since * first, np.where(since, count - first, first)
+    after, at_first = nights - before, np.take_along_axis(sums, first, axis=1)
+    whole = np.where(since, sums[:, -1:] - at_first, at_first)
     with np.errstate(all="ignore"):
-        strength = np.abs(sums[:, places - 1] - share * sums[:, -1:])
-        strength /= np.sqrt(share * (1 - share) * count)
-    strength = np.where(places <= count - LIMITS.level, strength, 0)
-    return places[strength.argmax(axis=1)][:, None], strength.max(axis=1)[:, None] > SECOND
+        squares = (sums[:, places] - since * at_first - before / nights * whole) ** 2
+        squares *= nights / (before * after)
+    squares[(before < level) | (after < level)] = 0
+    return places[squares.argmax(axis=1)][:, None], squares.max(axis=1)[:, None] > SECOND**2
 
 
 def _levels_at(off: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -294,18 +296,9 @@ def _spread(off: np.ndarray) -> np.ndarray:
 def _lasting_gaps(series: np.ndarray) -> np.ndarray:
     """How far apart the states are between which series change now and then: they last longer than
     those of independent nights."""
-    split, known = states(series, series.shape[1]), ~np.isnan(series)
-    both = known[:, 1:] & known[:, :-1]
-    changes = (np.diff(split.slow, axis=1) & both).sum(axis=1)
-    share = split.slow.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    by_chance = 2 * share * (1 - share) * both.sum(axis=1)
+    split = states(series, series.shape[1])
+    changes, by_chance = changes_of_state(split, ~np.isnan(series))
     return split.gap[split.two & (changes >= CHANGES) & (changes < LASTING * by_chance)]
-
-
-def _like_states(values: np.ndarray, cuts: list[int], gaps: np.ndarray) -> bool:
-    """True if levels of a series are as far apart as the states of several others."""
-    step = float(np.abs(np.diff(_medians(values, cuts))).max())
-    return (np.abs(np.log(gaps / max(step, TINY))) < ALIKE).sum() >= SEVERAL
 
 
 # ---- scanning ----
@@ -323,12 +316,13 @@ def _lengths(nights: int) -> list[int]:
 
 
 def _scan(
-    noise: _Noise, pieces: list[_Piece], least: float
+    noise: _Noise, series: np.ndarray, gaps: np.ndarray, pieces: list[_Piece], least: float
 ) -> list[tuple[_Piece, list[int], float]]:
     """The pieces of series that have a change.
 
     Args:
-        noise: the series.
+        noise, series: the series, as noise and as they are.
+        gaps: between states that last, of any series.
         pieces: of them, to look at.
         least: logarithm of the chance of one series that makes it a change.
 
@@ -385,23 +379,29 @@ def _scan(
         row, low, high = pieces[index]
         first, middle, last = np.split(np.arange(low, high - 1), ends[:, index])
         sides = middle, np.concatenate([first, last])
+        of_kind = kind[index], index
+        if not noise.by_ranks:
+            alone = strength[of_kind] / _louder(noise, row, *sorted(sides, key=len))
+            log_chance = trials[of_kind] + scipy.stats.t.logsf(alone, df[of_kind])
+            if log_chance > least:
+                continue
+        cuts = [int(end) + 1 for end in ends[:, index] if low + end + 1 < high]
+        levels = _medians(series[row, low:high], cuts)
+        if like_states(np.abs(np.diff(levels)).max(), gaps):
+            continue
         few = min(map(len, sides))
         method = "exact" if few <= 10 else "asymptotic"
         values = (noise.values[row, at] for at in sides)
         ranks = scipy.stats.mannwhitneyu(*values, method=method).pvalue / 2  # one-sided
         # Two or three repeated nights cannot have a smaller chance than beyond all others.
         least_rank = 1.001 / math.comb(high - low - 1, few)
-        of_kind = kind[index], index
         if noise.by_ranks:
             log_chance = math.log(max(ranks, 1e-300)) + trials[of_kind]
-        elif ranks > max(LIMITS.rank_chance, least_rank):
-            continue
+            agrees = log_chance <= least
         else:
-            alone = strength[of_kind] / _louder(noise, row, *sorted(sides, key=len))
-            log_chance = trials[of_kind] + scipy.stats.t.logsf(alone, df[of_kind])
-        if log_chance <= least:
-            cuts = [int(end) + low + 1 for end in ends[:, index] if end + low + 1 < high]
-            hits.append((pieces[index], cuts, log_chance - least))
+            agrees = ranks <= max(LIMITS.rank_chance, least_rank)
+        if agrees:
+            hits.append((pieces[index], [low + cut for cut in cuts], log_chance - least))
     return hits
 
 
@@ -431,14 +431,26 @@ def nights_until(
         metrics: of the table.
         launches: whose mean each new night is.
     """
-    error = sigma * math.sqrt((1 + rho) / (1 - rho) * (1 - ASSUMED * (1 - 1 / launches)))
+    nights = range(2 if launches > 1 else LIMITS.level, LATEST + 1)
+    error = sigma * math.sqrt(1 - ASSUMED * (1 - 1 / launches))
+    return next((n for n in nights if chance_of_alarm(n, step, error, rho, metrics) >= 0.5), None)
+
+
+def chance_of_alarm(
+    nights: int,
+    step: float,
+    sigma: float | np.ndarray,
+    rho: float | np.ndarray,
+    metrics: int,
+) -> float | np.ndarray:
+    """The chance that a change is found after so many nights of its new level. Arguments as of
+    nights_until(), the noise of one metric or of several."""
+    error = sigma * np.sqrt((1 + rho) / (1 - rho))
     chance = LIMITS.false_alarms / YEAR * LIMITS.alarm_nights / metrics
-    for night in range(2 if launches > 1 else LIMITS.level, LATEST + 1):
-        trials = TRIALS * math.sqrt(night + USUAL) / STEPS
-        least = -scipy.special.stdtrit(USUAL, chance / trials)
-        if step / error * math.sqrt(night * USUAL / (night + USUAL)) >= least:
-            return night
-    return None
+    trials = TRIALS * math.sqrt(nights + USUAL) / STEPS
+    least = -scipy.special.stdtrit(USUAL, chance / trials)
+    seen = step / error * math.sqrt(nights * USUAL / (nights + USUAL))
+    return scipy.special.ndtr(seen - least)
 
 
 # ---- levels, drift, nights ----

@@ -54,7 +54,7 @@ class Context:
 
     @property
     def drifted(self) -> dict[str, Row]:
-        """Partitions whose cores are not as they were -> the control that moved most."""
+        """Partitions whose CPU speed changed -> the control that moved most."""
         return {":".join(place): row for place, row in self.moved.items() if len(place) == 2}
 
     def watch(self, row: Row, named: re.Pattern[str] | None) -> None:
@@ -297,7 +297,7 @@ def baseline_moved(row: Row, context: Context) -> Reason | None:
     if not time or not _beyond(row, *time.slowdown_interval):
         return None
     moved = math.log(time.slowdown) / math.log(row.slowdown) < LIMITS.baseline_part
-    return Code.BASELINE_MOVED(own=time.change) if moved else None
+    return Code.BASELINE_MOVED(time=time.change) if moved else None
 
 
 DOUBTS = (noisy_tail, moves_by_itself, core_drift, baseline_moved)  # in their order

@@ -125,16 +125,16 @@ def fit(values: Observations) -> Fit:
     halfway = [part[:, None] for part in halves(sizes)]
     sides = [slice(values.nodes), slice(values.nodes, None)] if values.directed else [slice(None)]
     effects, step = np.zeros(values.effects), np.array(np.inf)
-    for turn in range(TURNS + 1):
+    for iteration in range(TURNS + 1):
         both = values.y - effects[values.s] - effects[values.q]
         level = medians(values.hops, both, values.classes)
         rest = both - level[values.hops]
-        if turn == TURNS or np.abs(step).max() < 1e-4:
+        if iteration == TURNS or np.abs(step).max() < 1e-4:
             break
         ranked = np.sort(np.append(rest, np.inf)[rows], axis=1)
         low, high = (np.take_along_axis(ranked, part, 1)[:, 0] for part in halfway)
         step = np.where(sizes > 0, (low + high) / 2, 0)
-        effects += step * (0.5 if turn < 3 else 0.8)  # both ends take the same step
+        effects += step * (0.5 if iteration < 3 else 0.8)  # both ends take the same step
         for side in sides:
             effects[side] -= np.median(effects[side])
     taken = min(values.effects - len(sides) + values.classes, len(rest) - 1)

@@ -137,11 +137,12 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
     costs = np.full((len(histories), len(sessions)), np.nan)
     repeats = np.zeros((3, *costs.shape))
     repeats[0] = 1
-    for row, (_, metric, indices, values, launches) in enumerate(histories):
-        sign = 1 if metric.better == "lower" else -1
-        costs[row, indices] = sign * np.log(values)
+    for row, (_, _, indices, values, launches) in enumerate(histories):
+        costs[row, indices] = values
         if launches is not None:
-            repeats[:, row, indices] = launches * [[1], [1], [sign]]
+            repeats[:, row, indices] = launches
+    signs = np.array([[1 if metric.better == "lower" else -1] for _, metric, *_ in histories])
+    costs, repeats[2] = signs * np.log(costs), signs * repeats[2]
     nights: dict[object, int] = {}
     twins = []
     varying = (costs != costs[:, :1]).any(axis=1)

@@ -25,6 +25,9 @@ APART = 4.5  # standard deviations within a state, between two states
 FEWEST = 4  # values of a state, and on one side half as many
 RARE = 0.001  # p-value of a shift within a side
 UNSURE = 0.05  # p-value of a share that may have changed: then levels alone say too little
+LASTING = 0.6  # changes of state, at most, of those of independent nights
+SURELY = 3.0  # standard errors by which a table has fewer of them
+ALIKE, SEVERAL = 0.25, 3  # logarithm of a step over the gap of states; metrics that have them
 LEAST_GAP = np.log1p(0.05)  # between states that are worth a word
 
 
@@ -61,6 +64,7 @@ class Evidence:
     apart: Shifts  # of what no factor has
     states: States
     moves: float  # the largest shift of one within a side, logarithm; 0: none lasts
+    like_states: np.ndarray  # whether it shifted by as much as states of others are apart that last
 
 
 def evidence(
@@ -94,14 +98,16 @@ def evidence(
     series = np.array(series)
     shared = shifts(series[:, :count], series[:, count:], times, WHOLE)
     findings, sure = _findings(shared, owners)
-    own = costs - series[group]
-    (apart, split), moves = _own(own, count, times), _moves(own, count)
+    noise = costs - series[group]
+    (apart, split), moves = _own_shifts(noise, count, times), _moves(noise, count)
     followed, estimate = sure[group], apart.estimate + shared.estimate[group]
     half = np.hypot(apart.half_width, shared.half_width[group])
     error = np.hypot(apart.error, shared.error[group])
     p = np.where(followed, 2 * scipy.special.stdtr(apart.df, -np.abs(estimate) / error), apart.p)
     covered = followed & (np.abs(apart.estimate) <= apart.half_width)
-    table = Evidence(estimate, estimate - half, estimate + half, p, followed, apart, split, moves)
+    alike = like_states(apart.estimate, _lasting_gaps(split, np.isfinite(own)))
+    interval = estimate - half, estimate + half
+    table = Evidence(estimate, *interval, p, followed, apart, split, moves, alike)
     explained = []
     for number in findings:
         beside_others = ~ratios & ~np.isin(group, findings[findings > 0])
@@ -151,7 +157,7 @@ def _findings(common: Shifts, owners: list[int | None]) -> tuple[np.ndarray, np.
     return np.flatnonzero(is_finding), sure & (is_finding | ~kernel) | with_all
 
 
-def _own(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shifts, States]:
+def _own_shifts(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shifts, States]:
     """The shifts of what is the metrics' own. Of one with two states, either its levels shifted,
     or the share of its nights in the slower one."""
     split = states(costs, count)
@@ -167,12 +173,12 @@ def _own(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shifts, St
     return replace(Shifts(*(np.where(by_share, *pair) for pair in parts)), p=p), split
 
 
-def _moves(own: np.ndarray, count: int) -> float:
+def _moves(noise: np.ndarray, count: int) -> float:
     """The largest shift of a metric's own between earlier and later nights of one side; 0 if nights
     resemble the nights before them no more than in any other order: then none lasts."""
-    rest, longest = own.shape[1] - count, max(count, own.shape[1] - count)
-    series = np.full((2 * len(own), longest), np.nan)
-    series[: len(own), :count], series[len(own) :, :rest] = np.split(own, [count], axis=1)
+    rest, longest = noise.shape[1] - count, max(count, noise.shape[1] - count)
+    series = np.full((2 * len(noise), longest), np.nan)
+    series[: len(noise), :count], series[len(noise) :, :rest] = np.split(noise, [count], axis=1)
     away = series - np.nanmean(series, axis=1, keepdims=True)
     pairs, squares = away[:, 1:] * away[:, :-1], np.nansum(away**2, axis=1)
     known, beside = (np.isfinite(values).sum(axis=1) for values in (away, pairs))
@@ -181,8 +187,31 @@ def _moves(own: np.ndarray, count: int) -> float:
     if alike.sum() <= 2 * np.sqrt((alike**2).sum()):
         return 0.0
     later = np.isfinite(series[:, longest // 2 :]).sum(axis=1)
-    seen, _ = _own(series[np.minimum(later, known - later) >= 2], longest // 2, None)
+    seen, _ = _own_shifts(series[np.minimum(later, known - later) >= 2], longest // 2, None)
     return np.abs(seen.estimate[seen.p <= RARE]).max(initial=0)
+
+
+def _lasting_gaps(split: States, known: np.ndarray) -> np.ndarray:
+    """How far apart the states of metrics are, of those that last, if states of the table do."""
+    changes, by_chance = changes_of_state(split, known)
+    fewer = (by_chance - changes)[split.two].sum()
+    last = split.two & (changes < LASTING * by_chance)
+    return split.gap[last & (fewer > SURELY * np.sqrt(by_chance[split.two].sum()))]
+
+
+def like_states(steps: np.ndarray, gaps: np.ndarray) -> np.ndarray:
+    """Whether each step is as large as the states of several metrics are apart."""
+    beside = np.log(gaps / np.maximum(np.abs(steps), SAME)[..., None])
+    return (np.abs(beside) < ALIKE).sum(axis=-1) >= SEVERAL
+
+
+def changes_of_state(split: States, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How often each metric changes between its states from night to night, and how often it would
+    if nights were independent."""
+    both = known[:, 1:] & known[:, :-1]
+    share = split.slow.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    changes = (np.diff(split.slow, axis=1) & both).sum(axis=1)
+    return changes, 2 * share * (1 - share) * both.sum(axis=1)
 
 
 def states(values: np.ndarray, nights: int) -> States:

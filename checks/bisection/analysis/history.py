@@ -73,17 +73,17 @@ def histories(
     when = order[np.searchsorted(numbers[order], rows["session"])]
     rows = rows[by := np.lexsort((when, rows["metric"], rows["test"]))]
     when = when[by]
-    again = store.repeats(sessions) if repeats else {}
-    of_metric = grouped(again, lambda key: key[:2])
-    turns = np.flatnonzero(np.diff(rows["test"]) | np.diff(rows["metric"])) + 1
+    repeated = store.repeats(sessions) if repeats else {}
+    of_metric = grouped(repeated, lambda key: key[:2])
+    splits = np.flatnonzero(np.diff(rows["test"]) | np.diff(rows["metric"])) + 1
     result = []
-    for part, indices in zip(np.split(rows, turns), np.split(when, turns), strict=True):
+    for part, indices in zip(np.split(rows, splits), np.split(when, splits), strict=True):
         starts, values = np.flatnonzero(np.diff(indices, prepend=-1)), part["value"]
         if len(starts) < len(indices):
             values = np.array([np.median(jobs) for jobs in np.split(values, starts[1:])])
         key = int(part["test"][0]), int(part["metric"][0])
         history = History(tests[key[0]], metrics[key[1]], indices[starts], values)
-        nights = {session: again[(*key, session)] for *_, session in of_metric.get(key, ())}
+        nights = {session: repeated[(*key, session)] for *_, session in of_metric.get(key, ())}
         result.append(
             _with_repeats(history, part["session"][starts], nights) if nights else history
         )

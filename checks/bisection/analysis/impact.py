@@ -42,7 +42,7 @@ class Impact:
     @property
     def grade(self) -> Grade | None:
         """None if withheld. What is above the limit of `look` is no-go only if its whole interval
-        is above that of `go`; what may be no impact at all, as its interval holds 1, is go."""
+        is above that of `go`; an interval that contains 1 is go."""
         if self.withheld:
             return None
         limits = ((self.mean, LIMITS.impact), (self.p99, LIMITS.impact_p99))

@@ -12,10 +12,10 @@ import scipy  # its parts load when they are used
 
 from bisection.analysis.accumulate import nights_until
 from bisection.analysis.evidence import ALL, LEAST, Evidence, Shared, evidence
-from bisection.analysis.history import histories, nights_of
+from bisection.analysis.history import History, histories, nights_of
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs
-from bisection.analysis.shifts import MOST, Times, worth
+from bisection.analysis.shifts import MOST, Shifts, Times, worth
 from bisection.analysis.statistics import exp, scale
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
@@ -182,7 +182,7 @@ class _Table:
                     reason = Code.INTERVAL_WIDE()
                 elif row.p > LIMITS.false_discoveries:
                     reason = Code.NOT_SIGNIFICANT()
-                elif max(low, -high) <= seen.moves:
+                elif max(low, -high) <= seen.moves or seen.like_states[i]:
                     reason = Code.OTHERS_MOVE()
             elif verdict == Verdict.UNCHANGED and constant[i]:
                 verdict, reason = Verdict.INCONCLUSIVE, Code.CONSTANT()
@@ -222,7 +222,8 @@ def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
     side = np.sign(seen.estimate)
     # A shift beside a factor that is not sure: as large itself, and beyond what others do.
     by, half = side * seen.apart.estimate, seen.apart.half_width
-    apart = seen.followed | ((by >= LEAST) & (by - half >= seen.moves))
+    alone = (by >= LEAST) & (by - half >= seen.moves) & ~seen.like_states
+    apart = seen.followed | alone
     sure = (p <= LIMITS.false_discoveries) & (np.maximum(seen.low, -seen.high) > 0)
     changed = sure & apart & (np.abs(seen.estimate) >= LEAST)
     verdicts = np.full(len(margin), Verdict.INCONCLUSIVE, dtype=object)
@@ -286,38 +287,57 @@ def _too_few(row: Row) -> Reason:
 # ---- how many nights a change takes ----
 
 
-def noises(
+@dataclass
+class NoiseTable:
+    """The metrics of one partition that have enough nights."""
+
+    place: str  # system:partition
+    histories: list[History]
+    values: np.ndarray  # logarithms, [metrics, nights]; NaN: missing
+    kernels: np.ndarray  # the number of each metric's check, [metrics]
+    noise: Shifts  # of what they do not share; between the halves of the nights, which no level is
+
+
+def noise_tables(
     store: Store, sessions: Sequence[Session], name: re.Pattern[str] | None
-) -> list[tuple[str, str, int, int, Power]]:
-    """The noise of stored nights, by the usual metric of each kernel; a change of level between
-    their first and second half is none.
+) -> list[NoiseTable]:
+    """The noise of stored nights; a change of level between their first and second half is none."""
+    numbers, times = nights_of(sessions)
+    at = [numbers[session.id] for session in sessions]
+    half = len(times) // 2
+    places = defaultdict(list)
+    for history in histories(store, sessions, name):
+        row = np.full(len(times), np.nan)
+        row[[at[i] for i in history.indices]] = np.log(history.values)
+        if min(np.isfinite(part).sum() for part in (row[:half], row[half:])) >= LIMITS.fewest:
+            places[f"{history.test.system}:{history.test.partition}"].append((history, row))
+    tables = []
+    for place, members in places.items():
+        series, rows = [history for history, _ in members], np.array([row for _, row in members])
+        kernels = np.unique([history.test.check for history in series], return_inverse=True)[1]
+        ratios = np.array([not is_absolute(history.metric.unit) for history in series])
+        sides = np.split(rows, [half], axis=1)
+        seen, _ = evidence(*sides, kernels, ratios, np.split(times, [half]))
+        tables.append(NoiseTable(place, series, rows, kernels, seen.apart))
+    return tables
+
+
+def noises(tables: Sequence[NoiseTable]) -> list[tuple[str, str, int, int, Power]]:
+    """The noise of stored nights, by the usual metric of each kernel.
 
     Returns:
         For each partition (system:partition) and kernel with enough nights: both, the kernel's
         metrics, their nights, the power by its noise; those with most metrics first.
     """
-    numbers, times = nights_of(sessions)
-    at = [numbers[session.id] for session in sessions]
-    half = len(times) // 2
-    places = defaultdict(list)
-    for test, metric, indices, values, _ in histories(store, sessions, name):
-        row = np.full(len(times), np.nan)
-        row[[at[i] for i in indices]] = np.log(values)
-        if min(np.isfinite(part).sum() for part in (row[:half], row[half:])) >= LIMITS.fewest:
-            places[f"{test.system}:{test.partition}"].append(
-                (test.check, not is_absolute(metric.unit), row)
-            )
     groups = []
-    for place, members in places.items():
-        checks, ratios, rows = (np.array(part) for part in zip(*members, strict=True))
-        names, kernels = np.unique(checks, return_inverse=True)
-        seen, _ = evidence(rows[:, :half], rows[:, half:], kernels, ratios, np.split(times, [half]))
-        for number, kernel in enumerate(names):
-            here = kernels == number
-            noise = (float(np.median(part[here])) for part in (seen.apart.sigma, seen.apart.rho))
-            nights = int(np.median(np.isfinite(rows[here]).sum(axis=1)))
-            power = Power(*noise, len(rows))
-            groups.append((place, str(kernel), int(here.sum()), nights, power))
+    for table in tables:
+        for number in np.unique(table.kernels):
+            here = table.kernels == number
+            kernel = table.histories[int(here.argmax())].test.check
+            noise = (float(np.median(part[here])) for part in (table.noise.sigma, table.noise.rho))
+            nights = int(np.median(np.isfinite(table.values[here]).sum(axis=1)))
+            power = Power(*noise, len(here))
+            groups.append((table.place, kernel, int(here.sum()), nights, power))
     return sorted(groups, key=lambda group: -group[2])
 
 

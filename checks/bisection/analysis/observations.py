@@ -72,13 +72,13 @@ class Observations:
             since = len({o.session for o in passed if self.order[o.session] > last})
         return since if since >= LIMITS.gone else 0
 
-    def inapplicable(self, test: Key, measured: bool) -> bool:
+    def inapplicable(self, test: Key, was_measured: bool) -> bool:
         """True if the test has nothing to measure here any more. One that was `measured` has, if
         only the build lacks its kernel now."""
         outcomes = self.outcomes.get(test)
         if not outcomes:  # a control of a launch that is not made any more
             return not self.fits.get(_launch(test), True)
-        lost = measured and outcomes[-1].left_out
+        lost = was_measured and outcomes[-1].left_out
         return outcomes[-1].verdict == Verdict.NOT_APPLICABLE and not lost
 
     def work(self, key: Key) -> str | None:
@@ -149,7 +149,7 @@ def rows_of(
         units = {kind[1] for kind in values}
         if key[:-1] not in chosen or (units and units <= set(CONTEXT)):
             continue
-        if after.inapplicable(key[:-1], measured=key in before.kinds):
+        if after.inapplicable(key[:-1], was_measured=key in before.kinds):
             continue
         work = after.work(key)
         (left, was), (right, now) = before.side(key, work), after.side(key, work)

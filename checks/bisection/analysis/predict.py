@@ -53,7 +53,7 @@ class Prediction:
 
     test: str
     size: float  # bytes per block
-    measured: float  # s, median of the sessions
+    seconds: float  # the median of the sessions
     predicted: float  # s
     bound: str  # latency, messages, node or bisection: what the prediction turns on
     finding: Finding
@@ -61,7 +61,7 @@ class Prediction:
     @property
     def ratio(self) -> float:
         """Measured over predicted."""
-        return self.measured / self.predicted
+        return self.seconds / self.predicted
 
 
 class Bound(NamedTuple):
@@ -78,7 +78,7 @@ class Primitives:
 
     ranks: int
     per_unit: int  # ranks
-    one: fits.Fit  # a single message
+    message: fits.Fit  # a single message
     gap: float  # s between short messages of a rank
     unit: float  # bytes/s of a unit, each way
     bisection: float  # bytes/s of half of the units, each way
@@ -97,14 +97,14 @@ class Primitives:
         neighbours, outside = _neighbours(self.ranks, self.per_unit)
         bounds = {
             "messages": neighbours * self.gap,
-            "message": self.one.seconds(size) - self.one.latency,
+            "message": self.message.seconds(size) - self.message.latency,
             "node": outside * size / self.unit,
         }
         return self._over(bounds, outside / self.per_unit, size)
 
     def allreduce(self, size: float) -> Bound:
         """A sum of vectors of `size` bytes, of which each rank exchanges its part."""
-        latency = self.one.latency * max(1, math.ceil(math.log2(self.ranks)))
+        latency = self.message.latency * max(1, math.ceil(math.log2(self.ranks)))
         units = self.ranks // self.per_unit
         vectors = 2 * (units - 1) / units
         node = vectors * size / self.unit
@@ -118,7 +118,7 @@ class Primitives:
         """The largest bound, over the latency. `bounds`: name -> s; `messages`: those of `size`
         bytes that a rank sends to other units; `bisection`: s, a bound in which messages collide
         already."""
-        latency, alone = self.one.latency, max(bounds.values())
+        latency, alone = self.message.latency, max(bounds.values())
         named = {"latency": latency, **bounds, "bisection": bisection}
         crowded = alone + messages * self._collisions(size)
         most = max(crowded, bisection)  # NaN stays, as it is the first
@@ -219,17 +219,17 @@ def _of_transpose(side: Observations, test: Key, network: Primitives) -> Iterato
 
 
 def _beside(
-    test: Key, size: float, measured: float, bound: Bound, least: float = math.inf
+    test: Key, size: float, seconds: float, bound: Bound, least: float = math.inf
 ) -> Prediction:
     """A measured time (s) beside what the primitives allow. `size`: bytes per block; `least`: s, of
     what carries the same traffic."""
-    ratio, high = measured / bound.seconds, LIMITS.explained_high
+    ratio, high = seconds / bound.seconds, LIMITS.explained_high
     if ratio < LIMITS.explained_low:
         finding = Finding.FEWER
     elif ratio <= high:
         finding = Finding.EXPLAINED
-    elif measured > high * least or measured > high * bound.crowded:
+    elif seconds > high * least or seconds > high * bound.crowded:
         finding = Finding.ALGORITHM
     else:
         finding = Finding.UNEXPLAINED if math.isnan(bound.crowded) else Finding.CONTENTION
-    return Prediction(" ".join(test[3:]), size, measured, bound.seconds, bound.name, finding)
+    return Prediction(" ".join(test[3:]), size, seconds, bound.seconds, bound.name, finding)

@@ -81,7 +81,7 @@ def usable(
             LeftOut.TAGGED: bool(labels) and not labels & set(tags),
             LeftOut.PREEMPTED: tally.preempted > LIMITS.preempted_launch,
             LeftOut.FAILED: tally.verdict == Verdict.FAIL,
-            LeftOut.NOT_MEASURED: tally.measured < LIMITS.measured_part,
+            LeftOut.NOT_MEASURED: tally.measured_part < LIMITS.measured_part,
         }
         reason = next((r for r, holds in reasons.items() if holds and r not in also), None)
         parts.setdefault(reason, []).append(session)

@@ -2,9 +2,9 @@
 and of those that may have got worse lately. Only confirmed results count: bisection.judge. To the
 history, the repeats are evidence.
 
-Launches are rerun in turns, with a control between them: a launch that did not look
-changed. Where the control takes longer than before, the machine changed meanwhile, and times are
-taken by it. Where the scheduler has other nodes, every second turn is on those.
+Launches are rerun in turns, with a control between them: a launch whose
+results were unchanged. Where the control takes longer than before, the machine changed meanwhile,
+and times are divided by that. Where the scheduler has other nodes, every second turn is on those.
 """
 
 import math
@@ -40,16 +40,16 @@ class Plan:
     unusual: dict[Launch, Sequence[tuple[float, History]]] = field(default_factory=dict)
     cost: dict[Launch, float] = field(default_factory=dict)  # s that each launch took
     chosen: list[Launch] = field(default_factory=list)
-    control: Launch | None = None  # did not look changed; the cheapest of its partition
+    control: Launch | None = None  # the shortest unchanged launch of its partition
     why: str = ""  # why there is no retest: failed | off
 
     @property
     def seconds(self) -> float:
         """Returns how long the retest takes, by what its launches took before."""
-        return START + self.turns * self._turn
+        return START + self.repeats * self._turn
 
     @property
-    def turns(self) -> int:
+    def repeats(self) -> int:
         """How often each launch is repeated."""
         if self.unusual.keys().isdisjoint(self.chosen) or not self._turn:
             return TURNS
@@ -146,7 +146,7 @@ def request(
         name: [sets[0], *([others[name]] if others and name in others else [])]
         for name, sets in verdict.request.nodes.items()
     }
-    return _rerun(verdict, tests, failed, nodes=nodes, reruns=agenda.turns - 1)
+    return _rerun(verdict, tests, failed, nodes=nodes, reruns=agenda.repeats - 1)
 
 
 def _rerun(

@@ -92,12 +92,12 @@ def shifts(
     deviations = total / weight[:, None]
     # The shorter side may be the louder one: then each has its own variance, drawn towards both's
     # as by one value, and the degrees of freedom are Welch's.
-    own = counts[..., None]
-    parts = (deviations + of_side) / own / worths
+    values_of_side = counts[..., None]
+    parts = (deviations + of_side) / values_of_side / worths
     pooled, apart = deviations * variance, parts.sum(axis=0)
     louder = apart > LOUDER * pooled
     errors = np.sqrt(np.where(louder, apart, pooled))
-    welch = apart**2 / (parts**2 / own).sum(axis=0)
+    welch = apart**2 / (parts**2 / values_of_side).sum(axis=0)
     weight = np.where(louder, np.minimum(welch, weight[:, None]), weight[:, None])[:, likely]
     shift = (chances * estimate).sum(axis=1)
     against = np.where(shift < 0, 1, -1)[:, None] * estimate / errors

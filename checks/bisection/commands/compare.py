@@ -4,28 +4,42 @@ Exit code: 0 no verdict of --fail-on; 1 something regressed, or is below the exp
 2 usage; 3 something is missing, was not measured, is slower than in all earlier sessions (outlier)
 or has another verdict of --fail-on, or no metric could be judged, or the cores themselves changed;
 4 none of these, but a node is slow, or a retest confirmed that a session is slower.
-With --plan: 0 computed, 3 too few nights.
+With --plan or --budget: 0 computed, 3 too few nights.
 """
 
 import argparse
 import itertools
 import json
+import shlex
+from collections.abc import Sequence
 
-from bisection.analysis.accumulate import LATEST
+from bisection.analysis import budget
 from bisection.analysis.compare import EXITS, FAIL_ON, compare
-from bisection.analysis.judging import LARGEST, noises
+from bisection.analysis.judging import noise_tables, noises
 from bisection.analysis.model import Comparison
-from bisection.analysis.retest import MOST_TURNS
 from bisection.core import paths
-from bisection.core.format import number_from, part, plural, printable, regex, utc
+from bisection.core.format import (
+    node_hours,
+    number,
+    number_from,
+    part,
+    plural,
+    printable,
+    regex,
+    utc,
+)
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.report.tables import columns
+from bisection.report import plan
 from bisection.report.text import comparison_as_json, comparison_text
+from bisection.runs.command import NAMES, once, rerun
+from bisection.runs.model import Request
 from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, SelectionError, select
 from bisection.store.sync import opened
 
+TOO_FEW = f"too few: at least {2 * LIMITS.fewest} nights with the same tests are needed"
+USUAL = 0.1  # change that a budget is for, as a part of the value
 NEWEST = 40  # sessions of the newest one's kind, by whose noise --plan plans
 
 
@@ -36,6 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     planning = "only print how many nights it takes to see a change of this size, such as "
     planning += f"5%%, by the noise of BEFORE; default: the newest {NEWEST} sessions of one kind"
     add("--plan", type=part, metavar="PART", help=planning)
+    spending = "only print which launches find most such changes (default: 10%%) within so many "
+    spending += "node-hours a night, such as 20 or 8m, and what is given up"
+    add("--budget", type=node_hours, metavar="NODE-HOURS", help=spending)
     add("--json", metavar="FILE", help="write the whole comparison to a JSON file")
 
 
@@ -68,7 +85,7 @@ def _verdicts(text: str) -> tuple[str, ...]:
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
-    if options.plan:
+    if options.plan or options.budget:
         return planned(options)
     if not options.after:
         options.parser.error("the following arguments are required: BEFORE, AFTER")
@@ -85,7 +102,9 @@ def act(options: argparse.Namespace) -> Exit:
 
 
 def planned(options: argparse.Namespace) -> Exit:
-    """Prints how many nights it takes to see a change; returns the exit code."""
+    """Prints how many nights it takes to see a change, or which launches to take within a budget;
+    returns the exit code."""
+    effect = options.plan or USUAL
     with opened(paths.home()) as store:
         if options.before:
             sessions = select(options.before, store)
@@ -93,26 +112,53 @@ def planned(options: argparse.Namespace) -> Exit:
             (newest,) = select("latest", store)
             alike = [each for each in store.sessions() if each.kind == newest.kind]
             sessions = [each for each in alike if not each.excluded][-NEWEST:]
-        entries = noises(store, sessions, options.name)
-    span = f"{utc(sessions[0].start)} to {utc(sessions[-1].start)}"
-    print(f"noise of {plural(len(sessions), 'session')}, {span}")
+        if options.budget:
+            return budgeted(store, sessions, options, effect)
+        entries = noises(noise_tables(store, sessions, options.name))
+    print(noise_of(sessions))
     if not entries:
-        print(f"too few: at least {2 * LIMITS.fewest} nights with the same tests are needed")
+        print(TOO_FEW)
         return Exit.NOT_MEASURED
-    head = ["kernel", "where", "metrics", "nights", "noise", "night-to-night correlation"]
-    lines = [[*head, "nights per side to compare", "until an alarm", "at best with repeats"]]
-    for place, kernel, metrics, nights, power in entries:
-        noise = [f"{power.sigma:.1%}", f"{power.rho:.1f}"]
-        needed = power.needed(options.plan) or f"above {LARGEST}"
-        delays = (power.alarm(options.plan, n) or f"above {LATEST}" for n in (1, 1 + MOST_TURNS))
-        numbers = map(str, (metrics, nights, *noise, needed, *delays))
-        lines.append([kernel, place, *numbers])
-    print(printable(columns(lines)))
-    print(
-        f"{LIMITS.seen:.0%} of such comparisons find a change of {options.plan:.1%} of one metric. "
-        "`run` raises half of its alarms at such a change after so many nights, sooner if it "
-        "repeats the launch in each of them (--retest)."
-    )
+    print(printable(plan.nights_needed(entries, effect)))
+    return Exit.OK
+
+
+def noise_of(sessions: Sequence[Session]) -> str:
+    """A line on the sessions whose noise is used."""
+    span = f"{utc(sessions[0].start)} to {utc(sessions[-1].start)}"
+    return f"noise of {plural(len(sessions), 'session')}, {span}"
+
+
+def budgeted(
+    store: Store, sessions: Sequence[Session], options: argparse.Namespace, effect: float
+) -> Exit:
+    """Prints which launches a night should have within a budget; returns the exit code."""
+    tests, proposals, cheapest = store.tests(), [], None
+    known = {host for outcome in store.outcomes(sessions) for host in outcome.hosts}
+    for nodes, group in sorted(budget.by_nodes(store, sessions).items()):
+        launches = budget.launches_of(store, group, options.name)
+        tables = noise_tables(store, group, options.name)
+        own = [each for each in launches if not each.needs]
+        if own and tables:
+            cheapest = min([*own, *filter(None, [cheapest])], key=lambda each: each.hours)
+            places = tests, tables, options.budget, effect, nodes, len(known)
+            proposals += filter(None, [budget.propose(launches, *places)])
+    print(noise_of(sessions))
+    if not cheapest:
+        print(f"{TOO_FEW}, and one whose launches recorded their seconds")
+        return Exit.NOT_MEASURED
+    if not proposals:
+        least = f"{cheapest.name}, takes {number(cheapest.hours)} node-hours"
+        raise BisectionError(f"--budget {options.budget:g}: the cheapest launch, {least}")
+    best = max(proposals, key=lambda each: each.finds[1] * each.reach)
+    print(printable(plan.proposed(proposals, best, effect)))
+    tags = sessions[-1].tags
+    request = Request(**{n: tags[n] for n in ("tier", "system", "environ") if n in tags})
+    request.arguments = shlex.split(tags.get("arguments", "").replace(";", ","))
+    names = [word for name in plan.patterns(best.chosen) for word in ("-n", name)]
+    request.arguments = [*once(request.arguments, NAMES), *names]
+    days = f"{utc(sessions[0].start)[:10]}..{utc(sessions[-1].start)[:10]}"
+    print(f"run it: {rerun((), request)} --against {days}")
     return Exit.OK
 
 

@@ -38,7 +38,7 @@ from bisection.core.slurm import SLURM
 from bisection.core.verdicts import RAN, TIERS, BisectionError, Exit, NotMeasured, Verdict
 from bisection.judge import evidence as judged_by
 from bisection.judge import rule
-from bisection.judge.evidence import Evidence, Retest, Turn
+from bisection.judge.evidence import Disturbed, Evidence, Retest
 from bisection.judge.launches import replaced
 from bisection.judge.retest import Reruns
 from bisection.report import exports, gather, interconnect
@@ -383,11 +383,11 @@ def measure_disturbed(night: Night, until: float) -> None:
         words = plural(len(launches), "launch", "launches")
         print(f"rerun: {words} that other processes disturbed, in about {duration(takes)}")
         request = request_for(night.verdict, launches)
-        name = f"rerun-{len(night.evidence.turns) + 1}"
+        name = f"rerun-{len(night.evidence.disturbed) + 1}"
         second = measure_again(night, request, name, until - time.monotonic())
-        turn = Turn(tuple(launches), second)
-        _, better = replaced(night.verdict, turn)
-        night.evidence = replace(night.evidence, turns=(*night.evidence.turns, turn))
+        part = Disturbed(tuple(launches), second)
+        _, better = replaced(night.verdict, part)
+        night.evidence = replace(night.evidence, disturbed=(*night.evidence.disturbed, part))
         if ended(night, second, until) or not better:
             break
 
@@ -458,7 +458,7 @@ def retest(
         "with a metric that may have got worse": agenda.unusual.keys() & agenda.chosen,
     }
     why = " or ".join(text for text, chosen in whys.items() if chosen)
-    text = f"retest: {launches}, {why}, {agenda.turns} times, in about {duration(agenda.seconds)}"
+    text = f"retest: {launches}, {why}, {agenda.repeats} times, in about {duration(agenda.seconds)}"
     print(text, flush=True)
     request = retest_request(agenda, verdict, others)
     until = time.monotonic() + agenda.budget

@@ -223,6 +223,16 @@ def at_least(least: int) -> Callable[[str], int]:
 positive = at_least(1)
 
 
+def node_hours(text: str) -> float:
+    """Hours of a node: 20 or 0.5; as a duration, 90s, 8m or 20h."""
+    hours = _float(text)
+    if math.isnan(hours):
+        hours = seconds_of(text) / 3600
+    if not 0 < hours < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
+    return hours
+
+
 def seconds_of(text: str) -> float:
     """The seconds of a duration: 90, 90s, 5m, 1h."""
     match = re.fullmatch(r"(\d{1,6})([smh]?)", text)

@@ -1,4 +1,4 @@
-"""What differs between MPI libraries' launchers: whose mpirun it is, and where it puts ranks.
+"""Differences between MPI libraries' launchers: whose mpirun it is, and where it puts ranks.
 
 Standard library only: site files and src/tests read this table too.
 """

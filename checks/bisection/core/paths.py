@@ -75,12 +75,6 @@ def free_space(folder: Path | str) -> float | None:
     return 0.0 if full else float(known.f_bavail) * known.f_frsize
 
 
-def file_system(folder: Path | str) -> Path:
-    """Returns where the file system of a folder is mounted."""
-    path = Path(folder).resolve()
-    return next(above for above in (path, *path.parents) if above.is_mount())
-
-
 def text_of(path: Path | str) -> str:
     """The text of a file; "" if it cannot be read."""
     try:

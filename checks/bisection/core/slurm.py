@@ -26,6 +26,9 @@ UNREACHABLE = re.compile(
 )
 # In the environment: when the deadline of a run is (Unix time), and how long after its start (s).
 DEADLINE = "BISECTION_DEADLINE"
+# A file's path; its JSON: a partition's full name -> lists of nodes, used in turn. They may be too
+# many for the environment.
+NODES = "BISECTION_NODES"
 
 # ---- nodes ----
 
@@ -41,13 +44,6 @@ def takes_jobs(state: str) -> bool:
     words = re.findall("[a-z_]+", state.lower())
     stopped = "*" in state or any(word.startswith(TAKES_NONE) for word in words)
     return not stopped and not TAKES_JOBS.isdisjoint(words)
-
-
-def reasons_of_nodes(states: tuple[str, ...], names: str) -> list[tuple[str, str]]:
-    """Those of some nodes whose state, in sinfo's words, begins with one of `states`, each once,
-    with Slurm's reason; `names` as of node_rows."""
-    rows = node_rows("%N|%T|%E", names=names)
-    return list({name: why for name, state, why in rows if state.startswith(states)}.items())
 
 
 def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[str]]:

@@ -28,6 +28,7 @@ UNITS = {
     "B/s": Unit("time", names=r"(fit_)?bandwidth(_.*)?", base="bytes_per_second"),
     "atom-steps/s": Unit("time", names="atom_steps"),
     "points/s": Unit("time", names="points"),
+    "operations/s": Unit("time", names=r"operations_\w+"),
     "messages/s": Unit("time", names="message_rate"),
     "B": Unit(counted=True, may_be_zero=True, names=r"bytes(_.*)?|message_size", base="bytes"),
     "messages": Unit(counted=True, may_be_zero=True, names=r"messages(_per_patch)?"),

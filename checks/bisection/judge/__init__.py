@@ -13,6 +13,7 @@ from bisection.runs.model import RunVerdict
 
 # In the order of checks/README, "Reading the verdict".
 RULINGS = (
+    launches.rule_price,  # core-hours, with those of reruns and the retest
     launches.rule,  # other processes used the cores; wrong answers without a selected test
     launches.rule_reruns,  # launches that were rerun, as other processes disturbed them
     launches.rule_hosts,  # slow nodes, faulty adapters

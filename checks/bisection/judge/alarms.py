@@ -13,7 +13,7 @@ from bisection.core.identity import IDENTITY
 from bisection.core.reasons import Code, Kind, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.judge.evidence import Evidence
-from bisection.runs.command import own, rerun
+from bisection.runs.command import bisection_command, rerun
 from bisection.runs.model import Request, RunVerdict
 
 NAMED = 10  # sessions that a command names one by one
@@ -69,9 +69,9 @@ def _commands(event: Event, request: Request | None) -> dict[str, str]:
     tier = event.after[0].tags.get("tier", "nightly")
     request = request or Request(tier, event.system, event.environ)
     return {
-        "compare": own("compare", *named),
+        "compare": bisection_command("compare", *named),
         "rerun": f"{rerun(event.worse, request, LIMITS.fewest - 1)} --against {named[0]}",
-        "accept": own("history", "--accept", event.session[:8], "-m", "REASON"),
+        "accept": bisection_command("history", "--accept", event.session[:8], "-m", "REASON"),
     }
 
 

@@ -33,7 +33,7 @@ PAST = 60  # sessions whose history is judged
 
 
 @dataclass(frozen=True)
-class Turn:
+class Disturbed:
     """Launches that were rerun because other processes used their cores."""
 
     launches: tuple[TestResult, ...]
@@ -52,7 +52,7 @@ class Retest:
 class Evidence:
     """Evidence besides the run itself."""
 
-    turns: tuple[Turn, ...] = ()
+    disturbed: tuple[Disturbed, ...] = ()
     retest: Retest | None = None
     # Of its results folder, and of those of earlier runs:
     blames: tuple[Blame, ...] = ()  # of each launch of pairs

@@ -9,8 +9,16 @@ from typing import Any
 from bisection.core.reasons import SLOW_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
-from bisection.judge.evidence import Evidence, Turn
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.judge.evidence import Disturbed, Evidence
+from bisection.runs.model import Price, RunVerdict, TestResult
+
+
+def rule_price(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
+    """Adds up what all launches of the night held."""
+    reruns = [part.rerun for part in evidence.disturbed]
+    reruns += [evidence.retest.rerun] if evidence.retest else []
+    prices = [run.price_of_launches for run in (verdict, *reruns) if run]
+    return replace(verdict, price=Price(*map(sum, zip(*prices, strict=True))))
 
 
 def rule(verdict: RunVerdict, _: Evidence) -> RunVerdict:
@@ -31,25 +39,25 @@ def rule(verdict: RunVerdict, _: Evidence) -> RunVerdict:
 
 def rule_reruns(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     """Replaces disturbed launches by their reruns, and notes how often."""
-    if not evidence.turns:
+    if not evidence.disturbed:
         return verdict
     launches, quiet = set(), 0
-    for turn in evidence.turns:
-        verdict, better = replaced(verdict, turn)
-        launches.update(launch.launch for launch in turn.launches)
+    for part in evidence.disturbed:
+        verdict, better = replaced(verdict, part)
+        launches.update(launch.launch for launch in part.launches)
         quiet += better
     return verdict.noting(remarks=[Code.RERUN(launches=len(launches), quiet=quiet)])
 
 
-def replaced(verdict: RunVerdict, turn: Turn) -> tuple[RunVerdict, int]:
+def replaced(verdict: RunVerdict, part: Disturbed) -> tuple[RunVerdict, int]:
     """Replaces disturbed launches, and their tests, by the reruns; also returns how many are not
     disturbed any more. A wrong answer of a rerun is a failure of the run."""
-    if turn.rerun is None:
+    if part.rerun is None:
         return verdict, 0
-    reruns = {case.launch[:-1]: case for case in turn.rerun.cases if case.is_launch}
-    tests = {(case.name, case.launch[:-1]): case for case in turn.rerun.cases}
+    reruns = {case.launch[:-1]: case for case in part.rerun.cases if case.is_launch}
+    tests = {(case.name, case.launch[:-1]): case for case in part.rerun.cases}
     cases, better = [*verdict.cases], 0
-    for launch in turn.launches:
+    for launch in part.launches:
         second = reruns.get(launch.launch[:-1])
         if second is None or second.verdict == Verdict.NOT_MEASURED:
             continue
@@ -61,7 +69,7 @@ def replaced(verdict: RunVerdict, turn: Turn) -> tuple[RunVerdict, int]:
                 cases[index] = replace(new, run=launch.run)
         passed = second.verdict != Verdict.FAIL
         better += passed and second.record.preempted <= LIMITS.preempted_launch
-    new = [reason for reason in turn.rerun.failures if reason not in verdict.failures]
+    new = [reason for reason in part.rerun.failures if reason not in verdict.failures]
     return replace(verdict, cases=cases).noting(failures=new), better
 
 

@@ -226,7 +226,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 
 
 def _repeated(plan: Plan, evidence: Evidence, reruns: Reruns) -> Reason | None:
-    """What the repeats of launches cost and showed whose metrics may have got worse; None if none
+    """The cost and result of repeats of launches whose metrics may have got worse; None if none
     was to be repeated."""
     launches = plan.unusual.keys() & plan.chosen
     if not launches:

@@ -1,4 +1,5 @@
-"""Slow hosts of a launch, by its result: their clocks, and what the kernel noise found."""
+"""Slow hosts of a launch, by its result: their clocks, what they wrote, and what the kernel noise
+found."""
 
 import math
 import statistics
@@ -62,6 +63,20 @@ def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
     median = statistics.median_high(speeds.values()) if speeds else 0.0
     slowest = sorted(speeds.items(), key=lambda item: item[1])
     return [(name, v, median) for name, v in slowest if v < LIMITS.slow_clock * median]
+
+
+def slow_writers(result: results.Result) -> list[Reason]:
+    """SLOW_WRITER for the rank that takes far longer than the others to write a restart file, by
+    all methods in which each rank writes what it holds; of several hosts."""
+    slowest = result.get("details", {}).get("slowest") or {}
+    metrics = {entry["method"]: entry["metrics"] for entry in result["results"]}
+    ratios = {method: metrics[method]["imbalance"]["value"] or 0.0 for method in slowest}
+    if len(set(slowest.values())) != 1 or len(results.hosts(result)) < 2:
+        return []
+    rank, ratio = int(next(iter(slowest.values()))), min(ratios.values())
+    host = result["layout"]["per_rank"][rank]["host"]
+    slow = ratio > LIMITS.slow_writer
+    return [Code.SLOW_WRITER(host=host, rank=rank, ratio=ratio)] if slow else []
 
 
 def slow_clocks(result: results.Result) -> list[Reason]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bisection.core.reasons import Reason
 from bisection.kernels import adapters, results
-from bisection.kernels.hosts import slow_hosts
+from bisection.kernels.hosts import slow_hosts, slow_writers
 
 FILE = "launch.json"  # in the folder of the launch
 
@@ -28,6 +28,8 @@ class LaunchRecord:
     built_with: str = ""  # compiler, MPI library and libraries
     exit_code: int | None = None  # of the kernel
     hosts: tuple[str, ...] = ()
+    # That its job held them, without the queue; of a test of several launches, of each.
+    seconds: tuple[float, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)  # what may explain a change of its times
     preempted: float = 0.0  # fraction of samples in which other processes took a core
     controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)
@@ -54,7 +56,11 @@ class LaunchRecord:
             controls=controls,
             slowest=slowest,
             wrong=tuple(results.wrong_methods(result)),
-            host_faults=(*slow_hosts(result), *adapters.faults(result, claimed)),
+            host_faults=(
+                *slow_hosts(result),
+                *slow_writers(result),
+                *adapters.faults(result, claimed),
+            ),
         )
 
     def as_json(self) -> dict[str, Any]:

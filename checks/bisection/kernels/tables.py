@@ -19,11 +19,13 @@ ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo", "tasks", "patches", 
 METHODS = {kernel: (f"{kernel}/{kernel}.def", "BX_METHOD") for kernel in ALTERNATIVES} | {
     "npar": ("npar/npar_launch.f90", "method_t"),
     "md": ("md/md_launch.f90", "method_t"),
+    "metadata": ("restart/metadata.def", "BX_METHOD"),
     **{kernel: (f"network/{kernel}.def", "BX_METHOD") for kernel in NETWORK},
 }
 CASES = {kernel: (f"{kernel}/{kernel}.def", "BX_CASE") for kernel in ALTERNATIVES} | {
     "npar": ("npar/npar_cases.f90", "case_t"),
     "md": ("md/md_lattice.f90", "crystal_t"),
+    "metadata": ("restart/metadata.def", "BX_CASE"),
 }
 
 

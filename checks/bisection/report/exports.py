@@ -23,7 +23,7 @@ from bisection.core.verdicts import COMPARED, Exit, Verdict
 from bisection.judge.alarms import by_check
 from bisection.report import words
 from bisection.report.model import STATES, Report, exit_code, headline
-from bisection.report.run import counted, sentence
+from bisection.report.run import sentence
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
@@ -124,7 +124,7 @@ def junit(report: Report) -> str:
     entries += map(_alarm, report.alarms if code else ())
     verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
     if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
-        text = counted(report.run) if report.of_run else headline(report)[1]
+        text = headline(report)[1]
         entries.append(Entry("the verdict", "bisection.verdict", text, verdict, text))
     root = ET.Element("testsuites", name="bisection", **_counts(entries))
     for name, members in grouped(entries, lambda entry: entry.suite).items():
@@ -148,7 +148,7 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
             continue  # its tests are counted instead
         seconds = case.seconds
         if not case.fixture:
-            seconds += launches.get(case.launch, 0.0) / members[case.launch]
+            seconds = launches.get(case.launch, 0.0) / members[case.launch]
         check, kind = case.check or "build", verdict.outcome(case)
         name = case_name(case) + (f" run {case.run}" if case.run else "")
         message = clause(case.reason) or "no cause is recorded"
@@ -357,6 +357,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
         "verdict": sentence(verdict),
         "session": verdict.session,
         "seconds": verdict.seconds,
+        "price": verdict.price._asdict(),
         "nights": verdict.nights,
         "grade": verdict.interconnect and verdict.interconnect.grade,
         "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
@@ -371,7 +372,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
 
 
 def _case_as_json(case: TestResult) -> dict[str, Any]:
-    names = "check case layout method environ hash run fixture verdict folders files ran seconds"
+    names = "check case layout method environ hash run fixture verdict folders files ran"
     reasons = {"cause": case.reason, "remark": case.remark}
     return {
         "test": case.name,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from bisection.analysis.predict import predictions
@@ -14,16 +15,9 @@ from bisection.report.words import group
 from bisection.runs.model import RunVerdict
 from bisection.store.database import Session, Store
 
-
-def _page(report: Report) -> str:
-    """The report as a page. jinja2 and matplotlib load here: they take a second."""
-    from bisection.report import page
-
-    return page.html(report)
-
-
 FORMS = {
-    "report.html": _page,
+    # jinja2 and matplotlib load with the page: they take a second.
+    "report.html": lambda report: import_module("bisection.report.page").html(report),
     "report.md": exports.markdown,
     "junit.xml": exports.junit,
     "bisection.prom": exports.prometheus,

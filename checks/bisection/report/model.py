@@ -11,9 +11,10 @@ from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core.format import plural
 from bisection.core.reasons import Reason
-from bisection.core.verdicts import Against, Exit, Verdict
+from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
 from bisection.judge.alarms import alarms_of
 from bisection.judge.evidence import Evidence
+from bisection.report.run import counted
 from bisection.report.words import banner, slow_nodes
 from bisection.runs.model import Interconnect, RunVerdict
 
@@ -81,74 +82,35 @@ STATES = {GOOD: "\u2713", BAD: "\u2715", UNMEASURED: "?", UNCERTAIN: "~", UNSAFE
 
 
 def headline(report: Report) -> tuple[str, str]:
-    """The verdict: its state, a key of STATES, and a few words."""
-    comparison, run = report.comparison, report.run or RunVerdict()
+    """The verdict: its state, a key of STATES, and a few words. A report that is part of a run has
+    the run's, which no comparison changes."""
+    comparison, run, code = report.comparison, report.run, exit_code(report)
+    if report.of_run:
+        return CODES[code], counted(run)
     counts = Counter(row.verdict for row in report.rows)
-    failed = run.count(Verdict.FAIL)
-    unmeasured = run.count(Verdict.NOT_MEASURED) or counts[Verdict.NOT_MEASURED]
     below = sum(row.against == Against.BELOW for row in report.rows)
-    texts = {
-        f"{failed} failed": failed,
-        f"Slower than before: {plural(len(run.slower), 'metric')}": run.slower,
-        f"{plural(len(run.network), 'finding')} about the network": run.network,
-        f"{counts[Verdict.REGRESSED]} regressed": counts[Verdict.REGRESSED],
-        f"{counts[Verdict.MISSING]} missing": counts[Verdict.MISSING],
-        f"{unmeasured} not measured": unmeasured,
-        f"{below} below the expected {comparison.expected if below else 0:g}": below,
-    }
-    parts = [text for text, holds in texts.items() if holds] + slow_nodes(report.suspects, run)
-    nodes = run.slow_nodes if report.run else report.suspects
-    worse = failed or run.slower or nodes or counts[Verdict.REGRESSED] or below
-    state = BAD if worse else UNMEASURED
-    if not parts:
-        state, parts = _nothing_wrong(report, counts)
-    elif report.alarms:
-        parts.append(f"{plural(len(report.alarms), 'alarm')} of the history")
-    code = exit_code(report)
-    if report.of_run:  # whose verdict no comparison changes
-        state = CODES[code] if code else min(state, UNCERTAIN, key=SEVERITY.index)
-    else:
-        state = max(state, CODES[code], key=SEVERITY.index)
-    judged = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNCHANGED, Verdict.MISSING)
-    if report.of_run and code == Exit.OK and comparison and not any(counts[v] for v in judged):
-        few = min(len(comparison.before), len(comparison.after))
-        parts = [f"Everything measured passed; {plural(few, 'session')} per side to compare"]
-        state = GOOD
-    text = ", ".join(parts)
-    if comparison and comparison.unsafe and (failed or report.of_run):  # which need none
-        return state, f"{text} (the comparison is not to be trusted)"
-    if comparison and comparison.unsafe:
-        return UNSAFE, f"Not to be trusted: {text[0].lower()}{text[1:]}"
-    return state, text
-
-
-def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[str]]:
-    """State and words where no test failed and no row is worse or absent."""
-    run, rows = report.run, report.rows
-    if run and run.exit_code == Exit.FAILED:
-        return BAD, ["The run failed"]
-    if run and run.exit_code == Exit.NOT_MEASURED:
-        text = f"{plural(len(run.outliers), 'outlier')} not confirmed"
-        return UNMEASURED, [text if run.outliers else "Not everything was measured"]
-    more = [f"{counts[v]} {v}" for v in (Verdict.IMPROVED, Verdict.INCONCLUSIVE) if counts[v]]
-    if alarms := report.alarms:
-        return BAD, [banner(alarms), *more]
-    if report.comparison is None:
-        passed = run and run.exit_code == Exit.OK
-        return (GOOD, ["Everything measured passed"]) if passed else (UNMEASURED, ["No verdict"])
-    if not rows:
-        return UNMEASURED, ["Nothing was compared"]
-    beside = any(row.limit is not None for row in rows)
-    if not (counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED] or beside):
-        texts = [f"{counts[v]} {v}" for v in (Verdict.INCONCLUSIVE, Verdict.NEW) if counts[v]]
-        return UNCERTAIN, [f"{'Nothing judged:' if len(texts) > 1 else 'All'} {', '.join(texts)}"]
-    if (slow := slower(rows)) and not report.of_run:  # what its run did not refute
-        text = f"{plural(len(slow), 'metric')} slower than in all earlier sessions, not retested"
-        return UNMEASURED, [text, *more]
-    if better := faster(rows):
-        text = f"{plural(len(better), 'metric')} faster than in all earlier sessions"
-        return UNCERTAIN, [text, *more]
-    return GOOD, ["As in earlier sessions" if beside else "Nothing regressed", *more]
+    late, early = slower(report.rows), faster(report.rows)
+    limited = any(row.limit is not None for row in report.rows)
+    judged = limited or counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED]
+    state = GOOD if judged or (run and not comparison) else UNCERTAIN
+    if counts[Verdict.REGRESSED] or below or report.suspects:
+        state = BAD
+    elif counts[Verdict.MISSING] or counts[Verdict.NOT_MEASURED] or late:
+        state = UNMEASURED
+    elif early:
+        state = UNCERTAIN
+    state = max(state, CODES[code], key=SEVERITY.index)
+    parts = [counted(run)] if run and (run.exit_code or not comparison) else []
+    parts += [banner(report.alarms)] if report.alarms else []
+    parts += ["Nothing regressed"] if comparison and state == GOOD else []
+    parts += [f"{counts[v]} {v}" for v in COMPARED if counts[v] and v != Verdict.UNCHANGED]
+    parts += [f"{below} below the expected {comparison.expected:g}"] if below else []
+    parts += [f"{plural(len(late), 'metric')} slower than before, not retested"] if late else []
+    parts += [f"{plural(len(early), 'metric')} faster than before"] if early else []
+    parts += slow_nodes(report.suspects, RunVerdict())
+    text = ", ".join(parts) or ("Nothing was compared" if comparison else "No verdict")
+    unsafe = comparison and comparison.unsafe and not (run and run.exit_code == Exit.FAILED)
+    return (UNSAFE, f"Not to be trusted: {text}") if unsafe else (state, text)
 
 
 def exit_code(report: Report) -> Exit:

@@ -36,26 +36,35 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     """The verdict as lines: its sentence, failures first, a line per kernel and case; the table of
     all tests, if `verbose`."""
     further = filter(None, (", ".join(_more_counts(verdict)), times_judged(verdict)))
-    lines = wrapped(_headed(verdict, _counts(verdict))) + wrapped(*further, indent="    ")
+    first = f"{_headed(verdict, _counts(verdict))}, in {duration(verdict.seconds)}"
+    lines = wrapped(first) + wrapped(*further, indent="    ")
     lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict.alarms)]
     lines += [*changed(verdict), *summary(verdict), ""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
-    return [*lines, *notes(verdict, verbose)]
+    return [*lines, *notes(verdict, verbose), *price(verdict)]
+
+
+def price(verdict: RunVerdict) -> list[str]:
+    """What the launches of the run held, with all that were repeated."""
+    cores, nodes = map(number, verdict.price)
+    held = f"price: {cores} core-hours ({nodes} node-hours)"
+    return [held] if verdict.price.node_hours else []
 
 
 def sentence(verdict: RunVerdict) -> str:
     """The verdict in one sentence; in a second one how times are judged, where no references of
     times are."""
-    return ". ".join(filter(None, [counted(verdict), times_judged(verdict)]))
+    first = f"{counted(verdict)}, in {duration(verdict.seconds)}"
+    return ". ".join(filter(None, [first, times_judged(verdict)]))
 
 
 def counted(verdict: RunVerdict) -> str:
-    """The verdict with all its counts and the duration."""
+    """The verdict with all its counts, as in the first line and in a report's banner."""
     return _headed(verdict, [*_counts(verdict), *_more_counts(verdict)])
 
 
 def _headed(verdict: RunVerdict, counts: Sequence[str]) -> str:
-    return f"{NAMES[verdict.exit_code]}: {', '.join(counts)}, in {duration(verdict.seconds)}"
+    return f"{NAMES[verdict.exit_code]}: {', '.join(counts)}"
 
 
 def _counts(verdict: RunVerdict) -> list[str]:
@@ -302,7 +311,7 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
 
 def _times(case: TestResult) -> list[JudgedMetric]:
     """The absolute time of a test; of a sweep, at each point."""
-    times = [m for m in case.metrics if re.match("time(?!_(min|p99))(_|$)", m.name)]
+    times = [m for m in case.metrics if re.fullmatch(r"time(_\d\w*)?", m.name)]
     return [metric for metric in times if finite(metric.value)]
 
 

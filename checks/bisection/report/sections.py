@@ -3,6 +3,8 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -10,7 +12,7 @@ from urllib.parse import quote
 from bisection.analysis.model import Comparison
 from bisection.analysis.predict import Prediction
 from bisection.core import paths
-from bisection.core.format import plural, short, size_of, times
+from bisection.core.format import amount, plural, short, size_of, times
 from bisection.core.grouping import grouped
 from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
@@ -19,7 +21,7 @@ from bisection.report import interconnect, tables, words
 from bisection.report import run as run_report
 from bisection.report.model import Report, headline
 from bisection.report.tables import Table, listing
-from bisection.runs.model import RunVerdict
+from bisection.runs.model import RunVerdict, TestResult
 
 if TYPE_CHECKING:  # it loads matplotlib, which Markdown does not need
     from bisection.report.figures.common import Group
@@ -212,6 +214,39 @@ def _history(report: Report) -> Content:
     return lead, [listing(report.evidence.events, words.EVENTS, words.MOST, "events")], []
 
 
+# Of a check of files: heading -> metric.
+FILES = {
+    "restart": {
+        "written": "bandwidth_write",
+        "read": "bandwidth_read",
+        "of it in memory": "cached_share",
+        "p99 of a write": "time_write_p99",
+        "over a copy": "ratio_copy",
+    },
+    "restart_metadata": {
+        phase: f"operations_{phase}"
+        for phase in ("create", "stat", "rename", "list", "read", "remove")
+    },
+}
+
+
+def _restart(report: Report) -> Content:
+    contents = []
+    for check, columns in FILES.items():
+        judged = report.run.judged if report.run else []
+        cases = [case for case in judged if case.check == check and case.metrics]
+        values = ((head, "num", partial(_metric, name=name)) for head, name in columns.items())
+        words = ((name, "text", attrgetter(name)) for name in ("case", "layout", "method"))
+        contents.append(listing(cases, (*words, *values), tables.ROWS // 3, "tests"))
+    lead = "Restart files are written to disk and read by other ranks; small files are not synced."
+    return lead, contents, []
+
+
+def _metric(case: TestResult, name: str) -> str:
+    """A metric of a test as text; "" if it has none."""
+    return next((amount(m.value, m.unit) for m in case.metrics if m.name == name), "")
+
+
 def _compared(report: Report) -> Content:
     compared = report.comparison or Comparison([], [], [])
     sides = {"before": compared.before, "A/A": compared.aa, "after": compared.after}
@@ -253,6 +288,7 @@ SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
         f"had the cores for more than {LIMITS.preempted_note:.0%} of the time, it is that of the "
         "kernel's phases in undisturbed steps, if they are known.",
     ),
+    "files": ("Files", _restart),
     "predicted": ("What the network explains", _predicted),
     "sweeps": ("Message sizes", "Time of one exchange against the size of its messages."),
     "compared": ("What was compared", _compared),

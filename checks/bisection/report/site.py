@@ -4,28 +4,9 @@ from collections.abc import Iterator
 
 from bisection.core.reasons import Code, Reason, clause
 from bisection.sites.cluster.check import Finding, State
+from bisection.sites.cluster.check_probes import PROBES
 
-TITLES = {
-    "file": "site file loads",
-    "scheduler": "scheduler answers",
-    "accounting": "accounting database",
-    "account": "queue and account",
-    "nodes": "nodes are up",
-    "placement": "launches can be placed",
-    "job": "a job runs",
-    "modules": "modules load in a job",
-    "program": "an MPI program builds",
-    "kernels": "kernels build and run",
-    "seen": "nodes see our files",
-    "alike": "nodes are alike",
-    "facts": "nodes are as recorded",
-    "world": "one MPI world",
-    "cores": "a core per rank",
-    "network": "messages use the network",
-    "speed": "latency and bandwidth",
-    "exit": "a failing rank ends its launch",
-    "limits": "memory and time suffice",
-}
+TITLES = {probe.name: probe.title for probe in PROBES}
 WIDTH = max(map(len, TITLES.values()))
 
 # What to do, by the code of what is wrong. {name} is the site, {partition} the partition.

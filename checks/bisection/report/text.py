@@ -131,15 +131,15 @@ def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
         "sentence": words.sentence(comparison),
         "advice": list(map(clause, comparison.advice)),
         "unsafe": words.unsafe(comparison),
-        "reasons": {name: [r.as_dict() for r in given] for name, given in reasons.items()},
+        "reasons": {name: [r.as_dict() for r in listed] for name, listed in reasons.items()},
     }
 
 
 def _plain(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """The fields of a dataclass; those of a Reason as Reason.as_dict has them."""
-    found = dict(fields)
-    values = found.pop("values") if found.keys() == {"code", "values"} else {}
-    return found | values
+    record = dict(fields)
+    values = record.pop("values") if record.keys() == {"code", "values"} else {}
+    return record | values
 
 
 # ---- histories ----

@@ -230,7 +230,7 @@ STEPS = ["next", "command"], ["text", "command"]  # of a table: head, kinds
 
 
 def next_steps(alarm: Reason) -> list[tuple[str, str]]:
-    """What an administrator does about an alarm, with a command each: look at what may have caused
+    """The steps after an alarm, with a command each: look at what may have caused
     it, measure again, accept the new level."""
     facts = [change["what"] for change in alarm["changes"] or alarm["candidates"] or ()]
     look = some(facts or ["nodes", "power limits", "what else is not recorded"], 3)

@@ -97,7 +97,8 @@ def of_full_disk(folder: Path | str, output: Iterable[str]) -> Reason | None:
     """
     free, needed = paths.free_space(folder), LIMITS.build_space * 1e6
     if free is not None and free < needed:
-        place = str(paths.file_system(folder))
+        above = Path(folder).resolve()
+        place = next(str(path) for path in (above, *above.parents) if path.is_mount())
         return Code.NO_SPACE(place=place, free=free, needed=needed)
     error = paths.unwritable(folder) if free is not None else ""
     error = error or next(filter(NO_SPACE.search, output), "").strip()
@@ -154,7 +155,8 @@ def _stopped(state: str, job: Any, record: dict[str, str]) -> Reason:
     if code == Code.TIMEOUT:
         more["limit"] = job.time_limit or None
     elif code == Code.NODE_FAIL and nodes:
-        more["down"] = slurm.reasons_of_nodes(("down", "fail", "error"), nodes)
+        bad, rows = ("down", "fail", "error"), slurm.node_rows("%N|%T|%E", names=nodes)
+        more["down"] = list({name: why for name, s, why in rows if s.startswith(bad)}.items())
     elif code == Code.CANCELLED:
         more["state"] = state
     return code(**more)

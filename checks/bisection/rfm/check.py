@@ -66,7 +66,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
 
     @sanity_function
     def verified(self) -> bool:
-        """True if the method ran and is right; keeps its metrics, {name: metric}, in `measured`."""
+        """True if the method ran and is right; keeps its metrics, {name: metric}, in `reported`."""
         try:
             entries = results.of_method(self.launch.result, self.method)
         except ResultError as error:
@@ -81,12 +81,12 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
             if checks := results.failed_checks(entry):
                 point = results.point_label(entry.get("point"))
                 self.fail_for(Code.WRONG_ANSWER(method=self.method, point=point, checks=checks))
-        self.measured = results.metrics(entries)
+        self.reported = results.metrics(entries)
         wanted = self._at_points(self.metrics) + self._at_points(self._judged())
-        missing = [name for name in dict.fromkeys(wanted) if name not in self.measured]
+        missing = [name for name in dict.fromkeys(wanted) if name not in self.reported]
         if missing:
             self.fail_for(Code.METRICS_MISSING(method=self.method, metrics=missing))
-        bad = [(name, results.unusable(metric)) for name, metric in self.measured.items()]
+        bad = [(name, results.unusable(metric)) for name, metric in self.reported.items()]
         bad = [(name, reason) for name, reason in bad if reason]
         if bad:
             self.fail_for(Code.METRICS_UNUSABLE(method=self.method, metrics=bad))
@@ -94,7 +94,8 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
 
     def _judged(self) -> list[str]:
         """The metrics asserted of this method; its ratio to itself could not fail."""
-        return [name for name in self.asserted if name != f"ratio_{self.method}"]
+        own = f"ratio_{self.method.replace('-', '_')}"
+        return [name for name in self.asserted if name != own]
 
     def _at_points(self, metrics: list[str]) -> list[str]:
         points = [f"_{point}" for point in self.points] or [""]
@@ -109,9 +110,9 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
             self.fail_for(Code.STRICT_OFF())
         self.perf_variables = {
             name: sn.make_performance_function(sn.defer(metric["value"]), metric["unit"])
-            for name, metric in self.measured.items()
+            for name, metric in self.reported.items()
         }
-        self.higher = [n for n, metric in self.measured.items() if metric["better"] == "higher"]
+        self.higher = [n for n, metric in self.reported.items() if metric["better"] == "higher"]
         if fault := self._take_references():
             self.fail_for(fault, PerformanceError)
 
@@ -128,7 +129,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         where = self._place
         if not os.path.exists(where["file"]):
             self.fail_for(Code.NO_REFERENCE_FILE(**where, kinds=claimed), PerformanceError)
-        kinds = {name: KIND_OF_UNIT.get(m["unit"]) for name, m in self.measured.items()}
+        kinds = {name: KIND_OF_UNIT.get(m["unit"]) for name, m in self.reported.items()}
         wanted = [name for name in self._at_points(self._judged()) if kinds[name] in claimed]
         applying = references_of(self)
         missing = [name for name in wanted if name not in applying]
@@ -152,7 +153,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
                 return Code.REFERENCES_UNREADABLE(file=file, error=str(error))
         wrong = []
         for name, reference in references_of(self).items():
-            if name not in self.measured:
+            if name not in self.reported:
                 wrong.append((name, Code.REFERENCE_OF_NO_METRIC()))
             else:
                 wrong += [(name, fault) for fault in references.faults(reference)]

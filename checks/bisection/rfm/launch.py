@@ -13,6 +13,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -59,7 +60,7 @@ SPACK_FACTS = {
 
 
 class Reporting(rfm.RegressionTestPlugin):
-    """What a test reports: its description, and reasons as JSON."""
+    """The reports of a test: its description, and reasons as JSON."""
 
     reason = variable(str, value="", loggable=True)  # why it failed
     remark = variable(str, value="", loggable=True)  # what a person should know though it passed
@@ -277,6 +278,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     case = parameter(loggable=True)
 
     kernel = variable(str)  # bisection-<kernel> is run
+    kernel_case = variable(str)  # its own case: `case`, but of a launch that sets another one
     least_nodes = variable(int, value=1)  # fewer have nothing to measure
     least_ranks = variable(int, value=1)  # per node, likewise
     cores_needed = variable(typ.Dict[str, int], value={})  # by case; minutes on fewer
@@ -295,6 +297,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     @run_after("init")
     def begin_record(self) -> None:
         """Begins the record of the launch."""
+        self.kernel_case = self.case
         self.record = LaunchRecord(self.kernel)
 
     @loggable
@@ -377,7 +380,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         if self._is_simulated:  # its clock is exact
             sampling = ["--repeats 1 --block 1 --warmup 0", *self.simulated_options]
         self.executable_opts = [
-            f"--case {self.case}",
+            f"--case {self.kernel_case}",
             *filter(None, [self.work.get(self.case)]),
             *sampling,
             *self.options,
@@ -415,7 +418,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             ),
         )
         facts = {**self.record.facts, **recorded(self.stagedir)}
-        self._note(exit_code=exit_code, facts=facts)
+        self._note(exit_code=exit_code, facts=facts, seconds=(self._seconds_held(),))
         self.record.write(self.stagedir)  # also of a launch that fails
         if fault and fault.code == Code.BLOCKED:
             self.fail_for(queue.late() or fault)
@@ -436,7 +439,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         """True if the result is whole and the ranks ran where they should; keeps it in `result`."""
         try:
             path = os.path.join(self.stagedir, "result.json")
-            self.result = result = results.load(path, self.kernel, self.case)
+            self.result = result = results.load(path, self.kernel, self.kernel_case)
         except ResultError as error:
             self.fail_for(self._full_disk() or error.reason)
         if reason := results.stopped(result) or results.late(result):
@@ -457,6 +460,15 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         if unused := adapters.unused(result, claimed):
             self.fail_for(unused)
         return True
+
+    def _seconds_held(self) -> float:
+        """Seconds from the first line of the job script to the last, by the files that these leave:
+        ReFrame's own have the queue in them. Of a job that was stopped, to now; 0 without a job."""
+        began, ended = (Path(self.stagedir, name) for name in ("environment", "exit_code"))
+        if not began.exists():
+            return 0.0
+        end = ended.stat().st_mtime if ended.exists() else time.time()
+        return max(end - began.stat().st_mtime, 0.0)
 
     def _note(self, **facts: Any) -> None:
         self.record = replace(self.record, **facts)

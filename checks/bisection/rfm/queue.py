@@ -15,13 +15,10 @@ from reframe.core.exceptions import ReframeError, SpawnedProcessError
 
 from bisection.core.commands import all_errors, ask, last_error, option_value
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import DEADLINE, NO_PLACE, QUEUE_FULL, UNAVAILABLE, free, node_rows
+from bisection.core.slurm import DEADLINE, NO_PLACE, NODES, QUEUE_FULL, UNAVAILABLE, free, node_rows
 
 # ---- the nodes that launches request, chosen before the run (bisection.analysis.rotation) ----
 
-# A file's path; its JSON: a partition's full name -> lists of nodes, used in turn. They may be too
-# many for the environment.
-NODES = "BISECTION_NODES"
 NODELIST = "--nodelist="
 _turns: Counter[tuple[str, str]] = Counter()
 
@@ -37,9 +34,9 @@ def nodelist(partition: str, launch: str) -> list[str]:
     sets = _chosen(file).get(partition) if file else None
     if not sets:
         return []
-    turn = _turns[partition, launch]
+    number = _turns[partition, launch]
     _turns[partition, launch] += 1
-    return [f"{NODELIST}{','.join(sets[turn % len(sets)])}"]
+    return [f"{NODELIST}{','.join(sets[number % len(sets)])}"]
 
 
 @functools.cache

@@ -22,11 +22,10 @@ from typing import Any, TextIO
 from bisection.core import paths
 from bisection.core.identity import TestId
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import DEADLINE
+from bisection.core.slurm import DEADLINE, NODES
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
 from bisection.kernels.results import preempted
-from bisection.rfm.queue import NODES
 from bisection.runs import waiting
 from bisection.runs.model import Request, RunVerdict, TestResult
 from bisection.runs.report import RECORDED
@@ -53,8 +52,9 @@ def command(request: Request, site: Path, folder: Path, tags: Sequence[str] = ()
     if request.arguments:
         kind["arguments"] = shlex.join(request.arguments).replace(",", ";")
     extras = [*(f"{name}={value}" for name, value in kind.items()), *tags]
+    program = paths.program("reframe")  # beside this Python, else the one on PATH
     return [
-        *(reframe(), "-C", paths.from_root(site)),
+        *(paths.from_root(program) if program else "reframe", "-C", paths.from_root(site)),
         *_each("-c", request.files or map(paths.from_root, check_files())),
         *("--system", request.system, "-p", request.environ, "-t", request.tier),
         *_each("-S", settings),
@@ -81,12 +81,6 @@ def check_files() -> list[Path]:
     return sorted(files, key=lambda file: (file.stem != "network", file.name))
 
 
-def reframe() -> str:
-    """The ReFrame that set-up put beside this Python, else the one on PATH."""
-    program = paths.program("reframe")
-    return paths.from_root(program) if program else "reframe"
-
-
 # ---- running again ----
 
 
@@ -101,7 +95,9 @@ def rerun(tests: Iterable[TestId], request: Request, reruns: int = 0) -> str:
     words += ["-p", request.environ] if request.environ != "system" else []
     arguments = once(request.arguments, NAMES) if selection else request.arguments
     words += once(arguments, REPEATS) if reruns else arguments
-    return own(*words, *_each("-n", selection), *([f"--reruns={reruns}"] if reruns else []))
+    words += _each("-n", selection)
+    words += [f"--reruns={reruns}"] if reruns else []
+    return bisection_command(*words)
 
 
 def _names(tests: Sequence[TestId]) -> list[str]:
@@ -154,7 +150,7 @@ def invocation() -> list[str]:
     return words if home == default else ["env", f"BISECTION_HOME={home}", *words]
 
 
-def own(*words: str) -> str:
+def bisection_command(*words: str) -> str:
     """A command of this program, as it can be pasted into a shell."""
     return shlex.join([*invocation(), *words])
 
@@ -242,7 +238,8 @@ def watch(
                 env=variables,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                preexec_fn=end_with_parent,
+                # PR_SET_PDEATHSIG of linux/prctl.h: if this process is killed, nothing measures on.
+                preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGTERM),
             )
         except OSError as error:
             keep(f"ERROR: cannot start {request.command[0]}: {error.strerror}\n".encode())
@@ -288,11 +285,6 @@ def on_termination(act: Callable[[int, Any], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def end_with_parent() -> None:
-    """Has this process terminated when its parent dies, also by SIGKILL: nothing measures on."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 def listing(line: Sequence[str]) -> str:

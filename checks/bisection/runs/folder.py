@@ -73,7 +73,7 @@ def named(verdict: RunVerdict, folder: Path) -> RunVerdict:
     cases = []
     for case in verdict.cases:
         words = [case.record.kernel, case.case, case.layout] if case.record.kernel else ["build"]
-        name = "-".join([*words, case.partition, case.environ])
+        name = "-".join([*words, case.partition, case.environ]).replace("/", "_")
         name += f"-run{case.run}" if case.run else ""
         cases.append(replace(case, files=f"{paths.from_root(folder / 'kernels' / name)}.*"))
     return replace(verdict, cases=cases)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
-from bisection.core.identity import TestId
+from bisection.core.identity import TestId, parsed
 from bisection.core.reasons import DISTURBED, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Grade, Verdict
@@ -71,7 +71,6 @@ class TestResult(TestId):
     folders: tuple[str, ...] = ()  # where ReFrame left its files
     files: str = ""  # where they are kept: a pattern
     ran: bool = True  # False: the run stopped before it
-    seconds: float = 0.0  # of its job, with what it waited for in a queue
     metrics: tuple[JudgedMetric, ...] = ()
     record: LaunchRecord = field(default_factory=LaunchRecord)  # of its launch; of a build, its own
 
@@ -93,6 +92,12 @@ class TestResult(TestId):
         """Returns the identity of the test's launch."""
         place = (self.system, self.partition, self.environ)
         return (self.record.kernel, self.case, self.layout, *place, self.run)
+
+    @property
+    def seconds(self) -> float:
+        """How long its launch held its nodes; if its time limit ended it, that."""
+        limit = self.reason["limit"] if self.reason and self.reason.code == Code.TIMEOUT else None
+        return sum(self.record.seconds) or limit or 0.0
 
     @property
     def lost_to_others(self) -> bool:
@@ -156,6 +161,13 @@ class Request:
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
 
 
+class Price(NamedTuple):
+    """What launches held."""
+
+    core_hours: float = 0.0
+    node_hours: float = 0.0
+
+
 class Finding(NamedTuple):
     """A finding against a network."""
 
@@ -210,6 +222,8 @@ class RunVerdict:
     interconnect: Interconnect | None = None  # None: the tier asks another question
     nights: int | None = None  # sessions of its kind, this one among them; None: not known
     seconds: float = 0.0
+    # Of all launches, those of reruns and of the retest among them.
+    price: Price = field(default_factory=Price)
     session: str = ""  # ReFrame's UUID
     started: float = 0.0  # Unix time
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -244,6 +258,13 @@ class RunVerdict:
     def judged(self) -> list[TestResult]:
         """The tests without fixtures."""
         return [case for case in self.cases if not case.fixture]
+
+    @property
+    def price_of_launches(self) -> Price:
+        """What the run's own launches held."""
+        held = [(c.seconds / 3600, parsed(c.record.geometry)) for c in self.cases if c.is_launch]
+        cores = sum(hours * shape.cores for hours, shape in held if shape)
+        return Price(cores, sum(hours * shape.nodes for hours, shape in held if shape))
 
     @property
     def bad(self) -> list[TestResult]:
@@ -297,6 +318,7 @@ class RunVerdict:
                 cases=[TestResult.from_dict(case, records) for case in kept["cases"]],
                 **{name: map(Reason.read, kept["reasons"][name]) for name in cls.REASONS},
                 interconnect=Interconnect.from_dict(network) if network else None,
+                price=Price(**kept.get("price", {})),
                 **{name: kept[name] for name in ("nights", "seconds", "session")},
                 request=Request(**_fields(Request, kept)),
             )

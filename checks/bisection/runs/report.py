@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bisection.core.commands import all_errors, last_error
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
@@ -66,12 +66,12 @@ def read(
         report = {"session_info": {"time_elapsed": 0.0, "uuid": ""}, "runs": [{"testcases": []}]}
         troubles.append(Code.NO_REPORT())
     cases, end = [], end_of_run(troubles)
-    # Hash of a skipped test -> why.
     skipped = dict(re.findall(r"^\[\s+SKIP \] \(.*?/([0-9a-f]{8}) @\S+ \[(.*)\]$", log, re.M))
     for run in report["runs"]:
         entries = {_key(entry): entry for entry in run["testcases"]}
         records = _records(entries)
-        cases += [_case(e, entries, records[_key(e)], skipped, end) for e in run["testcases"]]
+        known = _Known(entries, records, skipped, end)
+        cases += [_case(entry, known) for entry in run["testcases"]]
     first = report["runs"][0]["testcases"]
     announced = re.search(r"^\[.*\] \(\s*\d+/(\d+)\)", log, re.M)
     absent = int(announced[1]) - len(first) if announced else 0
@@ -83,7 +83,10 @@ def read(
         troubles += _jobs_left(first)
     else:
         troubles += [Code.JOBS_LEFT(scheduler="slurm", jobs=left)] if left else []
-        cases = [replace(c, reason=_without_cancelled(c.reason, left)) for c in cases]
+        for index, case in enumerate(cases):  # of the jobs that it leaves, those that are there
+            if case.reason and (jobs := case.reason["jobs"]):
+                still = [job for job in jobs if job in left]
+                cases[index] = replace(case, reason=case.reason.with_values(jobs=still))
     if all(case.fixture for case in cases):
         troubles.append(Code.NO_TEST())
     session = report["session_info"]
@@ -148,13 +151,6 @@ def _jobs_left(entries: Iterable[Entry]) -> list[Reason]:
     return [Code.JOBS_LEFT(scheduler=name, jobs=jobs) for name, jobs in left.items()]
 
 
-def _without_cancelled(reason: Reason | None, left: Sequence[str]) -> Reason | None:
-    """A reason that names, of the jobs that it leaves in the queue, those that are there still."""
-    if reason is None or not reason["jobs"]:
-        return reason
-    return reason.with_values(jobs=[job for job in reason["jobs"] if job in left])
-
-
 def _absent_cases(entries: Iterable[Entry], listing: str, reason: Reason) -> Iterator[TestResult]:
     """The selected test cases that the run did not come to, from ReFrame's list of them (-lC)."""
     known = {(entry["hashcode"], *_key(entry)[1:]) for entry in entries}
@@ -196,20 +192,26 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
         launches = [other for other in needed if other in records and records[other].kernel]
         alike = [k for k in launches if entries[k].get("layout") == entry.get("layout")]
         record = records[(alike or launches)[0]] if launches else LaunchRecord()
-        if len(launches) > 1 and not alike:
-            record = replace(record, geometry="", work=None, wrong=(), preempted=0.0)
+        if len(launches) > 1:
+            seconds = tuple(s for name in launches for s in records[name].seconds)
+            one = {} if alike else {"geometry": "", "work": None, "wrong": (), "preempted": 0.0}
+            record = replace(record, seconds=seconds, **one)
         records.setdefault(key, record)
     return records
 
 
-def _case(
-    entry: Entry,
-    entries: Mapping[Key, Entry],
-    record: LaunchRecord,
-    skipped: Mapping[str, str],
-    end: Reason | None,
-) -> TestResult:
-    verdict, reason = _classify(entry, entries, record, skipped, end)
+class _Known(NamedTuple):
+    """The facts by which test cases are classified."""
+
+    entries: Mapping[Key, Entry]
+    records: Mapping[Key, LaunchRecord]
+    skipped: Mapping[str, str]  # hash of a skipped test -> why
+    end: Reason | None  # why the run ended before its time
+
+
+def _case(entry: Entry, known: _Known) -> TestResult:
+    record = known.records[_key(entry)]
+    verdict, reason = _classify(entry, known)
     higher = entry.get("higher") or []
     values = (entry["perfvalues"] or {}).items()
     metrics = [_metric(name, parts, higher) for name, parts in values if parts[0] is not None]
@@ -233,17 +235,10 @@ def _case(
         folders=[entry[name] for name in ("outputdir", "stagedir") if entry.get(name)],
         metrics=metrics,
         record=record,
-        seconds=entry.get("time_run") or 0.0,
     )
 
 
-def _classify(
-    entry: Entry,
-    entries: Mapping[Key, Entry],
-    record: LaunchRecord,
-    skipped: Mapping[str, str],
-    end: Reason | None,
-) -> tuple[Verdict, Reason | None]:
+def _classify(entry: Entry, known: _Known) -> tuple[Verdict, Reason | None]:
     result, words = entry["result"], entry["fail_reason"] or ""
     plain = re.sub(
         r"^(sanity|performance|reframe|build|job) error: ", "", " ".join(words.strip().splitlines())
@@ -257,15 +252,15 @@ def _classify(
         return Verdict.FAIL, Code.UNEXPECTED_PASS()
     if result == "fail":
         reason = failure(words, entry.get("time_run")) or recorded
-        return _failed(entry, record, reason), reason
+        return _failed(entry, known.records[_key(entry)], reason), reason
     if result in ("skip", "fail_deps"):
-        root = _root(entry, entries)
+        root = _root(entry, known.entries)
         if why := root.get("not_applicable"):
             return Verdict.NOT_APPLICABLE, Reason.read(why)
         if root is not entry:
             return Verdict.NOT_MEASURED, Code.FOLLOWS(test=root["display_name"])
-        return Verdict.NOT_MEASURED, Code.SKIPPED(why=skipped.get(entry["hashcode"]))
-    return Verdict.NOT_MEASURED, end or Code.NOT_RUN(result=result or None)
+        return Verdict.NOT_MEASURED, Code.SKIPPED(why=known.skipped.get(entry["hashcode"]))
+    return Verdict.NOT_MEASURED, known.end or Code.NOT_RUN(result=result or None)
 
 
 def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:

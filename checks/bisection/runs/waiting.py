@@ -1,4 +1,4 @@
-"""What a run waits for: Slurm, its queue, and a host whose cores no other process uses.
+"""Waiting for Slurm, its queue, and a host whose cores no other process uses.
 
 All jobs of a run in Slurm's queue have one name, by which they are found and cancelled.
 """
@@ -7,10 +7,9 @@ import contextlib
 import os
 import secrets
 import time
-from collections import Counter
+from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from bisection.core.commands import ask
 from bisection.core.paths import text_of
@@ -72,15 +71,9 @@ def cancel(name: str, once: bool = False) -> list[str] | None:
 # ---- a run that waits ----
 
 
-class Job(NamedTuple):
-    """A job as squeue has it."""
-
-    id: str
-    state: str
-    queue: str
-    nodes: str  # that it asks for, in Slurm's compressed form
-    start: str  # expected, Unix time; or N/A
-    reason: str  # of waiting
+# A job as squeue has it; nodes: that it asks for, in Slurm's compressed form; start: expected, Unix
+# time or N/A; reason: of waiting.
+Job = namedtuple("Job", "id state queue nodes start reason")
 
 
 class Watch:

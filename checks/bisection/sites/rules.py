@@ -36,7 +36,10 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "max_time": is_count,
     "network": lambda v: isinstance(v, list) and all(isinstance(part, str) for part in v),
     "topology": lambda value: isinstance(value, str) and value != "",
-    "scratch": lambda value: isinstance(value, str) and value.startswith("/"),
+    "scratch": lambda value: all(
+        isinstance(folder, str) and re.fullmatch(r"/[\w./-]*", folder)
+        for folder in (value if isinstance(value, list) else [value])
+    ),
     "binding": lambda value: isinstance(value, list),
     "references": lambda value: isinstance(value, list),
 }

@@ -23,7 +23,7 @@ from bisection.core.verdicts import Verdict
 from bisection.store.marks import Mark, marks_file, read_marks, write_marks
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
-DATABASE_VERSION = 3
+DATABASE_VERSION = 4
 IMPORT_AGAIN = "; `bisection import` rebuilds it"  # of results folders and sample files
 DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
@@ -39,7 +39,8 @@ CREATE TABLE IF NOT EXISTS metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, u
     better TEXT NOT NULL, UNIQUE(name, unit, better));
 CREATE TABLE IF NOT EXISTS outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL,
     run INTEGER NOT NULL, verdict TEXT NOT NULL, cause TEXT NOT NULL, disturbed REAL NOT NULL,
-    hosts TEXT NOT NULL, PRIMARY KEY(session, test, run)) WITHOUT ROWID;
+    hosts TEXT NOT NULL, seconds TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY(session, test, run)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS samples(session INTEGER NOT NULL, test INTEGER NOT NULL,
     metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
     PRIMARY KEY(session, test, metric, run)) WITHOUT ROWID;
@@ -131,6 +132,7 @@ class Outcome(NamedTuple):
     cause: str  # a Reason as JSON, or text
     preempted: float  # fraction of samples
     hosts: tuple[str, ...]
+    seconds: tuple[float, ...] = ()  # that each launch that it needs held its nodes
 
     @property
     def reason(self) -> Reason | None:
@@ -166,7 +168,7 @@ class Tally:
         return sum(self.counts.values())
 
     @property
-    def measured(self) -> float:
+    def measured_part(self) -> float:
         """The fraction of jobs that were measured; 0 without jobs."""
         lost = self.counts.get(Verdict.NOT_MEASURED, 0)
         return (self.jobs - lost) / self.jobs if self.jobs else 0.0
@@ -190,24 +192,27 @@ class Store(contextlib.AbstractContextManager):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
             ((version,),) = self._rows("PRAGMA user_version")
-            if version not in (0, 2, DATABASE_VERSION):
+            if version not in (0, 2, 3, DATABASE_VERSION):
                 raise StoreError(
-                    f"{self.path} has version {version}, of another Bisection, and only "
+                    f"{self.path} has version {version}, of another Bisection; only 2, 3 and "
                     f"{DATABASE_VERSION} can be read: rename it{IMPORT_AGAIN}"
                 )
             if version != DATABASE_VERSION:
                 with self.writing():
-                    self._make_tables(of_2=version == 2)
+                    self._make_tables()
 
-    def _make_tables(self, of_2: bool) -> None:
-        """Makes the tables, also of a store of version 2, whose outcomes had one column more. Two
-        processes may do it one after the other."""
+    def _make_tables(self) -> None:
+        """Makes the tables, also of a store of an earlier version: its outcomes had no seconds, and
+        those of 2 had another column. Two processes may do it one after the other."""
+        ((version,),) = self._rows("PRAGMA user_version")
+        if version == DATABASE_VERSION:
+            return
         columns = "session, test, run, verdict, cause, disturbed, hosts"
-        copy = f"INSERT INTO outcomes SELECT {columns} FROM outcomes_2"
+        copy = f"INSERT INTO outcomes({columns}) SELECT {columns} FROM earlier"
         for statement in (
-            *(["ALTER TABLE outcomes RENAME TO outcomes_2"] if of_2 else []),
+            *(["ALTER TABLE outcomes RENAME TO earlier"] if version else []),
             *TABLES.split(";"),
-            *([copy, "DROP TABLE outcomes_2"] if of_2 else []),
+            *([copy, "DROP TABLE earlier"] if version else []),
             f"PRAGMA user_version = {DATABASE_VERSION}",
         ):
             self.connection.execute(statement)
@@ -266,30 +271,32 @@ class Store(contextlib.AbstractContextManager):
         if not inserted.rowcount:
             return False
         number, tests, metrics = inserted.lastrowid, {}, {}
-        outcomes, samples, repeats, turns = [], [], [], set()
+        outcomes, samples, repeats, runs = [], [], [], set()
         for case in cases:
             columns = [str(case.get(name) or "") for name in (*IDENTITY, "geometry")]
             columns += [bool(case.get("control")), " ".join(case.get("pair") or [])]
             test = self._id("tests", tuple(columns), tests)
-            turn = int(case.get("run") or 0)
+            run_number = int(case.get("run") or 0)
             repeat = bool(case.get("repeat"))
-            while (test, repeat, turn) in turns:  # repeated, each time as a job of its own
-                turn += 1
-            turns.add((test, repeat, turn))
+            while (test, repeat, run_number) in runs:  # repeated, each time as a job of its own
+                run_number += 1
+            runs.add((test, repeat, run_number))
             verdict, reason = case.get("verdict") or Verdict.PASS, case.get("reason")
             cause = json.dumps(reason, sort_keys=True) if reason else case.get("cause") or ""
             hosts, preempted = tuple(case.get("hosts") or ()), case.get("disturbed") or 0.0
-            outcome = Outcome(number, test, turn, verdict, cause, preempted, hosts)
+            seconds = tuple(filter(finite_or_none, case.get("seconds") or ()))
+            outcome = Outcome(number, test, run_number, verdict, cause, preempted, hosts, seconds)
             if repeat and outcome.unusable:
                 continue
             if not repeat:
-                outcomes.append((*outcome[:-1], " ".join(hosts)))
+                texts = {"hosts": " ".join(hosts), "seconds": " ".join(map(str, seconds))}
+                outcomes.append(outcome._replace(**texts))
             for name, (value, unit, better) in case["metrics"].items():
                 metric = self._id("metrics", Metric(name, unit, better), metrics)
-                row = (number, test, metric, turn, finite_or_none(value))
+                row = (number, test, metric, run_number, finite_or_none(value))
                 (repeats if repeat else samples).append(row)
         many = self.connection.executemany
-        many("INSERT INTO outcomes VALUES(?, ?, ?, ?, ?, ?, ?)", outcomes)
+        many("INSERT INTO outcomes VALUES(?, ?, ?, ?, ?, ?, ?, ?)", outcomes)
         many("INSERT OR IGNORE INTO samples VALUES(?, ?, ?, ?, ?)", samples)
         many("INSERT OR IGNORE INTO repeats VALUES(?, ?, ?, ?, ?)", repeats)
         return True
@@ -382,7 +389,10 @@ class Store(contextlib.AbstractContextManager):
     def outcomes(self, sessions: Sequence[Session]) -> list[Outcome]:
         """Returns the outcomes of all jobs of these sessions."""
         rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
-        return [Outcome(*row[:6], tuple(row[6].split())) for row in rows]
+        return [
+            Outcome(*row[:6], tuple(row[6].split()), tuple(map(float, row[7].split())))
+            for row in rows
+        ]
 
     def repeats(self, sessions: Sequence[Session]) -> dict[tuple[int, int, int], list[float]]:
         """Returns what usable repeats of launches of these sessions measured, by the numbers of

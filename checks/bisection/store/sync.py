@@ -65,6 +65,7 @@ def _lines(case: TestResult) -> Iterator[Line]:
         "verdict": case.verdict,
         "reason": case.reason.as_dict() if case.reason else None,
         "disturbed": record.preempted,
+        "seconds": record.seconds,
     }
     if not case.fixture:
         metrics = {

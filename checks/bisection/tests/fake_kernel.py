@@ -39,6 +39,9 @@ METRICS = {
     "ratio_ideal": 1.15, "imbalance": 1.1, "efficiency": 0.9,
     "latency": 1e-6, "ratio_bare": 1.0,
     "bandwidth_write": 1e8, "bandwidth_read": 1e9, "time_write_p99": 0.1, "cached_share": 0.1,
+    "ratio_file_per_node": 1.2, "ratio_mpi_io_independent": 1.1, "ratio_copy": 50.0,
+    "ratio_own_folder": 1.1,
+    **{f"operations_{name}": 1e5 for name in ("create", "stat", "rename", "read", "remove")},
     "ratio_forces": 1.1, "messages_per_patch": 16.0 * (RANKS > 1), "messages_share": 0.05,
     "ratio_dsyevd": 1.2,
     # Of an MD step; fewer ranks send less together, more each.

@@ -27,7 +27,7 @@ def launched(check="transpose", kernel="transpose", case="a", time=1e-3, faults=
     """A launch and its test, which took so many seconds."""
     place = ("lab", "cpu", "system")
     shared = {"kernel": kernel, "verdict": Verdict.PASS, "hosts": ["n1", "n2"], **more}
-    of_launch = {"fixture": True, "controls": {"clock": 3.0, "serial": 1e-3}, "seconds": 40.0}
+    of_launch = {"fixture": True, "controls": {"clock": 3.0, "serial": 1e-3}, "seconds": [40.0]}
     metrics = [JudgedMetric("time", time, "s", None, None, "pass")]
     names = {"name": f"{check} {case}", "hash": "abc"}
     return (

@@ -2,8 +2,8 @@
 
 transpose: ratios to serial FFTW, FFTW-MPI and memcpy. npar: ratios to Quantum ESPRESSO; a missing
 pw.x (Debian: quantum-espresso) is skipped with a note. eigen: ratios to LAPACK's dsyevd. md: ratios
-to LAMMPS; a missing LAMMPS is skipped with a note. All print quartiles, and whether each ratio is
-within the project's limits.
+to LAMMPS; a missing LAMMPS is skipped with a note. restart: ratios to fio. All print quartiles, and
+whether each ratio is within the project's limits.
 store: times compare, history and report on stores of 10^4 to 10^6 made-up values.
 Exit code: 0 measured, whatever the ratios are; 1 the store is beyond its limits; 2 usage; 3 not
 measured.
@@ -17,7 +17,7 @@ from bisection.core import paths
 from bisection.core.format import positive
 from bisection.core.verdicts import Exit
 from bisection.kernels.local import BenchError, build
-from workshop.peers import NotMeasured, eigen, lammps, md, npar, store_scale, transpose
+from workshop.peers import NotMeasured, eigen, lammps, md, npar, restart, store_scale, transpose
 from workshop.peers import text as texts
 from workshop.peers.potentials import SYSTEMS
 
@@ -75,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="add the tests 10, 20, 30 of the paper, and their memory",
     )
+    peers.add_parser("restart", help="compare restart files with fio's")
     of_store = peers.add_parser("store", help="time compare, history and report")
     of_store.add_argument(
         "--repeats", type=positive, default=3, metavar="N", help="runs of each; default: 3"
@@ -160,6 +161,12 @@ def bench_md(options: argparse.Namespace, folder: Path) -> Exit:
     return Exit.OK
 
 
+def bench_restart(options: argparse.Namespace, folder: Path) -> Exit:
+    """Restart files beside fio's."""
+    show(texts.judged_part(restart.bandwidths, build("restart"), folder), end="\n")
+    return Exit.OK
+
+
 def bench_store(options: argparse.Namespace, folder: Path) -> Exit:
     """Commands on stores of three sizes; FAILED if the largest is beyond a limit."""
     sizes = []
@@ -175,5 +182,6 @@ BENCHES = {
     "npar": bench_npar,
     "eigen": bench_eigen,
     "md": bench_md,
+    "restart": bench_restart,
     "store": bench_store,
 }

@@ -15,9 +15,10 @@ from pathlib import Path
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels.results import Result
-from workshop.papers import observables, simulation
+from papers import observables
+from papers.observables import Finding, Lookup
+from workshop.papers import simulation
 from workshop.papers.judging import Shown, exit_code, judged
-from workshop.papers.observables import Finding, Lookup
 from workshop.papers.simulation import Cost
 from workshop.papers.text import costs, text, turned
 

@@ -48,18 +48,18 @@ def killer(mutant: Mutant, tree: Path) -> str:
         BenchError: the test fails without the mutant too.
     """
     for command in _commands(mutant, tree):
-        again = [*command, *AGAIN[mutant.language]]
+        second_command = [*command, *AGAIN[mutant.language]]
         with mutant.in_force(tree):
             try:
                 _built(mutant, tree)
             except BenchError:
                 return "the build"
             failed = _failed(command, tree)
-            killed = failed and _failed(again, tree)
+            killed = failed and _failed(second_command, tree)
         if not killed:
             continue
         _built(mutant, tree)
-        if _failed(again, tree):
+        if _failed(second_command, tree):
             raise BenchError(f"{failed} fails without a mutant too")
         return failed
     return ""

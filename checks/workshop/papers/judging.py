@@ -7,8 +7,8 @@ from bisection.core.format import number, plural
 from bisection.core.reasons import Reason
 from bisection.core.reasons.kinds import Topic
 from bisection.core.verdicts import Exit, Word
+from papers.observables import Finding, Kind, Lookup, Observable, Unmeasured
 from workshop.papers import simulation
-from workshop.papers.observables import Finding, Kind, Lookup, Observable, Unmeasured
 
 
 class Shown(Word):

@@ -20,9 +20,9 @@ from bisection.report.sections import Opening, Section
 from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg
 from bisection.report.svg.style import BLUE, GREY, RING, Legend, Style, legend_of, symbol
 from bisection.report.tables import Table, cells_table
-from workshop.papers import observables
+from papers import observables
+from papers.observables import Lookup, Point, Unmeasured
 from workshop.papers.judging import Judged, Part
-from workshop.papers.observables import Lookup, Point, Unmeasured
 from workshop.papers.text import totals
 
 PURPOSE = (
@@ -329,12 +329,12 @@ def _hpcx(lookup: Lookup, rows: Sequence[Judged]) -> list[Group]:
     ]  # fmt: skip
     for row in rows:
         for part in row.parts:
-            own = part.observable
-            upgrade = own.machine == "hpcx-phase1" and UPGRADE in own.expression
-            if upgrade and own.kernel != "patterns" and part.value:
-                cores = max(point.cores for point in own.points)
-                bars.append(Bar(f"our {own.kernel} {own.case}", f"simulated, {cores} processors",
-                                "", part.value, None, None, BLUE, ""))  # fmt: skip
+            quantity = part.observable
+            upgrade = quantity.machine == "hpcx-phase1" and UPGRADE in quantity.expression
+            if upgrade and quantity.kernel != "patterns" and part.value:
+                name = f"our {quantity.kernel} {quantity.case}"
+                place = f"simulated, {max(point.cores for point in quantity.points)} processors"
+                bars.append(Bar(name, place, "", part.value, None, None, BLUE, ""))
     bars.sort(key=lambda bar: -bar.ratio)
     cells = [[bar.label, bar.place, number(bar.ratio)] for bar in bars]
     table = cells_table(

@@ -21,37 +21,13 @@ from pathlib import Path
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError
 from bisection.kernels import results, sources
-from bisection.kernels.layouts import ranks_of_layouts
 from bisection.kernels.local import BenchError, make, watched
 from bisection.kernels.results import Result
+from papers.launches import HOLLOW, ONCE, LaunchKey, Wanted, placed, work
 
 MACHINES = Path(__file__).resolve().parents[1] / "smpi" / "machines.csv"
-# One step: a simulated clock is exact.
-ONCE = "--repeats 1 --block 1 --warmup 0"
-WORK = {
-    "transpose": "--published --bands 1 --planner estimate --baseline none",
-    "md": "--thread-lists --steps 1 --until 1 --baseline none",
-    "npar": "--planner estimate --iterations 1",
-    "halo": "--baseline none",
-    "patches": "--steps 2 --baseline none",
-    "patterns": "--memory 1",
-}
-# Kernels whose arithmetic takes longer than their simulation: it is charged, and not computed.
-HOLLOW = ("halo", "md", "npar", "patches", "transpose")
-
-UNITS = {"B": 1, "KiB": 1024}
-LaunchKey = tuple[str, str, str, str, int]  # machine, kernel, case, layout, cores
-
 LAUNCHER = MACHINES.with_name("launch.py")
 CHANGED = "changed"  # a label of results: options that are not those of a finding
-
-
-@dataclass
-class Wanted:
-    """The wanted results of a launch."""
-
-    methods: set[str]
-    metrics: set[str]
 
 
 @cache
@@ -65,22 +41,6 @@ def rows() -> tuple[dict[str, str], ...]:
 def names() -> frozenset[str]:
     """The machines of machines.csv."""
     return frozenset(name for row in rows() for name in row["machines"].split())
-
-
-def placed(layout: str, cores: int, node: int) -> tuple[int, int, int]:
-    """Ranks, ranks per node and threads per rank of a layout on nodes of so many cores; nodes are
-    as full as they can be, and the last one may have fewer ranks."""
-    threads = node // ranks_of_layouts(node)[layout]
-    return cores // threads, min(node, cores) // threads, threads
-
-
-def work(kernel: str, wanted: Wanted) -> list[str]:
-    """Options by which a kernel does what is wanted, and no more: of sizes of messages those that
-    metrics name, time_256B."""
-    sizes = [re.fullmatch(r"time_(\d+)(B|KiB)", name) for name in wanted.metrics]
-    sizes = sorted(int(size[1]) * UNITS[size[2]] for size in sizes if size)
-    ends = ["--smallest", str(sizes[0]), "--largest", str(sizes[-1])] if sizes else []
-    return [*WORK[kernel].split(), *ends]
 
 
 @dataclass(frozen=True)
@@ -191,7 +151,7 @@ def _plan(
 
 
 def is_kept(plan: Plan) -> bool:
-    """Whether the result is there already, of the machine as it is: the same sources give the same
+    """True if the result is there already, of the machine as it is: the same sources give the same
     digits; those of the simulator, with the table of machines, are a label in the command."""
     if plan.machine != plan.launch[0]:
         return False
@@ -255,5 +215,5 @@ def read(folders: Iterable[Path], changed: bool = False) -> list[Result]:
 
 
 def _is_changed(result: Result) -> bool:
-    """Whether it is of a changed machine, or of options that are not those of a finding."""
+    """True if it is of a changed machine, or of options that are not those of a finding."""
     return "changed" in result["simulated"] or CHANGED in result.get("labels", {})

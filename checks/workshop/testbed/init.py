@@ -47,12 +47,12 @@ def end_others() -> None:
 
     Its parent ends with it; ended first, unshare's --kill-child would end this process too early.
     """
-    own, left, kept = os.readlink("/proc/self/ns/net"), True, {os.getpid(), os.getppid()}
+    network, left, kept = os.readlink("/proc/self/ns/net"), True, {os.getpid(), os.getppid()}
     while left:
         left = False
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):  # one that has ended has no network
-                if int(pid) not in kept and os.readlink(f"/proc/{pid}/ns/net") == own:
+                if int(pid) not in kept and os.readlink(f"/proc/{pid}/ns/net") == network:
                     os.kill(int(pid), signal.SIGKILL)
                     left = True
         time.sleep(0.05)

@@ -58,8 +58,8 @@ def write_site(cluster: Cluster, name: str, launchings: Sequence[Launching]) -> 
     lines, facts = [], {}
     for part in launchings:
         words = {"nodes": list(part.nodes), "launcher": part.launcher, **part.choices}
-        given = ", ".join(f"{word}={value!r}" for word, value in words.items())
-        lines.append(f"        common.partition({part.name!r}, {given}),")
+        arguments = ", ".join(f"{word}={value!r}" for word, value in words.items())
+        lines.append(f"        common.partition({part.name!r}, {arguments}),")
         (queue,) = [p for p in cluster.blueprint.partitions if p.name == part.queue]
         nodes = cluster.blueprint.nodes[queue.first - 1 : queue.last]
         facts[part.name] = {

@@ -13,7 +13,7 @@ EXTRAS = {
     "references": "a list is allowed, of ratio, time",
     "network": "a list is allowed, of adapters such as mlx5_0",
     "topology": "the path of a file is allowed",
-    "scratch": "the absolute path of a folder is allowed",
+    "scratch": "a folder's absolute path without blanks is allowed, or a list of them",
 }
 SPACK_AGAIN = "`bisection run -p spack` rebuilds it"
 

@@ -141,6 +141,7 @@ class Launches(Topic):
     CORES_NEEDED = "needs {needed} cores, a launch here has {cores}"
     RANKS_NEEDED = "needs {needed} ranks per node, a launch here has {ranks}"
     NOT_SIMULATED = "bisection-{kernel} is not simulated"
+    NOT_SCRATCH = "{folder} is scratch of other partitions"
     LAYOUT_IS_TWIN = "layout {layout} is the same as {other} here ({geometry})"
     LAYOUT_TOO_LARGE = "layout {layout} needs {ranks_per_node} cores per node, there are {cores}"
     BASELINE_WRONG = "the baseline {method} gave a wrong answer"

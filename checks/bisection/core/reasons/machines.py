@@ -63,6 +63,8 @@ class Machines(Topic):
         "{host} is slow: other processes used {lost:.0%} of the time of its cores, {median:.1%} on "
         "the median node"
     )
+    # ratio: to the mean of the other ranks
+    SLOW_WRITER = "{host}: rank {rank} writes files {ratio:.1f} times as slowly as the other ranks"
     TCP_LOSSES = "{host}: TCP sent {fraction:.2%} of its segments again"
 
     # the same work on the median node

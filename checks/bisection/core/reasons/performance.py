@@ -69,10 +69,10 @@ def not_retested(why: str, seconds: float, budget: float) -> str:
     return NOT_RETESTED[why].format(longest=duration(seconds), budget=duration(budget))
 
 
-def longer(jobs: int, ratio: float | None = None, those: str = "it", **_: Any) -> str:
+def longer(jobs: int, ratio: float | None = None, on: str = "it", **_: Any) -> str:
     """How much longer jobs on a slow node took, or on several that are not told apart."""
     more = f"{ratio - 1:.0%} longer" if finite(ratio) else "longer"
-    return f"{plural(jobs, 'job')} on {those} took {more} than the others"
+    return f"{plural(jobs, 'job')} on {on} took {more} than the others"
 
 
 def _sides(v: Mapping[str, Any]) -> str:
@@ -187,7 +187,7 @@ class Performance(Topic):
         "{after:.0%} after"
     )
     INTERVAL_WIDE = "interval includes 0 and the threshold: inconclusive"
-    OTHERS_MOVE = "no larger than metrics of the table change by themselves in nights of one side"
+    OTHERS_MOVE = "no larger than metrics of the table change by themselves"
     NOT_SIGNIFICANT = "not significant among so many metrics"
     UNDER_MARGIN = "a change, but under the {margin:.0%} that counts"
     TAIL_PREEMPTED = "but other processes took the cores in {fraction:.0%} of the samples"
@@ -213,9 +213,9 @@ class Performance(Topic):
     def CORES_MOVED_TOO(control: dict) -> str:
         return f"but the CPU-only control shifted too: {_control(control)} {shift(control)}"
 
-    # own: the change of the time itself
-    def BASELINE_MOVED(own: dict) -> str:
-        return f"by what it is compared with: the time itself is {shift(own)}"
+    # time: the change of the time itself
+    def BASELINE_MOVED(time: dict) -> str:
+        return f"by what it is compared with: the time itself is {shift(time)}"
 
     # ---- a comparison as a whole ----
 

@@ -151,6 +151,7 @@ class Probe:
     """One line of the check."""
 
     name: str
+    title: str
     look: Callable[[Subject], Finding | None]
     rests_on: Sequence[str] = ()
     of_site: bool = False  # looked at once, with the first partition as subject

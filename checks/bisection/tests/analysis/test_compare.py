@@ -37,10 +37,19 @@ def test_each_verdict_where_it_belongs(rng, compared):
     assert result.exit_code == 1
 
 
-def test_direction_is_the_metrics_own(rng, compared):
-    kind = ("atom_steps", "atom-steps/s", "higher")
-    before, after = series(1 / times(rng), 0, *kind), series(1 / times(rng, 1.2), 100, *kind)
-    rate = row(compared(before, after), metric="atom_steps")
+@pytest.mark.parametrize(
+    ("name", "unit", "place"),
+    [
+        ("atom_steps", "atom-steps/s", {}),
+        ("bandwidth_write", "B/s", {"check": "restart", "case": "waves-mini@/scratch"}),
+        ("operations_create", "operations/s", {"check": "restart_metadata", "case": "files-50"}),
+    ],
+)
+def test_direction_is_the_metrics_own(rng, compared, name, unit, place):
+    kind = (name, unit, "higher")
+    before = series(1 / times(rng), 0, *kind, **place)
+    after = series(1 / times(rng, 1.2), 100, *kind, **place)
+    rate = row(compared(before, after), metric=name)
     assert rate.verdict == Verdict.REGRESSED
     assert rate.ratio == pytest.approx(1 / 1.2, rel=0.05)
     assert rate.slowdown == pytest.approx(1.2, rel=0.05)

@@ -53,6 +53,24 @@ def kernels(rng, of=("transpose",), by=(1.2,) * 24, since=40, after=20):
     return tables(dict(zip(KERNELS, 1e-3 * np.exp(logs), strict=True)))
 
 
+def test_a_bandwidth_that_falls_is_worse_since_the_night_and_one_folder_is_not_another(
+    rng, tmp_path
+):
+    levels = {"/scratch": 1 / steps(rng, 1, 1.3), "/home": 1 / steps(rng, 1, 1)}
+    rates = [
+        [
+            case("root", {"bandwidth_write": [1e6 * rate, "B/s", "higher"]}, check="restart",
+                 case=f"waves-mini@{folder}")
+            for folder, rate in zip(levels, night, strict=True)
+        ]
+        for night in zip(*levels.values(), strict=True)
+    ]  # fmt: skip
+    (event,), *_ = looked_at(store(tmp_path / "store.db", sessions(0, rates)))
+    (point,) = event.points
+    assert (night_of(event), point.verdict) == (20, Verdict.REGRESSED)
+    assert (point.metric, point.case) == ("bandwidth_write", "waves-mini@/scratch")
+
+
 def test_first_bad_session_and_what_differed(rng, tmp_path):
     before = nights({"p2p": steps(rng, 1), "shm": steps(rng, 1)}, facts={"MPI": "4.1"})
     after = nights({"p2p": steps(rng, 1.15), "shm": steps(rng, 0.8)}, 20, facts={"MPI": "5.0"})

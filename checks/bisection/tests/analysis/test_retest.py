@@ -66,7 +66,7 @@ def test_what_may_have_got_worse_is_repeated_as_often_as_the_budget_allows():
     suspects = unusual(b=3.5, a=2.5)
     for budget, chosen, turns in ((89, "", 2), (90, "b", 2), (140, "b", 3), (900, "ba", 4)):
         agenda = plan([], run(TIMES), budget, suspects)
-        assert ("".join(case for _, case, *_ in agenda.chosen), agenda.turns) == (chosen, turns)
+        assert ("".join(case for _, case, *_ in agenda.chosen), agenda.repeats) == (chosen, turns)
         assert agenda.seconds <= budget or not chosen
     assert [case for _, case, *_ in plan(ROWS[:1], run(TIMES), 900, suspects).chosen] == ["a", "b"]
     assert request(agenda, run(TIMES)).reruns == 3

@@ -44,6 +44,7 @@ def healthy(fake, gallery):
         f"patches{MPI}=(dhfr-mini|f1-atpase)",
         f"tasks{MPI}=gamess-uk(-mini)?",
         f"restart{MPI}=waves(-mini)?",
+        f"restart_metadata{MPI}=files-50",
         f"network{MPI}=sweep",
     )
     return gallery("healthy", lambda home: run_in(home, fake, selected=selected, tier="upgrade"))
@@ -96,6 +97,7 @@ def test_a_healthy_run_has_all_that_was_selected_and_leaves_its_files(healthy):
         ("patches", "mpi", "dhfr-mini", "static", "pass"),
         ("patches", "mpi", "f1-atpase", "aggregated", "pass"),
         ("restart", "mpi", "waves", "hdf5-chunked", "pass"),
+        ("restart_metadata", "mpi", "files-50", "own-folder", "pass"),
         ("tasks", "mpi", "gamess-uk", "counter", "not applicable"),  # needs a machine
     ],
 )
@@ -146,6 +148,15 @@ FAULTS = [
     ("patches", "mpi/dhfr-mini", "waitany", "ratio_forces=99", "FAIL", "ratio_forces"),
     ("patches", "mpi/dhfr-mini", "aggregated", None, "pass", ""),
     ("restart", "mpi/waves-mini", "root", "wrong", "FAIL", "wrong answer of root"),
+    ("restart", "mpi/waves-mini", "checkpoint", "ratio_copy=1e6", "FAIL", "ratio_copy"),
+    (
+        "restart_metadata",
+        "mpi/files-50",
+        "shared-folder",
+        "wrong",
+        "FAIL",
+        "wrong answer of shared",
+    ),
     ("tasks", "mpi/gamess-uk-mini", "static", "ratio_ideal=9", "FAIL", "ratio_ideal"),
     ("tasks", "mpi/gamess-uk-mini", "counter", "wrong", "FAIL", "wrong answer of counter"),
     ("tasks", "mpi/gamess-uk-mini", "counter-progress", "no-imbalance", "FAIL", "imbalance"),

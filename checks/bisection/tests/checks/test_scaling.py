@@ -44,5 +44,5 @@ def test_times_of_all_launches_or_which_are_missing(scaling, lost):
     check.fail_for = told.append
     assert scaling.ScalingCheck.verified(check)
     assert times
-    assert {name: metric["value"] for name, metric in check.measured.items()} == times
+    assert {name: metric["value"] for name, metric in check.reported.items()} == times
     assert [reason.code for reason in told] == [Code.METRICS_MISSING] * len(lost)

@@ -3,20 +3,22 @@
 import itertools
 import json
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import jsonschema
 import made_up
 import pytest
 import results_made
 from made_up import sessions, store
-from running import CHECKS, ONE, of_other_sources, run_in, start
+from running import CHECKS, ONE, SITES, of_other_sources, run_in, start
 
 from bisection.commands import run as command
 from bisection.core import paths
 from bisection.core.reasons import Code, clause
-from bisection.core.verdicts import Verdict
+from bisection.core.verdicts import Exit, Verdict
 from bisection.rfm import causes
 from bisection.runs.model import RunVerdict
 from bisection.store import sample_file, sync
@@ -51,6 +53,19 @@ def test_a_session_has_its_tags_facts_work_and_all_its_jobs(first):
     assert sorted(jobs) == sorted([("cnt40", 0), ("cnt40", 1), ("cnt80", 0), ("cnt80", 1)] * 2)
     commands = [json.loads(path.read_text()) for path in (first.folder / "kernels").glob("*.json")]
     assert all(("--bands" in c["command"]) == (c["case"] == "cnt80") for c in commands)
+
+
+def test_a_session_has_the_seconds_of_its_launches_and_its_price(first):
+    records = [record for record in first.verdict["launches"] if record["exit_code"] == 0]
+    held = [seconds for record in records for seconds in record["seconds"]]
+    assert len(held) == 8
+    assert all(0 < seconds < first.verdict["seconds"] for seconds in held)
+    price = {"core_hours": 2 * sum(held) / 3600, "node_hours": sum(held) / 3600}
+    assert first.verdict["price"] == pytest.approx(price)
+    assert "core-hours" in first.said
+    with sync.opened(first.folder.parents[1]) as stored:
+        outcomes = stored.outcomes(select("phase=before", stored))
+    assert {outcome.seconds for outcome in outcomes} == {(), *((seconds,) for seconds in held)}
 
 
 def test_kernels_are_built_once_for_all_launches(first):
@@ -213,6 +228,45 @@ def test_a_full_disk_ends_a_run_with_what_fits(fake, tmp_path, commands, when):
     assert "NOT MEASURED: 0 of 1 checks passed" in text
     assert re.search(BUILD if when == "build" else "No space left on device", text), text
     assert "Traceback" not in text
+
+
+SCRATCH = """mount -t tmpfs -o size=4M none {0}/small && mount -t tmpfs -o ro none {0}/fixed &&
+cd {1}/.. && exec "$@\""""
+
+
+@pytest.mark.long
+def test_each_scratch_folder_that_cannot_be_written_to_is_one_line(tmp_path):
+    """Real for what the kernel says of a file system: a site has three scratch folders, of which
+    one has too little space and one is read-only."""
+    kernel = paths.home() / "build" / "restart" / "bisection-restart"
+    if not kernel.exists():
+        pytest.skip("no kernels: `make test-kernels` builds them")
+    folders = [str(tmp_path / name) for name in ("good", "small", "fixed")]
+    for folder in (*folders, tmp_path / "sites", tmp_path / "bin"):
+        Path(folder).mkdir()
+    unshare = ["unshare", "--mount", "--map-root-user"]
+    if subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", tmp_path]).returncode:
+        pytest.skip("no mount namespaces")
+    (tmp_path / "bin" / kernel.name).symlink_to(kernel)
+    shutil.copytree(SITES, tmp_path / "sites", dirs_exist_ok=True)
+    site = tmp_path / "sites" / "localhost.py"
+    text = site.read_text().replace('"references": ["ratio"]', '"references": []')
+    site.write_text(text.replace('"nodes": 1,', f'"nodes": 1, "scratch": {folders},'))
+    shell = SCRATCH.format(tmp_path, CHECKS)
+    line = [*unshare, "sh", "-c", shell, "sh", sys.executable, "-m", "bisection", "run"]
+    line += ["--system", str(site), "--tier", "quick", "--stale", "--retest", "0"]
+    line += ["-n", "^restart%method=root%.*layout=mpi%", "-S", f"Build.kernels={tmp_path}"]
+    line += ["-S", "RestartLaunch.options=--share=50"]
+    code, text = start(line, tmp_path / "home")
+    assert code == Exit.NOT_MEASURED, text
+    verdict = json.loads((tmp_path / "home" / "results" / "latest" / "verdict.json").read_text())
+    of_launch = {c["case"]: c for c in verdict["cases"] if c["case"] and not c["method"]}
+    good, small, fixed = (of_launch[f"waves-mini@{folder}"] for folder in folders)
+    assert good["verdict"] == "pass"
+    assert f"--directory {folders[1]}: 8.389 MB would be written, allowed are" in small["cause"]
+    assert f"--directory {folders[2]}: Read-only file system" in fixed["cause"]
+    for folder in folders[1:]:
+        assert " ".join(text.split()).count(f"--directory {folder}:") == 1
 
 
 @pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])

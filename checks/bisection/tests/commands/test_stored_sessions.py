@@ -65,6 +65,9 @@ def test_comparison_as_text_and_as_json(command, tmp_path):
             (f"compare --plan={part}", "is not a part such as 5%")
             for part in ("0", "-5%", "much", "101%", "nan")
         ),
+        ("compare --budget 0", "'0' is not above 0"),
+        ("compare --budget inf", "'inf' is not above 0"),
+        ("compare --budget much", "'much' is not a duration such as 90s"),
         *(
             (f"history --false-alarms-per-year {rate}", f"'{rate}' is not a number from 0.01 to 50")
             for rate in ("0", "x", "1e9")
@@ -186,3 +189,49 @@ def test_smaller_changes_take_more_nights(command):
     assert (np.diff(alarm) <= 0).all()
     code, text, _ = command("compare", "2026-06-01..2026-06-09", "--plan", "5%")
     assert (code, "at least 10 nights with the same tests are needed" in text) == (3, True)
+
+
+def test_launches_are_proposed_within_a_budget(tmp_path, monkeypatch, command_line):
+    """On two or on four nodes; each launch twice a night."""
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    rng = np.random.default_rng(RNG)
+
+    def night(number):
+        nodes = 2 if number < 12 else 4
+        place = {"geometry": f"{nodes}x2x1", "hosts": [f"n{i}" for i in range(nodes)]}
+        return [
+            case(
+                metrics={"time": level * rng.normal(1, 0.01)},
+                case=name,
+                seconds=[took + run],
+                run=run,
+                **place,
+            )
+            for name, level, took in (("small", 1e-3, 180.0), ("large", 1.0, 900.0))
+            for run in (0, 1)
+        ]
+
+    tags = {"tier": "upgrade", "system": "lab", "environ": "system"}
+    tags["arguments"] = "-n ^transpose --reruns=1"
+    store(tmp_path / "store.db", sessions(0, map(night, range(24)), tags=tags)).close()
+    code, text, _ = command_line("compare", "--budget", "1.0")
+    assert code == 0
+    rows = [line.split() for line in text.splitlines() if re.match(r"[24] ", line)]
+    assert [row[0] for row in rows] == ["2", "4"]
+    assert "0.20" in rows[0]
+    assert "0.40" in rows[1]
+    (line,) = [line for line in text.splitlines() if line.startswith("transpose large")]
+    assert "1.00" in line  # node-hours on two nodes
+    line = shlex.split(text.splitlines()[-1].partition("run it: ")[2])
+    asked = ["run", "--tier", "upgrade", "--system", "lab", "--reruns=1"]
+    names = ["-n", "^transpose%.*layout=mpi%launch.case=small$"]
+    days = ["--against", "2026-06-01..2026-06-24"]
+    assert line[line.index("run") :] == [*asked, *names, *days]
+    code, _, errors = command_line("compare", "--budget", "0.1")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "transpose small mpi, takes 0.20 node-hours" in errors
+
+
+def test_without_seconds_no_launches_are_proposed(command):
+    code, text, _ = command("compare", "--budget", "20")
+    assert (code, "recorded their seconds" in text) == (3, True)

@@ -26,14 +26,14 @@ from bisection.analysis.retest import plan
 from bisection.analysis.suspicions import Part
 from bisection.commands import run as command
 from bisection.core.reasons import Code
-from bisection.core.verdicts import Exit, Grade, Verdict
+from bisection.core.verdicts import Exit, Grade, KernelExit, Verdict
 from bisection.judge import alarms, evidence, network, rule
-from bisection.judge.evidence import Evidence, Retest, Turn
+from bisection.judge.evidence import Disturbed, Evidence, Retest
 from bisection.kernels.local import Estimate
 from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
-from bisection.report.model import CODES, GOOD, STATES, UNCERTAIN, Report, exit_code, headline
+from bisection.report.model import CODES, STATES, UNCERTAIN, Report, exit_code, headline
 from bisection.runs.model import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
 
@@ -102,9 +102,15 @@ def traffic(mean, withheld=None):
 
 WITHHELD = traffic(2.5, Code.FEW_CYCLES(cycles=1, needed=5))
 VOTED = Evidence(nodes=(Suspect(["n2"], 1.4, 12, "lab:cpu"),))
-ALARM = Evidence(
-    events=(event(change_point(1.3, verdict=Verdict.REGRESSED), system="lab", partition="cpu"),)
-)
+
+
+def alarmed(system="lab", verdict=Verdict.REGRESSED, **more):
+    """Evidence of a change of level in the history."""
+    point = change_point(1.3, verdict=verdict)
+    return Evidence(events=(event(point, system=system, partition="cpu", **more),))
+
+
+ALARM = alarmed()
 WORSE = compared("pairs", "sampled", "tournament", Verdict.REGRESSED, 1.4)
 REGRESSED = Evidence(comparison=Comparison([], [], [WORSE]))
 
@@ -124,9 +130,9 @@ FAILED = became(Verdict.FAIL, Code.NOT_VERIFIED)
 UNMEASURED = became(Verdict.NOT_MEASURED, Code.BLOCKED)
 
 
-def turn(second):
+def rerun(second):
     """Evidence of launches that were rerun, as other processes had their cores."""
-    return Evidence(turns=(Turn((LOST.cases[2],), rule(second)),))
+    return Evidence(disturbed=(Disturbed((LOST.cases[2],), rule(second)),))
 
 
 class Case(NamedTuple):
@@ -143,6 +149,17 @@ GO, LOOK, NO_GO = Grade.GO, Grade.LOOK, Grade.NO_GO
 SOUND, NEW = run(), triage(run())
 NOT_APPLICABLE = [launched(verdict=Verdict.NOT_APPLICABLE)[1]]
 JOBS_LEFT = Code.JOBS_LEFT(scheduler="slurm", jobs=["7"])
+GONE = Code.TESTS_GONE(tests=["eigen fock-256 mpi elpa1"])  # whose kernel the build left out
+INTERRUPTED = Code.REFRAME_TEXT(text="run session stopped: keyboard interrupt", ended=True)
+UNRUN = with_case(run(launched()), -1, verdict=Verdict.NOT_MEASURED, reason=INTERRUPTED, ran=False)
+# A launch that its kernel refused: its scratch folder has no room. Its test follows it.
+FULL = Code.KERNEL_EXIT(kernel="restart", exit_code=KernelExit.RESOURCES, last="no room")
+FULL = [launched("restart", "restart", verdict=Verdict.NOT_MEASURED, reason=FULL)[0]]
+FULL.append(
+    launched(
+        "restart", "restart", verdict=Verdict.NOT_MEASURED, reason=Code.FOLLOWS(test=FULL[0].name)
+    )[1]
+)
 UNREADABLE = Code.RESULT_UNREADABLE(path="x", error="y")
 RUNS = {
     # launches
@@ -153,11 +170,15 @@ RUNS = {
     "nothing ran": Case(RunVerdict(troubles=[Code.NO_TEST()]), MISSING),
     "nothing applies": Case(RunVerdict(NOT_APPLICABLE), MISSING),
     "a job that is left": Case(run(troubles=[JOBS_LEFT]), MISSING),
+    "a kernel that is left out since": Case(run(troubles=[GONE]), MISSING),
+    "an interrupted run": Case(replace(UNRUN, troubles=[INTERRUPTED]), MISSING),
+    "an interrupted run that was wrong": Case(replace(FAILED, troubles=[INTERRUPTED]), FAIL),
+    "a scratch folder that is too small": Case(run(FULL), MISSING),
     "a wrong answer that no test is about": Case(run(launched(wrong=["shm"])), FAIL),
     "a preempted launch": Case(LOST, MISSING),
-    "a launch that was rerun": Case(LOST, OK, turn(run(launched()))),
-    "a launch that was preempted again": Case(LOST, MISSING, turn(LOST)),
-    "a launch that was wrong the second time": Case(LOST, FAIL, turn(FAILED)),
+    "a launch that was rerun": Case(LOST, OK, rerun(run(launched()))),
+    "a launch that was preempted again": Case(LOST, MISSING, rerun(LOST)),
+    "a launch that was wrong the second time": Case(LOST, FAIL, rerun(FAILED)),
     # hosts
     "a suspect node": Case(SUSPECT, MISSING),
     "a slow node": Case(SUSPECT, WORSE_NOW, retested(SUSPECT, SUSPECT)),
@@ -184,16 +205,22 @@ RUNS = {
     "outside its bounds, twice": Case(outside(), FAIL, retested(outside(), outside())),
     "outside its bounds, once": Case(outside(), OK, retested(outside(), outside(1.0))),
     "outside its bounds, then wrong": Case(outside(), FAIL, retested(outside(), FAILED)),
+    "outside its bounds, in a retest that did not end": Case(outside(), FAIL, retested(outside())),
     # earlier nights, and their retest
     "slower twice": Case(SLOW, WORSE_NOW, slower(SLOW)),
     "slower once": Case(SLOW, OK, slower(FAST)),
     "slower, not retested": Case(SLOW, MISSING, slower(budget=0.0)),
+    "slower, in a retest that did not end": Case(SLOW, MISSING, slower()),
     "slower, then wrong": Case(SLOW, FAIL, slower(FAILED)),
     "a new network that is slower twice": Case(
         triage(SLOW_PAIRS), WORSE_NOW, slower(SLOW_PAIRS, check="pairs"), NO_GO
     ),
     # alarms
     "worse since a session": Case(SOUND, WORSE_NOW, ALARM),
+    "worse since a session that was accepted": Case(SOUND, OK, alarmed(accepted="new disks")),
+    "worse on another system": Case(SOUND, OK, alarmed(system="elsewhere")),
+    "better since a session": Case(SOUND, OK, alarmed(verdict=Verdict.IMPROVED)),
+    "worse since a session, of a new network": Case(NEW, WORSE_NOW, ALARM, GO),
     # network
     "a new network": Case(NEW, OK, grade=GO),
     "an impact": Case(NEW, FAIL, traffic(2.5), NO_GO),
@@ -218,6 +245,10 @@ RUNS = {
     "a suspect node and a suspect link": Case(SUSPECT, MISSING, blamed(LINK, suspects=True)),
     "an alarm, and not retested": Case(SLOW, WORSE_NOW, both(slower(budget=0.0), ALARM)),
     "an alarm, and a wrong answer": Case(FAILED, FAIL, ALARM),
+    "an alarm, and an interrupted run": Case(
+        replace(UNRUN, troubles=[INTERRUPTED]), MISSING, ALARM
+    ),
+    "an alarm, and a kernel that is left out since": Case(run(troubles=[GONE]), MISSING, ALARM),
     "an impact, and slower": Case(triage(SLOW), FAIL, both(slower(SLOW), traffic(2.5)), NO_GO),
     "a small impact, and a slow node": Case(NEW, WORSE_NOW, both(VOTED, traffic(1.5)), LOOK),
     "a metric that regressed, of a run that passed": Case(SOUND, OK, REGRESSED),
@@ -233,7 +264,7 @@ def check_forms(report, code):
     """Banner, JUnit and Prometheus of a report say the same as its exit code."""
     banner = sections.opening(report)
     assert banner.state == headline(report)[0]
-    assert banner.state in ((GOOD, UNCERTAIN) if code == OK else (CODES[code],))
+    assert banner.state == CODES[code] or (code == OK and banner.state == UNCERTAIN)
     assert f"**{STATES[banner.state]} " in exports.markdown(report)
     counts = ET.fromstring(exports.junit(report))
     failures, errors = (int(counts.get(name)) for name in ("failures", "errors"))
@@ -253,6 +284,7 @@ def test_every_form_says_the_same(name):
     assert [str(trouble) for trouble in verdict.troubles if trouble.code == Code.NOT_KEPT] == []
     assert verdict.exit_code == case.code
     assert (verdict.interconnect and verdict.interconnect.grade) == case.grade
+    assert case.code != OK or case.grade != NO_GO
     word = run_report.NAMES[case.code] + ": "
     assert run_report.text(verdict)[0].startswith(word)
 
@@ -265,6 +297,7 @@ def test_every_form_says_the_same(name):
     assert stored.exit_code == case.code
     assert (stored.interconnect and stored.interconnect.grade) == case.grade
     assert run_report.text(copy)[0] == run_report.text(verdict)[0]
+    assert headline(report_of(verdict, case.evidence))[1].startswith(word)
 
     report = report_of(verdict, case.evidence)
     banner = check_forms(report, case.code)

@@ -1,12 +1,15 @@
 """Verdicts on runs, from ReFrame's report and log."""
 
 import pytest
-from results_made import entry, report, result_of
+from results_made import entry, launched, report, result_of
 
+from bisection.analysis.retest import Plan
 from bisection.core.reasons import Code, Reason, clause
 from bisection.judge import rule
+from bisection.judge.evidence import Disturbed, Evidence, Retest
 from bisection.judge.launches import faulty_hosts
-from bisection.runs.model import JudgedMetric
+from bisection.report.run import text
+from bisection.runs.model import JudgedMetric, RunVerdict
 from bisection.runs.report import log_troubles, read
 
 
@@ -46,6 +49,22 @@ DEPENDS = {"dependencies_actual": [["Launch", "here:all", "system"]]}
 )
 def test_exit_code(entries, code):
     assert judge(*entries).exit_code == code
+
+
+def test_the_price_of_a_night_has_its_reruns_and_its_retest():
+    run = RunVerdict([*launched(geometry="2x3x2"), *launched(case="b", geometry="2x3x2")])
+    disturbed = Disturbed((), run), Disturbed((), None)
+    night = rule(run, Evidence(disturbed=disturbed, retest=Retest(Plan({}, 0.0), run)))
+    hours = 3 * 2 * 40 / 3600  # of launches
+    assert night.price == pytest.approx((12 * hours, 2 * hours))
+    assert text(night)[-1] == "price: 0.80 core-hours (0.13 node-hours)"
+    assert not any("core-hours" in line for line in text(rule(RunVerdict([*launched()]))))
+
+
+def test_a_launch_that_its_time_limit_ended_is_paid_for():
+    ended = {"reason": Code.TIMEOUT(limit=900.0).dumps(), "fail_phase": "run"}
+    verdict = judge(launch("fail", {"geometry": "2x1"}, **ended))
+    assert verdict.price == pytest.approx((0.5, 0.25))
 
 
 def test_a_retry_hides_no_failure():

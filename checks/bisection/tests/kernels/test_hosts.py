@@ -4,7 +4,7 @@ import pytest
 
 from bisection.core.reasons import Code
 from bisection.kernels import results
-from bisection.kernels.hosts import slow_clocks, slow_hosts
+from bisection.kernels.hosts import slow_clocks, slow_hosts, slow_writers
 
 
 def on_hosts(**clocks):
@@ -114,3 +114,25 @@ def test_the_spread_of_many_nodes_says_which_is_slow(nodes):
         assert slow_hosts(noise(**table)) == []
         table |= {f"n{slow}": (40e-6, 6e9, 180e9) for slow in range(0, nodes, 5)}  # half speed
         assert len(slow_hosts(noise(**table))) == 7
+
+
+@pytest.mark.parametrize(
+    ("ratios", "slowest", "hosts", "named"),
+    [
+        ((9.0, 5.0), (2, 2), ("n1", "n1", "n2"), ["n2"]),
+        ((9.0, 2.0), (2, 2), ("n1", "n1", "n2"), []),  # of one method alone
+        ((9.0, 5.0), (2, 0), ("n1", "n1", "n2"), []),
+        ((9.0, 5.0), (2, 2), ("n1", "n1", "n1"), []),  # nothing to compare a host with
+    ],
+)
+def test_a_rank_that_writes_slowly_by_all_methods_is_named_with_its_host(
+    ratios, slowest, hosts, named
+):
+    methods = ("file-per-rank", "mpi-io-independent")
+    values = zip(methods, ratios, strict=True)
+    result = {
+        "details": {"slowest": dict(zip(methods, slowest, strict=True))},
+        "results": [{"method": m, "metrics": {"imbalance": {"value": v}}} for m, v in values],
+        "layout": {"per_rank": [{"rank": r, "host": host} for r, host in enumerate(hosts)]},
+    }
+    assert [reason["host"] for reason in slow_writers(result)] == named

@@ -54,6 +54,14 @@ def test_page_has_its_sections_in_order_and_leaves_out_what_has_no_data():
     assert pages.html(cluster()) == pages.html(cluster())
 
 
+def test_bandwidths_and_operations_of_files_have_a_section():
+    (files,) = (part for part in sections.sections(cluster()) if part.id == "files")
+    restart, small = files.tables
+    written = restart.head.index("written")
+    assert [row[written] for row in restart.rows] == ["3.3 GB/s", "1.65 GB/s"]
+    assert small.rows[0][-1] == "12.3 k operations/s"
+
+
 def test_every_figure_has_a_table_and_words_for_those_who_do_not_see_it():
     text = pages.html(cluster())
     figures = re.findall(r"<figure>.*?</figure>", text, re.S)
@@ -76,29 +84,29 @@ ALARM, ACCEPTED = event(change_point()), event(change_point(), accepted="new dis
     ("content", "state", "words"),
     [
         ({}, "unmeasured", "No verdict"),
-        ({"run": ran(case())}, "good", "Everything measured passed"),
-        ({"run": ran(case(), failures=[said("a wrong answer")])}, "bad", "The run failed"),
-        ({"run": ran(troubles=[said("no")])}, "unmeasured", "Not everything was measured"),
-        ({"run": ran(failure())}, "bad", "1 failed"),
-        ({"run": ran(failure(Verdict.NOT_MEASURED))}, "unmeasured", "1 not measured"),
-        ([], "unmeasured", "Nothing was compared"),
+        ({"run": ran(case())}, "good", "PASS: 1 of 1 checks passed"),
+        ({"run": ran(troubles=[said("no")])}, "unmeasured", "NOT MEASURED: no check ran"),
+        ([], "uncertain", "Nothing was compared"),
         (rows_of(regressed=3, missing=1, unchanged=5), "bad", "3 regressed, 1 missing"),
-        (rows_of(missing=1, not_measured=2, new=5), "unmeasured", "1 missing, 2 not measured"),
-        (rows_of(inconclusive=4), "uncertain", "All 4 inconclusive"),
-        (rows_of(inconclusive=4, new=2), "uncertain", "Nothing judged: 4 inconclusive, 2 new"),
+        (
+            rows_of(missing=1, not_measured=2, new=5),
+            "unmeasured",
+            "1 missing, 2 not measured, 5 new",
+        ),
+        (rows_of(inconclusive=4, new=2), "uncertain", "4 inconclusive, 2 new"),
         (rows_of(unchanged=4, improved=2), "good", "Nothing regressed, 2 improved"),
         ({"comparison": BELOW}, "bad", "2 below the expected 1.31"),
         (
             [*OUTLIERS, row()],
             "unmeasured",
-            "2 metrics slower than in all earlier sessions, not retested, 2 inconclusive",
+            "2 inconclusive, 2 metrics slower than before, not retested",
         ),
         (
             {"comparison": UNSURE, "events": [ALARM]},
             "bad",
             "1 metric worse since 2026-11-18, 2 inconclusive",
         ),
-        ({"comparison": UNSURE, "events": [ACCEPTED]}, "uncertain", "All 2 inconclusive"),
+        ({"comparison": UNSURE, "events": [ACCEPTED]}, "uncertain", "2 inconclusive"),
         (
             {"comparison": comparison(rows_of(regressed=1), **CONTROL)},
             "unsafe",
@@ -107,7 +115,7 @@ ALARM, ACCEPTED = event(change_point()), event(change_point(), accepted="new dis
         (
             {"comparison": comparison(rows_of(regressed=1), **CONTROL), "run": ran(failure())},
             "bad",
-            "1 failed, 1 regressed (the comparison is not to be trusted)",
+            "FAIL: 0 of 1 checks passed, 1 failed, 1 regressed",
         ),
     ],
 )

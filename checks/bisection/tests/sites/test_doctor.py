@@ -115,6 +115,8 @@ def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, mo
         ({"topology": 3}, "extras.topology is 3: the path of a file is allowed"),
         ({"topology": "no/such"}, "extras.topology, no/such: No such file or directory"),
         ({"topology": "Makefile"}, "extras.topology, Makefile: no line has SwitchName="),
+        ({"scratch": "tmp"}, "extras.scratch is 'tmp': a folder's absolute path without blanks"),
+        ({"scratch": ["/a", "/b c"]}, "extras.scratch is ['/a', '/b c']: "),
         ({"march": "native"}, "extras.march is 'native': a processor is allowed, as the compilers"),
         ({"march": "a b"}, "extras.march is 'a b': a processor is allowed"),
         ({"reference": ["ratio"]}, "extras.reference is not known, and would not be read: is it"),

@@ -323,25 +323,39 @@ def test_store_of_another_version_is_left_alone(tmp_path, version):
     stored = store(tmp_path / "store.db")
     stored.connection.execute(f"PRAGMA user_version = {version}")
     stored.close()
-    says = f"version {version}, of another Bisection, and only .* can be read: rename it; `bisec"
+    says = f"version {version}, of another Bisection; only 2 and 3 can be read: rename it; `b"
     with pytest.raises(sample_file.StoreError, match=says):
         Store(tmp_path / "store.db")
 
 
-def test_a_store_of_version_2_is_brought_up_to_date(tmp_path):
-    """Its outcomes had one column more, and it had no repeats."""
+@pytest.mark.parametrize(
+    ("version", "unlike"),
+    [
+        (3, []),
+        (2, ["ALTER TABLE outcomes ADD again TEXT NOT NULL DEFAULT ''", "DROP TABLE repeats"]),
+    ],
+)
+def test_a_store_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, unlike):
+    """Outcomes had no seconds; those of version 2 had another column, and there were no repeats."""
     before = store(tmp_path / "store.db", nights({"p2p": [1e-3] * 3}))
     outcomes = before.outcomes(before.sessions())
     for statement in (
-        "ALTER TABLE outcomes ADD COLUMN again TEXT NOT NULL DEFAULT ''",
-        "DROP TABLE repeats",
-        "PRAGMA user_version = 2",
+        "ALTER TABLE outcomes DROP COLUMN seconds",
+        *unlike,
+        f"PRAGMA user_version = {version}",
     ):
         before.connection.execute(statement)
     with Store(tmp_path / "store.db") as after:
-        after._make_tables(of_2=True)  # as another process does that opened it meanwhile
         assert after.outcomes(after.sessions()) == outcomes
-        after.add([(session(9), [case("p2p", {"time": 1.0}, repeat=turn > 0) for turn in (0, 1)])])
+        twice = [case("p2p", {"time": 1.0}, repeat=turn > 0, seconds=[2.5]) for turn in (0, 1)]
+        after.add([(session(9), twice)])
+        after._make_tables()  # as another process does that opened it meanwhile
+        assert [outcome.seconds for outcome in after.outcomes(after.sessions())] == [
+            (),
+            (),
+            (),
+            (2.5,),
+        ]
         assert list(after.repeats(after.sessions()).values()) == [[1.0]]
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from bisection.core.verdicts import Exit
+from papers.observables import Finding, Kind, Observable, Unmeasured, findings
 from workshop.papers import published
 from workshop.papers.judging import Code, Shown, exit_code, judged, numbers
-from workshop.papers.observables import Finding, Kind, Observable, Unmeasured, findings
 from workshop.papers.simulation import Cost
 from workshop.papers.text import costs, text, totals, turned
 

@@ -7,8 +7,8 @@ import yaml
 
 from bisection.advice import sources
 from bisection.core import paths, references
-from workshop.papers import observables
-from workshop.papers.observables import Kind, Observable, Point, Unmeasured
+from papers import observables
+from papers.observables import Kind, Observable, Point, Unmeasured
 from workshop.papers.published import md_times
 
 TIMES = {4: 5.0, 8: 3.0, 16: 2.0, 32: 4.0}  # of every method but these

@@ -5,8 +5,10 @@ import shutil
 import pytest
 
 from bisection.core.verdicts import BisectionError
-from workshop.papers import observables, simulation
-from workshop.papers.simulation import Wanted, names
+from papers import observables
+from papers.launches import WORK, Wanted, placed, work
+from workshop.papers import simulation
+from workshop.papers.simulation import names
 
 
 def test_changes_are_of_the_machines_before_them():
@@ -85,13 +87,13 @@ def test_results_of_the_same_kernels_are_kept(tmp_path, monkeypatch):
     ],
 )
 def test_ranks_fill_the_nodes(layout, cores, node, wanted):
-    assert simulation.placed(layout, cores, node) == wanted
+    assert placed(layout, cores, node) == wanted
 
 
 def test_only_the_sizes_that_are_needed_are_swept():
-    words = simulation.work("patterns", Wanted({"alltoall"}, {"time_1KiB", "time_256B"}))
+    words = work("patterns", Wanted({"alltoall"}, {"time_1KiB", "time_256B"}))
     assert words[-4:] == ["--smallest", "256", "--largest", "1024"]
-    assert simulation.work("md", Wanted({"dlpoly3"}, {"time"})) == simulation.WORK["md"].split()
+    assert work("md", Wanted({"dlpoly3"}, {"time"})) == WORK["md"].split()
 
 
 def test_findings_need_launches_with_the_metrics_of_their_parts():

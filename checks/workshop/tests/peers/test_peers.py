@@ -1,9 +1,9 @@
-"""`workshop bench transpose|npar|store` on made-up results: ratios, limits, exit codes."""
+"""`workshop bench transpose|npar|restart|store` on made-up results: ratios, limits, exit codes."""
 
 import pytest
 
 from bisection.core.verdicts import Exit
-from workshop.peers import eigen, npar, store_scale, transpose
+from workshop.peers import eigen, npar, restart, store_scale, transpose
 from workshop.peers import text as peers
 
 
@@ -104,6 +104,21 @@ def test_solvers_beside_lapack(bench, monkeypatch):
     text = bench("eigen", "--part", "memory")
     assert "7194 rows, 2 ranks, pdsyevd 2 s over 2 s 0.80 [0.79 0.81] at most 0.75 MISSED" in text
     assert "7194 rows, 2 ranks, pdsyevd, memory 422 MB over 414 MB 1.02" in text
+
+
+def test_restart_files_beside_fio(bench, monkeypatch, commands):
+    def launch(kernel, ranks, arguments, output):
+        metrics = {"bandwidth_write": 2.1e8, "bandwidth_read": 8e8}
+        return {"results": [entry("file-per-rank", 1.0, **metrics)]}
+
+    monkeypatch.setattr(restart, "launch", launch)
+    rates = '{"read": {"bw_bytes": 4e8}, "write": {"bw_bytes": 2e8}}'
+    commands("fio", f"""echo '{{"jobs": [{rates}]}}'""")
+    text = bench("restart")
+    assert "2 ranks, write 210 MB/s over 200 MB/s 1.05 within 10% met" in text
+    assert "1 rank, read 800 MB/s over 400 MB/s 2.00 within 10% MISSED" in text
+    monkeypatch.setattr(restart.shutil, "which", lambda name: None)
+    assert "not measured: there is no fio on PATH" in bench("restart")
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.kernels import results, tables
 from bisection.kernels.layouts import LAYOUTS
 from bisection.kernels.results import Entry, Metric, Result
-from workshop.papers import simulation
-from workshop.papers.simulation import LaunchKey, Wanted
+from papers.launches import LaunchKey, Wanted
 
 LITERATURE = paths.ROOT / "reference" / "literature"
 # What figures draw: of each launch of a kernel these methods.
@@ -162,7 +161,7 @@ class Finding:
     by: str  # what asserts it: simulated, test, typed; or missing
     where: str  # file and name of the test; what is missing
     lacking: str  # why a simulation does not show it; "" if it does
-    change: str  # of simulation.changes, by which it does; "" if none is known
+    change: str  # of workshop findings --change, by which it does; "" if none is known
     observables: tuple[Observable, ...]
 
 
@@ -197,10 +196,10 @@ def _rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@functools.cache
 def machines() -> list[str]:
     """The simulated machines that observables are of."""
-    points = (point for item in findings() for part in item.observables for point in part.points)
-    return sorted({point.machine for point in points})
+    return sorted({row["machine"] for row in _rows("observables.csv")})
 
 
 def points(machine: str) -> dict[tuple[str, str, str, int], Wanted]:
@@ -295,7 +294,7 @@ class _Curve:
     def __getattr__(self, word: str) -> "_Curve":
         """Returns the curve of another machine, case, layout, method or metric."""
         name, point = word.replace("_", "-"), self.point
-        if name in simulation.names():
+        if name in machines():
             part = "machine"
         elif point.kernel in tables.CASES and name in tables.cases(point.kernel):
             part = "case"

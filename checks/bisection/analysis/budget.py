@@ -1,0 +1,304 @@
+"""Which launches a night should have within a budget of node-hours, by stored nights.
+
+A launch finds a slow-down of one of its tests if a run raises an alarm at it within NIGHTS nights,
+by the test's quietest metric. It finds that of another test as far as both are alike:
+
+    two cases of one method and layout    by the shorter time over the longer one
+    any two tests                         by the squared correlation of what they are off their
+                                          usual level from night to night, where that is sure
+
+The value of a selection is the part of slow-downs that it finds, where each method of a check at a
+layout is as likely to become slower as any other. The more launches are taken, the less one adds.
+Each check and layout first gets its cheapest launch. Further ones are taken by what they add per
+node-hour, begun once with each: the best of these selections is worth at least 0.6174 of any other
+(Feldman, Nutov and Shoham 2023). SuperBench's selector balances time and faults likewise (Xiong and
+others 2024).
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+import numpy as np
+import scipy  # its parts load when they are used
+
+from bisection.analysis.accumulate import chance_of_alarm
+from bisection.analysis.evidence import factors
+from bisection.analysis.judging import NoiseTable
+from bisection.analysis.outlying import FEW_SAMPLES
+from bisection.analysis.shifts import SAME
+from bisection.analysis.statistics import medians
+from bisection.core.grouping import grouped
+from bisection.core.identity import POINT, parsed
+from bisection.core.thresholds import LIMITS
+from bisection.core.units import is_absolute
+from bisection.core.verdicts import RAN
+from bisection.store.database import Outcome, Session, Store, StoredTest
+
+NIGHTS = 10  # within which a slow-down is to be found
+LEAST = 1e-3  # of all slow-downs: a launch that adds less is left out
+BY_CHANCE = 1e-3  # that any two tests of a table seem to be correlated
+
+
+@dataclass(eq=False)
+class Launch:
+    """A launch of every night, on all partitions."""
+
+    case: str
+    layout: str
+    checks: tuple[str, ...] = ()
+    tests: list[int] = field(default_factory=list)  # their numbers in the store
+    hours: float = 0.0  # node-hours
+    # Those whose results its tests compare, where it is none itself; None: not known.
+    needs: list["Launch | None"] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return " ".join(filter(None, (self.checks[0], self.case, self.layout)))
+
+    @property
+    def kinds(self) -> set[tuple[str, str]]:
+        """Its checks, each with the layout."""
+        return {(check, self.layout) for check in self.checks}
+
+
+@dataclass
+class LeftOut:
+    """A launch that a proposal leaves out."""
+
+    launch: Launch
+    adds: float  # of all slow-downs, what it would find beside those that are taken
+    kept: float  # of what it finds alone, what those find
+    by: str  # the one of them that finds most of it; "" if none does
+
+
+@dataclass
+class Proposal:
+    """Launches for a night, on so many nodes."""
+
+    nodes: int
+    reach: float  # of the known nodes, those that launch within NIGHTS nights
+    launches: list[Launch]  # all
+    chosen: list[Launch]
+    finds: tuple[float, float]  # all, and those chosen: of all slow-downs
+    left_out: list[LeftOut]  # those that add most first
+    given_up: list[tuple[str, str]]  # checks and layouts without a launch
+
+    @property
+    def hours(self) -> tuple[float, float]:
+        """The node-hours of all, and of those chosen."""
+        return sum(each.hours for each in self.launches), sum(each.hours for each in self.chosen)
+
+
+def by_nodes(store: Store, sessions: Sequence[Session]) -> dict[int, list[Session]]:
+    """The sessions by the nodes of their largest launch."""
+    tests, nodes = store.tests(), Counter()
+    for outcome in store.outcomes(sessions):
+        nodes[outcome.session] = max(nodes[outcome.session], _nodes(tests[outcome.test], outcome))
+    return grouped((session for session in sessions if session.id in nodes), lambda s: nodes[s.id])
+
+
+def _nodes(test: StoredTest, outcome: Outcome) -> int:
+    shape = parsed(test.geometry)
+    return shape.nodes if shape else max(len(outcome.hosts), 1)
+
+
+def launches_of(
+    store: Store, sessions: Sequence[Session], name: re.Pattern[str] | None = None
+) -> list[Launch]:
+    """The launches of the newest of these sessions; with `name`, of tests that match it. A launch
+    is known by its seconds, which all of its tests have. It costs what it usually does a session.
+    Tests of several launches come last, as launches that need those and cost nothing."""
+    tests, order = store.tests(), {session.id: index for index, session in enumerate(sessions)}
+    spent, newest = defaultdict(Counter), {}
+    for outcome in sorted(store.outcomes(sessions), key=lambda o: order[o.session]):
+        test = tests[outcome.test]
+        named = not name or name.search(" ".join(test.identity[3:]))
+        if outcome.seconds and outcome.verdict in RAN and named and not test.control:
+            hours = sum(outcome.seconds) / 3600 * _nodes(test, outcome)
+            spent[outcome.test][outcome.session] += hours
+            newest[outcome.test] = outcome
+    recent = {session.id for session in sessions[-int(LIMITS.gone) :]}
+    members = [number for number, outcome in newest.items() if outcome.session in recent]
+
+    def job(number: int) -> tuple:
+        place = (tests[number].identity[:3], tests[number].case)
+        return (*place, newest[number].session, newest[number].run, newest[number].seconds)
+
+    launches: dict[tuple[str, ...], Launch] = {}
+    by_job: dict[tuple, Launch] = {}
+    prices = defaultdict(lambda: defaultdict(list))  # launch -> place -> node-hours of nights
+    for its, group in sorted(grouped(members, job).items(), key=lambda pair: len(pair[0][-1])):
+        test, checks = tests[group[0]], {tests[number].check for number in group}
+        launch = Launch(test.case, test.layout)
+        launch = launches.setdefault((min(checks), test.case, test.layout), launch)
+        launch.checks = tuple(sorted({*launch.checks, *checks}))
+        if len(its[-1]) == 1:
+            by_job[its] = launch
+            launch.tests += group
+            prices[launch][its[0]] += (hours for n in group for hours in spent[n].values())
+        else:
+            launch.needs += [by_job.get((*its[:-1], (part,))) for part in its[-1]]
+    for launch, places in prices.items():
+        launch.hours = sum(map(median, places.values()))
+    return list(launches.values())
+
+
+def propose(
+    launches: Sequence[Launch],
+    tests: dict[int, StoredTest],
+    tables: Sequence[NoiseTable],
+    budget: float,
+    effect: float,
+    nodes: int = 1,
+    known_nodes: int = 1,
+) -> Proposal | None:
+    """A proposal within the budget (node-hours) for slow-downs by `effect`, a part of the value;
+    None if the budget is below every launch. `known_nodes`: of the machine."""
+    own = [launch for launch in launches if not launch.needs]
+    if not own:
+        return None
+    finds, weight = finding(own, tests, tables, effect)
+    taken = choose([each.hours for each in own], finds, weight, [e.kinds for e in own], budget)
+    if not taken:
+        return None
+    missed = np.prod(1 - finds[taken], axis=0)
+    left_out = []
+    for number in np.setdiff1d(np.arange(len(own)), taken):
+        alone = weight * finds[number]
+        adds, share = float(alone @ missed), finds[taken] @ alone / max(alone.sum(), SAME)
+        by = own[taken[int(share.argmax())]].name if share.max() > LEAST else ""
+        kept = max(0.0, 1 - adds / max(alone.sum(), SAME))
+        left_out.append(LeftOut(own[number], adds, kept, by))
+    chosen = [own[number] for number in sorted(taken)]
+    chosen += [each for each in launches if each.needs and {*each.needs} <= {*chosen}]
+    return Proposal(
+        nodes=nodes,
+        reach=min(1.0, NIGHTS * nodes / known_nodes),
+        launches=list(launches),
+        chosen=chosen,
+        finds=(float(weight @ (1 - np.prod(1 - finds, axis=0))), float(weight @ (1 - missed))),
+        left_out=sorted(left_out, key=lambda each: -each.adds),
+        given_up=sorted(_kinds(launches) - _kinds(chosen)),
+    )
+
+
+def _kinds(launches: Iterable[Launch]) -> set[tuple[str, str]]:
+    return set().union(*(launch.kinds for launch in launches))
+
+
+def choose(
+    hours: Sequence[float],
+    finds: np.ndarray,
+    weight: np.ndarray,
+    kinds: Sequence[set[tuple[str, str]]],
+    budget: float,
+) -> list[int]:
+    """Chooses launches.
+
+    Args:
+        hours: of each launch, [launches].
+        finds: the chance that each finds a slow-down of each test, [launches, tests].
+        weight: of each test, [tests]; the sum is 1.
+        kinds: of which each launch shows something; each keeps one, as far as the budget allows.
+        budget: in units of `hours`.
+
+    Returns:
+        The numbers of the launches; none if the budget is below all of them.
+    """
+    hours = np.array(hours)
+    needed: list[int] = []
+    for number in np.argsort(hours, kind="stable").tolist():
+        seen = set().union(*(kinds[other] for other in needed))
+        if kinds[number] - seen and hours[[*needed, number]].sum() <= budget:
+            needed.append(number)
+    selections = [_greedy(needed, hours, finds, weight, budget)]
+    for number in np.setdiff1d(np.arange(len(hours)), needed).tolist():
+        if hours[[*needed, number]].sum() <= budget:
+            selections.append(_greedy([*needed, number], hours, finds, weight, budget))
+    return max(selections, key=lambda taken: weight @ (1 - np.prod(1 - finds[taken], axis=0)))
+
+
+def _greedy(
+    start: Sequence[int], hours: np.ndarray, finds: np.ndarray, weight: np.ndarray, budget: float
+) -> list[int]:
+    """The launches of `start`, and others by what they add per hour while the budget lasts."""
+    taken = [*start]
+    missed = weight * np.prod(1 - finds[taken], axis=0)
+    while True:
+        adds = finds @ missed
+        adds[taken] = 0
+        adds[(adds < LEAST) | (hours > budget - hours[taken].sum())] = 0
+        if not adds.any():
+            return taken
+        taken.append(int((adds / hours).argmax()))
+        missed *= 1 - finds[taken[-1]]
+
+
+def finding(
+    launches: Sequence[Launch],
+    tests: dict[int, StoredTest],
+    tables: Sequence[NoiseTable],
+    effect: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The chance that each launch finds a slow-down of each test, [launches, tests], and the weight
+    of each test, [tests]. A test with too few nights counts like the usual one."""
+
+    def of_key(test: StoredTest) -> tuple[str, ...]:
+        return (*test.key, test.geometry)
+
+    numbers = [number for launch in launches for number in launch.tests]
+    column = {of_key(tests[number]): index for index, number in enumerate(numbers)}
+    chance, time = np.full(len(numbers), np.nan), np.full(len(numbers), np.nan)
+    alike = np.eye(len(numbers))
+    for table in tables:
+        sigma, rho = np.maximum(table.noise.sigma, SAME), table.noise.rho
+        found = chance_of_alarm(NIGHTS, np.log1p(effect), sigma, rho, len(sigma))
+        absolute = [is_absolute(history.metric.unit) for history in table.histories]
+        quietest: dict[int, int] = {}  # a test's column -> its row
+        for row in np.lexsort((found, absolute)).tolist():
+            test, metric, _, values, _ = table.histories[row]
+            few = POINT.sub("", metric.name) in FEW_SAMPLES  # histories of runs lack them
+            # What never varies is a count, or a ratio to itself.
+            if (place := column.get(of_key(test))) is None or few or sigma[row] <= SAME:
+                continue
+            quietest[place] = row
+            time[place] = np.median(values) if metric.name == "time" else time[place]
+        if quietest:
+            places, rows = (np.array(part) for part in zip(*quietest.items(), strict=True))
+            chance[places] = found[rows]
+            alike[np.ix_(places, places)] = _correlated(table, rows)
+    chance = np.nan_to_num(chance, nan=np.nanmedian(chance) if np.isfinite(chance).any() else 0.0)
+    weight = np.zeros(len(numbers))
+    names = [tests[number].identity for number in numbers]
+    kinds = grouped(range(len(numbers)), lambda place: (*names[place][:4], *names[place][5:]))
+    for places in kinds.values():
+        ratio = time[places] / time[places][:, None]
+        beside = np.nan_to_num(np.minimum(ratio, 1 / ratio))
+        alike[np.ix_(places, places)] = np.maximum(alike[np.ix_(places, places)], beside)
+        weight[places] = 1 / len(places) / len(kinds)
+    ends = np.cumsum([len(launch.tests) for launch in launches])[:-1]
+    by_test = np.split(alike * chance[:, None], ends)
+    return np.array([rows.max(axis=0) for rows in by_test]), weight
+
+
+def _correlated(table: NoiseTable, rows: np.ndarray) -> np.ndarray:
+    """The squared correlations of these metrics of a table, beside the factors that the nights'
+    metrics share, [rows, rows]; 0 where they may be by chance."""
+    half = table.values.shape[1] // 2
+    sides = np.split(table.values[rows], [half], axis=1)
+    off = np.hstack([side - medians(side, 1)[:, None] for side in sides])
+    session, kernel = factors(off, table.kernels[rows])
+    own = off - session - kernel[table.kernels[rows]]
+    known = np.isfinite(own).astype(float)
+    own = np.nan_to_num(own)
+    sums = own**2 @ known.T
+    squares = np.clip((own @ own.T) ** 2 / np.maximum(sums * sums.T, SAME**4), 0, 1 - SAME)
+    df = np.maximum(known @ known.T - 3, 1)  # each half has its level
+    p = 2 * scipy.special.stdtr(df, -np.sqrt(squares * df / (1 - squares)))
+    sure = np.where(p * max(len(rows) * (len(rows) - 1) / 2, 1) < BY_CHANCE, squares, 0.0)
+    np.fill_diagonal(sure, 1.0)
+    return sure

@@ -1,0 +1,81 @@
+"""Plans for people: how many nights a change takes, and which launches a night should have."""
+
+from collections.abc import Iterable, Sequence
+
+from bisection.analysis.accumulate import LATEST
+from bisection.analysis.budget import NIGHTS, Launch, Proposal
+from bisection.analysis.judging import LARGEST, Power
+from bisection.analysis.retest import MOST_TURNS
+from bisection.core.format import number, plural, some
+from bisection.core.grouping import grouped
+from bisection.core.identity import TestId
+from bisection.core.thresholds import LIMITS
+from bisection.report.tables import columns
+from bisection.runs.command import launch_pattern
+
+LISTED = 20  # launches that are left out
+
+
+def nights_needed(
+    entries: Iterable[tuple[str, str, int, int, Power]], effect: float
+) -> Iterable[str]:
+    """Lines on how many nights it takes to see a change of this size, a part of the value."""
+    head = ["kernel", "where", "metrics", "nights", "noise", "night-to-night correlation"]
+    lines = [[*head, "nights per side to compare", "until an alarm", "at best with repeats"]]
+    for place, kernel, metrics, nights, power in entries:
+        noise = [f"{power.sigma:.1%}", f"{power.rho:.1f}"]
+        needed = power.needed(effect) or f"above {LARGEST}"
+        delays = (power.alarm(effect, n) or f"above {LATEST}" for n in (1, 1 + MOST_TURNS))
+        lines.append([kernel, place, *map(str, (metrics, nights, *noise, needed, *delays))])
+    yield from columns(lines)
+    yield (
+        f"{LIMITS.seen:.0%} of such comparisons find a change of {effect:.1%} of one metric. "
+        "`run` raises half of its alarms at such a change after so many nights, sooner if it "
+        "repeats the launch in each of them (--retest)."
+    )
+
+
+def proposed(proposals: Sequence[Proposal], best: Proposal, effect: float) -> Iterable[str]:
+    """Lines on a night within a budget: what it costs and finds, and what is given up."""
+    head = ["nodes", "reached", "launches", "node-hours", "finds", "of", "node-hours", "finds"]
+    rows = [head]
+    for each in proposals:
+        cells = [str(each.nodes) + " *" * (each is best), f"{each.reach:.0%}"]
+        sides = zip((each.chosen, each.launches), each.hours[::-1], each.finds[::-1], strict=True)
+        for launches, hours, part in sides:
+            count = sum(not launch.needs for launch in launches)
+            cells += [str(count), number(hours), f"{part:.0%}"]
+        rows.append(cells)
+    yield from columns(rows)
+    yield (
+        f"finds: the part of slow-downs of {effect:.0%} at which `run` raises an alarm within "
+        f"{NIGHTS} nights; each method of a check at a layout is as likely to become slower."
+    )
+    yield f"reached: the part of the nodes on which it launches within {NIGHTS} nights."
+    if best.given_up:
+        names = some((" ".join(kind) for kind in best.given_up), len(best.given_up))
+        yield f"given up, without any launch: {names}"
+    if best.left_out:
+        rows = [["left out", "node-hours", "would add", "others find", "most of it"]]
+        for out in best.left_out[:LISTED]:
+            rest = [f"{100 * out.adds:.1f} points", f"{out.kept:.0%} of its", out.by or "-"]
+            rows.append([out.launch.name, number(out.launch.hours), *rest])
+        yield from columns(rows)
+        if more := best.left_out[LISTED:]:
+            yield f"and {plural(len(more), 'launch', 'launches')} that would add less"
+
+
+def patterns(launches: Iterable[Launch]) -> list[str]:
+    """ReFrame's patterns that select these launches, for each layout and its checks."""
+    groups = grouped(launches, lambda launch: (launch.checks, launch.layout))
+    return [
+        launch_pattern(
+            TestId("", "", "", _any(checks), _any(each.case for each in group), layout, "")
+        )
+        for (checks, layout), group in groups.items()
+    ]
+
+
+def _any(names: Iterable[str]) -> str:
+    names = list(dict.fromkeys(names))
+    return f"({'|'.join(names)})" if names[1:] else names[0]

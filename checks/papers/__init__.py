@@ -1,0 +1,1 @@
+"""What the papers found, as launches and expressions: of the check scaling.py and the workshop."""

@@ -1,0 +1,45 @@
+"""The launches that findings need: methods and metrics, options, ranks and threads."""
+
+import re
+from dataclasses import dataclass
+
+from bisection.kernels.layouts import ranks_of_layouts
+
+# One step: a simulated clock is exact.
+ONCE = "--repeats 1 --block 1 --warmup 0"
+WORK = {
+    "transpose": "--published --bands 1 --planner estimate --baseline none",
+    "md": "--thread-lists --steps 1 --until 1 --baseline none",
+    "npar": "--planner estimate --iterations 1",
+    "halo": "--baseline none",
+    "patches": "--steps 2 --baseline none",
+    "patterns": "--memory 1",
+}
+# Kernels whose arithmetic takes longer than their simulation: it is charged, and not computed.
+HOLLOW = ("halo", "md", "npar", "patches", "transpose")
+UNITS = {"B": 1, "KiB": 1024}
+LaunchKey = tuple[str, str, str, str, int]  # machine, kernel, case, layout, cores
+
+
+@dataclass
+class Wanted:
+    """The wanted results of a launch."""
+
+    methods: set[str]
+    metrics: set[str]
+
+
+def placed(layout: str, cores: int, node: int) -> tuple[int, int, int]:
+    """Ranks, ranks per node and threads per rank of a layout on nodes of so many cores; nodes are
+    as full as they can be, and the last one may have fewer ranks."""
+    threads = node // ranks_of_layouts(node)[layout]
+    return cores // threads, min(node, cores) // threads, threads
+
+
+def work(kernel: str, wanted: Wanted) -> list[str]:
+    """Options by which a kernel does what is wanted, and no more: of sizes of messages those that
+    metrics name, time_256B."""
+    sizes = [re.fullmatch(r"time_(\d+)(B|KiB)", name) for name in wanted.metrics]
+    sizes = sorted(int(size[1]) * UNITS[size[2]] for size in sizes if size)
+    ends = ["--smallest", str(sizes[0]), "--largest", str(sizes[-1])] if sizes else []
+    return [*WORK[kernel].split(), *ends]
