@@ -105,7 +105,7 @@ def evidence(
     error = np.hypot(apart.error, shared.error[group])
     p = np.where(followed, 2 * scipy.special.stdtr(apart.df, -np.abs(estimate) / error), apart.p)
     covered = followed & (np.abs(apart.estimate) <= apart.half_width)
-    alike = like_states(apart.estimate, _lasting_gaps(split, np.isfinite(own)))
+    alike = like_states(apart.estimate, _lasting_gaps(split, np.isfinite(noise)))
     interval = estimate - half, estimate + half
     table = Evidence(estimate, *interval, p, followed, apart, split, moves, alike)
     explained = []
