@@ -2,6 +2,8 @@
 # it is, a program says that runs, as file names do not: linker scripts and compiler wrappers hide
 # them.
 
+include(CheckCSourceCompiles)
+
 # bx_ask(RESULT PROBE LIBRARIES ARGUMENTS...): what a program of probes/ prints, "Open MPI v4.1.4" of
 # "Open MPI v4.1.4, package: ..."; "" where it cannot be built or run.
 function(bx_ask result probe libraries)
@@ -32,9 +34,15 @@ if(MPI_Fortran_FOUND AND BX_MPI STREQUAL fortran_mpi)
   endif()
   if(MPI_Fortran_HAVE_F08_MODULE)
     set(own_f08 OFF)
+  else()
+    message(STATUS "MPI: no mpi_f08 for ${CMAKE_Fortran_COMPILER}: Fortran calls C's routines")
   endif()
 elseif(NOT BX_SIMULATED) # it may be half of another: FindMPI takes the first libmpi for both
-  message(STATUS "MPI: ${BX_MPI}, for C alone (${MPI_C_COMPILER})")
+  set(fortran "none")
+  if(fortran_mpi)
+    set(fortran "${fortran_mpi} (${MPI_Fortran_COMPILER})")
+  endif()
+  message(STATUS "MPI: C has ${BX_MPI} (${MPI_C_COMPILER}), Fortran ${fortran}: Fortran calls C's routines")
   if(NOT TARGET MPI::MPI_Fortran)
     add_library(MPI::MPI_Fortran INTERFACE IMPORTED)
   endif()
@@ -42,9 +50,6 @@ elseif(NOT BX_SIMULATED) # it may be half of another: FindMPI takes the first li
     set_property(TARGET MPI::MPI_Fortran PROPERTY INTERFACE_${property} "")
   endforeach()
   set_property(TARGET MPI::MPI_Fortran PROPERTY INTERFACE_LINK_LIBRARIES MPI::MPI_C)
-endif()
-if(own_f08)
-  message(STATUS "MPI: no mpi_f08 for this Fortran compiler; C's routines are called instead")
 endif()
 option(BX_OWN_F08 "Fortran's module mpi_f08 by C's routines, not the MPI library's" ${own_f08})
 
@@ -65,10 +70,16 @@ endfunction()
 function(bx_optional_mpi_library name switch)
   set(${name}_USABLE FALSE PARENT_SCOPE)
   bx_same_mpi(other ${ARGN})
+  set(CMAKE_REQUIRED_QUIET ON)
+  set(CMAKE_REQUIRED_LIBRARIES ${ARGN} MPI::MPI_C)
+  string(MAKE_C_IDENTIFIER "BX_LINKS_${ARGN}" links)
+  check_c_source_compiles("int main(void) { return 0; }" ${links})
   if(NOT ARGN)
     message(STATUS "${name}: left out, not there")
   elseif(NOT ${switch})
     message(STATUS "${name}: left out by ${switch}")
+  elseif(NOT ${links}) # a cross build finds the host's
+    message(STATUS "${name}: left out, cannot be linked: ${ARGN}")
   elseif(other)
     message(STATUS "${name}: left out, built for ${other}, the kernels for ${BX_MPI}")
   else()

@@ -17,7 +17,8 @@ static void *create(const bx_problem *p, driver *call, size_t extra)
 {
     const bx_distribution *d = p->distribution;
     bx_scalapack *w = bx_memory_alloc(1, sizeof *w);
-    double work[2] = {0, 0}, rwork[1] = {0}, n = d->n;
+    double n = d->n;
+    double work[3] = {0}, rwork[3] = {0}; /* the expert drivers broadcast by three, asked or not */
     int iwork[1] = {0};
     BX_ALLOC((size_t)d->n, w->failed);
     w->clusters = bx_memory_alloc(2 * (size_t)d->ranks, sizeof *w->clusters);

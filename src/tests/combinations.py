@@ -120,6 +120,7 @@ def run(name: str, row: configparser.SectionProxy, folder: Path, jobs: str) -> b
     build.mkdir(parents=True, exist_ok=True)
     log = build / "combination.log"
     log.write_text("")
+    (build / "tests.xml").unlink(missing_ok=True)  # of an earlier build, for `workshop met`
     values = {"tests": HERE, "libraries": sysconfig.get_config_var("MULTIARCH")}
     values["path"] = os.environ["PATH"]
     for key, bring in (("packages", unpack), ("wheels", wheels)):

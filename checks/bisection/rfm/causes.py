@@ -247,8 +247,8 @@ ABORTS = (
 )
 # Open MPI's mpirun; hydra, the mpirun of MPICH and of Intel MPI, on standard output.
 MPIRUN = re.compile(
-    r"^\S+ noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on "
-    r"signal (?P<signal>\d+)",
+    r"^\S+ noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on\s"
+    r"signal (?P<signal>\d+)",  # from version 5 in two lines
     re.M,
 )
 HYDRA = re.compile(

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <map>
 #include <simgrid/s4u.hpp>
+#include <simgrid/version.h>
 #include <sstream>
 
 namespace sg4 = simgrid::s4u;
@@ -24,12 +25,32 @@ static void refuse(const std::string &variable, const std::string &text)
     exit(2);
 }
 
-static std::pair<simgrid::kernel::routing::NetPoint *, simgrid::kernel::routing::NetPoint *>
-create_host(sg4::NetZone *zone, const std::vector<unsigned long> &, unsigned long id)
+static sg4::Host *create_host(sg4::NetZone *zone, const std::vector<unsigned long> &,
+                              unsigned long id)
 {
     sg4::Host *host = zone->create_host("n" + std::to_string(id), 1e10);
     host->set_property("bx_name", "a fat tree");
-    return {host->seal()->get_netpoint(), nullptr};
+    return host->seal();
+}
+
+static sg4::NetZone *create_tree(const sg4::Engine &engine, unsigned leaves, unsigned hosts,
+                                 unsigned spines)
+{
+    auto policy = sg4::Link::SharingPolicy::SPLITDUPLEX;
+#if SIMGRID_VERSION_MAJOR < 4
+    (void)engine;
+    auto create = [](sg4::NetZone *zone, const std::vector<unsigned long> &at, unsigned long id) {
+        simgrid::kernel::routing::NetPoint *none = nullptr;
+        return std::make_pair(create_host(zone, at, id)->get_netpoint(), none);
+    };
+    return sg4::create_fatTree_zone("tree", nullptr, {2, {hosts, leaves}, {1, spines}, {1, 1}},
+                                    sg4::ClusterCallbacks(create), BANDWIDTH, LATENCY, policy);
+#else
+    return engine.get_netzone_root()
+        ->add_netzone_fatTree("tree", 2, {hosts, leaves}, {1, spines}, {1, 1}, BANDWIDTH, LATENCY,
+                              policy)
+        ->set_host_cb(create_host);
+#endif
 }
 
 extern "C" void load_platform(const sg4::Engine &engine)
@@ -37,10 +58,7 @@ extern "C" void load_platform(const sg4::Engine &engine)
     unsigned leaves, hosts, spines;
     std::istringstream tree(text_of("BX_TREE"));
     if (!(tree >> leaves >> hosts >> spines)) refuse("BX_TREE", tree.str());
-    sg4::create_fatTree_zone("tree", nullptr, {2, {hosts, leaves}, {1, spines}, {1, 1}},
-                             sg4::ClusterCallbacks(create_host), BANDWIDTH, LATENCY,
-                             sg4::Link::SharingPolicy::SPLITDUPLEX)
-        ->seal();
+    create_tree(engine, leaves, hosts, spines)->seal();
 
     /* links are link_from_LOWER_UPPER_NUMBER_{UP,DOWN}, numbered from the last spine on */
     std::map<std::string, std::vector<sg4::Link *>> cables; /* up, down */

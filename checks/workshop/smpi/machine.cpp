@@ -79,7 +79,7 @@ static sg4::Link *wide_link(sg4::NetZone *zone, const std::string &name)
     return link->seal();
 }
 
-extern "C" void load_platform(const sg4::Engine &)
+extern "C" void load_platform(const sg4::Engine &engine)
 {
     const char *text = getenv("BX_PLATFORM");
     std::istringstream words(text ? text : "");
@@ -93,7 +93,11 @@ extern "C" void load_platform(const sg4::Engine &)
     travel = std::max(0.0, number("latency") - 2 * overhead - gap);
     intra_travel = std::max(0.0, number("intra_latency") - 2 * intra_overhead);
 
+#if SIMGRID_VERSION_MAJOR < 4
     sg4::NetZone *zone = sg4::create_star_zone("machine");
+#else
+    sg4::NetZone *zone = engine.get_netzone_root()->add_netzone_star("machine");
+#endif
     for (int i = 0; i < (int)number("nodes"); i++) {
         std::string name = "n" + std::to_string(i);
         interfaces.push_back({number("bandwidth") * fault("slow_link", i), fault("far_link", i)});
@@ -108,7 +112,7 @@ extern "C" void load_platform(const sg4::Engine &)
     }
     zone->seal();
 
-    sg4::NetZone *root = sg4::Engine::get_instance()->get_netzone_root();
+    sg4::NetZone *root = engine.get_netzone_root();
     using Links = std::vector<sg4::Link *>;
     using Zones = std::unordered_set<sg4::NetZone *>;
     auto bandwidth_factor = [](double, const sg4::Host *, const sg4::Host *, const Links &,

@@ -135,6 +135,7 @@ def test_host_of_an_abort_is_in_the_result(folder):
         # srun's exit code is then 143, of the ranks that it ended
         (f"srun: error: node2: task 1: Exited with exit code 1\n{OTHERS}", "srun", 1, 1),
         (MPIRUN, "mpirun", 139, 1),
+        (MPIRUN.replace("on signal", "on\nsignal"), "mpirun", 139, 1),  # Open MPI 5's
         (INTEL, "mpirun", 139, 1),
         (HYDRA, "mpirun", 139, 1),
         (HYDRA.replace("CODE: 11", "CODE: 139"), "mpirun", 139, 1),
