@@ -74,7 +74,7 @@ def slow_writers(result: results.Result) -> list[Reason]:
     if len(set(slowest.values())) != 1 or len(results.hosts(result)) < 2:
         return []
     rank, ratio = int(next(iter(slowest.values()))), min(ratios.values())
-    host = result["layout"]["per_rank"][rank]["host"]
+    host = layouts.seats(result["layout"])[rank]["host"]
     slow = ratio > LIMITS.slow_writer
     return [Code.SLOW_WRITER(host=host, rank=rank, ratio=ratio)] if slow else []
 

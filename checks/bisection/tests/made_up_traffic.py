@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from bisection.kernels.results import VERSION
+
 
 def launch(
     mean=1.0, p99=None, again=1.0, load=0.9, cycles=10, noise=0.02, seed=1, alone=True, taken=0
@@ -24,7 +26,7 @@ def launch(
             windows.append({**named, "mean": None, "p99": None, "load": 10e9})
     return {
         "schema": "bisection-result",
-        "version": 3,
+        "version": VERSION,
         "kernel": "congestion",
         "case": "apart",
         "status": "complete",

@@ -134,6 +134,6 @@ def test_a_rank_that_writes_slowly_by_all_methods_is_named_with_its_host(
     result = {
         "details": {"slowest": dict(zip(methods, slowest, strict=True))},
         "results": [{"method": m, "metrics": {"imbalance": {"value": v}}} for m, v in values],
-        "layout": {"per_rank": [{"rank": r, "host": host} for r, host in enumerate(hosts)]},
+        "layout": layout_of([{"host": host} for host in hosts]),
     }
     assert [reason["host"] for reason in slow_writers(result)] == named
