@@ -153,7 +153,7 @@ class Scene:
             if process.poll() is not None:
                 break
         lines = output.read_text(errors="replace").strip().splitlines()
-        raise TestbedError(f"no kernel on node2; the run's last line: {''.join(lines[-1:])}")
+        raise TestbedError(f"no kernel on node2; the run's last lines: {' | '.join(lines[-20:])}")
 
     # ---- what is done to it ----
 
