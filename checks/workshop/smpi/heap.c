@@ -5,13 +5,14 @@
 #include "platform.h"
 
 #include <malloc.h>
+#include <math.h>
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* SimGrid's own: s that all ranks together have computed, outside MPI. */
-extern double _ZN7simgrid4smpi5utils18total_benched_timeE;
+/* SimGrid's own: s that all ranks together have computed, outside MPI.  Version 4 hides it. */
+extern double _ZN7simgrid4smpi5utils18total_benched_timeE __attribute__((weak));
 
 static int64_t allocated, most; /* bytes of this rank: now, at most */
 
@@ -78,7 +79,9 @@ int __wrap_MPI_Finalize(void)
     FILE *file = path && mine.rank == 0 ? fopen(path, "w") : NULL;
     if (file)
         fprintf(file, "%.0f %d %g\n", largest.bytes, largest.rank,
-                _ZN7simgrid4smpi5utils18total_benched_timeE);
+                &_ZN7simgrid4smpi5utils18total_benched_timeE
+                    ? _ZN7simgrid4smpi5utils18total_benched_timeE
+                    : NAN);
     if (file) fclose(file);
     return __real_MPI_Finalize();
 }
