@@ -2,6 +2,7 @@
 
 #include "adapters.h"
 #include "json.h"
+#include "layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,13 +73,7 @@ static char *host_text(const bx_carried *begun, double payload, double seconds)
         for (int k = 0; k < begun->before.count; k++)
             if (strcmp(begun->before.adapters[k].name, after.adapters[i].name) == 0)
                 add_adapter(list, &begun->before.adapters[k], &after.adapters[i], payload);
-    char *text;
-    size_t size;
-    FILE *file = open_memstream(&text, &size);
-    bx_json_write(file, json, 0);
-    fclose(file);
-    bx_json_free(json);
-    return text;
+    return bx_json_take_text(json);
 }
 
 void bx_carried_end(const bx_run *run, bx_carried *begun, bx_json *list)
@@ -87,21 +82,9 @@ void bx_carried_end(const bx_run *run, bx_carried *begun, bx_json *list)
     PMPI_Reduce(&sent, &payload, 1, MPI_DOUBLE, MPI_SUM, 0, run->host);
     if (run->common.ranks_per_node > 0) payload = NAN; /* between emulated nodes, on one host */
     char *text = begun->reads ? host_text(begun, payload, MPI_Wtime() - begun->time) : NULL;
-    int length = text ? (int)strlen(text) + 1 : 0, *lengths = NULL, *at = NULL;
-    char *all = NULL;
     free(begun);
-    if (run->rank == 0) {
-        BX_ALLOC((size_t)run->size, lengths);
-        at = bx_memory_alloc((size_t)run->size + 1, sizeof *at);
-    }
-    PMPI_Gather(&length, 1, MPI_INT, lengths, 1, MPI_INT, 0, run->world);
-    if (run->rank == 0) {
-        for (int r = 0; r < run->size; r++) at[r + 1] = at[r] + lengths[r];
-        all = bx_memory_alloc((size_t)at[run->size], 1);
-    }
-    PMPI_Gatherv(text, length, MPI_CHAR, all, lengths, at, MPI_CHAR, 0, run->world);
-    free(text);
-    for (int r = 0; run->rank == 0 && r < run->size; r++)
-        if (lengths[r] > 0) bx_json_raw(list, NULL, all + at[r]);
-    BX_FREE(lengths, at, all);
+    char *all = bx_layout_gather_texts(run->world, text);
+    for (const char *next = all; next && *next; next += strlen(next) + 1)
+        bx_json_raw(list, NULL, next);
+    BX_FREE(text, all);
 }

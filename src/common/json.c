@@ -143,3 +143,14 @@ void bx_json_write(FILE *file, const bx_json *json, int lines)
     }
     putc(object ? '}' : ']', file);
 }
+
+char *bx_json_take_text(bx_json *json)
+{
+    char *text;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    bx_json_write(file, json, 0);
+    fclose(file);
+    bx_json_free(json);
+    return text;
+}

@@ -19,3 +19,5 @@ bx_json *bx_json_get(const bx_json *object, const char *name);
 void bx_json_raw(bx_json *parent, const char *name, const char *text);
 /* Writes a value, the members of its outer `lines` levels on lines of their own. */
 void bx_json_write(FILE *file, const bx_json *json, int lines);
+/* Frees a value; returns its text on one line, which the caller frees. */
+char *bx_json_take_text(bx_json *json);

@@ -230,9 +230,7 @@ static bx_member *find_groups(MPI_Comm comm, const char *common, int *is_first)
     return members;
 }
 
-/* The texts of the ranks that have one, on rank 0 of `comm`, one after the other; NULL elsewhere.
- */
-static char *gather_texts(MPI_Comm comm, const char *text)
+char *bx_layout_gather_texts(MPI_Comm comm, const char *text)
 {
     int rank, size, bytes = 0, length = text ? (int)strlen(text) + 1 : 0, *lengths = NULL,
                     *at = NULL;
@@ -242,22 +240,10 @@ static char *gather_texts(MPI_Comm comm, const char *text)
     if (rank == 0) BX_ALLOC((size_t)size, lengths, at);
     PMPI_Gather(&length, 1, MPI_INT, lengths, 1, MPI_INT, 0, comm);
     for (int r = 0; lengths && r < size; bytes += lengths[r++]) at[r] = bytes;
-    if (rank == 0) all = bx_memory_alloc((size_t)bytes, 1);
+    if (rank == 0) all = bx_memory_alloc((size_t)bytes + 1, 1);
     PMPI_Gatherv(text, length, MPI_CHAR, all, lengths, at, MPI_CHAR, 0, comm);
     BX_FREE(lengths, at);
     return all;
-}
-
-/* Writes a value as a text, which the caller frees, and frees the value. */
-static char *text_of(bx_json *json)
-{
-    char *text;
-    size_t length;
-    FILE *file = open_memstream(&text, &length);
-    bx_json_write(file, json, 0);
-    fclose(file);
-    bx_json_free(json);
-    return text;
 }
 
 /* Rank 0 of `comm` adds to `list` an object for each group of ranks whose objects `common` are the
@@ -266,10 +252,10 @@ static void add_groups(MPI_Comm comm, bx_json *common, bx_json *own, bx_json *li
                        const char *name)
 {
     int size, is_first;
-    char *text = text_of(common), *own_text = text_of(own);
+    char *text = bx_json_take_text(common), *own_text = bx_json_take_text(own);
     bx_member *members = find_groups(comm, text, &is_first);
-    char *commons = gather_texts(comm, is_first ? text : NULL),
-         *owns = gather_texts(comm, own_text);
+    char *commons = bx_layout_gather_texts(comm, is_first ? text : NULL),
+         *owns = bx_layout_gather_texts(comm, own_text);
     BX_FREE(text, own_text);
     if (!members) return;
     PMPI_Comm_size(comm, &size);
