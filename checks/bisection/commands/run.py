@@ -21,7 +21,7 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ from bisection.sites import before_run
 from bisection.sites.cluster import facts
 from bisection.sites.site import load_site, require_site
 from bisection.store import sync
-from bisection.store.database import Store
+from bisection.store.database import Outcome, Store
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import EARLIER, HELP, SelectionError, select
 
@@ -358,16 +358,20 @@ def compare(night: Night, store: Store, against: str | None) -> None:
     with night.keeps():
         now = select(night.run.session, store)
         night.evidence = judged_by.of_nights(night.evidence, store, night.run, against)
-        last = select("earlier:1", store, now)
         tests = store.tests()
-        earlier = store.outcomes(select(EARLIER, store, now))
-        ran = {job.test for job in earlier if job.verdict in RAN}
-        there = (job for job in store.outcomes(last) if job.verdict != Verdict.NOT_APPLICABLE)
-        here = (job for job in store.outcomes(now) if not job.left_out)
-        numbers = ({job.test for job in there} & ran, {job.test for job in here})
-        before, after = ({tests[n].key for n in side if not tests[n].control} for side in numbers)
-        if gone := sorted(" ".join(filter(None, key[3:])) for key in before - after):
-            night.trouble(Code.TESTS_GONE(tests=gone))
+
+        def keys(jobs: Iterable[Outcome]) -> set[tuple[str, ...]]:
+            return {tests[job.test].key for job in jobs if not tests[job.test].control}
+
+        last = store.outcomes(select("earlier:1", store, now))
+        gone = keys(job for job in last if job.verdict != Verdict.NOT_APPLICABLE)
+        gone -= keys(job for job in store.outcomes(now) if not job.left_out)
+        if gone:
+            earlier = store.outcomes(select(EARLIER, store, now))
+            gone &= keys(job for job in earlier if job.verdict in RAN)
+        if gone:
+            names = sorted(" ".join(filter(None, key[3:])) for key in gone)
+            night.trouble(Code.TESTS_GONE(tests=names))
 
 
 def measure_disturbed(night: Night, until: float) -> None:
