@@ -510,7 +510,7 @@ FAULTS = [
     Fault(database_away, exit_code=Exit.OK, accounting=True),
     Fault(no_common_folder, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
     Fault(disk_full, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
-    Fault(slow_disk, Code.SLOW_WRITER, ("node2",), Exit.OK),
+    Fault(slow_disk, Code.SLOW_WRITER, ("node2",), Exit.SLOWER),
     Fault(lost_write, Code.WRONG_ANSWER, ("file-per-rank", "words")),
     Fault(read_only, Code.KERNEL_EXIT, ("Read-only file system",), Exit.NOT_MEASURED),
     Fault(full_disk, Code.KERNEL_EXIT, ("No space left on device",), Exit.NOT_MEASURED),
