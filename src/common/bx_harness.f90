@@ -65,7 +65,7 @@ module bx_harness
     type(c_ptr) :: baselines = c_null_ptr, apart = c_null_ptr, sampling = c_null_ptr
     type(c_funptr) :: arrange = c_null_funptr, applicable = c_null_funptr
     type(c_funptr) :: comparable = c_null_funptr
-    type(c_funptr) :: point_count = c_null_funptr, point = c_null_funptr, measured = c_null_funptr
+    type(c_funptr) :: point_count = c_null_funptr, point = c_null_funptr, has_point = c_null_funptr
     type(c_funptr) :: begin = c_null_funptr, prepare = c_null_funptr
     type(c_funptr) :: inspect = c_null_funptr, end = c_null_funptr
     type(c_funptr) :: items = c_null_funptr, metrics = c_null_funptr

@@ -59,13 +59,13 @@ static int full_table(const bx_run *run, bx_option *table)
         MPI_Abort(MPI_COMM_WORLD, 70);
     }
     for (size_t i = 0; i < run->kernel->option_count; i++) {
-        const bx_option *own = &run->kernel->options[i];
+        const bx_option *option = &run->kernel->options[i];
         for (int j = 0; j < count; j++) {
-            if (strcmp(table[j].name, own->name) != 0) continue;
-            fprintf(stderr, "bisection-%s: two options --%s\n", run->kernel->name, own->name);
+            if (strcmp(table[j].name, option->name) != 0) continue;
+            fprintf(stderr, "bisection-%s: two options --%s\n", run->kernel->name, option->name);
             MPI_Abort(MPI_COMM_WORLD, 70);
         }
-        table[count++] = *own;
+        table[count++] = *option;
     }
     return count;
 }
