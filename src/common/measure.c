@@ -5,7 +5,6 @@
 #include "host.h"
 #include "watchdog.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

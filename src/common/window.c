@@ -76,9 +76,9 @@ static int make_node_by_node(const bx_run *run, kind which, MPI_Comm comm, MPI_A
     if (!bx_run_is_emulated(run)) return make(which, comm, bytes, unit, memory, window);
     PMPI_Comm_rank(comm, &rank);
     first = rank == 0;
-    PMPI_Exscan(&first, \& this_node, 1, MPI_INT, MPI_SUM, run->world);
-    PMPI_Allreduce(&first, \& nodes, 1, MPI_INT, MPI_SUM, run->world);
-    PMPI_Bcast(\& this_node, 1, MPI_INT, 0, comm);
+    PMPI_Exscan(&first, &this_node, 1, MPI_INT, MPI_SUM, run->world);
+    PMPI_Allreduce(&first, &nodes, 1, MPI_INT, MPI_SUM, run->world);
+    PMPI_Bcast(&this_node, 1, MPI_INT, 0, comm);
     for (int node = 0; node < nodes; node++) {
         if (node == this_node) code = make(which, comm, bytes, unit, memory, window);
         PMPI_Barrier(run->world);

@@ -17,17 +17,6 @@ typedef struct {
 
 enum { LARGEST_BLOCK = 32 }; /* a few hundred bands are the usual */
 
-bool npar_solver_can(const char *name, int n, int parts, int ranks, char *why, size_t why_size);
-npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
-                                int shape[5], double **part);
-double npar_matrix_bytes(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
-                         int *block);
-int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked);
-int npar_matrix_factor(npar_matrix *m);
-void npar_matrix_free(npar_matrix *m);
-void npar_name_libraries(void);
-void npar_wipe(void *memory, size_t bytes);
-
 #ifdef BX_HAVE_SCALAPACK
 #define LISTED(name) &bx_solver_##name,
 #else
@@ -97,6 +86,15 @@ static npar_matrix *create(bx_run *run, const char *name, MPI_Fint comm, int n, 
     return m;
 }
 
+/* Collective. */
+void npar_matrix_free(npar_matrix *m)
+{
+    bx_distribution_free(m->distribution);
+    free(m->problem.a);
+    free(m->problem.v);
+    free(m);
+}
+
 /* Allocates the matrix of a solver: shape = rows and columns of this rank, rows of a block, rows
  * and columns of the grid; *part: [columns][rows parts].  Collective. */
 npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
@@ -142,15 +140,6 @@ int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked
 
 /* Replaces the upper triangle by Cholesky's factor; returns the library's INFO.  Collective. */
 int npar_matrix_factor(npar_matrix *m) { return bx_cholesky_factor(&m->problem); }
-
-/* Collective. */
-void npar_matrix_free(npar_matrix *m)
-{
-    bx_distribution_free(m->distribution);
-    free(m->problem.a);
-    free(m->problem.v);
-    free(m);
-}
 
 /* Adds the libraries' versions to the result, where they report one. */
 void npar_name_libraries(void)

@@ -3,7 +3,6 @@
 #include "charge.h"
 #include "window.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { SLICES = 16 }; /* independent chains of a task, for threads */

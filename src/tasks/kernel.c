@@ -229,15 +229,6 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
 
 /* ---- latency of a number, between the blocks of builds ---- */
 
-static int64_t draw_bare(bx_tasks *t)
-{
-    const int64_t increment = 1;
-    int64_t number;
-    MPI_Fetch_and_op(&increment, &number, MPI_INT64_T, 0, 0, MPI_SUM, t->window);
-    MPI_Win_flush(0, t->window);
-    return number;
-}
-
 /* Seconds per draw of the last rank, which makes as many as there is time for.  Nobody else draws:
  * the numbers are 0, 1, and so on, and one more draw shows that each of them was drawn. */
 static double time_draws(bx_tasks *t, int64_t (*draw)(bx_tasks *), int64_t *wrong)
@@ -277,7 +268,8 @@ static void measure_latency(state *s, size_t method, int kind, bx_verification *
     double seconds = 0;
     reset_numbers(s, method);
     if (t->rank == drawer && computes) quanta = compute_for(&s->fock, DRAWS_FROM, &wrong);
-    if (t->rank == drawer) seconds = time_draws(t, kind == BARE ? draw_bare : m->draw, &wrong);
+    if (t->rank == drawer)
+        seconds = time_draws(t, kind == BARE ? bx_tasks_draw_shared : m->draw, &wrong);
     if (kind != BARE && takes_tasks(t, m)) {
         if (m->leave) m->leave(t);
         if (computes && t->rank != drawer) quanta = compute_for(&s->fock, WINDOW, &wrong);
