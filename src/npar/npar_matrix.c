@@ -2,7 +2,7 @@
  * memory set by memset; names of libraries. */
 #include "bx.h"
 #include "charge.h"
-#include "cholesky.h"
+#include "libraries.h"
 #include "solver.h"
 
 #include <stdlib.h>
@@ -138,8 +138,27 @@ int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked
     return info;
 }
 
-/* Replaces the upper triangle by Cholesky's factor; returns the library's INFO.  Collective. */
-int npar_matrix_factor(npar_matrix *m) { return bx_cholesky_factor(&m->problem); }
+/* Replaces the upper triangle of a positive definite matrix by Cholesky's factor; returns the
+ * library's INFO, above 0 if the matrix is not positive definite.  Collective. */
+int npar_matrix_factor(npar_matrix *m)
+{
+    bx_problem *p = &m->problem;
+    const bx_distribution *d = p->distribution;
+    int info = 0;
+#ifdef BX_HAVE_SCALAPACK
+    int one = 1;
+    if (d->context >= 0 && p->parts == 2)
+        pzpotrf_("U", &d->n, p->a, &one, &one, d->descriptor, &info, 1);
+    else if (d->context >= 0)
+        pdpotrf_("U", &d->n, p->a, &one, &one, d->descriptor, &info, 1);
+    if (d->context >= 0) return info;
+#endif
+    if (p->parts == 2)
+        zpotrf_("U", &d->n, p->a, &d->n, &info, 1);
+    else
+        dpotrf_("U", &d->n, p->a, &d->n, &info, 1);
+    return info;
+}
 
 /* Adds the libraries' versions to the result, where they report one. */
 void npar_name_libraries(void)
