@@ -94,19 +94,15 @@ static bool parse_real(const char *text, double *value)
 
 static bool parse_grid(const char *text, int64_t value[3], double low, double high)
 {
-    char copy[128];
-    if (strlen(text) >= sizeof copy) return false;
-    strcpy(copy, text);
-    char *rest = copy;
+    char copy[128], *rest = copy;
+    if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy) return false;
     for (int d = 0; d < 3; d++) {
-        char *comma = strchr(rest, ',');
-        if ((comma == NULL) != (d == 2)) return false;
-        if (comma) *comma = '\0';
-        if (!parse_integer(rest, &value[d]) || (double)value[d] < low || (double)value[d] > high)
+        char *part = strsep(&rest, ",");
+        if (!part || !parse_integer(part, &value[d]) || (double)value[d] < low ||
+            (double)value[d] > high)
             return false;
-        rest = comma + 1;
     }
-    return true;
+    return !rest;
 }
 
 static int set_value(bx_run *run, const bx_option *option, const char *text)
