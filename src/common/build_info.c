@@ -5,7 +5,6 @@
 #include "processor.h"
 #include "sources.h" /* written at each build */
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Found in the executable by bisection.kernels.sources, without running it. */

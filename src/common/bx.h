@@ -111,7 +111,7 @@ typedef struct bx_kernel {
     /* Adds numbers that describe a point to the object `description`.  NULL: without a sweep. */
     void (*point)(void *state, size_t point, bx_json *description);
     /* Returns whether a point is one of the method's; the same on every rank.  NULL: every is. */
-    bool (*measured)(void *state, size_t method, size_t point);
+    bool (*has_point)(void *state, size_t method, size_t point);
 
     /* ---- around the steps of a block, untimed ---- */
     /* Makes fresh input for a block of steps.  NULL: nothing to do. */

@@ -14,8 +14,8 @@ module bx_harness
   public :: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, bx_check, bx_choice_t, &
     bx_claim_file, bx_claim_memory, bx_claim_time, bx_comm, bx_detail, bx_file_close, &
     bx_file_open, bx_file_put, bx_fortran_sees_nan, bx_integer_option, bx_kernel_t, bx_lap, &
-    bx_largest, bx_library, bx_memory_used, bx_metric, bx_metric_value, bx_node_comm, &
-    bx_node_count, bx_node_of, bx_note, bx_one_of, bx_option_t, bx_passed, bx_real_option, &
+    bx_largest, bx_memory_used, bx_metric, bx_metric_value, &
+    bx_node_of, bx_note, bx_one_of, bx_option_t, bx_passed, bx_real_option, &
     bx_refuse, bx_region_enter, bx_region_leave, bx_region_read, bx_seed, bx_selected, &
     bx_string_at, bx_text, bx_text_option, bx_threads, bx_traffic_read, bx_traffic_t, bx_uniform, &
     bx_without
@@ -65,7 +65,7 @@ module bx_harness
     type(c_ptr) :: baselines = c_null_ptr, apart = c_null_ptr, sampling = c_null_ptr
     type(c_funptr) :: arrange = c_null_funptr, applicable = c_null_funptr
     type(c_funptr) :: comparable = c_null_funptr
-    type(c_funptr) :: point_count = c_null_funptr, point = c_null_funptr, measured = c_null_funptr
+    type(c_funptr) :: point_count = c_null_funptr, point = c_null_funptr, has_point = c_null_funptr
     type(c_funptr) :: begin = c_null_funptr, prepare = c_null_funptr
     type(c_funptr) :: inspect = c_null_funptr, end = c_null_funptr
     type(c_funptr) :: items = c_null_funptr, metrics = c_null_funptr
@@ -79,13 +79,6 @@ module bx_harness
       implicit none (type, external)
       type(c_ptr), value :: run
     end function bx_comm
-
-    !> Fortran handle of the communicator of this rank's node.  Local.
-    integer(c_int) function bx_node_comm(run) bind(C, name="bx_run_node_comm_f")
-      import :: c_int, c_ptr
-      implicit none (type, external)
-      type(c_ptr), value :: run
-    end function bx_node_comm
 
     type(c_ptr) function c_node_of(run) bind(C, name="bx_run_node_of")
       import :: c_ptr
@@ -147,12 +140,6 @@ module bx_harness
       type(c_ptr), value :: text
     end function c_strlen
 
-    subroutine c_library(name, version) bind(C, name="bx_build_add_library")
-      import :: c_char
-      implicit none (type, external)
-      character(kind=c_char), intent(in) :: name(*), version(*)
-    end subroutine c_library
-
     subroutine c_detail_number(details, name, value) bind(C, name="bx_json_number")
       import :: c_char, c_double, c_ptr
       implicit none (type, external)
@@ -181,13 +168,6 @@ module bx_harness
       character(kind=c_char), intent(in) :: name(*)
       type(bx_traffic_t), intent(out) :: traffic(*)
     end subroutine c_region_read
-
-    !> Number of nodes.  Local.
-    integer(c_int) function bx_node_count(run) bind(C, name="bx_run_node_count")
-      import :: c_int, c_ptr
-      implicit none (type, external)
-      type(c_ptr), value :: run
-    end function bx_node_count
 
     !> Threads per rank.  Local.
     integer(c_int) function bx_threads(run) bind(C, name="bx_run_threads")
@@ -484,12 +464,6 @@ contains
     character(*), intent(in) :: name
     value = c_metric_value(metrics, trim(name)//c_null_char)
   end function bx_metric_value
-
-  !> Adds a library and its version to the result.  Local.
-  subroutine bx_library(name, version)
-    character(*), intent(in) :: name, version
-    call c_library(trim(name)//c_null_char, trim(version)//c_null_char)
-  end subroutine bx_library
 
   subroutine detail_number(details, name, value)
     type(c_ptr), intent(in) :: details

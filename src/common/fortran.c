@@ -6,7 +6,6 @@
 #include <string.h>
 
 MPI_Fint bx_run_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_run_comm(run)); }
-MPI_Fint bx_run_node_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_run_node_comm(run)); }
 int bx_run_refuse_text(bx_run *run, int code, const char *text)
 {
     return bx_run_refuse(run, code, "%s", text);

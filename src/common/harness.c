@@ -219,7 +219,7 @@ int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
             bx_watchdog_start(run);
             code = launch(run, argc, argv);
             bx_profile_stop();
-            bx_profile_enter_own("MPI_Finalize");
+            bx_profile_enter_harness("MPI_Finalize");
         }
     }
     if (run->refusal != BX_OK && run->rank == 0)

@@ -5,8 +5,6 @@
 
 #include <fcntl.h>
 #include <glob.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>

@@ -247,34 +247,34 @@ char *bx_layout_gather_texts(MPI_Comm comm, const char *text)
 }
 
 /* Rank 0 of `comm` adds to `list` an object for each group of ranks whose objects `common` are the
- * same: the members of that object, and an array `name` of the ranks' values `own`.  Frees both. */
-static void add_groups(MPI_Comm comm, bx_json *common, bx_json *own, bx_json *list,
+ * same: that object's members, and an array `name` of the ranks' values `varied`.  Frees both. */
+static void add_groups(MPI_Comm comm, bx_json *common, bx_json *varied, bx_json *list,
                        const char *name)
 {
     int size, is_first;
-    char *text = bx_json_take_text(common), *own_text = bx_json_take_text(own);
+    char *text = bx_json_take_text(common), *varied_text = bx_json_take_text(varied);
     bx_member *members = find_groups(comm, text, &is_first);
     char *commons = bx_layout_gather_texts(comm, is_first ? text : NULL),
-         *owns = bx_layout_gather_texts(comm, own_text);
-    BX_FREE(text, own_text);
+         *varied_texts = bx_layout_gather_texts(comm, varied_text);
+    BX_FREE(text, varied_text);
     if (!members) return;
     PMPI_Comm_size(comm, &size);
-    const char **own_of = bx_memory_alloc((size_t)size, sizeof *own_of), *next = owns;
-    for (int r = 0; r < size; next += strlen(next) + 1) own_of[r++] = next;
+    const char **varied_of = bx_memory_alloc((size_t)size, sizeof *varied_of), *next = varied_texts;
+    for (int r = 0; r < size; next += strlen(next) + 1) varied_of[r++] = next;
     next = commons;
     for (int i = 0; i < size; next += strlen(next) + 1) {
         int first = members[i].first;
         size_t length;
         FILE *file = open_memstream(&text, &length);
-        fprintf(file, "%.*s,\"%s\":[%s", (int)strlen(next) - 1, next, name, own_of[first]);
+        fprintf(file, "%.*s,\"%s\":[%s", (int)strlen(next) - 1, next, name, varied_of[first]);
         while (++i < size && members[i].first == first)
-            fprintf(file, ",%s", own_of[members[i].rank]);
+            fprintf(file, ",%s", varied_of[members[i].rank]);
         fprintf(file, "]}");
         fclose(file);
         bx_json_raw(list, NULL, text);
         free(text);
     }
-    BX_FREE(members, commons, owns, own_of);
+    BX_FREE(members, commons, varied_texts, varied_of);
 }
 
 /* ---- the result's parts ---- */
@@ -325,10 +325,10 @@ void bx_layout_add_hosts(const bx_run *run, bx_json *list)
     char name[HOST_TEXT];
     bx_host_describe(&host);
     name_host(name);
-    bx_json *about = bx_json_create(), *own = bx_json_create();
-    *own = (bx_json){.kind = '"', .text = bx_memory_copy_text(name)};
+    bx_json *about = bx_json_create(), *host_name = bx_json_create();
+    *host_name = (bx_json){.kind = '"', .text = bx_memory_copy_text(name)};
     BX_TEXTS(about, {"cpu", host.cpu}, {"kernel", host.kernel}, {"architecture", host.architecture},
              {"firmware", host.firmware});
-    add_groups(firsts, about, own, list, "names");
+    add_groups(firsts, about, host_name, list, "names");
     PMPI_Comm_free(&firsts);
 }

@@ -5,7 +5,6 @@
 #include "host.h"
 #include "watchdog.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +17,9 @@ static const double WAITED_MOST = 0.05;
 /* Lets the other ranks sleep while rank 0 computes alone: a spinning barrier would compete. */
 static void quiet_barrier(const bx_run *run)
 {
-    bx_profile_enter_own("the harness's barrier");
+    bx_profile_enter_harness("the harness's barrier");
     bx_run_sleep_barrier(run->world);
-    bx_profile_enter_own(NULL);
+    bx_profile_enter_harness(NULL);
 }
 
 /* One block: fresh input, `warmup` untimed steps, then `block` samples of this rank. */
@@ -43,9 +42,9 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
         int64_t sample = i - run->common.warmup;
         memset(run->phase, 0, sizeof run->phase);
         memset(run->phase_mpi, 0, sizeof run->phase_mpi);
-        bx_profile_enter_own("the harness's barrier");
+        bx_profile_enter_harness("the harness's barrier");
         PMPI_Barrier(run->world);
-        bx_profile_enter_own(NULL);
+        bx_profile_enter_harness(NULL);
         bx_profile_into(sample >= 0 ? result->recording : NULL);
         run->lap_mpi = bx_profile_seconds();
         bx_host_waited();
@@ -151,8 +150,8 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
             bx_result *result = &results[*count];
             result->applicable = !kernel->applicable ||
                                  kernel->applicable(run->state, m, result->why, sizeof result->why);
-            bool measured = !kernel->measured || kernel->measured(run->state, m, p);
-            if (result->applicable ? !measured : p > 0) continue; /* a method says once why not */
+            bool has_point = !kernel->has_point || kernel->has_point(run->state, m, p);
+            if (result->applicable ? !has_point : p > 0) continue; /* a method says once why not */
             (*count)++;
             result->method = m;
             result->point = p;

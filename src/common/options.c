@@ -5,8 +5,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,13 +57,13 @@ static int full_table(const bx_run *run, bx_option *table)
         MPI_Abort(MPI_COMM_WORLD, 70);
     }
     for (size_t i = 0; i < run->kernel->option_count; i++) {
-        const bx_option *own = &run->kernel->options[i];
+        const bx_option *option = &run->kernel->options[i];
         for (int j = 0; j < count; j++) {
-            if (strcmp(table[j].name, own->name) != 0) continue;
-            fprintf(stderr, "bisection-%s: two options --%s\n", run->kernel->name, own->name);
+            if (strcmp(table[j].name, option->name) != 0) continue;
+            fprintf(stderr, "bisection-%s: two options --%s\n", run->kernel->name, option->name);
             MPI_Abort(MPI_COMM_WORLD, 70);
         }
-        table[count++] = *own;
+        table[count++] = *option;
     }
     return count;
 }
@@ -96,19 +94,15 @@ static bool parse_real(const char *text, double *value)
 
 static bool parse_grid(const char *text, int64_t value[3], double low, double high)
 {
-    char copy[128];
-    if (strlen(text) >= sizeof copy) return false;
-    strcpy(copy, text);
-    char *rest = copy;
+    char copy[128], *rest = copy;
+    if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy) return false;
     for (int d = 0; d < 3; d++) {
-        char *comma = strchr(rest, ',');
-        if ((comma == NULL) != (d == 2)) return false;
-        if (comma) *comma = '\0';
-        if (!parse_integer(rest, &value[d]) || (double)value[d] < low || (double)value[d] > high)
+        char *part = strsep(&rest, ",");
+        if (!part || !parse_integer(part, &value[d]) || (double)value[d] < low ||
+            (double)value[d] > high)
             return false;
-        rest = comma + 1;
     }
-    return true;
+    return !rest;
 }
 
 static int set_value(bx_run *run, const bx_option *option, const char *text)

@@ -25,7 +25,7 @@ static struct {
     bool started;
     int region_count;
     char region_names[BX_MAX_REGIONS][REGION_NAME];
-    _Atomic(const char *) own; /* place in the harness that this rank is in */
+    _Atomic(const char *) harness_place; /* place in the harness that this rank is in */
     int row_count, row_capacity;
     struct row {
         const char *routine;
@@ -116,11 +116,11 @@ void bx_count_alltoallv(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_D
 {
     const bx_peers *peers = bx_peers_of_comm(comm);
     double since = bx_ticks_now();
-    int64_t sum = 0, near = 0, own = peers->rank >= 0 ? counts[peers->rank] : 0;
+    int64_t sum = 0, near = 0, to_self = peers->rank >= 0 ? counts[peers->rank] : 0;
     for (int i = 0; i < peers->size; i++) sum += counts[i];
     for (int i = 0; i < peers->size - peers->off_node; i++) near += counts[peers->near[i]];
     double item = bx_count_bytes(sum > 0, type);
-    bx_count_messages(row, peers, (double)(sum - own) * item, (double)(sum - near) * item);
+    bx_count_messages(row, peers, (double)(sum - to_self) * item, (double)(sum - near) * item);
     go_on(since);
 }
 
@@ -262,14 +262,15 @@ double bx_profile_seconds(void) { return bx_calls.seconds; }
 
 void bx_profile_place(char *text, size_t size)
 {
-    const char *own = atomic_load(&profile.own), *routine = atomic_load(&bx_calls.routine);
-    if (own || !routine)
-        snprintf(text, size, "in %s", own ? own : "the kernel's own code");
+    const char *place = atomic_load(&profile.harness_place),
+               *routine = atomic_load(&bx_calls.routine);
+    if (place || !routine)
+        snprintf(text, size, "in %s", place ? place : "the kernel's own code");
     else
         snprintf(text, size, "in MPI_%s", routine);
 }
 
-void bx_profile_enter_own(const char *place) { atomic_store(&profile.own, place); }
+void bx_profile_enter_harness(const char *place) { atomic_store(&profile.harness_place, place); }
 
 bx_recording *bx_recording_create(void)
 {
@@ -398,15 +399,15 @@ static void agree_on_names(MPI_Comm world)
         } mine = {first < profile.row_count, rank}, speaker;
         PMPI_Allreduce(&mine, &speaker, 1, MPI_2INT, MPI_MAXLOC, world);
         if (!speaker.has) return;
-        char own[ROUTINE_NAME];
+        char row_name[ROUTINE_NAME];
         int number = profile.name_count++;
         profile.names =
             bx_memory_grow(profile.names, (size_t)profile.name_count, sizeof *profile.names);
         if (speaker.rank == rank) name_of_row(first, profile.names[number]);
         PMPI_Bcast(profile.names[number], ROUTINE_NAME, MPI_CHAR, speaker.rank, world);
         for (int i = first; i < profile.row_count; i++) {
-            name_of_row(i, own);
-            if (strcmp(own, profile.names[number]) == 0) profile.rows[i].name = number;
+            name_of_row(i, row_name);
+            if (strcmp(row_name, profile.names[number]) == 0) profile.rows[i].name = number;
         }
     }
 }

@@ -26,7 +26,7 @@ double bx_profile_clock(void);
 void bx_profile_place(char *text, size_t size);
 /* Names the harness's own code that this rank is in, for bx_profile_place; NULL when it has left.
  * The text must live as long as the program.  Local. */
-void bx_profile_enter_own(const char *place);
+void bx_profile_enter_harness(const char *place);
 /* Returns an empty recording.  Local. */
 bx_recording *bx_recording_create(void);
 /* Reads a recording's traffic, all regions together.  Local. */

@@ -9,7 +9,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -48,7 +47,7 @@ static struct {
     pthread_cond_t ended;
     bool running, stop;
     board *boards, alone; /* [size] of this host; of this rank, where none can be shared */
-    int size, own;
+    int size, host_rank;
     const bx_run *run;
     double timeout;
     char host[256];
@@ -226,10 +225,10 @@ static void report(double seconds)
  * places, and once more for the other hosts' reports. */
 static void give_up(double seconds, double check)
 {
-    board *own = &watchdog.boards[watchdog.own];
-    describe_place(own->place);
-    describe_stack(own->stack);
-    atomic_store(&own->placed, true);
+    board *this_board = &watchdog.boards[watchdog.host_rank];
+    describe_place(this_board->place);
+    describe_stack(this_board->stack);
+    atomic_store(&this_board->placed, true);
     if (!wait_for(fmax(2 * check, 2))) return;
     bool expected = false;
     if (atomic_compare_exchange_strong(&watchdog.boards[0].reported, &expected, true))
@@ -277,9 +276,9 @@ static void map_boards(MPI_Comm host)
     void *boards = MAP_FAILED;
     int file = -1;
     PMPI_Comm_size(host, &watchdog.size);
-    PMPI_Comm_rank(host, &watchdog.own);
+    PMPI_Comm_rank(host, &watchdog.host_rank);
     size_t bytes = (size_t)watchdog.size * sizeof(board);
-    if (watchdog.own == 0) {
+    if (watchdog.host_rank == 0) {
         file = memfd_create("watchdog", MFD_CLOEXEC);
         if (file >= 0 && ftruncate(file, (off_t)bytes) == 0 && fstat(file, &facts) == 0) {
             shared.process = getpid();
@@ -289,7 +288,7 @@ static void map_boards(MPI_Comm host)
         }
     }
     PMPI_Bcast(&shared, sizeof shared, MPI_BYTE, 0, host);
-    if (watchdog.own > 0 && shared.file >= 0) {
+    if (watchdog.host_rank > 0 && shared.file >= 0) {
         char path[64];
         snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)shared.process,
                  (long long)shared.file);
@@ -305,7 +304,7 @@ static void map_boards(MPI_Comm host)
     if (failed) {
         if (boards != MAP_FAILED) munmap(boards, bytes);
         watchdog.size = 1;
-        watchdog.own = 0;
+        watchdog.host_rank = 0;
         boards = memset(&watchdog.alone, 0, sizeof watchdog.alone);
     }
     watchdog.boards = boards;
@@ -315,7 +314,7 @@ void bx_watchdog_start(const bx_run *run)
 {
     if (run->common.progress_timeout == 0) return;
     map_boards(run->host);
-    watchdog.boards[watchdog.own].rank = run->rank;
+    watchdog.boards[watchdog.host_rank].rank = run->rank;
     watchdog.run = run;
     watchdog.timeout = run->common.progress_timeout;
     watchdog.stop = false;

@@ -69,18 +69,18 @@ static int make(kind which, MPI_Comm comm, MPI_Aint bytes, int unit, void **memo
 /* As `make`; of emulated nodes, one after the other.  Open MPI 4 (osc/rdma) names a window's file
  * by host, launch and number of the communicator, which is the same for those that share no rank:
  * nodes of one host would open, or miss, each other's. */
-static int make_in_turn(const bx_run *run, kind which, MPI_Comm comm, MPI_Aint bytes, int unit,
-                        void **memory, MPI_Win *window)
+static int make_node_by_node(const bx_run *run, kind which, MPI_Comm comm, MPI_Aint bytes, int unit,
+                             void **memory, MPI_Win *window)
 {
-    int rank, first, mine = 0, turns, code = MPI_SUCCESS;
+    int rank, first, this_node = 0, nodes, code = MPI_SUCCESS;
     if (!bx_run_is_emulated(run)) return make(which, comm, bytes, unit, memory, window);
     PMPI_Comm_rank(comm, &rank);
     first = rank == 0;
-    PMPI_Exscan(&first, &mine, 1, MPI_INT, MPI_SUM, run->world);
-    PMPI_Allreduce(&first, &turns, 1, MPI_INT, MPI_SUM, run->world);
-    PMPI_Bcast(&mine, 1, MPI_INT, 0, comm);
-    for (int turn = 0; turn < turns; turn++) {
-        if (turn == mine) code = make(which, comm, bytes, unit, memory, window);
+    PMPI_Exscan(&first, &this_node, 1, MPI_INT, MPI_SUM, run->world);
+    PMPI_Allreduce(&first, &nodes, 1, MPI_INT, MPI_SUM, run->world);
+    PMPI_Bcast(&this_node, 1, MPI_INT, 0, comm);
+    for (int node = 0; node < nodes; node++) {
+        if (node == this_node) code = make(which, comm, bytes, unit, memory, window);
         PMPI_Barrier(run->world);
     }
     return code;
@@ -92,7 +92,7 @@ static bool make_everywhere(const bx_run *run, kind which, MPI_Comm comm, MPI_Ai
 {
     static const char *const calls[] = {"MPI_Win_create", "MPI_Win_allocate",
                                         "MPI_Win_allocate_shared"};
-    int code = make_in_turn(run, which, comm, bytes, unit, memory, window);
+    int code = make_node_by_node(run, which, comm, bytes, unit, memory, window);
     if (code != MPI_SUCCESS) {
         char text[MPI_MAX_ERROR_STRING];
         int length;

@@ -3,7 +3,6 @@
 #include "solver.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 bx_lapack bx_lapack_create(const bx_problem *p, int n)
 {
@@ -17,14 +16,14 @@ bx_lapack bx_lapack_create(const bx_problem *p, int n)
     return s;
 }
 
-int bx_lapack_solve(const bx_lapack *s, int n, double *a, int leading, double *w)
+int bx_lapack_solve(const bx_lapack *s, const char *job, int n, double *a, int leading, double *w)
 {
     int info = 0;
     if (s->parts == 2)
-        zheevd_("V", "U", &n, a, &leading, w, s->work, &s->lwork, s->rwork, &s->lrwork, s->iwork,
+        zheevd_(job, "U", &n, a, &leading, w, s->work, &s->lwork, s->rwork, &s->lrwork, s->iwork,
                 &s->liwork, &info, 1, 1);
     else
-        dsyevd_("V", "U", &n, a, &leading, w, s->work, &s->lwork, s->iwork, &s->liwork, &info, 1,
+        dsyevd_(job, "U", &n, a, &leading, w, s->work, &s->lwork, s->iwork, &s->liwork, &info, 1,
                 1);
     return info;
 }
@@ -40,7 +39,7 @@ static void *create(const bx_problem *p)
 
 static int solve(void *self, bx_problem *p)
 {
-    int n = p->distribution->n, info = bx_lapack_solve(self, n, p->a, n, p->w);
+    int n = p->distribution->n, info = bx_lapack_solve(self, "V", n, p->a, n, p->w);
     double *vectors = p->a; /* they take the matrix's place */
     p->a = p->v;
     p->v = vectors;

@@ -3,8 +3,6 @@
 #include "bx.h"
 #include "libraries.h"
 
-#include <stdlib.h>
-
 int bx_distribution_grid_rows(int ranks)
 {
     int rows = (int)sqrt(ranks);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <mpi.h>
-#include <stdbool.h>
 
 typedef struct {
     MPI_Comm team;

@@ -94,8 +94,6 @@ static const bx_solver *solver_of(size_t method) { return bx_solvers[method]; }
 
 static team *team_of(state *s, size_t method) { return &s->teams_of[solver_of(method)->alone]; }
 
-static int divisor(int a, int b) { return b == 0 ? a : divisor(b, a % b); }
-
 static const case_work *settle_case(state *s, bx_spectrum *spectrum)
 {
     const case_work *chosen = &CASES[bx_run_case_index(s->run)];
@@ -122,7 +120,7 @@ static int settle_teams(state *s, const case_work *chosen)
     s->kpoints = options.kpoints > 0 ? (int)options.kpoints
                  : team_ranks > 0    ? s->ranks / team_ranks
                                      : chosen->kpoints;
-    s->teams = team_ranks > 0 ? s->ranks / team_ranks : divisor(s->kpoints, s->ranks);
+    s->teams = team_ranks > 0 ? s->ranks / team_ranks : bx_common_divisor(s->kpoints, s->ranks);
     if (s->kpoints % s->teams != 0)
         return bx_run_refuse(s->run, BX_USAGE,
                              "--kpoints %d: must be a multiple of the %d teams that --team-ranks "

@@ -44,7 +44,7 @@ static double level(bx_spectrum spectrum, int i, int n)
     }
 }
 
-static int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
+int bx_common_divisor(int a, int b) { return b == 0 ? a : bx_common_divisor(b, a % b); }
 
 /* The cosine sums c(m) of the eigenvalues, and the norm that follows. */
 static void sum_cosines(bx_matrix *m)
@@ -101,7 +101,7 @@ bx_matrix *bx_matrix_create(int n, bx_spectrum spectrum, bool is_complex, int kp
     pair *pairs = bx_memory_alloc((size_t)n, sizeof *pairs);
     /* in an order that leaves no structure in the matrix: steps coprime to n */
     int stride = (int)(0.6180339887 * n) + 1;
-    while (common_divisor(stride, n) != 1) stride++;
+    while (bx_common_divisor(stride, n) != 1) stride++;
     for (int k = 0; k < n; k++) {
         int place = (int)(((int64_t)k * stride + kpoint) % n);
         m->value[k] = level(spectrum, place, n) * (1 + 0.01 * kpoint);

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /* How the eigenvalues lie.  fock: clusters of core levels, valence bands, a gap with one level in
  * it, and virtual levels, as of lithium fluoride with an F centre. */
@@ -40,3 +39,5 @@ void bx_matrix_fill(const bx_matrix *m, int rows, const int *row, int column, do
  * vectors are turned by the same orthogonal matrix, so that they stay orthogonal and each is wrong
  * by about `error`. */
 void bx_matrix_vector(const bx_matrix *m, int j, double error, double *vector);
+/* Returns the greatest common divisor. */
+int bx_common_divisor(int a, int b);

@@ -11,8 +11,6 @@
 #include "libraries.h"
 #include "solver.h"
 
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LARGEST_BLOCK = 192, SMALLEST_BLOCK = 32, ROWS = 128, PIECE = 1 << 16, MOST_SWEEPS = 40 };
@@ -148,7 +146,7 @@ static int diagonalise_pair(jacobi *s, int one, int two)
     multiply(s, "T", widths[0], widths[1], s->n, s->v + (size_t)one * s->stride, s->n,
              s->w + (size_t)two * s->stride, s->n, 0, small_at(s, 0, widths[0]), leading);
     if (off_diagonal(s, size) > s->limit) {
-        info = bx_lapack_solve(&s->lapack, size, s->small, leading, s->values);
+        info = bx_lapack_solve(&s->lapack, "V", size, s->small, leading, s->values);
         rotate(s, s->v, one, two);
         rotate(s, s->w, one, two);
         s->rotations++;

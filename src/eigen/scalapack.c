@@ -4,7 +4,6 @@
 #include "solver.h"
 
 #include <limits.h>
-#include <stdlib.h>
 
 /* bx_solver.solve, which writes its sizes to work[0], rwork[0] and iwork[0] where lwork is -1. */
 typedef int driver(void *self, bx_problem *p);

@@ -78,8 +78,9 @@ typedef struct {
 } bx_lapack;
 
 bx_lapack bx_lapack_create(const bx_problem *p, int n);
-/* Solves n rows at most of a matrix with `leading` rows in memory; returns INFO. */
-int bx_lapack_solve(const bx_lapack *s, int n, double *a, int leading, double *w);
+/* Solves n rows at most of a matrix with `leading` rows in memory; job: "V", vectors in the place
+ * of the matrix, or "N", none.  Returns INFO. */
+int bx_lapack_solve(const bx_lapack *s, const char *job, int n, double *a, int leading, double *w);
 void bx_lapack_free(bx_lapack *s);
 /* Adds ELPA's version to the result, if the kernel is built with it. */
 void bx_elpa_name_library(void);

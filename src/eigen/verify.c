@@ -156,19 +156,13 @@ static double overlap(const bx_problem *p, const whole *u)
     return missing > 0 ? INFINITY : most;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* The largest difference between the computed eigenvalues and expected ones, which ascend. */
 static double difference(const bx_problem *p, const double *expected)
 {
     int n = p->matrix->n;
     double *sorted = bx_memory_alloc((size_t)n, sizeof *sorted), most = 0;
     memcpy(sorted, p->w, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    bx_statistics_quantile(sorted, (size_t)n, 0); /* sorts them */
     for (int j = 0; j < n; j++) most = bx_verification_worse(most, fabs(sorted[j] - expected[j]));
     free(sorted);
     return most;
@@ -177,22 +171,19 @@ static double difference(const bx_problem *p, const double *expected)
 static double from_lapack(const bx_problem *p)
 {
     const bx_matrix *m = p->matrix;
-    int n = m->n, parts = m->parts, info = 0, lwork = 2 * n + n * n + 1, liwork = 1, lrwork = n + 1;
+    int n = m->n;
     if (n > LAPACK_LARGEST) return 0;
     size_t size = (size_t)n;
-    double *a = bx_solver_workspace(p, size * size * (size_t)parts);
-    double *work = bx_memory_alloc((size_t)(lwork * parts), sizeof *work);
-    double *values = bx_memory_alloc(2 * size + 1, sizeof *values), *rwork = values + n;
-    int *row = bx_memory_alloc(size, sizeof *row), iwork[1];
+    bx_lapack lapack = bx_lapack_create(p, n);
+    double *a = bx_solver_workspace(p, size * size * (size_t)m->parts);
+    double *values = bx_memory_alloc(size, sizeof *values);
+    int *row = bx_memory_alloc(size, sizeof *row);
     for (int i = 0; i < n; i++) row[i] = i;
-    for (int j = 0; j < n; j++) bx_matrix_fill(m, n, row, j, a + size * (size_t)(j * parts));
-    if (parts == 2)
-        zheevd_("N", "U", &n, a, &n, values, work, &lwork, rwork, &lrwork, iwork, &liwork, &info, 1,
-                1);
-    else
-        dsyevd_("N", "U", &n, a, &n, values, work, &lwork, iwork, &liwork, &info, 1, 1);
+    for (int j = 0; j < n; j++) bx_matrix_fill(m, n, row, j, a + size * (size_t)(j * m->parts));
+    int info = bx_lapack_solve(&lapack, "N", n, a, n, values);
     double most = info ? INFINITY : difference(p, values);
-    BX_FREE(a, work, values, row);
+    bx_lapack_free(&lapack);
+    BX_FREE(a, values, row);
     return most;
 }
 
@@ -290,7 +281,7 @@ double bx_verify_memory(const bx_problem *p)
 {
     const bx_distribution *d = p->distribution;
     double n = d->n, whole_columns = d->columns / d->grid_rows + 1;
-    double lapack = n <= LAPACK_LARGEST ? 2 * n * n : 0;
+    double lapack = n <= LAPACK_LARGEST ? 4 * n * n : 0;
     return p->parts *
            (2 * whole_columns * n + (double)d->columns * d->rows + 2 * CHUNK * n + lapack);
 }

@@ -1,7 +1,7 @@
+#include "host.h"
 #include "solver.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 double *bx_solver_workspace(const bx_problem *p, size_t count)
 {
@@ -22,14 +22,10 @@ static double before;
 /* A line of /proc/self/status, in bytes; 0 if there is none. */
 static double status(const char *name)
 {
-    char line[256];
-    double kilobytes = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, name, strlen(name)) == 0)
-            sscanf(line + strlen(name), ": %lf", &kilobytes);
-    if (file) fclose(file);
-    return 1024 * kilobytes;
+    char *kilobytes = bx_host_field("/proc/self/status", name);
+    double bytes = kilobytes ? 1024 * atof(kilobytes) : 0;
+    free(kilobytes);
+    return bytes;
 }
 
 void bx_resident_watch(void)

@@ -20,7 +20,7 @@ enum {
 #define AGGRESSOR_NUMBER(name) AGGRESSOR_##name,
     BX_AGGRESSORS(AGGRESSOR_NUMBER) AGGRESSORS,
     QUIET = AGGRESSORS,
-    AGAIN,
+    QUIET_REPEAT,
     WINDOWS
 };
 enum { BATCH = 8, ROUNDS = 4 }; /* exchanges, rounds of load between two looks */
@@ -311,8 +311,8 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
                         : (window){0};
 }
 
-/* Runs one cycle; measured[WINDOWS] on rank 0, zero where there is no window. */
-static void run_cycle(congestion *c, size_t method, int64_t cycle, double seconds, window *measured)
+/* Runs one cycle; windows[WINDOWS] on rank 0, zero where there is no window. */
+static void run_cycle(congestion *c, size_t method, int64_t cycle, double seconds, window *windows)
 {
     uint64_t seed = bx_random_hash(~bx_run_seed(c->run), (uint64_t)cycle * METHODS + method);
     int *order = bx_random_order(WINDOWS, seed);
@@ -322,7 +322,7 @@ static void run_cycle(congestion *c, size_t method, int64_t cycle, double second
     deal(c, cycle);
     for (int i = 0; i < WINDOWS; i++)
         if (method != ALONE || order[i] < AGGRESSORS)
-            measured[order[i]] = measure(c, method, order[i], seconds);
+            windows[order[i]] = measure(c, method, order[i], seconds);
     MPI_Comm_free(&c->party.comm);
     free(order);
 }
@@ -330,22 +330,22 @@ static void run_cycle(congestion *c, size_t method, int64_t cycle, double second
 static void step(void *state, size_t method, size_t point)
 {
     congestion *c = state;
-    window measured[WINDOWS] = {0};
+    window windows[WINDOWS] = {0};
     int64_t cycle = c->cycles[method]++;
-    run_cycle(c, method, cycle, window_seconds, measured);
+    run_cycle(c, method, cycle, window_seconds, windows);
     if (c->rank != 0) return;
     size_t cycles = (size_t)c->cycles[method];
     c->kept[method] = bx_memory_grow(c->kept[method], cycles * WINDOWS, sizeof(window));
-    memcpy(&c->kept[method][(cycles - 1) * WINDOWS], measured, sizeof measured);
+    memcpy(&c->kept[method][(cycles - 1) * WINDOWS], windows, sizeof windows);
     for (int kind = 0; kind < WINDOWS && c->list; kind++) {
         if (method == ALONE && kind >= AGGRESSORS) continue;
         bx_json *entry = bx_json_object(c->list, NULL);
         bx_json_number(entry, "cycle", (double)cycle);
         BX_TEXTS(entry, {"victim", methods[method].name}, {"window", window_names[kind]});
-        BX_NUMBERS(entry, {"count", measured[kind].count},
-                   {"mean", measured[kind].count > 0 ? measured[kind].mean : NAN},
-                   {"p99", measured[kind].count > 0 ? measured[kind].p99 : NAN},
-                   {"load", measured[kind].load});
+        BX_NUMBERS(entry, {"count", windows[kind].count},
+                   {"mean", windows[kind].count > 0 ? windows[kind].mean : NAN},
+                   {"p99", windows[kind].count > 0 ? windows[kind].p99 : NAN},
+                   {"load", windows[kind].load});
     }
 }
 

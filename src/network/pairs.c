@@ -251,15 +251,15 @@ static void note_wrong(pairs *p, int from, int to, double bytes)
                 p->seats[from].host, p->seats[to].host, bytes);
 }
 
-/* Plays meetings[count], which are in the order of their turns and have a node once at most, and
+/* Plays meetings[count], which are in the order of their slots and have a node once at most, and
  * keeps what they measured. */
 static void play(pairs *p, int stage, int round, const bx_pairs_meeting *meetings, int count)
 {
     account mine = {.values = {NAN, NAN, NAN, NAN}};
     bool first_rank = p->line.local == 0;
-    for (int next = 0, turn = 0; next < count; turn++) {
+    for (int next = 0, slot = 0; next < count; slot++) {
         bx_run_progress(p->run, ++p->parts);
-        for (; next < count && meetings[next].turn == turn; next++) {
+        for (; next < count && meetings[next].slot == slot; next++) {
             bx_pairs_meeting meeting = meetings[next];
             if (p->line.local >= p->line.talker_count) continue;
             if (meeting.a != p->node && meeting.b != p->node) continue;

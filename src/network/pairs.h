@@ -12,9 +12,9 @@ typedef enum {
     BX_MODES(BX_PAIRS_MODE) BX_PAIRS_MODES
 } bx_pairs_mode;
 
-/* Two nodes that are measured against each other, and in which turn of their round. */
+/* Two nodes that are measured against each other, and in which slot of their round. */
 typedef struct {
-    int a, b, turn;
+    int a, b, slot;
 } bx_pairs_meeting;
 
 /* A tournament by the circle method on seats, to which nodes are dealt at random.  Its rounds are
@@ -26,7 +26,7 @@ typedef struct {
     bx_pairs_mode mode;
     const int *switch_of; /* [nodes]; NULL: unknown */
     int switches;
-    int *seen; /* [switches] scratch: the last turn that has a pair of the switch */
+    int *seen; /* [switches] scratch: the last slot that has a pair of the switch */
 } bx_pairs_schedule;
 
 /* Deals the seats.  switch_of[nodes], each below `switches`, or NULL, stays the caller's. */
@@ -34,7 +34,7 @@ void bx_pairs_schedule_create(bx_pairs_schedule *schedule, int nodes, bx_pairs_m
                               const int *switch_of, int switches, uint64_t seed);
 void bx_pairs_schedule_free(bx_pairs_schedule *schedule);
 /* Writes the pairs of a round (0 .. rounds - 1) to meetings[nodes / 2], in the order of their
- * turns. In a turn no node has two pairs; in thin mode no switch has, where switches are known.
+ * slots. In a slot no node has two pairs; in thin mode no switch has, where switches are known.
  * Returns their number, nodes / 2. */
 int bx_pairs_schedule_round(const bx_pairs_schedule *schedule, int round,
                             bx_pairs_meeting *meetings);
@@ -105,7 +105,7 @@ typedef struct {
 void bx_pairs_summarise(const bx_pairs_record *records, size_t count, int nodes,
                         const int *switch_of, bx_pairs_summary *summary);
 /* Writes to meetings[BX_PAIRS_SUSPECTS * 2 * BX_PAIRS_PARTNERS + BX_PAIRS_PATHS] what to measure
- * again, a turn each: suspects against nodes of their own switch and against others that are not
+ * again, a slot each: suspects against nodes of their own switch and against others that are not
  * suspected, then the paths.  Returns their number. */
 int bx_pairs_second_stage(const bx_pairs_schedule *schedule, const bx_pairs_summary *summary,
                           bx_pairs_meeting *meetings);

@@ -1,9 +1,6 @@
 /* One meeting of two nodes: its latency and bandwidths, and whether every byte arrived. */
 #include "pairs.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* In the order in which they are measured: the latency last, when cores that slept run at full
  * clock. */
 enum { OUT, BACK, BOTH, LATENCY, KINDS };

@@ -1,4 +1,4 @@
-/* Who meets whom: a tournament by the circle method, its rounds cut into turns. */
+/* Who meets whom: a tournament by the circle method, its rounds cut into slots. */
 #include "pairs.h"
 
 enum { NODES_PER_PAIR = 128 }; /* in thin mode, where switches are unknown */
@@ -24,16 +24,16 @@ void bx_pairs_schedule_free(bx_pairs_schedule *schedule)
 }
 
 /* Turns by first fit: each takes, in order, the pairs whose switches it does not have yet. */
-static void take_turns(const bx_pairs_schedule *schedule, bx_pairs_meeting *meetings, int count)
+static void take_slots(const bx_pairs_schedule *schedule, bx_pairs_meeting *meetings, int count)
 {
     for (int s = 0; s < schedule->switches; s++) schedule->seen[s] = -1;
-    for (int turn = 0, taken = 0; taken < count; turn++)
+    for (int slot = 0, taken = 0; taken < count; slot++)
         for (int i = taken; i < count; i++) {
             bx_pairs_meeting meeting = meetings[i];
             int *a = &schedule->seen[schedule->switch_of[meeting.a]],
                 *b = &schedule->seen[schedule->switch_of[meeting.b]];
-            if (*a == turn || *b == turn) continue;
-            *a = *b = meeting.turn = turn;
+            if (*a == slot || *b == slot) continue;
+            *a = *b = meeting.slot = slot;
             meetings[i] = meetings[taken];
             meetings[taken++] = meeting;
         }
@@ -56,8 +56,8 @@ int bx_pairs_schedule_round(const bx_pairs_schedule *schedule, int round,
                   : schedule->nodes / NODES_PER_PAIR > 1 ? schedule->nodes / NODES_PER_PAIR
                                                          : 1;
     if (schedule->mode == BX_PAIRS_thin && schedule->switch_of)
-        take_turns(schedule, meetings, count);
+        take_slots(schedule, meetings, count);
     else
-        for (int i = 0; i < count; i++) meetings[i].turn = i / at_once;
+        for (int i = 0; i < count; i++) meetings[i].slot = i / at_once;
     return count;
 }

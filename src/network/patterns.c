@@ -56,7 +56,7 @@ static bool fits(size_t method, int64_t bytes)
     return (double)bytes * most_blocks[method] <= most_bytes();
 }
 
-static bool measured(void *state, size_t method, size_t point)
+static bool has_point(void *state, size_t method, size_t point)
 {
     return is_size_of(method, point_bytes(point)) && fits(method, point_bytes(point));
 }
@@ -352,7 +352,7 @@ static double find_sizes(bx_patterns *s, bool *one_sided)
         if (!applicable(s, m, why, sizeof why)) continue;
         *one_sided = *one_sided || pattern->one_sided;
         for (size_t p = 0; p < point_count(s); p++)
-            if (measured(s, m, p))
+            if (has_point(s, m, p))
                 bytes =
                     fmax(bytes, (double)most_blocks[m] * (double)point_bytes(p) * exchanges(m, p));
     }
@@ -477,7 +477,7 @@ const bx_kernel *bx_kernel_get(void)
         .setup = setup,
         .point_count = point_count,
         .point = describe,
-        .measured = measured,
+        .has_point = has_point,
         .comparable = comparable,
         .applicable = applicable,
         .verify = verify,

@@ -396,15 +396,13 @@ contains
     real(dp), intent(in) :: kpoint(3)
     real(dp), allocatable :: energy(:)
     real(dp) :: q(3)
-    integer :: i, z
+    integer, allocatable :: g(:, :)
+    integer :: i
     q = crystal%quantum()
+    g = self%labels()
     allocate (energy(self%waves))
-    do i = 1, size(self%lines)
-      associate (line => self%lines(i))
-        do z = line%low, line%high
-          energy(line%first + z - line%low) = sum(q*([real(dp) :: line%x, line%y, z] + kpoint)**2)
-        end do
-      end associate
+    do i = 1, self%waves
+      energy(i) = sum(q*(g(:, i) + kpoint)**2)
     end do
   end function kinetic
 

@@ -4,7 +4,7 @@ module npar_blas
   use, intrinsic :: iso_c_binding, only: dp => c_double
   implicit none (type, external)
   private
-  public :: dgemm, zgemm, dgemv, zgemv, dsyrk, zherk, dtrsm, ztrsm, dstev, dsyevd
+  public :: dgemm, zgemm, dgemv, zgemv, dsyrk, zherk, dtrsm, ztrsm, dstev
 
   abstract interface
     subroutine update_of_rank_k(uplo, trans, n, k, alpha, a, lda, beta, c, ldc)
@@ -90,16 +90,6 @@ module npar_blas
       real(dp), intent(out) :: z(ldz, *), work(*)
       integer, intent(out) :: info
     end subroutine dstev
-
-    subroutine dsyevd(jobz, uplo, n, a, lda, w, work, lwork, iwork, liwork, info)
-      import :: dp
-      implicit none (type, external)
-      character, intent(in) :: jobz, uplo
-      integer, intent(in) :: n, lda, lwork, liwork
-      type(*), intent(inout) :: a(*)
-      real(dp), intent(out) :: w(*), work(*)
-      integer, intent(out) :: iwork(*), info
-    end subroutine dsyevd
   end interface
 
 end module npar_blas

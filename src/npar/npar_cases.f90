@@ -71,7 +71,7 @@ contains
   end function find_case
 
   !> The smallest FFT size from n on that has no prime factor over 7.
-  pure function nice_size(n) result(size_)
+  elemental function nice_size(n) result(size_)
     integer, intent(in) :: n
     integer :: size_, rest, i
     integer, parameter :: factors(4) = [2, 3, 5, 7]

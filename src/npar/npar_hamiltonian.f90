@@ -1,12 +1,12 @@
 ! H applied to bands: kinetic energy, local potential by FFTs in the team, projectors.
 module npar_hamiltonian
-  use, intrinsic :: iso_c_binding, only: c_double_complex, dp => c_double
+  use, intrinsic :: iso_c_binding, only: c_double_complex, c_loc, c_size_t, dp => c_double
   use bx_transpose, only: bx_apply, bx_columns
   use bx_charges, only: bx_charge, bx_copy, bx_is_hollow, bx_is_simulated, by_all_threads
   use npar_blas, only: dgemm
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, projectors_per_atom
-  use npar_state, only: batch, flat, lap, phase_kinetic, phase_nonlocal, phase_reduce, &
+  use npar_state, only: batch, flat, lap, npar_wipe, phase_kinetic, phase_nonlocal, phase_reduce, &
     phase_zeroing, state_t, wiped
   implicit none (type, external)
   private
@@ -210,9 +210,11 @@ contains
   subroutine wipe_fields(s, count)
     type(state_t), intent(in) :: s
     integer, intent(in) :: count
+    complex(c_double_complex), pointer, contiguous :: columns(:, :)
     integer :: i
     do i = 0, count - 1
-      call wiped(s, bx_columns(s%fft, i))
+      columns => bx_columns(s%fft, i)
+      if (size(columns) > 0) call npar_wipe(c_loc(columns), 16*size(columns, kind=c_size_t))
     end do
     call lap(s, phase_zeroing)
   end subroutine wipe_fields

@@ -19,7 +19,7 @@ module npar_kernel
   use npar_collectives, only: traffic_t
   use npar_exchange, only: free_pair_ffts, make_pair_ffts, pair_ffts_t
   use npar_launch, only: accuracy, base_npar, compared, crystal, driver_with, exchanges_alone, &
-    given, is_near, knobs_of, list_methods, method_name, methods, occupied, ranks, run, state_of, &
+    given, is_near, knobs_of, list_methods, methods, occupied, ranks, run, state_of, &
     states, why_not, world
   use npar_matrix, only: most_bands
   use npar_paw, only: idle_ranks
@@ -247,7 +247,7 @@ contains
     allowed = max(0.5_dp, 0.9_dp**(steps*s%inner))
     if (.not. is_near() .and. any(after >= converged) .and. after(1) < allowed*before(1)) then
       if (bx_refuse(run, bx_usage, "--noise "//number(given%noise)//": "// &
-                    trim(method_name(int(method) + 1))//" converges, but needs more &
+                    trim(methods(int(method) + 1)%name)//" converges, but needs more &
                     &--iterations") /= bx_ok) return
     end if
     call check_step(s, accuracy, compared(), verification)

@@ -10,7 +10,7 @@ module npar_launch
   implicit none (type, external)
   private
   public :: bytes_of_matrices, compared, driver_with, exchanges_alone, fixed_npar, is_near, &
-    is_run, is_wanted, knobs_of, list_methods, method_name, npar_of, state_of, why_not
+    is_run, is_wanted, knobs_of, list_methods, npar_of, state_of, why_not
 
   !> One method: a choice of NPAR, the base with one knob changed, or a published code.
   type, public :: method_t
@@ -121,12 +121,6 @@ contains
     state_of = findloc(methods%npar, npar_of(m), dim=1)
   end function state_of
 
-  !> Name of method m, as --method has it.
-  pure character(16) function method_name(m) result(name)
-    integer, intent(in) :: m
-    name = methods(m)%name
-  end function method_name
-
   !> The base's knobs, with the one that method m changes; the knobs of a published code.
   pure function knobs_of(m) result(k)
     integer, intent(in) :: m
@@ -207,7 +201,7 @@ contains
   !> Whether method m is selected and can run.
   logical function is_run(m) result(run_)
     integer, intent(in) :: m
-    run_ = bx_selected(run, method_name(m))
+    run_ = bx_selected(run, methods(m)%name)
     if (run_) run_ = why_not(m) == ""
   end function is_run
 

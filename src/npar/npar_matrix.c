@@ -2,7 +2,7 @@
  * memory set by memset; names of libraries. */
 #include "bx.h"
 #include "charge.h"
-#include "cholesky.h"
+#include "libraries.h"
 #include "solver.h"
 
 #include <stdlib.h>
@@ -16,17 +16,6 @@ typedef struct {
 } npar_matrix;
 
 enum { LARGEST_BLOCK = 32 }; /* a few hundred bands are the usual */
-
-bool npar_solver_can(const char *name, int n, int parts, int ranks, char *why, size_t why_size);
-npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
-                                int shape[5], double **part);
-double npar_matrix_bytes(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
-                         int *block);
-int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked);
-int npar_matrix_factor(npar_matrix *m);
-void npar_matrix_free(npar_matrix *m);
-void npar_name_libraries(void);
-void npar_wipe(void *memory, size_t bytes);
 
 #ifdef BX_HAVE_SCALAPACK
 #define LISTED(name) &bx_solver_##name,
@@ -97,6 +86,15 @@ static npar_matrix *create(bx_run *run, const char *name, MPI_Fint comm, int n, 
     return m;
 }
 
+/* Collective. */
+void npar_matrix_free(npar_matrix *m)
+{
+    bx_distribution_free(m->distribution);
+    free(m->problem.a);
+    free(m->problem.v);
+    free(m);
+}
+
 /* Allocates the matrix of a solver: shape = rows and columns of this rank, rows of a block, rows
  * and columns of the grid; *part: [columns][rows parts].  Collective. */
 npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
@@ -140,16 +138,26 @@ int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked
     return info;
 }
 
-/* Replaces the upper triangle by Cholesky's factor; returns the library's INFO.  Collective. */
-int npar_matrix_factor(npar_matrix *m) { return bx_cholesky_factor(&m->problem); }
-
-/* Collective. */
-void npar_matrix_free(npar_matrix *m)
+/* Replaces the upper triangle of a positive definite matrix by Cholesky's factor; returns the
+ * library's INFO, above 0 if the matrix is not positive definite.  Collective. */
+int npar_matrix_factor(npar_matrix *m)
 {
-    bx_distribution_free(m->distribution);
-    free(m->problem.a);
-    free(m->problem.v);
-    free(m);
+    bx_problem *p = &m->problem;
+    const bx_distribution *d = p->distribution;
+    int info = 0;
+#ifdef BX_HAVE_SCALAPACK
+    int one = 1;
+    if (d->context >= 0 && p->parts == 2)
+        pzpotrf_("U", &d->n, p->a, &one, &one, d->descriptor, &info, 1);
+    else if (d->context >= 0)
+        pdpotrf_("U", &d->n, p->a, &one, &one, d->descriptor, &info, 1);
+    if (d->context >= 0) return info;
+#endif
+    if (p->parts == 2)
+        zpotrf_("U", &d->n, p->a, &d->n, &info, 1);
+    else
+        dpotrf_("U", &d->n, p->a, &d->n, &info, 1);
+    return info;
 }
 
 /* Adds the libraries' versions to the result, where they report one. */

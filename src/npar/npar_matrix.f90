@@ -5,9 +5,9 @@
 ! to the bands, in panels of columns: of n^2 numbers no rank has more than a few n^2/ranks.
 module npar_matrix
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, &
-    c_int, c_null_char, c_null_ptr, c_ptr, c_size_t, dp => c_double
+    c_int, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t, dp => c_double
   use mpi_f08, only: MPI_Comm, MPI_Comm_rank, MPI_Comm_size
-  use bx_harness, only: bx_region_enter, bx_region_leave
+  use bx_harness, only: bx_region_enter, bx_region_leave, bx_string_at
   use npar_collectives, only: gather_parts, sum_over, sum_parts, traffic_of_exchange, &
     traffic_of_sum, traffic_t, operator(+), operator(*)
   implicit none (type, external)
@@ -122,15 +122,11 @@ contains
     character(*), intent(in) :: driver
     integer, intent(in) :: n, ranks
     logical, intent(in) :: gamma !< real matrices
-    character(kind=c_char) :: text(120)
-    integer :: i
+    character(kind=c_char), target :: text(120)
     why = ""
     if (npar_solver_can(trim(driver)//c_null_char, n, merge(1, 2, gamma), ranks, text, &
                         size(text, kind=c_size_t))) return
-    do i = 1, size(text)
-      if (text(i) == c_null_char) exit
-      why(i:i) = text(i)
-    end do
+    why = bx_string_at(c_loc(text))
   end function why_no_driver
 
   !> Bytes that create and solve allocate on this rank.  Arguments as create's.  Collective.

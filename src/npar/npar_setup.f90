@@ -10,7 +10,7 @@ module npar_setup
   use npar_cases, only: find_case, nice_size, number, read_box
   use npar_checkpoint, only: read_checkpoint
   use npar_launch, only: accuracy, base_knobs, base_npar, bytes_of_matrices, crystal, driver_with, &
-    fixed_npar, given, is_near, is_run, is_wanted, knobs_of, method_name, methods, npar_of, &
+    fixed_npar, given, is_near, is_run, is_wanted, knobs_of, methods, &
     occupied, ranks, run, spectra, state_of, states, why_not, world
   use npar_matrix, only: libraries, why_no_driver
   use npar_model, only: about_half, crystal_t, grid_of_pairs, solve_spectra, spectrum_t
@@ -141,7 +141,7 @@ contains
     character(300) :: line
     real(dp) :: box(3)
     character(:), allocatable :: functional
-    integer :: i, smallest(3)
+    integer :: smallest(3)
     logical :: boxed
     code = bx_ok
     crystal = find_case(bx_case(run))
@@ -187,7 +187,7 @@ contains
         crystal%cutoff = minval(crystal%quantum()*(real((crystal%grid - 1)/4, dp))**2)*(1 + 1e-9_dp)
       end if
     else if (given%cutoff > 0 .or. boxed) then
-      crystal%grid = [(nice_size(4*int(sqrt(crystal%cutoff/q_of(i))) + 1), i=1, 3)]
+      crystal%grid = nice_size(4*int(crystal%radius()) + 1)
     end if
     smallest = 2*int(crystal%radius()) + 2
     line = ""
@@ -215,14 +215,6 @@ contains
     if (given%grid(1) > 0) text = text//" --grid "//trim(points)
     text = trim(adjustl(text))
   end function shape_options
-
-  !> Kinetic quantum of one direction: Hartree.
-  function q_of(direction) result(q)
-    integer, intent(in) :: direction
-    real(dp) :: q, all(3)
-    all = crystal%quantum()
-    q = all(direction)
-  end function q_of
 
   !> The case's number of groups, or the rule of Appendix B: cores / 8, here the divisor next below.
   integer(c_int) function settle_npar() result(code)
@@ -282,13 +274,13 @@ contains
       return
     end if
     do m = 1, size(methods)
-      if (.not. bx_selected(run, method_name(m))) cycle
+      if (.not. bx_selected(run, methods(m)%name)) cycle
       if (why_not(m) == "") return
     end do
     do m = size(methods), 1, -1
-      if (bx_selected(run, method_name(m))) exit
+      if (bx_selected(run, methods(m)%name)) exit
     end do
-    code = bx_refuse(run, bx_usage, "--method "//trim(method_name(m))//": "//why_not(m))
+    code = bx_refuse(run, bx_usage, "--method "//trim(methods(m)%name)//": "//why_not(m))
   end function settle_methods
 
   !> Refuses too few iterations for a large noise, which must converge before it is compared.

@@ -4,7 +4,7 @@
 ! band (ncore = ranks / NPAR).  Bands are dealt round the groups: band n is in group
 ! mod(n - 1, NPAR).
 module npar_state
-  use, intrinsic :: iso_c_binding, only: c_double_complex, c_loc, c_null_ptr, c_ptr, c_size_t, &
+  use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr, c_size_t, &
     dp => c_double
   use mpi_f08, only: MPI_Comm
   use bx_harness, only: bx_lap
@@ -14,7 +14,7 @@ module npar_state
   use npar_model, only: crystal_t, spectrum_t
   implicit none (type, external)
   private
-  public :: knobs_t, state_t, lap, wiped, flat
+  public :: knobs_t, state_t, lap, npar_wipe, wiped, flat
   public :: bands_of, dealt
 
   character(*), parameter, public :: phase_names(*) = [character(16) :: &
@@ -88,10 +88,6 @@ module npar_state
     procedure :: factor => reals_an_element
   end type state_t
 
-  interface wiped
-    module procedure wiped_reals, wiped_field
-  end interface wiped
-
   interface
     subroutine npar_wipe(memory, bytes) bind(C)
       import :: c_ptr, c_size_t
@@ -136,22 +132,13 @@ contains
   end subroutine lap
 
   !> With --zeroing, sets an array to 0 that is about to be overwritten.
-  subroutine wiped_reals(s, array)
+  subroutine wiped(s, array)
     type(state_t), intent(in) :: s
     real(dp), intent(inout), target, contiguous :: array(:)
     if (s%knobs%zeroing .and. size(array) > 0) then
       call npar_wipe(c_loc(array), 8_c_size_t*size(array, kind=c_size_t))
     end if
-  end subroutine wiped_reals
-
-  !> The same for a field.
-  subroutine wiped_field(s, array)
-    type(state_t), intent(in) :: s
-    complex(c_double_complex), intent(inout), target, contiguous :: array(:, :)
-    if (s%knobs%zeroing .and. size(array) > 0) then
-      call npar_wipe(c_loc(array), 16_c_size_t*size(array, kind=c_size_t))
-    end if
-  end subroutine wiped_field
+  end subroutine wiped
 
   !> A matrix as one vector.
   function flat(matrix) result(vector)

@@ -20,15 +20,6 @@ module npar_subspace
 
 contains
 
-  !> Counts of what goes to and comes from each group, in reals.
-  subroutine lengths(s, narrow, wide)
-    type(state_t), intent(in) :: s
-    integer(c_int), intent(out), dimension(0:) :: narrow, wide
-    integer :: g
-    narrow = 2*s%height*size(s%band)
-    wide = [(2*s%height*bands_of(s%crystal%bands, s%npar, g), g=0, s%npar - 1)]
-  end subroutine lengths
-
   !> Reals of a band in a group's slice, without the zeros that fill it up.
   pure integer function filled(s, group)
     type(state_t), intent(in) :: s
@@ -36,68 +27,48 @@ contains
     filled = 2*max(0, min(s%height, s%waves() - group*s%height))
   end function filled
 
-  !> Redistributes from narrow(2 * waves, my bands) to wide(rows of my slice, bands).  Collective
-  !> across the groups.
-  subroutine widen(s, narrow, wide)
+  !> Redistributes from narrow(2 * waves, my bands) to wide(rows of my slice, bands), or back.
+  !> Collective across the groups.
+  subroutine redistribute(s, narrow, wide, back)
     type(state_t), intent(inout) :: s
-    real(dp), intent(in), contiguous :: narrow(:, :)
-    real(dp), intent(inout), contiguous, target :: wide(:, :)
-    integer(c_int), dimension(0:s%npar - 1) :: sends, receives
-    integer :: g, i, rows, at
-    if (s%npar == 1) then
-      wide = narrow
-      call lap(s, phase_redistribute)
-      return
-    end if
-    if (s%knobs%zeroing) then
-      call wiped(s, s%buffer)
-      call wiped(s, flat(wide))
-      call lap(s, phase_zeroing)
-    end if
-    at = 0
-    do g = 0, s%npar - 1
-      rows = filled(s, g)
-      do i = 1, size(narrow, 2)
-        s%buffer(at + 1:at + rows) = narrow(2*s%height*g + 1:2*s%height*g + rows, i)
-        s%buffer(at + rows + 1:at + 2*s%height) = 0
-        at = at + 2*s%height
-      end do
-    end do
-    call lengths(s, sends, receives)
-    if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
-    call exchange(s%buffer, sends, flat(wide), receives, s%across, s%knobs%emulated)
-    call lap(s, phase_redistribute)
-  end subroutine widen
-
-  !> Redistributes back from `wide` to `narrow`.
-  subroutine narrow_again(s, wide, narrow)
-    type(state_t), intent(inout) :: s
-    real(dp), intent(in), contiguous, target :: wide(:, :)
     real(dp), intent(inout), contiguous :: narrow(:, :)
-    integer(c_int), dimension(0:s%npar - 1) :: sends, receives
-    integer :: g, i, rows, at
+    real(dp), intent(inout), contiguous, target :: wide(:, :)
+    logical, intent(in) :: back
+    integer(c_int), dimension(0:s%npar - 1) :: of_narrow, of_wide !< reals of each group
+    integer :: g, i, rows, before, at
     if (s%npar == 1) then
-      narrow = wide
+      if (back) narrow = wide
+      if (.not. back) wide = narrow
       call lap(s, phase_redistribute)
       return
     end if
     if (s%knobs%zeroing) then
       call wiped(s, s%buffer)
+      if (.not. back) call wiped(s, flat(wide))
       call lap(s, phase_zeroing)
     end if
-    call lengths(s, receives, sends)
-    call exchange(flat(wide), sends, s%buffer, receives, s%across, s%knobs%emulated)
-    if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
+    of_narrow = 2*s%height*size(narrow, 2)
+    of_wide = [(2*s%height*bands_of(s%crystal%bands, s%npar, g), g=0, s%npar - 1)]
+    if (back) call exchange(flat(wide), of_wide, s%buffer, of_narrow, s%across, s%knobs%emulated)
     at = 0
     do g = 0, s%npar - 1
       rows = filled(s, g)
+      before = 2*s%height*g
       do i = 1, size(narrow, 2)
-        narrow(2*s%height*g + 1:2*s%height*g + rows, i) = s%buffer(at + 1:at + rows)
+        if (back) then
+          narrow(before + 1:before + rows, i) = s%buffer(at + 1:at + rows)
+        else
+          s%buffer(at + 1:at + rows) = narrow(before + 1:before + rows, i)
+          s%buffer(at + rows + 1:at + 2*s%height) = 0
+        end if
         at = at + 2*s%height
       end do
     end do
+    if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
+    if (.not. back) call exchange(s%buffer, of_narrow, flat(wide), of_wide, s%across, &
+                                  s%knobs%emulated)
     call lap(s, phase_redistribute)
-  end subroutine narrow_again
+  end subroutine redistribute
 
   !> matrix = a' b summed over all ranks, (bands, bands) in the order of the wide layout; without b
   !> the upper triangle of a' a.
@@ -168,15 +139,15 @@ contains
     real(dp), intent(inout), contiguous :: psi(:, :), h(:, :)
     real(dp), intent(out), contiguous :: energy(:)
     logical :: solved
-    call widen(s, psi, s%wide)
-    call widen(s, h, s%wide_h)
+    call redistribute(s, psi, s%wide, back=.false.)
+    call redistribute(s, h, s%wide_h, back=.false.)
     call overlap(s, s%wide, s%wide_h)
     call s%matrix%solve(energy, solved)
     s%failed = s%failed .or. .not. solved
     call lap(s, phase_diagonalise)
     call rotate(s)
-    call narrow_again(s, s%spare, psi)
-    call narrow_again(s, s%spare_h, h)
+    call redistribute(s, psi, s%spare, back=.true.)
+    call redistribute(s, h, s%spare_h, back=.true.)
   end subroutine diagonalise_subspace
 
   !> spare = wide times the eigenvectors, and the same of H.  The n-th eigenvector becomes band n,
@@ -234,7 +205,7 @@ contains
     real(dp), pointer, contiguous :: factor(:, :)
     integer :: j
     logical :: factored
-    call widen(s, psi, s%wide)
+    call redistribute(s, psi, s%wide, back=.false.)
     call overlap(s, s%wide)
     call s%matrix%factor(factored)
     s%failed = s%failed .or. .not. factored
@@ -245,7 +216,7 @@ contains
       call divide(s, s%matrix%first(j) - 1, size(factor, 2), factor)
       call lap(s, phase_rotate)
     end do
-    call narrow_again(s, s%wide, psi)
+    call redistribute(s, psi, s%wide, back=.true.)
   end subroutine orthonormalise
 
   !> Makes the bands of a panel, after the first `before`, orthonormal to each other and to those
@@ -275,8 +246,8 @@ contains
   !> Largest element of the overlap matrix less the unit matrix.
   real(dp) function orthonormality_error(s, psi) result(error)
     type(state_t), intent(inout) :: s
-    real(dp), intent(in), contiguous :: psi(:, :)
-    call widen(s, psi, s%wide)
+    real(dp), intent(inout), contiguous :: psi(:, :)
+    call redistribute(s, psi, s%wide, back=.false.)
     call overlap(s, s%wide, s%wide)
     call s%matrix%subtract_unit()
     error = bx_largest(s%matrix%part)

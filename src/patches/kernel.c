@@ -4,7 +4,6 @@
 #include "verify.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct {

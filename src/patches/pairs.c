@@ -1,6 +1,5 @@
 #include "pairs.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 512 }; /* pairs that are evaluated at once, for vector units */

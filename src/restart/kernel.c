@@ -4,7 +4,6 @@
 #include "method.h"
 #include "run.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -5,7 +5,6 @@
 
 #ifdef BX_HAVE_HDF5
 #include <hdf5.h>
-#include <stdio.h>
 
 static hid_t file = -1, data = -1, access_list = -1, transfer = -1;
 

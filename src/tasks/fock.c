@@ -3,7 +3,6 @@
 #include "charge.h"
 #include "window.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { SLICES = 16 }; /* independent chains of a task, for threads */
@@ -83,7 +82,7 @@ uint64_t bx_fock_integrals(const bx_fock *f, uint64_t key, int64_t turns)
 uint64_t bx_fock_expected(const bx_fock *f, uint64_t key, int64_t turns)
 {
     if (bx_charge_is_hollow()) return bx_random_hash(key, (uint64_t)turns);
-    uint64_t factor = f->chain[0] * f->chain[1], added = f->chain[1], turn[2] = {factor, added};
+    uint64_t factor = f->chain[0] * f->chain[1], added = f->chain[1], step[2] = {factor, added};
     uint64_t power = 1, sum = 0, ends = 0;
     for (int64_t n = turns / SLICES; n > 0; n >>= 1) {
         if (n & 1) {
@@ -95,7 +94,7 @@ uint64_t bx_fock_expected(const bx_fock *f, uint64_t key, int64_t turns)
     }
     for (int s = 0; s < SLICES; s++) {
         uint64_t end = power * bx_random_hash(key, (uint64_t)s) + sum;
-        ends += s < turns % SLICES ? end * turn[0] + turn[1] : end;
+        ends += s < turns % SLICES ? end * step[0] + step[1] : end;
     }
     return ends;
 }
@@ -119,7 +118,7 @@ double bx_fock_turns(const bx_fock_size *size)
     return (double)bx_fock_tasks(size) * (double)size->work;
 }
 
-static size_t own_blocks(const bx_fock_size *size, int rank, int ranks)
+static size_t blocks_of(const bx_fock_size *size, int rank, int ranks)
 {
     return (size_t)((size->blocks * size->blocks - rank + ranks - 1) / ranks);
 }
@@ -127,7 +126,7 @@ static size_t own_blocks(const bx_fock_size *size, int rank, int ranks)
 double bx_fock_memory(const bx_fock_size *size, int ranks)
 {
     double block = 8.0 * (double)size->rows * (double)size->rows;
-    return block * (3.0 * (double)own_blocks(size, 0, ranks) + 4) +
+    return block * (3.0 * (double)blocks_of(size, 0, ranks) + 4) +
            sizeof(int) * (double)bx_fock_tasks(size);
 }
 
@@ -164,21 +163,21 @@ bool bx_fock_open(bx_fock *f, bx_run *run, const bx_fock_size *size)
                    .windows = {MPI_WIN_NULL, MPI_WIN_NULL}};
     MPI_Comm_rank(f->comm, &f->rank);
     MPI_Comm_size(f->comm, &f->ranks);
-    f->own = own_blocks(size, f->rank, f->ranks);
+    f->blocks_here = blocks_of(size, f->rank, f->ranks);
     for (uint64_t i = 0; i < 2; i++) f->chain[i] = 4 * drawn(f, FACTORS, i) + 1; /* full periods */
     BX_ALLOC(2 * f->words, f->got, f->sums);
     BX_ALLOC((size_t)f->tasks, f->times);
-    f->expected = bx_memory_alloc(f->own * f->words, sizeof *f->expected);
+    f->expected = bx_memory_alloc(f->blocks_here * f->words, sizeof *f->expected);
     for (int64_t task = 0; task < f->tasks; task++) {
         int64_t turns = bx_fock_cost(f, task);
         f->turns += turns;
         if (turns > f->largest) f->largest = turns;
     }
-    size_t bytes = (f->own > 0 ? f->own : 1) * f->words * sizeof *f->density;
+    size_t bytes = (f->blocks_here > 0 ? f->blocks_here : 1) * f->words * sizeof *f->density;
     if (!bx_window_open(run, f->comm, &f->density, bytes, &f->windows[0]) ||
         !bx_window_open(run, f->comm, &f->fock, bytes, &f->windows[1]))
         return false;
-    for (size_t b = 0; b < f->own; b++)
+    for (size_t b = 0; b < f->blocks_here; b++)
         for (size_t w = 0; w < f->words; w++)
             f->density[b * f->words + w] =
                 density_of(f, (int64_t)b * f->ranks + f->rank, w) + f->stamp;
@@ -196,9 +195,9 @@ void bx_fock_close(bx_fock *f)
 void bx_fock_begin(bx_fock *f)
 {
     uint64_t stamp = drawn(f, STAMPS, f->stamp);
-    for (size_t i = 0; i < f->own * f->words; i++) f->density[i] += stamp - f->stamp;
+    for (size_t i = 0; i < f->blocks_here * f->words; i++) f->density[i] += stamp - f->stamp;
     f->stamp = stamp;
-    memset(f->fock, 0, f->own * f->words * sizeof *f->fock);
+    memset(f->fock, 0, f->blocks_here * f->words * sizeof *f->fock);
     memset(f->times, 0, (size_t)f->tasks * sizeof *f->times);
 }
 
@@ -240,7 +239,7 @@ void bx_fock_end(bx_fock *f)
 /* The Fock matrix of the last build, from all tasks that add to a block of this rank. */
 static void expect(bx_fock *f)
 {
-    memset(f->expected, 0, f->own * f->words * sizeof *f->expected);
+    memset(f->expected, 0, f->blocks_here * f->words * sizeof *f->expected);
     for (int64_t task = 0; task < f->tasks; task++) {
         places p = places_of(f, task);
         uint64_t factor[2];
@@ -261,7 +260,7 @@ int64_t bx_fock_inspect(bx_fock *f, bx_verification *verification)
     int64_t done = 0;
     bx_window_sync(f->comm, f->windows, 2);
     expect(f);
-    for (size_t i = 0; i < f->own * f->words; i++)
+    for (size_t i = 0; i < f->blocks_here * f->words; i++)
         wrong += bx_verification_wrong_bytes(f->fock[i], f->expected[i]);
     for (int64_t task = 0; task < f->tasks; task++) done += f->times[task] * bx_fock_cost(f, task);
     MPI_Allreduce(MPI_IN_PLACE, f->times, (int)f->tasks, MPI_INT, MPI_SUM, f->comm);

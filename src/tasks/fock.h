@@ -26,14 +26,14 @@ typedef struct {
     uint64_t seed;
     int64_t tasks, turns, largest; /* tasks of a build; turns of all of them, of the largest */
     size_t words;                  /* of a block */
-    size_t own;                    /* blocks of this rank: numbers rank, rank + ranks, ... */
-    /* [own][words] each: the density and the Fock matrix, window 0 and 1 */
+    size_t blocks_here;            /* blocks of this rank: numbers rank, rank + ranks, ... */
+    /* [blocks_here][words] each: the density and the Fock matrix, window 0 and 1 */
     uint64_t *density, *fock;
     MPI_Win windows[2];
     uint64_t *got, *sums; /* [2][words] of the task at work */
     uint64_t stamp;       /* each build has its own: in the density and in the tasks */
     uint64_t chain[2];    /* factors of a turn of the integrals */
-    uint64_t *expected;   /* [own][words] the Fock matrix, by closed form */
+    uint64_t *expected;   /* [blocks_here][words] the Fock matrix, by closed form */
     int *times;           /* [tasks] how often this rank has computed each in this build */
 } bx_fock;
 

@@ -49,7 +49,7 @@ typedef struct {
     struct {
         bx_series latency[LATENCIES]; /* s */
         bx_series imbalance;
-    } *measured; /* [method_count] */
+    } *series; /* [method_count] */
 } state;
 
 static const bx_choice IDEAL = {.name = "ideal",
@@ -100,7 +100,7 @@ static int setup(bx_run *run, void **address)
     bx_fock_size size = settle_size(run);
     int code = claim(run, &size);
     if (code != BX_OK) return code;
-    BX_ALLOC(bx_tasks_count, s->methods, s->measured, s->why);
+    BX_ALLOC(bx_tasks_count, s->methods, s->series, s->why);
     s->window = MPI_WIN_NULL;
     bool windows =
         bx_fock_open(&s->fock, run, &size) &&
@@ -138,12 +138,12 @@ static void teardown(void *address)
     state *s = address;
     for (size_t m = 0; m < bx_tasks_count; m++) {
         if (method_of(m)->destroy && s->methods[m].self) method_of(m)->destroy(&s->methods[m]);
-        for (int i = 0; i < LATENCIES; i++) free(s->measured[m].latency[i].values);
-        free(s->measured[m].imbalance.values);
+        for (int i = 0; i < LATENCIES; i++) free(s->series[m].latency[i].values);
+        free(s->series[m].imbalance.values);
     }
     bx_window_close(&s->window);
     bx_fock_close(&s->fock);
-    BX_FREE(s->methods, s->measured, s->why, s);
+    BX_FREE(s->methods, s->series, s->why, s);
 }
 
 /* ---- a build ---- */
@@ -213,7 +213,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     }
     int64_t most = bx_fock_inspect(&s->fock, verification);
     MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, f->comm);
-    bx_series_add(&s->measured[method].imbalance, (double)most * f->ranks / (double)f->turns);
+    bx_series_add(&s->series[method].imbalance, (double)most * f->ranks / (double)f->turns);
 }
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
@@ -224,19 +224,10 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
     prepare(address, method, point);
     step(address, method, point);
     inspect(address, method, point, verification);
-    if (method_of(method)) s->measured[method].imbalance.count = 0;
+    if (method_of(method)) s->series[method].imbalance.count = 0;
 }
 
 /* ---- latency of a number, between the blocks of builds ---- */
-
-static int64_t draw_bare(bx_tasks *t)
-{
-    const int64_t increment = 1;
-    int64_t number;
-    MPI_Fetch_and_op(&increment, &number, MPI_INT64_T, 0, 0, MPI_SUM, t->window);
-    MPI_Win_flush(0, t->window);
-    return number;
-}
 
 /* Seconds per draw of the last rank, which makes as many as there is time for.  Nobody else draws:
  * the numbers are 0, 1, and so on, and one more draw shows that each of them was drawn. */
@@ -277,7 +268,8 @@ static void measure_latency(state *s, size_t method, int kind, bx_verification *
     double seconds = 0;
     reset_numbers(s, method);
     if (t->rank == drawer && computes) quanta = compute_for(&s->fock, DRAWS_FROM, &wrong);
-    if (t->rank == drawer) seconds = time_draws(t, kind == BARE ? draw_bare : m->draw, &wrong);
+    if (t->rank == drawer)
+        seconds = time_draws(t, kind == BARE ? bx_tasks_draw_shared : m->draw, &wrong);
     if (kind != BARE && takes_tasks(t, m)) {
         if (m->leave) m->leave(t);
         if (computes && t->rank != drawer) quanta = compute_for(&s->fock, WINDOW, &wrong);
@@ -286,7 +278,7 @@ static void measure_latency(state *s, size_t method, int kind, bx_verification *
     }
     MPI_Barrier(t->comm);
     MPI_Bcast(&seconds, 1, MPI_DOUBLE, drawer, t->comm);
-    bx_series_add(&s->measured[method].latency[kind], seconds);
+    bx_series_add(&s->series[method].latency[kind], seconds);
     wrong += computes && quanta == 0;
     bx_verification_check(verification, "latency", (double)wrong, 0, "numbers or outcomes");
 }
@@ -304,8 +296,8 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
 {
     const state *s = address;
     if (!method_of(method)) return;
-    const bx_series *latency = s->measured[method].latency;
-    bx_metrics_add(list, "imbalance", bx_series_quantile(&s->measured[method].imbalance, 0.5),
+    const bx_series *latency = s->series[method].latency;
+    bx_metrics_add(list, "imbalance", bx_series_quantile(&s->series[method].imbalance, 0.5),
                    "ratio", "lower");
     double ratio = bx_metrics_value(list, "ratio_ideal");
     if (isfinite(ratio)) bx_metrics_add(list, "efficiency", 1 / ratio, "ratio", "higher");

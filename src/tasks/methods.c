@@ -31,7 +31,7 @@ static int64_t fetch_and_add(MPI_Win window, int rank, int64_t word, int64_t add
     return before;
 }
 
-static int64_t draw_shared(bx_tasks *s) { return fetch_and_add(s->window, 0, 0, 1); }
+int64_t bx_tasks_draw_shared(bx_tasks *s) { return fetch_and_add(s->window, 0, 0, 1); }
 
 static const bx_tasks_method bx_tasks_counter = {
     .about = {.name = "counter",
@@ -39,7 +39,7 @@ static const bx_tasks_method bx_tasks_counter = {
               .wins = "balanced; where accesses to rank 0 need its help, they wait until its task "
                       "has ended"},
     .asks = true,
-    .draw = draw_shared,
+    .draw = bx_tasks_draw_shared,
 };
 
 static const bx_tasks_method bx_tasks_counter_progress = {
@@ -48,7 +48,7 @@ static const bx_tasks_method bx_tasks_counter_progress = {
               .wins = "no draw waits for a task; costs a rank"},
     .spare = true,
     .asks = true,
-    .draw = draw_shared,
+    .draw = bx_tasks_draw_shared,
 };
 
 /* ---- manager: a rank that hands out numbers by messages ---- */
@@ -138,7 +138,7 @@ static int64_t draw_of_chunk(bx_tasks *s)
     int64_t number = fetch_and_add(c->window, 0, 0, 1), first;
     int64_t word = 1 + number / c->chunk, slot = number % c->chunk;
     if (slot == 0) {
-        first = c->chunk * draw_shared(s);
+        first = c->chunk * bx_tasks_draw_shared(s);
         fetch_and_add(c->window, 0, word, first + 1);
     } else { /* 0: not published yet */
         /* Open MPI 4 (osc/ucx) serves other ranks in calls for messages alone, so that a rank that

@@ -35,6 +35,9 @@ typedef struct bx_tasks_method {
     void (*serve)(bx_tasks *s);
 } bx_tasks_method;
 
+/* Draws a number of the shared counter by the bare call of MPI.  Local. */
+int64_t bx_tasks_draw_shared(bx_tasks *s);
+
 /* [bx_tasks_count] in the order of tasks.def (methods.c). */
 extern const bx_tasks_method *const bx_tasks_table[];
 extern const size_t bx_tasks_count;

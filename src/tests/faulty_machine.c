@@ -72,8 +72,8 @@ static void arrived(char *buffer, int count)
     int rank;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (phase == '-' || count == 0) return;
-    bool turn = seen[phase == 'T']++ == order.nth;
-    if (!turn || phase != order.phase || rank != order.rank) return;
+    bool is_nth = seen[phase == 'T']++ == order.nth;
+    if (!is_nth || phase != order.phase || rank != order.rank) return;
     char *at = buffer + 8 * (order.word % count);
     double before, after;
     memcpy(&before, at, 8);

@@ -6,7 +6,7 @@ module fortran_kernel
   use mpi_f08, only: MPI_Allreduce, MPI_Bcast, MPI_Comm, MPI_Comm_rank, MPI_Comm_size, &
     MPI_DOUBLE_PRECISION, MPI_Recv, MPI_Sendrecv, MPI_Ssend, MPI_STATUS_IGNORE, MPI_SUM
   use bx_harness, only: bx_case, bx_case_is, bx_check, bx_choice_t, bx_comm, bx_detail, &
-    bx_integer, bx_kernel_t, bx_lap, bx_library, bx_metric, bx_node_of, bx_note, bx_ok, &
+    bx_integer, bx_kernel_t, bx_lap, bx_metric, bx_node_of, bx_note, bx_ok, &
     bx_option_t, bx_refuse, bx_region_enter, bx_region_leave, bx_region_read, bx_text, &
     bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_usage
   implicit none (type, external)
@@ -72,7 +72,6 @@ contains
     code = bx_ok
     if (factor == 7) code = bx_refuse(run, bx_usage, "--factor 7: unlucky; take another")
     call bx_note(run, "a note from Fortran")
-    call bx_library("abacus", "1.2")
     if (factor > 1) call bx_case_is(run, "multiple")
   end function setup
 

@@ -1,14 +1,14 @@
 ! The transpose library as other kernels call it from Fortran, against a dense serial FFT: columns
 ! of any shape on any ranks, and local operators with a field that has no symmetry.
 module library_kernel
-  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_double_complex, c_f_pointer, &
-    c_funloc, c_int, c_loc, c_null_char, c_ptr, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_double, c_double_complex, c_f_pointer, &
+    c_funloc, c_int, c_loc, c_ptr, c_size_t
   use mpi_f08, only: MPI_Allreduce, MPI_Barrier, MPI_Comm, MPI_Comm_free, MPI_Comm_rank, &
     MPI_Comm_size, MPI_Comm_split, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
-  use bx_fftw, only: fftw_destroy_plan, fftw_execute_dft, fftw_plan_dft_3d
+  use bx_fftw, only: fftw_execute_dft
   use bx_harness, only: bx_check, bx_choice_t, bx_comm, bx_kernel_t, bx_node_of, bx_ok, bx_text, &
-    bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_without
-  use bx_transpose, only: bx_applicable, bx_apply, bx_columns, bx_counts, bx_exchange_t, bx_fft_t, &
+    bx_traffic_classes, bx_traffic_read, bx_traffic_t
+  use bx_transpose, only: bx_apply, bx_columns, bx_counts, bx_exchange_t, bx_fft_t, &
     bx_free_exchange, bx_free_fft, bx_make_exchange, bx_make_fft, &
     bx_planes, bx_transform, bx_transpose_methods, bx_way_forward, bx_way_inverse
   implicit none (type, external)
@@ -45,6 +45,22 @@ module library_kernel
   type(bx_choice_t), allocatable, target :: methods(:)
   type(c_ptr), target :: phases(5)
 
+  interface
+    function fftw_plan_dft_3d(n0, n1, n2, in, out, sign, flags) result(plan) bind(C)
+      import :: c_double_complex, c_int, c_ptr
+      implicit none (type, external)
+      integer(c_int), value :: n0, n1, n2, sign, flags
+      complex(c_double_complex), intent(inout) :: in(*), out(*)
+      type(c_ptr) :: plan
+    end function fftw_plan_dft_3d
+
+    subroutine fftw_destroy_plan(plan) bind(C)
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: plan
+    end subroutine fftw_destroy_plan
+  end interface
+
 contains
 
   function this_kernel() result(address) bind(C, name="bx_kernel_get")
@@ -62,8 +78,8 @@ contains
     kernel = bx_kernel_t(name=bx_text("library"), summary=bx_text("a test of the library"), &
                          cases=c_loc(cases), case_count=1, methods=c_loc(methods), &
                          method_count=size(all, kind=c_size_t), phases=c_loc(phases), &
-                         phase_count=5, setup=c_funloc(setup), applicable=c_funloc(applicable), &
-                         verify=c_funloc(verify), begin=c_funloc(begin), step=c_funloc(step), &
+                         phase_count=5, setup=c_funloc(setup), verify=c_funloc(verify), &
+                         begin=c_funloc(begin), step=c_funloc(step), &
                          teardown=c_funloc(teardown))
     address = c_loc(kernel)
   end function this_kernel
@@ -163,23 +179,6 @@ contains
     address = c_loc(state)
     code = bx_ok
   end function setup
-
-  function applicable(address, method, why, why_size) result(can) bind(C)
-    type(c_ptr), value :: address
-    integer(c_size_t), value :: method, why_size
-    character(kind=c_char), intent(out) :: why(why_size)
-    logical(c_bool) :: can
-    type(state_t), pointer :: s
-    character(:), allocatable :: reason
-    integer :: i
-    call c_f_pointer(address, s)
-    can = .true._c_bool
-    do i = 1, layouts
-      if (bx_applicable(s%layout(i)%fft, name_of(method), reason)) cycle
-      can = bx_without(reason, why)
-      return
-    end do
-  end function applicable
 
   function name_of(method) result(name)
     integer(c_size_t), intent(in) :: method

@@ -43,7 +43,7 @@ int main(void)
         K(comparable),
         K(point_count),
         K(point),
-        K(measured),
+        K(has_point),
         K(begin),
         K(prepare),
         K(inspect),

@@ -22,7 +22,7 @@ contains
         c_loc(k%options), c_loc(k%option_count), c_loc(k%phases), c_loc(k%phase_count), &
         c_loc(k%phase_groups), c_loc(k%ratios), c_loc(k%ratio_count), c_loc(k%baselines), &
         c_loc(k%apart), c_loc(k%sampling), c_loc(k%arrange), c_loc(k%applicable), &
-        c_loc(k%comparable), c_loc(k%point_count), c_loc(k%point), c_loc(k%measured), &
+        c_loc(k%comparable), c_loc(k%point_count), c_loc(k%point), c_loc(k%has_point), &
         c_loc(k%begin), c_loc(k%prepare), c_loc(k%inspect), c_loc(k%end), c_loc(k%items), &
         c_loc(k%metrics), c_loc(k%report), c_loc(k%teardown)]), &
       from(c_loc(o), [c_loc(o%name), c_loc(o%metavar), c_loc(o%help), c_loc(o%type), c_loc(o%low), &

@@ -6,13 +6,24 @@ program unit_npar
   use bx_harness, only: bx_largest
   use npar_accuracy, only: accuracy_of, accuracy_t
   use npar_basis, only: basis_t, beyond_cutoff, count_plane_waves, make_basis
-  use npar_blas, only: dsyevd
   use npar_cases, only: nice_size, number, read_box
   use npar_model, only: crystal_t, depth, grid_of_pairs, householder, pi, projectors_per_atom, &
     solve_spectra, sorted, spectrum_t
   use npar_paw, only: idle_ranks
   use unit_check, only: check, end_checks
   implicit none (type, external)
+
+  interface
+    subroutine dsyevd(jobz, uplo, n, a, lda, w, work, lwork, iwork, liwork, info)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: jobz, uplo
+      integer, intent(in) :: n, lda, lwork, liwork
+      type(*), intent(inout) :: a(*)
+      real(dp), intent(out) :: w(*), work(*)
+      integer, intent(out) :: iwork(*), info
+    end subroutine dsyevd
+  end interface
 
   call test_small_things()
   call test_distribution()

@@ -12,36 +12,36 @@ static int hosts_of_switch(int switches, uint64_t seed, int node)
     return (int)(bx_random_hash(seed, (uint64_t)node) % (uint64_t)switches);
 }
 
-/* Every rule of one round.  Returns its number of turns. */
+/* Every rule of one round.  Returns its number of slots. */
 static int check_round(const bx_pairs_schedule *s, const bx_pairs_meeting *meetings, int count)
 {
-    static int last_turn[MOST], last_switch[MOST]; /* + 1, so that 0 is never */
-    memset(last_turn, 0, sizeof last_turn);
+    static int last_slot[MOST], last_switch[MOST]; /* + 1, so that 0 is never */
+    memset(last_slot, 0, sizeof last_slot);
     memset(last_switch, 0, sizeof last_switch);
-    int turns = 0, in_turn = 0, most = 0;
+    int slots = 0, in_slot = 0, most = 0;
     CHECK(count == s->nodes / 2);
     for (int i = 0; i < count; i++) {
         bx_pairs_meeting m = meetings[i];
         CHECK(m.a != m.b && m.a >= 0 && m.b >= 0 && m.a < s->nodes && m.b < s->nodes);
-        CHECK(!last_turn[m.a] && !last_turn[m.b]); /* once in a round, and so in a turn */
-        last_turn[m.a] = last_turn[m.b] = 1;
-        CHECK(m.turn == turns - 1 || m.turn == turns); /* in order, none empty */
-        in_turn = m.turn == turns ? 1 : in_turn + 1;
-        turns = m.turn + 1;
-        most = in_turn > most ? in_turn : most;
+        CHECK(!last_slot[m.a] && !last_slot[m.b]); /* once in a round, and so in a slot */
+        last_slot[m.a] = last_slot[m.b] = 1;
+        CHECK(m.slot == slots - 1 || m.slot == slots); /* in order, none empty */
+        in_slot = m.slot == slots ? 1 : in_slot + 1;
+        slots = m.slot + 1;
+        most = in_slot > most ? in_slot : most;
         if (s->mode != BX_PAIRS_thin || !s->switch_of) continue;
         int *a = &last_switch[s->switch_of[m.a]], *b = &last_switch[s->switch_of[m.b]];
-        CHECK(*a != m.turn + 1 && *b != m.turn + 1);
-        *a = *b = m.turn + 1;
+        CHECK(*a != m.slot + 1 && *b != m.slot + 1);
+        *a = *b = m.slot + 1;
     }
     if (s->mode == BX_PAIRS_serial) CHECK(most <= 1);
-    if (s->mode == BX_PAIRS_concurrent) CHECK(turns <= 1);
+    if (s->mode == BX_PAIRS_concurrent) CHECK(slots <= 1);
     if (s->mode == BX_PAIRS_thin && !s->switch_of)
         CHECK(most <= (s->nodes < 256 ? 1 : s->nodes / 128));
-    return turns;
+    return slots;
 }
 
-/* Plays `rounds` of the tournament, or all.  Returns the mean number of turns of a round. */
+/* Plays `rounds` of the tournament, or all.  Returns the mean number of slots of a round. */
 static double check_tournament(int nodes, bx_pairs_mode mode, int switches, int rounds)
 {
     static int switch_of[MOST];
@@ -54,11 +54,11 @@ static double check_tournament(int nodes, bx_pairs_mode mode, int switches, int 
     bool *met = bx_memory_alloc((size_t)nodes * (size_t)nodes, sizeof *met);
     int *played = bx_memory_alloc((size_t)nodes, sizeof *played);
     bool all = rounds == 0;
-    long turns = 0;
+    long slots = 0;
     if (all) rounds = s.rounds;
     for (int round = 0; round < rounds; round++) {
         int count = bx_pairs_schedule_round(&s, round, meetings);
-        turns += check_round(&s, meetings, count);
+        slots += check_round(&s, meetings, count);
         for (int i = 0; i < count; i++) {
             int low = meetings[i].a < meetings[i].b ? meetings[i].a : meetings[i].b,
                 high = meetings[i].a + meetings[i].b - low;
@@ -76,7 +76,7 @@ static double check_tournament(int nodes, bx_pairs_mode mode, int switches, int 
     free(met);
     free(played);
     bx_pairs_schedule_free(&s);
-    return (double)turns / rounds;
+    return (double)slots / rounds;
 }
 
 static void check_schedules(void)
@@ -144,7 +144,7 @@ static void measure(const bx_pairs_schedule *s, int rounds, fault f, bx_pairs_su
 static void check_second_stage(int nodes)
 {
     static int switch_of[MOST];
-    static bx_pairs_meeting again[BX_PAIRS_SUSPECTS * 2 * BX_PAIRS_PARTNERS + BX_PAIRS_PATHS];
+    static bx_pairs_meeting retests[BX_PAIRS_SUSPECTS * 2 * BX_PAIRS_PARTNERS + BX_PAIRS_PATHS];
     for (int i = 0; i < nodes; i++) switch_of[i] = i / 16;
     bx_pairs_schedule s;
     bx_pairs_schedule_create(&s, nodes, BX_PAIRS_thin, switch_of, nodes / 16, 11);
@@ -175,16 +175,16 @@ static void check_second_stage(int nodes)
         if (f.path_a >= 0)
             CHECK(summary.path_count > 0 && summary.paths[0].a == f.path_a &&
                   summary.paths[0].b == f.path_b);
-        int count = bx_pairs_second_stage(&s, &summary, again), own = 0, others = 0;
-        CHECK(count <= (int)(sizeof again / sizeof *again));
+        int count = bx_pairs_second_stage(&s, &summary, retests), same_switch = 0, others = 0;
+        CHECK(count <= (int)(sizeof retests / sizeof *retests));
         for (int k = 0; k < count; k++) {
-            CHECK(again[k].a != again[k].b && again[k].turn == k);
-            if (again[k].a != f.node || k >= count - summary.path_count) continue;
-            bool same = switch_of[again[k].a] == switch_of[again[k].b];
-            own += same;
+            CHECK(retests[k].a != retests[k].b && retests[k].slot == k);
+            if (retests[k].a != f.node || k >= count - summary.path_count) continue;
+            bool same = switch_of[retests[k].a] == switch_of[retests[k].b];
+            same_switch += same;
             others += !same;
         }
-        if (f.node >= 0) CHECK(own == BX_PAIRS_PARTNERS && others == BX_PAIRS_PARTNERS);
+        if (f.node >= 0) CHECK(same_switch == BX_PAIRS_PARTNERS && others == BX_PAIRS_PARTNERS);
     }
     bx_pairs_schedule_free(&s);
 }

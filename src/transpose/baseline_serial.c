@@ -1,7 +1,6 @@
 /* One rank, FFTW's own 3D transform of the dense grid, in place. */
 #include "baseline.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 typedef struct {

@@ -1,20 +1,12 @@
-! FFTW's C functions for complex transforms within a rank, of a whole grid or of many lines
+! FFTW's C functions for complex transforms of many lines within a rank
 ! (fftw3.f03, which declares all of FFTW, is not always in the include path of a Fortran compiler).
 module bx_fftw
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, c_ptr
   implicit none (type, external)
   private
-  public :: fftw_plan_dft_3d, fftw_plan_many_dft, fftw_execute_dft, fftw_destroy_plan
+  public :: fftw_plan_many_dft, fftw_execute_dft
 
   interface
-    function fftw_plan_dft_3d(n0, n1, n2, in, out, sign, flags) result(plan) bind(C)
-      import :: c_double_complex, c_int, c_ptr
-      implicit none (type, external)
-      integer(c_int), value :: n0, n1, n2, sign, flags
-      complex(c_double_complex), intent(inout) :: in(*), out(*)
-      type(c_ptr) :: plan
-    end function fftw_plan_dft_3d
-
     function fftw_plan_many_dft(rank, n, many, in, in_size, in_stride, in_distance, out, &
       out_size, out_stride, out_distance, sign, flags) result(plan) bind(C)
       import :: c_double_complex, c_int, c_ptr
@@ -33,12 +25,6 @@ module bx_fftw
       complex(c_double_complex), intent(inout) :: in(*)
       complex(c_double_complex), intent(inout) :: out(*)
     end subroutine fftw_execute_dft
-
-    subroutine fftw_destroy_plan(plan) bind(C)
-      import :: c_ptr
-      implicit none (type, external)
-      type(c_ptr), value :: plan
-    end subroutine fftw_destroy_plan
   end interface
 
 end module bx_fftw

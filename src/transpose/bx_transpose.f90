@@ -1,15 +1,15 @@
 ! The distributed 3D FFT of the transpose library for Fortran: a team's plan over any columns of a
 ! grid, with any of its exchange methods.  transform.h and plan.h say what each does.
 module bx_transpose
-  use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_double_complex, &
-    c_f_pointer, c_int, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_double, c_double_complex, &
+    c_f_pointer, c_int, c_null_char, c_null_ptr, c_ptr
   use bx_harness, only: bx_string_at
   use mpi_f08, only: MPI_Comm
   implicit none (type, external)
   private
   public :: bx_fft_t, bx_exchange_t, bx_make_fft, bx_free_fft, bx_make_exchange, bx_free_exchange
   public :: bx_columns, bx_planes, bx_transform, bx_apply
-  public :: bx_transpose_methods, bx_transpose_number, bx_applicable, bx_fft_bytes, bx_counts
+  public :: bx_transpose_methods, bx_transpose_number, bx_fft_bytes, bx_counts
 
   integer(c_int), parameter, public :: bx_way_forward = 0, bx_way_inverse = 1
 
@@ -96,16 +96,6 @@ module bx_transpose
       integer(c_int), value :: number
     end function c_method_name
 
-    logical(c_bool) function c_applicable(geometry, number, why, why_size) &
-      bind(C, name="bxf_applicable")
-      import :: c_bool, c_char, c_int, c_ptr, c_size_t
-      implicit none (type, external)
-      type(c_ptr), value :: geometry
-      integer(c_int), value :: number
-      character(kind=c_char), intent(inout) :: why(*)
-      integer(c_size_t), value :: why_size
-    end function c_applicable
-
     type(c_ptr) function c_exchange(plan, number) bind(C, name="bxf_exchange")
       import :: c_int, c_ptr
       implicit none (type, external)
@@ -185,19 +175,6 @@ contains
     call c_geometry_free(fft%geometry)
     fft = bx_fft_t()
   end subroutine bx_free_fft
-
-  !> Whether a method can run here, the same on every rank; if not, `why` is the reason.
-  function bx_applicable(fft, name, why) result(can)
-    type(bx_fft_t), intent(in) :: fft
-    character(*), intent(in) :: name
-    character(:), allocatable, intent(out) :: why
-    logical :: can
-    character(kind=c_char), target :: text(160)
-    text = c_null_char
-    can = logical(c_applicable(fft%geometry, int(bx_transpose_number(name), c_int), text, &
-                               size(text, kind=c_size_t)))
-    why = bx_string_at(c_loc(text))
-  end function bx_applicable
 
   !> Makes the buffers of an applicable method, by its name.  `why` is "", or the reason why a
   !> window cannot be had; there is no exchange then.  Collective over the world.

@@ -2,8 +2,6 @@
  * and owners as arrays. */
 #include "transform.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Fortran's bx_exchange_t. */
@@ -38,11 +36,6 @@ void bxf_shape(const bx_plan *plan, int shape[6])
 
 int bxf_method_count(void) { return bx_method_count; }
 const char *bxf_method_name(int number) { return bx_methods[number]->about.name; }
-
-bool bxf_applicable(const bx_geometry *geometry, int number, char *why, size_t why_size)
-{
-    return bx_exchange_applicable(geometry, bx_methods[number], why, why_size);
-}
 
 bx_exchange *bxf_exchange(bx_plan *plan, int number)
 {

@@ -3,10 +3,7 @@
 #include "bx.h"
 
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ELEMENT = 16 }; /* bytes of a double-precision complex number */
 

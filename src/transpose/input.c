@@ -1,7 +1,5 @@
 #include "input.h"
 
-#include <math.h>
-
 uint64_t bx_transpose_input_field(const bx_transpose_state *t, int band)
 {
     return bx_random_hash(bx_run_seed(t->run), (uint64_t)t->my_team << 32 | (uint64_t)band);

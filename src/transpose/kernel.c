@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -263,11 +261,16 @@ static void teardown(void *state)
 
 /* ---- measuring ---- */
 
+static const bx_baseline *baseline_of(size_t index)
+{
+    return bx_baselines[index - (size_t)bx_method_count];
+}
+
 static bool applicable(void *state, size_t index, char *why, size_t why_size)
 {
     const bx_transpose_state *t = state;
     if (!bx_transpose_is_method(index)) {
-        const bx_baseline *baseline = bx_baselines[index - (size_t)bx_method_count];
+        const bx_baseline *baseline = baseline_of(index);
         return !baseline->applicable || baseline->applicable(t->plan, t->teams, why, why_size);
     }
     if (t->methods[index]) return true;
@@ -297,8 +300,7 @@ static void prepare(void *state, size_t index, size_t point)
     bx_transpose_state *t = state;
     const bx_plan *plan = t->plan;
     if (!bx_transpose_is_method(index)) {
-        int b = (int)index - bx_method_count;
-        bx_baselines[b]->begin(t->baselines[b]);
+        begin(state, index, point);
         return;
     }
     bx_complex factor = bx_transpose_input_phase(t->steps + 1) / bx_transpose_input_phase(t->steps);
@@ -329,8 +331,7 @@ static void step(void *state, size_t index, size_t point)
     if (bx_transpose_is_method(index))
         bx_transform_bands(t->methods[index], !options.transpose_only);
     else
-        bx_baselines[index - (size_t)bx_method_count]->step(
-            t->baselines[index - (size_t)bx_method_count]);
+        baseline_of(index)->step(t->baselines[index - (size_t)bx_method_count]);
 }
 
 /* Transforms (or transposes) of the rank that has most, as a sample is the slowest rank's time; the
@@ -338,8 +339,7 @@ static void step(void *state, size_t index, size_t point)
 static double items(void *state, size_t index, size_t point)
 {
     const bx_transpose_state *t = state;
-    bool serial = !bx_transpose_is_method(index) &&
-                  bx_baselines[index - (size_t)bx_method_count] == &bx_baseline_serial;
+    bool serial = !bx_transpose_is_method(index) && baseline_of(index) == &bx_baseline_serial;
     return 2.0 * (serial ? t->plan->bands : t->most_bands);
 }
 

@@ -5,7 +5,6 @@
 #include "charge.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

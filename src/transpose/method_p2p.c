@@ -4,8 +4,6 @@
  * `published` copies are made in cache, plane by plane, as for every method. */
 #include "method.h"
 
-#include <stdlib.h>
-
 enum { TAG = 1 };
 
 typedef struct {

@@ -2,9 +2,6 @@
  * for short messages; real data first, padding last (Bethune 2010, section 4.2). */
 #include "method.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct {
     bx_plan *plan;
     int block;           /* elements, the largest of all pairs */

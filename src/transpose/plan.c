@@ -2,9 +2,6 @@
 
 #include "charge.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { CACHED = 1024 }; /* elements of a group of planes, where several are so small: 16 KiB */

@@ -2,8 +2,6 @@
  * here and at the published core counts. */
 #include "input.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include "charge.h"
 
 #include <float.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
