@@ -31,6 +31,7 @@ FREE = {
     **dict.fromkeys(("fft", "algebra", "pairs", "copy", "fork"), "0"),
     "at_once": "1",
 }
+SETTINGS = ("network/model:Constant", "network/latency-factor:0", "smpi/wtime:1e-3")
 SAMPLE = ("--repeats", "1", "--block", "1", "--warmup", "0")
 LARGEST = 64  # B per rank of the world, of any launch
 CALLS = 5e-3  # s of a rank: growth below is lost in what else it does
@@ -74,12 +75,13 @@ def measure(name: str, ranks: int) -> Cost:
             [simulated.executable(FOLDER, budget.kernel), *arguments],
             [f"n{rank // per_node}" for rank in range(ranks)],
             (FOLDER / "smpi/machine.so").resolve(),
-            launch.LIBRARY,
+            (*launch.LIBRARY, *SETTINGS),
             env={"BX_PLATFORM": platform, "BX_HOLLOW": "1", "BX_HEAP": str(heap),
                  "OPENBLAS_NUM_THREADS": "1"},
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.returncode == 0, (name, ranks, process.stderr)
+        assert heap.exists(), (name, ranks, process.stderr)
         most, _, seconds = heap.read_text().split()
         return Cost(float(most), float(seconds) / ranks)
 
