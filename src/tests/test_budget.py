@@ -31,10 +31,12 @@ FREE = {
     **dict.fromkeys(("fft", "algebra", "pairs", "copy", "fork"), "0"),
     "at_once": "1",
 }
+# Messages share no links, which takes most of a simulation; a look at the clock takes time, as loops
+# until a time would not end.
 SETTINGS = ("network/model:Constant", "network/latency-factor:0", "smpi/wtime:1e-3")
 SAMPLE = ("--repeats", "1", "--block", "1", "--warmup", "0")
 LARGEST = 64  # B per rank of the world, of any launch
-CALLS = 5e-3  # s of a rank: growth below is lost in what else it does
+NOISE = 0.1  # of the work of a rank, from launch to launch
 
 
 class Budget(NamedTuple):
@@ -44,14 +46,37 @@ class Budget(NamedTuple):
     bytes: float  # of a rank, per rank of the world
     kernel: str
     ranks: "tuple[int, int, int]"  # where it is measured
-    arguments: "tuple[str, ...]"
+    arguments: str  # {0} is what `sizes` has for each number of ranks
+    sizes: "tuple[str, str, str]" = ("", "", "")
 
 
-FFT = ("--case", "cnt40", "--bands", "1", "--planner", "estimate", "--baseline", "none", "--method")
+TRANSPOSES = {
+    "alltoallv": 64, "p2p": 64, "padded": 64, "overlap": 64, "direct": 64, "shm": 64,
+    "shm-padded": 64, "leaders": 64, "gather-scatter": 64, "alltoallw": 64,
+}  # fmt: skip
+MANY, FEW, CUBES = (64, 256, 1024), (64, 128, 256), (8, 64, 512)
+FFT = "--grid 8,8,8 --bands 1 --planner estimate --baseline none --method"
+# A grid of a halo grows with the ranks: so a rank has the same cells.
+GRIDS = ("24,24,24", "48,24,24", "48,48,24")
 BUDGETS = {
-    f"transpose, {method}": Budget(bytes_, "transpose", (64, 256, 1024), (*FFT, method))
-    for method, bytes_ in {"alltoallv": 40, "shm": 50}.items()
-}
+    **{
+        f"transpose, {method}": Budget(bytes_, "transpose", MANY, f"{FFT} {method}")
+        for method, bytes_ in TRANSPOSES.items()
+    },
+    "pairs": Budget(64, "pairs", MANY, "--case all --rounds 4 --samples 1 --bytes 1000"),
+    "patterns": Budget(64, "patterns", FEW, "--largest 8"),
+    "tasks": Budget(64, "tasks", FEW, "--blocks 5 --rows 7 --partners 3 --work 2000"),
+    "patches": Budget(64, "patches", FEW, ""),
+    **{
+        f"halo, {case}": Budget(64, "halo", FEW, f"--case {case} --grid {{0}}", GRIDS)
+        for case in ("pchan-24", "polcoms-48", "thor-24")
+    },
+    "md": Budget(64, "md", CUBES, "--case cu3au --method packed --cells {0}", ("4", "8", "16")),
+    "npar": Budget(64, "npar", FEW, "--bands 9 --atoms 4 --box 8 --cutoff 15.2 --planner estimate"
+                   " --method npar-1"),
+}  # fmt: skip
+# Not here: noise, whose nodes are measured alone and not simulated; eigen, restart and metadata,
+# whose libraries and files are not simulated; congestion, which fills 8 MB a rank.
 
 
 class Cost(NamedTuple):
@@ -70,7 +95,8 @@ def measure(name: str, ranks: int) -> Cost:
     platform = " ".join(f"{name}={value}" for name, value in machine.items())
     with tempfile.TemporaryDirectory() as folder:
         heap, result = Path(folder, "heap"), Path(folder, "result.json")
-        arguments = (*SAMPLE, *budget.arguments, "--output", str(result))
+        size = budget.sizes[budget.ranks.index(ranks)]
+        arguments = (*SAMPLE, *budget.arguments.format(size).split(), "--output", str(result))
         process = launch.run(
             [simulated.executable(FOLDER, budget.kernel), *arguments],
             [f"n{rank // per_node}" for rank in range(ranks)],
@@ -109,10 +135,12 @@ class Budgets(unittest.TestCase):
     def test_memory_and_time_by_ranks(self):
         for name, launches in costs().items():
             with self.subTest(name=name, launches=launches):
+                budget = BUDGETS[name]
                 per_rank, later, earlier = growth(name, launches)
-                self.assertLessEqual(per_rank, min(BUDGETS[name].bytes, LARGEST))
-                if launches[2].seconds - launches[1].seconds > CALLS:
-                    self.assertLess(later, 2 * max(earlier, 0))
+                self.assertLessEqual(per_rank, min(budget.bytes, LARGEST))
+                _, middle, high = (ranks * math.log2(ranks) for ranks in budget.ranks)
+                noise = NOISE * launches[2].seconds / (high - middle)
+                self.assertLess(later, 1.2 * max(earlier, 0) + noise)
 
 
 def table() -> None:
