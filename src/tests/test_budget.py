@@ -55,6 +55,7 @@ TRANSPOSES = {
     "shm-padded": 64, "leaders": 64, "gather-scatter": 64, "alltoallw": 64,
 }  # fmt: skip
 MANY, FEW, CUBES = (64, 256, 1024), (64, 128, 256), (8, 64, 512)
+BEYOND = (400, 600, 900)  # more than the pairs of patches: each rank has one at most
 FFT = "--grid 8,8,8 --bands 1 --planner estimate --baseline none --method"
 # A grid of a halo grows with the ranks: so a rank has the same cells.
 GRIDS = ("24,24,24", "48,24,24", "48,48,24")
@@ -66,7 +67,7 @@ BUDGETS = {
     "pairs": Budget(64, "pairs", MANY, "--case all --rounds 4 --samples 1 --bytes 1000"),
     "patterns": Budget(64, "patterns", FEW, "--largest 8"),
     "tasks": Budget(64, "tasks", FEW, "--blocks 5 --rows 7 --partners 3 --work 2000"),
-    "patches": Budget(64, "patches", FEW, ""),
+    "patches": Budget(64, "patches", BEYOND, ""),
     **{
         f"halo, {case}": Budget(64, "halo", FEW, f"--case {case} --grid {{0}}", GRIDS)
         for case in ("pchan-24", "polcoms-48", "thor-24")
@@ -95,7 +96,7 @@ def measure(name: str, ranks: int) -> Cost:
     platform = " ".join(f"{name}={value}" for name, value in machine.items())
     with tempfile.TemporaryDirectory() as folder:
         heap, result = Path(folder, "heap"), Path(folder, "result.json")
-        size = budget.sizes[budget.ranks.index(ranks)]
+        size = dict(zip(budget.ranks, budget.sizes)).get(ranks, "")
         arguments = (*SAMPLE, *budget.arguments.format(size).split(), "--output", str(result))
         process = launch.run(
             [simulated.executable(FOLDER, budget.kernel), *arguments],
