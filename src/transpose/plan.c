@@ -78,9 +78,25 @@ static size_t half_elements(const bx_geometry *g, int rank)
     return bx_plan_paged(column_elements(g, rank) * 2 * BX_SLOTS);
 }
 
+/* The fields of a rank of this node, whose ranks ascend. */
+static bx_complex *halves_of(const bx_plan *plan, int rank)
+{
+    const int *ranks = bx_geometry_ranks(plan->geometry, plan->node_index);
+    int low = 0, high = bx_geometry_node_size(plan->geometry, plan->node_index);
+    if (rank == plan->rank) return plan->halves_of[plan->node_rank];
+    while (high - low > 1) {
+        int middle = (low + high) / 2;
+        if (ranks[middle] <= rank)
+            low = middle;
+        else
+            high = middle;
+    }
+    return plan->halves_of[low];
+}
+
 static void zero_halves(const bx_plan *plan)
 {
-    bx_complex *mine = plan->halves_of[plan->rank];
+    bx_complex *mine = halves_of(plan, plan->rank);
     size_t each = column_elements(plan->geometry, plan->rank);
     for (int i = 0; i < 2 * BX_SLOTS; i++)
         bx_plan_zero(plan, mine + (size_t)i * each, each, (size_t)plan->my_columns);
@@ -89,14 +105,14 @@ static void zero_halves(const bx_plan *plan)
 static void create_halves(bx_plan *plan)
 {
     plan->halves.window = MPI_WIN_NULL;
-    BX_ALLOC((size_t)plan->geometry->ranks, plan->halves_of);
-    plan->halves_of[plan->rank] = bx_buffer_create(half_elements(plan->geometry, plan->rank));
+    BX_ALLOC((size_t)bx_geometry_node_size(plan->geometry, plan->node_index), plan->halves_of);
+    plan->halves_of[plan->node_rank] = bx_buffer_create(half_elements(plan->geometry, plan->rank));
     zero_halves(plan);
 }
 
 static void free_halves(bx_plan *plan)
 {
-    if (plan->halves.window == MPI_WIN_NULL) fftw_free(plan->halves_of[plan->rank]);
+    if (plan->halves.window == MPI_WIN_NULL) fftw_free(halves_of(plan, plan->rank));
     bx_shared_free(&plan->halves);
 }
 
@@ -113,8 +129,7 @@ bool bx_plan_share_halves(bx_plan *plan)
     free_halves(plan);
     plan->halves = shared;
     bx_complex *next = shared.base;
-    for (int i = 0; i < count; next += half_elements(g, ranks[i++]))
-        plan->halves_of[ranks[i]] = next;
+    for (int i = 0; i < count; next += half_elements(g, ranks[i++])) plan->halves_of[i] = next;
     zero_halves(plan);
     return true;
 }
@@ -185,7 +200,7 @@ bx_complex *bx_plan_planes(const bx_plan *plan, bx_direction way, int slot)
 bx_complex *bx_plan_half(const bx_plan *plan, bx_direction way, int slot, int rank)
 {
     int side = plan->swapped[slot] ? !way : way;
-    return plan->halves_of[rank] +
+    return halves_of(plan, rank) +
            (size_t)(BX_SLOTS * side + slot) * column_elements(plan->geometry, rank);
 }
 

@@ -62,7 +62,7 @@ typedef struct bx_plan {
     bx_complex *columns;    /* [bands][my_columns][length] */
     bx_complex *planes;     /* [BX_SLOTS][my_planes][plane_ny][plane_nx]; none with `inner` */
     bx_shared halves;       /* half-transformed fields of all ranks of the node, if shared */
-    bx_complex **halves_of; /* [ranks] this rank's; if shared, of my node's ranks; else NULL */
+    bx_complex **halves_of; /* [my node's ranks] if shared; else this rank's alone */
     int *run_left; /* [columns] columns from here that adjoin in their planes, of the same rank */
     /* x that have columns: a sphere has them at both ends of a row, and only those are transformed
      * along y. */

@@ -13,7 +13,7 @@ typedef struct {
     bx_part parts[];
 } board;
 
-/* Of SimGrid: before a rank waits, and after, lest the others' time be its own. */
+/* Of SimGrid: at the begin and end of a call, as the library's work is not the rank's. */
 void smpi_bench_end(void), smpi_bench_begin(void);
 /* Not the kernel's memory: see heap.c. */
 void *__real_malloc(size_t), __real_free(void *);
@@ -42,17 +42,19 @@ static board *board_of(MPI_Comm comm, int *ranks, int *me)
     return b;
 }
 
-static void wait(board *b)
+static void wait(board *b) { sg_barrier_wait(b->gate); }
+
+static void begin(board *b, int me, bx_part mine)
 {
     smpi_bench_end();
-    sg_barrier_wait(b->gate);
-    smpi_bench_begin();
-}
-
-static void share(board *b, int me, bx_part mine)
-{
     b->parts[me] = mine;
     wait(b);
+}
+
+static void end(board *b)
+{
+    wait(b);
+    smpi_bench_begin();
 }
 
 /* ---- blocks ---- */
@@ -86,10 +88,10 @@ static void copy(block from, block to)
         return;
     }
     char *packed = __real_malloc((size_t)from.bytes);
-    int end = 0;
-    PMPI_Pack(from.at, from.count, from.type, packed, from.bytes, &end, MPI_COMM_SELF);
-    end = 0;
-    PMPI_Unpack(packed, from.bytes, &end, to.at, to.count, to.type, MPI_COMM_SELF);
+    int place = 0;
+    PMPI_Pack(from.at, from.count, from.type, packed, from.bytes, &place, MPI_COMM_SELF);
+    place = 0;
+    PMPI_Unpack(packed, from.bytes, &place, to.at, to.count, to.type, MPI_COMM_SELF);
     __real_free(packed);
 }
 
@@ -100,15 +102,25 @@ static bx_part whole(const void *buffer, int count, MPI_Datatype type)
 
 /* ---- collectives ---- */
 
+/* SimGrid's waits for other ranks, and takes their time for this one's. */
+int __real_MPI_Comm_dup(MPI_Comm, MPI_Comm *);
+int __wrap_MPI_Comm_dup(MPI_Comm comm, MPI_Comm *copy)
+{
+    smpi_bench_end();
+    int error = __real_MPI_Comm_dup(comm, copy);
+    smpi_bench_begin();
+    return error;
+}
+
 int bx_at_once_exchange(bx_part sent, bx_part received, MPI_Comm comm)
 {
     int ranks, me;
     board *b = board_of(comm, &ranks, &me);
-    share(b, me, sent);
+    begin(b, me, sent);
     for (int i = 0; i < ranks; i++)
         if (received.counts ? received.counts[i] : received.count)
             copy(block_of(&b->parts[i], me), block_of(&received, i));
-    wait(b);
+    end(b);
     return MPI_SUCCESS;
 }
 
@@ -117,11 +129,11 @@ static int collect(bx_part sent, bx_part received, bool receives, MPI_Comm comm)
 {
     int ranks, me;
     board *b = board_of(comm, &ranks, &me);
-    share(b, me, sent);
+    begin(b, me, sent);
     for (int i = 0; receives && i < ranks; i++)
         if (b->parts[i].buffer != MPI_IN_PLACE)
             copy(block_of(&b->parts[i], 0), block_of(&received, i));
-    wait(b);
+    end(b);
     return MPI_SUCCESS;
 }
 
@@ -130,10 +142,10 @@ static int deal(bx_part sent, bx_part received, int root, bool all, MPI_Comm com
 {
     int ranks, me;
     board *b = board_of(comm, &ranks, &me);
-    share(b, me, sent);
+    begin(b, me, sent);
     if (received.buffer != MPI_IN_PLACE)
         copy(block_of(&b->parts[root], all ? 0 : me), block_of(&received, 0));
-    wait(b);
+    end(b);
     return MPI_SUCCESS;
 }
 
@@ -144,13 +156,15 @@ static int reduce(const void *send, void *receive, int count, MPI_Datatype type,
     int ranks, me, at = root < 0 ? 0 : root;
     board *b = board_of(comm, &ranks, &me);
     bx_part result = whole(NULL, count, type);
-    share(b, me, whole(send == MPI_IN_PLACE ? receive : send, count, type));
+    begin(b, me, whole(send == MPI_IN_PLACE ? receive : send, count, type));
     if (me == at) {
         block first = block_of(&b->parts[0], 0);
         b->result = result.buffer = __real_malloc((size_t)first.bytes + 1);
         copy(first, block_of(&result, 0));
+        smpi_bench_begin(); /* which the call ends */
         for (int i = 1; i < ranks; i++)
             PMPI_Reduce_local(b->parts[i].buffer, result.buffer, count, type, op);
+        smpi_bench_end();
     }
     wait(b);
     result.buffer = b->result;
@@ -158,6 +172,7 @@ static int reduce(const void *send, void *receive, int count, MPI_Datatype type,
     if (root < 0 || me == root) copy(block_of(&result, 0), block_of(&mine, 0));
     wait(b);
     if (me == at) __real_free(result.buffer);
+    smpi_bench_begin();
     return MPI_SUCCESS;
 }
 
@@ -173,7 +188,9 @@ static int reduce(const void *send, void *receive, int count, MPI_Datatype type,
 static int pass(MPI_Comm comm)
 {
     int ranks, me;
-    wait(board_of(comm, &ranks, &me));
+    board *b = board_of(comm, &ranks, &me);
+    smpi_bench_end();
+    end(b);
     return MPI_SUCCESS;
 }
 static int rank_in(MPI_Comm comm)

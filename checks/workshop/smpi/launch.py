@@ -36,6 +36,9 @@ LIBRARY = (
     "smpi/bcast:binomial_tree",
     "smpi/send-is-detached-thresh:100000000",
 )
+# Each rank is a copy of the kernel in one process.
+MAPPINGS = 8  # of memory that a copy takes
+MAPPINGS_BESIDE = 512  # those of SimGrid and of libraries, with some to spare
 # Collectives whose algorithm BX_MACHINE may name: allreduce=rdb.
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "alltoallv", "barrier", "bcast", "reduce")
 # What SimGrid prints of each rank: exit codes, routines that are not implemented (MPI_Win_sync).
@@ -92,6 +95,20 @@ def chosen(text: str) -> dict[str, str]:
     return values
 
 
+def check_mappings(ranks: int, file: str = "/proc/sys/vm/max_map_count") -> None:
+    """Looks whether Linux allows the mappings of so many ranks in one process.
+
+    Raises:
+        Refused: it does not; the message says what to set.
+    """
+    needed, allowed = MAPPINGS * ranks + MAPPINGS_BESIDE, int(Path(file).read_text())
+    if needed > allowed:
+        raise Refused(
+            f"{ranks} ranks: {needed} mappings of memory in one process, where Linux allows "
+            f"{allowed}; root can allow more: sysctl -w vm.max_map_count={needed}"
+        )
+
+
 def run(command: list[str], hosts: list[str], platform: Path, settings: tuple[str, ...] = (),
         **options: object) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """Runs a kernel under smpirun.
@@ -102,7 +119,11 @@ def run(command: list[str], hosts: list[str], platform: Path, settings: tuple[st
         platform: what load_platform is in.
         settings: of SimGrid, beside SETTINGS.
         options: of subprocess.run.
+
+    Raises:
+        Refused: more ranks than Linux allows in one process.
     """
+    check_mappings(len(hosts))
     with tempfile.TemporaryDirectory(prefix="bisection-smpi-") as folder:
         file = Path(folder, "hosts")
         file.write_text("".join(f"{host}\n" for host in hosts))
@@ -151,6 +172,7 @@ def main() -> int:
         platform = next((path for path in platforms if path.exists()), None)
         if platform is None:
             raise Refused(f"{options.kernel}: no machine.so beside it: built without BX_SIMULATED")
+        check_mappings(options.ranks)
     except (Refused, ValueError) as error:
         print(f"launch: {error}", file=sys.stderr)
         return 2

@@ -93,10 +93,14 @@ extern "C" void load_platform(const sg4::Engine &engine)
     travel = std::max(0.0, number("latency") - 2 * overhead - gap);
     intra_travel = std::max(0.0, number("intra_latency") - 2 * intra_overhead);
 
+    bool linked = !values.count("at_once"); /* otherwise a message takes a second of any network */
 #if SIMGRID_VERSION_MAJOR < 4
-    sg4::NetZone *zone = sg4::create_star_zone("machine");
+    sg4::NetZone *zone =
+        linked ? sg4::create_star_zone("machine") : sg4::create_empty_zone("machine");
 #else
-    sg4::NetZone *zone = engine.get_netzone_root()->add_netzone_star("machine");
+    sg4::NetZone *top = engine.get_netzone_root();
+    sg4::NetZone *zone =
+        linked ? top->add_netzone_star("machine") : top->add_netzone_empty("machine");
 #endif
     for (int i = 0; i < (int)number("nodes"); i++) {
         std::string name = "n" + std::to_string(i);
@@ -105,12 +109,14 @@ extern "C" void load_platform(const sg4::Engine &engine)
         host->set_core_count((int)number("cores"));
         for (auto &[key, value] : values) host->set_property("bx_" + key, value);
         host->seal();
+        if (!linked) continue;
         zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr,
                         {sg4::LinkInRoute(wide_link(zone, name + "_nic"))}, true);
         zone->add_route(host->get_netpoint(), host->get_netpoint(), nullptr, nullptr,
                         {sg4::LinkInRoute(wide_link(zone, name + "_memory"))});
     }
     zone->seal();
+    if (!linked) return;
 
     sg4::NetZone *root = engine.get_netzone_root();
     using Links = std::vector<sg4::Link *>;
