@@ -68,15 +68,20 @@ static const bx_option option_table[] = {
 
 /* ---- steps ---- */
 
-static void compute(halo_state *h, bx_step_part part)
+static void charge_step(const bx_mesh *mesh)
 {
     static const double COPIES = 1.5; /* a copy reads and writes; a step reads twice and writes */
+    bx_charge(BX_COPY, COPIES * bx_mesh_numbers(mesh) * sizeof(double), true);
+    bx_charge(BX_PAIRS, mesh->kind->code_flops * (double)(mesh->own * mesh->width), true);
+}
+
+static void compute(halo_state *h, bx_step_part part)
+{
     const bx_mesh *mesh = h->mesh;
     if (!bx_charge_is_hollow())
         mesh->kind->step(mesh, h->halo->fields[h->now], h->halo->fields[1 - h->now], part);
     if (part != BX_BOUNDARY) bx_charge_fork();
-    if (part != BX_INTERIOR)
-        bx_charge(BX_COPY, COPIES * bx_mesh_numbers(mesh) * sizeof(double), true);
+    if (part != BX_INTERIOR) charge_step(mesh);
     bx_run_lap(h->run, PHASE_STENCIL);
 }
 

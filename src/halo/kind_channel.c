@@ -187,8 +187,29 @@ static void step(const bx_mesh *mesh, const double *from, double *to, bx_step_pa
 
 static void free_layout(bx_mesh *mesh) { free(mesh->layout); }
 
+/* What SBLI, the code of PCHAN, computes for a point between two exchanges, a part of a Runge-Kutta
+ * step: the equations of Navier and Stokes by central differences of fourth order, Euler's terms
+ * split by entropy, those of viscosity and heat as Laplacians (Sandham, Li and Yee, J. Comput.
+ * Phys. 178, 307 (2002)).  Counted from the equations, not measured. */
+enum {
+    FIRST = 5,  /* flop of a first difference: (8 (c - b) - (d - a)) / 12h */
+    SECOND = 7, /* of a second one */
+    AXES = 3,
+    EULER = AXES * FIELDS * 2 * FIRST      /* differences of fluxes, and of entropy variables */
+        + AXES * (2 * FIELDS - 1) * FIELDS /* times the Jacobian, a matrix of 5 x 5 */
+        + AXES * 30                        /* its 15 entries */
+        + AXES * FIELDS * 3                /* both parts, weighted and added */
+        + AXES * 6 + 40,                   /* fluxes; entropy variables, pressure, temperature */
+    VISCOUS = AXES * FIELDS * FIRST        /* gradients of velocity, temperature, viscosity */
+        + AXES * 4 * SECOND + 8            /* Laplacians of velocity and temperature */
+        + 6 * FIRST                        /* mixed differences, of first ones */
+        + 20 + 20 + 36 + 40,               /* viscosity; stresses; forces; work and heat */
+    UPDATE = FIELDS * 4,                   /* compact storage: two fields, each x + c y */
+};
+
 const bx_kind bx_kind_channel = {
     .point_bytes = 2.0 * FIELDS * sizeof(double),
+    .code_flops = EULER + VISCOUS + UPDATE,
     .create = create,
     .place = place,
     .visit = visit_all,

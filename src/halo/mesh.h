@@ -41,6 +41,9 @@ typedef struct {
 
 typedef struct bx_kind {
     double point_bytes; /* memory of a grid point */
+    /* Flop of a point and step in the code that this stands for, beside what is computed here: they
+     * are charged on a simulated machine.  0: not known. */
+    double code_flops;
     /* Cuts the grid, and sets all of the mesh but run, kind, options, ranks, extent and stride. */
     void (*create)(bx_mesh *mesh);
     /* Returns the place of an own cell in memory. */

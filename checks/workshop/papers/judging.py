@@ -85,6 +85,13 @@ class Judged:
     fitted: dict[str, list[str]]  # quantity -> machines
 
     @property
+    def strictly(self) -> Shown:
+        """The verdict if each printed number decides, those of kind NUMBER too: some of these were
+        RATIO until the values were known."""
+        true = self.verdict == Shown.TRUE
+        return Shown.FALSE if true and not all(p.holds for p in self.parts) else self.verdict
+
+    @property
     def unexpected(self) -> bool:
         """True if it is false and no change is known that makes it true, or true though something
         is listed as lacking."""
@@ -131,9 +138,17 @@ def fitted(finding: str) -> dict[str, list[str]]:
     """Which values of simulated machines were fitted to a finding: quantity -> machines."""
     quantities: dict[str, list[str]] = {}
     for row in simulation.rows():
-        if row["origin"] == "fitted" and finding in row["basis"].partition(":")[0].split():
+        if row["fits"] == finding:
             quantities.setdefault(row["quantity"], []).extend(row["machines"].split())
     return quantities
+
+
+def counts(rows: Sequence[Judged], strictly: bool) -> tuple[int, int, int]:
+    """Findings that simulated machines show without and with a value fitted to them, and those that
+    they do not show."""
+    verdicts = [(row.strictly if strictly else row.verdict, bool(row.fitted)) for row in rows]
+    by_fit = verdicts.count((Shown.TRUE, True))
+    return verdicts.count((Shown.TRUE, False)), by_fit, sum(v == Shown.FALSE for v, _ in verdicts)
 
 
 def numbers(rows: Sequence[Judged]) -> list[Part]:

@@ -1,5 +1,6 @@
 """The findings of the four papers as lines of text."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from bisection.core.format import number, plural, some
@@ -7,7 +8,9 @@ from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
 from bisection.report.run import wrapped
 from bisection.report.tables import indented
-from workshop.papers.judging import Judged, Part, Shown, numbers
+from papers.observables import needed
+from workshop.papers import simulation
+from workshop.papers.judging import Judged, Part, Shown, counts, numbers
 from workshop.papers.simulation import Cost
 
 HEAD = ["ID", "published", "simulated", "ratio", "asserted by", "verdict"]
@@ -29,6 +32,8 @@ def text(rows: Sequence[Judged], verbose: bool = False) -> Iterator[str]:
     if verbose:
         yield from indented([["ID", *HEAD[1:4], "verdict", "expression"], *_parts(rows)])
         yield ""
+        yield from indented([["fitted value", "fits", "tested by"], *_fits(rows)])
+        yield ""
     for row in rows:
         none = row.parts and all(part.value is None for part in row.parts)
         words = [clause(reason) for reason in row.reasons if not none]
@@ -36,7 +41,13 @@ def text(rows: Sequence[Judged], verbose: bool = False) -> Iterator[str]:
         if words:
             yield from wrapped(f"{row.finding.id}: {row.finding.finding}: {'; '.join(words)}")
     yield ""
+    yield from indented([["", "true by prediction", "true by fit", "false"], *_split(rows)])
     yield from totals(rows)
+
+
+def _split(rows: Sequence[Judged]) -> Iterator[list[str]]:
+    for words, strictly in (("as judged", False), ("if each printed number decides", True)):
+        yield [words, *map(str, counts(rows, strictly))]
 
 
 def _cells(row: Judged) -> list[str]:
@@ -70,6 +81,20 @@ def _parts(rows: Sequence[Judged]) -> Iterator[list[str]]:
             )
             cells = [quantity.finding, quantity.published, _value(part), _ratio(part), str(held)]
             yield [*cells, f"{where}: {quantity.expression}"]
+
+
+def _fits(rows: Sequence[Judged]) -> Iterator[list[str]]:
+    """The values that were fitted, each to one finding, and the findings that it is tested by."""
+    for value in (row for row in simulation.rows() if row["fits"]):
+        machines = {*value["machines"].split()}
+        tests = [
+            row.finding.id
+            for row in rows
+            if row.finding.id != value["fits"]
+            and machines & {place[0] for place in needed([row.finding])}
+        ]
+        name = f"{value['quantity']} {value['value']} {value['unit']} of {value['machines']}"
+        yield [name, value["fits"], " ".join(tests)]
 
 
 def costs(rows: Sequence[Cost]) -> Iterator[str]:
@@ -129,21 +154,19 @@ def _fitted(row: Judged) -> str:
 
 def totals(rows: Sequence[Judged]) -> Iterator[str]:
     """Returns how many findings are shown by what, and how many published numbers are met."""
-    counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in Shown}
-    true = [row for row in rows if row.verdict == Shown.TRUE]
-    ours = counts[Shown.TRUE] + counts[Shown.TEST]
-    fit = sum(bool(row.fitted) for row in true)
+    of = Counter(row.verdict for row in rows)
+    predicted, fit, _ = counts(rows, strictly=False)
     yield (
-        f"{ours} of {len(rows)} findings are asserted by our kernels and true: {len(true)} on "
-        f"simulated machines ({fit} of these with values fitted to them), {counts[Shown.TEST]} by "
-        "tests"
+        f"{predicted + fit + of[Shown.TEST]} of {len(rows)} findings are asserted by our kernels "
+        f"and true: {predicted} by prediction on simulated machines, {fit} there by values fitted "
+        f"to them, {of[Shown.TEST]} by tests"
     )
     others = [verdict for verdict in Shown if verdict not in (Shown.TRUE, Shown.TEST)]
-    words = {verdict: f"{counts[verdict]} {verdict}" for verdict in others}
+    words = {verdict: f"{of[verdict]} {verdict}" for verdict in others}
     known = sum(row.verdict == Shown.FALSE and bool(row.finding.change) for row in rows)
-    words[Shown.FALSE] += f" ({known} explained, {counts[Shown.FALSE] - known} not explained)"
+    words[Shown.FALSE] += f" ({known} explained, {of[Shown.FALSE] - known} not explained)"
     yield ", ".join(words.values())
-    if counts[Shown.NOT_RUN]:
+    if of[Shown.NOT_RUN]:
         yield "not run: `workshop findings --simulate` launches what is missing"
     ratios = numbers(rows)
     near = sum(part.holds for part in ratios)

@@ -4,8 +4,9 @@
  * An interface is a queue in which a message is served for gap + size / bandwidth on its way out,
  * and again on its way in, whichever core it is of; between the two it travels for the latency.
  * Within a node the sending core copies one message after the other, at intra_bandwidth or its
- * share of the node's memory.  Links are wide and alone: sharing them out is what costs SimGrid
- * most.
+ * share of the node's memory.  SimGrid's links are wide and alone: sharing them out is what costs
+ * it most.  Cables of a torus are queues, too (link=B/s): a message takes those of its way, along
+ * one axis after the other, as soon as they have served what was sent before.
  *
  * BX_PLATFORM="nodes=8 cores=4 latency=6e-6 ..." has the numbers of one machine, see machines.csv;
  * launch.py writes it.  They are properties of each host too, for what kernels charge.  Faults are
@@ -54,9 +55,44 @@ struct Interface {
 };
 static std::vector<Interface> interfaces;
 
-static Interface &interface_of(const sg4::Host *host)
+static int number_of(const sg4::Host *host)
 {
-    return interfaces[strtoul(host->get_cname() + 1, nullptr, 10)];
+    return (int)strtol(host->get_cname() + 1, nullptr, 10);
+}
+
+/* Where a node of a Cray XT is: four of a blade along one axis, 24 blades of a cabinet along
+ * another, and cabinets.  A job fills blades in their order. */
+enum { ACROSS, BLADE, SLOT, AXES, OF_BLADE = 4, OF_CABINET = 24 };
+struct Place {
+    int at[AXES];
+    explicit Place(int node)
+        : at{node / (OF_BLADE * OF_CABINET), node % OF_BLADE, node / OF_BLADE % OF_CABINET}
+    {
+    }
+    int node() const { return at[BLADE] + OF_BLADE * (at[SLOT] + OF_CABINET * at[ACROSS]); }
+};
+static double link_bandwidth;        /* B/s of a cable, each way; 0: without limit */
+static std::map<int, double> cables; /* s: when it has served what it knows of */
+
+/* When the cables between two nodes have served a message that begins now. */
+static double carried(double now, double size, int from, int to)
+{
+    double served = now;
+    if (link_bandwidth <= 0) return served;
+    Place here(from);
+    const Place there(to);
+    for (int axis = 0; axis < AXES; axis++)
+        while (here.at[axis] != there.at[axis]) {
+            int way = there.at[axis] - here.at[axis];
+            /* slots alone are a ring within a cabinet */
+            bool up = axis == SLOT && 2 * abs(way) > OF_CABINET ? way < 0 : way > 0;
+            double &free = cables[(here.node() * AXES + axis) * 2 + up];
+            free = std::max(now, free) + size / link_bandwidth;
+            served = std::max(served, free);
+            here.at[axis] += up ? 1 : -1;
+            if (axis == SLOT) here.at[axis] = (here.at[axis] + OF_CABINET) % OF_CABINET;
+        }
+    return served;
 }
 
 /* Seconds until a message that begins now has arrived. */
@@ -64,12 +100,13 @@ static double delay(double size, const sg4::Host *from, const sg4::Host *to)
 {
     if (from == to) return intra_travel; /* the copy is the sender's: see load_platform */
     double now = sg4::Engine::get_clock();
-    Interface &a = interface_of(from), &b = interface_of(to);
+    int sender = number_of(from), receiver = number_of(to);
+    Interface &a = interfaces[sender], &b = interfaces[receiver];
     a.out_free = std::max(now, a.out_free) + gap + size / a.bandwidth;
     double arrives = a.out_free + travel * std::max(a.far, b.far);
     /* in the order of departure: that of arrival is not known yet */
     b.in_free = std::max(now, b.in_free) + gap + size / b.bandwidth;
-    return std::max(arrives, b.in_free) - now;
+    return std::max({arrives, b.in_free, carried(now, size, sender, receiver)}) - now;
 }
 
 static sg4::Link *wide_link(sg4::NetZone *zone, const std::string &name)
@@ -89,6 +126,7 @@ extern "C" void load_platform(const sg4::Engine &engine)
     double share = number("memory") / number("per_node"); /* of the node's, as in charge.c */
     double intra_bandwidth = std::min(number("intra_bandwidth"), share);
     gap = number("gap");
+    link_bandwidth = values.count("link") ? number("link") : 0;
     /* the latency is that of an empty message between MPI calls: their overheads are part of it */
     travel = std::max(0.0, number("latency") - 2 * overhead - gap);
     intra_travel = std::max(0.0, number("intra_latency") - 2 * intra_overhead);

@@ -1,12 +1,14 @@
 """Findings of the papers: their verdicts, in text and as figures."""
 
+from dataclasses import replace
+
 import pytest
 
 from bisection.core.verdicts import Exit
 from papers.observables import Finding, Kind, Observable, Unmeasured, findings
 from workshop.papers import published
-from workshop.papers.judging import Code, Shown, exit_code, judged, numbers
-from workshop.papers.simulation import Cost
+from workshop.papers.judging import Code, Shown, counts, exit_code, judged, numbers
+from workshop.papers.simulation import Cost, rows
 from workshop.papers.text import costs, text, totals, turned
 
 
@@ -56,14 +58,22 @@ def test_verdict(observations, verdict, codes, code):
 
 
 def test_numbers_within_a_quarter_are_counted_and_false_findings_explained_or_not():
-    rows = [judged(finding(a=HALF, b=NEAR, c=FAR, d=BELOW), lookup)]
-    assert [part.holds for part in numbers(rows)] == [True, True, False]
-    assert "2 of 3 published numbers within 25%" in "\n".join(totals(rows))
-    rows = [judged(finding(**how, a=FAR), lookup) for how in (KNOWN, ROUTES)]
-    lines = "\n".join(text(rows))
+    near = [judged(finding(a=HALF, b=NEAR, c=FAR, d=BELOW), lookup)]
+    assert [part.holds for part in numbers(near)] == [True, True, False]
+    assert "2 of 3 published numbers within 25%" in "\n".join(totals(near))
+    lines = "\n".join(text([judged(finding(**how, a=FAR), lookup) for how in (KNOWN, ROUTES)]))
     assert "2 false (1 explained, 1 not explained)" in lines
     assert "true with merlin gap=0: routes" in lines
     assert "not explained; perhaps: routes" in lines
+
+
+def test_true_by_prediction_by_fit_and_where_each_printed_number_decides():
+    loose = finding(a=HALF, b=("1", Kind.NUMBER))
+    fit = replace(loose, id=next(row["fits"] for row in rows() if row["fits"]))
+    judgements = [judged(item, lookup) for item in (loose, fit, finding(a=HALF), finding(a=FAR))]
+    assert counts(judgements, strictly=False) == (2, 1, 1)
+    assert counts(judgements, strictly=True) == (1, 0, 3)
+    assert fit.id in "\n".join(text(judgements, verbose=True))
 
 
 def test_what_a_change_turns():
@@ -76,8 +86,8 @@ def test_what_a_change_turns():
 
 
 def test_costs_of_launches():
-    rows = [Cost(("merlin", "md", "test30", "mpi", n), float(n), n * 10**9) for n in (1, 2)]
-    lines = list(costs(rows))
+    launches = [Cost(("merlin", "md", "test30", "mpi", n), float(n), n * 10**9) for n in (1, 2)]
+    lines = list(costs(launches))
     assert "2.0 s" in lines[0]
     assert "2 launches: 3 s of one core, at most 2.0 GB each" in "\n".join(lines)
     assert list(costs([])) == []
@@ -93,7 +103,7 @@ def test_figures_are_drawn_from_results_and_without_them_nothing_is_true():
     page = published.page(made_up, [judged(item, made_up) for item in findings()])
     drawn = [*(f"Figure {number}" for number in range(2, 12)), "Appendix B"]
     assert [name for name in drawn if name not in page] == []
-    rows = [judged(item, nothing) for item in findings()]
-    assert not any(row.verdict in (Shown.TRUE, Shown.FALSE) for row in rows)
-    assert exit_code(rows) == Exit.NOT_MEASURED
-    assert "Figure 17" in published.page(nothing, rows)
+    unknown = [judged(item, nothing) for item in findings()]
+    assert not any(row.verdict in (Shown.TRUE, Shown.FALSE) for row in unknown)
+    assert exit_code(unknown) == Exit.NOT_MEASURED
+    assert "Figure 17" in published.page(nothing, unknown)

@@ -106,3 +106,12 @@ def test_findings_need_launches_with_the_metrics_of_their_parts():
     place = ("merlin", "md", "test20", "node", 64)
     assert wanted[place].methods == {"dlpoly3"}
     assert {"time", "bytes", "messages"} <= wanted[place].metrics
+
+
+def test_a_value_is_fitted_to_one_finding_of_its_machine():
+    known = {finding.id: finding for finding in observables.findings()}
+    for row in simulation.rows():
+        assert (row["origin"] == "fitted") == bool(row["fits"]), row
+        if row["fits"]:
+            machines = {launch[0] for launch in observables.needed([known[row["fits"]]])}
+            assert {*row["machines"].split()} & machines, row
