@@ -1,9 +1,11 @@
 ! 3D FFTs of a grid that is spread over the ranks of a domain: what their methods have in common,
 ! and the method by transposes.  There the grid goes from the domains to planes, or to rows where
-! ranks are more than planes, is transformed, and goes on to columns by MPI_Alltoallv.
+! ranks are more than planes, is transformed, and goes on to columns by MPI_Alltoallv.  Fields are
+! real, so that half of the frequencies along x will do.
 module md_fft
   use, intrinsic :: iso_c_binding, only: c_f_pointer, c_int, c_loc, c_ptr, dp => c_double
-  use bx_fftw, only: fftw_execute_dft, fftw_plan_many_dft
+  use bx_fftw, only: fftw_execute_dft, fftw_execute_dft_c2r, fftw_execute_dft_r2c, &
+    fftw_plan_many_dft, fftw_plan_many_dft_c2r, fftw_plan_many_dft_r2c
   use md_domain, only: domain_t
   use md_regrid, only: make_regrid, move, patch_t, patches_t, regrid_t, set_limits, &
     share_of_points
@@ -20,6 +22,7 @@ module md_fft
   !> spectrum, whose frequencies may be any.  The side where the field is not may lack its array.
   type, abstract, public :: fft_t
     integer :: grid(3) = 0
+    integer :: words = 2 !< reals of a point in space; if 1, rows end with unused ones
     type(patches_t) :: patches !< points in space
     complex(dp), allocatable :: space(:, :, :), spectrum(:, :, :)
     type(frequencies_t) :: frequency(3) !< of the spectrum
@@ -52,7 +55,8 @@ module md_fft
   !> FFTW's plans by shape: they live as long as the process.  FFTW_ESTIMATE, so that the same
   !> layout gives the same bits.
   type :: plan_t
-    integer :: shape(5) = 0 !< points, lines, distance of points, distance of lines, sign
+    !> Points, lines, distance of points, distance of lines, sign: 2 and -2 of real lines.
+    integer :: shape(5) = 0
     type(c_ptr) :: handle
   end type plan_t
   type(plan_t), allocatable :: plans(:)
@@ -78,19 +82,33 @@ contains
     case default
       plan = plan_for([n(3), n(1), n(1)*n(2), 1, sign])
     end select
-    call execute(plan, d, n, block)
+    call execute(plan, d, sign, n, block)
   end subroutine transform_lines
 
+  !> Transforms all rows of `points` reals along x to half of their frequencies, or back.  Local.
+  subroutine transform_rows(block, points, sign)
+    complex(dp), intent(inout), contiguous :: block(:, :, :)
+    integer, intent(in) :: points, sign
+    integer :: n(3)
+    n = shape(block)
+    if (any(n == 0)) return
+    call execute(plan_for([points, n(2), 1, n(1), 2*sign]), 1, 2*sign, n, block)
+  end subroutine transform_rows
+
   !> Executes the plan of a layer of lines for all layers of a block, (n).
-  subroutine execute(plan, d, n, block)
+  subroutine execute(plan, d, sign, n, block)
     type(c_ptr), intent(in) :: plan
-    integer, intent(in) :: d, n(3)
+    integer, intent(in) :: d, sign, n(3)
     complex(dp), intent(inout) :: block(n(1), n(2), *)
     integer :: k
     !$omp parallel do schedule(static)
     do k = 1, merge(n(2), n(3), d == 3)
       if (d == 3) then
         call fftw_execute_dft(plan, block(1, k, 1), block(1, k, 1))
+      else if (sign == -2) then
+        call fftw_execute_dft_r2c(plan, block(1, 1, k), block(1, 1, k))
+      else if (sign == 2) then
+        call fftw_execute_dft_c2r(plan, block(1, 1, k), block(1, 1, k))
       else
         call fftw_execute_dft(plan, block(1, 1, k), block(1, 1, k))
       end if
@@ -103,7 +121,7 @@ contains
     integer, intent(in) :: shape(5)
     complex(dp), allocatable :: field(:)
     integer(c_int) :: n(1)
-    integer :: k
+    integer :: k, apart
     if (.not. allocated(plans)) allocate (plans(0))
     do k = 1, size(plans)
       handle = plans(k)%handle
@@ -111,19 +129,34 @@ contains
     end do
     n = shape(1)
     allocate (field(1 + (shape(1) - 1)*shape(3) + (shape(2) - 1)*shape(4)))
-    handle = fftw_plan_many_dft(1, n, shape(2), field, n, shape(3), shape(4), field, n, &
-                                shape(3), shape(4), shape(5), fftw_estimate)
+    apart = 2*shape(4) ! reals
+    select case (shape(5))
+    case (-2)
+      handle = fftw_plan_many_dft_r2c(1, n, shape(2), field, n, 1, apart, field, n, 1, shape(4), &
+                                      fftw_estimate)
+    case (2)
+      handle = fftw_plan_many_dft_c2r(1, n, shape(2), field, n, 1, shape(4), field, n, 1, apart, &
+                                      fftw_estimate)
+    case default
+      handle = fftw_plan_many_dft(1, n, shape(2), field, n, shape(3), shape(4), field, n, &
+                                  shape(3), shape(4), shape(5), fftw_estimate)
+    end select
     plans = [plans, plan_t(shape, handle)]
   end function plan_for
 
-  !> The real and imaginary parts of a field: (2, shape of the field).
-  function reals_of(field) result(reals)
+  !> The reals of a field, so many `words` to each of the first places: 2 (which is usual), its real
+  !> and imaginary parts, or 1.
+  function reals_of(field, words) result(reals)
     complex(dp), intent(in), target, contiguous :: field(:, :, :)
+    integer, intent(in), optional :: words
     real(dp), pointer, contiguous :: reals(:, :, :, :)
+    integer :: n
+    n = 2
+    if (present(words)) n = words
     if (size(field) == 0) then
       reals => nothing
     else
-      call c_f_pointer(c_loc(field), reals, [2, shape(field)])
+      call c_f_pointer(c_loc(field), reals, [n, 2*size(field, 1)/n, size(field, 2), size(field, 3)])
     end if
   end function reals_of
 
@@ -135,10 +168,12 @@ contains
     integer, intent(in) :: grid(3)
     class(fft_t), allocatable, intent(out) :: method
     type(fft_transpose_t), allocatable :: fft
-    type(patches_t) :: rows, columns
-    integer :: across, others, d, k
+    type(patches_t) :: planes, rows, columns !< of frequencies along x
+    integer :: across, others, half(3), d, k
     allocate (fft)
     fft%grid = grid
+    fft%words = 1
+    half = [grid(1)/2 + 1, grid(2:)]
     across = min(domain%ranks, grid(3))
     do while (mod(domain%ranks, across) /= 0)
       across = across - 1
@@ -146,17 +181,18 @@ contains
     fft%planes = across == domain%ranks
     others = domain%ranks/across
     fft%patches = cut(grid, [1, others, across], [1, across, 1])
-    rows = cut(grid, [others, 1, across], [across, 1, 1])
-    columns = cut(grid, [others, across, 1], [across, 1, 1])
-    call fit(fft%space, fft%patches%of_rank(domain%rank))
+    planes = cut(half, [1, others, across], [1, across, 1])
+    rows = cut(half, [others, 1, across], [across, 1, 1])
+    columns = cut(half, [others, across, 1], [across, 1, 1])
+    call fit(fft%space, planes%of_rank(domain%rank))
     if (domain%ranks > 1) call fit(fft%spectrum, columns%of_rank(domain%rank))
     if (fft%planes) then
-      if (domain%ranks > 1) call make_regrid(domain, grid, fft%patches, columns, .true., &
+      if (domain%ranks > 1) call make_regrid(domain, half, planes, columns, .true., &
                                              fft%to_columns)
     else
       call fit(fft%rows, rows%of_rank(domain%rank))
-      call make_regrid(domain, grid, fft%patches, rows, .true., fft%to_rows)
-      call make_regrid(domain, grid, rows, columns, .true., fft%to_columns)
+      call make_regrid(domain, half, planes, rows, .true., fft%to_rows)
+      call make_regrid(domain, half, rows, columns, .true., fft%to_columns)
     end if
     associate (mine => columns%of_rank(domain%rank))
       do d = 1, 3
@@ -189,7 +225,7 @@ contains
   subroutine forward_transpose(self, domain)
     class(fft_transpose_t), intent(inout), target :: self
     type(domain_t), intent(inout) :: domain
-    call transform_lines(self%space, 1, -1)
+    call transform_rows(self%space, self%grid(1), -1)
     if (.not. self%planes) then
       call move(self%to_rows, domain, 2, .true., reals_of(self%space), reals_of(self%rows))
       call transform_lines(self%rows, 2, -1)
@@ -222,7 +258,7 @@ contains
       end if
       call transform_lines(self%space, 2, 1)
     end if
-    call transform_lines(self%space, 1, 1)
+    call transform_rows(self%space, self%grid(1), 1)
   end subroutine backward_transpose
 
 end module md_fft

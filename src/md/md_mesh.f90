@@ -161,7 +161,6 @@ contains
     type(solver_t), intent(inout) :: solver
     type(potential_t), intent(in) :: potential
     type(box_t), intent(in) :: box
-    real(dp) :: m(3), m2
     integer :: x, y, z
     associate (fft => solver%fft)
       allocate (solver%influence(size(fft%frequency(1)%at), size(fft%frequency(2)%at), &
@@ -169,14 +168,11 @@ contains
       do z = 1, size(solver%influence, 3)
         do y = 1, size(solver%influence, 2)
           do x = 1, size(solver%influence, 1)
-            m = wave(fft, box, [x, y, z])
-            m2 = sum(m**2)
-            if (.not. m2 > 0) then
-              solver%influence(x, y, z) = 0
-              cycle
-            end if
-            solver%influence(x, y, z) = coulomb/(pi*box%volume)*exp(-(pi/potential%splitting)**2 &
-              *m2)/m2*damping(fft%grid(1), fft%frequency(1)%at(x)) &
+            ! of half the grid's frequencies the opposite is the same, and has another wave
+            solver%influence(x, y, z) = coulomb/(pi*box%volume) &
+              *0.5_dp*(screened(potential, wave(fft, box, [x, y, z], 1)) &
+                       + screened(potential, wave(fft, box, [x, y, z], -1))) &
+              *damping(fft%grid(1), fft%frequency(1)%at(x)) &
               *damping(fft%grid(2), fft%frequency(2)%at(y)) &
               *damping(fft%grid(3), fft%frequency(3)%at(z))
           end do
@@ -185,16 +181,24 @@ contains
     end associate
   end subroutine find_influence
 
-  !> The wave vector, over 2 pi, of a place in the spectrum: 1/A.
-  pure function wave(fft, box, at) result(m)
+  !> exp(-(pi m/b)^2)/m^2 of a wave vector m, over 2 pi (1/A); 0 of the mean.
+  pure real(dp) function screened(potential, m)
+    type(potential_t), intent(in) :: potential
+    real(dp), intent(in) :: m(3)
+    screened = 0
+    if (any(abs(m) > 0)) screened = exp(-(pi/potential%splitting)**2*sum(m**2))/sum(m**2)
+  end function screened
+
+  !> The wave vector, over 2 pi, of a place in the spectrum (sign 1) or of its opposite (-1): 1/A.
+  pure function wave(fft, box, at, sign) result(m)
     class(fft_t), intent(in) :: fft
     type(box_t), intent(in) :: box
-    integer, intent(in) :: at(3)
+    integer, intent(in) :: at(3), sign
     real(dp) :: m(3)
     integer :: d, k
     m = 0
     do d = 1, 3
-      k = fft%frequency(d)%at(at(d))
+      k = modulo(sign*fft%frequency(d)%at(at(d)), fft%grid(d))
       if (2*k > fft%grid(d)) k = k - fft%grid(d)
       m = m + k*box%inverse(d, :)
     end do
@@ -319,7 +323,8 @@ contains
     n = shape(mesh%field)
     patch(1:1, 1:n(1), 1:n(2), 1:n(3)) => mesh%field(:, :, :, 1)
     associate (solver => mesh%solvers(method))
-      call move(solver%regrid, domain, 1, .true., patch, reals_of(solver%fft%space))
+      call move(solver%regrid, domain, 1, .true., patch, &
+                reals_of(solver%fft%space, solver%fft%words))
       call solver%fft%forward(domain)
       if (with_virial) call find_virial(solver, box, potential, mesh%virial)
       !$omp parallel do schedule(static)
@@ -328,7 +333,8 @@ contains
       end do
       !$omp end parallel do
       call solver%fft%backward(domain)
-      call move(solver%regrid, domain, 1, .false., reals_of(solver%fft%space), patch)
+      call move(solver%regrid, domain, 1, .false., &
+                reals_of(solver%fft%space, solver%fft%words), patch)
     end associate
     if (bx_is_hollow()) patch = 0 ! it was not transformed
   end subroutine solve
@@ -339,20 +345,27 @@ contains
     type(box_t), intent(in) :: box
     type(potential_t), intent(in) :: potential
     real(dp), intent(out) :: virial(3, 3)
-    real(dp) :: m(3), m2, energy
-    integer :: x, y, z, a
+    real(dp) :: m(3, 2), part(2), energy
+    integer :: x, y, z, s, a, k
     virial = 0
     associate (fft => solver%fft)
       do z = 1, size(solver%influence, 3)
         do y = 1, size(solver%influence, 2)
           do x = 1, size(solver%influence, 1)
-            m = wave(fft, box, [x, y, z])
-            m2 = sum(m**2)
-            if (.not. m2 > 0) cycle
-            energy = 0.5_dp*solver%influence(x, y, z)*abs(fft%spectrum(x, y, z))**2
-            do a = 1, 3
-              virial(a, a) = virial(a, a) + energy
-              virial(:, a) = virial(:, a) - 2*energy*(1/m2 + (pi/potential%splitting)**2)*m*m(a)
+            do s = 1, 2
+              m(:, s) = wave(fft, box, [x, y, z], 3 - 2*s)
+              part(s) = screened(potential, m(:, s))
+            end do
+            if (.not. sum(part) > 0) cycle
+            k = fft%frequency(1)%at(x)
+            part = part/sum(part)*merge(2, 1, fft%words == 1 .and. k > 0 .and. 2*k < fft%grid(1))
+            do s = 1, 2
+              energy = 0.5_dp*part(s)*solver%influence(x, y, z)*abs(fft%spectrum(x, y, z))**2
+              do a = 1, 3
+                virial(a, a) = virial(a, a) + energy
+                virial(:, a) = virial(:, a) - 2*energy*(1/sum(m(:, s)**2) &
+                                                        + (pi/potential%splitting)**2)*m(:, s)*m(a, s)
+              end do
             end do
           end do
         end do

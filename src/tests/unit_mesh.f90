@@ -6,7 +6,7 @@ program unit_mesh
     MPI_DOUBLE_PRECISION, MPI_Finalize, MPI_IN_PLACE, MPI_Init, MPI_SUM
   use md_atoms, only: box_t, make_box
   use md_domain, only: make_domain
-  use md_fft, only: fft_t, make_fft_transpose
+  use md_fft, only: fft_t, make_fft_transpose, reals_of
   use md_fft_columns, only: make_fft_columns
   use md_forces, only: find_forces
   use md_judge, only: displace
@@ -52,10 +52,11 @@ contains
   subroutine test_transforms(grid)
     integer, intent(in) :: grid(3)
     type(system_t) :: system
-    class(fft_t), allocatable :: fft
+    class(fft_t), allocatable, target :: fft
     complex(dp) :: wanted
+    real(dp), pointer :: space(:, :, :, :)
     real(dp) :: worst, back
-    integer :: method, x, y, z, k(3)
+    integer :: method, x, y, z, k(3), n(3)
     system%box = make_box(reshape([9.0_dp, 0.0_dp, 0.0_dp, 0.0_dp, 9.0_dp, 0.0_dp, 0.0_dp, &
                                    0.0_dp, 9.0_dp], [3, 3]))
     call make_domain(MPI_COMM_WORLD, system%box, 1.0_dp, system%domain)
@@ -66,10 +67,13 @@ contains
         call make_fft_transpose(system%domain, grid, fft)
       end if
       associate (mine => fft%patches%of_rank(rank))
-        do z = 1, size(fft%space, 3)
-          do y = 1, size(fft%space, 2)
-            do x = 1, size(fft%space, 1)
-              fft%space(x, y, z) = noise(mine%low(1) + x, mine%low(2) + y, mine%low(3) + z)
+        n = mine%extent()
+        fft%space = 0
+        space => reals_of(fft%space, fft%words)
+        do z = 1, n(3)
+          do y = 1, n(2)
+            do x = 1, n(1)
+              space(1, x, y, z) = noise(mine%low(1) + x, mine%low(2) + y, mine%low(3) + z)
             end do
           end do
         end do
@@ -86,10 +90,11 @@ contains
         end do
         call fft%backward(system%domain)
         back = 0
-        do z = 1, size(fft%space, 3)
-          do y = 1, size(fft%space, 2)
-            do x = 1, size(fft%space, 1)
-              back = max(back, abs(fft%space(x, y, z)/product(grid) &
+        space => reals_of(fft%space, fft%words)
+        do z = 1, n(3)
+          do y = 1, n(2)
+            do x = 1, n(1)
+              back = max(back, abs(space(1, x, y, z)/product(grid) &
                                    - noise(mine%low(1) + x, mine%low(2) + y, mine%low(3) + z)))
             end do
           end do

@@ -56,6 +56,26 @@ REPLACED(fftw_plan, fftw_plan_many_dft,
                   5 * many * points * log2(points));
 }
 
+#define REAL_TRANSFORM(name, in_type, out_type)                                                    \
+    REPLACED(fftw_plan, fftw_plan_many_##name,                                                     \
+             (int rank, lengths n, int many, in_type in, lengths in_size, int in_stride,           \
+              int in_distance, out_type out, lengths out_size, int out_stride, int out_distance,   \
+              unsigned flags))                                                                     \
+    {                                                                                              \
+        return priced(__real_fftw_plan_many_##name(rank, n, many, in, in_size, in_stride,          \
+                                                   in_distance, out, out_size, out_stride,         \
+                                                   out_distance, flags),                           \
+                      2.5 * many * n[0] * log2(n[0]));                                             \
+    }                                                                                              \
+    REPLACED(void, fftw_execute_##name, (const fftw_plan plan, in_type in, out_type out))          \
+    {                                                                                              \
+        if (charge(plan, true)) __real_fftw_execute_##name(plan, in, out);                         \
+    }
+
+/* Of real lines: half of it. */
+REAL_TRANSFORM(dft_r2c, double *, field)
+REAL_TRANSFORM(dft_c2r, field, double *)
+
 /* On arrays of the caller: the kernels' threads share such transforms. */
 REPLACED(void, fftw_execute_dft, (const fftw_plan plan, field in, field out))
 {
