@@ -191,7 +191,7 @@ def conclude(
     store = None
     with night.keeps():
         store = Store(paths.store_db(paths.home()))
-    stored = store if run.session else None
+    stored = store if night.run.session else None
     if stored:
         night.trouble(*sync.keep(stored, paths.home(), night.verdict, night.results))
     with night.keeps("network not judged"):
