@@ -230,7 +230,11 @@ def measure(home: Path, nodes: int, nights: int) -> Iterator[tuple[str, Figure]]
     yield next(name), Figure(*cost_of(home, [*program, call.format("end_run"), str(last)]))
     written = home / "results" / "latest"
     suite = [sys.executable, "-m", "bisection"]
-    for command in (["history"], ["report", "latest"], ["compare", "latest~1", "latest"]):
+    for command in (
+        ["history"],
+        ["report", "earlier:20", "latest"],
+        ["compare", "latest~1", "latest"],
+    ):
         into = ["-o", str(home / command[0])] if command[0] == "report" else []
         yield next(name), Figure(*cost_of(home, [*suite, *command, *into]))
     yield next(name), Figure((written / "report.html").stat().st_size / 1e6)
