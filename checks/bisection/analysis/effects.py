@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bisection.analysis.pairs import Kind, Matrix
+from bisection.analysis.pairs import PIECE, RETEST, Kind, Matrix
 from bisection.analysis.statistics import scale
 from bisection.core.thresholds import LIMITS
 
 MEDIAN = 1.2533  # standard error of a median over that of a mean, of normal values: sqrt(pi / 2)
 TURNS = 40  # of the medians, at most
 SOME = 64  # pairs of a node, of which the first turns are
+GROUP = np.uint64(32)  # where a group begins in a number of 64 bits
 GOOD = 0.75  # of five repeats, all but one are as slow or slower
 
 
@@ -53,47 +54,57 @@ class Observations:
 def observations(matrix: Matrix, kind: Kind, stage: int) -> Observations:
     """Returns what a stage measured of one kind; of pairs that were measured repeatedly the
     medians."""
-    records, nodes, directed = matrix.records, len(matrix.nodes), len(kind.fields) > 1
-    of_stage, keys, measured = records["stage"] == stage, [], []
-    for name, *ends in zip(kind.fields, "ab", "ba", strict=False):
-        known = of_stage & np.isfinite(records[name])
-        s, r = (records[end][known].astype(np.int64) for end in ends)
-        keys.append(s * nodes + r if directed else np.minimum(s, r) * nodes + np.maximum(s, r))
-        measured.append(records[name][known])
-    key, ranked = in_order(np.concatenate(keys), np.concatenate(measured))
+    nodes, directed, packed = len(matrix.nodes), len(kind.fields) > 1, []
+    for begin in range(0, len(matrix.records), PIECE):
+        records = matrix.records[begin : begin + PIECE]
+        records = records[records["stage"] == stage]
+        for name, *ends in zip(kind.fields, "ab", "ba", strict=False):
+            known = records[np.isfinite(records[name])]
+            s, r = (known[end].astype(np.int64) for end in ends)
+            if not directed:
+                s, r = np.minimum(s, r), np.maximum(s, r)
+            packed.append(pack(s * nodes + r, known[name]))
+    both = np.concatenate(packed or [np.zeros(0, np.uint64)])
+    both.sort()
+    key = (both >> GROUP).astype(np.int64)
     start = np.flatnonzero(np.diff(key, prepend=-1))
-    sizes = np.diff(start, append=len(key))
-    low, high = (np.log(ranked[start + rank]) for rank in halves(sizes))
-    rank = (GOOD * (sizes - 1)).astype(int)  # of the order from the worst on
-    best = np.log(ranked[start + (rank if kind.sign > 0 else sizes - 1 - rank)])
-    s, r = (ends.astype(np.int32) for ends in np.divmod(key[start], nodes))
+    sizes, key = np.diff(start, append=len(key)), key[start]
+    low, high = (np.log(unpack(both[start + rank])) for rank in halves(sizes))
+    y = best = kind.sign * (low + high) / 2
+    if stage == RETEST:
+        rank = (GOOD * (sizes - 1)).astype(int)  # of the order from the worst on
+        rank = rank if kind.sign > 0 else sizes - 1 - rank
+        best = kind.sign * np.log(unpack(both[start + rank]))
+    s, r = (ends.astype(np.int32) for ends in np.divmod(key, nodes))
     switches = np.zeros((0, nodes)) if matrix.switches is None else matrix.switches
     hops = np.zeros(len(s), np.int16)  # switch levels that a pair has to climb
     for level in switches:
         hops += level[s] != level[r]
-    repeats = len(key) / max(len(start), 1)
-    y, size = kind.sign * (low + high) / 2, (1 + len(switches), nodes)
-    return Observations(s, r, y, kind.sign * best, hops, *size, directed, repeats)
+    repeats, size = len(both) / max(len(start), 1), (1 + len(switches), nodes)
+    return Observations(s, r, y, best, hops, *size, directed, repeats)
 
 
-def in_order(group: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Groups (whole numbers below 2^32) and values in single precision, in the order of both.
+def pack(group: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Numbers of 64 bits in the order of groups (whole numbers below 2^32), and within each of
+    values in single precision. They are sorted in a tenth of the time that two keys take.
 
-    They are sorted as one number, which takes a tenth of the time that two keys take: the bits of
-    a float have its order if those of a negative one are inverted.
+    The bits of a float have its order if those of a negative one are inverted.
     """
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    both = group.astype(np.uint64) << np.uint64(32)
-    both |= np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))
-    both.sort()
-    bits = both.astype(np.uint32)
+    bits = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))
+    return group.astype(np.uint64) << GROUP | bits
+
+
+def unpack(packed: np.ndarray) -> np.ndarray:
+    """The values that were packed."""
+    bits = packed.astype(np.uint32)
     bits = np.where(bits >> 31, bits & np.uint32((1 << 31) - 1), ~bits)
-    return (both >> np.uint64(32)).astype(np.int64), bits.view(np.float32).astype(float)
+    return bits.view(np.float32).astype(float)
 
 
 def medians(group: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
     """The median of `values` by `group` (0 to count - 1); NaN where a group is empty."""
-    _, ranked = in_order(group, values)
+    ranked = unpack(np.sort(pack(group, values)))
     sizes, middle = np.bincount(group, minlength=count), np.full(count, np.nan)
     start, filled = np.cumsum(sizes) - sizes, sizes > 0
     low, high = (ranked[(start + rank)[filled]] for rank in halves(sizes))
@@ -131,13 +142,13 @@ class Fit:
 def fit(values: Observations) -> Fit:
     """Splits the logarithms into levels, effects and the rest by medians in turn. Of many pairs
     some show nearly all: the turns over all begin from their effects."""
-    effects, step, half = np.zeros(values.effects), np.array(np.inf), 3
+    effects, step, damped = np.zeros(values.effects), np.array(np.inf), (0.5, 0.5, 0.5, 0.8)
     if len(values.y) > 2 * SOME * values.effects:
         share = SOME * values.effects / len(values.y)
         kept = np.random.default_rng(values.nodes).random(len(values.y)) < share
         names = ("s", "r", "y", "best", "hops")
         some = replace(values, **{name: getattr(values, name)[kept] for name in names})
-        effects, half = fit(some).effects, 0
+        effects, damped = fit(some).effects, (1.0,)
     narrow = np.min_scalar_type(values.effects)  # few bits, which are sorted by counting
     s, q = values.s, values.q
     ends = np.concatenate((s, q)).astype(narrow)
@@ -155,10 +166,12 @@ def fit(values: Observations) -> Fit:
         rest = both - level[values.hops]
         if iteration == TURNS or np.abs(step).max() < 1e-4:
             break
-        ranked = np.sort(np.append(rest, np.inf)[rows], axis=1)
+        ranked = np.append(rest, np.inf).astype(np.float32)[rows]
+        ranked.sort(axis=1)
         low, high = (np.take_along_axis(ranked, part, 1)[:, 0] for part in halfway)
         step = np.where(sizes > 0, (low + high) / 2, 0)
-        effects += step * (0.5 if iteration < half else 0.8)  # both ends take the same step
+        # Both ends take the same step; where each has many partners, these differ.
+        effects += step * damped[min(iteration, len(damped) - 1)]
         for side in sides:
             effects[side] -= np.median(effects[side])
     taken = min(values.effects - len(sides) + values.classes, len(rest) - 1)
