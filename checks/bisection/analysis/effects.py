@@ -57,17 +57,17 @@ def observations(matrix: Matrix, kind: Kind, stage: int) -> Observations:
     nodes, directed, packed = len(matrix.nodes), len(kind.fields) > 1, []
     for begin in range(0, len(matrix.records), PIECE):
         records = matrix.records[begin : begin + PIECE]
-        records = records[records["stage"] == stage]
+        of_stage = records["stage"] == stage
         for name, *ends in zip(kind.fields, "ab", "ba", strict=False):
-            known = records[np.isfinite(records[name])]
-            s, r = (known[end].astype(np.int64) for end in ends)
+            known = of_stage & np.isfinite(records[name])
+            s, r = (records[end][known].astype(np.uint32) for end in ends)
             if not directed:
                 s, r = np.minimum(s, r), np.maximum(s, r)
-            packed.append(pack(s * nodes + r, known[name]))
+            packed.append(pack(s * np.uint32(nodes) + r, records[name][known]))
     both = np.concatenate(packed or [np.zeros(0, np.uint64)])
     both.sort()
-    key = (both >> GROUP).astype(np.int64)
-    start = np.flatnonzero(np.diff(key, prepend=-1))
+    key = (both >> GROUP).astype(np.uint32)
+    start = np.flatnonzero(np.concatenate(([len(key) > 0], key[1:] != key[:-1])))
     sizes, key = np.diff(start, append=len(key)), key[start]
     low, high = (np.log(unpack(both[start + rank])) for rank in halves(sizes))
     y = best = kind.sign * (low + high) / 2
@@ -152,11 +152,11 @@ def fit(values: Observations) -> Fit:
     narrow = np.min_scalar_type(values.effects)  # few bits, which are sorted by counting
     s, q = values.s, values.q
     ends = np.concatenate((s, q)).astype(narrow)
-    sizes = np.bincount(ends, minlength=values.effects)
+    sizes = np.diff(np.searchsorted(np.sort(ends), np.arange(values.effects + 1)))
     rows = np.full((values.effects, max(sizes.max(), 1)), len(values.y), np.int32)
-    order, start = np.argsort(ends, kind="stable"), np.cumsum(sizes) - sizes
-    ends = ends[order]
-    rows[ends, np.arange(len(ends)) - start[ends]] = order % len(values.y)
+    order = np.argsort(ends, kind="stable")
+    order[order >= len(values.y)] -= len(values.y)
+    rows[np.arange(rows.shape[1]) < sizes[:, None]] = order
     halfway = [part[:, None] for part in halves(sizes)]
     sides = [slice(values.nodes), slice(values.nodes, None)] if values.directed else [slice(None)]
     classes = [values.hops == number for number in range(values.classes)]
