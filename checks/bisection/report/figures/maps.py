@@ -62,7 +62,8 @@ def _group(blame: Blame, kind: Kind) -> Group:
     pool, views, table = (1, 1), {"": speeds}, _slowest_pairs(blame, kind, values, speed)
     if count < len(matrix.nodes):
         title = f"{title} on {count} switches"
-        note = f"A pixel per pair of switches, the median of their nodes' pairs; {ends}. {seen}"
+        note = f"A pixel per pair of switches, the median of their nodes' pairs; {ends}. {seen} "
+        note += "The slowest nodes are listed with the numbers."
         table = _slowest_nodes(matrix, values, speed)
     elif share < SPARSE:
         pool = (1, math.ceil(2 / share))

@@ -56,6 +56,26 @@ def test_sample_file_is_what_the_store_gets(tmp_path, file):
     assert [o.verdict for o in stored.outcomes([only])] == ["pass"] * 3
 
 
+def test_many_hosts_are_written_and_stored_once(tmp_path):
+    """Each of hundreds of tests of thousands of nodes has the same ones."""
+    many, few = [f"n{number:04d}" for number in range(4000)], ["n1", "n2"]
+    hosts = [few, many, few, many, [], many[1:], many]
+    path, lines = tmp_path / "samples.jsonl", [case(f"m{n}", hosts=h) for n, h in enumerate(hosts)]
+    sample_file.write_samples(path, session(1), lines)
+    assert path.stat().st_size < 2.5 * len(json.dumps(many))
+    ((_, cases),) = sync.contents(path)
+    assert [each["hosts"] for each in cases] == hosts
+    stored = store(tmp_path / "store.db", sync.contents(path))
+    outcomes = stored.outcomes(stored.sessions())
+    assert [[*outcome.hosts] for outcome in outcomes] == hosts
+    assert outcomes[1].hosts is outcomes[6].hosts
+    assert (tmp_path / "store.db").stat().st_size < 8 * len(json.dumps(many))
+    with path.open("a") as more:
+        more.write(json.dumps(case(hosts=6)) + "\n" + json.dumps(case(hosts=8)) + "\n")
+    with pytest.raises(sample_file.StoreError, match=":10: hosts is 8"):
+        sync.contents(path)
+
+
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_other_tools_need_to_say_little(tmp_path, version):
     path = tmp_path / "theirs.jsonl"
