@@ -425,7 +425,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         queue.advance()
         fault = fault and (self._full_disk() or fault)
         if fault:
-            places = causes.places(self.stagedir)
+            places = causes.places_of(self.stagedir)
             self._note(hosts=tuple(sorted({place.host for place in places})))
             # Misplaced ranks explain a launch that did not end as it should.
             by_ranks = places and fault.code not in {Code.NODE_FAIL, *OUTER_FAULTS}
