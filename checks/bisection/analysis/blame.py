@@ -14,6 +14,9 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 
 MOST = 2048  # nodes that latency may cluster: their distances are 8 B a pair, several times
+# Records of each matrix by which nights are compared, its first: of up to 512 nodes a whole
+# tournament. Of more nodes, no path is worse than before.
+PAST = 1 << 17
 GAP = 0.25  # of the height above the widest gap: less is one cluster
 
 
@@ -114,10 +117,11 @@ def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
     blame.suspects = _named(matrix, [s for s in untried if s.part != Part.PATH], blame.bad)
     blame.worse = _named(matrix, worse, blame.bad)
     paths = {frozenset(s.who) for s in untried if s.part == Part.PATH}
+    is_rerun = (matrix.records["stage"] == RETEST).any()
     counts = {
         Code.PAIRS_CLEARED: sum(s.tried and not s.confirmed for s in suspicions),
         Code.PAIRS_PATHS_LEFT: len(paths),
-        Code.PAIRS_NOT_RETESTED: 0 if len(matrix.stage(RETEST)) else len(blame.suspects),
+        Code.PAIRS_NOT_RETESTED: 0 if is_rerun else len(blame.suspects),
     }
     blame.notes += [code(suspects=count) for code, count in counts.items() if count]
     return blame
@@ -273,6 +277,7 @@ def _drift(matrix: Matrix, before: Sequence[Matrix], kind: Kind) -> Iterator[Sus
     leave. The last of them is the second stage: a drift shows in two nights."""
     *earlier, last = (_renumbered(part, matrix) for part in before)
     unusual = _unusual(earlier, kind)
+    matrix = replace(matrix, records=matrix.records[:PAST])
     values, last = (unusual(observations(part, kind, TOURNAMENT)) for part in (matrix, last))
     fitted = fit(values)
     if fitted.sigma <= LIMITS.pair_noise and len(last.y):

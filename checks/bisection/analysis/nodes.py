@@ -56,13 +56,15 @@ def suspects(
     order = {s.id: at for at, s in enumerate(sorted(sessions, key=lambda s: s.start))}
     # A control may have the host of its slowest rank alone: the launch has them all.
     hosts: dict[tuple[object, ...], tuple[str, ...]] = defaultdict(tuple)
-    launches = {}
+    launches, sets = {}, {}  # sets: of nodes, each once
     for o in store.outcomes(sessions):
         if o.hosts and (o.preempted or not o.unusable):
             test = tests[o.test]
             launch = (o.session, o.run, test.system, test.partition, test.case, test.layout)
             launches[o.session, o.test, o.run] = launch
-            hosts[launch] = max(hosts[launch], tuple(sorted(set(o.hosts))), key=len)
+            if (number := id(o.hosts)) not in sets:
+                sets[number] = tuple(sorted(set(o.hosts)))
+            hosts[launch] = max(hosts[launch], sets[number], key=len)
     values = defaultdict(list)
     for session, test, metric, run, value in store.samples(sessions).tolist():
         key = (*tests[test].key, metrics[metric].name)

@@ -40,6 +40,7 @@ class Observations:
         self.values: dict[Key, list[tuple[int, int, float]]] = defaultdict(list)  # session, run
         self.lost: dict[Key, list[float]] = defaultdict(list)  # values while others had the cores
         self.kinds = defaultdict(set)  # key -> (geometry, unit, better, control)
+        self.hosts: dict[frozenset[int], list[str]] = {}
         self.compared = set()  # tests with metrics that are compared
         self.elsewhere = set()  # tests with numbers that are not
         for session, number, metric_number, run, value in store.samples(sessions).tolist():
@@ -103,10 +104,18 @@ class Observations:
             jobs=sum(map(len, jobs.values())),
             median=float(median(medians)) if medians else None,
             geometry=" | ".join(sorted({kind[0] for kind in kinds})),
-            hosts=sorted({host for outcome in outcomes for host in outcome.hosts}),
+            hosts=self._hosts(outcomes),
             software=self.software,
             preempted=float(np.mean([o.preempted for o in outcomes])) if outcomes else 0.0,
         ), jobs
+
+    def _hosts(self, outcomes: Sequence[Outcome]) -> list[str]:
+        """The hosts of outcomes: one list of all tests that have the same, as they may be many."""
+        sets = {id(outcome.hosts): outcome.hosts for outcome in outcomes}
+        key = frozenset(sets)
+        if key not in self.hosts:
+            self.hosts[key] = sorted(set().union(*sets.values()))
+        return self.hosts[key]
 
 
 def _launch(test: Key) -> Key:

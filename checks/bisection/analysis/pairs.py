@@ -23,6 +23,7 @@ RECORD = np.dtype(
     + [(name, "<f4") for name in VALUES]
 )
 TOURNAMENT, RETEST = 0, 1  # stages
+PIECE = 1 << 20  # records that are looked at together
 
 
 class Kind(NamedTuple):
@@ -89,16 +90,18 @@ class Matrix:
         return replace(self, switches=np.array(numbers), names=[n.tolist() for n in unique])
 
 
-def read(path: Path) -> Matrix:
+def read(path: Path, most: int = -1) -> Matrix:
     """Reads the matrix of a launch of the kernel `pairs` from its result.json and the sidecar of
-    the same name; ResultError if either is missing, truncated, or of something else."""
+    the same name, or so many of its records; ResultError if either is missing, truncated, or of
+    something else."""
     result = results.load(path, KERNEL)
     try:
         head = result["details"]["pairs"]
         switches, names = (head.get(k) and [head[k]] for k in ("switches", "switch_names"))
         switches = np.array(switches) if switches else None
         known = (head["mode"], head["rounds"], switches, names, head["bytes"] or math.nan)
-        records = _records(path.with_suffix(".pairs"), len(head["nodes"]), head["records"])
+        size = len(head["nodes"]), head["records"]
+        records = _records(path.with_suffix(".pairs"), *size, most)
     except (KeyError, TypeError):
         raise ResultError(Code.PAIRS_FOREIGN(path=str(path), key="details.pairs")) from None
     return Matrix(head["nodes"], records, *known, _rate(result))
@@ -112,25 +115,27 @@ def _rate(result: results.Result) -> float:
     return sum(rates) * 1e9 / 8 if rates and all(rates) else 0.0
 
 
-def _records(file: Path, nodes: int, wanted: int) -> np.ndarray:
-    """The records of a sidecar between so many nodes; `wanted`: how many there are."""
+def _records(file: Path, nodes: int, wanted: int, most: int) -> np.ndarray:
+    """The records of a sidecar between so many nodes; `wanted`: how many there are; `most`: how
+    many are read, -1 for all."""
     try:
-        data = file.read_bytes()
+        size, records = file.stat().st_size, np.fromfile(file, RECORD, most)
     except OSError as error:
         reason = Code.RESULT_UNREADABLE(path=str(file), error=str(error.strerror))
         raise ResultError(reason) from None
-    whole, rest = divmod(len(data), RECORD.itemsize)
+    whole, rest = divmod(size, RECORD.itemsize)
     if rest or not whole or wanted != whole:
-        size = {"path": str(file), "size": len(data), "record": RECORD.itemsize}
-        raise ResultError(Code.PAIRS_TRUNCATED(**size, wanted=wanted))
-    records = np.frombuffer(data, RECORD)
-    ends = np.stack((records["a"], records["b"]))
-    values = np.stack([records[name] for name in VALUES])
-    wrong = ((ends < 0) | (ends >= nodes)).any(axis=0) | (ends[0] == ends[1])
-    wrong |= (values <= 0).any(axis=0) | np.isinf(values).any(axis=0)
-    wrong |= ~np.isin(records["stage"], (TOURNAMENT, RETEST))
-    if wrong.any():
-        first = int(np.flatnonzero(wrong)[0])
-        evidence = {"record": first, "of": whole, "content": str(records[first]), "nodes": nodes}
-        raise ResultError(Code.PAIRS_CORRUPT(path=str(file), **evidence))
+        sizes = {"path": str(file), "size": size, "record": RECORD.itemsize}
+        raise ResultError(Code.PAIRS_TRUNCATED(**sizes, wanted=wanted))
+    for start in range(0, len(records), PIECE):
+        part = records[start : start + PIECE]
+        ends = np.stack((part["a"], part["b"]))
+        values = np.stack([part[name] for name in VALUES])
+        wrong = ((ends < 0) | (ends >= nodes)).any(axis=0) | (ends[0] == ends[1])
+        wrong |= (values <= 0).any(axis=0) | np.isinf(values).any(axis=0)
+        wrong |= ~np.isin(part["stage"], (TOURNAMENT, RETEST))
+        if wrong.any():
+            first = int(np.flatnonzero(wrong)[0])
+            evidence = {"record": start + first, "of": whole, "content": str(part[first])}
+            raise ResultError(Code.PAIRS_CORRUPT(path=str(file), **evidence, nodes=nodes))
     return records

@@ -113,12 +113,15 @@ def usage(store: Store, partition: str, names: Mapping[str, str]) -> Counter[Nod
     """Returns how many of the newest sessions used each set of nodes of a partition (its full
     name); `names`: host without its domain -> Slurm's name of the node."""
     tests, sessions = store.tests(), store.sessions()
-    used: dict[int, set[NodeSet]] = defaultdict(set)
+    sets: dict[int, dict[int, Sequence[str]]] = defaultdict(dict)  # of sessions, each once
     for outcome in store.outcomes(sessions):
         test = tests[outcome.test]
         if f"{test.system}:{test.partition}" == partition and outcome.hosts:
-            hosts = (names.get(h) or names.get(h.partition(".")[0], h) for h in outcome.hosts)
-            used[outcome.session].add(tuple(sorted(hosts)))
+            sets[outcome.session][id(outcome.hosts)] = outcome.hosts
+    used: dict[int, set[NodeSet]] = defaultdict(set)
+    for session, hosts in ((s, hosts) for s, each in sets.items() for hosts in each.values()):
+        slurm = (names.get(h) or names.get(h.partition(".")[0], h) for h in hosts)
+        used[session].add(tuple(sorted(slurm)))
     newest = [used[s.id] for s in sessions if s.id in used][-int(LIMITS.node_sessions) :]
     return Counter(hosts for sets in newest for hosts in sets)
 

@@ -179,13 +179,16 @@ class SuspectSearch:
         free = ~self.taken[values.s] & ~self.taken[values.q]
         z = -rest / self.fit.sigma
         slow = free & (rest < -2 * self.least) & (z > _limit(len(values.y)))
-        suspects = np.flatnonzero(slow)
-        for k in suspects:
-            mine = self.rerun.key == values.key[k]
-            rerun = left_rerun[mine]
-            best = rerun + (self.rerun.best - self.rerun.y)[mine]
-            confirmed = bool(len(best)) and best[0] < min(rest[k] / 2, -2 * self.least)
-            confirmed = confirmed and self._repeats(rerun, len(suspects))
+        suspects, again = np.flatnonzero(slow), self.rerun.key
+        tried = np.isin(values.key[suspects], again)
+        for k, is_tried in zip(suspects, tried, strict=True):
+            rerun, confirmed = left_rerun[:0], False
+            if is_tried:
+                mine = again == values.s[k] * np.int64(values.nodes) + values.r[k]
+                rerun = left_rerun[mine]
+                best = rerun + (self.rerun.best - self.rerun.y)[mine]
+                confirmed = best[0] < min(rest[k] / 2, -2 * self.least)
+                confirmed = confirmed and self._repeats(rerun, len(suspects))
             who, way = (int(values.s[k]), int(values.r[k])), "sends" if values.directed else ""
-            measure = (rest[k], z[k], rerun, confirmed, len(rerun) > 0)
+            measure = (rest[k], z[k], rerun, bool(confirmed), bool(is_tried))
             yield Suspicion(self.kind, Part.PATH, who, way, *measure)

@@ -134,7 +134,8 @@ def budgeted(
 ) -> Exit:
     """Prints which launches a night should have within a budget; returns the exit code."""
     tests, proposals, cheapest = store.tests(), [], None
-    known = {host for outcome in store.outcomes(sessions) for host in outcome.hosts}
+    sets = {id(outcome.hosts): outcome.hosts for outcome in store.outcomes(sessions)}
+    known = set().union(*sets.values())
     for nodes, group in sorted(budget.by_nodes(store, sessions).items()):
         launches = budget.launches_of(store, group, options.name)
         tables = noise_tables(store, group, options.name)

@@ -124,33 +124,10 @@ def act(options: argparse.Namespace) -> Exit:
     print(f"command: {command.pasted(request.command)}", flush=True)
     run = folder.named(measure(request, results), results)
     night = Night(run.noting(troubles=damaged), site, results)
-    with night.keeps():
-        folder.keep(night.run, results)
     budget = options.retest
     if request.deadline:  # nothing fits into the last second
         budget = min(budget, max(request.until - time.time(), 1.0))
-    until = time.monotonic() + budget
-    measure_disturbed(night, until - budget / 2)
-    store = None
-    with night.keeps():
-        store = Store(paths.store_db(paths.home()))
-    stored = store if run.session else None
-    if stored:
-        night.trouble(*sync.keep(stored, paths.home(), night.verdict, results))
-    with night.keeps("network not judged"):
-        night.evidence = judged_by.of_network(night.evidence, store, night.verdict)
-    if stored:
-        compare(night, stored, against)
-        look_back(night, stored)
-    retest(night, max(until - time.monotonic(), 0.0) if budget else 0.0, partitions, store)
-    if stored and (night.evidence.retest.plan.chosen or night.verdict.outliers):
-        keep_repeats(night, stored)
-    folder.clear(night.verdict, results)
-    about = reported(night, store)
-    verdict = night.verdict
-    lines = [*run_report.text(verdict, options.verbose), f"results: {paths.shown(results)}"]
-    print("\n".join([*lines, *about, *run_report.next_step(verdict)]))
-    return verdict.exit_code
+    return conclude(night, budget, against, partitions, options.verbose)
 
 
 @dataclass
@@ -197,6 +174,40 @@ class Night:
             else:
                 raise
             self.trouble(Code.NOT_KEPT(error=text))
+
+
+def conclude(
+    night: Night,
+    budget: float,
+    against: str | None = None,
+    partitions: before_run.Partitions = (),
+    verbose: bool = False,
+) -> Exit:
+    """All that follows the launches of a run; `budget`: s for reruns and for the retest."""
+    with night.keeps():
+        folder.keep(night.run, night.results)
+    until = time.monotonic() + budget
+    measure_disturbed(night, until - budget / 2)
+    store = None
+    with night.keeps():
+        store = Store(paths.store_db(paths.home()))
+    stored = store if night.run.session else None
+    if stored:
+        night.trouble(*sync.keep(stored, paths.home(), night.verdict, night.results))
+    with night.keeps("network not judged"):
+        night.evidence = judged_by.of_network(night.evidence, store, night.verdict)
+    if stored:
+        compare(night, stored, against)
+        look_back(night, stored)
+    retest(night, max(until - time.monotonic(), 0.0) if budget else 0.0, partitions, store)
+    if stored and (night.evidence.retest.plan.chosen or night.verdict.outliers):
+        keep_repeats(night, stored)
+    folder.clear(night.verdict, night.results)
+    about = reported(night, store)
+    verdict = night.verdict
+    lines = [*run_report.text(verdict, verbose), f"results: {paths.shown(night.results)}"]
+    print("\n".join([*lines, *about, *run_report.next_step(verdict)]))
+    return verdict.exit_code
 
 
 def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Partitions]:

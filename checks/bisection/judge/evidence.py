@@ -102,10 +102,10 @@ def file_of(case: TestResult, suffix: str) -> Path:
     return Path(paths.ROOT, case.files[:-1] + suffix)
 
 
-def matrix_of(case: TestResult) -> Matrix:
-    """The matrix of a launch, with the switches that Slurm knew then; ResultError if a file of it
-    is missing, truncated or of something else."""
-    matrix = pairs.read(file_of(case, "json"))
+def matrix_of(case: TestResult, most: int = -1) -> Matrix:
+    """The matrix of a launch, or so many of its records, with the switches that Slurm knew then;
+    ResultError if a file of it is missing, truncated or of something else."""
+    matrix = pairs.read(file_of(case, "json"), most)
     try:
         return matrix.placed(parse(file_of(case, "topology").read_text()))
     except (OSError, TopologyError):  # the scheduler knows no switches
@@ -120,7 +120,7 @@ def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Bl
     past: dict[tuple[str | int, ...], list[Matrix]] = defaultdict(list)
     for case in (case for before in earlier if now for case in launches(before)):
         with contextlib.suppress(ResultError):  # a trouble of its own run
-            past[case.launch[:-1]].append(matrix_of(case))
+            past[case.launch[:-1]].append(matrix_of(case, blame.PAST))
     for case in now:
         try:
             judgement = blame.judge(matrix_of(case), past[case.launch[:-1]])

@@ -83,7 +83,7 @@ def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     rerun = evidence.retest and evidence.retest.rerun
     named = [suspect.reason for suspect in evidence.nodes]
     faults = [*faulty_hosts([*verdict.cases, *(rerun.cases if rerun else ())])]
-    several = len({host for case in verdict.cases for host in case.record.hosts}) > 1
+    several = len(set().union(*(case.record.hosts for case in verdict.cases))) > 1
     slow = [reason for reason in faults if several and reason.code in SLOW_HOSTS]
     least, shares = LIMITS.slow_launches, {Code.SLOW_CLOCK: 1 / 3}
     sure = [r for r in slow if r["launches"] >= max(least, shares.get(r.code, 1) * r["of"])]
@@ -101,8 +101,12 @@ def faulty_hosts(cases: Sequence[TestResult]) -> Iterator[Reason]:
     for reason in (reason for case in launches for reason in case.record.host_faults):
         part = (reason["adapter"] or "", reason["fact"] or "", reason["cores"] or 0)
         known[reason["host"], reason.code, part].append(reason)
+    faulty, ran = {host for host, *_ in known}, defaultdict(list)
+    for case in launches:
+        for host in faulty.intersection(case.record.hosts):
+            ran[host].append(case.record)
     for (host, code, _), reasons in sorted(known.items()):
-        shown = [case.record for case in launches if host in case.record.hosts]
+        shown = ran[host]
         if code in SLOW_HOSTS - {Code.SLOW_CLOCK}:  # each of them is shown by one kernel
             kernel = "restart" if code == Code.SLOW_WRITER else "noise"
             shown = [record for record in shown if record.kernel == kernel]

@@ -7,6 +7,7 @@ asking the MPI library.
 
 import math
 import statistics
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -132,17 +133,27 @@ def _payload(hosts: Sequence[Host]) -> float:
 def _errors(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
     """The adapters with more errors than their peers usually have."""
     counts = {host: adapter["errors"] for host, adapter in peers.items() if adapter}
-    for host, errors in counts.items():
-        others = [counts[other] for other in counts if other != host]
-        grown = []
-        for error, count in errors.items():
-            usual = 0.0  # where too few others show what is usual
-            if len(others) > 2:
-                usual = statistics.median(other.get(error, 0.0) for other in others)
-            if count > LIMITS.adapter_errors * usual:
-                grown.append([error, count])
-        if grown:
-            yield Code.ADAPTER_ERRORS(host=host, adapter=name, errors=grown)
+    grown = defaultdict(list)
+    for error in dict.fromkeys(error for errors in counts.values() for error in errors):
+        values = {host: errors.get(error, 0.0) for host, errors in counts.items()}
+        # where too few others show what is usual, nothing is
+        usual = _of_others(values) if len(values) > 3 else dict.fromkeys(values, 0.0)
+        for host, count in values.items():
+            if count > LIMITS.adapter_errors * usual[host]:
+                grown[host].append([error, count])
+    for host in filter(grown.get, counts):
+        yield Code.ADAPTER_ERRORS(host=host, adapter=name, errors=grown[host])
+
+
+def _of_others(values: Mapping[str, float]) -> dict[str, float]:
+    """Of each of several names the median of the values of all others."""
+    ranked = sorted(values.values())
+    middle = (len(ranked) - 2) // 2, (len(ranked) - 1) // 2  # without one
+    others = {}
+    for name, value in values.items():
+        place = bisect_left(ranked, value)
+        others[name] = sum(ranked[at + (at >= place)] for at in middle) / 2
+    return others
 
 
 def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:
@@ -156,9 +167,10 @@ def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:
     # A lossy link loses as many of its own host's segments as of all others' together: the bar is
     # halfway (of the logarithm) between that and a network on which all hosts are alike.
     factor = min(math.sqrt(max(len(parts) - 1, 0)), LIMITS.adapter_errors)
-    for host, part in parts.items() if len(parts) > 2 else ():
-        usual = statistics.median(parts[other] for other in parts if other != host)
-        if part > max(LIMITS.retransmitted, factor * usual):
+    usual = _of_others(parts) if len(parts) > 2 else {}
+    for host, others in usual.items():
+        part = parts[host]
+        if part > max(LIMITS.retransmitted, factor * others):
             yield Code.TCP_LOSSES(host=host, fraction=part)
 
 

@@ -61,8 +61,8 @@ def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
     """Returns what is far below the median, slowest first: name, speed, median. Of two equal halves
     the faster is the median."""
     median = statistics.median_high(speeds.values()) if speeds else 0.0
-    slowest = sorted(speeds.items(), key=lambda item: item[1])
-    return [(name, v, median) for name, v in slowest if v < LIMITS.slow_clock * median]
+    slow = [(name, v, median) for name, v in speeds.items() if v < LIMITS.slow_clock * median]
+    return sorted(slow, key=lambda item: item[1])
 
 
 def slow_writers(result: results.Result) -> list[Reason]:
@@ -74,7 +74,7 @@ def slow_writers(result: results.Result) -> list[Reason]:
     if len(set(slowest.values())) != 1 or len(results.hosts(result)) < 2:
         return []
     rank, ratio = int(next(iter(slowest.values()))), min(ratios.values())
-    host = layouts.seats(result["layout"])[rank]["host"]
+    host = layouts.host_of(layouts.places(result["layout"]), rank)
     slow = ratio > LIMITS.slow_writer
     return [Code.SLOW_WRITER(host=host, rank=rank, ratio=ratio)] if slow else []
 
@@ -89,11 +89,15 @@ def slow_clocks(result: results.Result) -> list[Reason]:
     src/common/host.h.
     """
     shared = results.preempted(result) > LIMITS.preempted_launch
-    seats = layouts.seats(result["layout"])
-    ranks = {seat["rank"]: seat for seat in seats if len(seat["ghz"]) > shared}
-    clocks = {number: (max if shared else min)(rank["ghz"]) for number, rank in ranks.items()}
+    readings = (filter(None, pair) for pair in zip(*result["layout"]["ghz"], strict=True))
+    pairs = ((rank, [*pair]) for rank, pair in enumerate(readings))
+    clocks = {rank: (max if shared else min)(pair) for rank, pair in pairs if len(pair) > shared}
     slow: dict[str, Reason] = {}
-    for number, ghz, median in _slow(clocks):
-        at = {name: ranks[number][name] for name in ("host", "rank", "cpus")}
-        slow.setdefault(at["host"], Code.SLOW_CLOCK(**at, ghz=ghz, median=median))
+    if below := _slow(clocks):
+        taken = layouts.places(result["layout"])
+        seats = {r: (p, at) for p in taken for at, r in enumerate(p.ranks)}
+    for rank, ghz, median in below:
+        place, at = seats[rank]
+        of_rank = {"host": place.host, "rank": rank, "cpus": place.cpus[at]}
+        slow.setdefault(place.host, Code.SLOW_CLOCK(**of_rank, ghz=ghz, median=median))
     return [*slow.values()]

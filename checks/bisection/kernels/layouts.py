@@ -4,16 +4,27 @@ A layout is a name that means the same on every machine. With the partition's pr
 it becomes a geometry: nodes x ranks per node x threads per rank, one thread per core.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 
-Seat = Mapping[str, Any]  # of a rank: its host, its CPUs
 
+class Place(NamedTuple):
+    """A node, or a part of one, and its ranks."""
+
+    host: str
+    ranks: Sequence[int]
+    cpus: Sequence[str]  # of each of its ranks
+    threads: Sequence[Sequence[str]]  # of each: the CPUs of each thread
+    text: str = ""  # its ranks as a list: 0-3,8
+
+
+HOSTS, OF_HOST = 8, 2  # with misplaced ranks that are listed; of each
 # One rank per core; one per node, with a thread per core; two per node, which share its cores out.
 LAYOUTS = ("mpi", "node", "node2")
 # The last one is for kernels whose threads share much memory: one rank per NUMA domain, or per L3
@@ -88,13 +99,15 @@ def bindings(templates: Iterable[str], shape: Geometry) -> list[str]:
     return [template.format(**asdict(shape), ranks=shape.ranks) for template in templates]
 
 
+def ranges(text: str) -> list[range]:
+    """The numbers in the kernel's list format, "0-3,8"; ValueError for any other text."""
+    ends = (part.partition("-") for part in text.split(","))
+    return [range(int(first), int(last or first) + 1) for first, _, last in ends]
+
+
 def cpulist(text: str) -> set[int]:
-    """The CPU numbers in the kernel's list format, "0-3,8"; ValueError for any other text."""
-    cpus = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        cpus.update(range(int(first), int(last or first) + 1))
-    return cpus
+    """The same as a set."""
+    return set(itertools.chain(*ranges(text)))
 
 
 def core_of(masks: Iterable[str] | None) -> dict[int, int]:
@@ -107,76 +120,82 @@ def core_of(masks: Iterable[str] | None) -> dict[int, int]:
     }
 
 
-def seats(layout: Mapping[str, Any]) -> list[Seat]:
-    """The seat of each rank, in order: rank, node, host, cpus, threads (cpus of each), ghz (before
-    and after, as far as it was measured).
+def places(layout: Mapping[str, Any]) -> list[Place]:
+    """The nodes in the "layout" of a result file, where those that are alike are in one group, and
+    here share what they have in common: of many ranks no list is made."""
+    nodes = ((node, group) for group in layout["seats"] for node in group["nodes"])
+    listed = []
+    for node, group in sorted(nodes, key=lambda pair: pair[0]["node"]):
+        ranks, *more = ranges(node["ranks"])
+        ranks = sorted({*ranks}.union(*more)) if more else ranks
+        listed.append(Place(node["host"], ranks, group["cpus"], group["threads"], node["ranks"]))
+    return listed
 
-    Args:
-        layout: the "layout" of a result file, where nodes that are alike are in one group.
-    """
-    ranks = {}
-    for group in layout["seats"]:
-        for node in group["nodes"]:
-            places = zip(
-                sorted(cpulist(node["ranks"])), group["cpus"], group["threads"], strict=True
-            )
-            for rank, cpus, threads in places:
-                clocks = [ghz[rank] for ghz in layout["ghz"] if ghz[rank]]
-                of_rank = {"rank": rank, "cpus": cpus, "threads": threads, "ghz": clocks}
-                ranks[rank] = {"node": node["node"], "host": node["host"], **of_rank}
-    return [ranks[rank] for rank in sorted(ranks)]
+
+def host_of(taken: Iterable[Place], rank: int) -> str | None:
+    """The host of a rank; None if it is not known."""
+    return next((place.host for place in taken if rank in place.ranks), None)
 
 
 def misplaced(
-    taken: Sequence[Seat],
+    taken: Sequence[Place],
     asked: Geometry,
     masks: Iterable[str] | Mapping[str, Iterable[str]] | None = (),
 ) -> list[Reason]:
-    """Returns what is wrong with the placement that the ranks saw; empty if nothing.
+    """Returns what is wrong with the placement that the ranks saw; empty if nothing. Of many hosts
+    and ranks some are named and the others counted.
 
     Ranks and threads must each have cores of their own, exactly as many as asked for: otherwise the
     machine is judged by a time that is not its own.
 
     Args:
-        taken: the seats of the ranks.
+        taken: where the ranks are.
         asked: the geometry that was asked for.
         masks: the CPUs of each core as hexadecimal masks, of all hosts or by host; CPUs of one core
             are the same place.
     """
-    if len(taken) != asked.ranks:
-        return [Code.RANKS_RAN(ranks=len(taken), asked=asked.ranks)]
-    hosts = grouped(taken, lambda seat: seat["host"])
-    wrong = []
-    if len(hosts) != asked.nodes:
-        wrong.append(Code.HOSTS_RAN(hosts=sorted(hosts), asked=asked.nodes))
-    for host, ranks in sorted(hosts.items()):
-        if len(hosts) == asked.nodes and len(ranks) != asked.ranks_per_node:
-            counts = {"ranks": len(ranks), "asked": asked.ranks_per_node}
-            wrong.append(Code.RANKS_ON_HOST(host=host, **counts))
-        cores = core_of(masks.get(host) if isinstance(masks, Mapping) else masks)
-        wrong += _misplaced_on(host, ranks, asked.threads, cores)
-    return wrong
+    ranks = sum(len(place.ranks) for place in taken)
+    if ranks != asked.ranks:
+        return [Code.RANKS_RAN(ranks=ranks, asked=asked.ranks)]
+    hosts = grouped(taken, lambda place: place.host)
+    count, bad, faults = 0, 0, {}  # how many a host has of each kind
+    as_asked = len(hosts) == asked.nodes
+    listed = [] if as_asked else [Code.HOSTS_RAN(hosts=sorted(hosts), asked=asked.nodes)]
+    for host, parts in sorted(hosts.items()):
+        of_host = masks.get(host) if isinstance(masks, Mapping) else masks
+        kind = (id(of_host), *(id(side) for place in parts for side in place[2:4]))
+        if kind not in faults or (faults[kind] and bad < HOSTS):
+            wrong = [*_misplaced_on(host, parts, asked, core_of(of_host), as_asked)]
+            faults[kind] = len(wrong)
+            listed += wrong[:OF_HOST] if bad < HOSTS else []
+        count += faults[kind]
+        bad += faults[kind] > 0
+    left = count - len(listed) + (not as_asked)
+    return [*listed, Code.MORE_MISPLACED(faults=left, hosts=bad)] if left else listed
 
 
 def _misplaced_on(
-    host: str, ranks: list[Seat], threads: int, cores: dict[int, int]
-) -> list[Reason]:
-    wrong, owners = [], {}
-    for rank in ranks:
-        number = rank["rank"]
-        if len(rank["threads"]) != threads:
-            counts = {"threads": len(rank["threads"]), "asked": threads}
-            wrong.append(Code.THREADS_RAN(rank=number, host=host, **counts))
+    host: str, parts: Sequence[Place], asked: Geometry, cores: Mapping[int, int], counted: bool
+) -> Iterator[Reason]:
+    """What is wrong on one host; `counted`: whether it must have as many ranks as a node."""
+    ranks = sum(len(place.ranks) for place in parts)
+    if counted and ranks != asked.ranks_per_node:
+        yield Code.RANKS_ON_HOST(host=host, ranks=ranks, asked=asked.ranks_per_node)
+    owners: dict[Any, tuple[int, int | None, str]] = {}
+    seats = (seat for part in parts for seat in zip(*part[1:4], strict=True))
+    for number, of_rank, threads in seats:
+        if len(threads) != asked.threads:
+            counts = {"threads": len(threads), "asked": asked.threads}
+            yield Code.THREADS_RAN(rank=number, host=host, **counts)
             continue
-        places = [(None, rank["cpus"])] if threads == 1 else list(enumerate(rank["threads"]))
-        for thread, cpus in places:
+        alone = asked.threads == 1
+        for thread, cpus in [(None, of_rank)] if alone else list(enumerate(threads)):
             seat = {"rank": number, "host": host, "thread": thread, "cpus": cpus}
             mine = {cores.get(cpu, ("cpu", cpu)) for cpu in cpulist(cpus)}
             if shared := mine & owners.keys():
                 other = owners[next(iter(shared))]
-                wrong.append(Code.CORE_SHARED(**seat, other=other))
+                yield Code.CORE_SHARED(**seat, other=other)
             elif cores and len(mine) > 1:
                 # Without the site's topology, CPUs of one core are not known to be one place.
-                wrong.append(Code.CORE_UNBOUND(**seat))
+                yield Code.CORE_UNBOUND(**seat)
             owners |= dict.fromkeys(mine - owners.keys(), (number, thread, cpus))
-    return wrong

@@ -141,9 +141,13 @@ def controls(result: Result) -> tuple[dict[str, float], str]:
     """Returns what measures the cores alone: under "clock" the GHz of a chain of dependent
     operations on the slowest rank (the slower of before and after), and the seconds of each
     baseline, which does not communicate. And the host of that rank, "" if no clock is known."""
-    seats = [seat for seat in layouts.seats(result["layout"]) if seat["ghz"]]
-    clock, slowest = min(((min(s["ghz"]), s["host"]) for s in seats), default=(None, ""))
-    values = {"clock": float(clock)} if seats else {}
+    clocks = [column for column in result["layout"]["ghz"] if any(column)]
+    lows = [(low, column.index(low)) for column in clocks for low in [min(filter(None, column))]]
+    values, slowest = {}, ""
+    if lows:
+        clock, rank = min(lows)
+        values["clock"] = float(clock)
+        slowest = layouts.host_of(layouts.places(result["layout"]), rank) or ""
     for entry in result["results"]:
         time = (entry.get("metrics") or {}).get("time")
         if entry.get("baseline") and time and unusable(time) is None:

@@ -37,11 +37,11 @@ class Ended:
     hosts: Sequence[str] = ()  # as far as they are known
 
 
-def seats(folder: str) -> list[layouts.Seat]:
-    """The seats of the ranks by the result in a launch's folder, also of one that did not end;
-    empty if they are not known."""
+def places_of(folder: str) -> list[layouts.Place]:
+    """The nodes by the result in a launch's folder, also of one that did not end; empty if they
+    are not known."""
     try:
-        return layouts.seats(json.loads(Path(folder, "result.json").read_text())["layout"])
+        return layouts.places(json.loads(Path(folder, "result.json").read_text())["layout"])
     except (OSError, ValueError, LookupError, TypeError):
         return []
 
@@ -196,9 +196,9 @@ def of_hang(ended: Ended) -> Reason | None:
         return Code.HANG()
     reported = {host for listed in places.values() for _, host in listed}
     unheard: dict[str, list[str]] = {}
-    for seat in seats(ended.folder):
-        if seat["host"] not in reported:
-            unheard.setdefault(seat["host"], []).append(str(seat["rank"]))
+    for place in places_of(ended.folder):
+        if place.host not in reported:
+            unheard.setdefault(place.host, []).append(place.text)
     silent = [pair for where in places if where.startswith(SILENT) for pair in places[where]]
     silent += [(",".join(numbers), name) for name, numbers in unheard.items()]
     waiting = [
@@ -283,7 +283,7 @@ def of_abort(ended: Ended) -> Reason | None:
     if abort is None:
         return None
     rank, code = int(abort["rank"]), int(abort["code"])
-    hosts = [seat["host"] for seat in seats(ended.folder) if seat["rank"] == rank]
+    hosts = [*filter(None, [layouts.host_of(places_of(ended.folder), rank)])]
     hosts += [death.host for death in _deaths_of_srun(errors) if death.rank == rank]
     hosts += ended.hosts if len(ended.hosts) == 1 else []
     last = last_line(errors[: abort.start()])
@@ -300,7 +300,8 @@ def first_death(ended: Ended, launcher: str) -> Death | None:
     if match := MPIRUN.search(text):
         return Death(128 + int(match["signal"]), int(match["rank"]), match["host"])
     if match := HYDRA.search(text):
-        ranks = [seat["rank"] for seat in seats(ended.folder) if seat["host"] == match["host"]]
+        here = (place for place in places_of(ended.folder) if place.host == match["host"])
+        ranks = [rank for place in here for rank in place.ranks]
         rank = ranks[0] if len(ranks) == 1 else None
         rank = int(match["rank"]) if match["rank"] else rank
         return Death(_exit_code_of_hydra(match, text), rank, match["host"])

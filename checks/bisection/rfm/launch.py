@@ -425,11 +425,11 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         queue.advance()
         fault = fault and (self._full_disk() or fault)
         if fault:
-            seats = causes.seats(self.stagedir)
-            self._note(hosts=tuple(sorted({seat["host"] for seat in seats})))
+            places = causes.places_of(self.stagedir)
+            self._note(hosts=tuple(sorted({place.host for place in places})))
             # Misplaced ranks explain a launch that did not end as it should.
-            by_ranks = seats and fault.code not in {Code.NODE_FAIL, *OUTER_FAULTS}
-            if by_ranks and (wrong := self._misplaced(seats)):
+            by_ranks = places and fault.code not in {Code.NODE_FAIL, *OUTER_FAULTS}
+            if by_ranks and (wrong := self._misplaced(places)):
                 self.fail_for(Code.MISPLACED(seats=wrong, fault=fault))
             self.fail_for(fault)
         internals.accept_exit(self.job)
@@ -455,8 +455,8 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         baselines = {entry["method"] for entry in result["results"] if entry["baseline"]}
         for name in sorted(baselines.intersection(record.wrong)):
             self.fail_for(Code.BASELINE_WRONG(method=name))
-        if seats := self._misplaced(layouts.seats(result["layout"])):
-            self.fail_for(Code.MISPLACED(seats=seats))
+        if wrong := self._misplaced(layouts.places(result["layout"])):
+            self.fail_for(Code.MISPLACED(seats=wrong))
         if unused := adapters.unused(result, claimed):
             self.fail_for(unused)
         return True
@@ -473,9 +473,9 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     def _note(self, **facts: Any) -> None:
         self.record = replace(self.record, **facts)
 
-    def _misplaced(self, seats: list[layouts.Seat]) -> list[Reason]:
+    def _misplaced(self, places: list[layouts.Place]) -> list[Reason]:
         topology = self.current_partition.processor.topology or {}  # a site file need not give it
-        return layouts.misplaced(seats, self.shape, topology.get("cores"))
+        return layouts.misplaced(places, self.shape, topology.get("cores"))
 
     def _full_disk(self) -> Reason | None:
         """The fault if nothing can be written to the stage folder, else None."""

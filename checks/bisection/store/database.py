@@ -8,6 +8,7 @@ import contextlib
 import functools
 import json
 import sqlite3
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from bisection.core.verdicts import Verdict
 from bisection.store.marks import Mark, marks_file, read_marks, write_marks
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
-DATABASE_VERSION = 4
+DATABASE_VERSION = 5
 IMPORT_AGAIN = "; `bisection import` rebuilds it"  # of results folders and sample files
 DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
@@ -37,9 +38,10 @@ CREATE TABLE IF NOT EXISTS tests(id INTEGER PRIMARY KEY, system TEXT NOT NULL,
     case_name, layout, method, geometry, control, pair));
 CREATE TABLE IF NOT EXISTS metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL,
     better TEXT NOT NULL, UNIQUE(name, unit, better));
+CREATE TABLE IF NOT EXISTS places(id INTEGER PRIMARY KEY, hosts TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL,
     run INTEGER NOT NULL, verdict TEXT NOT NULL, cause TEXT NOT NULL, disturbed REAL NOT NULL,
-    hosts TEXT NOT NULL, seconds TEXT NOT NULL DEFAULT '',
+    place INTEGER NOT NULL, seconds TEXT NOT NULL DEFAULT '',
     PRIMARY KEY(session, test, run)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS samples(session INTEGER NOT NULL, test INTEGER NOT NULL,
     metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
@@ -188,13 +190,14 @@ class Store(contextlib.AbstractContextManager):
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self.hosts: dict[int, tuple[str, ...]] = {}  # of places that were read
         with self._own_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
             ((version,),) = self._rows("PRAGMA user_version")
-            if version not in (0, 2, 3, DATABASE_VERSION):
+            if version != 0 and version not in range(2, DATABASE_VERSION + 1):
                 raise StoreError(
-                    f"{self.path} has version {version}, of another Bisection; only 2, 3 and "
+                    f"{self.path} has version {version}, of another Bisection; only 2 to "
                     f"{DATABASE_VERSION} can be read: rename it{IMPORT_AGAIN}"
                 )
             if version != DATABASE_VERSION:
@@ -202,17 +205,24 @@ class Store(contextlib.AbstractContextManager):
                     self._make_tables()
 
     def _make_tables(self) -> None:
-        """Makes the tables, also of a store of an earlier version: its outcomes had no seconds, and
-        those of 2 had another column. Two processes may do it one after the other."""
+        """Makes the tables, also of a store of an earlier version: outcomes had the names of their
+        hosts, before 4 no seconds, and in 2 another column. Two processes may do it one after the
+        other."""
         ((version,),) = self._rows("PRAGMA user_version")
         if version == DATABASE_VERSION:
             return
-        columns = "session, test, run, verdict, cause, disturbed, hosts"
-        copy = f"INSERT INTO outcomes({columns}) SELECT {columns} FROM earlier"
+        seconds = "seconds" if version == 4 else "''"
+        columns = f"session, test, run, verdict, cause, disturbed, id, {seconds}"
+        copies = [
+            "INSERT INTO places(hosts) SELECT DISTINCT hosts FROM earlier",
+            f"INSERT INTO outcomes SELECT {columns} FROM earlier JOIN places "
+            "ON places.hosts = earlier.hosts",
+            "DROP TABLE earlier",
+        ]
         for statement in (
             *(["ALTER TABLE outcomes RENAME TO earlier"] if version else []),
             *TABLES.split(";"),
-            *([copy, "DROP TABLE earlier"] if version else []),
+            *(copies if version else []),
             f"PRAGMA user_version = {DATABASE_VERSION}",
         ):
             self.connection.execute(statement)
@@ -270,7 +280,7 @@ class Store(contextlib.AbstractContextManager):
         )
         if not inserted.rowcount:
             return False
-        number, tests, metrics = inserted.lastrowid, {}, {}
+        number, tests, metrics, places = inserted.lastrowid, {}, {}, {}
         outcomes, samples, repeats, runs = [], [], [], set()
         for case in cases:
             columns = [str(case.get(name) or "") for name in (*IDENTITY, "geometry")]
@@ -289,8 +299,8 @@ class Store(contextlib.AbstractContextManager):
             if repeat and outcome.unusable:
                 continue
             if not repeat:
-                texts = {"hosts": " ".join(hosts), "seconds": " ".join(map(str, seconds))}
-                outcomes.append(outcome._replace(**texts))
+                place = self._id("places", (" ".join(hosts),), places)
+                outcomes.append((*outcome[:6], place, " ".join(map(str, seconds))))
             for name, (value, unit, better) in case["metrics"].items():
                 metric = self._id("metrics", Metric(name, unit, better), metrics)
                 row = (number, test, metric, run_number, finite_or_none(value))
@@ -390,9 +400,16 @@ class Store(contextlib.AbstractContextManager):
         """Returns the outcomes of all jobs of these sessions."""
         rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
         return [
-            Outcome(*row[:6], tuple(row[6].split()), tuple(map(float, row[7].split())))
-            for row in rows
+            Outcome(*row, self._hosts(place), tuple(map(float, seconds.split())))
+            for *row, place, seconds in rows
         ]
+
+    def _hosts(self, place: int) -> tuple[str, ...]:
+        """The hosts of a place: of many outcomes the same tuple, as they may be thousands."""
+        if place not in self.hosts:
+            ((text,),) = self._rows("SELECT hosts FROM places WHERE id = ?", (place,))
+            self.hosts[place] = tuple(map(sys.intern, text.split()))
+        return self.hosts[place]
 
     def repeats(self, sessions: Sequence[Session]) -> dict[tuple[int, int, int], list[float]]:
         """Returns what usable repeats of launches of these sessions measured, by the numbers of

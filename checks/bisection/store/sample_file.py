@@ -18,8 +18,10 @@ from typing import Any
 from bisection.core.paths import write_whole
 from bisection.core.verdicts import BisectionError
 
-SCHEMA, VERSION = "bisection-samples", 3
-READABLE = (2, VERSION)  # programs that know only 2 would take repeats for jobs
+SCHEMA, VERSION = "bisection-samples", 4
+# Programs that know only 2 would take repeats for jobs; those that know only 3, no hosts by number.
+READABLE = (2, 3, VERSION)
+MANY = 8  # hosts: more are listed once
 HUGE = 1e300  # no metric is that large
 SPOOLED = "samples.jsonl"  # in a results folder
 
@@ -42,12 +44,21 @@ def write_samples(path: Path | str, session: Line, cases: Iterable[Line]) -> Non
     is not what JSON can hold."""
     lines = (
         json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n"
-        for line in (session, *cases)
+        for line in (session, *_with_hosts_once(cases))
     )
     try:
         write_whole(path, lines)
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot write {path}: {getattr(error, 'strerror', error)}") from None
+
+
+def _with_hosts_once(cases: Iterable[Line]) -> Iterator[Line]:
+    """Test cases in which many hosts are the number of the first test case that has them."""
+    known: dict[tuple[str, ...], int] = {}
+    for number, case in enumerate(cases):
+        hosts = tuple(case.get("hosts") or ())
+        first = known.setdefault(hosts, number) if len(hosts) > MANY else number
+        yield case if first == number else {**case, "hosts": first}
 
 
 def read_samples(path: Path | str) -> Iterator[Contents]:
@@ -68,6 +79,10 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
                 elif line and cases is None:
                     raise StoreError(f"{where}: a test case before any session")
                 elif line:
+                    if isinstance(place := line.get("hosts"), int):
+                        if place >= len(cases):
+                            raise StoreError(f"{where}: hosts is {place}: no test case before it")
+                        line["hosts"] = cases[place].get("hosts")
                     cases.append(line)
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"cannot read {path}: {error}") from None
@@ -125,7 +140,7 @@ def _parsed(text: str, where: str) -> Line:
     if "schema" in line and (line["schema"] != SCHEMA or line.get("version") not in READABLE):
         raise StoreError(
             f"{where}: schema {line['schema']!r} version {line.get('version')!r}; only {SCHEMA!r} "
-            f"versions {READABLE[0]} and {VERSION} can be read: move the file away, or rerun"
+            f"versions {READABLE[0]} to {VERSION} can be read: move the file away, or rerun"
         )
     check_line(line, where)
     if "\\ud" in text.lower():

@@ -86,8 +86,9 @@ def _lines(case: TestResult) -> Iterator[Line]:
 def _facts(verdict: RunVerdict) -> dict[str, str]:
     """Returns what the session's launches ran on and with; where they differ, every answer."""
     items: dict[str, set[str]] = {}
-    for case in verdict.cases:
-        for name, text in {**case.record.facts, "nodes": ", ".join(case.record.hosts)}.items():
+    for record in {id(case.record): case.record for case in verdict.cases}.values():
+        items.setdefault("nodes", set()).update(record.hosts)
+        for name, text in record.facts.items():
             parts = text.split(", ") if name in LISTS else [text]
             items.setdefault(name, set()).update(filter(None, parts))
     clocks = (case.record.controls.get("clock") for case in verdict.cases)

@@ -4,12 +4,14 @@ transpose: ratios to serial FFTW, FFTW-MPI and memcpy. npar: ratios to Quantum E
 pw.x (Debian: quantum-espresso) is skipped with a note. eigen: ratios to LAPACK's dsyevd. md: ratios
 to LAMMPS; a missing LAMMPS is skipped with a note. restart: ratios to fio. All print quartiles, and
 whether each ratio is within the project's limits.
-store: times compare, history and report on stores of 10^4 to 10^6 made-up values.
-Exit code: 0 measured, whatever the ratios are; 1 the store is beyond its limits; 2 usage; 3 not
-measured.
+store: times compare, history and report on stores of 10^4 to 10^6 made-up values. suite: stores,
+judges and reports a year of nights on 4,000 made-up nodes.
+Exit code: 0 measured, whatever the ratios are; 1 the store or the suite is beyond its limits; 2
+usage; 3 not measured.
 """
 
 import argparse
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,7 +19,17 @@ from bisection.core import paths
 from bisection.core.format import positive
 from bisection.core.verdicts import Exit
 from bisection.kernels.local import BenchError, build
-from workshop.peers import NotMeasured, eigen, lammps, md, npar, restart, store_scale, transpose
+from workshop.peers import (
+    NotMeasured,
+    eigen,
+    lammps,
+    md,
+    npar,
+    restart,
+    store_scale,
+    suite_scale,
+    transpose,
+)
 from workshop.peers import text as texts
 from workshop.peers.potentials import SYSTEMS
 
@@ -80,6 +92,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of_store.add_argument(
         "--repeats", type=positive, default=3, metavar="N", help="runs of each; default: 3"
     )
+    of_suite = peers.add_parser("suite", help="store, judge and report nights of many nodes")
+    for option, default in (("--nodes", 4000), ("--nights", 365)):
+        text = f"default: {default}"
+        of_suite.add_argument(option, type=positive, default=default, metavar="N", help=text)
 
 
 def act(options: argparse.Namespace) -> Exit:
@@ -177,6 +193,17 @@ def bench_store(options: argparse.Namespace, folder: Path) -> Exit:
     return Exit.FAILED if sizes[-1].beyond else Exit.OK
 
 
+def bench_suite(options: argparse.Namespace, folder: Path) -> Exit:
+    """The suite on many nodes, each figure beside its target; FAILED if one is beyond it."""
+    beyond = False
+    with tempfile.TemporaryDirectory(dir=folder) as home:
+        for name, figure in suite_scale.measure(Path(home), options.nodes, options.nights):
+            unit, most = suite_scale.TARGETS[name]
+            beyond |= most is not None and figure.value > most
+            show([texts.suite_figure(name, figure, unit, most)], end="\n")
+    return Exit.FAILED if beyond else Exit.OK
+
+
 BENCHES = {
     "transpose": bench_transpose,
     "npar": bench_npar,
@@ -184,4 +211,5 @@ BENCHES = {
     "md": bench_md,
     "restart": bench_restart,
     "store": bench_store,
+    "suite": bench_suite,
 }

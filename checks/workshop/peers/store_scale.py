@@ -62,9 +62,10 @@ def timed(nights: int, metrics: int, repeats: int) -> Timed:
         size = paths.store_db(home).stat().st_size / 2**20
         result = Timed(nights, metrics, took, size, {}, {})
         for command, arguments in commands_of(home).items():
-            runs = [cost_of(home, [command, *arguments]) for _ in range(repeats)]
-            result.seconds[command] = [seconds for seconds, _ in runs]
-            result.peak_mib[command] = max(memory for _, memory in runs)
+            program = [sys.executable, "-m", "bisection", command, *arguments]
+            runs = [cost_of(home, program) for _ in range(repeats)]
+            result.seconds[command] = [seconds for seconds, *_ in runs]
+            result.peak_mib[command] = max(memory for *_, memory in runs)
     return result
 
 
@@ -85,11 +86,11 @@ def commands_of(home: Path | str) -> dict[str, list[str]]:
     }
 
 
-def cost_of(home: Path | str, arguments: Sequence[str]) -> tuple[float, float]:
-    """(seconds, MiB at most) of one command; RuntimeError if it fails."""
+def cost_of(home: Path | str, program: Sequence[str]) -> tuple[float, float, float]:
+    """Seconds, seconds of processors, MiB at most of a program; RuntimeError if it fails."""
     began = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", "bisection", *arguments],
+        program,
         env={**os.environ, "BISECTION_HOME": str(home)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -98,8 +99,9 @@ def cost_of(home: Path | str, arguments: Sequence[str]) -> tuple[float, float]:
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 1, 3) or b"Traceback" in errors:
-        raise RuntimeError(f"bisection {' '.join(arguments)}: {errors.decode()}")
-    return time.monotonic() - began, usage.ru_maxrss / 1024
+        raise RuntimeError(f"{' '.join(program)}: {errors.decode()}")
+    took = time.monotonic() - began
+    return took, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def fill(home: Path | str, nights: int, metrics: int) -> None:

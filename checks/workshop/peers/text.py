@@ -27,6 +27,7 @@ from workshop.peers.md import MIDDLE, THREADED, Choice, Large, Row, over
 from workshop.peers.meshes import Meshes
 from workshop.peers.potentials import System
 from workshop.peers.store_scale import Timed
+from workshop.peers.suite_scale import Figure
 from workshop.peers.transpose import GRIDS, PEERS, Runs, against_limits
 
 PARTS = {
@@ -316,3 +317,16 @@ def store_table(sizes: Sequence[Timed]) -> Iterator[str]:
     for command in store_scale.LIMITS:
         power = store_scale.power(*sizes[-2:], command)
         yield f"{command}: from {few} to {many} values as their number to the power {power:.2f}"
+
+
+# ---- suite ----
+
+
+def suite_figure(name: str, figure: Figure, unit: str, most: float | None) -> str:
+    """A figure of the suite on many nodes beside its target, as a line."""
+    parts = [f"{figure.value:.3g} {unit}"]
+    if figure.peak_mib is not None:
+        parts.append(f"{figure.processor_s:.1f} s of processors, {figure.peak_mib:.0f} MiB")
+    if most is not None:
+        parts.append(f"at most {most} {unit}: {'MISSED' if figure.value > most else 'met'}")
+    return f"  {name}: {'; '.join(parts)}"

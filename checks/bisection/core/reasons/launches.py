@@ -5,10 +5,11 @@ import re
 import signal
 from typing import Any
 
-from bisection.core.format import duration, number, some, utc
+from bisection.core.format import duration, number, short, some, utc
 from bisection.core.reasons.kinds import Topic, clause, with_reasons
 from bisection.core.verdicts import KernelExit, Verdict
 
+MOST = 8  # hosts that did not answer which are named
 # How to cancel a job, by ReFrame's name for the scheduler.
 CANCEL = {
     **dict.fromkeys(("pbs", "sge", "torque"), "qdel"),
@@ -38,7 +39,7 @@ def _option_hint(refused: str) -> str:
 
 
 def _ranks(ranks: str) -> str:
-    return f"{'rank' if ranks.isdecimal() else 'ranks'} {ranks}"
+    return f"{'rank' if ranks.isdecimal() else 'ranks'} {short(ranks, 80)}"
 
 
 def _exit(code: int) -> str:
@@ -93,7 +94,8 @@ class Launches(Topic):
     # silent: [[ranks, host]], waiting: [[ranks, hosts, where]], stack: [ranks, routines]
     def HANG(limit: float = 0, silent: list = (), waiting: list = (), stack: list = ()) -> str:
         parts = ["nothing finished" + (f" for {duration(limit)}" if limit else "")]
-        parts += [f"no answer from {_ranks(ranks)} on {host}" for ranks, host in silent]
+        parts += [f"no answer from {_ranks(ranks)} on {host}" for ranks, host in silent[:MOST]]
+        parts += [f"no answer from {len(silent) - MOST} more hosts"] if len(silent) > MOST else []
         parts += [f"{_ranks(ranks)} on {some(hosts, 3)} {where}" for ranks, hosts, where in waiting]
         if stack:
             ranks, routines = stack
@@ -147,6 +149,7 @@ class Launches(Topic):
     BASELINE_WRONG = "the baseline {method} gave a wrong answer"
     RANKS_RAN = "{ranks} of {asked} ranks ran"
     HOSTS_RAN = "ranks ran on the hosts {hosts}, not on {asked} hosts"
+    MORE_MISPLACED = "{faults} more, on {hosts} hosts in all"
     RANKS_ON_HOST = "{ranks} ranks ran on host {host}, not {asked}"
     THREADS_RAN = "rank {rank} on {host} ran {threads} threads, not {asked}"
     NOT_ENDED = "the job did not run to its end"

@@ -1,4 +1,5 @@
-"""Maps of what was measured between pairs of nodes, ordered by switch: a pixel per pair."""
+"""Maps of what was measured between pairs of nodes, by switch: a pixel per pair, or, of many nodes,
+per pair of switches."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ import matplotlib
 import numpy as np
 
 from bisection.analysis.blame import Blame
-from bisection.analysis.effects import observations
-from bisection.analysis.pairs import TOURNAMENT, Kind
+from bisection.analysis.effects import Observations, medians, observations
+from bisection.analysis.pairs import TOURNAMENT, Kind, Matrix
 from bisection.core.format import NONE, amount, plural, short, times
 from bisection.report.figures.common import Group, Panel
 from bisection.report.interconnect import worst
@@ -25,6 +26,8 @@ if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
     from matplotlib.figure import Figure
 
 SPARSE = 0.5  # a map of which less was measured would be empty: several pairs are one pixel
+MANY = 256  # nodes: of more, a pixel is a pair of switches, where they are known
+LISTED = 24  # pairs or nodes beneath a map
 PIXELS = 512  # of a side: of more nodes, each pixel shows the worst of several pairs
 STEPS = np.arange(0.35, 1.16, 0.1)  # of the scale: finer ones would show noise, and cost bytes
 SIDE = 560  # of a map, in pixels of the page, at most
@@ -44,48 +47,71 @@ def maps(blames: Sequence[Blame]) -> Iterator[Group]:
 
 
 def _group(blame: Blame, kind: Kind) -> Group:
-    # Node numbers by switch, the uppermost level first, then by name.
-    by_name = np.argsort(np.argsort(np.array(blame.matrix.nodes, dtype=str)))
-    switches = blame.matrix.switches
-    order = np.lexsort([by_name, *(switches if switches is not None else [])])
-    speeds, levels = _matrix(blame, kind)
-    title, share = f"{kind.name}, {plural(len(order), 'node')}", np.isfinite(speeds).mean()
+    matrix, directed = blame.matrix, len(kind.fields) > 1
+    values, speed = _speeds(blame, kind)
+    rows, side = _rows(blame)
+    count, nodes = len(side.names), plural(len(matrix.nodes), "node")
+    cells = rows[values.s] * count + rows[values.r]
+    if not directed:
+        cells = np.concatenate((cells, rows[values.r] * count + rows[values.s]))
+    speeds = medians(cells, np.resize(speed, len(cells)), count**2).reshape(count, count)
+    title, share = f"{kind.name}, {nodes}", np.isfinite(speeds).mean()
     text = "; ".join(worst(part) for part in blame.bad[:6]) or "no bad component"
     seen = "The scale is speed over the median of pairs as far apart; empty: not measured."
-    directed = len(kind.fields) > 1
-    if share < SPARSE:
+    ends = "rows send, columns receive" if directed else "both halves are the same"
+    pool, views, table = (1, 1), {"": speeds}, _slowest_pairs(blame, kind, values, speed)
+    if count < len(matrix.nodes):
+        title = f"{title} on {count} switches"
+        note = f"A pixel per pair of switches, the median of their nodes' pairs; {ends}. {seen} "
+        note += "The slowest nodes are listed with the numbers."
+        table = _slowest_nodes(matrix, values, speed)
+    elif share < SPARSE:
         pool = (1, math.ceil(2 / share))
-        views = {"sends": speeds, "receives": speeds.T} if directed else {"": speeds}
+        views = {"sends": speeds, "receives": speeds.T} if directed else views
         note = f"A row per node; a pixel is the slowest of its pairs with {pool[1]} others. {seen}"
     else:
-        pool, views = (-(-len(order) // PIXELS),) * 2, {"": speeds}
+        pool = (-(-count // PIXELS),) * 2
         each = "pair" if pool == (1, 1) else f"{pool[0]} x {pool[1]} pairs, the slowest"
-        ends = "rows send, columns receive" if directed else "both halves are the same"
         note = f"A pixel per {each}; {ends}; nodes in the order of their switches. {seen}"
-    named = {name for part in blame.bad for name in part.names}
-    names = [blame.matrix.nodes[k] for k in order]
-    leaf = blame.matrix.switch_names(0)
-    side = Side(names, [leaf.get(name, "") for name in names], named)
     panels = []
     for way, view in views.items():
-        draw = partial(map_svg, _pooled(view[np.ix_(order, order)], pool), side)
+        draw = partial(map_svg, _pooled(view, pool), side)
         panels.append(Panel(f"{title} {way}".strip(), f"{title} {way}, by switch: {text}", draw))
-    return Group(short(blame.place, 80), panels, _table(blame, kind, speeds, levels), note=note)
+    return Group(short(blame.place, 80), panels, table, note=note)
 
 
-def _matrix(blame: Blame, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
-    """Speed over the median of the pair's hop class, and that median: [nodes, nodes]."""
+def _rows(blame: Blame) -> tuple[np.ndarray, Side]:
+    """The row of each node, [nodes], and the side of the map: a row per node, by switch, the
+    uppermost level first, then by name; of many nodes a row per switch."""
+    matrix, named = blame.matrix, {name for part in blame.bad for name in part.names}
+    switches = [] if matrix.switches is None else [*matrix.switches]
+    each, names, above = np.arange(len(matrix.nodes)), matrix.nodes, matrix.switch_names(0)
+    for level, numbers in enumerate(switches if len(names) > MANY else ()):
+        if 1 < len(np.unique(numbers)) <= MANY:
+            leaf, over = matrix.switch_names(level), switches[level + 1 :]
+            _, each, row_of = np.unique(numbers, return_index=True, return_inverse=True)
+            named |= {leaf[name] for name in named & leaf.keys()}
+            above = matrix.switch_names(level + 1) if over else {}
+            above = {leaf[node]: above.get(node, "") for node in matrix.nodes}
+            names, switches = [leaf[matrix.nodes[first]] for first in each], over
+            break
+    else:
+        row_of = each
+    by_name = np.argsort(np.argsort(np.array(names, dtype=str)))
+    order = np.lexsort([by_name, *(numbers[each] for numbers in switches)])
+    names = [names[k] for k in order]
+    side = Side(names, [above.get(name, "") for name in names], named)
+    return np.argsort(order)[row_of], side
+
+
+def _speeds(blame: Blame, kind: Kind) -> tuple[Observations, np.ndarray]:
+    """What was measured of a kind; of each pair the speed over the median of its hop class."""
     values = observations(blame.matrix, kind, TOURNAMENT)
     judged = next(judged for judged in blame.kinds if judged.kind == kind)
     level = np.zeros(values.classes)
     for part in judged.levels:
         level[part.hops] = kind.sign * np.log(part.value)
-    speeds, levels = np.full((2, values.nodes, values.nodes), np.nan)
-    ends = [(values.s, values.r)] + ([] if values.directed else [(values.r, values.s)])
-    for s, r in ends:
-        speeds[s, r] = np.exp(values.y - level[values.hops])
-        levels[s, r] = np.exp(kind.sign * level[values.hops])
-    return speeds, levels
+    return values, np.exp(values.y - level[values.hops])
 
 
 def _pooled(values: np.ndarray, pool: tuple[int, int]) -> np.ndarray:
@@ -96,20 +122,36 @@ def _pooled(values: np.ndarray, pool: tuple[int, int]) -> np.ndarray:
     return np.fmin.reduce(padded.reshape(rows, pool[0], columns, pool[1]), (1, 3))
 
 
-def _table(blame: Blame, kind: Kind, speeds: np.ndarray, levels: np.ndarray) -> Table:
-    """The slowest pairs."""
-    s, r = np.nonzero(np.isfinite(speeds))
-    kept = s < r if len(kind.fields) == 1 else s != r
-    s, r = s[kept], r[kept]
-    slowest = np.argsort(speeds[s, r], kind="stable")[:24]
+def _slowest_pairs(blame: Blame, kind: Kind, values: Observations, speed: np.ndarray) -> Table:
     nodes, cells = blame.matrix.nodes, []
-    for sender, receiver in zip(s[slowest], r[slowest], strict=True):
-        speed, level = float(speeds[sender, receiver]), float(levels[sender, receiver])
-        value = level * speed**kind.sign
-        cells.append([nodes[sender], nodes[receiver], amount(value, kind.unit), times(speed)])
-    note = f"The slowest {len(cells)} of {plural(len(s), 'value')}." if cells else NONE
+    for k in _lowest(speed):
+        value = float(np.exp(kind.sign * values.y[k]))
+        ends = nodes[values.s[k]], nodes[values.r[k]]
+        cells.append([*ends, amount(value, kind.unit), times(float(speed[k]))])
+    note = f"The slowest {len(cells)} of {plural(len(speed), 'value')}." if cells else NONE
     head = ["from", "to", kind.unit, "speed over the median"]
     return Table(head, ["text", "text", "num", "num"], cells, note)
+
+
+def _slowest_nodes(matrix: Matrix, values: Observations, speed: np.ndarray) -> Table:
+    """The slowest nodes, by the medians of their pairs."""
+    count, switch = len(matrix.nodes), matrix.switch_names(0)
+    ends = [values.s, values.r] if values.directed else [np.concatenate((values.s, values.r))]
+    ways = [medians(end, np.resize(speed, len(end)), count) for end in ends]
+    names = ["sends", "receives"] if values.directed else ["speed"]
+    cells = [
+        [node := matrix.nodes[k], switch[node], *(times(float(way[k])) for way in ways)]
+        for k in _lowest(np.fmin.reduce(ways))
+    ]
+    note = f"The slowest {len(cells)} of {plural(count, 'node')}: speed over the median."
+    return Table(["node", "switch", *names], ["text", "text", *["num"] * len(ways)], cells, note)
+
+
+def _lowest(values: np.ndarray) -> np.ndarray:
+    """The places of the lowest values, in ascending order."""
+    most = min(LISTED, len(values))
+    places = np.argpartition(values, most - 1)[:most] if most else np.arange(0)
+    return places[np.argsort(values[places], kind="stable")]
 
 
 @dataclass

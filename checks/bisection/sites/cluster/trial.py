@@ -246,7 +246,7 @@ def misplaced(
         nodes: facts of the nodes, of which each numbers its CPUs in its own way.
     """
     masks = {node["host"]: node["processor"]["topology"]["cores"] for node in nodes}
-    seats = []
+    taken = []
     for rank, (host, cpus) in enumerate(ranks):
         cores = layouts.core_of(masks.get(host))
         places: dict[Any, list[str]] = {}
@@ -254,6 +254,6 @@ def misplaced(
             places.setdefault(cores.get(cpu, ("cpu", cpu)), []).append(str(cpu))
         # OMP_PLACES=cores with OMP_PROC_BIND=close: a thread per core, in order
         threads = itertools.islice(itertools.cycle(places.values()), shape.threads)
-        seat = {"rank": rank, "host": host, "cpus": cpus}
-        seats.append({**seat, "threads": [",".join(place) for place in threads]})
-    return layouts.misplaced(seats, shape, masks)
+        texts = [",".join(place) for place in threads]
+        taken.append(layouts.Place(host, [rank], [cpus], [texts]))
+    return layouts.misplaced(taken, shape, masks)

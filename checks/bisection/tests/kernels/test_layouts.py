@@ -3,7 +3,7 @@ from fake_kernel import layout_of
 
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, clause
-from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit, domains, geometry, misplaced, seats
+from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit, domains, geometry, misplaced, places
 
 
 @pytest.mark.parametrize("cores", range(1, 9))
@@ -77,6 +77,25 @@ def placed(*ranks, hosts=None):
     ],
 )
 def test_ranks_off_their_cores_are_misplaced(reported, asked, says):
-    wrong = [clause(reason) for reason in misplaced(seats(reported), asked, SMT)]
+    wrong = [clause(reason) for reason in misplaced(places(reported), asked, SMT)]
     assert bool(wrong) == bool(says), wrong
     assert says is None or says in "; ".join(wrong)
+
+
+def test_of_many_misplaced_ranks_some_are_named_and_the_others_counted():
+    """All nodes alike, and one of its own kind, whose ranks share a core."""
+    cpus = [str(core) for core in range(4)]
+    nodes = [{"node": n, "host": f"n{n:03d}", "ranks": f"{4 * n}-{4 * n + 3}"} for n in range(100)]
+    sound = {"cpus": cpus, "threads": [[cpu] for cpu in cpus], "nodes": nodes[1:]}
+    other = {"cpus": ["0"] * 4, "threads": [["0"]] * 4, "nodes": nodes[:1]}
+    (first, second, more) = misplaced(places({"seats": [sound, other]}), Geometry(100, 4, 1))
+    assert [(r["rank"], r["host"], r["other"][0]) for r in (first, second)] == [
+        (1, "n000", 0),
+        (2, "n000", 0),
+    ]
+    assert more.values == {"faults": 1, "hosts": 1}
+    *listed, more = misplaced(places({"seats": [{**other, "nodes": nodes}]}), Geometry(100, 4, 1))
+    assert len(listed) + more["faults"] == 300
+    assert more["hosts"] == 100
+    assert {r["host"] for r in listed} < {node["host"] for node in nodes}
+    assert all(r["rank"] // 4 == int(r["host"][1:]) for r in listed)

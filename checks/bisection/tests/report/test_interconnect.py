@@ -11,12 +11,14 @@ from reports import only, page
 from results_made import result_of
 
 from bisection.analysis.blame import judge
+from bisection.analysis.pairs import KINDS
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import network
 from bisection.judge.evidence import Evidence, of_network
 from bisection.report import exports
 from bisection.report import page as pages
+from bisection.report.figures import maps
 from bisection.report.interconnect import text
 from bisection.report.run import counted
 from bisection.runs.model import Request, RunVerdict
@@ -117,11 +119,34 @@ def test_a_clean_network_is_said_to_be_so():
     assert "no topology is known" in page(report).text
 
 
-def test_4096_nodes_stay_within_a_page():
-    """Few rounds are a row per node."""
-    slow = blamed(("node", 77, 0.5), nodes=4096, leaf=32)
+@pytest.mark.parametrize(
+    ("known", "size", "words"),
+    [
+        (False, (8, 4096), "A row per node"),
+        (True, (128, 128), "A pixel per pair of switches"),
+    ],
+)
+def test_4096_nodes_stay_within_a_page(known, size, words):
+    """Few rounds are a row per node; where switches are known, a map is by switch."""
+    slow = blamed(("node", 77, 0.5), nodes=4096, leaf=32, known=known)
     html = pages.html(only(blames=[slow]))
     assert len(html) < pages.LIMIT
     assert "node cn0077" in html
-    assert (8, 4096) in images(html)
-    assert "A row per node" in html
+    assert size in images(html)
+    assert words in html
+
+
+@pytest.mark.parametrize(("kind", "ways"), [(KINDS[0], 1), (KINDS[1], 2)])
+def test_a_map_by_switch_lists_the_worst_nodes_by_name(kind, ways):
+    faults = [("node", 77, 0.5), ("latency", 130, 2)]
+    world = World.with_faults(*faults, nodes=512, leaf=32, pod=128, seed=5)
+    blame = judge(world.matrix(64))
+    group = maps._group(blame, kind)
+    first = group.table.rows[0]
+    assert first[:2] == (["cn0130", "switch 4"] if ways == 1 else ["cn0077", "switch 2"])
+    assert all(float(cell) == pytest.approx(0.5, abs=0.05) for cell in first[2:])
+    assert len(first) == 2 + ways
+    rows, side = maps._rows(blame)
+    assert side.named >= {"switch 2", "cn0077"}
+    assert [side.names[row] for row in rows] == [f"switch {node // 32}" for node in range(512)]
+    assert side.switches == [f"pod {number // 4}" for number in range(16)]

@@ -284,6 +284,15 @@ def test_hang_is_reported_with_what_its_ranks_did(exit_code, tmp_path):
     assert Reason.read(reason.dumps()) == reason
 
 
+def test_of_many_silent_hosts_some_are_named_and_the_others_counted(tmp_path):
+    hosts = [f"m{number:03d}" for number in range(500) for _ in range(2)]
+    reason = causes.of_hang(Ended("md", place_ranks(tmp_path, hosts), 4, HANG))
+    assert len(reason["silent"]) == 501  # nodecheck.txt has each
+    assert "ranks 0,1 on m000" in clause(reason)
+    assert "493 more hosts" in clause(reason)
+    assert len(clause(reason)) < 1000
+
+
 def test_hang_is_read_where_a_launcher_mixes_the_lines_of_hosts():
     first, second = HANG.partition("-----")[0].splitlines(), HANG.splitlines()[-3:]
     mixed = [line for pair in zip(second, first, strict=False) for line in pair] + first[3:]

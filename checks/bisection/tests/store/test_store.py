@@ -56,7 +56,27 @@ def test_sample_file_is_what_the_store_gets(tmp_path, file):
     assert [o.verdict for o in stored.outcomes([only])] == ["pass"] * 3
 
 
-@pytest.mark.parametrize("version", [2, 3])
+def test_many_hosts_are_written_and_stored_once(tmp_path):
+    """Each of hundreds of tests of thousands of nodes has the same ones."""
+    many, few = [f"n{number:04d}" for number in range(4000)], ["n1", "n2"]
+    hosts = [few, many, few, many, [], many[1:], many]
+    path, lines = tmp_path / "samples.jsonl", [case(f"m{n}", hosts=h) for n, h in enumerate(hosts)]
+    sample_file.write_samples(path, session(1), lines)
+    assert path.stat().st_size < 2.5 * len(json.dumps(many))
+    ((_, cases),) = sync.contents(path)
+    assert [each["hosts"] for each in cases] == hosts
+    stored = store(tmp_path / "store.db", sync.contents(path))
+    outcomes = stored.outcomes(stored.sessions())
+    assert [[*outcome.hosts] for outcome in outcomes] == hosts
+    assert outcomes[1].hosts is outcomes[6].hosts
+    assert (tmp_path / "store.db").stat().st_size < 8 * len(json.dumps(many))
+    with path.open("a") as more:
+        more.write(json.dumps(case(hosts=6)) + "\n" + json.dumps(case(hosts=8)) + "\n")
+    with pytest.raises(sample_file.StoreError, match=":10: hosts is 8"):
+        sync.contents(path)
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
 def test_other_tools_need_to_say_little(tmp_path, version):
     path = tmp_path / "theirs.jsonl"
     path.write_text(
@@ -78,7 +98,7 @@ SESSION = '{"schema": "bisection-samples", "version": 3, "session": "a"'
         (SESSION, ":1: not JSON, or cut short"),
         (
             SESSION.replace("3", "1") + "}",
-            "version 1; only 'bisection-samples' versions 2 and 3 can be read: move the file away",
+            "version 1; only 'bisection-samples' versions 2 to 4 can be read: move the file away",
         ),
         (SESSION.replace('"a"', "3") + ', "start": 1}', "session is 3"),
         (SESSION + "}", "start is missing"),
@@ -323,7 +343,7 @@ def test_store_of_another_version_is_left_alone(tmp_path, version):
     stored = store(tmp_path / "store.db")
     stored.connection.execute(f"PRAGMA user_version = {version}")
     stored.close()
-    says = f"version {version}, of another Bisection; only 2, 3 and 4 can be read: rename it; `b"
+    says = f"version {version}, of another Bisection; only 2 to 5 can be read: rename it; `b"
     with pytest.raises(sample_file.StoreError, match=says):
         Store(tmp_path / "store.db")
 
@@ -331,16 +351,22 @@ def test_store_of_another_version_is_left_alone(tmp_path, version):
 @pytest.mark.parametrize(
     ("version", "unlike"),
     [
+        (4, ["ALTER TABLE outcomes ADD seconds TEXT NOT NULL DEFAULT ''"]),
         (3, []),
         (2, ["ALTER TABLE outcomes ADD again TEXT NOT NULL DEFAULT ''", "DROP TABLE repeats"]),
     ],
 )
 def test_a_store_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, unlike):
-    """Outcomes had no seconds; those of version 2 had another column, and there were no repeats."""
+    """Outcomes had the names of their hosts, before 4 no seconds; those of version 2 had another
+    column, and there were no repeats."""
     before = store(tmp_path / "store.db", nights({"p2p": [1e-3] * 3}))
     outcomes = before.outcomes(before.sessions())
+    columns = "session, test, run, verdict, cause, disturbed, hosts"
     for statement in (
-        "ALTER TABLE outcomes DROP COLUMN seconds",
+        f"CREATE TABLE earlier AS SELECT {columns} FROM outcomes JOIN places ON id = place",
+        "DROP TABLE outcomes",
+        "DROP TABLE places",
+        "ALTER TABLE earlier RENAME TO outcomes",
         *unlike,
         f"PRAGMA user_version = {version}",
     ):

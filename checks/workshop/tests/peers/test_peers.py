@@ -3,7 +3,7 @@
 import pytest
 
 from bisection.core.verdicts import Exit
-from workshop.peers import eigen, npar, restart, store_scale, transpose
+from workshop.peers import eigen, npar, restart, store_scale, suite_scale, transpose
 from workshop.peers import text as peers
 
 
@@ -136,6 +136,21 @@ def test_a_store_beyond_its_limits_fails(bench, monkeypatch, slow, large, code):
     assert "500 nights x 2000 metrics: stored in 1.0 s, 2.0 MiB" in text
     assert "history: from 100,000 to 1,000,000 values as their number to the power" in text
     assert ("power 1.00" in text) == (not slow)
+
+
+@pytest.mark.parametrize(("factor", "code"), [(0.9, Exit.OK), (1.1, Exit.FAILED)])
+def test_a_suite_beyond_its_targets_fails(bench, monkeypatch, factor, code):
+    def measure(home, nodes, nights):
+        assert (nodes, nights) == (4000, 365)
+        for name, (_, most) in suite_scale.TARGETS.items():
+            yield name, suite_scale.Figure((most or 1e9) * factor, 1.0, 2.0)
+
+    monkeypatch.setattr(suite_scale, "measure", measure)
+    text = bench("suite", code=code)
+    assert ("met" in text, "MISSED" in text) == (code == Exit.OK, code == Exit.FAILED)
+    assert text.count("at most") == sum(
+        most is not None for _, most in suite_scale.TARGETS.values()
+    )
 
 
 def test_knobs_on_shared_cores_are_named(monkeypatch):
