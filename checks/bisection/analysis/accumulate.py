@@ -13,20 +13,20 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.evidence import LASTING, changes_of_state, like_states, states
+from bisection.analysis.evidence import lasting_gaps, like_states, states
 from bisection.analysis.shifts import CUT, PRIOR, RHOS, mean, posterior
 from bisection.analysis.statistics import UNLIKE, Pool, medians, scale
 from bisection.core.thresholds import LIMITS
 
 CERTAIN = 0.97  # that a series keeps no more from night to night than it is taken to
 TAILS = np.array([2.0, 3, 4, 6, 10, 20, 100])  # degrees of freedom of Student's t
-CHANGES = 4  # of state, at least
 SUREST = 1000.0  # degrees of freedom that a table is worth at most
 SECOND = 6.0  # standard errors of a second cut
 TINY = 1e-12  # a standard deviation
 YEAR, USUAL, LATEST = 365.0, 40, 20  # nights; of a usual level; of a new one that is found late
 # Half as many more than independent normal nights have, over the root of nights: AR(1) is a model.
 TRIALS = 5
+NEW = 2  # for each night of the newest level, at most: a longer one was looked for before
 STEPS, PULSES = 0.9, 0.1  # of the chance: for one change of level; for one that was taken back
 ROUNDS, ROUNDS_OF_SCALE = 6, 8  # of changes found in what remains; of a scale
 ASSUMED, MOST = 0.7, 0.9  # of the variance: between launches of one night, usually; at most
@@ -80,7 +80,8 @@ def look(
     age, repeated = _age(packed), variance < 1
     new, before = age < LIMITS.level, age == LIMITS.level
     new &= (new & repeated).any(axis=1)[:, None] & ~(before & repeated).any(axis=1)[:, None]
-    gaps = _lasting_gaps(rest) if table else np.empty(0)
+    known = ~np.isnan(rest)
+    gaps = lasting_gaps(states(rest, rest.shape[1]), known) if table else np.empty(0)
     for round_number in range(ROUNDS):
         noise = _whitened(rest, table, variance, new)
         hits = _scan(noise, rest, gaps, pending, math.log(chance / len(rows)))
@@ -293,14 +294,6 @@ def _spread(off: np.ndarray) -> np.ndarray:
     return np.maximum(np.fmax(scale(off, 1), means / 2), TINY)
 
 
-def _lasting_gaps(series: np.ndarray) -> np.ndarray:
-    """How far apart the states are between which series change now and then: they last longer than
-    those of independent nights."""
-    split = states(series, series.shape[1])
-    changes, by_chance = changes_of_state(split, ~np.isnan(series))
-    return split.gap[split.two & (changes >= CHANGES) & (changes < LASTING * by_chance)]
-
-
 # ---- scanning ----
 
 _Piece = tuple[int, int, int]  # series, its first night, the night after its last
@@ -343,14 +336,22 @@ def _scan(
     sums = np.zeros((3, len(pieces), longest + 1))  # of weighted values, of weights, of nights
     np.cumsum(np.where(there, weighted[:, rows[:, None], at], 0), axis=2, out=sums[..., 1:])
 
-    def strongest(before: np.ndarray, until: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def strongest(
+        before: np.ndarray, until: np.ndarray, places: float | np.ndarray = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The part of each piece that is most unlike the others, and by how many deviations: of
         parts whose sums are between these."""
         (total, most, nights), (parts, weights, length) = sums[..., -1:], until - before
         with np.errstate(all="ignore"):
             squares = (parts - weights * (total / most)) ** 2 / (weights - weights**2 / most)
         squares[(length < level) | (nights - until[2] < level)] = 0
-        return squares.argmax(axis=1), np.sqrt(squares.max(axis=1))
+        place = (squares - 2 * np.log(places)).argmax(axis=1)
+        return place, np.sqrt(np.take_along_axis(squares, place[:, None], axis=1)[:, 0])
+
+    # In how many places a level may have begun.
+    newest = highs == (~np.isnan(noise.values[rows])).sum(axis=1) + 1
+    since = np.where(newest, widths, longest**2)[:, None] - np.arange(1, longest)
+    places = np.clip(NEW * since, 1, TRIALS * np.sqrt(widths)[:, None])
 
     best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
     inner = sums[..., level : longest - level + 1]
@@ -359,14 +360,15 @@ def _scan(
         more = largest > best
         best[more] = largest[more]
         ends[more] = np.stack([place, place + length], axis=1)[more] + level
-    place, single = strongest(sums[..., :1], sums[..., 1:longest])
+    place, single = strongest(sums[..., :1], sums[..., 1:longest], places)
+    places = places[np.arange(len(pieces)), place]
     place += 1
-    trials = np.log([TRIALS * np.sqrt(widths) / STEPS, 1.5 * TRIALS * widths / PULSES])
+    trials = np.log([places / STEPS, 1.5 * TRIALS * widths / PULSES])
     df, tail = noise.df[rows], noise.tail[rows]
     strength = np.array([single, best])
     # A wrong scale changes the scores of heavy tails by less than itself.
     nights = np.array([place, np.maximum(np.diff(ends)[:, 0], 1)])
-    far = strength**2 / np.minimum(nights, widths - nights)
+    far = strength**2 / np.maximum(np.minimum(nights, widths - nights), 1)
     far = np.maximum(far / tail, TINY)
     df = df * (far / -np.expm1(-far)) ** 2  # one-sided: only what is worse is an alarm
     logs = trials + scipy.stats.t.logsf(strength, df)
@@ -447,7 +449,7 @@ def chance_of_alarm(
     nights_until(), the noise of one metric or of several."""
     error = sigma * np.sqrt((1 + rho) / (1 - rho))
     chance = LIMITS.false_alarms / YEAR * LIMITS.alarm_nights / metrics
-    trials = TRIALS * math.sqrt(nights + USUAL) / STEPS
+    trials = min(NEW * nights, TRIALS * math.sqrt(nights + USUAL)) / STEPS
     least = -scipy.special.stdtrit(USUAL, chance / trials)
     seen = step / error * math.sqrt(nights * USUAL / (nights + USUAL))
     return scipy.special.ndtr(seen - least)

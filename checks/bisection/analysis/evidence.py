@@ -25,6 +25,7 @@ APART = 4.5  # standard deviations within a state, between two states
 FEWEST = 4  # values of a state, and on one side half as many
 RARE = 0.001  # p-value of a shift within a side
 UNSURE = 0.05  # p-value of a share that may have changed: then levels alone say too little
+CHANGES = 4  # of state, at least: a level that began, or was taken back, has fewer
 LASTING = 0.6  # changes of state, at most, of those of independent nights
 SURELY = 3.0  # standard errors by which a table has fewer of them
 ALIKE, SEVERAL = 0.25, 3  # logarithm of a step over the gap of states; metrics that have them
@@ -105,7 +106,7 @@ def evidence(
     error = np.hypot(apart.error, shared.error[group])
     p = np.where(followed, 2 * scipy.special.stdtr(apart.df, -np.abs(estimate) / error), apart.p)
     covered = followed & (np.abs(apart.estimate) <= apart.half_width)
-    alike = like_states(apart.estimate, _lasting_gaps(split, np.isfinite(noise)))
+    alike = like_states(apart.estimate, lasting_gaps(split, np.isfinite(noise)))
     interval = estimate - half, estimate + half
     table = Evidence(estimate, *interval, p, followed, apart, split, moves, alike)
     explained = []
@@ -191,11 +192,15 @@ def _moves(noise: np.ndarray, count: int) -> float:
     return np.abs(seen.estimate[seen.p <= RARE]).max(initial=0)
 
 
-def _lasting_gaps(split: States, known: np.ndarray) -> np.ndarray:
-    """How far apart the states of metrics are, of those that last, if states of the table do."""
-    changes, by_chance = changes_of_state(split, known)
+def lasting_gaps(split: States, known: np.ndarray) -> np.ndarray:
+    """How far apart the states of metrics are, of those that last, if states of the table do: they
+    change less often from night to night than those of independent nights."""
+    both = known[:, 1:] & known[:, :-1]
+    share = split.slow.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    changes = (np.diff(split.slow, axis=1) & both).sum(axis=1)
+    by_chance = 2 * share * (1 - share) * both.sum(axis=1)
     fewer = (by_chance - changes)[split.two].sum()
-    last = split.two & (changes < LASTING * by_chance)
+    last = split.two & (changes >= CHANGES) & (changes < LASTING * by_chance)
     return split.gap[last & (fewer > SURELY * np.sqrt(by_chance[split.two].sum()))]
 
 
@@ -203,15 +208,6 @@ def like_states(steps: np.ndarray, gaps: np.ndarray) -> np.ndarray:
     """Whether each step is as large as the states of several metrics are apart."""
     beside = np.log(gaps / np.maximum(np.abs(steps), SAME)[..., None])
     return (np.abs(beside) < ALIKE).sum(axis=-1) >= SEVERAL
-
-
-def changes_of_state(split: States, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How often each metric changes between its states from night to night, and how often it would
-    if nights were independent."""
-    both = known[:, 1:] & known[:, :-1]
-    share = split.slow.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    changes = (np.diff(split.slow, axis=1) & both).sum(axis=1)
-    return changes, 2 * share * (1 - share) * both.sum(axis=1)
 
 
 def states(values: np.ndarray, nights: int) -> States:
