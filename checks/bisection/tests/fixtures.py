@@ -103,6 +103,13 @@ def commands(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Where the commands of a test write."""
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
 def rng():
     return np.random.default_rng(RNG)
 
