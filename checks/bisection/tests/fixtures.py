@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from gallery import *  # noqa: F403
+from houses import make_house
 from made_up import store
 from running import RNG, TWO_CORES, command, fake_program, install_cmake, run_command, run_in
 
@@ -100,6 +101,28 @@ def commands(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("commands")
     monkeypatch.setenv("PATH", str(folder), prepend=":")
     return functools.partial(command, folder)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Where the commands of a test write."""
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """A small copy of the repository, which commands take for their own."""
+    return make_house(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def told(request):
+    """Lines of a table that simulations print, also where output is captured."""
+    lines = []
+    yield lines
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print("\n" + "\n".join(lines))
 
 
 @pytest.fixture

@@ -23,16 +23,15 @@ def suite(failures, *properties):
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(home, monkeypatch):
     """A home folder with a build whose tests passed, and a README that knows another."""
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
-    readme = tmp_path / "README.md"
+    readme = home / "README.md"
     readme.write_text(f"Above.\n\n{met.HEAD}|---|\n{met.line(KNOWN)}\nBelow.\n")
     monkeypatch.setattr(met, "README", readme)
-    (tmp_path / "build").mkdir()
-    (tmp_path / "build/built-with.json").write_text(json.dumps(BUILT))
-    (tmp_path / "build/tests.xml").write_text(suite(0))
-    return tmp_path
+    (home / "build").mkdir()
+    (home / "build/built-with.json").write_text(json.dumps(BUILT))
+    (home / "build/tests.xml").write_text(suite(0))
+    return home
 
 
 def rows(home):

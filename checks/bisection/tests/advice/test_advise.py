@@ -175,7 +175,7 @@ def test_where_a_parallel_solver_pays(advised):
     ("kernel", "launched"),
     [("npar", [(4, 1, "npar-1,npar-2,npar-4")]), ("md", [(4, 1), (2, 2), (1, 4)])],
 )
-def test_measured_here(kernel, launched, monkeypatch, tmp_path, command_line):
+def test_measured_here(kernel, launched, monkeypatch, home, command_line):
     calls = []
 
     def launch(executable, ranks, arguments, output, per_rank):
@@ -187,7 +187,6 @@ def test_measured_here(kernel, launched, monkeypatch, tmp_path, command_line):
             entry["samples"]["preempted"] = [1] * len(entry["samples"]["seconds"])
         return stub
 
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     monkeypatch.setattr(sources, "build", lambda name: name)
     monkeypatch.setattr(sources, "launch", launch)
     monkeypatch.setattr(sources.os, "sched_getaffinity", lambda pid: {0, 1})

@@ -81,23 +81,18 @@ def test_no_selection_is_much_better(seed):
     assert value(taken) >= 0.95 * best >= (1 - np.exp(-1)) * best
 
 
-def test_a_large_launch_that_greed_would_leave_no_room_for_is_taken():
-    """Alone, what it adds per hour is less than that of the small one."""
+def test_launches_are_chosen_by_what_they_add():
+    """A large one that greed would leave no room for is taken, though it adds less per hour; of
+    many, first the small ones that add more; and what was found already adds nothing, where three
+    find each of the likeliest slow-downs and three others one each."""
+    halves, nothing = np.array([0.5, 0.5]), [set()] * 9
     finds = np.array([[0.1, 0.0], [0.0, 1.0]])
-    weight = np.array([0.5, 0.5])
-    assert budget.choose([0.05, 1.0], finds, weight, [set()] * 2, 1.0) == [1]
-
-
-def test_small_launches_that_add_more_per_hour_are_taken_first():
+    assert budget.choose([0.05, 1.0], finds, halves, nothing[:2], 1.0) == [1]
     weight = np.array([0.3, 0.3, *[0.2] * 6]) / 1.8
-    taken = budget.choose([3, 3, *[1] * 6], np.eye(8), weight, [set()] * 8, 6)
+    taken = budget.choose([3, 3, *[1] * 6], np.eye(8), weight, nothing[:8], 6)
     assert sorted(taken) == [*range(2, 8)]
-
-
-def test_what_was_found_already_adds_nothing():
-    """Three launches find each of the likeliest slow-downs, three others one each."""
     finds, weight = np.eye(5)[[0, 0, 0, 1, 1, 1, 2, 3, 4]], np.array([0.4, 0.3, 0.1, 0.1, 0.1])
-    taken = budget.choose([1] * 9, finds, weight, [set()] * 9, 5)
+    taken = budget.choose([1] * 9, finds, weight, nothing, 5)
     assert finds[taken].sum(axis=0).tolist() == [1] * 5
 
 

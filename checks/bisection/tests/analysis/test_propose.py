@@ -59,12 +59,11 @@ def file(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def propose(tmp_path, file, site, monkeypatch, capsys):
+def propose(home, file, site, capsys):
     """propose(*sessions, **options): what was printed, the file; the exit code is to be `code`."""
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
 
     def run(*contents, code=0, **options):
-        with sync.opened(tmp_path) as opened_store:
+        with sync.opened(home) as opened_store:
             for content in contents:
                 opened_store.add(content)
         usual = {"system": "lab", "sessions": "..", "least": 5, "kinds": None, "widen": False}

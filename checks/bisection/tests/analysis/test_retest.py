@@ -99,16 +99,15 @@ def test_what_repeats_showed_is_noted(again, now, repeats, says):
     assert verdict.exit_code == Exit.OK
 
 
-def test_until_the_retest_has_ended_nothing_passes(tmp_path, monkeypatch):
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+def test_until_the_retest_has_ended_nothing_passes(home, monkeypatch):
     on_disk = []
 
     def measure(*_):
-        on_disk.append(json.loads((tmp_path / "verdict.json").read_text())["exit_code"])
+        on_disk.append(json.loads((home / "verdict.json").read_text())["exit_code"])
         raise BisectionError("ReFrame cannot start")
 
     monkeypatch.setattr(command, "measure", measure)
-    night = command.Night(run(TIMES), tmp_path, tmp_path, Evidence(unusual=(*unusual(a=2.5),)))
+    night = command.Night(run(TIMES), home, home, Evidence(unusual=(*unusual(a=2.5),)))
     assert night.verdict.exit_code == Exit.OK
     command.retest(night, 900.0, [], None)
     assert [*on_disk, night.verdict.exit_code] == [Exit.NOT_MEASURED] * 2

@@ -107,13 +107,19 @@ def test_a_sweep_names_a_slow_node_in_one_run(rng, tmp_path, slow, change):
     assert accused(store(tmp_path / "store.db", [(line, cases)])) == [slow] * bool(slow)
 
 
-def test_a_sweep_of_a_large_machine_is_of_the_least_used_nodes():
+def test_nodes_of_a_large_machine_are_chosen_at_once_the_least_used_first(tmp_path):
     nodes = [f"n{number:04}" for number in range(2000)]
     sets = sweep_of(nodes, 2, {tuple(nodes[:100]): 1})
     assert len(sets) <= LIMITS.sweep_sets
     swept = Counter(node for pair in sets for node in pair)
     assert sorted(swept) == nodes[100:166]  # three launches of each
     assert min(swept.values()) >= LIMITS.node_votes
+    first = next_set(nodes, 1000, {})
+    assert first == tuple(nodes[:1000])
+    assert next_set(nodes, 1000, {first: 1}) == tuple(nodes[1000:])
+    sets = {"lab:cpu": [first] * 50}  # longer than a variable of the environment may be
+    request = Request(command=["true"], nodes=sets)
+    assert command.watch(request, tmp_path, print) == (0, "")
 
 
 def test_repeated_launches_ask_for_the_sets_in_turn(monkeypatch, tmp_path):
@@ -127,16 +133,6 @@ def test_repeated_launches_ask_for_the_sets_in_turn(monkeypatch, tmp_path):
         asked = [nodelist("lab:cpu", launch) for _ in range(3)]
         assert asked == [["--nodelist=n1,n2"], ["--nodelist=n3,n4"], ["--nodelist=n1,n2"]]
     assert nodelist("lab:gpu", "a") == []
-
-
-def test_nodes_of_a_large_machine_are_chosen_at_once(tmp_path):
-    nodes = [f"n{number:04}" for number in range(2000)]
-    first = next_set(nodes, 1000, {})
-    assert first == tuple(nodes[:1000])
-    assert next_set(nodes, 1000, {first: 1}) == tuple(nodes[1000:])
-    sets = {"lab:cpu": [first] * 50}  # longer than a variable of the environment may be
-    request = Request(command=["true"], nodes=sets)
-    assert command.watch(request, tmp_path, print) == (0, "")
 
 
 @pytest.mark.parametrize("hosts", [["h1.lab.org", "h2.lab.org"], ["h1", "h2"]])

@@ -6,7 +6,6 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from houses import make_house
 
 from bisection import cli
 from bisection.runs import command, waiting
@@ -19,7 +18,7 @@ class Started(Exception):
 
 
 @pytest.fixture
-def house(tmp_path, monkeypatch):
+def house(house, monkeypatch):
     """A small house; ReFrame's command line is kept in place of being run."""
 
     def watch(request, *_):
@@ -27,7 +26,7 @@ def house(tmp_path, monkeypatch):
 
     monkeypatch.setattr(command, "watch", watch)
     monkeypatch.setattr(waiting, "until_quiet", lambda *_: None)
-    return make_house(tmp_path, monkeypatch)
+    return house
 
 
 def change(file, old, new):

@@ -22,9 +22,8 @@ FACTS = {"MPI": "Open MPI 4.1.4", "MPI environment": "none"}
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(home):
     """Twelve nights of June: 1 to 9 as usual, 10 through TCP, 11 half preempted, 12 failed."""
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     usual = nights({"p2p": [1e-3] * 9, "shm": [2e-3] * 9}, 1, facts=FACTS)
     tags = {**session(0)["tags"], "phase": "after"}
     tcp = session(10, facts={**FACTS, "MPI environment": TCP}, tags=tags)
@@ -34,10 +33,10 @@ def home(tmp_path, monkeypatch):
         (session(11, facts={}), [case(metrics={"time": 1e-3}, disturbed=0.5)]),
         (session(12, facts=FACTS), [case(metrics={"time": 1e-3}, verdict="FAIL")]),
     ]:
-        folder = tmp_path / "results" / f"night-{line['session'][:8]}"
+        folder = home / "results" / f"night-{line['session'][:8]}"
         folder.mkdir(parents=True)
         write_samples(folder / SPOOLED, line, cases)
-    return tmp_path
+    return home
 
 
 @pytest.fixture

@@ -16,11 +16,10 @@ HOLD = "from bisection.core.lock import measure_alone as m; m(); print(1, flush=
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(home, monkeypatch):
     """A home of which this process holds no lock."""
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     monkeypatch.setattr(lock, "_held", {})
-    return tmp_path
+    return home
 
 
 @pytest.fixture

@@ -20,15 +20,12 @@ SwitchName=spine Level=1 LinkSpeed=1 Nodes=cn[01-04,06],gpu1 Switches=leaf[1-2]
 BLOCKS = "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockSizes=2\n"
 
 
-def test_the_file_and_scontrol_give_the_same_switches():
+def test_the_file_scontrol_continued_lines_and_blocks_give_switches():
     switches = parse(CONF)
     assert switches == parse(SCONTROL)
     assert switches["cn02"] == ("leaf1", "spine")
     assert switches["gpu1"] == ("leaf2", "spine")
     assert set(switches) == {"cn01", "cn02", "cn03", "cn04", "cn06", "gpu1"}
-
-
-def test_lines_may_be_continued_and_blocks_are_switches():
     assert parse("SwitchName=a \\\n Nodes=n1\n") == {"n1": ("a",)}
     assert parse(BLOCKS)["n3"] == ("b2",)
 

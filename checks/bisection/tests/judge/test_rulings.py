@@ -51,7 +51,7 @@ def test_exit_code(entries, code):
     assert judge(*entries).exit_code == code
 
 
-def test_the_price_of_a_night_has_its_reruns_and_its_retest():
+def test_the_price_of_a_night_has_its_reruns_its_retest_and_what_was_stopped():
     run = RunVerdict([*launched(geometry="2x3x2"), *launched(case="b", geometry="2x3x2")])
     disturbed = Disturbed((), run), Disturbed((), None)
     night = rule(run, Evidence(disturbed=disturbed, retest=Retest(Plan({}, 0.0), run)))
@@ -59,12 +59,9 @@ def test_the_price_of_a_night_has_its_reruns_and_its_retest():
     assert night.price == pytest.approx((12 * hours, 2 * hours))
     assert text(night)[-1] == "price: 0.80 core-hours (0.13 node-hours)"
     assert not any("core-hours" in line for line in text(rule(RunVerdict([*launched()]))))
-
-
-def test_a_launch_that_its_time_limit_ended_is_paid_for():
     ended = {"reason": Code.TIMEOUT(limit=900.0).dumps(), "fail_phase": "run"}
-    verdict = judge(launch("fail", {"geometry": "2x1"}, **ended))
-    assert verdict.price == pytest.approx((0.5, 0.25))
+    stopped = judge(launch("fail", {"geometry": "2x1"}, **ended))  # by its time limit
+    assert stopped.price == pytest.approx((0.5, 0.25))
 
 
 def test_a_retry_hides_no_failure():

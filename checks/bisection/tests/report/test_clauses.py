@@ -1,4 +1,4 @@
-"""Reasons and changes in words."""
+"""Reasons, changes and numbers in words."""
 
 import ast
 import copy
@@ -9,7 +9,7 @@ import pytest
 from running import CHECKS
 
 from bisection.analysis import model
-from bisection.core.format import change
+from bisection.core.format import amount, change
 from bisection.core.reasons import KINDS, Code, Reason, clause
 from bisection.core.reasons.kinds import Topic
 
@@ -32,6 +32,30 @@ def test_change_in_clause(ratio, low, high, better, unit, says):
     row = model.Row(*["x"] * 7, "time", unit, better, False, model.Side(), model.Side())
     row.ratio, row.low, row.high = ratio, low, high
     assert change(row.change) == says
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.000118, "s", "118 us"),
+        (0.0034, "s", "3.4 ms"),
+        (125, "s", "2 min 5 s"),
+        (900, "s", "15 min"),
+        (90001, "s", "1 d 1 h 1 s"),
+        (5e-8, "s", "50 ns"),
+        (0.0, "s", "0 s"),
+        (0.1341, "share", "13.4%"),
+        (7311750.0, "atom-steps/s", "7.31 M atom-steps/s"),
+        (11.8e9, "B/s", "11.8 GB/s"),
+        (296368, "B", "296 kB"),
+        (10, "messages", "10 messages"),
+        (1.3269, "ratio", "1.33"),
+        (None, "s", "\u2013"),
+        (math.nan, "s", "\u2013"),
+    ],
+)
+def test_amounts(value, unit, text):
+    assert amount(value, unit) == text
 
 
 @pytest.mark.parametrize(

@@ -116,10 +116,11 @@ def test_abort_has_rank_and_node(words, values):
     assert ("last" in reason.values) == ("last" in values)
 
 
-def test_host_of_an_abort_is_in_the_result(folder):
+def test_hosts_of_an_abort_and_ranks_of_hydra_are_in_the_result_alone(folder):
     reason = causes.of_abort(Ended(errors=OPEN_MPI_5, folder=folder))
     assert reason.values == {"rank": 3, "host": "node4", "exit_code": 5}
     assert causes.of_abort(Ended(errors="process rank 1 exited on signal 11")) is None
+    assert causes.first_death(Ended(errors=HYDRA), "mpirun").rank is None
 
 
 @pytest.mark.parametrize(
@@ -147,10 +148,6 @@ def test_host_of_an_abort_is_in_the_result(folder):
 def test_first_death(folder, words, launcher, exit_code, rank):
     death = causes.first_death(Ended(errors=words, folder=folder), launcher)
     assert death == (exit_code and causes.Death(exit_code, rank, "node2"))
-
-
-def test_only_the_result_has_where_ranks_of_hydra_are():
-    assert causes.first_death(Ended(errors=HYDRA), "mpirun").rank is None
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,12 @@ def test_a_signal_before_the_first_launch_is_a_trouble_and_no_empty_selection(tm
     assert list(map(clause, verdict.troubles)) == [f"run session stopped: {number.name}"]
 
 
-def test_each_run_has_a_folder_of_its_own(tmp_path, monkeypatch):
+def test_each_run_has_a_folder_of_its_own(home, monkeypatch):
     """Also where another one makes its folder between a look and the making of ours."""
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     monkeypatch.setattr("pathlib.Path.exists", lambda path: False)
     folders = [new_folder() for _ in range(3)]
-    assert len({*folders, *(tmp_path / "results").glob("2*")}) == 3
-    assert (tmp_path / "results" / "latest").resolve() == folders[-1]
+    assert len({*folders, *(home / "results").glob("2*")}) == 3
+    assert (home / "results" / "latest").resolve() == folders[-1]
 
 
 def test_a_rerun_names_a_site_file_elsewhere_by_its_path():

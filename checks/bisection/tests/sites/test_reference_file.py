@@ -1,5 +1,6 @@
 """Every defect of a reference file is made once, and must be reported with its line."""
 
+import dataclasses
 import json
 from types import SimpleNamespace
 
@@ -14,6 +15,17 @@ from bisection.core.references import choose, lookup
 from bisection.kernels import tables
 from bisection.sites.reference_rules import reference_defects
 from bisection.sites.site import Site
+
+
+@pytest.fixture(scope="module")
+def silent(site):
+    """The site `localhost`, whose partition claims no references."""
+    quiet = [
+        {**partition, "extras": {**partition["extras"], "references": []}}
+        for partition in site.partitions
+    ]
+    return dataclasses.replace(site, partitions=quiet)
+
 
 TREE = """\
 provenance: {date: 2026-11-21, sessions: [a], lock: none}

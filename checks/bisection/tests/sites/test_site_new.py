@@ -388,11 +388,8 @@ MPIS = {
 }
 
 
-def test_kinds_of_mpi():
+def test_kinds_of_mpi_and_of_modules():
     assert {about: launchers.library_of(about) for about in MPIS} == MPIS
-
-
-def test_modules_systems():
     environs = ["LMOD_CMD", "MODULESHOME"], ["MODULES_CMD", "MODULESHOME"], ["MODULESHOME"], []
     names = [new.modules_system(dict.fromkeys(environ, "/x")) for environ in environs]
     assert names == ["lmod", "tmod4", "tmod32", "nomod"]

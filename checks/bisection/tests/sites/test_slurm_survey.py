@@ -125,11 +125,6 @@ def test_types_of_srun():
     assert types == TYPES
 
 
-def test_time_limits():
-    texts = ("00:30:00", "1-00:00:00", "1:00", "UNLIMITED", "")
-    assert [*map(survey.seconds_of, texts)] == [1800, 86400, 60, None, None]
-
-
 MEMORY = {
     "JobState=RUNNING TRES=cpu=8,mem=8000M,node=2,billing=8": 8000 * 2**20,
     "ReqTRES=cpu=1,mem=1G,node=1 AllocTRES=cpu=2,mem=187.50G,node=1": 187.5 * 2**30,
@@ -137,7 +132,9 @@ MEMORY = {
 }
 
 
-def test_memory_that_a_job_was_given():
+def test_time_limits_and_the_memory_that_a_job_was_given():
+    texts = ("00:30:00", "1-00:00:00", "1:00", "UNLIMITED", "")
+    assert [*map(survey.seconds_of, texts)] == [1800, 86400, 60, None, None]
     assert {text: slurm.allocated_memory(record_of(text)) for text in MEMORY} == MEMORY
 
 

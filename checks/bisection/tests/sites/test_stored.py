@@ -16,11 +16,10 @@ from bisection.store import sync
 
 
 @pytest.fixture
-def locked(tmp_path, monkeypatch):
+def locked(home):
     """(a site that builds by Spack, the folder of its lock), where one has been made."""
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     file = externals.environment_file("debian12")
-    folder = tmp_path / "spack" / "environments" / "debian12"
+    folder = home / "spack" / "environments" / "debian12"
     folder.mkdir(parents=True)
     text = externals.render(file, externals.survey_externals(file).installed)
     (folder / "spack.yaml").write_text(text)

@@ -27,12 +27,6 @@ from bisection.store.selection import select
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
 def file(tmp_path):
     """A sample file of one session with two test cases."""
     path = tmp_path / "samples.jsonl"
@@ -376,12 +370,8 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, 
         twice = [case("p2p", {"time": 1.0}, repeat=turn > 0, seconds=[2.5]) for turn in (0, 1)]
         after.add([(session(9), twice)])
         after._make_tables()  # as another process does that opened it meanwhile
-        assert [outcome.seconds for outcome in after.outcomes(after.sessions())] == [
-            (),
-            (),
-            (),
-            (2.5,),
-        ]
+        seconds = [outcome.seconds for outcome in after.outcomes(after.sessions())]
+        assert seconds == [(), (), (), (2.5,)]
         assert list(after.repeats(after.sessions()).values()) == [[1.0]]
 
 

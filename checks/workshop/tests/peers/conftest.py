@@ -7,9 +7,8 @@ from workshop.commands import bench as command
 
 
 @pytest.fixture
-def bench(monkeypatch, tmp_path, capsys):
+def bench(home, monkeypatch, capsys):
     """bench(*words): what the command prints, on one line. No kernel is built."""
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     monkeypatch.setattr(command, "build", lambda kernel, *_: f"bisection-{kernel}")
 
     def run(*words, code=0):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from houses import make_house
 from running import CHECKS, HERE
 
 from workshop.testbed import Blueprint, Cluster, Node, Partition, unavailable
@@ -65,9 +64,8 @@ def cluster(tmp_path_factory):
 
 
 @pytest.fixture
-def on_cluster(cluster, tmp_path, monkeypatch):
+def on_cluster(cluster, house):
     """on_cluster(*words): a Python on the login node, in a small house; its output and code."""
-    house = make_house(tmp_path, monkeypatch)
     (house / "spack-env" / "unlike").mkdir()
     (house / "spack-env" / "unlike" / "spack.yaml").touch()  # which is then not made
 
