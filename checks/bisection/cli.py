@@ -110,11 +110,10 @@ def main(arguments: Sequence[str] | None = None, program: Program = BISECTION) -
             return options.act(options)
     except BisectionError as error:
         fault, code = error, error.exit_code
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
+    except OSError as error:  # of a file that the command line names, or of the home
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         where = error.filename2 or error.filename or paths.home()
-        fault, code = f"{where}: {error.strerror}", Exit.NOT_MEASURED
+        fault, code = f"{where}: {error.strerror}", Exit.NOT_MEASURED if full else Exit.USAGE
     finally:
         output.flush()  # not at the interpreter's end, whose exit code for it is 120
     print(f"{program.name} {options.command}: error: {fault}", file=sys.stderr)

@@ -93,11 +93,7 @@ def act(options: argparse.Namespace) -> Exit:
         result, _ = compared(store, options)
     print(printable(comparison_text(result)))
     if options.json:
-        text = json.dumps(comparison_as_json(result), indent=1) + "\n"
-        try:
-            paths.write_whole(options.json, text)
-        except OSError as error:
-            raise BisectionError(f"{options.json}: {error.strerror}") from None
+        paths.write_whole(options.json, json.dumps(comparison_as_json(result), indent=1) + "\n")
     return result.exit_code
 
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bisection.analysis.propose import stale
 from bisection.core import paths, references
 from bisection.core.format import plural
-from bisection.core.verdicts import BisectionError, Exit
+from bisection.core.verdicts import Exit
 from bisection.report.words import defect_line
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import check_defects, site_defects
@@ -35,29 +35,26 @@ def act(options: argparse.Namespace) -> Exit:
     system = options.system
     if system is not None:
         require_site(system)
-    try:
-        home = paths.home()
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            loaded = pool.map(load_site, site_names() if system is None else [system])
-            sites = {site.name: site for site in loaded}
-        store_faults = store_defects(home)
-        findings = [*store_faults]
-        for site in sites.values():
-            findings += [*site.defects, *site_defects(site), *lock_findings(site)]
-        findings += check_defects(sites.values(), everywhere=system is None)
-        name = "*" if system is None else site_file(system).stem
-        files = sorted(references.path(name).parent.glob(f"{name}.yaml"))
-        recorded: dict[str, str] = {}
-        if not store_faults and paths.store_db(home).exists():
-            with opened(home) as store:
-                recorded = {metric.name: metric.unit for metric in store.metrics().values()}
-                for file in files:
-                    if (site := sites.get(file.stem)) and (tree := read(file)[0]):
-                        findings += stale(store, site, file, tree)
-        for file in files:
-            findings += reference_defects(file, sites.get(file.stem), recorded)
-    except OSError as error:  # no room for a temporary file, a folder that may not be read
-        raise BisectionError(str(error)) from None
+    home = paths.home()
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        loaded = pool.map(load_site, site_names() if system is None else [system])
+        sites = {site.name: site for site in loaded}
+    store_faults = store_defects(home)
+    findings = [*store_faults]
+    for site in sites.values():
+        findings += [*site.defects, *site_defects(site), *lock_findings(site)]
+    findings += check_defects(sites.values(), everywhere=system is None)
+    name = "*" if system is None else site_file(system).stem
+    files = sorted(references.path(name).parent.glob(f"{name}.yaml"))
+    recorded: dict[str, str] = {}
+    if not store_faults and paths.store_db(home).exists():
+        with opened(home) as store:
+            recorded = {metric.name: metric.unit for metric in store.metrics().values()}
+            for file in files:
+                if (site := sites.get(file.stem)) and (tree := read(file)[0]):
+                    findings += stale(store, site, file, tree)
+    for file in files:
+        findings += reference_defects(file, sites.get(file.stem), recorded)
     findings = sorted(set(findings), key=lambda f: (f.is_note, f.path, f.line, f.reason.dumps()))
     for finding in findings:
         print(defect_line(finding))

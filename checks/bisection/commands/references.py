@@ -79,7 +79,7 @@ def act(options: argparse.Namespace) -> Exit:
             sessions, notes = _used(store, site, options)
             proposal = propose.propose(store, sessions, site, kinds, options.least)
         changed = propose.amend(proposal, file, site, options.widen)
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise BisectionError(str(error)) from None
     notes += _notes(proposal, options.least)
     if not proposal.entries:
@@ -92,12 +92,9 @@ def act(options: argparse.Namespace) -> Exit:
     if changed and not options.write:
         print(f"not written: --write changes {shown}")
         return Exit.FAILED
-    try:
-        if changed:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            paths.write_whole(target, new)
-    except OSError as error:
-        raise BisectionError(f"{target}: {error.strerror}") from None
+    if changed:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        paths.write_whole(target, new)
     print(f"{shown}: {'written' if changed else 'as proposed already'}")
     return Exit.FAILED if proposal.wider else Exit.OK
 

@@ -10,7 +10,7 @@ import argparse
 
 from bisection.commands.compare import add_shared, compared
 from bisection.core import paths
-from bisection.core.verdicts import BisectionError, Exit
+from bisection.core.verdicts import Exit
 from bisection.judge import evidence, network
 from bisection.report import interconnect
 from bisection.report import run as run_report
@@ -43,11 +43,7 @@ def act(options: argparse.Namespace) -> Exit:
             beside = evidence.of_network(beside, store, run)
             run = network.rule(run, beside)  # by these sessions
         report = gather(store, sessions, run, evidence.of_history(beside, store, sessions))
-    folder = options.output or paths.home() / "report"
-    try:
-        files = write(report, folder)
-    except OSError as error:
-        raise BisectionError(f"{folder}: {error.strerror}") from None
+    files = write(report, options.output or paths.home() / "report")
     print(sentence(comparison) if comparison else "no earlier sessions of its kind to compare with")
     print("".join(f"{line}\n" for line in run_report.alarms(report.alarms)), end="")
     if report.interconnect:

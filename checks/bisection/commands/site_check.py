@@ -12,7 +12,7 @@ import time
 
 from bisection.core import paths
 from bisection.core.format import seconds_of
-from bisection.core.verdicts import BisectionError, Exit
+from bisection.core.verdicts import Exit
 from bisection.report.site import result_lines
 from bisection.sites.before_run import choose_partitions
 from bisection.sites.cluster import check
@@ -52,8 +52,6 @@ def act(options: argparse.Namespace) -> Exit:
                 states.append(finding.state)
         if State.WRONG not in states:
             shutil.rmtree(folder)
-    except OSError as error:
-        raise BisectionError(f"site check {options.name}: {error}") from None
     finally:
         for build in folder.glob("*.kernels"):
             shutil.rmtree(build, ignore_errors=True)

@@ -51,8 +51,6 @@ def act(options: argparse.Namespace) -> Exit:
     except SchedulerError as error:
         print(f"site new: {clause(error.reason)}")
         return Exit.NOT_MEASURED
-    except OSError as error:
-        raise BisectionError(str(error)) from None
     return Exit.FAILED if site.all_decisions else Exit.OK
 
 

@@ -106,7 +106,9 @@ def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError):
+            error.filename = str(path)
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise

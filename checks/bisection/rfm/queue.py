@@ -1,6 +1,5 @@
 """The queue of a batch system: a job's nodes, its place, and how long it may wait there."""
 
-import functools
 import json
 import math
 import os
@@ -31,17 +30,12 @@ def nodelist(partition: str, launch: str) -> list[str]:
         launch: the test's unique name; a repeated launch has the next nodes.
     """
     file = os.environ.get(NODES)
-    sets = _chosen(file).get(partition) if file else None
+    sets = json.loads(Path(file).read_text()).get(partition) if file else None
     if not sets:
         return []
     number = _turns[partition, launch]
     _turns[partition, launch] += 1
     return [f"{NODELIST}{','.join(sets[number % len(sets)])}"]
-
-
-@functools.cache
-def _chosen(file: str) -> dict[str, list[list[str]]]:
-    return json.loads(Path(file).read_text())
 
 
 def free_blocked(jobs: Sequence[Any], reasons: Mapping[str, Sequence[str]] | None) -> list[Any]:

@@ -28,9 +28,9 @@ DATABASE_VERSION = 5
 IMPORT_AGAIN = "; `bisection import` rebuilds it"  # of results folders and sample files
 DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
-TABLES = """
+TABLES = f"""
 CREATE TABLE IF NOT EXISTS sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE,
-    start REAL NOT NULL, tags TEXT NOT NULL, facts TEXT NOT NULL, work TEXT NOT NULL DEFAULT '{}');
+    start REAL NOT NULL, tags TEXT NOT NULL, facts TEXT NOT NULL, work TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS tests(id INTEGER PRIMARY KEY, system TEXT NOT NULL,
     partition TEXT NOT NULL, environ TEXT NOT NULL, check_name TEXT NOT NULL,
     case_name TEXT NOT NULL, layout TEXT NOT NULL, method TEXT NOT NULL, geometry TEXT NOT NULL,
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, u
 CREATE TABLE IF NOT EXISTS places(id INTEGER PRIMARY KEY, hosts TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL,
     run INTEGER NOT NULL, verdict TEXT NOT NULL, cause TEXT NOT NULL, disturbed REAL NOT NULL,
-    place INTEGER NOT NULL, seconds TEXT NOT NULL DEFAULT '',
+    place INTEGER NOT NULL, seconds TEXT NOT NULL,
     PRIMARY KEY(session, test, run)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS samples(session INTEGER NOT NULL, test INTEGER NOT NULL,
     metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
@@ -49,6 +49,7 @@ CREATE TABLE IF NOT EXISTS samples(session INTEGER NOT NULL, test INTEGER NOT NU
 CREATE TABLE IF NOT EXISTS repeats(session INTEGER NOT NULL, test INTEGER NOT NULL,
     metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
     PRIMARY KEY(session, test, metric, run)) WITHOUT ROWID;
+PRAGMA user_version = {DATABASE_VERSION};
 """
 
 
@@ -195,37 +196,15 @@ class Store(contextlib.AbstractContextManager):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
             ((version,),) = self._rows("PRAGMA user_version")
-            if version != 0 and version not in range(2, DATABASE_VERSION + 1):
+            if version not in (0, DATABASE_VERSION):
                 raise StoreError(
-                    f"{self.path} has version {version}, of another Bisection; only 2 to "
+                    f"{self.path} has version {version}, of another Bisection; only version "
                     f"{DATABASE_VERSION} can be read: rename it{IMPORT_AGAIN}"
                 )
-            if version != DATABASE_VERSION:
-                with self.writing():
-                    self._make_tables()
-
-    def _make_tables(self) -> None:
-        """Makes the tables, also of a store of an earlier version: outcomes had the names of their
-        hosts, before 4 no seconds, and in 2 another column. Two processes may do it one after the
-        other."""
-        ((version,),) = self._rows("PRAGMA user_version")
-        if version == DATABASE_VERSION:
-            return
-        seconds = "seconds" if version == 4 else "''"
-        columns = f"session, test, run, verdict, cause, disturbed, id, {seconds}"
-        copies = [
-            "INSERT INTO places(hosts) SELECT DISTINCT hosts FROM earlier",
-            f"INSERT INTO outcomes SELECT {columns} FROM earlier JOIN places "
-            "ON places.hosts = earlier.hosts",
-            "DROP TABLE earlier",
-        ]
-        for statement in (
-            *(["ALTER TABLE outcomes RENAME TO earlier"] if version else []),
-            *TABLES.split(";"),
-            *(copies if version else []),
-            f"PRAGMA user_version = {DATABASE_VERSION}",
-        ):
-            self.connection.execute(statement)
+            if not version:
+                with self.writing():  # two processes may do it one after the other
+                    for statement in TABLES.split(";"):
+                        self.connection.execute(statement)
 
     def close(self) -> None:
         """Closes the database."""

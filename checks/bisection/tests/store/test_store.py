@@ -337,42 +337,9 @@ def test_store_of_another_version_is_left_alone(tmp_path, version):
     stored = store(tmp_path / "store.db")
     stored.connection.execute(f"PRAGMA user_version = {version}")
     stored.close()
-    says = f"version {version}, of another Bisection; only 2 to 5 can be read: rename it; `b"
+    says = f"version {version}, of another Bisection; only version 5 can be read: rename it; `b"
     with pytest.raises(sample_file.StoreError, match=says):
         Store(tmp_path / "store.db")
-
-
-@pytest.mark.parametrize(
-    ("version", "unlike"),
-    [
-        (4, ["ALTER TABLE outcomes ADD seconds TEXT NOT NULL DEFAULT ''"]),
-        (3, []),
-        (2, ["ALTER TABLE outcomes ADD again TEXT NOT NULL DEFAULT ''", "DROP TABLE repeats"]),
-    ],
-)
-def test_a_store_of_an_earlier_version_is_brought_up_to_date(tmp_path, version, unlike):
-    """Outcomes had the names of their hosts, before 4 no seconds; those of version 2 had another
-    column, and there were no repeats."""
-    before = store(tmp_path / "store.db", nights({"p2p": [1e-3] * 3}))
-    outcomes = before.outcomes(before.sessions())
-    columns = "session, test, run, verdict, cause, disturbed, hosts"
-    for statement in (
-        f"CREATE TABLE earlier AS SELECT {columns} FROM outcomes JOIN places ON id = place",
-        "DROP TABLE outcomes",
-        "DROP TABLE places",
-        "ALTER TABLE earlier RENAME TO outcomes",
-        *unlike,
-        f"PRAGMA user_version = {version}",
-    ):
-        before.connection.execute(statement)
-    with Store(tmp_path / "store.db") as after:
-        assert after.outcomes(after.sessions()) == outcomes
-        twice = [case("p2p", {"time": 1.0}, repeat=turn > 0, seconds=[2.5]) for turn in (0, 1)]
-        after.add([(session(9), twice)])
-        after._make_tables()  # as another process does that opened it meanwhile
-        seconds = [outcome.seconds for outcome in after.outcomes(after.sessions())]
-        assert seconds == [(), (), (), (2.5,)]
-        assert list(after.repeats(after.sessions()).values()) == [[1.0]]
 
 
 def add_many(path, first):
