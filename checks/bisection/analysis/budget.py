@@ -158,22 +158,22 @@ def propose(
 ) -> Proposal | None:
     """A proposal within the budget (node-hours) for slow-downs by `effect`, a part of the value;
     None if the budget is below every launch. `known_nodes`: of the machine."""
-    own = [launch for launch in launches if not launch.needs]
-    if not own:
+    paid = [launch for launch in launches if not launch.needs]
+    if not paid:
         return None
-    finds, weight = finding(own, tests, tables, effect)
-    taken = choose([each.hours for each in own], finds, weight, [e.kinds for e in own], budget)
+    finds, weight = finding(paid, tests, tables, effect)
+    taken = choose([each.hours for each in paid], finds, weight, [e.kinds for e in paid], budget)
     if not taken:
         return None
     missed = np.prod(1 - finds[taken], axis=0)
     left_out = []
-    for number in np.setdiff1d(np.arange(len(own)), taken):
+    for number in np.setdiff1d(np.arange(len(paid)), taken):
         alone = weight * finds[number]
         adds, share = float(alone @ missed), finds[taken] @ alone / max(alone.sum(), SAME)
-        by = own[taken[int(share.argmax())]].name if share.max() > LEAST else ""
+        by = paid[taken[int(share.argmax())]].name if share.max() > LEAST else ""
         kept = max(0.0, 1 - adds / max(alone.sum(), SAME))
-        left_out.append(LeftOut(own[number], adds, kept, by))
-    chosen = [own[number] for number in sorted(taken)]
+        left_out.append(LeftOut(paid[number], adds, kept, by))
+    chosen = [paid[number] for number in sorted(taken)]
     chosen += [each for each in launches if each.needs and {*each.needs} <= {*chosen}]
     return Proposal(
         nodes=nodes,
@@ -256,10 +256,10 @@ def finding(
     alike = np.eye(len(numbers))
     for table in tables:
         sigma, rho = np.maximum(table.noise.sigma, SAME), table.noise.rho
-        found = chance_of_alarm(NIGHTS, np.log1p(effect), sigma, rho, len(sigma))
+        alarms = chance_of_alarm(NIGHTS, np.log1p(effect), sigma, rho, len(sigma))
         absolute = [is_absolute(history.metric.unit) for history in table.histories]
         quietest: dict[int, int] = {}  # a test's column -> its row
-        for row in np.lexsort((found, absolute)).tolist():
+        for row in np.lexsort((alarms, absolute)).tolist():
             test, metric, _, values, _ = table.histories[row]
             few = POINT.sub("", metric.name) in FEW_SAMPLES  # histories of runs lack them
             # What never varies is a count, or a ratio to itself.
@@ -269,7 +269,7 @@ def finding(
             time[place] = np.median(values) if metric.name == "time" else time[place]
         if quietest:
             places, rows = (np.array(part) for part in zip(*quietest.items(), strict=True))
-            chance[places] = found[rows]
+            chance[places] = alarms[rows]
             alike[np.ix_(places, places)] = _correlated(table, rows)
     chance = np.nan_to_num(chance, nan=np.nanmedian(chance) if np.isfinite(chance).any() else 0.0)
     weight = np.zeros(len(numbers))
@@ -292,11 +292,11 @@ def _correlated(table: NoiseTable, rows: np.ndarray) -> np.ndarray:
     sides = np.split(table.values[rows], [half], axis=1)
     off = np.hstack([side - medians(side, 1)[:, None] for side in sides])
     session, kernel = factors(off, table.kernels[rows])
-    own = off - session - kernel[table.kernels[rows]]
-    known = np.isfinite(own).astype(float)
-    own = np.nan_to_num(own)
-    sums = own**2 @ known.T
-    squares = np.clip((own @ own.T) ** 2 / np.maximum(sums * sums.T, SAME**4), 0, 1 - SAME)
+    rest = off - session - kernel[table.kernels[rows]]
+    known = np.isfinite(rest).astype(float)
+    rest = np.nan_to_num(rest)
+    sums = rest**2 @ known.T
+    squares = np.clip((rest @ rest.T) ** 2 / np.maximum(sums * sums.T, SAME**4), 0, 1 - SAME)
     df = np.maximum(known @ known.T - 3, 1)  # each half has its level
     p = 2 * scipy.special.stdtr(df, -np.sqrt(squares * df / (1 - squares)))
     sure = np.where(p * max(len(rows) * (len(rows) - 1) / 2, 1) < BY_CHANCE, squares, 0.0)

@@ -24,6 +24,7 @@ import scipy  # its parts load when they are used
 
 from bisection.analysis.model import Row, Suspect
 from bisection.analysis.statistics import scale
+from bisection.core.grouping import grouped
 from bisection.core.thresholds import LIMITS
 from bisection.store.database import Session, Store
 
@@ -154,9 +155,7 @@ def _design(votes: Sequence[Vote]) -> _Design | None:
     between: list[Vote] = []
     within: list[list[Vote]] = []
     for _, of_session in groupby(sorted(votes), key=lambda vote: vote.session):
-        sizes = defaultdict(list)
-        for vote in of_session:
-            sizes[len(vote.nodes)].append(vote)
+        sizes = grouped(of_session, lambda vote: len(vote.nodes))
         sizes = [_merged(part) for part in sizes.values()]
         several = [part for part in sizes if len(part) > 1]
         within += several

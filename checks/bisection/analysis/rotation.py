@@ -30,15 +30,6 @@ class Choice(NamedTuple):
     nodes: int  # of the partition
 
 
-class Largest(NamedTuple):
-    """The partition with the largest launches of those with the same nodes."""
-
-    name: str  # its full name
-    wanted: int  # nodes of a launch
-    nodes: int | None  # of the partition; None: not known
-    others: list[str]  # the partitions that are left out
-
-
 def choose(
     partitions: Iterable[Mapping[str, Any]],
     arguments: Sequence[str],
@@ -77,9 +68,12 @@ def choose(
     return choices
 
 
-def largest(partitions: Iterable[Mapping[str, Any]]) -> Iterator[Largest]:
+def largest(
+    partitions: Iterable[Mapping[str, Any]],
+) -> Iterator[tuple[str, int, int | None, list[str]]]:
     """The partitions on which a network is judged: of those with the same nodes, the one whose
-    launches have the most. `partitions`: as the probe of the site has them."""
+    launches have the most. `partitions`: as the probe of the site has them. Yields the full name,
+    the nodes of a launch and of the partition (None: not known), and the others, left out."""
     alike = defaultdict(list)
     for partition in partitions:
         access, slurm = partition["access"], partition["scheduler"] in SLURM
@@ -89,7 +83,7 @@ def largest(partitions: Iterable[Mapping[str, Any]]) -> Iterator[Largest]:
         best = max(group, key=lambda part: part["extras"].get("nodes", 1))
         others = [part["name"] for part in group if part is not best]
         known = len(nodes) if isinstance(nodes, frozenset) else None
-        yield Largest(best["fullname"], best["extras"].get("nodes", 1), known, others)
+        yield best["fullname"], best["extras"].get("nodes", 1), known, others
 
 
 def _nodes(access: Sequence[str]) -> list[tuple[str, str, str]]:

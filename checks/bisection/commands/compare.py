@@ -135,9 +135,9 @@ def budgeted(
     for nodes, group in sorted(budget.by_nodes(store, sessions).items()):
         launches = budget.launches_of(store, group, options.name)
         tables = noise_tables(store, group, options.name)
-        own = [each for each in launches if not each.needs]
-        if own and tables:
-            cheapest = min([*own, *filter(None, [cheapest])], key=lambda each: each.hours)
+        paid = [each for each in launches if not each.needs]
+        if paid and tables:
+            cheapest = min([*paid, *filter(None, [cheapest])], key=lambda each: each.hours)
             places = tests, tables, options.budget, effect, nodes, len(known)
             proposals += filter(None, [budget.propose(launches, *places)])
     print(noise_of(sessions))

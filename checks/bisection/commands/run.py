@@ -348,7 +348,9 @@ def write(verdict: RunVerdict, results: Path) -> None:
     """Writes the verdict's files."""
     lines = [*run_report.text(verdict, verbose=True), ""]
     paths.write_whole(results / "verdict.txt", "\n".join(lines))
-    kept = {**exports.as_json(verdict), "installed": folder.installed()}
+    # By set-up: time, `debian` or `python`, name and version.
+    installed = paths.text_of(paths.home() / "installed.txt").splitlines()
+    kept = {**exports.as_json(verdict), "installed": installed}
     paths.write_whole(results / "verdict.json", json.dumps(kept, indent=1))
     report = Report("", verdict.started, run=verdict, of_run=True)
     paths.write_whole(results / "junit.xml", exports.junit(report))

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from bisection.core import paths
-from bisection.core.format import duration, positive
+from bisection.core.format import at_least, duration
 from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels.spack.externals import SpackError
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--account", default="", metavar="A", help="the account that jobs use")
     add("--qos", default="", metavar="Q", help="the Slurm QOS that jobs ask for")
     text = "nodes per launch (default: 1, 2 and 4; 1, 2 and 3 of a queue of 3; both of 2)"
-    add("--nodes", type=positive, metavar="N", help=text)
+    add("--nodes", type=at_least(1), metavar="N", help=text)
     add = parser.add_mutually_exclusive_group().add_argument
     add("--dry-run", action="store_true", help="print the file; submit and write nothing")
     add("--refresh", action="store_true", help="only rewrite NAME.json, and print what changed")

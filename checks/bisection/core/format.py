@@ -220,9 +220,6 @@ def at_least(least: int) -> Callable[[str], int]:
     return whole_number
 
 
-positive = at_least(1)
-
-
 def node_hours(text: str) -> float:
     """Hours of a node: 20 or 0.5; as a duration, 90s, 8m or 20h."""
     hours = _float(text)

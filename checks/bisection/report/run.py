@@ -41,14 +41,10 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict.alarms)]
     lines += [*changed(verdict), *summary(verdict), ""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
-    return [*lines, *notes(verdict, verbose), *price(verdict)]
-
-
-def price(verdict: RunVerdict) -> list[str]:
-    """What the launches of the run held, with all that were repeated."""
-    cores, nodes = map(number, verdict.price)
-    held = f"price: {cores} core-hours ({nodes} node-hours)"
-    return [held] if verdict.price.node_hours else []
+    lines += notes(verdict, verbose)
+    cores, nodes = map(number, verdict.price)  # of all launches, with those that were repeated
+    price = f"price: {cores} core-hours ({nodes} node-hours)"
+    return [*lines, price] if verdict.price.node_hours else lines
 
 
 def sentence(verdict: RunVerdict) -> str:
@@ -386,8 +382,8 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
         others = f" and {plural(len(cases) - 1, 'other test')}" if cases[1:] else ""
         lines.append(f"note: {cases[0].group}{others}: {clause(remark)}")
     low, high = LIMITS.preempted_note, LIMITS.preempted_launch
-    hit = [case for case in verdict.cases if case.fixture and low < case.record.preempted <= high]
-    if hit:
+    launches = [case for case in verdict.cases if case.fixture]
+    if hit := [launch for launch in launches if low < launch.record.preempted <= high]:
         worst = max(hit, key=lambda case: case.record.preempted)
         lines.append(
             f"note: other processes ran on the cores of {plural(len(hit), 'launch', 'launches')}, "
@@ -396,8 +392,8 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
         )
     lines += [
         f"note: {case.record.kernel} {case.case} {case.layout} {clause(case.remark)}"
-        for case in verdict.cases
-        if case.fixture and case.remark and case.remark.code == Code.LAUNCH_LATE
+        for case in launches
+        if case.remark and case.remark.code == Code.LAUNCH_LATE
     ]
     unfit = Counter(clause(c.reason) for c in verdict.judged if c.verdict == Verdict.NOT_APPLICABLE)
     if verbose:

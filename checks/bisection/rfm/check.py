@@ -82,20 +82,18 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
                 point = results.point_label(entry.get("point"))
                 self.fail_for(Code.WRONG_ANSWER(method=self.method, point=point, checks=checks))
         self.reported = results.metrics(entries)
-        wanted = self._at_points(self.metrics) + self._at_points(self._judged())
-        missing = [name for name in dict.fromkeys(wanted) if name not in self.reported]
-        if missing:
+        wanted = dict.fromkeys(self._at_points([*self.metrics, *self._judged()]))
+        if missing := [name for name in wanted if name not in self.reported]:
             self.fail_for(Code.METRICS_MISSING(method=self.method, metrics=missing))
-        bad = [(name, results.unusable(metric)) for name, metric in self.reported.items()]
-        bad = [(name, reason) for name, reason in bad if reason]
-        if bad:
+        faults = {name: results.unusable(metric) for name, metric in self.reported.items()}
+        if bad := [pair for pair in faults.items() if pair[1]]:
             self.fail_for(Code.METRICS_UNUSABLE(method=self.method, metrics=bad))
         return True
 
     def _judged(self) -> list[str]:
         """The metrics asserted of this method; its ratio to itself could not fail."""
-        own = f"ratio_{self.method.replace('-', '_')}"
-        return [name for name in self.asserted if name != own]
+        to_itself = f"ratio_{self.method.replace('-', '_')}"
+        return [name for name in self.asserted if name != to_itself]
 
     def _at_points(self, metrics: list[str]) -> list[str]:
         points = [f"_{point}" for point in self.points] or [""]

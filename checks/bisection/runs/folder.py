@@ -62,12 +62,6 @@ def point_to_latest(results: Path) -> None:
     link.replace(results / "latest")
 
 
-def installed() -> list[str]:
-    """Returns what set-up installed on this machine: time, `debian` or `python`, name and
-    version."""
-    return paths.text_of(paths.home() / "installed.txt").splitlines()
-
-
 def named(verdict: RunVerdict, folder: Path) -> RunVerdict:
     """The verdict, whose tests refer to the files that keep() leaves in `folder`."""
     cases = []

@@ -8,13 +8,13 @@ own words are matched here and nowhere else; what they mean is returned as a Rea
 import json
 import os
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bisection.core.commands import all_errors, last_error
+from bisection.core.grouping import grouped
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
 from bisection.core.slurm import UNREACHABLE
 from bisection.core.verdicts import KernelExit, Verdict
@@ -141,14 +141,15 @@ def end_of_run(troubles: Iterable[Reason]) -> Reason | None:
 
 def _jobs_left(entries: Iterable[Entry]) -> list[Reason]:
     """Per scheduler, the launches that ReFrame left, neither ended nor cancelled."""
-    left = defaultdict(list)
     ended = ("pass", "fail", "xfail", "xpass", "skip", "fail_deps", "abort")
-    for entry in entries:
-        launch = entry["fixture"] and entry.get("launch_record")
-        if launch and entry["result"] not in ended and entry.get("jobid"):
-            left[entry["scheduler"]].append(str(entry["jobid"]))
-    left.pop("local", None)
-    return [Code.JOBS_LEFT(scheduler=name, jobs=jobs) for name, jobs in left.items()]
+    launches = (entry for entry in entries if entry["fixture"] and entry.get("launch_record"))
+    left = [each for each in launches if each["result"] not in ended and each.get("jobid")]
+    jobs = grouped(left, lambda entry: entry["scheduler"])
+    return [
+        Code.JOBS_LEFT(scheduler=name, jobs=[str(entry["jobid"]) for entry in group])
+        for name, group in jobs.items()
+        if name != "local"
+    ]
 
 
 def _absent_cases(entries: Iterable[Entry], listing: str, reason: Reason) -> Iterator[TestResult]:
@@ -194,8 +195,8 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
         record = records[(alike or launches)[0]] if launches else LaunchRecord()
         if len(launches) > 1:
             seconds = tuple(s for name in launches for s in records[name].seconds)
-            one = {} if alike else {"geometry": "", "work": None, "wrong": (), "preempted": 0.0}
-            record = replace(record, seconds=seconds, **one)
+            unlike = {} if alike else {"geometry": "", "work": None, "wrong": (), "preempted": 0.0}
+            record = replace(record, seconds=seconds, **unlike)
         records.setdefault(key, record)
     return records
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bisection.core import paths
-from bisection.core.format import positive
+from bisection.core.format import at_least
 from bisection.core.verdicts import Exit
 from bisection.kernels.local import BenchError, build
 from workshop.peers import (
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--steps", md.STEPS, "MD steps per sample"),
     ):
         text = f"{text}; default: {default}"
-        of_md.add_argument(option, type=positive, default=default, metavar="N", help=text)
+        of_md.add_argument(option, type=at_least(1), default=default, metavar="N", help=text)
     of_md.add_argument(
         "--install-peers",
         action="store_true",
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     peers.add_parser("restart", help="compare restart files with fio's")
     of_store = peers.add_parser("store", help="time compare, history and report")
     of_store.add_argument(
-        "--repeats", type=positive, default=3, metavar="N", help="runs of each; default: 3"
+        "--repeats", type=at_least(1), default=3, metavar="N", help="runs of each; default: 3"
     )
     of_suite = peers.add_parser("suite", help="store, judge and report nights of many nodes")
     for option, default in (("--nodes", 4000), ("--nights", 365)):

@@ -9,7 +9,7 @@ from made_up import case, noise, session, store
 from running import SITES
 
 from bisection.analysis.nodes import recent, suspects
-from bisection.analysis.rotation import Largest, choose, largest, next_set, sweep_of, usage
+from bisection.analysis.rotation import choose, largest, next_set, sweep_of, usage
 from bisection.core import slurm as core_slurm
 from bisection.core.commands import Answer
 from bisection.core.thresholds import LIMITS
@@ -183,9 +183,9 @@ def part(name, nodes, queue="quad", scheduler="squeue"):
 
 def test_a_network_is_judged_on_the_largest_launches_alone(slurm):
     parts = [part("cpu-1", 1), part("cpu-4", 4), part("cpu-2", 2), part("same", 3, "other")]
-    assert [*largest(parts)] == [Largest("lab:cpu-4", 4, 4, ["cpu-1", "cpu-2", "same"])]
+    assert [*largest(parts)] == [("lab:cpu-4", 4, 4, ["cpu-1", "cpu-2", "same"])]
     there = [part("a", 2, "x", "local"), part("b", 1, "x", "local"), part("c", 1, "y", "local")]
-    assert [*largest(there)] == [Largest("lab:a", 2, None, ["b"]), Largest("lab:c", 1, None, [])]
+    assert [*largest(there)] == [("lab:a", 2, None, ["b"]), ("lab:c", 1, None, [])]
 
 
 @pytest.mark.parametrize("partitions", [["lab:cpu-4", "lab:gpu-2"], []])
