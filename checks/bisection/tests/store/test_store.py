@@ -238,8 +238,8 @@ def die_while_writing(path):
     database.execute("PRAGMA cache_size = 1")  # so that changes reach the file before the end
     database.execute("BEGIN IMMEDIATE")
     for number in range(3000):
-        row = (f"half {number}", 1.0, "{}" * 100, "{}")
-        database.execute("INSERT INTO sessions(uuid, start, tags, facts) VALUES(?, ?, ?, ?)", row)
+        row = (number, f"half {number}", 1.0, "{}" * 100, "{}", "{}")
+        database.execute("INSERT INTO sessions VALUES(?, ?, ?, ?, ?, ?)", row)
     os.kill(os.getpid(), 9)
 
 
