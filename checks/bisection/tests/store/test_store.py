@@ -238,7 +238,7 @@ def die_while_writing(path):
     database.execute("PRAGMA cache_size = 1")  # so that changes reach the file before the end
     database.execute("BEGIN IMMEDIATE")
     for number in range(3000):
-        row = (number, f"half {number}", 1.0, "{}" * 100, "{}", "{}")
+        row = (None, f"half {number}", 1.0, "{}" * 100, "{}", "{}")
         database.execute("INSERT INTO sessions VALUES(?, ?, ?, ?, ?, ?)", row)
     os.kill(os.getpid(), 9)
 
