@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bisection.core import paths
-from bisection.core.format import at_least
+from bisection.core.format import at_least, positive
 from bisection.core.verdicts import Exit
 from bisection.kernels.local import BenchError, build
 from workshop.peers import (
