@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bisection.core import paths
-from bisection.core.format import at_least, positive
+from bisection.core.format import at_least
 from bisection.core.verdicts import Exit
 from bisection.kernels.local import BenchError, build
 from workshop.peers import (
@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of_suite = peers.add_parser("suite", help="store, judge and report nights of many nodes")
     for option, default in (("--nodes", 4000), ("--nights", 365)):
         text = f"default: {default}"
-        of_suite.add_argument(option, type=positive, default=default, metavar="N", help=text)
+        of_suite.add_argument(option, type=at_least(1), default=default, metavar="N", help=text)
 
 
 def act(options: argparse.Namespace) -> Exit:

@@ -8,7 +8,7 @@ import argparse
 from collections import Counter
 
 from bisection.core import paths
-from bisection.core.format import positive
+from bisection.core.format import at_least
 from bisection.core.verdicts import Exit
 from workshop.mutation import killing, mutants
 
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file", nargs="*", metavar="FILE", help="mutants of these files; default: all"
     )
     parser.add_argument(
-        "--sample", type=positive, metavar="N", help="each Nth mutant of the list; default: all"
+        "--sample", type=at_least(1), metavar="N", help="each Nth mutant of the list; default: all"
     )
     parser.add_argument(
         "--draw", action="store_true", help="draw others for mutants whose line is gone"
