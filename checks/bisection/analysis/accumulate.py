@@ -26,7 +26,6 @@ TINY = 1e-12  # a standard deviation
 YEAR, USUAL, LATEST = 365.0, 40, 20  # nights; of a usual level; of a new one that is found late
 # Half as many more than independent normal nights have, over the root of nights: AR(1) is a model.
 TRIALS = 5
-NEW = 2  # for each night of the newest level, at most: a longer one was looked for before
 STEPS, PULSES = 0.9, 0.1  # of the chance: for one change of level; for one that was taken back
 ROUNDS, ROUNDS_OF_SCALE = 6, 8  # of changes found in what remains; of a scale
 ASSUMED, MOST = 0.7, 0.9  # of the variance: between launches of one night, usually; at most
@@ -336,22 +335,14 @@ def _scan(
     sums = np.zeros((3, len(pieces), longest + 1))  # of weighted values, of weights, of nights
     np.cumsum(np.where(there, weighted[:, rows[:, None], at], 0), axis=2, out=sums[..., 1:])
 
-    def strongest(
-        before: np.ndarray, until: np.ndarray, places: float | np.ndarray = 1.0
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def strongest(before: np.ndarray, until: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The part of each piece that is most unlike the others, and by how many deviations: of
         parts whose sums are between these."""
         (total, most, nights), (parts, weights, length) = sums[..., -1:], until - before
         with np.errstate(all="ignore"):
             squares = (parts - weights * (total / most)) ** 2 / (weights - weights**2 / most)
         squares[(length < level) | (nights - until[2] < level)] = 0
-        place = (squares - 2 * np.log(places)).argmax(axis=1)
-        return place, np.sqrt(np.take_along_axis(squares, place[:, None], axis=1)[:, 0])
-
-    # In how many places a level may have begun.
-    newest = highs == (~np.isnan(noise.values[rows])).sum(axis=1) + 1
-    since = np.where(newest, widths, longest**2)[:, None] - np.arange(1, longest)
-    places = np.clip(NEW * since, 1, TRIALS * np.sqrt(widths)[:, None])
+        return squares.argmax(axis=1), np.sqrt(squares.max(axis=1))
 
     best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
     inner = sums[..., level : longest - level + 1]
@@ -360,15 +351,14 @@ def _scan(
         more = largest > best
         best[more] = largest[more]
         ends[more] = np.stack([place, place + length], axis=1)[more] + level
-    place, single = strongest(sums[..., :1], sums[..., 1:longest], places)
-    places = places[np.arange(len(pieces)), place]
+    place, single = strongest(sums[..., :1], sums[..., 1:longest])
     place += 1
-    trials = np.log([places / STEPS, 1.5 * TRIALS * widths / PULSES])
+    trials = np.log([TRIALS * np.sqrt(widths) / STEPS, 1.5 * TRIALS * widths / PULSES])
     df, tail = noise.df[rows], noise.tail[rows]
     strength = np.array([single, best])
     # A wrong scale changes the scores of heavy tails by less than itself.
     nights = np.array([place, np.maximum(np.diff(ends)[:, 0], 1)])
-    far = strength**2 / np.maximum(np.minimum(nights, widths - nights), 1)
+    far = strength**2 / np.minimum(nights, widths - nights)
     far = np.maximum(far / tail, TINY)
     df = df * (far / -np.expm1(-far)) ** 2  # one-sided: only what is worse is an alarm
     logs = trials + scipy.stats.t.logsf(strength, df)
@@ -449,7 +439,7 @@ def chance_of_alarm(
     nights_until(), the noise of one metric or of several."""
     error = sigma * np.sqrt((1 + rho) / (1 - rho))
     chance = LIMITS.false_alarms / YEAR * LIMITS.alarm_nights / metrics
-    trials = min(NEW * nights, TRIALS * math.sqrt(nights + USUAL)) / STEPS
+    trials = TRIALS * math.sqrt(nights + USUAL) / STEPS
     least = -scipy.special.stdtrit(USUAL, chance / trials)
     seen = step / error * math.sqrt(nights * USUAL / (nights + USUAL))
     return scipy.special.ndtr(seen - least)
