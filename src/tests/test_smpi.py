@@ -261,6 +261,7 @@ class Launches(unittest.TestCase):
             ("merlin slow_link=3", 2, "'3' is not a number, or NODE:FACTOR"),
             ("stella", 129, "17 nodes: stella has 16"),
             ("stella", 0, "0 ranks"),
+            ("stella nodes=10000000", 10000000, "sysctl -w vm.max_map_count="),
         ):
             out = simulate_machine(FOLDER, "patterns", machine, ranks)
             self.assertEqual((out.code, out.result), (2, None), machine)

@@ -181,22 +181,21 @@ static void expect_serial(bx_transpose_state *t)
 {
     const bx_plan *plan = t->plan;
     const bx_geometry *g = t->geometry;
-    size_t ranks = (size_t)g->ranks;
-    int *counts = bx_memory_alloc(4 * ranks, sizeof *counts), *at = counts + ranks,
-        *planes = at + ranks, *planes_at = planes + ranks;
-    for (int p = 0; p < g->ranks; p++) {
-        counts[p] = bx_geometry_columns(g, p) * g->nz;
-        at[p] = g->column_first[p] * g->nz;
-        planes_at[p] = (int)first_point(t, p);
-        planes[p] = (int)(first_point(t, p + 1) - first_point(t, p));
-    }
+    int *counts = NULL, *at = NULL, *planes = NULL, *planes_at = NULL; /* on that rank alone */
     bx_complex *columns = NULL, *grid = NULL;
     if (plan->rank == 0) {
+        BX_ALLOC((size_t)g->ranks, counts, at, planes, planes_at);
+        for (int p = 0; p < g->ranks; p++) {
+            counts[p] = bx_geometry_columns(g, p) * g->nz;
+            at[p] = g->column_first[p] * g->nz;
+            planes_at[p] = (int)first_point(t, p);
+            planes[p] = (int)(first_point(t, p + 1) - first_point(t, p));
+        }
         columns = bx_buffer_create((size_t)g->columns * (size_t)g->nz);
         grid = bx_buffer_create(bx_geometry_points(g));
     }
-    MPI_Gatherv(bx_plan_columns(plan, 0), counts[plan->rank], MPI_C_DOUBLE_COMPLEX, columns, counts,
-                at, MPI_C_DOUBLE_COMPLEX, 0, t->team);
+    MPI_Gatherv(bx_plan_columns(plan, 0), plan->my_columns * g->nz, MPI_C_DOUBLE_COMPLEX, columns,
+                counts, at, MPI_C_DOUBLE_COMPLEX, 0, t->team);
     if (plan->rank == 0) {
         fftw_plan_with_nthreads(1);
         int slow = g->inner ? g->ny : g->nz, fast = g->inner ? g->nz : g->ny;
@@ -210,11 +209,11 @@ static void expect_serial(bx_transpose_state *t)
         fftw_execute(fft);
         fftw_destroy_plan(fft);
     }
-    MPI_Scatterv(grid, planes, planes_at, MPI_C_DOUBLE_COMPLEX, t->expected, planes[plan->rank],
+    MPI_Scatterv(grid, planes, planes_at, MPI_C_DOUBLE_COMPLEX, t->expected, (int)plane_count(t),
                  MPI_C_DOUBLE_COMPLEX, 0, t->team);
     fftw_free(columns);
     fftw_free(grid);
-    free(counts);
+    BX_FREE(counts, at, planes, planes_at);
 }
 
 static void fill_waves(bx_transpose_state *t)
