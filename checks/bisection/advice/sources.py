@@ -240,14 +240,21 @@ Choice = TypeVar("Choice")
 LITERATURE = paths.ROOT / "reference" / "literature"
 
 
+def published(
+    file: str, column: str, choice: Callable[[str], Choice], **wanted: Any
+) -> dict[int, dict[Choice, float]]:
+    """Cores -> choice, by a column -> seconds, of the rows of a table with the values wanted."""
+    times: dict[int, dict[Choice, float]] = {}
+    with open(LITERATURE / file, newline="") as lines:
+        for row in csv.DictReader(lines):
+            if all(row[name] == str(value) for name, value in wanted.items()):
+                times.setdefault(int(row["cores"]), {})[choice(row[column])] = float(row["time_s"])
+    return times
+
+
 def npar_times(benchmark: int) -> dict[int, dict[int, float]]:
     """Appendix B of Catlow et al. (2010): cores -> NPAR -> seconds, of benchmark 1, 2 or 5."""
-    times: dict[int, dict[int, float]] = {}
-    with open(LITERATURE / "vasp_npar.csv", newline="") as lines:
-        for row in csv.DictReader(lines):
-            if row["benchmark"] == str(benchmark):
-                times.setdefault(int(row["cores"]), {})[int(row["npar"])] = float(row["time_s"])
-    return times
+    return published("vasp_npar.csv", "npar", int, benchmark=benchmark)
 
 
 def best(times: dict[Choice, float]) -> Choice:
