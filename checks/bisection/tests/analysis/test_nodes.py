@@ -8,7 +8,6 @@ from results_made import changed, result_of
 
 from bisection.analysis.nodes import Vote, slow_nodes
 from bisection.analysis.retest import TURNS
-from bisection.analysis.rotation import sweep_of
 from bisection.core.verdicts import Verdict
 from bisection.judge import rule
 from bisection.kernels.hosts import slow_hosts
@@ -220,14 +219,3 @@ def test_nodes_that_ran_together_but_once_are_named_together(rng):
     ((nodes, always),) = named(votes(*([(s, c)] for s, c in zip(sets_, cost, strict=True))))
     assert nodes == ["n1", "n2", "n3"]
     assert not always
-
-
-@pytest.mark.parametrize(("nodes", "wanted"), [(4, 2), (8, 2), (64, 16)])
-def test_a_sweep_has_as_many_launches_as_naming_a_node_needs(nodes, wanted, rng):
-    """With noise that puts a launch out of order now and then."""
-    sets_ = sweep_of(NAMES[:nodes], wanted, {})
-    for number in range(10):
-        slow = NAMES[number % nodes]
-        costs = [0.15 * (slow in s) + rng.normal(0, 0.03) for s in sets_]
-        cast = votes([(" ".join(s), cost) for s, cost in zip(sets_, costs, strict=True)])
-        assert any(slow in names for names, _ in named(cast)), number

@@ -5,18 +5,11 @@ import pytest
 import scipy.stats
 from nights import PERSISTENCE, in_state, kernels_of, walk
 
-from bisection.analysis import shifts, statistics
+from bisection.analysis import shifts
 from bisection.analysis.evidence import evidence, states
 from bisection.analysis.judging import decide
-from bisection.core.thresholds import LIMITS, MAD
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
-
-
-def test_mad_is_that_of_scipy():
-    values = np.random.default_rng(3).normal(size=(7, 11))
-    expected = MAD * scipy.stats.median_abs_deviation(values, axis=1)
-    away = values - np.median(values, axis=1, keepdims=True)
-    assert statistics.scale(away, 1) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("rho", [0, 0.3, 0.9])

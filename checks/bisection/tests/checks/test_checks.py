@@ -70,6 +70,8 @@ def test_a_healthy_run_has_all_that_was_selected_and_leaves_its_files(healthy):
     assert (ratio["asserted"], metrics["time"]["asserted"]) == (True, False)
     suite = ET.parse(healthy.folder / "junit.xml").getroot()
     assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
+    assert "needs 32 cores, a launch here has 2" in healthy.whole
+    assert "layout node2 is the same as mpi here (2x1)" in healthy.whole
 
 
 @pytest.mark.parametrize(
@@ -105,11 +107,6 @@ def test_a_healthy_run_has_all_that_was_selected_and_leaves_its_files(healthy):
 def test_healthy_machine(healthy, check, layout, case, method, verdict):
     assert healthy.code == 0, healthy.text
     assert verdicts(healthy).get((check, layout, case, method)) == verdict
-
-
-def test_healthy_machine_has_the_reasons_of_what_is_left_out(healthy):
-    assert "needs 32 cores, a launch here has 2" in healthy.whole
-    assert "layout node2 is the same as mpi here (2x1)" in healthy.whole
 
 
 def test_every_pattern_is_judged_at_its_sizes_and_fitted(healthy):

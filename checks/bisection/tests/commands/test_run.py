@@ -36,26 +36,20 @@ def test_equal_layouts_are_launched_once_and_the_others_as_often_as_asked(first)
     assert "x layout node2 is the same as mpi here (2x1)" in first.whole
 
 
-def test_a_session_has_its_tags_facts_work_and_all_its_jobs(first):
-    home = first.folder.parents[1]
-    with sync.opened(home) as stored:
+def test_a_session_has_its_tags_facts_work_price_and_the_seconds_of_all_its_jobs(first):
+    with sync.opened(first.folder.parents[1]) as stored:
         (session,) = select("phase=before", stored)
-        tests, metrics = stored.tests(), stored.metrics()
+        tests, metrics, outcomes = stored.tests(), stored.metrics(), stored.outcomes([session])
         rows = [row for row in stored.samples() if row["session"] == session.id]
-        times = [row for row in rows if metrics[row["metric"]].name == "time"]
     assert session.uuid == first.verdict["session"]
     assert session.tags["tier"] == "upgrade"
     assert session.facts["MPI"] == "none"
     assert session.work == {"transpose": {"cnt40": "", "cnt80": "--bands 3"}}
-    jobs = [
-        (tests[row["test"]].case, row["run"]) for row in times if not tests[row["test"]].control
-    ]
+    times = [(tests[r["test"]], r["run"]) for r in rows if metrics[r["metric"]].name == "time"]
+    jobs = [(test.case, run) for test, run in times if not test.control]
     assert sorted(jobs) == sorted([("cnt40", 0), ("cnt40", 1), ("cnt80", 0), ("cnt80", 1)] * 2)
     commands = [json.loads(path.read_text()) for path in (first.folder / "kernels").glob("*.json")]
     assert all(("--bands" in c["command"]) == (c["case"] == "cnt80") for c in commands)
-
-
-def test_a_session_has_the_seconds_of_its_launches_and_its_price(first):
     records = [record for record in first.verdict["launches"] if record["exit_code"] == 0]
     held = [seconds for record in records for seconds in record["seconds"]]
     assert len(held) == 8
@@ -63,20 +57,15 @@ def test_a_session_has_the_seconds_of_its_launches_and_its_price(first):
     price = {"core_hours": 2 * sum(held) / 3600, "node_hours": sum(held) / 3600}
     assert first.verdict["price"] == pytest.approx(price)
     assert "core-hours" in first.said
-    with sync.opened(first.folder.parents[1]) as stored:
-        outcomes = stored.outcomes(select("phase=before", stored))
     assert {outcome.seconds for outcome in outcomes} == {(), *((seconds,) for seconds in held)}
 
 
-def test_kernels_are_built_once_for_all_launches(first):
-    build, again = (first.case("", "", "", run=run)["reasons"] for run in (0, 1))
-    assert (build, again["remark"]["code"]) == ({}, "KERNELS_KEPT")
-    assert (first.folder.parents[1] / "builds").read_text() == "built\n"
-
-
-def test_nothing_is_left_in_the_folder_of_temporary_files(first):
+def test_kernels_are_built_once_and_nothing_is_left_in_the_folder_of_temporary_files(first):
     """ReFrame leaves the log of its start; launches have the machine's own folder."""
     home = first.folder.parents[1]
+    build, kept = (first.case("", "", "", run=run)["reasons"] for run in (0, 1))
+    assert (build, kept["remark"]["code"]) == ({}, "KERNELS_KEPT")
+    assert (home / "builds").read_text() == "built\n"
     assert (home / "printed").read_text() == f"{home / 'temporary'} none\n"
     assert list((home / "temporary").iterdir()) == []
     assert list(first.folder.glob(".reframe-*")) == []
@@ -270,19 +259,15 @@ def test_each_scratch_folder_that_cannot_be_written_to_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])
-def test_a_full_disk_is_found_in_the_words_of_a_build(tmp_path, monkeypatch, words):
+def test_a_full_disk_is_found_in_the_words_of_a_build_or_by_writing(tmp_path, monkeypatch, words):
     assert causes.of_full_disk(tmp_path, ["error: no such file"]) is None
     line = f"  collect2: error: /tmp/ccA.o: {words}"
     assert clause(causes.of_full_disk(tmp_path, ["error: x", line])) == line.strip()
-    monkeypatch.setattr(paths, "free_space", lambda _: None)  # of a folder that is gone
-    assert causes.of_full_disk(tmp_path / "gone", []) is None
-
-
-def test_a_full_disk_is_told_from_other_faults_of_a_launch(tmp_path):
-    assert paths.unwritable(tmp_path) == ""
-    assert list(tmp_path.iterdir()) == []
     missing = tmp_path / "missing"
     assert paths.unwritable(missing) == f"cannot write to {missing}: No such file or directory"
+    assert (paths.unwritable(tmp_path), list(tmp_path.iterdir())) == ("", [])
+    monkeypatch.setattr(paths, "free_space", lambda _: None)  # of a folder that is gone
+    assert causes.of_full_disk(missing, []) is None
 
 
 def test_fake_kernel_keeps_the_contract(fake, tmp_path):

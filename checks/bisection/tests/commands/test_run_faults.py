@@ -172,21 +172,17 @@ def method_run(fake, gallery):
     return gallery("methods", run)
 
 
-def test_what_cannot_run_is_not_applicable(method_run):
-    assert method_run.case("shm-padded", "node")["verdict"] == "not applicable"
+def test_what_cannot_run_lacks_a_library_or_is_new_is_named_and_not_judged(method_run):
+    for method, where in (
+        ("shm-padded", {"layout": "node"}), ("sendrecv", {"case": "pchan-24"}),
+        ("emulated", {"case": "mini1"}),
+    ):  # fmt: skip
+        assert method_run.case(method, **where)["verdict"] == "not applicable"
     assert "not applicable: 1 x needs two nodes" in method_run.whole
-    assert method_run.case("sendrecv", case="pchan-24")["verdict"] == "not applicable"
-
-
-def test_a_kernel_that_lacks_a_library_is_not_applicable_and_named(method_run):
-    assert method_run.case("emulated", case="mini1")["verdict"] == "not applicable"
     assert "note: left out of the build: npar: no FFTW" in method_run.said
-
-
-def test_a_method_that_is_new_is_noted_and_not_judged(method_run):
-    case = method_run.case("shm", case="pchan-24")
-    assert (case["verdict"], case["reasons"]["remark"]["code"]) == ("pass", "METHOD_NOT_JUDGED")
-    assert not any(metric["asserted"] for metric in case["metrics"])
+    new = method_run.case("shm", case="pchan-24")
+    assert (new["verdict"], new["reasons"]["remark"]["code"]) == ("pass", "METHOD_NOT_JUDGED")
+    assert not any(metric["asserted"] for metric in new["metrics"])
 
 
 def test_hosts_with_a_slow_clock_or_an_adapter_that_counted_errors_are_named(method_run):

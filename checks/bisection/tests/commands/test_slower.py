@@ -105,18 +105,15 @@ def test_a_slower_night_is_stored_so_and_its_retest_is_no_night(night):
 # ---- judged by made-up sessions ----
 
 
-def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(
-    tmp_path, monkeypatch, command_line, rng
-):
+def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(home, command_line, rng):
     """It is not slower than all of the last twenty: only the history shows it."""
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     times = 1e-3 * np.repeat([0.7, 1.0], [30, 10]) * np.exp(rng.normal(0, 0.01, 40))
     times[-1] = times[-2]  # no worse than the other nights since then
-    stored = store(tmp_path / "store.db", nights({"p2p": times}))
+    stored = store(home / "store.db", nights({"p2p": times}))
 
     def ended():
         run = RunVerdict([*launched(case="cnt40", time=times[-1])], session="00000027-made-up")
-        night = command.Night(run, tmp_path, tmp_path)
+        night = command.Night(run, home, home)
         command.compare(night, stored, None)
         command.look_back(night, stored)
         command.retest(night, 900.0, [], stored)
@@ -126,8 +123,8 @@ def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(
 
     verdict = ended()
     assert (verdict.exit_code, len(verdict.alarms)) == (Exit.SLOWER, 1), verdict
-    assert "1 metric worse since 2026-07-01" in (tmp_path / "report.html").read_text()
-    code, text, _ = command_line("verdict", str(tmp_path))
+    assert "1 metric worse since 2026-07-01" in (home / "report.html").read_text()
+    code, text, _ = command_line("verdict", str(home))
     assert code == Exit.SLOWER
     said = " ".join(text.split())
     assert "worse since 2026-07-01 on lab:cpu, session 0000001e: transpose cnt40 mpi p2p" in said
@@ -138,14 +135,13 @@ def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(
 
 
 def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(
-    tmp_path, monkeypatch, rng
+    home, monkeypatch, rng
 ):
     """It is worse by less than makes an outlier of it, and not so again."""
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     times = {f"m{n}": 1e-3 * np.exp(rng.normal(0, 0.01, 20)) for n in range(30)}
     times["p2p"] = times.pop("m0")
     times["p2p"][-1] = 1.07e-3
-    stored = store(tmp_path / "store.db", nights(times))
+    stored = store(home / "store.db", nights(times))
     last = stored.sessions()[-1]
     session = {"session": last.uuid, "started": last.start, "tags": last.tags}
     tonight = {"case": "cnt40", "geometry": "2x1"}
@@ -153,7 +149,7 @@ def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(
     monkeypatch.setattr(
         command, "measure_again", lambda *_: rule(RunVerdict([*launched(**tonight)]))
     )
-    night = command.Night(run, tmp_path, tmp_path)
+    night = command.Night(run, home, home)
     command.compare(night, stored, None)
     command.look_back(night, stored)
     command.retest(night, 900.0, [], stored)
@@ -167,17 +163,16 @@ def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(
     assert history.repeats[2, -1] == pytest.approx(-np.log(1.07))
 
 
-def test_a_new_network_beside_the_sessions_of_the_old_one(tmp_path, monkeypatch):
+def test_a_new_network_beside_the_sessions_of_the_old_one(home, monkeypatch):
     """They are of another tier, so that they are no earlier sessions of its kind."""
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     old, new = ({**session(0)["tags"], **of} for of in ({"network": "old"}, {"tier": "triage"}))
     contents = [*nights({"p2p": [1e-3] * 6}, tags=old), *nights({"p2p": [8e-3]}, 6, tags=new)]
-    stored = store(tmp_path / "store.db", contents)
+    stored = store(home / "store.db", contents)
     slow = [*launched(case="cnt40", time=8e-3)]
     monkeypatch.setattr(command, "measure_again", lambda *_: rule(RunVerdict(slow)))
     for against, grade in ((None, Grade.GO), (command.named("network=old"), Grade.NO_GO)):
         run = RunVerdict(slow, request=Request("triage"), session="00000006-made-up")
-        night = command.Night(run, tmp_path, tmp_path)
+        night = command.Night(run, home, home)
         command.compare(night, stored, against)
         command.retest(night, 900.0, [], stored)
         assert night.verdict.interconnect.grade == grade

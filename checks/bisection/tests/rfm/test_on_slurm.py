@@ -120,18 +120,16 @@ class TestLaunches:
         assert run.case("p2p", layout, case)["verdict"] == judged
 
 
-def test_nothing_is_built_on_a_node_whose_processor_is_named(launches):
+def test_a_node_whose_processor_is_named_builds_nothing_and_what_has_no_place_blocks_at_once(
+    launches,
+):
+    """Slurm is asked once a geometry, and again without the run's nodes for what has no place."""
     run = launches("squeue")
-    files = (run.folder.parents[1] / "jobs").glob("*.json")
-    assert not [file for file in files if "rfm_build" in file.read_text()]
+    jobs = run.folder.parents[1] / "jobs"
+    assert not [file for file in jobs.glob("*.json") if "rfm_build" in file.read_text()]
     (script,) = (run.folder / "kernels").glob("*.build.sh")
     assert "-DBX_MARCH=znver4" in script.read_text()
-
-
-def test_what_has_no_place_blocks_at_once(launches):
-    """Slurm is asked once a geometry, and again without the run's nodes for what has no place."""
-    asked = (launches("squeue").folder.parents[1] / "jobs" / "asked").read_text().split()
-    assert sorted(asked) in (["1", "2"], ["1", "1", "2"])
+    assert sorted((jobs / "asked").read_text().split()) in (["1", "2"], ["1", "1", "2"])
 
 
 def test_a_run_builds_on_a_node_asks_for_an_idle_one_and_survives_what_ends(slurm, jobs):
