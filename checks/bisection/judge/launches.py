@@ -107,8 +107,9 @@ def faulty_hosts(cases: Sequence[TestResult]) -> Iterator[Reason]:
             ran[host].append(case.record)
     for (host, code, _), reasons in sorted(known.items()):
         shown = ran[host]
-        if code in SLOW_HOSTS - {Code.SLOW_CLOCK}:
-            shown = [record for record in shown if record.kernel == "noise"]
+        if code in SLOW_HOSTS - {Code.SLOW_CLOCK}:  # each of them is shown by one kernel
+            kernel = "restart" if code == Code.SLOW_WRITER else "noise"
+            shown = [record for record in shown if record.kernel == kernel]
         if code == Code.TCP_LOSSES:
             # Of two hosts neither is named; of noise there is no traffic. A lossy link loses in
             # every launch that uses it; a queue that overflowed once is no fault.

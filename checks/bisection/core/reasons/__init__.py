@@ -26,11 +26,11 @@ MACHINE_FAULTS = {Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABO
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS = {Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE}
 # What a launch shows of a host: it is slow ...
-SLOW_HOSTS = {Code.SLOW_CLOCK, Code.SLOW_CORES, Code.SLOW_MEMORY, Code.BUSY_CORES}
-# ... or its adapters, or its way to the files, are faulty.
-FAULTS_OF_HOSTS = SLOW_HOSTS | {
-    *(Code.ADAPTER_ERRORS, Code.ADAPTER_DIFFERS, Code.TCP_LOSSES, Code.SLOW_WRITER)
+SLOW_HOSTS = {
+    *(Code.SLOW_CLOCK, Code.SLOW_CORES, Code.SLOW_MEMORY, Code.BUSY_CORES, Code.SLOW_WRITER)
 }
+# ... or its adapters are faulty.
+FAULTS_OF_HOSTS = SLOW_HOSTS | {Code.ADAPTER_ERRORS, Code.ADAPTER_DIFFERS, Code.TCP_LOSSES}
 # What the doctor finds and is no defect.
 NOTES = {Code.METHOD_NOT_JUDGED, Code.SPACK_NOT_BUILT}
 # Reasons that continue a sentence that begins with the change itself.

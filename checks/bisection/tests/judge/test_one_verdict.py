@@ -125,6 +125,13 @@ def triage(verdict):
     return replace(verdict, request=Request("triage"))
 
 
+def writer_run(*faults):
+    """A run of restart files and of another launch."""
+    return run(launched("restart", "restart", faults=faults), launched())
+
+
+SLOW_WRITER = Code.SLOW_WRITER(host="n2", rank=1, ratio=9.0)
+WRITER = writer_run(SLOW_WRITER)
 LOST, SUSPECT = run(launched(preempted=0.5)), noise_run(SLOW_MEMORY)
 FAILED = became(Verdict.FAIL, Code.NOT_VERIFIED)
 UNMEASURED = became(Verdict.NOT_MEASURED, Code.BLOCKED)
@@ -183,6 +190,9 @@ RUNS = {
     "a suspect node": Case(SUSPECT, MISSING),
     "a slow node": Case(SUSPECT, WORSE_NOW, retested(SUSPECT, SUSPECT)),
     "a node that was slow once": Case(SUSPECT, OK, retested(SUSPECT, noise_run())),
+    "a slow writer": Case(WRITER, WORSE_NOW, retested(WRITER, WRITER)),
+    "a writer that was slow once": Case(WRITER, OK, retested(WRITER, writer_run())),
+    "a suspect writer": Case(WRITER, MISSING),
     "a slow clock": Case(clocks(2), WORSE_NOW),
     "a clock that was slow once": Case(clocks(1), OK),
     "a slow node by many nights": Case(SOUND, WORSE_NOW, VOTED),
