@@ -307,3 +307,15 @@ def test_4096_nodes_in_bounded_memory():
     print(f"\n4096 nodes, 16 rounds: {peak / 2**20:.0f} MiB")
     assert names == [(Part.NODE, {"cn0077"})]
     assert peak < 128 << 20
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_turns_that_begin_with_some_pairs_end_near_those_over_all(kind, monkeypatch):
+    """Medians of 319 pairs know an effect to half a percent."""
+    world = World.with_faults(("node", 3, 0.7), nodes=320, leaf=32)
+    values = observations(world.matrix(0, retest=False), kind, TOURNAMENT)
+    quick = fit(values)
+    monkeypatch.setattr("bisection.analysis.effects.SOME", 10**6)
+    slow = fit(values)
+    assert quick.effects == pytest.approx(slow.effects, abs=2e-3)
+    assert quick.levels == pytest.approx(slow.levels, abs=2e-3)

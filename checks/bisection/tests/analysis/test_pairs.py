@@ -1,6 +1,7 @@
 """The matrix of the kernel `pairs`, read from its files."""
 
 import json
+from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,8 @@ from made_up_network import World, write
 from results_made import result_of
 
 from bisection.analysis.blame import judge
-from bisection.analysis.pairs import RECORD, read
+from bisection.analysis.effects import observations
+from bisection.analysis.pairs import KINDS, RECORD, RETEST, TOURNAMENT, read
 from bisection.core.format import finite
 from bisection.core.reasons import Code
 from bisection.core.topology import parse
@@ -39,6 +41,31 @@ def test_what_was_written_is_read(matrix, tmp_path):
     assert (copy.mode, copy.rounds, copy.bytes) == ("thin", 4, 1 << 22)
     copy = read(write(matrix, tmp_path, switches=None))
     assert (copy.switches, copy.switch_names(0)) == (None, {})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stage", [TOURNAMENT, RETEST])
+def test_of_repeated_pairs_the_median_and_the_second_best_of_five_count(kind, stage):
+    """Also where one of both ways is not known."""
+    matrix = World.with_faults(("node", 3, 0.5), nodes=16, leaf=4).matrix(0)
+    matrix.records[kind.fields[0]][::7] = np.nan
+    repeats = defaultdict(list)
+    for record in matrix.stage(stage):
+        for name, *ends in zip(kind.fields, "ab", "ba", strict=False):
+            pair = tuple(int(record[end]) for end in ends)
+            pair = pair if len(kind.fields) > 1 else tuple(sorted(pair))
+            if np.isfinite(record[name]):
+                repeats[pair].append(kind.sign * np.log(float(record[name])))
+    values = observations(matrix, kind, stage)
+    assert dict(zip(zip(values.s, values.r, strict=True), values.y, strict=True)) == pytest.approx(
+        {pair: np.median(y) for pair, y in repeats.items()}
+    )
+    fastest = [sorted(y)[int(0.75 * (len(y) - 1))] for _, y in sorted(repeats.items())]
+    assert values.best == pytest.approx(fastest if stage == RETEST else values.y)
+
+
+def test_some_records_of_a_matrix_are_its_first(matrix, tmp_path):
+    assert (read(write(matrix, tmp_path), 10).records == matrix.records[:10]).all()
 
 
 def test_a_record_is_28_bytes_little_endian():

@@ -1,6 +1,7 @@
 """Which adapters carried a launch's messages, and which of them are faulty."""
 
 import json
+import statistics
 
 import pytest
 
@@ -157,3 +158,10 @@ def test_kinds_are_those_of_results():
     )
     listed = schema["properties"]["adapters"]["items"]["properties"]["list"]["items"]
     assert sorted(listed["properties"]["kind"]["enum"]) == sorted([*adapters.IP, *adapters.RDMA])
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 9, 10])
+def test_what_is_usual_for_all_others_is_their_median(count):
+    values = {name: name * 7 % 5 / count for name in range(count)}  # some are equal
+    others = {name: statistics.median(values[n] for n in values if n != name) for name in values}
+    assert adapters._of_others(values) == pytest.approx(others)

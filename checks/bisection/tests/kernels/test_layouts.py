@@ -99,3 +99,7 @@ def test_of_many_misplaced_ranks_some_are_named_and_the_others_counted():
     assert more["hosts"] == 100
     assert {r["host"] for r in listed} < {node["host"] for node in nodes}
     assert all(r["rank"] // 4 == int(r["host"][1:]) for r in listed)
+    others = [{**other, "cpus": [*other["cpus"]], "nodes": [node]} for node in nodes]
+    *listed, more = misplaced(places({"seats": others}), Geometry(100, 4, 1))
+    assert len(listed) < 20  # of hosts that are no two alike
+    assert len(listed) + more["faults"] == 300
