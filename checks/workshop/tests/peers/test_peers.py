@@ -1,4 +1,4 @@
-"""`workshop bench` of transposes, bands, halos, restart files, stores: made-up results, exit codes."""
+"""`workshop bench` of all kernels but md, and of the store, on made-up results: ratios."""
 
 import pytest
 
