@@ -363,8 +363,8 @@ contains
               energy = 0.5_dp*part(s)*solver%influence(x, y, z)*abs(fft%spectrum(x, y, z))**2
               do a = 1, 3
                 virial(a, a) = virial(a, a) + energy
-                virial(:, a) = virial(:, a) - 2*energy*(1/sum(m(:, s)**2) &
-                                                        + (pi/potential%splitting)**2)*m(:, s)*m(a, s)
+                virial(:, a) = virial(:, a) - 2*energy*m(:, s)*m(a, s) &
+                               *(1/sum(m(:, s)**2) + (pi/potential%splitting)**2)
               end do
             end do
           end do

@@ -1,5 +1,5 @@
-! FFTW's C functions for transforms within a rank, of many lines (fftw3.f03, which
-! declares all of FFTW, is not always in the include path of a Fortran compiler).
+! FFTW's C functions for transforms of many lines within a rank (fftw3.f03, which declares all of
+! FFTW, is not always in the include path of a Fortran compiler).
 !
 ! Real transforms are declared in place: their reals stand in an array of complex numbers.
 module bx_fftw

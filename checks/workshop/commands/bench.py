@@ -2,8 +2,8 @@
 
 transpose: ratios to serial FFTW, FFTW-MPI and memcpy. npar: ratios to Quantum ESPRESSO; a missing
 pw.x (Debian: quantum-espresso) is skipped with a note. eigen: ratios to LAPACK's dsyevd. md: ratios
-to LAMMPS; a missing LAMMPS is skipped with a note. restart: ratios to fio. All print quartiles, and
-whether each ratio is within the project's limits.
+to LAMMPS; a missing LAMMPS is skipped with a note. halo: ratios to PETSc. restart: ratios to fio.
+All print quartiles, and whether each ratio is within the project's limits.
 store: times compare, history and report on stores of 10^4 to 10^6 made-up values. suite: stores,
 judges and reports a year of nights on 4,000 made-up nodes.
 Exit code: 0 measured, whatever the ratios are; 1 the store or the suite is beyond its limits; 2
@@ -22,6 +22,7 @@ from bisection.kernels.local import BenchError, build
 from workshop.peers import (
     NotMeasured,
     eigen,
+    halo,
     lammps,
     md,
     npar,
@@ -87,6 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="add the tests 10, 20, 30 of the paper, and their memory",
     )
+    peers.add_parser("halo", help="compare the halo exchange with PETSc's")
     peers.add_parser("restart", help="compare restart files with fio's")
     of_store = peers.add_parser("store", help="time compare, history and report")
     of_store.add_argument(
@@ -177,6 +179,12 @@ def bench_md(options: argparse.Namespace, folder: Path) -> Exit:
     return Exit.OK
 
 
+def bench_halo(options: argparse.Namespace, folder: Path) -> Exit:
+    """The halo exchange beside PETSc's."""
+    show(texts.judged_part(halo.exchanges, build("halo"), folder), end="\n")
+    return Exit.OK
+
+
 def bench_restart(options: argparse.Namespace, folder: Path) -> Exit:
     """Restart files beside fio's."""
     show(texts.judged_part(restart.bandwidths, build("restart"), folder), end="\n")
@@ -209,6 +217,7 @@ BENCHES = {
     "npar": bench_npar,
     "eigen": bench_eigen,
     "md": bench_md,
+    "halo": bench_halo,
     "restart": bench_restart,
     "store": bench_store,
     "suite": bench_suite,

@@ -18,6 +18,7 @@ from workshop.peers import (
     eigen,
     entry,
     estimates,
+    halo,
     npar,
     restart,
     store_scale,
@@ -38,6 +39,7 @@ PARTS = {
     npar.memory: "Memory per rank: resident over what the sizes predict",
     eigen.solvers: "Solvers over LAPACK's dsyevd on one core, round by round",
     eigen.jacobi: "Block Jacobi over dsyevd, and its memory over 2 n^2/ranks numbers",
+    halo.exchanges: "Halo exchange over that of PETSc's DMDA: the same ghosts",
     restart.bandwidths: "Restart files over fio's: as many processes, bytes, calls and syncs",
     eigen.memory: "The 2004 report's largest matrix, once; memory over 2 n^2/ranks numbers",
 }

@@ -1,9 +1,9 @@
-"""`workshop bench transpose|npar|restart|store` on made-up results: ratios, limits, exit codes."""
+"""`workshop bench` of all kernels but md, and of the store, on made-up results: ratios."""
 
 import pytest
 
 from bisection.core.verdicts import Exit
-from workshop.peers import eigen, npar, restart, store_scale, suite_scale, transpose
+from workshop.peers import eigen, halo, npar, restart, store_scale, suite_scale, transpose
 from workshop.peers import text as peers
 
 
@@ -104,6 +104,24 @@ def test_solvers_beside_lapack(bench, monkeypatch):
     text = bench("eigen", "--part", "memory")
     assert "7194 rows, 2 ranks, pdsyevd 2 s over 2 s 0.80 [0.79 0.81] at most 0.75 MISSED" in text
     assert "7194 rows, 2 ranks, pdsyevd, memory 422 MB over 414 MB 1.02" in text
+
+
+def test_exchange_beside_petsc(bench, monkeypatch, commands):
+    def launch(kernel, ranks, arguments, output):
+        shares = {"isend": 0.5, "aggregated": 0.4, "shm": 0.1}
+        return {"results": [entry(m, 2.0, exchange_share=share) for m, share in shares.items()]}
+
+    monkeypatch.setattr(halo, "launch", launch)
+    monkeypatch.setattr(halo, "placement", lambda ranks: [])
+    commands("pkg-config", "echo -lpetsc")
+    commands("mpicc", "exit 0")
+    commands("mpirun", "echo 0.8")
+    text = bench("halo")
+    assert "2 ranks, isend 1 s over 800 ms 1.25" in text
+    assert "at most 1 MISSED" in text
+    assert "2 ranks, shm 200 ms over 800 ms 0.25" in text
+    commands("mpicc", "exit 1")
+    assert "not measured: there is no PETSc" in bench("halo")
 
 
 def test_restart_files_beside_fio(bench, monkeypatch, commands):
