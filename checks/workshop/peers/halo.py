@@ -2,6 +2,9 @@
 
 Both move the same ghosts on one grid, whose ranks share out z, after a pass over the fields. PETSc
 sends all fields of a neighbour in one message, and keeps a point's fields together.
+
+PETSc's update also passes over all own points: halos of 1, 2 and 4 points take 5.5, 6.2 and 8.2 ms.
+So about 4.5 ms are no exchange: a ratio well below 1 does not say that PETSc's messages are slow.
 """
 
 import subprocess
