@@ -63,8 +63,10 @@ class _Trace:
 
 
 def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list[Table]:
-    """A table per partition, of histories of these sessions, which are in order of time."""
-    groups = grouped(looked_at, lambda history: history.test.identity[:3]).values()
+    """A table per partition, of histories of these sessions, which are in order of time. Those that
+    never varied have no part in what metrics share: beside it, they would seem to change."""
+    varying = (history for history in looked_at if len(set(history.values.tolist())) > 1)
+    groups = grouped(varying, lambda history: history.test.identity[:3]).values()
     return [_table(histories, sessions) for histories in groups]
 
 
@@ -145,9 +147,8 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
     costs, repeats[2] = signs * np.log(costs), signs * repeats[2]
     nights: dict[object, int] = {}
     twins = []
-    varying = (costs != costs[:, :1]).any(axis=1)
     for night in np.flatnonzero((~np.isnan(costs)).any(axis=0)):
-        values = costs[varying, night]
+        values = costs[:, night]
         many = (~np.isnan(values)).sum() >= TWIN  # a few may be equal by chance
         first = nights.setdefault(values.tobytes() if many else int(night), int(night))
         if first != night:
