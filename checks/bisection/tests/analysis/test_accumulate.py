@@ -340,6 +340,14 @@ def test_unusual_is_what_got_worse_lately_and_nobody_knows():
     assert unusual(made_up(known), events, sessions_of(41)[-1]) == []  # it has none of them
 
 
+def test_what_never_varied_did_not_get_worse_where_all_else_got_better(rng):
+    """As a method's ratio to itself, and the others' once that method is slower."""
+    logs = rng.normal(0, 0.01, (120, 40)) + rng.normal(0, 0.01, 40)
+    logs[:, -2:] -= 0.04
+    logs[:4] = 0
+    assert not {0, 1, 2, 3} & set(unusual_in(logs))
+
+
 def test_what_recovered_or_was_accepted_and_got_worse_again_is_unusual():
     logs = np.random.default_rng(9).normal(0, 0.03, (100, 60))
     logs[3, 20:46] += 0.3  # recovered
