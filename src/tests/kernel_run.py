@@ -190,9 +190,14 @@ def drawn(seed: int, index: int) -> int:
     return z ^ (z >> 31)
 
 
-def seats(result: dict) -> "list[layouts.Seat]":
-    """Where the ranks of a launch were."""
-    return layouts.seats(result["layout"])
+def seats(result: dict) -> "list[dict]":
+    """Where the ranks of a launch were, in order: rank, host, cpus, threads (cpus of each), ghz."""
+    layout, of_ranks = result["layout"], {}
+    for place in layouts.places(layout):
+        for rank, cpus, threads in zip(place.ranks, place.cpus, place.threads, strict=True):
+            seat = {"rank": rank, "host": place.host, "cpus": cpus, "threads": threads}
+            of_ranks[rank] = seat | {"ghz": [ghz[rank] for ghz in layout["ghz"] if ghz[rank]]}
+    return [of_ranks[rank] for rank in sorted(of_ranks)]
 
 
 def entry(outcome: Outcome, method: str) -> dict:

@@ -188,7 +188,7 @@ def end_launch(stage: str) -> None:
     results.stopped(result), results.late(result)
     LaunchRecord("noise").with_result(result, ["mlx5_0"]).write(stage)
     shape = Geometry(result["layout"]["nodes"], CORES, 1)
-    taken = getattr(layouts, "places", getattr(layouts, "seats", None))(result["layout"])
+    taken = layouts.places(result["layout"])
     if wrong := layouts.misplaced(taken, shape, [hex(1 << core) for core in range(CORES)]):
         raise AssertionError(clause(wrong[0]))
     adapters.unused(result, ["mlx5_0"])
