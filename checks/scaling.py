@@ -14,7 +14,7 @@ from reframe.core.runtime import runtime
 
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.kernels.layouts import Seat
+from bisection.kernels.layouts import Place
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
 from papers import observables
@@ -56,10 +56,10 @@ class ScalingLaunch(Launch):
         if self.kernel in HOLLOW and self._is_simulated:
             self.env_vars["BX_HOLLOW"] = 1
 
-    def _misplaced(self, seats: list[Seat]) -> list[Reason]:
+    def _misplaced(self, places: list[Place]) -> list[Reason]:
         """The last node may have fewer ranks: all else as elsewhere."""
         whole = self.shape.ranks == self.num_tasks
-        return super()._misplaced(seats) if whole else []
+        return super()._misplaced(places) if whole else []
 
 
 class ScalingCheck(KernelCheck):

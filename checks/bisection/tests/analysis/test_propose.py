@@ -70,9 +70,9 @@ def propose(home, file, site, capsys):
         usual |= {"also": (), "mix": False, "write": True}
         try:
             ended = references.act(argparse.Namespace(**usual | options))
-        except BisectionError as error:  # as cli.main has it
+        except (BisectionError, OSError) as error:  # as cli.main has it
             print(error, file=sys.stderr)
-            ended = error.exit_code
+            ended = getattr(error, "exit_code", 2)
         printed = capsys.readouterr()
         assert ended == code, printed
         tree = yaml.safe_load(file.read_text()) if file.exists() else None
