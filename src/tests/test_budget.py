@@ -37,8 +37,8 @@ SETTINGS = ("network/model:Constant", "network/latency-factor:0", "smpi/wtime:1e
 SAMPLE = ("--repeats", "1", "--block", "1", "--warmup", "0")
 LARGEST = 64  # B of a rank per rank of the world, of any launch but those below
 NOISE = 0.1  # of the work of a rank, from launch to launch
-# Of seconds per P log P, from the smaller launches to the larger: the ranks of a larger one share its
-# caches (p2p: 1.3). Loops over all pairs of ranks have 3.2.
+# Of seconds per P log P, from the smaller launches to the larger: more ranks share the same caches
+# (p2p: 1.3). A loop over all pairs of ranks has 3.2.
 GROWTH = 1.5
 REPEATS = 3  # of launches that were beyond a budget, of which the least counts
 
