@@ -22,12 +22,6 @@ module bx_fftw
       type(c_ptr) :: plan
     end function fftw_plan_many_dft
 
-    subroutine fftw_destroy_plan(plan) bind(C)
-      import :: c_ptr
-      implicit none (type, external)
-      type(c_ptr), value :: plan
-    end subroutine fftw_destroy_plan
-
     subroutine fftw_execute_dft(plan, in, out) bind(C)
       import :: c_double_complex, c_ptr
       implicit none (type, external)

@@ -96,7 +96,7 @@ static bx_complex *halves_of(const bx_plan *plan, int rank)
 
 static void zero_halves(const bx_plan *plan)
 {
-    bx_complex *mine = halves_of(plan, plan->rank);
+    bx_complex *mine = plan->halves_of[plan->node_rank];
     size_t each = column_elements(plan->geometry, plan->rank);
     for (int i = 0; i < 2 * BX_SLOTS; i++)
         bx_plan_zero(plan, mine + (size_t)i * each, each, (size_t)plan->my_columns);
@@ -112,7 +112,7 @@ static void create_halves(bx_plan *plan)
 
 static void free_halves(bx_plan *plan)
 {
-    if (plan->halves.window == MPI_WIN_NULL) fftw_free(halves_of(plan, plan->rank));
+    if (plan->halves.window == MPI_WIN_NULL) fftw_free(plan->halves_of[plan->node_rank]);
     bx_shared_free(&plan->halves);
 }
 
