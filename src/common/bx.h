@@ -310,6 +310,10 @@ void bx_blas_set_threads(int threads);
  * more than it has free; `sized_by` names the option or case in the message.  Returns as
  * bx_run_agree. Collective. */
 int bx_resources_claim_memory(bx_run *run, double bytes, const char *sized_by);
+/* Returns whether every node has `bytes` free for each of its ranks, without a claim or a refusal.
+ * `need` and `have` are the bytes of the node that has least beside.  The same on every rank.
+ * Collective. */
+bool bx_resources_fits(const bx_run *run, double bytes, double *need, double *have);
 /* Claims time: `setup_seconds` for the rest of setup, `round_seconds` for one step of each selected
  * method at each point, both estimated for this rank on a core of its own.  Refuses with
  * BX_RESOURCES where the launch would take longer than --limit; `sized_by` names the options in the

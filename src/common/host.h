@@ -38,7 +38,8 @@ double bx_host_waited(void);
 /* Returns the text after "key ... :" in a file of such lines, which the caller frees; or NULL. */
 char *bx_host_field(const char *path, const char *key);
 /* Returns the bytes that this process can still allocate on this node: of what is available, as
- * much as its control groups allow; infinity if unknown. */
+ * much as its control groups allow; infinity if unknown.  The variable BX_SYS_ROOT names a folder
+ * that stands for / if it has proc/meminfo. */
 double bx_host_memory_free(void);
 /* Returns what control groups allow alone, of versions 1 and 2; infinity without a limit.  `root`
  * is the folder that /proc and /sys lie in, "" but for tests. */

@@ -108,10 +108,14 @@ double bx_host_group_free(const char *root)
 
 double bx_host_memory_free(void)
 {
-    char *available = bx_host_field("/proc/meminfo", "MemAvailable");
+    const char *root = getenv("BX_SYS_ROOT");
+    char path[PATH];
+    snprintf(path, sizeof path, "%s/proc/meminfo", root ? root : "");
+    if (access(path, R_OK) != 0) root = NULL; /* it stands for adapters alone */
+    char *available = bx_host_field(root ? path : "/proc/meminfo", "MemAvailable");
     double free_bytes = available ? atof(available) * 1024 : INFINITY;
     free(available);
-    return fmin(free_bytes, bx_host_group_free(""));
+    return fmin(free_bytes, bx_host_group_free(root ? root : ""));
 }
 
 double bx_host_folder_room(const char *folder)

@@ -37,6 +37,23 @@ int bx_resources_claim_memory(bx_run *run, double bytes, const char *sized_by)
     return bx_run_agree(run);
 }
 
+bool bx_resources_fits(const bx_run *run, double bytes, double *need, double *have)
+{
+    struct {
+        double lacks;
+        int rank;
+    } mine, worst;
+    double node[2] = {0, bx_host_memory_free()};
+    PMPI_Allreduce(&bytes, node, 1, MPI_DOUBLE, MPI_SUM, BX_IS_SIMULATED ? run->world : run->host);
+    mine.lacks = node[0] - node[1];
+    mine.rank = run->rank;
+    PMPI_Allreduce(&mine, &worst, 1, MPI_DOUBLE_INT, MPI_MAXLOC, run->world);
+    PMPI_Bcast(node, 2, MPI_DOUBLE, worst.rank, run->world);
+    *need = node[0];
+    *have = node[1];
+    return !(worst.lacks > 0);
+}
+
 /* The cost of verification in steps of a method: about one step in each direction, and the
  * reference. */
 enum { VERIFYING_STEPS = 3 };

@@ -3,6 +3,7 @@
 Usage: test_transpose.py TRANSPOSE FAULTY_TRANSPOSE [unittest arguments]
 """
 
+import re
 import sys
 import tempfile
 import unittest
@@ -250,6 +251,73 @@ class Refusals(unittest.TestCase):
 
     def test_too_large_for_memory(self):
         self.refused(3, "--grid", "512,512,8192", "--bands", "4096", named="512,512,8192")
+
+    def test_methods_too_large_for_memory(self):
+        """They are left out, those that need most first; alone, each names what could run."""
+        grid = ("--grid", "64,64,64", "--planner", "estimate", "--baseline", "none", *QUICK)
+        needs = r"3 ranks: needs ([0-9.e-]+) GiB on a node, ([0-9.e-]+) are left"
+
+        def launch(gib: float, *arguments: str):
+            with tempfile.TemporaryDirectory() as root:
+                Path(root, "proc").mkdir()
+                Path(root, "proc/meminfo").write_text(f"MemAvailable: {int(gib * 2**20)} kB\n")
+                return run(TRANSPOSE, 3, *grid, *arguments, BX_SYS_ROOT=root)
+
+        without = launch(0.002)
+        assert_refused(self, without, 3, "--grid 64,64,64 --bands 4: needs")
+        fields = float(re.search(r"needs ([0-9.e-]+) GiB on this node", without.stderr)[1])
+        alone = launch(fields * 1.01, "--method", "padded")
+        assert_refused(self, alone, 3, "no method can run here: padded: 3 ranks")
+        padded = float(re.search(needs, alone.stderr)[1])
+        alone = launch(fields + 0.8 * padded, "--method", "padded")
+        assert_refused(self, alone, 3, "alltoallv ")
+        named = re.findall(r"([a-z2-]+) [0-9.e-]+", re.search("less: (.*)", alone.stderr)[1])
+        self.assertEqual(len(named), 3)
+        for method in named:
+            out = launch(fields + 0.8 * padded, "--method", method)
+            self.assertEqual(out.code, 0, out.stderr)
+        out = launch(fields + 2 * padded)
+        self.assertEqual(out.code, 0, out.stderr)
+        reasons = {e["method"]: e.get("why") for e in out.result["results"]}
+        refused = {m: float(re.match(needs, why)[1]) for m, why in reasons.items() if why}
+        self.assertIn("shm-padded", refused)
+        self.assertNotIn("alltoallv", refused)
+        self.assertGreaterEqual(min(refused.values()), padded / 2)
+
+
+class Counts(unittest.TestCase):
+    """Kernels whose MPI counts up to 8000 stand for sizes beyond 2^31 - 1."""
+
+    def launch(self, kernel: str, ranks: int, *arguments: str):
+        executable = Path(FAULTY).with_name(f"counting-{kernel}")
+        return run(str(executable), ranks, *arguments, "--planner", "estimate", *QUICK)
+
+    def reasons(self, out) -> "dict[str, str]":
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        return {e["method"]: e["why"] for e in out.result["results"] if not e["applicable"]}
+
+    def test_methods_that_mpi_cannot_count_are_left_out(self):
+        """Planes of a rank have 7200 elements; in those of a node, 10512 arrive."""
+        size = ("--case", "cnt40", "--ranks-per-node", "2", "--baseline", "none")
+        reasons = self.reasons(self.launch("transpose", 4, *size))
+        self.assertEqual(set(reasons), {*AGGREGATED, "direct", "alltoallw"})
+        for method, why in reasons.items():
+            self.assertIn("bytes" if method == "alltoallw" else "buffers of", why)
+            self.assertIn("2^31 - 1", why)
+        alone = self.launch("transpose", 4, *size, "--method", "shm")
+        assert_refused(self, alone, 3, "no method can run here: shm: buffers of 1.05e+04 elements")
+
+    def test_ranks_that_mpi_cannot_count_are_refused(self):
+        out = self.launch("transpose", 2, "--case", "cnt40")
+        assert_refused(self, out, 3, "--grid 30,30,30: a rank's part is over MPI's count limit")
+
+    def test_npar_leaves_out_what_mpi_cannot_count(self):
+        size = ("--bands", "8", "--atoms", "1", "--grid", "40,40,40")
+        if not Path(FAULTY).with_name("counting-npar").exists():
+            self.skipTest("npar was not built")
+        reasons = self.reasons(self.launch("npar", 2, *size, "--method", "npar-1,node-aware"))
+        self.assertEqual(set(reasons), {"node-aware"})
+        self.assertIn("buffers of", reasons["node-aware"])
 
 
 class Listing(unittest.TestCase):

@@ -103,10 +103,10 @@ module bx_transpose
       integer(c_int), value :: number
     end function c_exchange
 
-    type(c_ptr) function c_window_why() bind(C, name="bx_window_why")
+    type(c_ptr) function c_exchange_why() bind(C, name="bxf_exchange_why")
       import :: c_ptr
       implicit none (type, external)
-    end function c_window_why
+    end function c_exchange_why
 
     subroutine c_exchange_free(exchange) bind(C, name="bx_exchange_free")
       import :: c_ptr
@@ -176,8 +176,8 @@ contains
     fft = bx_fft_t()
   end subroutine bx_free_fft
 
-  !> Makes the buffers of an applicable method, by its name.  `why` is "", or the reason why a
-  !> window cannot be had; there is no exchange then.  Collective over the world.
+  !> Makes the buffers of a method, by its name.  `why` is "", or the reason why it is not
+  !> applicable or a window cannot be had; there is no exchange then.  Collective over the world.
   function bx_make_exchange(fft, name, why) result(exchange)
     type(bx_fft_t), intent(in) :: fft
     character(*), intent(in) :: name
@@ -188,7 +188,7 @@ contains
     if (number < 0) error stop "no such exchange method"
     exchange%handle = c_exchange(fft%plan, int(number, c_int))
     why = ""
-    if (.not. c_associated(exchange%handle)) why = bx_string_at(c_window_why())
+    if (.not. c_associated(exchange%handle)) why = bx_string_at(c_exchange_why())
   end function bx_make_exchange
 
   !> Collective over the team.

@@ -37,9 +37,20 @@ void bxf_shape(const bx_plan *plan, int shape[6])
 int bxf_method_count(void) { return bx_method_count; }
 const char *bxf_method_name(int number) { return bx_methods[number]->about.name; }
 
+static char why[160]; /* of the last exchange that was not made */
+
+const char *bxf_exchange_why(void) { return why; }
+
 bx_exchange *bxf_exchange(bx_plan *plan, int number)
 {
-    return bx_exchange_create(plan, bx_methods[number], 0);
+    const bx_method *method = bx_methods[number];
+    *why = '\0';
+    int applicable = bx_exchange_applicable(plan->geometry, method, why, sizeof why);
+    PMPI_Allreduce(MPI_IN_PLACE, &applicable, 1, MPI_INT, MPI_MIN, bx_run_comm(plan->run));
+    if (!applicable && !*why) snprintf(why, sizeof why, "other teams have too many elements");
+    bx_exchange *x = applicable ? bx_exchange_create(plan, method, 0) : NULL;
+    if (applicable && !x) snprintf(why, sizeof why, "%s", bx_window_why());
+    return x;
 }
 
 void bxf_transform(bxf_exchange_t exchange, int way, int band, int slot)

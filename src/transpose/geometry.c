@@ -5,6 +5,12 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#ifndef BX_MOST_COUNT /* smaller in tests */
+#define BX_MOST_COUNT INT_MAX
+#endif
+
+const double bx_most_count = BX_MOST_COUNT;
+
 enum { ELEMENT = 16 }; /* bytes of a double-precision complex number */
 
 static bool inside(const int64_t grid[3], double radius_squared, int64_t x, int64_t y)
@@ -49,14 +55,11 @@ static void group_nodes(bx_geometry *g, const int *node_of, int ranks_per_node)
         g->node_of[r] = number[g->node_of[r]];
     }
     free(number);
-    BX_ALLOC((size_t)g->nodes + 1, g->node_first);
-    int at = 0;
-    for (int n = 0; n < g->nodes; n++) {
-        g->node_first[n] = at;
-        for (int r = 0; r < g->ranks; r++)
-            if (g->node_of[r] == n) g->node_ranks[at++] = r;
-    }
-    g->node_first[g->nodes] = at;
+    /* counts, then the end of each node before, which moves to its own end */
+    BX_ALLOC((size_t)g->nodes + 2, g->node_first);
+    for (int r = 0; r < g->ranks; r++) g->node_first[g->node_of[r] + 2]++;
+    for (int n = 2; n <= g->nodes; n++) g->node_first[n] += g->node_first[n - 1];
+    for (int r = 0; r < g->ranks; r++) g->node_ranks[g->node_first[g->node_of[r] + 1]++] = r;
 }
 
 /* A column before it has its number. */
@@ -258,25 +261,53 @@ int64_t bx_several_elements(const bx_several *several, int peer)
     return sum;
 }
 
+int64_t bx_geometry_runs(const bx_geometry *g, int rank)
+{
+    int first = g->plane_first[rank], last = g->plane_first[rank + 1];
+    int64_t runs = 0;
+    for (int r = 0; r < g->ranks; r++)
+        for (int s = g->column_first[r]; s < g->column_first[r + 1]; s++) {
+            int batch = g->column_batch[s], above = g->batches - 1 - batch;
+            if (s + 1 == g->column_first[r + 1] || g->column_batch[s + 1] != batch ||
+                g->column_place[s + 1] != g->column_place[s] + 1)
+                runs += (last + above) / g->batches - (first + above) / g->batches;
+        }
+    return runs;
+}
+
 static bool countable(double elements, char *why, size_t why_size)
 {
-    if (elements > INT_MAX)
+    if (elements > bx_most_count)
         snprintf(why, why_size, "buffers of %.3g elements are over MPI's limit of 2^31 - 1",
                  elements);
-    return elements <= INT_MAX;
+    return elements <= bx_most_count;
+}
+
+double bx_geometry_node_elements(const bx_geometry *g, int node)
+{
+    double columns = 0, planes = 0;
+    for (int i = g->node_first[node]; i < g->node_first[node + 1]; i++) {
+        columns += (double)bx_geometry_columns(g, g->node_ranks[i]) * g->length;
+        planes += (double)bx_geometry_arriving(g, g->node_ranks[i]);
+    }
+    return fmax(columns, planes);
+}
+
+double bx_geometry_node_inside(const bx_geometry *g, int node)
+{
+    int size = bx_geometry_node_size(g, node);
+    bx_several all = bx_several_create(g, node, size, false);
+    double inside = 0;
+    for (int i = 0; i < size; i++)
+        inside += (double)bx_several_elements(&all, bx_geometry_ranks(g, node)[i]);
+    bx_several_free(&all);
+    return inside;
 }
 
 bool bx_geometry_nodes_fit(const bx_geometry *g, char *why, size_t why_size)
 {
     double largest = 0;
-    for (int n = 0; n < g->nodes; n++) {
-        double columns = 0, planes = 0;
-        for (int i = g->node_first[n]; i < g->node_first[n + 1]; i++) {
-            columns += (double)bx_geometry_columns(g, g->node_ranks[i]) * g->length;
-            planes += (double)bx_geometry_arriving(g, g->node_ranks[i]);
-        }
-        largest = fmax(largest, fmax(columns, planes));
-    }
+    for (int n = 0; n < g->nodes; n++) largest = fmax(largest, bx_geometry_node_elements(g, n));
     return countable(largest, why, why_size);
 }
 

@@ -141,11 +141,22 @@ void bx_several_free(bx_several *several);
 /* Returns the number of elements that they exchange with the planes, or the columns, of `peer`. */
 int64_t bx_several_elements(const bx_several *several, int peer);
 
+/* Number of runs of columns of one rank and batch that adjoin in their plane, in all planes of a
+ * rank. */
+int64_t bx_geometry_runs(const bx_geometry *g, int rank);
+
 /* Number of points of the grid. */
 static inline size_t bx_geometry_points(const bx_geometry *g)
 {
     return (size_t)g->nx * (size_t)g->ny * (size_t)g->nz;
 }
+/* What MPI counts in a call, elements or bytes: the largest int.  MPI-4's calls with MPI_Count are
+ * not used. */
+extern const double bx_most_count;
+/* Number of elements of a node's columns, or those that arrive in its planes, if they are more. */
+double bx_geometry_node_elements(const bx_geometry *g, int node);
+/* Number of elements that a node's ranks send to each other and themselves. */
+double bx_geometry_node_inside(const bx_geometry *g, int node);
 /* True if MPI's ints can count the elements of a node, of a node with padded blocks, of all padded
  * blocks of a rank; if not, the reason is in `why` (at most why_size bytes). */
 bool bx_geometry_nodes_fit(const bx_geometry *g, char *why, size_t why_size);

@@ -3,7 +3,6 @@
 #include "verify.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,13 +98,19 @@ static bx_geometry *team_geometry(const bx_transpose_state *t, double radius_squ
     return g;
 }
 
-static int count_selected(const bx_run *run)
+static int count_baselines(const bx_run *run)
 {
     int count = 0;
-    for (int m = 0; m < bx_method_count; m++)
-        count += bx_run_is_selected(run, bx_methods[m]->about.name);
     for (int b = 0; b < bx_baseline_count; b++)
         count += bx_run_is_selected(run, bx_baselines[b]->about.name);
+    return count;
+}
+
+static int count_selected(const bx_run *run)
+{
+    int count = count_baselines(run);
+    for (int m = 0; m < bx_method_count; m++)
+        count += bx_run_is_selected(run, bx_methods[m]->about.name);
     return count;
 }
 
@@ -122,6 +127,65 @@ static double round_seconds(const bx_transpose_state *t, int bands)
     return (count_selected(t->run) - serial) * shared + serial * alone;
 }
 
+enum { NAMED = 3 }; /* methods that could be set up, in the reason why another is not */
+
+/* The methods from that which needs least of a node, and what each needs there; to be freed.
+ * Collective. */
+static void order_methods(const bx_transpose_state *t, const double *bytes, int **order,
+                          double **need)
+{
+    double free_bytes;
+    BX_ALLOC((size_t)bx_method_count, *order, *need);
+    for (int m = 0, i; m < bx_method_count; m++) {
+        bx_resources_fits(t->run, bytes[m], &(*need)[m], &free_bytes);
+        for (i = m; i > 0 && (*need)[(*order)[i - 1]] > (*need)[m]; i--)
+            (*order)[i] = (*order)[i - 1];
+        (*order)[i] = m;
+    }
+}
+
+/* Finds the selected methods that cannot be set up, as MPI cannot count their elements or a node
+ * lacks memory.  Refuses a launch that is left with none.  `claimed`: bytes of this rank without
+ * the methods', which are added.  Collective. */
+static int settle_methods(bx_transpose_state *t, double *claimed)
+{
+    int rank, runs = 0, last = -1, *order;
+    double *bytes = bx_memory_alloc((size_t)bx_method_count, sizeof *bytes), *need, all, have;
+    MPI_Comm_rank(t->team, &rank);
+    for (int m = 0; m < bx_method_count; m++)
+        bytes[m] = bx_exchange_bytes(t->geometry, bx_methods[m], rank, options.published);
+    order_methods(t, bytes, &order, &need);
+    for (int i = 0; i < bx_method_count; i++) {
+        int m = order[i];
+        char *why = t->why[m], *end = why + sizeof t->why[m];
+        if (!bx_run_is_selected(t->run, bx_methods[m]->about.name)) continue;
+        /* teams of other nodes may count other blocks; what follows is collective over all */
+        int applicable = bx_exchange_applicable(t->geometry, bx_methods[m], why, sizeof t->why[m]);
+        MPI_Allreduce(MPI_IN_PLACE, &applicable, 1, MPI_INT, MPI_MIN, bx_run_comm(t->run));
+        last = m;
+        if (!applicable) {
+            if (!*why) snprintf(why, sizeof t->why[m], "other teams have too many bytes per node");
+        } else if (bx_resources_fits(t->run, *claimed + bytes[m], &all, &have)) {
+            *claimed += bytes[m];
+            runs++;
+        } else {
+            double left = fmax(0, have - (all - need[m]));
+            why +=
+                snprintf(why, sizeof t->why[m], "%d ranks: needs %.3g GiB on a node, %.3g are left",
+                         bx_run_ranks(t->run), need[m] / 0x1p30, left / 0x1p30);
+            for (int less = 0; less < NAMED && need[order[less]] <= left; less++)
+                why += snprintf(why, (size_t)(end - why), "%s%s %.3g",
+                                less ? ", " : "; less: ", bx_methods[order[less]]->about.name,
+                                need[order[less]] / 0x1p30);
+        }
+    }
+    if (last >= 0 && runs == 0)
+        bx_run_refuse(t->run, BX_RESOURCES, "no method can run here: %s: %s",
+                      bx_methods[last]->about.name, t->why[last]);
+    BX_FREE(order, need, bytes);
+    return bx_run_agree(t->run);
+}
+
 static int check_sizes(bx_transpose_state *t, int bands)
 {
     const bx_geometry *g = t->geometry;
@@ -131,7 +195,7 @@ static int check_sizes(bx_transpose_state *t, int bands)
         double planes = (double)bx_geometry_planes(e, 0) * e->plane_nx * e->plane_ny;
         largest = fmax(largest, fmax(columns, planes));
     }
-    if (largest > INT_MAX)
+    if (largest > bx_most_count)
         bx_run_refuse(
             t->run, BX_RESOURCES,
             "--grid %d,%d,%d: a rank's part is over MPI's count limit of 2^31 - 1 elements; "
@@ -140,30 +204,24 @@ static int check_sizes(bx_transpose_state *t, int bands)
     if (bx_run_agree(t->run) != BX_OK) return bx_run_agree(t->run);
     int rank;
     MPI_Comm_rank(t->team, &rank);
-    double need = bx_plan_bytes(g, rank, bands, bx_run_threads(t->run), count_selected(t->run));
+    double need = bx_plan_bytes(g, rank, bands, bx_run_threads(t->run)) +
+                  bx_method_buffers(4.0 * count_baselines(t->run), largest); /* at most */
     if (rank == 0) need += grid_bytes; /* the dense grid of the serial transform */
     char sized_by[96];
     snprintf(sized_by, sizeof sized_by, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,
              (int)options.bands);
+    double all, have; /* of the fields alone: refused by their size */
+    if (bx_resources_fits(t->run, need, &all, &have) && settle_methods(t, &need) != BX_OK)
+        return BX_RESOURCES;
     if (bx_resources_claim_memory(t->run, need, sized_by) != BX_OK) return BX_RESOURCES;
     return bx_resources_claim_time(t->run, 0, round_seconds(t, bands), sized_by);
 }
 
 static void create_methods(bx_transpose_state *t, unsigned planner)
 {
-    BX_ALLOC((size_t)bx_method_count, t->methods, t->why);
-    BX_ALLOC((size_t)bx_baseline_count, t->baselines);
     for (int m = 0; m < bx_method_count; m++) {
         const bx_method *method = bx_methods[m];
-        if (!bx_run_is_selected(t->run, method->about.name)) continue;
-        /* teams of other nodes may count other blocks; what follows is collective over all */
-        int applicable = bx_exchange_applicable(t->geometry, method, t->why[m], sizeof t->why[m]);
-        MPI_Allreduce(MPI_IN_PLACE, &applicable, 1, MPI_INT, MPI_MIN, bx_run_comm(t->run));
-        if (!applicable) {
-            if (!*t->why[m])
-                snprintf(t->why[m], sizeof t->why[m], "other teams have too many bytes per node");
-            continue;
-        }
+        if (!bx_run_is_selected(t->run, method->about.name) || *t->why[m]) continue;
         t->methods[m] = bx_exchange_create(t->plan, method, t->leaders);
         if (!t->methods[m]) snprintf(t->why[m], sizeof t->why[m], "%s", bx_window_why());
     }
@@ -232,6 +290,8 @@ static int setup(bx_run *run, void **state)
     int last = (int)(options.kpoints * (t->my_team + 1) / t->teams);
     int bands = (int)options.bands * (last - first);
     *state = t;
+    BX_ALLOC((size_t)bx_method_count, t->methods, t->why);
+    BX_ALLOC((size_t)bx_baseline_count, t->baselines);
     if (check_sizes(t, bands) != BX_OK) return BX_RESOURCES;
     fftw_init_threads();
     for (int b = 0; b < bx_baseline_count; b++)

@@ -9,6 +9,12 @@ typedef struct {
     bx_complex *packed; /* as published, on that of the columns */
 } state;
 
+static double bytes(const bx_geometry *g, int rank, bool published)
+{
+    bx_exchanged x = bx_method_exchanged(g, rank);
+    return bx_method_buffers(1, x.planes + published * x.all_columns) + bx_method_in_flight(g);
+}
+
 static void *create(bx_plan *plan, int leaders)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
@@ -49,6 +55,7 @@ const bx_method bx_method_alltoallv = {
     .about = {.name = "alltoallv",
               .summary = "MPI_Alltoallv between all ranks",
               .wins = "one message a pair of ranks: good on few ranks, message-bound on many"},
+    .bytes = bytes,
     .create = create,
     .start = start,
     .repack = repack,

@@ -4,7 +4,6 @@
 
 #include "charge.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,10 +16,10 @@ typedef struct {
 
 static bool applicable(const bx_geometry *g, char *why, size_t why_size)
 {
-    int64_t largest = (int64_t)bx_geometry_columns(g, 0) * g->length * (int64_t)sizeof(bx_complex);
-    if (largest > INT_MAX)
+    double largest = bx_method_buffers(1, (double)bx_geometry_columns(g, 0) * g->length);
+    if (largest > bx_most_count)
         snprintf(why, why_size, "a rank's columns take over 2^31 - 1 bytes, MPI's limit here");
-    return largest <= INT_MAX;
+    return largest <= bx_most_count;
 }
 
 /* The columns of `peer` in my planes, in the order of a block: plane by plane. */
@@ -45,6 +44,15 @@ static MPI_Datatype planes_type(const bx_plan *plan, int peer)
     MPI_Type_commit(&rows);
     free(lengths);
     return rows;
+}
+
+static double bytes(const bx_geometry *g, int rank, bool published)
+{
+    double planes = (double)bx_geometry_planes(g, rank) * g->plane_nx * g->plane_ny;
+    return bx_method_buffers(1, planes) + bx_method_in_flight(g) +
+           g->ranks * (3.0 * sizeof(int) + 2.0 * sizeof(MPI_Datatype)) +
+           bx_method_exchanged(g, rank).plane_peers * BX_MPI_TYPE +
+           (double)bx_geometry_runs(g, rank) * BX_MPI_TYPE_BLOCK;
 }
 
 static void *create(bx_plan *plan, int leaders)
@@ -116,6 +124,7 @@ const bx_method bx_method_alltoallw = {
               .summary = "MPI_Alltoallw on datatypes of the planes, packed by MPI",
               .wins = "as fast as the library's datatype engine"},
     .applicable = applicable,
+    .bytes = bytes,
     .create = create,
     .start = start,
     .repack = repack,

@@ -10,6 +10,12 @@ typedef struct {
     bx_node_exchange *off_node; /* NULL on a single node */
 } state;
 
+static double bytes(const bx_geometry *g, int rank, bool published)
+{
+    /* the half-transformed fields move to their window */
+    return g->nodes > 1 ? bx_node_exchange_bytes(g, rank, false, false, false) : 0;
+}
+
 static void *create(bx_plan *plan, int leaders)
 {
     /* on a single node, too: another team may lie on several, and the world makes windows */
@@ -76,6 +82,7 @@ const bx_method bx_method_direct = {
                   "ranks read and write their neighbours' columns; one rank per node exchanges",
               .wins = "one copy within a node: best on one node, and wherever shm is good"},
     .applicable = bx_geometry_nodes_fit,
+    .bytes = bytes,
     .create = create,
     .start = start,
     .repack = repack,

@@ -95,6 +95,25 @@ static size_t own_block(const bx_plan *plan)
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
+static double bytes(const bx_geometry *g, int rank, bool published)
+{
+    bx_exchanged x = bx_method_exchanged(g, rank);
+    int node = g->node_of[rank];
+    double size = bx_geometry_node_size(g, node),
+           each = bx_method_buffers(2, fmax(x.columns, x.planes));
+    if (bx_geometry_ranks(g, node)[0] != rank) return each;
+    double all = bx_geometry_node_elements(g, node), own = 0;
+    for (int i = 0; i < (int)size; i++) {
+        int r = bx_geometry_ranks(g, node)[i];
+        own += (double)bx_geometry_block(g, BX_FORWARD, r, r);
+    }
+    double stays = published ? own : bx_geometry_node_inside(g, node);
+    return each + bx_method_buffers(2, all - own + all - stays) +
+           g->nodes * (2 * (4 + size) * sizeof(int) + (1 + size) * sizeof(size_t)) +
+           size * (8 * sizeof(int) + (1 + size) * sizeof(size_t)) +
+           4.0 * BX_MPI_MESSAGE * (size + g->nodes);
+}
+
 static void *create(bx_plan *plan, int leaders)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
@@ -267,6 +286,7 @@ const bx_method bx_method_gather_scatter = {
               .summary = "gather to one root per node, exchange between roots, scatter",
               .wins = "the messages of shm without shared memory; pays for two more copies"},
     .applicable = bx_geometry_nodes_fit,
+    .bytes = bytes,
     .create = create,
     .start = start,
     .repack = repack,

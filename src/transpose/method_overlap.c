@@ -9,6 +9,12 @@ typedef struct {
     MPI_Request request[2][BX_SLOTS];
 } state;
 
+static double bytes(const bx_geometry *g, int rank, bool published)
+{
+    bx_exchanged x = bx_method_exchanged(g, rank);
+    return bx_method_buffers(2 * BX_SLOTS, x.planes) + BX_SLOTS * bx_method_in_flight(g);
+}
+
 static void *create(bx_plan *plan, int leaders)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
@@ -53,6 +59,7 @@ const bx_method bx_method_overlap = {
               .summary = "bands in a pipeline: MPI_Ialltoallv of one behind the FFTs of another",
               .wins = "hides the network where MPI progresses by itself; needs two bands or more"},
     .lag = 1,
+    .bytes = bytes,
     .create = create,
     .start = start,
     .finish = finish,

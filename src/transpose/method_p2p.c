@@ -18,6 +18,14 @@ typedef struct {
     bool awaited;          /* what is to be unpacked there */
 } state;
 
+static double bytes(const bx_geometry *g, int rank, bool published)
+{
+    bx_exchanged x = bx_method_exchanged(g, rank);
+    double messages = x.column_peers + x.plane_peers, most = fmax(x.column_peers, x.plane_peers);
+    return bx_method_buffers(1, x.planes + published * x.all_columns) + BX_MPI_MESSAGE * messages +
+           most * (2 * sizeof(MPI_Request) + sizeof(int));
+}
+
 static void *create(bx_plan *plan, int leaders)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
@@ -140,6 +148,7 @@ const bx_method bx_method_p2p = {
     .about = {.name = "p2p",
               .summary = "MPI_Isend and MPI_Irecv between the pairs of ranks that have data",
               .wins = "no message without data: ahead of alltoallv on few ranks, or few columns"},
+    .bytes = bytes,
     .create = create,
     .start = start,
     .finish = finish,

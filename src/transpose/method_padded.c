@@ -2,6 +2,11 @@
  * for short messages; real data first, padding last (Bethune 2010, section 4.2). */
 #include "method.h"
 
+enum {
+    BRUCK = 4096
+}; /* bytes of a block up to which MPI_Alltoall has a copy of all (J. Bruck et
+    * al., IEEE Trans. Parallel Distrib. Syst. 8, 1143 (1997)) */
+
 typedef struct {
     bx_plan *plan;
     int block;           /* elements, the largest of all pairs */
@@ -19,6 +24,13 @@ static bx_complex *create_blocks(const bx_plan *plan)
     bx_complex *blocks = bx_buffer_create(total);
     bx_plan_zero(plan, blocks, total, block);
     return blocks;
+}
+
+static double bytes(const bx_geometry *g, int rank, bool published)
+{
+    double blocks = bx_method_buffers(1, (double)g->largest_block * g->ranks);
+    return (3 + published) * blocks + fmin(blocks, (double)BRUCK * g->ranks) +
+           (double)(sizeof(size_t)) * g->plane_first[g->ranks] + bx_method_in_flight(g);
 }
 
 static void *create(bx_plan *plan, int leaders)
@@ -88,6 +100,7 @@ const bx_method bx_method_padded = {
               .summary = "blocks padded to one size, MPI_Alltoall between all ranks",
               .wins = "ahead of alltoallv once blocks are under about 1 kB; pays for the padding"},
     .applicable = bx_geometry_padded_fit,
+    .bytes = bytes,
     .create = create,
     .start = start,
     .repack = repack,

@@ -115,6 +115,20 @@ static void lay_out(bx_node_exchange *self, bx_direction way)
     lay_out_side(self, &self->layouts[way], false, way == BX_FORWARD);
 }
 
+double bx_node_exchange_bytes(const bx_geometry *g, int rank, bool padded, bool own_node,
+                              bool published)
+{
+    int node = g->node_of[rank];
+    double tables =
+        4.0 * sizeof(int) * (g->ranks + 2.0 * g->nodes) + 2.0 * BX_MPI_MESSAGE * g->nodes;
+    if (bx_geometry_ranks(g, node)[0] != rank) return tables;
+    double largest = bx_geometry_largest_node(g), all = bx_geometry_node_elements(g, node),
+           inside = bx_geometry_node_inside(g, node), sent = own_node ? all : all - inside,
+           received = own_node && published ? all : all - inside;
+    if (padded) sent = received = (double)g->largest_block * largest * largest * g->nodes;
+    return tables + bx_method_buffers(SETS, sent + received);
+}
+
 bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node)
 {
     const bx_geometry *g = plan->geometry;
@@ -245,12 +259,17 @@ void bx_node_exchange_repack(void *me, const bx_plane_part *part)
 /* ---- the methods that do nothing else ---- */
 
 #define METHOD(id, leaders_of, padded, fits, counted, ...)                                         \
+    static double bytes_##id(const bx_geometry *g, int rank, bool published)                       \
+    {                                                                                              \
+        return bx_node_exchange_bytes(g, rank, padded, true, published);                           \
+    }                                                                                              \
     static void *create_##id(bx_plan *plan, int leaders)                                           \
     {                                                                                              \
         return bx_node_exchange_create(plan, leaders_of, padded, true);                            \
     }                                                                                              \
     const bx_method bx_method_##id = {.about = {__VA_ARGS__},                                      \
                                       .applicable = fits,                                          \
+                                      .bytes = bytes_##id,                                         \
                                       .create = create_##id,                                       \
                                       .start = bx_node_exchange_start,                             \
                                       .repack = bx_node_exchange_repack,                           \

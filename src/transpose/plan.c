@@ -50,18 +50,16 @@ double bx_plan_field_bytes(const int shape[3], int columns, int planes, int band
 /* Bands of an inner plan: what each direction has in each slot. */
 enum { INNER_BANDS = 2 * BX_SLOTS };
 
-double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods)
+double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads)
 {
     const int shape[3] = {g->plane_nx, g->plane_ny, g->length};
-    double columns = (double)column_elements(g, rank), planes = (double)plane_elements(g, rank);
-    /* two sets of send and receive buffers per method, and the planes to compare with */
-    double buffers = 4.0 * methods * (columns > planes ? columns : planes) + planes;
+    double expected = (double)plane_elements(g, rank); /* to compare with */
     double tables = (double)(sizeof(size_t)) * g->plane_first[g->ranks] +
                     (double)(sizeof(int)) * (4.0 * g->columns + 16.0 * g->ranks);
-    double inner = g->inner ? bx_plan_bytes(g->inner, rank, INNER_BANDS, threads, methods) : 0;
+    double inner = g->inner ? bx_plan_bytes(g->inner, rank, INNER_BANDS, threads) : 0;
     return bx_plan_field_bytes(shape, bx_geometry_columns(g, rank),
                                g->inner ? 0 : bx_geometry_planes(g, rank), bands, threads) +
-           buffers * sizeof(bx_complex) + tables + inner;
+           expected * sizeof(bx_complex) + tables + inner;
 }
 
 void bx_plan_zero(const bx_plan *plan, bx_complex *field, size_t elements, size_t chunk)

@@ -86,8 +86,9 @@ typedef struct bx_plan {
 /* Returns the bytes of the fields of a rank with so many columns, planes, bands and threads; shape:
  * plane_nx, plane_ny, length. */
 double bx_plan_field_bytes(const int shape[3], int columns, int planes, int bands, int threads);
-/* Returns the bytes of the fields of `rank`, and at most those of so many methods' buffers. */
-double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods);
+/* Returns the bytes of the fields and tables of `rank`, without the methods' (bx_exchange_bytes).
+ */
+double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads);
 
 /* Returns the fields and FFTs of `bands` bands for the ranks of `team`, which share the grid
  * `geometry`; it must live as long as the plan.  `planner` is an FFTW planner flag.  Collective

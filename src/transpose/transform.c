@@ -47,6 +47,24 @@ bool bx_exchange_applicable(const bx_geometry *g, const bx_method *method, char 
     return true;
 }
 
+static double least(double a, double b) { return a < b ? a : b; }
+
+bx_exchanged bx_method_exchanged(const bx_geometry *g, int rank)
+{
+    double own = (double)bx_geometry_block(g, BX_FORWARD, rank, rank);
+    double all = (double)bx_geometry_columns(g, rank) * g->length, columns = all - own,
+           planes = (double)bx_geometry_arriving(g, rank) - own;
+    return (bx_exchanged){all, columns, planes, least(columns, bx_geometry_plane_ranks(g)),
+                          least(planes, g->ranks)};
+}
+
+double bx_exchange_bytes(const bx_geometry *g, const bx_method *method, int rank, bool published)
+{
+    double bytes = 0;
+    for (; g; g = g->inner) bytes += method->bytes(g, rank, published);
+    return bytes;
+}
+
 bx_counts bx_exchange_counts(const bx_geometry *g, const bx_method *method, bx_direction way,
                              int leaders)
 {

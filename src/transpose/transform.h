@@ -21,6 +21,9 @@ void bx_exchange_free(bx_exchange *x);
  * most why_size bytes).  Local. */
 bool bx_exchange_applicable(const bx_geometry *g, const bx_method *method, char *why,
                             size_t why_size);
+/* Returns the bytes that a method needs on a rank for all exchanges of a geometry, beside the
+ * plan's fields, as bx_method.bytes.  Local. */
+double bx_exchange_bytes(const bx_geometry *g, const bx_method *method, int rank, bool published);
 /* Returns what a method sends in all exchanges of one transform in one direction.  Local. */
 bx_counts bx_exchange_counts(const bx_geometry *g, const bx_method *method, bx_direction way,
                              int leaders);
