@@ -310,10 +310,13 @@ void bx_blas_set_threads(int threads);
  * more than it has free; `sized_by` names the option or case in the message.  Returns as
  * bx_run_agree. Collective. */
 int bx_resources_claim_memory(bx_run *run, double bytes, const char *sized_by);
-/* Returns whether every node has `bytes` free for each of its ranks, without a claim or a refusal.
- * `need` and `have` are the bytes of the node that has least beside.  The same on every rank.
- * Collective. */
-bool bx_resources_fits(const bx_run *run, double bytes, double *need, double *have);
+/* Sums `count` kinds of bytes of a rank over the ranks of its node: `need` has the most that a node
+ * needs of each.  The same on every rank.  Collective. */
+void bx_resources_by_node(const bx_run *run, int count, const double *bytes, double *need);
+/* Returns whether every node has `bytes` for each of its ranks beside what they have `claimed`,
+ * without a claim or a refusal.  `need` and `left` are the bytes of the node that has least beside,
+ * for all its ranks.  The same on every rank.  Collective. */
+bool bx_resources_fits(const bx_run *run, double claimed, double bytes, double *need, double *left);
 /* Claims time: `setup_seconds` for the rest of setup, `round_seconds` for one step of each selected
  * method at each point, both estimated for this rank on a core of its own.  Refuses with
  * BX_RESOURCES where the launch would take longer than --limit; `sized_by` names the options in the

@@ -23,23 +23,25 @@ static void duration(char *text, size_t size, double seconds)
     snprintf(text, size, "%.*f s", seconds < 10, seconds);
 }
 
-/* What all ranks of this rank's node need, and what it has free, in bytes.  A simulation has the
- * memory of one real host. */
-static void ask_node(const bx_run *run, double bytes, double *need, double *have)
+/* A simulation has the memory of one real host. */
+static MPI_Comm node_of(const bx_run *run) { return BX_IS_SIMULATED ? run->world : run->host; }
+
+/* The bytes that this rank's node has free: `left` beside the claims of all its ranks, and what
+ * they need of that. */
+static void ask_node(const bx_run *run, double claimed, double bytes, double *need, double *left)
 {
-    MPI_Comm node = BX_IS_SIMULATED ? run->world : run->host;
     int rank;
-    PMPI_Comm_rank(node, &rank);
-    double all[2], mine[] = {bytes, rank == 0 ? bx_host_memory_free() : 0};
-    PMPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, node);
+    PMPI_Comm_rank(node_of(run), &rank);
+    double all[2], mine[] = {bytes, (rank == 0 ? bx_host_memory_free() : 0) - claimed};
+    PMPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, node_of(run));
     *need = all[0];
-    *have = all[1];
+    *left = all[1];
 }
 
 int bx_resources_claim_memory(bx_run *run, double bytes, const char *sized_by)
 {
     double need, have, largest;
-    ask_node(run, bytes, &need, &have);
+    ask_node(run, 0, bytes, &need, &have);
     PMPI_Allreduce(&need, &largest, 1, MPI_DOUBLE, MPI_MAX, run->world);
     run->bytes_needed += largest;
     if (need > have)
@@ -48,20 +50,26 @@ int bx_resources_claim_memory(bx_run *run, double bytes, const char *sized_by)
     return bx_run_agree(run);
 }
 
-bool bx_resources_fits(const bx_run *run, double bytes, double *need, double *have)
+void bx_resources_by_node(const bx_run *run, int count, const double *bytes, double *need)
+{
+    PMPI_Allreduce(bytes, need, count, MPI_DOUBLE, MPI_SUM, node_of(run));
+    PMPI_Allreduce(MPI_IN_PLACE, need, count, MPI_DOUBLE, MPI_MAX, run->world);
+}
+
+bool bx_resources_fits(const bx_run *run, double claimed, double bytes, double *need, double *left)
 {
     struct {
         double lacks;
         int rank;
     } mine, worst;
     double node[2];
-    ask_node(run, bytes, &node[0], &node[1]);
+    ask_node(run, claimed, bytes, &node[0], &node[1]);
     mine.lacks = node[0] - node[1];
     mine.rank = run->rank;
     PMPI_Allreduce(&mine, &worst, 1, MPI_DOUBLE_INT, MPI_MAXLOC, run->world);
     PMPI_Bcast(node, 2, MPI_DOUBLE, worst.rank, run->world);
     *need = node[0];
-    *have = node[1];
+    *left = fmax(0, node[1]);
     return !(worst.lacks > 0);
 }
 

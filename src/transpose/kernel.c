@@ -129,18 +129,12 @@ static double round_seconds(const bx_transpose_state *t, int bands)
 
 enum { NAMED = 3 }; /* methods that could be set up, in the reason why another is not */
 
-/* The methods from that which needs least of a node, and what each needs there; to be freed.
- * Collective. */
-static void order_methods(const bx_transpose_state *t, const double *bytes, int **order,
-                          double **need)
+/* The methods, from that which needs least. */
+static void order_methods(const double *need, int *order)
 {
-    double free_bytes;
-    BX_ALLOC((size_t)bx_method_count, *order, *need);
     for (int m = 0, i; m < bx_method_count; m++) {
-        bx_resources_fits(t->run, bytes[m], &(*need)[m], &free_bytes);
-        for (i = m; i > 0 && (*need)[(*order)[i - 1]] > (*need)[m]; i--)
-            (*order)[i] = (*order)[i - 1];
-        (*order)[i] = m;
+        for (i = m; i > 0 && need[order[i - 1]] > need[m]; i--) order[i] = order[i - 1];
+        order[i] = m;
     }
 }
 
@@ -150,11 +144,13 @@ static void order_methods(const bx_transpose_state *t, const double *bytes, int 
 static int settle_methods(bx_transpose_state *t, double *claimed)
 {
     int rank, runs = 0, last = -1, *order;
-    double *bytes = bx_memory_alloc((size_t)bx_method_count, sizeof *bytes), *need, all, have;
+    double *bytes, *need, all, left;
+    BX_ALLOC((size_t)bx_method_count, order, bytes, need);
     MPI_Comm_rank(t->team, &rank);
     for (int m = 0; m < bx_method_count; m++)
         bytes[m] = bx_exchange_bytes(t->geometry, bx_methods[m], rank, options.published);
-    order_methods(t, bytes, &order, &need);
+    bx_resources_by_node(t->run, bx_method_count, bytes, need);
+    order_methods(need, order);
     for (int i = 0; i < bx_method_count; i++) {
         int m = order[i];
         char *why = t->why[m], *end = why + sizeof t->why[m];
@@ -165,14 +161,13 @@ static int settle_methods(bx_transpose_state *t, double *claimed)
         last = m;
         if (!applicable) {
             if (!*why) snprintf(why, sizeof t->why[m], "other teams have too many bytes per node");
-        } else if (bx_resources_fits(t->run, *claimed + bytes[m], &all, &have)) {
+        } else if (bx_resources_fits(t->run, *claimed, bytes[m], &all, &left)) {
             *claimed += bytes[m];
             runs++;
         } else {
-            double left = fmax(0, have - (all - need[m]));
             why +=
                 snprintf(why, sizeof t->why[m], "%d ranks: needs %.3g GiB on a node, %.3g are left",
-                         bx_run_ranks(t->run), need[m] / 0x1p30, left / 0x1p30);
+                         bx_run_ranks(t->run), all / 0x1p30, left / 0x1p30);
             for (int less = 0; less < NAMED && need[order[less]] <= left; less++)
                 why += snprintf(why, (size_t)(end - why), "%s%s %.3g",
                                 less ? ", " : "; less: ", bx_methods[order[less]]->about.name,
@@ -210,8 +205,8 @@ static int check_sizes(bx_transpose_state *t, int bands)
     char sized_by[96];
     snprintf(sized_by, sizeof sized_by, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,
              (int)options.bands);
-    double all, have; /* of the fields alone: refused by their size */
-    if (bx_resources_fits(t->run, need, &all, &have) && settle_methods(t, &need) != BX_OK)
+    double all, left; /* of the fields alone: refused by their size */
+    if (bx_resources_fits(t->run, 0, need, &all, &left) && settle_methods(t, &need) != BX_OK)
         return BX_RESOURCES;
     if (bx_resources_claim_memory(t->run, need, sized_by) != BX_OK) return BX_RESOURCES;
     return bx_resources_claim_time(t->run, 0, round_seconds(t, bands), sized_by);
