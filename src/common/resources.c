@@ -23,14 +23,25 @@ static void duration(char *text, size_t size, double seconds)
     snprintf(text, size, "%.*f s", seconds < 10, seconds);
 }
 
+/* What all ranks of this rank's node need, and what it has free, in bytes.  A simulation has the
+ * memory of one real host. */
+static void ask_node(const bx_run *run, double bytes, double *need, double *have)
+{
+    MPI_Comm node = BX_IS_SIMULATED ? run->world : run->host;
+    int rank;
+    PMPI_Comm_rank(node, &rank);
+    double all[2], mine[] = {bytes, rank == 0 ? bx_host_memory_free() : 0};
+    PMPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, node);
+    *need = all[0];
+    *have = all[1];
+}
+
 int bx_resources_claim_memory(bx_run *run, double bytes, const char *sized_by)
 {
-    double need, largest;
-    /* a simulation has the memory of one real host */
-    PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, BX_IS_SIMULATED ? run->world : run->host);
+    double need, have, largest;
+    ask_node(run, bytes, &need, &have);
     PMPI_Allreduce(&need, &largest, 1, MPI_DOUBLE, MPI_MAX, run->world);
     run->bytes_needed += largest;
-    double have = bx_host_memory_free();
     if (need > have)
         bx_run_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free",
                       sized_by, need / 0x1p30, have / 0x1p30);
@@ -43,8 +54,8 @@ bool bx_resources_fits(const bx_run *run, double bytes, double *need, double *ha
         double lacks;
         int rank;
     } mine, worst;
-    double node[2] = {0, bx_host_memory_free()};
-    PMPI_Allreduce(&bytes, node, 1, MPI_DOUBLE, MPI_SUM, BX_IS_SIMULATED ? run->world : run->host);
+    double node[2];
+    ask_node(run, bytes, &node[0], &node[1]);
     mine.lacks = node[0] - node[1];
     mine.rank = run->rank;
     PMPI_Allreduce(&mine, &worst, 1, MPI_DOUBLE_INT, MPI_MAXLOC, run->world);

@@ -6,7 +6,7 @@ The arguments are those of test_smpi.py. Exit code 77: nothing can be simulated 
 
 Each kernel runs a small case by its methods on more and more ranks. Messages take no time there,
 and no arithmetic is done: what is left is the ranks' own work and memory (checks/workshop/smpi,
-at_once.c and heap.c). Own work is processor time, which other processes do not change much.
+at_once.c and heap.c). Own work is judged in basic blocks, which other processes do not change.
 """
 
 import itertools
@@ -36,11 +36,6 @@ FREE = {
 SETTINGS = ("network/model:Constant", "network/latency-factor:0", "smpi/wtime:1e-3")
 SAMPLE = ("--repeats", "1", "--block", "1", "--warmup", "0")
 LARGEST = 64  # B of a rank per rank of the world, of any launch but those below
-NOISE = 0.1  # of the work of a rank, from launch to launch
-# Of seconds per P log P, from the smaller launches to the larger: more ranks share the same caches
-# (p2p: 1.3). A loop over all pairs of ranks has 3.2.
-GROWTH = 1.5
-REPEATS = 3  # of launches that were beyond a budget, of which the least counts
 
 
 class Budget(NamedTuple):
@@ -99,10 +94,11 @@ BUDGETS = {
 
 
 class Cost(NamedTuple):
-    """Of a launch."""
+    """Of a launch: of the rank that has most, and the mean of the seconds of all ranks."""
 
-    bytes: float  # of the rank that has most
-    seconds: float  # own work of a rank, the mean
+    bytes: float
+    blocks: float  # basic blocks that its own work runs through
+    seconds: float
 
 
 def measure(name: str, ranks: int) -> Cost:
@@ -127,8 +123,8 @@ def measure(name: str, ranks: int) -> Cost:
         )  # fmt: skip
         assert process.returncode == 0, (name, ranks, process.stderr)
         assert heap.exists(), (name, ranks, process.stderr)
-        most, _, seconds = heap.read_text().split()
-        return Cost(float(most), float(seconds) / ranks)
+        most, blocks, seconds = map(float, heap.read_text().split())
+        return Cost(most, blocks, seconds / ranks)
 
 
 def costs() -> "dict[str, list[Cost]]":
@@ -140,35 +136,35 @@ def costs() -> "dict[str, list[Cost]]":
     return {n: [measured[n, ranks] for ranks in budget.ranks] for n, budget in BUDGETS.items()}
 
 
-def growth(name: str, launches: "list[Cost]") -> "tuple[float, float, float]":
-    """Bytes of a rank per rank of the world, and seconds per P log P of them, between the two
-    largest launches; and the same seconds between the two smallest."""
-    low, middle, high = BUDGETS[name].ranks
-    steps = [b * math.log2(b) - a * math.log2(a) for a, b in ((low, middle), (middle, high))]
-    seconds = [b.seconds - a.seconds for a, b in itertools.pairwise(launches)]
-    per_rank = (launches[2].bytes - launches[1].bytes) / (high - middle)
-    return per_rank, seconds[1] / steps[1], seconds[0] / steps[0]
+def growth(name: str, launches: "list[Cost]", quantity: str) -> "tuple[float, float]":
+    """What a quantity of the launches grows by per P log P, P ranks: between the two smallest
+    launches, and between the two largest."""
+    values = [getattr(launch, quantity) for launch in launches]
+    steps = itertools.pairwise(zip(values, BUDGETS[name].ranks, strict=True))
+    first, second = ((v - u) / (b * math.log2(b) - a * math.log2(a)) for (u, a), (v, b) in steps)
+    return first, second
+
+
+def per_rank(name: str, launches: "list[Cost]") -> float:
+    """Bytes of a rank per rank of the world, between the two largest launches."""
+    _, middle, high = BUDGETS[name].ranks
+    return (launches[2].bytes - launches[1].bytes) / (high - middle)
 
 
 def beyond(name: str, launches: "list[Cost]") -> str:
     """What these launches take that is over the budget, with its limit; "": nothing."""
-    budget = BUDGETS[name]
-    per_rank, later, earlier = growth(name, launches)
-    _, middle, high = (ranks * math.log2(ranks) for ranks in budget.ranks)
-    limit = GROWTH * max(earlier, 0) + NOISE * launches[2].seconds / (high - middle)
-    over = [f"{per_rank} B per rank of the world: {budget.bytes}"] * (per_rank > budget.bytes)
-    return "; ".join(over + [f"{later} s per P log P: {limit}"] * (later >= limit))
+    budget, size = BUDGETS[name], per_rank(name, launches)
+    over = [f"{size} B per rank of the world: {budget.bytes}"] * (size > budget.bytes)
+    # Half way, on a logarithmic scale, from P log P to a loop over all pairs of ranks.
+    pairs = [Cost(0, ranks**2, 0) for ranks in budget.ranks]
+    (low, high), (earlier, later) = (growth(name, x, "blocks") for x in (pairs, launches))
+    limit = math.sqrt(high / low) * max(earlier, 0)
+    return "; ".join(over + [f"{later} blocks per P log P: {limit}"] * (later > limit))
 
 
 class Budgets(unittest.TestCase):
     def test_memory_and_time_by_ranks(self):
         for name, launches in costs().items():
-            # Other processes, and messages that wait, only add.
-            for _ in range(REPEATS):
-                if beyond(name, launches):
-                    repeated = [measure(name, ranks) for ranks in BUDGETS[name].ranks]
-                    pairs = zip(launches, repeated, strict=True)
-                    launches = [Cost(*map(min, *pair)) for pair in pairs]
             with self.subTest(name=name, launches=launches):
                 self.assertEqual(beyond(name, launches), "")
 
@@ -179,14 +175,14 @@ def table() -> None:
     print("|---|---|" + "---|" * 4)
     for name, launches in costs().items():
         most = BUDGETS[name].ranks[2]
-        per_rank, per_step, _ = growth(name, launches)
+        size, (_, per_step) = per_rank(name, launches), growth(name, launches, "seconds")
         cells = []
         for ranks in (10**n for n in range(3, 7)):
             more = ranks * math.log2(ranks) - most * math.log2(most)
-            megabytes = (launches[2].bytes + max(per_rank, 0) * (ranks - most)) / 1e6
+            megabytes = (launches[2].bytes + max(size, 0) * (ranks - most)) / 1e6
             seconds = launches[2].seconds + max(per_step, 0) * more
             cells.append(f" {megabytes:.3g} MB, {seconds:.2g} s |")
-        print(f"| {name} | {per_rank:.0f} |", *cells)
+        print(f"| {name} | {size:.0f} |", *cells)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 /* An exchange method: one file, and one line in transpose.def. */
 #pragma once
 
+#include "charge.h"
 #include "plan.h"
 #include "transpose.def"
 
@@ -36,8 +37,9 @@ typedef struct bx_method {
 
 /* Bytes that MPI libraries have per message in flight, per datatype of several blocks, and per
  * block.  By mallinfo2, of 6,200 messages of 24 kB on 32 ranks, and 2,000 datatypes: 873, 505 and
- * 168 in Open MPI 4.1; 658, 509 and 10 in MPICH 4.0, both through shared memory. */
-enum { BX_MPI_MESSAGE = 896, BX_MPI_TYPE = 512, BX_MPI_TYPE_BLOCK = 176 };
+ * 168 in Open MPI 4.1; 658, 509 and 10 in MPICH 4.0, both through shared memory.
+ * SimGrid's messages may take no time, and are none in flight then (at_once.c). */
+enum { BX_MPI_MESSAGE = BX_IS_SIMULATED ? 0 : 896, BX_MPI_TYPE = 512, BX_MPI_TYPE_BLOCK = 176 };
 
 /* What a rank exchanges with others, in elements: of its columns, which have `all_columns` with
  * what stays, and of its planes; and the most ranks that have them. */

@@ -222,10 +222,7 @@ def _exit_code(result: Comparison) -> Exit:
 
 
 def aa_noise(
-    store: Store,
-    before: Sequence[Session],
-    aa: Sequence[Session],
-    name: re.Pattern[str] | None = None,
+    store: Store, before: Sequence[Session], aa: Sequence[Session], name: re.Pattern[str] | None
 ) -> dict[Key, float]:
     """Returns by how much each metric moved at most that an A/A test calls changed; `before` and
     `aa` are sessions of one state of the machine."""

@@ -59,13 +59,12 @@ def unused(result: Mapping[str, Any], claimed: Sequence[str]) -> Reason | None:
     hosts = _hosts(result)
     if not claimed or not (payload := _payload(hosts)):
         return None
-    expected = list(claimed)
     by_tcp = sum(_sent(hosts, IP).values())
     fast = sum(count for name, count in _sent(hosts).items() if name in claimed)
     fast -= sum(_sent(hosts, STACKED).values())
     claims_tcp = set(claimed) & _sent(hosts, IP).keys()
     if fast < LIMITS.carried * payload <= by_tcp and not claims_tcp:
-        return Code.NETWORK_BYPASSED(carried=carriers(result), expected=expected)
+        return Code.NETWORK_BYPASSED(carried=carriers(result), expected=list(claimed))
     if len(claimed) < 2 or result["layout"]["ranks_per_node"] < len(claimed):
         return None
     idle: dict[str, list[str]] = {}
@@ -80,7 +79,7 @@ def unused(result: Mapping[str, Any], claimed: Sequence[str]) -> Reason | None:
             if sent.get(name, 0.0) < LIMITS.idle_rail * equal:
                 idle.setdefault(name, []).append(host["host"])
     rails = [[name, names] for name, names in idle.items()]
-    return Code.RAILS_IDLE(idle=rails, expected=expected) if rails else None
+    return Code.RAILS_IDLE(idle=rails) if rails else None
 
 
 def faults(result: Mapping[str, Any], claimed: Sequence[str] = ()) -> list[Reason]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from bisection.core import paths
 from bisection.core.format import amount, duration, finite, number, plain, plural, short, some, utc
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons import DISTURBED, Code, Reason, clause
 from bisection.core.reasons.launches import span
 from bisection.core.reasons.performance import not_retested
 from bisection.core.thresholds import LIMITS
@@ -368,7 +368,7 @@ def _limits(case: TestResult) -> str:
 
 
 def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
-    """Remarks on tests, launches that were late or preempted; kernels that were found built and
+    """Remarks on tests and launches, preempted launches; kernels that were found built and
     what is not applicable, if `verbose`."""
     remarked = [case for case in verdict.judged if case.remark]
     builds = [c for c in verdict.cases if c.fixture and not (c.is_launch or c.run)]
@@ -393,7 +393,7 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     lines += [
         f"note: {case.record.kernel} {case.case} {case.layout} {clause(case.remark)}"
         for case in launches
-        if case.remark and case.remark.code == Code.LAUNCH_LATE
+        if case.is_launch and case.remark and case.remark.code not in DISTURBED
     ]
     unfit = Counter(clause(c.reason) for c in verdict.judged if c.verdict == Verdict.NOT_APPLICABLE)
     if verbose:

@@ -196,18 +196,15 @@ def over(above: Sequence[Run], below: Sequence[Run], factor: float = 1.0) -> Est
     return quartiles([mine.rate / (factor * other.rate) for mine, other in pairs])
 
 
-def rate_by_skin(
-    rate: Callable[[float], float], known: dict[float, float], best_measured: int = 3
-) -> dict[float, float]:
-    """The rate at each skin, of the best the median of three: a disturbance must not decide.
+def rate_by_skin(rate: Callable[[float], float], known: dict[float, float]) -> dict[float, float]:
+    """The rate at each skin, of the best three the median of three: a disturbance must not decide.
 
     Args:
         rate: measures the rate (atom-steps/s) at a skin (A).
         known: rates that were measured before.
-        best_measured: how many of the best are measured three times.
     """
     rates = {skin: known.get(skin) or rate(skin) for skin in SKINS}
-    for skin in sorted(rates, key=rates.get, reverse=True)[:best_measured]:
+    for skin in sorted(rates, key=rates.get, reverse=True)[:3]:
         rates[skin] = statistics.median((rates[skin], rate(skin), rate(skin)))
     return rates
 

@@ -1,7 +1,8 @@
-/* How much memory a rank allocates at most: its own code alone, whose calls the linker puts here
- * (--wrap).  SimGrid, shared libraries and MPI's windows are not counted.  Where BX_HEAP names a
- * file, rank 0 writes there the bytes of the rank that has most, its number, and the seconds that
- * all ranks together have computed. */
+/* What a rank takes: the memory that it allocates at most, and its work, in basic blocks.  Of its
+ * own code alone, whose calls the linker (--wrap) and the compiler (-fsanitize-coverage) put here:
+ * SimGrid, shared libraries and MPI's windows are not counted.  Where BX_HEAP names a file, rank 0
+ * writes there the most bytes and the most blocks of any rank, and the seconds that all ranks
+ * together have computed. */
 #include "platform.h"
 
 #include <malloc.h>
@@ -15,6 +16,10 @@
 extern double _ZN7simgrid4smpi5utils18total_benched_timeE __attribute__((weak));
 
 static int64_t allocated, most; /* bytes of this rank: now, at most */
+static int64_t blocks;
+
+void __sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_pc(void) { blocks++; }
 
 /* At the end of counted memory is a mark, as C's library allocates some that is freed here. */
 static const uint64_t MARK = UINT64_C(0x9e3779b97f4a7c15);
@@ -68,17 +73,15 @@ int __real_MPI_Finalize(void);
 int __wrap_MPI_Finalize(void)
 {
     const char *path = getenv("BX_HEAP");
-    struct {
-        double bytes;
-        int rank;
-    } mine = {(double)most, 0}, largest;
+    int rank = -1;
+    double mine[] = {(double)most, (double)blocks}, largest[2];
     if (path) {
-        PMPI_Comm_rank(MPI_COMM_WORLD, &mine.rank);
-        PMPI_Reduce(&mine, &largest, 1, MPI_DOUBLE_INT, MPI_MAXLOC, 0, MPI_COMM_WORLD);
+        PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        PMPI_Reduce(mine, largest, 2, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     }
-    FILE *file = path && mine.rank == 0 ? fopen(path, "w") : NULL;
+    FILE *file = rank == 0 ? fopen(path, "w") : NULL;
     if (file)
-        fprintf(file, "%.0f %d %g\n", largest.bytes, largest.rank,
+        fprintf(file, "%.0f %.0f %g\n", largest[0], largest[1],
                 &_ZN7simgrid4smpi5utils18total_benched_timeE
                     ? _ZN7simgrid4smpi5utils18total_benched_timeE
                     : NAN);

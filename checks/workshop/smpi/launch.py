@@ -95,13 +95,14 @@ def chosen(text: str) -> dict[str, str]:
     return values
 
 
-def check_mappings(ranks: int, file: str = "/proc/sys/vm/max_map_count") -> None:
+def check_mappings(ranks: int) -> None:
     """Looks whether Linux allows the mappings of so many ranks in one process.
 
     Raises:
         Refused: it does not; the message says what to set.
     """
-    needed, allowed = MAPPINGS * ranks + MAPPINGS_BESIDE, int(Path(file).read_text())
+    allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
+    needed = MAPPINGS * ranks + MAPPINGS_BESIDE
     if needed > allowed:
         raise Refused(
             f"{ranks} ranks: {needed} mappings of memory in one process, where Linux allows "

@@ -117,7 +117,7 @@ def start(
     return host
 
 
-def entered(host: Process | None, spaces: Sequence[str] = SHARED) -> list[str]:
+def entered(host: Process | None, spaces: Sequence[str]) -> list[str]:
     """The words before a command that has it run on a host; none without a host."""
     if host is None:
         return []

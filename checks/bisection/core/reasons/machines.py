@@ -94,7 +94,7 @@ class Machines(Topic):
         return f"the messages between nodes bypassed {where}: {_carried(carried)} of the bytes"
 
     # idle: [[device, hosts]]
-    def RAILS_IDLE(idle: list, expected: list) -> str:
+    def RAILS_IDLE(idle: list) -> str:
         idle = (f"{device} carried nothing on {some(hosts, 3)}" for device, hosts in idle)
         return f"of the adapters that the site file claims, {'; '.join(idle)}"
 
@@ -106,7 +106,7 @@ class Machines(Topic):
     def OUTPUT_UNSEEN(job: str, path: str, nodes: str = "") -> str:
         return f"job {job} left no output in {path}" + (f", it ran on {nodes}" if nodes else "")
 
-    def NO_WORLD(launcher: str = "", exit_code: int = 0, limit: float = 0, layout: str = "") -> str:
+    def NO_WORLD(launcher: str = "", limit: float = 0, layout: str = "") -> str:
         launcher, layout = _launcher(launcher, layout)
         limit = f" within {duration(limit)}" if limit else ""
         return f"{launcher} started no MPI world{limit}{layout}"
@@ -192,7 +192,7 @@ class Machines(Topic):
         return f"{plural(nodes, 'node')}, each {cores} of {model}, {_memory(memory)}"
 
     # changes: [[name, before, now, hosts]]
-    def FACTS_CHANGED(system: str, changes: list) -> str:
+    def FACTS_CHANGED(changes: list) -> str:
         return "; ".join(
             f"{OF_NODES.get(name, name)} {_value(name, before)} -> {_value(name, now)} "
             f"on {some(hosts, 3)}"

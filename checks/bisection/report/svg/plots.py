@@ -52,7 +52,7 @@ def _log_axis(axes: Axes, name: str, low: float, high: float, form: Any = "{x:g}
     _ticks(axes, name, ticks, form)
 
 
-def _ticks(axes: Axes, name: str, ticks: Sequence[float], form: Any = "{x:g}") -> None:
+def _ticks(axes: Axes, name: str, ticks: Sequence[float], form: Any) -> None:
     """Puts ticks at these numbers only."""
     from matplotlib.ticker import NullLocator
 

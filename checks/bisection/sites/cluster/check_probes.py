@@ -291,7 +291,7 @@ def as_known(subject: Subject) -> Finding | None:
                 changes.setdefault((name, str(before), str(now)), []).append(node["host"])
     if changes:
         rows = [[*change, hosts] for change, hosts in changes.items()]
-        return wrong(Code.FACTS_CHANGED(system=system, changes=rows))
+        return wrong(Code.FACTS_CHANGED(changes=rows))
     return ok(Code.FACTS_HOLD(system=system, written=subject.facts.get("written")))
 
 

@@ -211,8 +211,8 @@ def _outcome(
     outcome = Outcome(launcher, shape)
     if not worlds:
         limit = Step.limit if ended.code == STOPPED else None
-        values = {"exit_code": ended.code, "last": telling(ended.text) or None, "limit": limit}
-        outcome.fault = Code.NO_WORLD(launcher=launcher.name, **values)
+        last = telling(ended.text) or None
+        outcome.fault = Code.NO_WORLD(launcher=launcher.name, last=last, limit=limit)
         return outcome
     world = worlds[0]
     outcome.ranks, outcome.library = world["ranks"], world["library"]

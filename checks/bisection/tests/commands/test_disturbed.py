@@ -126,11 +126,14 @@ def test_a_sweep_over_nodes_is_not_repeated():
     assert disturbed(rule(replace(night, request=asked)), 300.0) == []
 
 
-def test_a_late_launch_is_named():
-    late = Code.LAUNCH_LATE(seconds=576.0, claimed=3.9)
-    (note,) = run_report.notes(run_of({"a": 0.0}, remarks={"a": late}))
+@pytest.mark.parametrize(
+    ("remark", "says"),
+    [(Code.LAUNCH_LATE(seconds=576.0, claimed=3.9), "148 times"), (Code.TEXT(text="odd"), "odd")],
+)
+def test_a_remark_on_a_launch_is_a_note(remark, says):
+    (note,) = run_report.notes(run_of({"a": 0.0}, remarks={"a": remark}))
     assert "transpose a mpi" in note
-    assert "148 times" in note
+    assert says in note
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """Verdicts on runs, from ReFrame's report and log."""
 
-import pytest
-from results_made import entry, launched, report, result_of
+from dataclasses import replace
 
+import pytest
+from results_made import entry, launched, outlier, report, result_of
+
+from bisection.analysis.model import Change, Comparison
 from bisection.analysis.retest import Plan
 from bisection.core.reasons import Code, Reason, clause
 from bisection.judge import rule
@@ -62,6 +65,22 @@ def test_the_price_of_a_night_has_its_reruns_its_retest_and_what_was_stopped():
     ended = {"reason": Code.TIMEOUT(limit=900.0).dumps(), "fail_phase": "run"}
     stopped = judge(launch("fail", {"geometry": "2x1"}, **ended))  # by its time limit
     assert stopped.price == pytest.approx((0.5, 0.25))
+
+
+def test_changes_and_faster_metrics_since_the_earlier_sessions_are_noted():
+    moved = replace(outlier("moved"), outlier=False, baseline_moved=True)
+    rows = [outlier("fast", after=1e-4), outlier("slow"), moved]
+    changes = (Change("MPI", "4.1.4", "4.1.6"),)
+    beside = Evidence(comparison=Comparison([], [], rows), nights=9, changes=changes, since=60.0)
+    night = rule(RunVerdict([*launched()]), beside)
+    assert night.nights == 9
+    assert [(reason.code, reason["what"] or reason["case"]) for reason in night.remarks] == [
+        (Code.CHANGED, "MPI"),
+        (Code.FASTER, "fast"),
+        (Code.BASELINES_MOVED, "moved"),
+    ]
+    lines = [line for line in text(night) if line.startswith("changed since 1970-01-01")]
+    assert "4.1.4 -> 4.1.6" in "".join(lines)
 
 
 def test_a_retry_hides_no_failure():
