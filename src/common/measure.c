@@ -142,7 +142,9 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
     const bx_kernel *kernel = run->kernel;
     size_t points = kernel->point_count ? kernel->point_count(run->state) : 1;
     size_t samples = (size_t)(run->common.repeats * run->common.block);
-    bx_result *results = bx_memory_alloc(kernel->method_count * points, sizeof *results);
+    size_t selected = 0; /* npar has a method per divisor of the ranks */
+    for (size_t m = 0; m < kernel->method_count; m++) selected += run->selected[m];
+    bx_result *results = bx_memory_alloc(selected * points, sizeof *results);
     *count = 0;
     for (size_t p = 0; p < points; p++)
         for (size_t m = 0; m < kernel->method_count; m++) {

@@ -79,13 +79,24 @@ contains
     end associate
   end subroutine copy_own
 
-  !> Enlarges an array to `room` columns; new ones are 0.
+  !> Enlarges an array to `room` columns; new ones are 0.  A page lies in the memory of the thread
+  !> that writes it first: the loops over atoms have the same shares.
   subroutine grow(array, room)
     real(dp), allocatable, intent(inout) :: array(:, :)
     integer, intent(in) :: room
     real(dp), allocatable :: larger(:, :)
-    allocate (larger(size(array, 1), room), source=0.0_dp)
-    larger(:, :size(array, 2)) = array
+    integer, parameter :: few = 1000 !< atoms that are not worth waking threads for
+    integer :: i, old
+    old = size(array, 2)
+    allocate (larger(size(array, 1), room))
+    !$omp parallel do schedule(static) if (room > few)
+    do i = 1, room
+      if (i <= old) then
+        larger(:, i) = array(:, i)
+      else
+        larger(:, i) = 0
+      end if
+    end do
     call move_alloc(larger, array)
   end subroutine grow
 

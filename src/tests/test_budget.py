@@ -87,7 +87,7 @@ BUDGETS = {
     },
     "md": Budget("md", CUBES, "--case cu3au --method packed --cells {0}",
                  dict(zip(CUBES, ("4", "8", "16"), strict=True))),
-    "npar": Budget("npar", FEW, NPAR, bytes=100),  # over the limit, and not mended
+    "npar": Budget("npar", FEW, NPAR),
 }  # fmt: skip
 # Not here: noise, which measures nodes alone; eigen, restart and metadata, whose libraries and
 # files are not simulated; congestion, whose ranks fill and compare 8 MB each.

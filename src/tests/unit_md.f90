@@ -8,7 +8,7 @@ program unit_md
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use, intrinsic :: ieee_arithmetic, only: ieee_quiet_nan, ieee_value
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Finalize, MPI_Init
-  use md_atoms, only: box_t, make_box
+  use md_atoms, only: atoms_t, box_t, make_box, reserve
   use md_domain, only: make_domain
   use md_forces, only: find_forces
   use md_judge, only: closest_pair, endpoint_t, find_departure, list_errors, remember, step_errors
@@ -18,7 +18,7 @@ program unit_md
     tersoff_kind
   use md_reference, only: draw, look, reference_errors, sample_t
   use md_system, only: failure_of_all, style_t, system_t, use_style
-  use omp_lib, only: omp_get_max_threads
+  use omp_lib, only: omp_get_max_threads, omp_get_thread_num, omp_set_num_threads
   use md_verlet, only: advance, make_lists, observation_t, observe
   use unit_check, only: check, end_checks
   implicit none (type, external)
@@ -59,6 +59,7 @@ program unit_md
   call test_lists_have_a_limit()
   call test_threads()
   call test_smaller_team()
+  call test_first_touch()
   call MPI_Finalize()
   call end_checks("unit_md", .true.)
 
@@ -106,6 +107,40 @@ contains
                  names(n)//" by a smaller team of threads")
     end do
   end subroutine test_smaller_team
+
+  !> Each of two threads writes its share of the atoms' pages first.  Where pages are larger, or
+  !> faults are not counted, there is nothing to see.
+  subroutine test_first_touch()
+    type(atoms_t) :: atoms
+    integer :: before(0:1), after(0:1), threads
+    threads = omp_get_max_threads()
+    call omp_set_num_threads(2)
+    before = faults()
+    call reserve(atoms, 300000)
+    after = faults() - before
+    call omp_set_num_threads(threads)
+    if (sum(after) < 4000) return ! of 10,000 pages of 4 KiB
+    call check(minval(after) > 0.35_dp*sum(after), "threads touch their atoms first")
+  end subroutine test_first_touch
+
+  !> Page faults of each thread so far: minflt of Linux' stat.
+  function faults() result(counts)
+    integer :: counts(0:1), unit, status
+    character(400) :: line
+    character(20) :: words(8)
+    counts = 0
+    !$omp parallel num_threads(2) private(unit, status, line, words)
+    !$omp critical
+    open (newunit=unit, file="/proc/thread-self/stat", action="read", iostat=status)
+    if (status == 0) then
+      read (unit, "(a)") line
+      close (unit)
+      read (line(index(line, ")", back=.true.) + 1:), *) words
+      read (words(8), *) counts(omp_get_thread_num())
+    end if
+    !$omp end critical
+    !$omp end parallel
+  end function faults
 
   pure function crystal_named(name) result(crystal)
     character(*), intent(in) :: name

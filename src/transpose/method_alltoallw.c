@@ -60,7 +60,9 @@ static void *create(bx_plan *plan, int leaders)
     state *self = bx_memory_alloc(1, sizeof *self);
     size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;
-    self->planes = bx_buffer_create((size_t)plan->my_planes * plan->plane_size);
+    size_t elements = (size_t)plan->my_planes * plan->plane_size;
+    self->planes = bx_buffer_create(elements);
+    bx_plan_zero(plan, self->planes, elements, (size_t)plan->plane_group * plan->plane_size);
     BX_ALLOC(ranks, self->half_bytes_at, self->one, self->zero, self->element, self->in_planes);
     for (int p = 0; p < plan->geometry->ranks; p++) {
         self->half_bytes_at[p] = plan->lengths.half_at[p] * (int)sizeof(bx_complex);
