@@ -21,28 +21,34 @@ static int64_t blocks;
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void) { blocks++; }
 
-/* At the end of counted memory is a mark, as C's library allocates some that is freed here. */
+/* At the end of counted memory are its size and a mark, as C's library allocates some that is freed
+ * here. */
+typedef struct {
+    size_t size;
+    uint64_t mark;
+} end;
+
 static const uint64_t MARK = UINT64_C(0x9e3779b97f4a7c15);
 
-static uint64_t *end_of(void *memory)
+static end *end_of(void *memory)
 {
-    return (uint64_t *)((char *)memory + malloc_usable_size(memory)) - 1;
+    return (end *)((char *)memory + malloc_usable_size(memory)) - 1;
 }
 
-void *bx_platform_count(void *memory)
+void *bx_platform_count(void *memory, size_t size)
 {
     if (!memory) return NULL;
-    *end_of(memory) = MARK ^ (uintptr_t)memory;
-    allocated += (int64_t)malloc_usable_size(memory);
+    *end_of(memory) = (end){size, MARK ^ (uintptr_t)memory};
+    allocated += (int64_t)size;
     if (allocated > most) most = allocated;
     return memory;
 }
 
 void *bx_platform_forget(void *memory)
 {
-    if (!memory || *end_of(memory) != (MARK ^ (uintptr_t)memory)) return memory;
-    *end_of(memory) = 0;
-    allocated -= (int64_t)malloc_usable_size(memory);
+    if (!memory || end_of(memory)->mark != (MARK ^ (uintptr_t)memory)) return memory;
+    allocated -= (int64_t)end_of(memory)->size;
+    end_of(memory)->mark = 0;
     return memory;
 }
 
@@ -50,22 +56,25 @@ void *__real_malloc(size_t), *__real_calloc(size_t, size_t), *__real_realloc(voi
 void *__real_aligned_alloc(size_t, size_t);
 void __real_free(void *);
 
-enum { END = sizeof(uint64_t) };
-void *__wrap_malloc(size_t size) { return bx_platform_count(__real_malloc(size + END)); }
-void *__wrap_calloc(size_t count, size_t size)
+void *__wrap_malloc(size_t size)
+{
+    return bx_platform_count(__real_malloc(size + sizeof(end)), size);
+}
+void *__wrap_calloc(size_t n, size_t size)
 {
     size_t bytes;
-    return __builtin_mul_overflow(count, size, &bytes)
+    return __builtin_mul_overflow(n, size, &bytes)
                ? NULL
-               : bx_platform_count(__real_calloc(1, bytes + END));
+               : bx_platform_count(__real_calloc(1, bytes + sizeof(end)), bytes);
 }
 void *__wrap_realloc(void *memory, size_t size)
 {
-    return bx_platform_count(__real_realloc(bx_platform_forget(memory), size + END));
+    return bx_platform_count(__real_realloc(bx_platform_forget(memory), size + sizeof(end)), size);
 }
 void *__wrap_aligned_alloc(size_t to, size_t size)
 {
-    return bx_platform_count(__real_aligned_alloc(to, (size + END + to - 1) / to * to));
+    return bx_platform_count(__real_aligned_alloc(to, (size + sizeof(end) + to - 1) / to * to),
+                             size);
 }
 void __wrap_free(void *memory) { __real_free(bx_platform_forget(memory)); }
 

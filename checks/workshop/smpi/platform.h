@@ -13,9 +13,9 @@ void bx_charge_seconds(double seconds);
 /* Gives this rank the cores from `first` on. */
 void bx_platform_set_cores(int first, int count);
 
-/* Adds memory to what this rank has allocated, whose last 8 bytes must be free; takes it away. Both
- * return it. */
-void *bx_platform_count(void *memory);
+/* Adds memory of `size` bytes, behind which 16 are free, to what this rank has allocated; takes it
+ * away. Both return it. */
+void *bx_platform_count(void *memory, size_t size);
 void *bx_platform_forget(void *memory);
 
 /* By compiler definitions in the place of the C library's. */

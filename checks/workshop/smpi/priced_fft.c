@@ -90,7 +90,8 @@ REPLACED(void, fftw_execute, (const fftw_plan plan))
 
 REPLACED(field, fftw_alloc_complex, (size_t elements))
 {
-    return bx_platform_count(__real_fftw_alloc_complex(elements + 1));
+    return bx_platform_count(__real_fftw_alloc_complex(elements + 1),
+                             elements * sizeof(fftw_complex));
 }
 
 REPLACED(void, fftw_free, (void *memory)) { __real_fftw_free(bx_platform_forget(memory)); }
