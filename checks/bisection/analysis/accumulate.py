@@ -19,6 +19,7 @@ from bisection.analysis.statistics import UNLIKE, Pool, medians, scale
 from bisection.core.thresholds import LIMITS
 
 CERTAIN = 0.97  # that a series keeps no more from night to night than it is taken to
+LONGEST, LONGER = 0.7, 2.5  # correlation that AR(1) alone has; by what a smaller one lasts longer
 TAILS = np.array([2.0, 3, 4, 6, 10, 20, 100])  # degrees of freedom of Student's t
 SUREST = 1000.0  # degrees of freedom that a table is worth at most
 SECOND = 6.0  # standard errors of a second cut
@@ -182,7 +183,7 @@ def _whitened(series: np.ndarray, table: bool, variance: np.ndarray, new: np.nda
 def _lasting(rho: float | np.ndarray) -> float | np.ndarray:
     """The variance of means of nights by that of AR(1): beside white noise or states, levels wander
     longer than their correlation with the night before says. Chosen by simulation."""
-    return 1 + rho
+    return 1 + LONGER * rho * np.maximum(LONGEST - rho, 0)
 
 
 def _variances(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
