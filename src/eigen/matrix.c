@@ -1,6 +1,7 @@
 #include "matrix.h"
 
 #include "bx.h"
+#include "charge.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -190,4 +191,13 @@ void bx_matrix_vector(const bx_matrix *m, int j, double error, double *vector)
         vector[2 * i] = real * m->turn[2 * i];
         vector[2 * i + 1] = real * m->turn[2 * i + 1];
     }
+}
+
+void bx_matrix_tell(const bx_matrix *m, MPI_Comm team)
+{
+    int n = m->n;
+    double *squares = bx_memory_alloc((size_t)n, sizeof *squares);
+    for (int k = 0; k < n; k++) squares[k] = 2.0 / (n + 1) * pow(m->sines[k + 1], 2);
+    bx_charge_spectrum(team, n, m->value, squares); /* the last row's entries are the first's */
+    free(squares);
 }

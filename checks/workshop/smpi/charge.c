@@ -63,17 +63,20 @@ void bx_charge_pay(void)
 
 /* In the place of the clock of OpenMP, which is this machine's: with what is owed, so that parts of
  * a step between two calls of MPI are told apart. */
-double __wrap_omp_get_wtime_(void) { return PMPI_Wtime() + owed; }
+double bx_platform_time(void) { return PMPI_Wtime() + owed; }
+double __wrap_omp_get_wtime_(void) { return bx_platform_time(); }
 
-bool bx_charge_is_hollow(void)
+int bx_platform_panels(void)
 {
-    static int hollow = -1; /* not asked yet */
-    if (hollow < 0) {
+    static int panels = -1; /* not asked yet */
+    if (panels < 0) {
         const char *text = getenv("BX_HOLLOW");
-        hollow = text && strcmp(text, "1") == 0;
+        panels = text ? atoi(text) : 0;
     }
-    return hollow;
+    return panels;
 }
+
+bool bx_charge_is_hollow(void) { return bx_platform_panels() > 0; }
 
 void bx_charge_describe(bx_run *run, bx_json *result)
 {

@@ -10,6 +10,8 @@ const char *bx_platform_text(const char *name);
 double bx_platform_number(const char *name);
 /* Adds to what this rank owes, see charge.h. */
 void bx_charge_seconds(double seconds);
+/* Returns this rank's time with what it owes, s. */
+double bx_platform_time(void);
 /* Gives this rank the cores from `first` on. */
 void bx_platform_set_cores(int first, int count);
 
@@ -21,3 +23,9 @@ void *bx_platform_forget(void *memory);
 /* By compiler definitions in the place of the C library's. */
 int bx_platform_gethostname(char *name, size_t size);
 int bx_platform_sched_getaffinity(pid_t rank, size_t size, cpu_set_t *cores);
+
+/* Returns BX_HOLLOW: of so many panels of ScaLAPACK's reduction one is simulated; 0: not hollow. */
+int bx_platform_panels(void);
+/* Rows of a block of the eigenvectors that ScaLAPACK merges, first and last of which a later merge
+ * reads: a hollow run computes these; 0: none are merged. */
+extern int bx_merged_block;
