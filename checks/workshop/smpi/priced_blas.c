@@ -4,8 +4,6 @@
 #include "charge.h"
 #include "platform.h"
 
-#include <stdlib.h>
-
 typedef const char *text;
 typedef const int *number;
 typedef void *array;
@@ -40,13 +38,15 @@ PRICED(zgemm_, 8 * volume(m, n, k), GEMM)
 PRICED(dgemv_, 2 * area(m, n), GEMV)
 PRICED(zgemv_, 8 * area(m, n), GEMV)
 int bx_merged_block;
-/* What a hollow run computes of dgemm: while vectors are merged, the rows that a later merge reads.
- */
+void __real_dgemm_ GEMM_PARAMETERS;
+/* What a hollow run computes of dgemm: while vectors are merged, the rows that a later merge reads;
+ * where C is not of whole blocks of rows, all of it. */
 static void multiply_rows GEMM_PARAMETERS
 {
     if (!bx_charge_is_hollow() || bx_merged_block == 0) return;
-    if (*ta != 'N' || *tb != 'N') abort(); /* PDLAED1 has no such products */
-    for (int i = 0; i < *m && *n > 0; i++)
+    bool rows = *ta == 'N' && *tb == 'N';
+    if (!rows) __real_dgemm_ GEMM_ARGUMENTS;
+    for (int i = 0; i < *m && *n > 0 && rows; i++)
         if (i % bx_merged_block == 0 || (i + 1) % bx_merged_block == 0 || i + 1 == *m)
             __real_dgemv_("T", k, n, x, b, lb, (double *)a + i, la, y, (double *)c + i, lc, 1);
 }
