@@ -53,6 +53,14 @@ void bx_charge_fork(void)
 
 void bx_charge_seconds(double seconds) { owed += seconds; }
 
+void bx_charge_again(MPI_Comm team, double since, double times)
+{
+    bx_charge_pay();
+    double seconds = PMPI_Wtime() - since;
+    PMPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, team);
+    owed += times * seconds;
+}
+
 void bx_charge_pay(void)
 {
     double flops = owed * machine.flops;
@@ -63,8 +71,7 @@ void bx_charge_pay(void)
 
 /* In the place of the clock of OpenMP, which is this machine's: with what is owed, so that parts of
  * a step between two calls of MPI are told apart. */
-double bx_platform_time(void) { return PMPI_Wtime() + owed; }
-double __wrap_omp_get_wtime_(void) { return bx_platform_time(); }
+double __wrap_omp_get_wtime_(void) { return PMPI_Wtime() + owed; }
 
 int bx_platform_panels(void)
 {

@@ -10,8 +10,6 @@ const char *bx_platform_text(const char *name);
 double bx_platform_number(const char *name);
 /* Adds to what this rank owes, see charge.h. */
 void bx_charge_seconds(double seconds);
-/* Returns this rank's time with what it owes, s. */
-double bx_platform_time(void);
 /* Gives this rank the cores from `first` on. */
 void bx_platform_set_cores(int first, int count);
 

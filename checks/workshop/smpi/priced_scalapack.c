@@ -81,7 +81,8 @@ void __wrap_pdlatrd_(const char *u, const int *n, const int *nb, double *a, cons
         int last = first + groups_of < count ? first + groups_of : count;
         panel.group = number == first + (last - first) / 2 ? last - first : 0;
     }
-    panel.since = bx_platform_time();
+    bx_charge_pay();
+    panel.since = PMPI_Wtime();
     if (panel.group > 0)
         __real_pdlatrd_(u, n, nb, a, ia, ja, da, d, e, tau, w, iw, jw, dw, work, length);
 }
@@ -97,11 +98,7 @@ void __wrap_pdsyr2k_(const char *u, const char *t, const int *n, const int *k, c
 {
     if (panel.group == 0) return;
     __real_pdsyr2k_(u, t, n, k, x, a, ia, ja, da, b, ib, jb, db, y, c, ic, jc, dc, l1, l2);
-    if (panel.group == 1) return;
-    double seconds = bx_platform_time() - panel.since;
-    bx_charge_pay();
-    PMPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    bx_charge_seconds((panel.group - 1) * seconds);
+    if (panel.group > 1) bx_charge_again(MPI_COMM_WORLD, panel.since, panel.group - 1);
 }
 
 /* ---- divide and conquer ---- */
