@@ -19,8 +19,8 @@ void bx_charge_pay(void);
 void bx_charge_start(const bx_run *run);
 /* Whether arithmetic is skipped whose result is not looked at (BX_HOLLOW=1).  Local. */
 bool bx_charge_is_hollow(void);
-/* Adds `times` the longest time of a rank since `since` (MPI_Wtime): parts of a hollow run that are as
- * long as the one that was simulated.  Collective over the team. */
+/* Adds `times` the longest time of a rank since `since` (MPI_Wtime): parts of a hollow run that are
+ * as long as the one that was simulated.  Collective over the team. */
 void bx_charge_again(MPI_Comm team, double since, double times);
 /* Tells hollow runs the eigenvalues of matrices of n rows, and the squares of the last entries of
  * their vectors: both [n].  Collective over the team. */

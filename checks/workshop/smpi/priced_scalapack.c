@@ -15,8 +15,8 @@ static struct {
 } told;
 
 /* The symmetric tridiagonal matrix of given eigenvalues whose vectors have these squares of first
- * entries: W. B. Gragg and W. J. Harwood, Numer. Math. 44 (1984), algorithm RKPW.  It comes with its
- * last row first, as PDSYTRD reduces from the last row on. */
+ * entries: W. B. Gragg and W. J. Harwood, Numer. Math. 44 (1984), algorithm RKPW.  It comes with
+ * its last row first, as PDSYTRD reduces from the last row on. */
 static void reduce(int n, const double *values, const double *squares, double *d, double *e)
 {
     double *a = bx_memory_alloc((size_t)n, sizeof *a), *b = bx_memory_alloc((size_t)n, sizeof *b);
@@ -58,8 +58,8 @@ void bx_charge_spectrum(MPI_Comm team, int n, const double *values, const double
 
 /* ---- the reduction to a tridiagonal matrix ---- */
 
-/* Of the panels of columns, which differ little from one to the next, some are simulated: the middle
- * one of a group, whose time counts for all. */
+/* Of the panels of columns, which differ little from one to the next, some are simulated: the
+ * middle one of a group, whose time counts for all. */
 static struct {
     int group; /* panels of the group of the one that is simulated; 0: none is */
     double since;
@@ -121,11 +121,11 @@ void __wrap_pdstedc_(const char *z, const int *n, double *d, double *e, double *
 }
 
 void __real_pdlaed1_(const int *n, const int *n1, double *d, const int *id, double *q,
-                     const int *iq, const int *jq, const int *descriptor, double *rho,
-                     double *work, int *iwork, int *info);
+                     const int *iq, const int *jq, const int *descriptor, double *rho, double *work,
+                     int *iwork, int *info);
 void __wrap_pdlaed1_(const int *n, const int *n1, double *d, const int *id, double *q,
-                     const int *iq, const int *jq, const int *descriptor, double *rho,
-                     double *work, int *iwork, int *info)
+                     const int *iq, const int *jq, const int *descriptor, double *rho, double *work,
+                     int *iwork, int *info)
 {
     bx_merged_block = descriptor[BLOCK_];
     __real_pdlaed1_(n, n1, d, id, q, iq, jq, descriptor, rho, work, iwork, info);
