@@ -10,7 +10,7 @@ SMALL = ["fock-256", "fock-512", "aimpro-mini", "crystal-mini"]
 # Of large matrices, the fastest solvers alone: the others take minutes a solution.
 LARGE = [case for case in tables.cases("eigen") if case not in SMALL]
 FASTEST = ["pdsyevd", "pdsyevr", "elpa1"]
-OF_A_MACHINE = ["pdsyevd-7194", "aimpro", "crystal"]
+OF_A_MACHINE = ["pdsyevd-7194", "aimpro", "crystal", "crambin"]
 GUESSED = "fock-512"
 
 

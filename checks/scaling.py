@@ -54,7 +54,7 @@ class ScalingLaunch(Launch):
         ranks, per_node, threads = placed(layout, cores, node)
         self.place(Geometry(-(-cores // (per_node * threads)), per_node, threads), ranks)
         if self.kernel in HOLLOW and self._is_simulated:
-            self.env_vars["BX_HOLLOW"] = 1
+            self.env_vars["BX_HOLLOW"] = HOLLOW[self.kernel]
 
     def _misplaced(self, places: list[Place]) -> list[Reason]:
         """The last node may have fewer ranks: all else as elsewhere."""

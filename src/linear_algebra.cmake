@@ -12,7 +12,10 @@ set(BLA_SIZEOF_INTEGER 4)
 find_package(BLAS)
 find_package(LAPACK)
 set(SCALAPACK_FOUND FALSE)
-if(NOT LAPACK_FOUND OR BX_SIMULATED) # for whose MPI the others are not built
+if(NOT LAPACK_FOUND)
+  return()
+elseif(BX_SIMULATED) # for whose MPI the others are not built
+  include(${BX_SIMULATED}/scalapack.cmake)
   return()
 endif()
 bx_ask(integers blas_integers.c BLAS::BLAS)

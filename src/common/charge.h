@@ -19,6 +19,12 @@ void bx_charge_pay(void);
 void bx_charge_start(const bx_run *run);
 /* Whether arithmetic is skipped whose result is not looked at (BX_HOLLOW=1).  Local. */
 bool bx_charge_is_hollow(void);
+/* Adds `times` the longest time of a rank since `since` (MPI_Wtime): parts of a hollow run that are
+ * as long as the one that was simulated.  Collective over the team. */
+void bx_charge_again(MPI_Comm team, double since, double times);
+/* Tells hollow runs the eigenvalues of matrices of n rows, and the squares of the last entries of
+ * their vectors: both [n].  Collective over the team. */
+void bx_charge_spectrum(MPI_Comm team, int n, const double *values, const double *squares);
 /* Adds "simulated" to a result, and a note.  Local. */
 void bx_charge_describe(bx_run *run, bx_json *result);
 #else
@@ -28,5 +34,10 @@ static inline void bx_charge_fork(void) {}
 static inline void bx_charge_pay(void) {}
 static inline void bx_charge_start(const bx_run *run) {}
 static inline bool bx_charge_is_hollow(void) { return false; }
+static inline void bx_charge_again(MPI_Comm team, double since, double times) {}
+static inline void bx_charge_spectrum(MPI_Comm team, int n, const double *values,
+                                      const double *squares)
+{
+}
 static inline void bx_charge_describe(bx_run *run, bx_json *result) {}
 #endif

@@ -1,6 +1,7 @@
 #include "integrals.h"
 
 #include "bx.h"
+#include "charge.h"
 
 /* Points of a task: n times a number from 4 to 20. */
 static int points_of(int n, int task)
@@ -19,7 +20,8 @@ void bx_integrals_run(int n, int matrix, int rank, int ranks, double *values)
     for (int task = rank; task < n; task += ranks) {
         int points = points_of(n, task);
         double x = argument_of(n, matrix, task), step = 1.0 / points, sum = 0;
-        for (int i = 0; i < points; i++) {
+        bx_charge(BX_PAIRS, 25.0 * points, true); /* an exponential is about 20 flop */
+        for (int i = 0; i < points && !bx_charge_is_hollow(); i++) {
             double t = (i + 0.5) * step;
             sum += exp(-x * t * t);
         }

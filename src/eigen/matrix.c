@@ -1,6 +1,7 @@
 #include "matrix.h"
 
 #include "bx.h"
+#include "charge.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,11 @@ int bx_common_divisor(int a, int b) { return b == 0 ? a : bx_common_divisor(b, a
 static void sum_cosines(bx_matrix *m)
 {
     int n = m->n, period = 2 * (n + 1);
+    if (bx_charge_is_hollow()) { /* entries are only not 0, and the norm is no larger than it is */
+        for (int i = 0; i <= period; i++) m->cosines[i] = 1.0 / (1 + i);
+        for (int k = 0; k < n; k++) m->norm = fmax(m->norm, fabs(m->value[k]));
+        return;
+    }
     double *cosine = bx_memory_alloc((size_t)period, sizeof *cosine);
     for (int i = 0; i < period; i++) cosine[i] = cos(PI * i / (n + 1));
     for (int i = 0; i <= n + 1; i++) {
@@ -190,4 +196,13 @@ void bx_matrix_vector(const bx_matrix *m, int j, double error, double *vector)
         vector[2 * i] = real * m->turn[2 * i];
         vector[2 * i + 1] = real * m->turn[2 * i + 1];
     }
+}
+
+void bx_matrix_tell(const bx_matrix *m, MPI_Comm team)
+{
+    int n = m->n;
+    double *squares = bx_memory_alloc((size_t)n, sizeof *squares);
+    for (int k = 0; k < n; k++) squares[k] = 2.0 / (n + 1) * pow(m->sines[k + 1], 2);
+    bx_charge_spectrum(team, n, m->value, squares); /* the last row's entries are the first's */
+    free(squares);
 }

@@ -5,6 +5,7 @@
  * complex one is D A D^H, with D_ii a number of modulus 1. Complex numbers are pairs of doubles. */
 #pragma once
 
+#include <mpi.h>
 #include <stdbool.h>
 
 /* How the eigenvalues lie.  fock: clusters of core levels, valence bands, a gap with one level in
@@ -39,5 +40,7 @@ void bx_matrix_fill(const bx_matrix *m, int rows, const int *row, int column, do
  * vectors are turned by the same orthogonal matrix, so that they stay orthogonal and each is wrong
  * by about `error`. */
 void bx_matrix_vector(const bx_matrix *m, int j, double error, double *vector);
+/* Tells a hollow run the spectrum, see bx_charge_spectrum.  Collective over the team. */
+void bx_matrix_tell(const bx_matrix *m, MPI_Comm team);
 /* Returns the greatest common divisor. */
 int bx_common_divisor(int a, int b);

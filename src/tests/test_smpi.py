@@ -48,9 +48,9 @@ class Kernels(unittest.TestCase):
                     self.assertEqual(nodes, [f"n{rank // 4}" for rank in range(ranks)])
 
     def test_what_needs_other_libraries_is_refused_by_name(self):
+        no_elpa = "no solver of" if has_scalapack() else "built without ScaLAPACK and ELPA"
         for kernel, arguments, reason in (
-            ("npar", ("--case", "mini1", "--method", "scalapack"), "built without ScaLAPACK"),
-            ("npar", ("--case", "mini1", "--method", "elpa"), "built without ScaLAPACK and ELPA"),
+            ("npar", ("--case", "mini1", "--method", "elpa"), no_elpa),
             (
                 "md",
                 ("--case", "sic", "--method", "packed", "--restart", __file__),
@@ -82,6 +82,52 @@ class Kernels(unittest.TestCase):
         self.assertGreater(far["counter"]["time"], 5 * near["counter"]["time"])
         for metrics in (near, far):
             self.assertLess(metrics["hierarchical"]["time"], 0.6 * metrics["counter"]["time"])
+
+
+def has_scalapack() -> bool:
+    """True if sources of ScaLAPACK were given to the simulated build."""
+    return Path(simulated.executable(FOLDER, "eigen")).exists()
+
+
+class Eigensolver(unittest.TestCase):
+    """ScaLAPACK's divide and conquer, of data and hollow."""
+
+    def setUp(self):
+        if not has_scalapack():
+            self.skipTest("no ScaLAPACK: BISECTION_SCALAPACK_URL names no sources")
+
+    def entry(self, ranks: int, hollow: int, *arguments: str) -> dict:
+        """The result of pdsyevd, whose eigenvalues are right."""
+        out = simulate_machine(FOLDER, "eigen", "hpcx-phase2", ranks, *SAMPLE, *arguments,
+                               "--method", "pdsyevd", "--baseline", "none",
+                               BX_HOLLOW=str(hollow))  # fmt: skip
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        entry = out.result["results"][0]
+        checks = {check["name"]: check["passed"] for check in entry["verification"]["checks"]}
+        self.assertTrue(checks["eigenvalues"])
+        self.assertEqual("beside LAPACK" in checks, hollow == 0)
+        return entry
+
+    def test_a_hollow_run_finds_the_eigenvalues_and_sends_the_messages_of_a_real_one(self):
+        """Deflation, which the eigenvalues decide on, has messages; there are three merges."""
+        for spectrum in ("uniform", "fock"):
+            arguments = ("--size", "100", "--spectrum", spectrum, "--block-size", "13")
+            full, hollow = (self.entry(4, flag, *arguments) for flag in (0, 1))
+            for name in ("p2p", "collective"):
+                for count in ("calls", "messages", "bytes"):
+                    sent = hollow["communication"][name][count]
+                    self.assertEqual(sent, full["communication"][name][count], (name, count))
+            seconds = [entry["samples"]["seconds"][0] for entry in (full, hollow)]
+            # a hollow run is not verified before: its ranks begin in another order
+            self.assertAlmostEqual(seconds[1] / seconds[0], 1, delta=0.01)
+
+    def test_some_panels_stand_for_all(self):
+        arguments = ("--size", "500", "--spectrum", "fock", "--block-size", "16")
+        each, some = (self.entry(6, flag, *arguments) for flag in (1, 8))
+        ratio = some["samples"]["seconds"][0] / each["samples"]["seconds"][0]
+        self.assertAlmostEqual(ratio, 1, delta=0.03)
+        self.assertLess(some["communication"]["p2p"]["messages"]["mean"],
+                        0.7 * each["communication"]["p2p"]["messages"]["mean"])  # fmt: skip
 
 
 class Layer(unittest.TestCase):

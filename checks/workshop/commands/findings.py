@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bisection.core import paths
+from bisection.core.format import plural
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels.results import Result
 from papers import observables
@@ -122,7 +123,13 @@ def simulated(chosen: Sequence[Finding], changed: dict[str, str], folder: Path) 
         for launch, methods_and_metrics in observables.needed(chosen).items()
         if not changed or launch[0] in changed
     }
-    plans = simulation.plans(simulation.build(), wanted, changed, folder)
+    kernels = simulation.build()
+    for kernel, reason in simulation.left_out(kernels).items():
+        skipped = [launch for launch in wanted if launch[1] == kernel]
+        wanted = {launch: wanted[launch] for launch in wanted if launch not in skipped}
+        if skipped:
+            print(f"{plural(len(skipped), 'launch', 'launches')} skipped, {reason}")
+    plans = simulation.plans(kernels, wanted, changed, folder)
     due = [plan for plan in plans if not simulation.is_kept(plan)]
     if len(due) < len(plans):
         print(f"{len(plans) - len(due)} of {len(plans)} launches have results of these kernels")

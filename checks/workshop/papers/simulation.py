@@ -92,6 +92,16 @@ def build() -> Path:
     return target
 
 
+def left_out(kernels: Path) -> dict[str, str]:
+    """The kernels that were not built, and why: "eigen: no ScaLAPACK".
+
+    Args:
+        kernels: what `build` returns.
+    """
+    lines = paths.text_of(kernels / "left-out").splitlines()
+    return {line.partition(":")[0]: line for line in lines}
+
+
 @dataclass(frozen=True)
 class Plan:
     """How a launch is simulated."""
@@ -194,7 +204,7 @@ def _run(plan: Plan) -> Cost:
     plan.output.unlink(missing_ok=True)
     command = [sys.executable, str(LAUNCHER), "-n", str(plan.ranks)]
     command += ["--per-node", str(plan.per_node), "--machine", plan.machine]
-    hollow = {"BX_HOLLOW": "1"} if plan.hollow else {}
+    hollow = {"BX_HOLLOW": str(HOLLOW[plan.launch[1]])} if plan.hollow else {}
     env = {**os.environ, **hollow, "OMP_NUM_THREADS": str(plan.threads)}
     name = "-".join(map(str, plan.launch)) + plan.machine.removeprefix(plan.launch[0])
     usage = watched([*command, str(plan.program), *plan.options], env, name)

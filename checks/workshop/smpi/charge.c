@@ -53,6 +53,14 @@ void bx_charge_fork(void)
 
 void bx_charge_seconds(double seconds) { owed += seconds; }
 
+void bx_charge_again(MPI_Comm team, double since, double times)
+{
+    bx_charge_pay();
+    double seconds = PMPI_Wtime() - since;
+    PMPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, team);
+    owed += times * seconds;
+}
+
 void bx_charge_pay(void)
 {
     double flops = owed * machine.flops;
@@ -65,15 +73,17 @@ void bx_charge_pay(void)
  * a step between two calls of MPI are told apart. */
 double __wrap_omp_get_wtime_(void) { return PMPI_Wtime() + owed; }
 
-bool bx_charge_is_hollow(void)
+int bx_platform_panels(void)
 {
-    static int hollow = -1; /* not asked yet */
-    if (hollow < 0) {
+    static int panels = -1; /* not asked yet */
+    if (panels < 0) {
         const char *text = getenv("BX_HOLLOW");
-        hollow = text && strcmp(text, "1") == 0;
+        panels = text ? atoi(text) : 0;
     }
-    return hollow;
+    return panels;
 }
+
+bool bx_charge_is_hollow(void) { return bx_platform_panels() > 0; }
 
 void bx_charge_describe(bx_run *run, bx_json *result)
 {

@@ -2,6 +2,7 @@
  * computed where the run is hollow.  Of divide and conquer, about: it drops most of its products.
  */
 #include "charge.h"
+#include "platform.h"
 
 typedef const char *text;
 typedef const int *number;
@@ -24,11 +25,11 @@ typedef size_t length; /* of a text, which Fortran passes last */
 static double volume(number a, number b, number c) { return (double)*a * *b * *c; }
 static double area(number a, number b) { return (double)*a * *b; }
 
-#define GEMM                                                                                       \
+#define GEMM_PARAMETERS                                                                            \
     (text ta, text tb, number m, number n, number k, array x, array a, number la, array b,         \
-     number lb, array y, array c, number lc, length l1, length l2),                                \
-        (ta, tb, m, n, k, x, a, la, b, lb, y, c, lc, l1, l2)
-PRICED(dgemm_, 2 * volume(m, n, k), GEMM)
+     number lb, array y, array c, number lc, length l1, length l2)
+#define GEMM_ARGUMENTS (ta, tb, m, n, k, x, a, la, b, lb, y, c, lc, l1, l2)
+#define GEMM GEMM_PARAMETERS, GEMM_ARGUMENTS
 PRICED(zgemm_, 8 * volume(m, n, k), GEMM)
 #define GEMV                                                                                       \
     (text t, number m, number n, array x, array a, number la, array v, number iv, array y,         \
@@ -36,6 +37,34 @@ PRICED(zgemm_, 8 * volume(m, n, k), GEMM)
         (t, m, n, x, a, la, v, iv, y, w, iw, l1)
 PRICED(dgemv_, 2 * area(m, n), GEMV)
 PRICED(zgemv_, 8 * area(m, n), GEMV)
+int bx_merged_block;
+void __real_dgemm_ GEMM_PARAMETERS;
+/* What a hollow run computes of dgemm: while vectors are merged, the rows that a later merge reads;
+ * where C is not of whole blocks of rows, all of it. */
+static void multiply_rows GEMM_PARAMETERS
+{
+    if (!bx_charge_is_hollow() || bx_merged_block == 0) return;
+    bool rows = *ta == 'N' && *tb == 'N';
+    if (!rows) __real_dgemm_ GEMM_ARGUMENTS;
+    for (int i = 0; i < *m && *n > 0 && rows; i++)
+        if (i % bx_merged_block == 0 || (i + 1) % bx_merged_block == 0 || i + 1 == *m)
+            __real_dgemv_("T", k, n, x, b, lb, (double *)a + i, la, y, (double *)c + i, lc, 1);
+}
+PRICED_(dgemm_, 2 * volume(m, n, k), multiply_rows GEMM_ARGUMENTS, GEMM)
+#define SYMV                                                                                       \
+    (text u, number n, array x, array a, number la, array v, number iv, array y, array w,          \
+     number iw, length l1),                                                                        \
+        (u, n, x, a, la, v, iv, y, w, iw, l1)
+PRICED(dsymv_, 2 * area(n, n), SYMV)
+#define GER                                                                                        \
+    (number m, number n, array x, array v, number iv, array w, number iw, array a, number la),     \
+        (m, n, x, v, iv, w, iw, a, la)
+PRICED(dger_, 2 * area(m, n), GER)
+#define SYR2K                                                                                      \
+    (text u, text t, number n, number k, array x, array a, number la, array b, number lb, array y, \
+     array c, number lc, length l1, length l2),                                                    \
+        (u, t, n, k, x, a, la, b, lb, y, c, lc, l1, l2)
+PRICED(dsyr2k_, 2 * volume(n, n, k), SYR2K)
 #define SYRK                                                                                       \
     (text u, text t, number n, number k, array x, array a, number la, array y, array c, number lc, \
      length l1, length l2),                                                                        \
@@ -48,6 +77,7 @@ PRICED(zherk_, 4 * volume(n, n, k), SYRK)
         (s, u, t, d, m, n, x, a, la, b, lb, l1, l2, l3, l4)
 PRICED(dtrsm_, volume(m, n, n), TRSM) /* from the right */
 PRICED(ztrsm_, 4 * volume(m, n, n), TRSM)
+PRICED(dtrmm_, *s == 'L' ? volume(m, m, n) : volume(m, n, n), TRSM)
 #define POTRF (text u, number n, array a, number la, int *info, length l1), (u, n, a, la, info, l1)
 SOLVED(dpotrf_, volume(n, n, n) / 3, POTRF)
 SOLVED(zpotrf_, 4 * volume(n, n, n) / 3, POTRF)

@@ -1,0 +1,33 @@
+# ScaLAPACK, which no package has for SimGrid's MPI: built from the reference sources, a git URL, a git folder or a
+# folder of files that the variable of the environment BISECTION_SCALAPACK_URL names.
+set(sources "$ENV{BISECTION_SCALAPACK_URL}")
+set(clone ${CMAKE_BINARY_DIR}/scalapack-sources)
+if(sources AND NOT EXISTS ${sources}/SRC/pdsyevd.f AND NOT EXISTS ${clone})
+  execute_process(COMMAND git clone --quiet --depth 1 ${sources} ${clone} COMMAND_ERROR_IS_FATAL ANY)
+endif()
+if(NOT EXISTS ${sources}/SRC/pdsyevd.f)
+  set(sources ${clone})
+endif()
+if(NOT EXISTS ${sources}/SRC/pdsyevd.f)
+  set(other_mpis " for SimGrid's MPI: BISECTION_SCALAPACK_URL names no sources")
+  return()
+endif()
+file(GLOB tools ${sources}/BLACS/SRC/BI_*.c)
+file(GLOB blacs ${sources}/BLACS/SRC/[a-z]*_.c)
+file(GLOB library ${sources}/PBLAS/SRC/*.[cf] ${sources}/PBLAS/SRC/*/*.[cf] ${sources}/REDIST/SRC/*.c
+  ${sources}/SRC/*.[cf] ${sources}/TOOLS/*.[cf])
+list(FILTER blacs EXCLUDE REGEX "/[sc][a-z0-9]+_\\.c$") # single precision
+list(FILTER library EXCLUDE REGEX "/p?[sc][a-z0-9]+_?\\.[cf]$")
+file(GLOB checks ${sources}/TOOLS/*chk*mat.f)
+list(APPEND library ${checks})
+list(APPEND blacs ${sources}/BLACS/SRC/sys2blacs_.c)
+add_library(scalapack_c OBJECT EXCLUDE_FROM_ALL ${blacs}) # what C calls
+target_compile_definitions(scalapack_c PRIVATE CallFromC)
+add_library(scalapack STATIC EXCLUDE_FROM_ALL ${tools} ${blacs} ${library} $<TARGET_OBJECTS:scalapack_c>)
+foreach(target scalapack_c scalapack)
+  target_compile_definitions(${target} PRIVATE Add_)
+  target_compile_options(${target} PRIVATE -w $<$<COMPILE_LANGUAGE:Fortran>:-fallow-argument-mismatch>)
+  target_link_libraries(${target} PRIVATE MPI::MPI_C)
+endforeach()
+set(SCALAPACK_FOUND TRUE)
+set(SCALAPACK_LIBRARIES scalapack)
