@@ -195,6 +195,27 @@ static void advance_tournament(jacobi *s)
     if (first && m > 1) s->top[1] = left;
 }
 
+/* The block that is first in a seat.  Seats go over the tops of all ranks' pairs and back over the
+ * bottoms; from round to round a block moves to the next seat, but for that of seat 0. */
+static int block_of_seat(const jacobi *s, int seat)
+{
+    return seat < s->blocks / 2 ? 2 * seat : 2 * (s->blocks - 1 - seat) + 1;
+}
+
+/* Number of this rank's blocks that are in another seat than after so many rounds of a sweep. */
+static int count_misplaced(const jacobi *s, int rounds)
+{
+    int wrong = 0, others = s->blocks - 1;
+    for (int side = 0; side < 2; side++)
+        for (int pair = 0; pair < s->pairs; pair++) {
+            int seat = s->pairs * s->rank + pair;
+            if (side == 1) seat = others - seat;
+            int from = seat == 0 ? 0 : 1 + (seat - 1 + others - rounds) % others;
+            wrong += number_of(s, (side ? s->bottom : s->top)[pair]) != block_of_seat(s, from);
+        }
+    return wrong;
+}
+
 /* W = A V, where V is a guess: the ranks' parts of the matrix go round in panels. */
 static void apply_matrix(jacobi *s, const bx_problem *p)
 {
@@ -308,8 +329,9 @@ static int solve(void *self, bx_problem *p)
             advance_tournament(s);
             bx_run_lap(p->run, BX_RING);
         }
+        if (count_misplaced(s, rounds) > 0) info = count_misplaced(s, rounds);
         if (rounds < s->blocks - 1) bx_charge_again(s->ring, since, (s->blocks - 1.0) / rounds - 1);
-        if (bx_charge_is_hollow()) break;
+        if (bx_charge_is_hollow()) s->rotations = 0; /* the last sweep */
         MPI_Allreduce(&s->rotations, &rotations, 1, MPI_INT64_T, MPI_SUM, s->ring);
     }
     gather(s, p);
