@@ -87,7 +87,7 @@ BUDGETS = {
     },
     "md": Budget("md", CUBES, "--case cu3au --method packed --cells {0}",
                  dict(zip(CUBES, ("4", "8", "16"), strict=True))),
-    "npar": Budget("npar", FEW, NPAR, bytes=65),  # a state more per divisor of the ranks
+    "npar": Budget("npar", FEW, NPAR),
 }  # fmt: skip
 # Not here: noise, which measures nodes alone; eigen, restart and metadata, whose libraries and
 # files are not simulated; congestion, whose ranks fill and compare 8 MB each.
@@ -145,10 +145,10 @@ def growth(name: str, launches: "list[Cost]", quantity: str) -> "tuple[float, fl
     return first, second
 
 
-def per_rank(name: str, launches: "list[Cost]") -> float:
-    """Bytes of a rank per rank of the world, between the two largest launches."""
+def per_rank(name: str, launches: "list[Cost]") -> int:
+    """Whole bytes of a rank per rank of the world, between the two largest launches."""
     _, middle, high = BUDGETS[name].ranks
-    return (launches[2].bytes - launches[1].bytes) / (high - middle)
+    return round((launches[2].bytes - launches[1].bytes) / (high - middle))
 
 
 def beyond(name: str, launches: "list[Cost]") -> str:
@@ -182,7 +182,7 @@ def table() -> None:
             megabytes = (launches[2].bytes + max(size, 0) * (ranks - most)) / 1e6
             seconds = launches[2].seconds + max(per_step, 0) * more
             cells.append(f" {megabytes:.3g} MB, {seconds:.2g} s |")
-        print(f"| {name} | {size:.0f} |", *cells)
+        print(f"| {name} | {size} |", *cells)
 
 
 if __name__ == "__main__":

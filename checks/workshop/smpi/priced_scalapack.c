@@ -15,8 +15,8 @@ static struct {
 } told;
 
 /* The symmetric tridiagonal matrix of given eigenvalues whose vectors have these squares of first
- * entries: W. B. Gragg and W. J. Harwood, Numer. Math. 44 (1984), algorithm RKPW.  It comes with
- * its last row first, as PDSYTRD reduces from the last row on. */
+ * entries: W. B. Gragg and W. J. Harwood, Numerische Mathematik 44 (1984), algorithm RKPW.  It
+ * comes with its last row first, as PDSYTRD reduces from the last row on. */
 static void reduce(int n, const double *values, const double *squares, double *d, double *e)
 {
     double *a = bx_memory_alloc((size_t)n, sizeof *a), *b = bx_memory_alloc((size_t)n, sizeof *b);
