@@ -111,11 +111,11 @@ double bx_host_memory_free(void)
     const char *root = getenv("BX_SYS_ROOT");
     char path[PATH];
     snprintf(path, sizeof path, "%s/proc/meminfo", root ? root : "");
-    if (access(path, R_OK) != 0) root = NULL; /* it stands for adapters alone */
-    char *available = bx_host_field(root ? path : "/proc/meminfo", "MemAvailable");
+    bool stands = root && access(path, R_OK) == 0; /* or for adapters alone */
+    char *available = bx_host_field(stands ? path : "/proc/meminfo", "MemAvailable");
     double free_bytes = available ? atof(available) * 1024 : INFINITY;
     free(available);
-    return fmin(free_bytes, bx_host_group_free(root ? root : ""));
+    return fmin(free_bytes, bx_host_group_free(stands ? root : ""));
 }
 
 double bx_host_folder_room(const char *folder)

@@ -201,6 +201,7 @@ void bx_matrix_vector(const bx_matrix *m, int j, double error, double *vector)
 void bx_matrix_tell(const bx_matrix *m, MPI_Comm team)
 {
     int n = m->n;
+    if (!bx_charge_is_hollow()) return;
     double *squares = bx_memory_alloc((size_t)n, sizeof *squares);
     for (int k = 0; k < n; k++) squares[k] = 2.0 / (n + 1) * pow(m->sines[k + 1], 2);
     bx_charge_spectrum(team, n, m->value, squares); /* the last row's entries are the first's */

@@ -329,7 +329,8 @@ static int solve(void *self, bx_problem *p)
             advance_tournament(s);
             bx_run_lap(p->run, BX_RING);
         }
-        if (count_misplaced(s, rounds) > 0) info = count_misplaced(s, rounds);
+        int misplaced = count_misplaced(s, rounds);
+        if (misplaced > 0) info = misplaced;
         if (rounds < s->blocks - 1) bx_charge_again(s->ring, since, (s->blocks - 1.0) / rounds - 1);
         if (bx_charge_is_hollow()) s->rotations = 0; /* the last sweep */
         MPI_Allreduce(&s->rotations, &rotations, 1, MPI_INT64_T, MPI_SUM, s->ring);

@@ -44,12 +44,9 @@ const char *bxf_exchange_why(void) { return why; }
 bx_exchange *bxf_exchange(bx_plan *plan, int number)
 {
     const bx_method *method = bx_methods[number];
-    *why = '\0';
-    int applicable = bx_exchange_applicable(plan->geometry, method, why, sizeof why);
-    PMPI_Allreduce(MPI_IN_PLACE, &applicable, 1, MPI_INT, MPI_MIN, bx_run_comm(plan->run));
-    if (!applicable && !*why) snprintf(why, sizeof why, "other teams have too many elements");
-    bx_exchange *x = applicable ? bx_exchange_create(plan, method, 0) : NULL;
-    if (applicable && !x) snprintf(why, sizeof why, "%s", bx_window_why());
+    if (!bx_exchange_applicable(plan->run, plan->geometry, method, why, sizeof why)) return NULL;
+    bx_exchange *x = bx_exchange_create(plan, method, 0);
+    if (!x) snprintf(why, sizeof why, "%s", bx_window_why());
     return x;
 }
 

@@ -155,13 +155,10 @@ static int settle_methods(bx_transpose_state *t, double *claimed)
         int m = order[i];
         char *why = t->why[m], *end = why + sizeof t->why[m];
         if (!bx_run_is_selected(t->run, bx_methods[m]->about.name)) continue;
-        /* teams of other nodes may count other blocks; what follows is collective over all */
-        int applicable = bx_exchange_applicable(t->geometry, bx_methods[m], why, sizeof t->why[m]);
-        MPI_Allreduce(MPI_IN_PLACE, &applicable, 1, MPI_INT, MPI_MIN, bx_run_comm(t->run));
         last = m;
-        if (!applicable) {
-            if (!*why) snprintf(why, sizeof t->why[m], "other teams have too many bytes per node");
-        } else if (bx_resources_fits(t->run, *claimed, bytes[m], &all, &left)) {
+        if (!bx_exchange_applicable(t->run, t->geometry, bx_methods[m], why, sizeof t->why[m]))
+            continue;
+        if (bx_resources_fits(t->run, *claimed, bytes[m], &all, &left)) {
             *claimed += bytes[m];
             runs++;
         } else {

@@ -2,10 +2,9 @@
  * for short messages; real data first, padding last (Bethune 2010, section 4.2). */
 #include "method.h"
 
-enum {
-    BRUCK = 4096
-}; /* bytes of a block up to which MPI_Alltoall has a copy of all (J. Bruck et
-    * al., IEEE Trans. Parallel Distrib. Syst. 8, 1143 (1997)) */
+/* Bytes of a block up to which MPI_Alltoall has a copy of all: J. Bruck et al., IEEE Trans.
+ * Parallel Distrib. Syst. 8, 1143 (1997). */
+enum { BRUCK = 4096 };
 
 typedef struct {
     bx_plan *plan;

@@ -39,23 +39,26 @@ void bx_exchange_free(bx_exchange *x)
     free(x);
 }
 
-bool bx_exchange_applicable(const bx_geometry *g, const bx_method *method, char *why,
-                            size_t why_size)
+bool bx_exchange_applicable(const bx_run *run, const bx_geometry *g, const bx_method *method,
+                            char *why, size_t why_size)
 {
-    for (; method->applicable && g; g = g->inner)
-        if (!method->applicable(g, why, why_size)) return false;
-    return true;
+    int applicable = true;
+    *why = '\0';
+    for (; applicable && method->applicable && g; g = g->inner)
+        applicable = method->applicable(g, why, why_size);
+    /* teams of other nodes may count other blocks; what follows is collective over all */
+    MPI_Allreduce(MPI_IN_PLACE, &applicable, 1, MPI_INT, MPI_MIN, bx_run_comm(run));
+    if (!applicable && !*why) snprintf(why, why_size, "other teams have too many bytes per node");
+    return applicable;
 }
-
-static double least(double a, double b) { return a < b ? a : b; }
 
 bx_exchanged bx_method_exchanged(const bx_geometry *g, int rank)
 {
     double own = (double)bx_geometry_block(g, BX_FORWARD, rank, rank);
     double all = (double)bx_geometry_columns(g, rank) * g->length, columns = all - own,
            planes = (double)bx_geometry_arriving(g, rank) - own;
-    return (bx_exchanged){all, columns, planes, least(columns, bx_geometry_plane_ranks(g)),
-                          least(planes, g->ranks)};
+    return (bx_exchanged){all, columns, planes, fmin(columns, bx_geometry_plane_ranks(g)),
+                          fmin(planes, g->ranks)};
 }
 
 double bx_exchange_bytes(const bx_geometry *g, const bx_method *method, int rank, bool published)

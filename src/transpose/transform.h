@@ -17,10 +17,10 @@ typedef struct bx_exchange {
  * says otherwise. */
 bx_exchange *bx_exchange_create(bx_plan *plan, const bx_method *method, int leaders);
 void bx_exchange_free(bx_exchange *x);
-/* Returns whether a method can run all exchanges of a geometry; if not, the reason is in `why` (at
- * most why_size bytes).  Local. */
-bool bx_exchange_applicable(const bx_geometry *g, const bx_method *method, char *why,
-                            size_t why_size);
+/* Returns whether a method can run all exchanges of the geometries of all teams; if not, the reason
+ * is in `why` (at most why_size bytes), else it is "".  Collective over the run. */
+bool bx_exchange_applicable(const bx_run *run, const bx_geometry *g, const bx_method *method,
+                            char *why, size_t why_size);
 /* Returns the bytes that a method needs on a rank for all exchanges of a geometry, beside the
  * plan's fields, as bx_method.bytes.  Local. */
 double bx_exchange_bytes(const bx_geometry *g, const bx_method *method, int rank, bool published);

@@ -162,6 +162,17 @@ def keep(script: Path, build: Path = Path("build")) -> dict[str, Any]:
     return {"prefix": str(prefix), "built": now, "kept": False}
 
 
+def left_out(prefix: Path) -> dict[str, str]:
+    """The kernels that a build lacks a library for, and why, as src/CMakeLists.txt writes them:
+    "eigen: no ScaLAPACK".
+
+    Args:
+        prefix: where the kernels are.
+    """
+    lines = paths.text_of(prefix / "left-out").splitlines()
+    return {line.partition(":")[0]: line for line in lines}
+
+
 def main(command: str, script: str) -> int:
     """Runs `find` or `keep` of a build script; returns its exit code."""
     installation = find(Path(script)) if command == "find" else keep(Path(script))

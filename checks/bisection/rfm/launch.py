@@ -29,7 +29,7 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import OUTER_FAULTS, Code, Reason
 from bisection.core.slurm import SLURM
 from bisection.core.verdicts import KernelExit
-from bisection.kernels import adapters, launch_record, layouts, results, sources
+from bisection.kernels import adapters, build_folder, launch_record, layouts, results, sources
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import ResultError
@@ -234,10 +234,9 @@ class Build(rfm.RegressionTest, Reporting):
         self.executable_opts = [shlex.quote(folder)]
         if self.is_dry_run():
             return
-        lines = paths.text_of(Path(folder, "left-out")).splitlines()  # of src/CMakeLists.txt
-        self.left_out = {line.partition(":")[0]: line for line in lines}
-        if lines:
-            self.add_remark(Code.LEFT_OUT(kernels=lines))
+        self.left_out = build_folder.left_out(Path(folder))
+        if self.left_out:
+            self.add_remark(Code.LEFT_OUT(kernels=list(self.left_out.values())))
         kernels = sorted(Path(folder).glob("bisection-*"))
         if not kernels:
             fault = causes.of_job(self.build_job, Ended())

@@ -15,6 +15,7 @@ from pathlib import Path
 from bisection.core import paths
 from bisection.core.format import plural
 from bisection.core.verdicts import BisectionError, Exit
+from bisection.kernels import build_folder
 from bisection.kernels.results import Result
 from papers import observables
 from papers.observables import Finding, Lookup
@@ -124,7 +125,7 @@ def simulated(chosen: Sequence[Finding], changed: dict[str, str], folder: Path) 
         if not changed or launch[0] in changed
     }
     kernels = simulation.build()
-    for kernel, reason in simulation.left_out(kernels).items():
+    for kernel, reason in build_folder.left_out(kernels).items():
         skipped = [launch for launch in wanted if launch[1] == kernel]
         wanted = {launch: wanted[launch] for launch in wanted if launch not in skipped}
         if skipped:

@@ -92,16 +92,6 @@ def build() -> Path:
     return target
 
 
-def left_out(kernels: Path) -> dict[str, str]:
-    """The kernels that were not built, and why: "eigen: no ScaLAPACK".
-
-    Args:
-        kernels: what `build` returns.
-    """
-    lines = paths.text_of(kernels / "left-out").splitlines()
-    return {line.partition(":")[0]: line for line in lines}
-
-
 @dataclass(frozen=True)
 class Plan:
     """How a launch is simulated."""

@@ -18,7 +18,7 @@ extern double _ZN7simgrid4smpi5utils18total_benched_timeE __attribute__((weak));
 static int64_t allocated, most; /* bytes of this rank: now, at most */
 static int64_t blocks;
 
-__attribute__((visibility("hidden"))) void __sanitizer_cov_trace_pc(void); /* no table of links */
+__attribute__((visibility("hidden"))) void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void) { blocks++; }
 
 /* At the end of counted memory are its size and a mark, as C's library allocates some that is freed

@@ -45,7 +45,6 @@ static void reduce(int n, const double *values, const double *squares, double *d
 void bx_charge_spectrum(MPI_Comm team, int n, const double *values, const double *squares)
 {
     int rank;
-    if (!bx_charge_is_hollow()) return;
     PMPI_Comm_rank(team, &rank);
     if (rank == 0) {
         free(told.diagonal);
