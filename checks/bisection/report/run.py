@@ -152,7 +152,8 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
     for (kind, _), launch in grouped(bad, lambda case: (case.verdict, case.group)).items():
         lines = []
         for cause, cases in grouped(launch, lambda case: clause(case.reason)).items():
-            methods = ", ".join(dict.fromkeys(case.method for case in cases if case.method))
+            own = [case for case in cases if case.reason not in verdict.troubles]
+            methods = ", ".join(dict.fromkeys(case.method for case in own if case.method))
             lines.append(f"{methods}: {cause}" if methods else cause)
         alike.setdefault((kind, tuple(lines)), []).extend(launch)
     groups = [

@@ -95,6 +95,16 @@ def test_tests_that_did_not_run_are_counted_with_their_kernel():
     assert sum(line.startswith("  transpose ") for line in lines) == 5
 
 
+def test_what_an_interrupt_left_out_is_one_group():
+    end = Code.REFRAME_TEXT(text="run session stopped: cancelled by user", ended=True)
+    night = replace(nightly(), troubles=[end])
+    left_out = range(len(night.cases) // 3, len(night.cases))  # of several kernels and methods
+    for index in left_out:
+        night = with_case(night, index, verdict=Verdict.NOT_MEASURED, reason=end)
+    (group,) = run_report.failure_groups(night)
+    assert (len(group.cases), len(group.causes)) == (len(left_out), 1)
+
+
 def test_the_table_of_all_tests_has_their_metrics_and_limits():
     verdict = slow(nightly(), 3)
     lines = run_report.text(verdict, verbose=True)
