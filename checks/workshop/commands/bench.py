@@ -13,6 +13,7 @@ usage; 3 not measured.
 import argparse
 import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from bisection.core import paths
@@ -72,6 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     of_md = peers.add_parser("md", help="compare the MD kernel with LAMMPS")
     of_md.add_argument("--case", choices=SYSTEMS, action="append", help="crystals; default: all")
+    text = "cells along each side; default: the crystal's own"
+    of_md.add_argument("--cells", type=at_least(1), metavar="N", help=text)
     for option, default, text in (
         ("--turns", md.TURNS, "launches per side"),
         ("--steps", md.STEPS, "MD steps per sample"),
@@ -157,6 +160,7 @@ def bench_md(options: argparse.Namespace, folder: Path) -> Exit:
     show(texts.lammps_text(builds))
     for case in options.case or SYSTEMS:
         system = SYSTEMS[case]
+        system = replace(system, cells=options.cells or system.cells)
         ours = md.Ours(kernel, folder, system, options.steps)
         theirs = md.Theirs(builds, folder, system, options.steps)
         show([f"{system.title}, {system.atoms:,} atoms"], end="\n")
