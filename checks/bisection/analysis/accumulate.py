@@ -55,7 +55,11 @@ class Findings:
 
 
 def look(
-    series: np.ndarray, chance: float, table: bool, repeats: np.ndarray | None = None
+    series: np.ndarray,
+    chance: float,
+    table: bool,
+    repeats: np.ndarray | None = None,
+    ticks: np.ndarray | None = None,
 ) -> list[Findings]:
     """Looks for changes of level and for drift in series that belong together.
 
@@ -65,11 +69,13 @@ def look(
         table: whether the series are of one table, and show together how nights vary.
         repeats: of how many launches each value is the mean, and the sum of squares that the
             launches after the first are off their own mean by, [2, series, nights]; None: one each.
+        ticks: the least distance of two unequal values of each series, [series]; None: 0.
     """
     findings = [Findings() for _ in series]
     rows, packed, counts, variance = _packed(series, repeats)
     if not len(rows):
         return findings
+    ticks = np.zeros(len(rows)) if ticks is None else ticks[rows]
     rest = packed.copy()
     table = table and len(rows) >= LIMITS.table
     starts: list[dict[int, float]] = [{} for _ in rows]  # of each row: start -> chance
@@ -83,7 +89,7 @@ def look(
     known = ~np.isnan(rest)
     gaps = lasting_gaps(states(rest, rest.shape[1]), known) if table else np.empty(0)
     for round_number in range(ROUNDS):
-        noise = _whitened(rest, table, variance, new)
+        noise = _whitened(rest, table, variance, new, ticks)
         hits = _scan(noise, rest, gaps, pending, math.log(chance / len(rows)))
         if round_number == 0:
             correlations = noise.correlation
@@ -112,14 +118,14 @@ def look(
     return findings
 
 
-def newest(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
+def newest(series: np.ndarray, repeats: np.ndarray | None, ticks: np.ndarray) -> np.ndarray:
     """The standard errors by which the mean of the newest nights of each series, at most four, is
     above its usual level: the most of them; -inf where too little is known. Arguments as of look().
     """
     errors = np.full(len(series), -np.inf)
     rows, packed, counts, variance = _packed(series, repeats)
     if len(rows):
-        noise = _whitened(packed, True, variance, _age(packed) < LIMITS.level)
+        noise = _whitened(packed, True, variance, _age(packed) < LIMITS.level, ticks[rows])
         last = counts[:, None] - 2 - np.arange(LIMITS.level)
         scores, weights = (
             np.take_along_axis(part, last, axis=1) for part in (noise.values, noise.weights)
@@ -164,14 +170,18 @@ class _Noise:
     by_ranks: bool
 
 
-def _whitened(series: np.ndarray, table: bool, variance: np.ndarray, new: np.ndarray) -> _Noise:
+def _whitened(
+    series: np.ndarray, table: bool, variance: np.ndarray, new: np.ndarray, ticks: np.ndarray
+) -> _Noise:
     """`new` nights do not say what is usual."""
     correlation = _correlation(np.where(new, np.nan, series), table)
     like = correlation[:, None]
     fresh = series[:, 1:] - like * series[:, :-1]
     if table:
         weights = (1 + like**2) / (variance[:, 1:] + like**2 * variance[:, :-1])
-        scores, *usual = _own_scores(fresh * np.sqrt(weights), new[:, 1:])
+        scores, *usual = _own_scores(
+            fresh * np.sqrt(weights), new[:, 1:], ticks * np.sqrt(1 + correlation**2)
+        )
         scores /= np.sqrt(_lasting(like))
         return _Noise(correlation, scores, weights, *usual, by_ranks=False)
     ranks = scipy.stats.rankdata(fresh, axis=1, nan_policy="omit") - 0.5
@@ -204,14 +214,17 @@ def _variances(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
     return 1 - part[:, None] * (1 - 1 / launches)
 
 
-def _own_scores(series: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, ...]:
+def _own_scores(series: np.ndarray, new: np.ndarray, ticks: np.ndarray) -> tuple[np.ndarray, ...]:
     """Normal scores of each series by the Student's t of its own nights, drawn towards those of the
     table as far as they are alike; the degrees of freedom of their scale, and of Student's t; and
     the distances from the usual level, in units of the scale."""
     off = series - medians(series, 1)[:, None]
     clear = _clear(np.where(new, np.nan, off))
     count = np.maximum((~np.isnan(clear)).sum(axis=1), 1)
-    squares, spread = np.nan_to_num(clear) ** 2, _spread(clear)
+    # A value is known to half a tick (Sheppard 1898). Where most values are equal, the scale would
+    # be far below a tick, and some values one tick off a change.
+    squares = np.nan_to_num(np.maximum(clear**2, ticks[:, None] ** 2 / 12))
+    spread = _spread(clear)
     least = spread**2 / 10
     scales, logs = [], []
     for tail in TAILS:
@@ -414,8 +427,17 @@ def _louder(noise: _Noise, row: int, few: np.ndarray, many: np.ndarray) -> float
         squares.append(((values - roots * (roots @ values / (roots @ roots))) ** 2).sum())
         errors.append(1 / (roots @ roots))
     usual = max(1.0, squares[1] / (len(many) - 1))
-    louder = max(1.0, (LOUD + squares[0] / usual) / (LOUD + len(few) - 1))
+    most = max(1.0, _loudness(noise.values, few, many))
+    louder = max(1.0, (LOUD * most + squares[0] / usual) / (LOUD + len(few) - 1))
     return math.sqrt((louder * errors[0] + errors[1]) / sum(errors))
+
+
+def _loudness(values: np.ndarray, few: np.ndarray, many: np.ndarray) -> float:
+    """The variance of a few nights over that of many others, as most series of a table have it."""
+    known = ~np.isnan(values[:, few]).any(axis=1)
+    half, ratio = (len(few) - 1) / 2, np.var(values[known][:, few], axis=1, ddof=1)
+    ratio /= np.maximum(np.nanvar(values[known][:, many], axis=1), TINY)
+    return float(np.median(ratio) * half / scipy.special.gammaincinv(half, 0.5))  # of chi-squared
 
 
 def nights_until(

@@ -18,6 +18,7 @@ from bisection.analysis.accumulate import YEAR, Findings, Shift, look, newest, o
 from bisection.analysis.evidence import factors, states
 from bisection.analysis.history import History
 from bisection.analysis.model import ChangePoint, Event, Series, changes
+from bisection.analysis.shifts import SAME
 from bisection.analysis.statistics import medians, scale
 from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
@@ -46,6 +47,7 @@ class Table:
     shared: np.ndarray  # by all metrics, and by those of each check beside it: [1 + checks, nights]
     apart: np.ndarray  # what metrics have beside both, [metrics, nights]
     repeats: np.ndarray | None  # launches and squares, [2, metrics, nights]; None: no night has any
+    ticks: np.ndarray  # the least distance of two unequal values of a metric, [metrics]
     twins: list[Reason]  # sessions that are the same night
 
 
@@ -112,7 +114,7 @@ def unusual(
         starts = np.array([session.start for session in table.sessions])
         since = np.array([began.get(history.key, -np.inf) for history in table.histories])
         level = np.where(starts < since[:, None], np.nan, table.apart)
-        earlier, errors = level[:, :count], newest(level, table.repeats)
+        earlier, errors = level[:, :count], newest(level, table.repeats, table.ticks)
         slow = np.where(states(earlier, count).slow, earlier, -np.inf).max(axis=1)
         rows = np.flatnonzero((level[:, -1] > slow) & (errors > LIMITS.unusual))
         largest += [(float(errors[row]), table.histories[row]) for row in rows]
@@ -157,6 +159,9 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
     kept = sorted(nights.values())
     _, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
     costs, there = costs[:, kept], [sessions[night] for night in kept]
+    steps = np.diff(np.sort(costs, axis=1), axis=1)
+    ticks = np.where(steps > SAME, steps, np.inf).min(axis=1, initial=np.inf)
+    ticks[np.isinf(ticks)] = 0
     costs = without_weeks(costs, np.array([int(s.start // DAY % 7) for s in there]))
     residuals = costs - medians(costs, 1)[:, None]
     shared = np.vstack(factors(residuals, kernels))
@@ -166,7 +171,8 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
         repeats, more = _of_retests(histories, apart, repeats[..., kept])
     else:
         repeats = None
-    return Table(histories, there, costs + more, kernels, shared, apart + more, repeats, twins)
+    values = costs + more, kernels, shared, apart + more
+    return Table(histories, there, *values, repeats, ticks, twins)
 
 
 def _of_retests(
@@ -217,7 +223,7 @@ def _of_table(table: Table, chance: float, false_alarms: float) -> list[Event]:
     of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(shared) - 1))]
     traces: list[_Trace] = []
     events: list[Event] = []
-    alone = look(apart, (1 - SHARED) * chance, table=True, repeats=table.repeats)
+    alone = look(apart, (1 - SHARED) * chance, True, table.repeats, table.ticks)
     for series, members, findings in (
         (shared, of_kernels, look(shared, SHARED * chance, table=False)),
         (apart, every[:, None], alone),

@@ -242,6 +242,12 @@ def test_levels_that_come_and_go_are_no_alarm(noise):
     assert not any(event.alarm for event in events_in(logs))
 
 
+@pytest.mark.parametrize(("noise", "seed"), [("clock ticks", 194), ("variance that changes", 47)])
+def test_values_of_a_few_ticks_and_nights_louder_than_others_are_no_alarm(noise, seed):
+    logs = REAL[noise](np.random.default_rng([77, seed]), (300, 60))
+    assert not any(event.alarm for event in events_in(logs))
+
+
 def test_a_step_is_found_beside_weekends_as_large():
     logs = REAL["weekends"](np.random.default_rng([7, 1]), (300, 48))
     row = np.argmin(np.abs(np.nanstd(logs, axis=1) - 0.05))
