@@ -3,7 +3,7 @@ module bx_charges
   use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int
   implicit none (type, external)
   private
-  public :: bx_charge, bx_charge_fork, bx_is_hollow
+  public :: bx_charge, bx_charge_fork, bx_charge_seconds, bx_is_hollow
 
 #ifdef BX_SIMULATED
   logical, parameter, public :: bx_is_simulated = .true.
@@ -29,6 +29,13 @@ module bx_charges
     subroutine bx_charge_fork() bind(C)
       implicit none (type, external)
     end subroutine bx_charge_fork
+
+    !> Adds seconds to what this rank owes.  Local.
+    subroutine bx_charge_seconds(seconds) bind(C)
+      import :: c_double
+      implicit none (type, external)
+      real(c_double), value :: seconds
+    end subroutine bx_charge_seconds
 
     !> Whether arithmetic is skipped whose result is not looked at.  Local.
     logical(c_bool) function bx_charge_is_hollow() bind(C)

@@ -6,7 +6,7 @@
 ! real, so that one transform carries two.
 module npar_exchange
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, dp => c_double
-  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_charge, bx_copy, bx_is_hollow, bx_is_simulated, by_all_threads
   use bx_transpose, only: bx_columns, bx_exchange_t, bx_fft_t, bx_free_fft, bx_make_fft, &
     bx_planes, bx_transform, bx_way_forward, bx_way_inverse
   use npar_collectives, only: broadcast
@@ -71,7 +71,8 @@ contains
     call bx_free_fft(ffts%fft)
   end subroutine free_pair_ffts
 
-  !> vx = (exchange operator of the occupied bands) psi, both (2 * waves, my bands).
+  !> vx = (exchange operator of the occupied bands) psi, both (2 * waves, my bands).  Arrays stay as
+  !> they are where a hollow run charges a transform without computing it.
   subroutine apply_exchange(s, ffts, psi, vx)
     type(state_t), intent(inout) :: s
     type(pair_ffts_t), intent(inout) :: ffts
@@ -86,13 +87,15 @@ contains
     field => bx_planes(ffts%fft, 0)
     columns => bx_columns(ffts%fft, 0)
     do pair = 1, (size(psi, 2) + 1)/2
+      if (.not. s%forward%due(s%ncore)) cycle
       call fill_field(s, psi, pair, 0)
       call bx_transform(s%exchange, bx_way_forward, 0, 0)
       orbital(:, :, :, 2*pair - 1) = real(planes, dp)
       if (2*pair <= size(psi, 2)) orbital(:, :, :, 2*pair) = aimag(planes)
+      call s%forward%computed()
     end do
     call lap(s, phase_exchange)
-    sum_of_pairs = 0
+    if (.not. bx_is_hollow()) sum_of_pairs = 0 ! which touches its memory
     do group = 0, s%npar - 1
       bands = bands_of(s%occupied, s%npar, group)
       allocate (other(size(psi, 1), bands))
@@ -101,9 +104,13 @@ contains
       call broadcast(flat(other), group, s%across, s%knobs%emulated)
       call lap(s, phase_reduce)
       do pair = 1, (bands + 1)/2
-        call fill_field(s, other, pair, 0)
-        call bx_transform(s%exchange, bx_way_forward, 0, 0)
+        if (s%forward%due(s%ncore)) then
+          call fill_field(s, other, pair, 0)
+          call bx_transform(s%exchange, bx_way_forward, 0, 0)
+          call s%forward%computed()
+        end if
         do i = 1, size(psi, 2)
+          if (.not. s%pair%due(s%ncore)) cycle
           field = orbital(:, :, :, i)*planes
           call lap(s, phase_exchange)
           call bx_transform(ffts%exchange, bx_way_inverse, 0, 0)
@@ -111,6 +118,7 @@ contains
           call lap(s, phase_exchange)
           call bx_transform(ffts%exchange, bx_way_forward, 0, 0)
           sum_of_pairs(:, :, :, i) = sum_of_pairs(:, :, :, i) + real(conjg(planes)*field, dp)
+          call s%pair%computed()
         end do
         ! of each point and band: the product, the kernel's, the sum
         if (bx_is_simulated) then
@@ -122,12 +130,14 @@ contains
     end do
     vx = 0
     do pair = 1, (size(psi, 2) + 1)/2
+      if (.not. s%back%due(s%ncore)) cycle
       planes = sum_of_pairs(:, :, :, 2*pair - 1)
       if (2*pair <= size(psi, 2)) then
         planes = planes + (0.0_dp, 1.0_dp)*sum_of_pairs(:, :, :, 2*pair)
       end if
       call bx_transform(s%exchange, bx_way_inverse, 0, 0)
       call take_field(s, vx, pair, 0, 1/product(real(s%crystal%grid, dp)))
+      call s%back%computed()
     end do
     call lap(s, phase_exchange)
   end subroutine apply_exchange

@@ -84,6 +84,7 @@ contains
     do first = 1, fields, batch
       count = min(batch, fields - first + 1)
       if (s%knobs%zeroing) call wipe_fields(s, count)
+      if (.not. s%apply(count)%due(s%ncore)) cycle
       do i = 0, count - 1
         call fill_field(s, c, first + i, i)
       end do
@@ -95,6 +96,7 @@ contains
       end do
       call charge_fields(s, count)
       call lap(s, phase_kinetic)
+      call s%apply(count)%computed()
     end do
   end subroutine add_local
 

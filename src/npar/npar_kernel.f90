@@ -25,7 +25,7 @@ module npar_kernel
   use npar_paw, only: idle_ranks
   use npar_scf, only: evaluate, exchange_step, free_state, scf_step, start_state
   use npar_setup, only: nodes_of_team, predicted, set_up
-  use npar_state, only: phase_names, state_t
+  use npar_state, only: exchange_by, phase_names, state_t
   use npar_traffic, only: traffic_of_exchange_step, traffic_of_step, traffic_since, traffic_so_far
   implicit none (type, external)
   private
@@ -209,7 +209,7 @@ contains
     s => states(state_of(m))
     s%knobs = knobs_of(m)
     number = bx_transpose_number(trim(s%knobs%transpose)) + 1
-    s%exchange = exchanges(state_of(m), number)
+    call exchange_by(s, exchanges(state_of(m), number))
     if (crystal%hybrid) ffts%exchange = pair_exchanges(number)
     if (s%matrix%driver == driver_with(s%knobs)) return
     call s%matrix%destroy()

@@ -8,7 +8,7 @@
 module npar_paw
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use bx_harness, only: bx_largest
-  use bx_charges, only: bx_algebra, bx_charge, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_algebra, bx_charge, bx_is_hollow, bx_is_simulated, by_all_threads
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, pi, projectors_per_atom
   use npar_state, only: lap, phase_paw, phase_paw_sum, phase_zeroing, state_t, wiped
@@ -32,16 +32,18 @@ contains
     real(dp), save, allocatable :: node(:), weight(:)
     real(dp), pointer, contiguous :: vector(:)
     integer :: atom
-    if (.not. allocated(node)) call gauss_rule(points, node, weight)
+    if (.not. (bx_is_hollow() .or. allocated(node))) call gauss_rule(points, node, weight)
     vector(1:size(s%d)) => s%d
     call wiped(s, vector)
     call lap(s, phase_zeroing)
     s%d = 0
     do atom = 1 + s%rank, s%crystal%atoms, s%ranks
-      call integrate(atom, s%spectra(1)%shift, node, weight, s%d(:, :, atom))
+      if (.not. bx_is_hollow()) then
+        call integrate(atom, s%spectra(1)%shift, node, weight, s%d(:, :, atom))
+      end if
       if (bx_is_simulated) then
-        call bx_charge(bx_algebra, 2.0_dp*projectors_per_atom*(projectors_per_atom + 6) &
-                       *size(node), by_all_threads)
+        call bx_charge(bx_algebra, 2.0_dp*projectors_per_atom*(projectors_per_atom + 6)*points, &
+                       by_all_threads)
       end if
     end do
     call lap(s, phase_paw)

@@ -2,6 +2,7 @@
 module npar_scf
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Comm_free, MPI_Comm_rank, MPI_Comm_size, MPI_Comm_split
+  use bx_charges, only: bx_is_hollow
   use bx_harness, only: bx_largest, bx_uniform
   use bx_transpose, only: bx_free_fft, bx_make_fft
   use npar_basis, only: make_basis
@@ -46,8 +47,8 @@ contains
   end subroutine place_ranks
 
   !> Bytes that make_state allocates on this rank, without the transpose library's plan and the
-  !> matrix between bands.
-  pure function state_bytes(s) result(bytes)
+  !> matrix between bands.  Projectors are not touched in a hollow run.
+  function state_bytes(s) result(bytes)
     type(state_t), intent(in) :: s
     real(dp) :: bytes, narrow, wide, bands, projectors
     bands = s%crystal%bands
@@ -56,7 +57,8 @@ contains
     wide = 2.0_dp*s%height*bands
     bytes = narrow*(s%crystal%kpoints + 1) + 2*wide + 2*max(narrow, wide)
     bytes = bytes + merge(2.0_dp*s%height*s%npar*size(s%band), 0.0_dp, s%npar > 1)
-    bytes = bytes + 2.0_dp*s%waves()*(projectors/s%factor() + 1)
+    bytes = bytes + 2.0_dp*s%waves()
+    if (.not. bx_is_hollow()) bytes = bytes + 2.0_dp*s%waves()*projectors/s%factor()
     if (.not. s%crystal%gamma) bytes = bytes + narrow ! the parts apart
     bytes = bytes + 2.0_dp*s%factor()*projectors*size(s%band)
     bytes = bytes + 2*2.0_dp*s%waves()*s%crystal%kpoints ! for the examination of the bands

@@ -2,6 +2,7 @@
 ! whose answer is not known, are refused before they cost time.
 module npar_setup
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, c_ptr, dp => c_double
+  use bx_charges, only: bx_is_hollow
   use bx_harness, only: bx_agree, bx_case, bx_case_is, bx_claim_file, bx_claim_memory, &
     bx_claim_time, bx_file_read, bx_file_written, bx_node_of, bx_ok, bx_one_of, bx_refuse, &
     bx_resources, bx_selected, bx_string_at, bx_threads, bx_usage
@@ -355,6 +356,7 @@ contains
     real(dp) :: response
     code = bx_ok
     if (.not. crystal%hybrid .or. crystal%exchange_alone) return ! which takes no second step
+    if (bx_is_hollow()) return ! errors are not looked at
     response = exchange_response(crystal, spectra(1), occupied)
     if (response <= largest_response) return
     write (line, "('--functional hybrid --bands ', i0, ': exact exchange may multiply errors by ', &

@@ -4,9 +4,11 @@
 ! band (ncore = ranks / NPAR).  Bands are dealt round the groups: band n is in group
 ! mod(n - 1, NPAR).
 module npar_state
-  use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr, c_size_t, &
+  use, intrinsic :: iso_c_binding, only: c_associated, c_loc, c_null_ptr, c_ptr, c_size_t, &
     dp => c_double
+  use omp_lib, only: omp_get_wtime
   use mpi_f08, only: MPI_Comm
+  use bx_charges, only: bx_charge_seconds, bx_is_hollow, bx_is_simulated
   use bx_harness, only: bx_lap
   use bx_transpose, only: bx_exchange_t, bx_fft_t
   use npar_basis, only: basis_t
@@ -14,7 +16,7 @@ module npar_state
   use npar_model, only: crystal_t, spectrum_t
   implicit none (type, external)
   private
-  public :: knobs_t, state_t, lap, npar_wipe, wiped, flat
+  public :: knobs_t, state_t, lap, npar_wipe, wiped, flat, exchange_by
   public :: bands_of, dealt
 
   character(*), parameter, public :: phase_names(*) = [character(16) :: &
@@ -36,6 +38,15 @@ module npar_state
     character(16) :: linear_algebra = "lapack" !< library of the matrices between bands
     character(16) :: transpose = "alltoallv"
   end type knobs_t
+
+  !> A part of a step that sends no messages, as a team of one rank transforms: it always takes as
+  !> long.  A hollow run computes the first, and charges its time for the others.
+  type :: part_t
+    real(dp), private :: seconds = -1, begin = 0
+  contains
+    procedure :: due
+    procedure :: computed
+  end type part_t
 
   !> The state of one choice of NPAR; shapes in comments, reals unless said otherwise.
   type :: state_t
@@ -77,6 +88,8 @@ module npar_state
 
     type(bx_fft_t) :: fft !< of my team
     type(bx_exchange_t) :: exchange !< by the method of the knobs
+    !> transforms by that method: of each number of fields, one way, of exact exchange
+    type(part_t) :: apply(batch), forward, pair, back
     real(dp), pointer, contiguous :: potential(:, :, :) => null() !< (nx, ny, planes): Hartree
     real(dp), pointer, contiguous :: ionic(:, :, :) => null() !< without the density's part
     real(dp) :: strength = 0 !< potential per density: Hartree
@@ -98,6 +111,40 @@ module npar_state
   end interface
 
 contains
+
+  !> Whether a part of a team of so many ranks is to be computed; `computed` is called after it.  If
+  !> not, its time was charged.
+  logical function due(self, ranks)
+    class(part_t), intent(inout) :: self
+    integer, intent(in) :: ranks
+    due = .true.
+    if (.not. bx_is_hollow() .or. ranks > 1) return
+    due = self%seconds < 0
+    if (due) then
+      self%begin = omp_get_wtime()
+    else if (bx_is_simulated) then
+      call bx_charge_seconds(self%seconds)
+    end if
+  end function due
+
+  !> Keeps the time of a part since `due`.
+  subroutine computed(self)
+    class(part_t), intent(inout) :: self
+    if (bx_is_hollow()) self%seconds = omp_get_wtime() - self%begin
+  end subroutine computed
+
+  !> Sets what the transforms exchange by.
+  subroutine exchange_by(s, exchange)
+    type(state_t), intent(inout) :: s
+    type(bx_exchange_t), intent(in) :: exchange
+    if (.not. c_associated(s%exchange%handle, exchange%handle)) then
+      s%apply = part_t()
+      s%forward = part_t()
+      s%pair = part_t()
+      s%back = part_t()
+    end if
+    s%exchange = exchange
+  end subroutine exchange_by
 
   !> Number of plane waves stored on this rank.
   pure integer function stored_waves(self) result(n)

@@ -187,6 +187,19 @@ class Clock(unittest.TestCase):
                     seconds = hollow[key]["samples"]["seconds"][0]
                     self.assertAlmostEqual(entry["samples"]["seconds"][0] / seconds, 1, places=8)
 
+    def test_one_pair_stands_for_all_of_exact_exchange(self):
+        arguments = ("--case", "mini2", "--method", "npar-4", "--planner", "estimate")
+        full, hollow = (
+            self.entries("npar", "hector-xt4", 4, *arguments, BX_HOLLOW=flag)["npar-4",]
+            for flag in "01"
+        )
+        ratio = full["samples"]["seconds"][0] / hollow["samples"]["seconds"][0]
+        self.assertAlmostEqual(ratio, 1, places=8)
+        for name in ("p2p", "collective"):
+            for count in ("messages", "bytes"):
+                sent = (entry["communication"][name][count] for entry in (full, hollow))
+                self.assertEqual(*sent, (name, count))
+
     def test_messages_cost_what_the_machine_says(self):
         """A ping-pong of 8 B takes the latency; blocks of all pairs wait for their node's gap."""
         arguments = ("--method", "pingpong,alltoallv", "--smallest", "8", "--largest", "1024")
