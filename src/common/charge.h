@@ -19,6 +19,8 @@ void bx_charge_pay(void);
 void bx_charge_start(const bx_run *run);
 /* Whether arithmetic is skipped whose result is not looked at (BX_HOLLOW=1).  Local. */
 bool bx_charge_is_hollow(void);
+/* Whether files may be written: in no simulated time, so only where nobody looks at it.  Local. */
+bool bx_charge_has_disks(void);
 /* Adds `times` the longest time of a rank since `since` (MPI_Wtime): parts of a hollow run that are
  * as long as the one that was simulated.  Collective over the team. */
 void bx_charge_again(MPI_Comm team, double since, double times);
@@ -34,6 +36,7 @@ static inline void bx_charge_fork(void) {}
 static inline void bx_charge_pay(void) {}
 static inline void bx_charge_start(const bx_run *run) {}
 static inline bool bx_charge_is_hollow(void) { return false; }
+static inline bool bx_charge_has_disks(void) { return true; }
 static inline void bx_charge_again(MPI_Comm team, double since, double times) {}
 static inline void bx_charge_spectrum(MPI_Comm team, int n, const double *values,
                                       const double *squares)

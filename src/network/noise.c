@@ -182,16 +182,23 @@ static void join_cores(noise *n)
     }
 }
 
-static void add_node(noise *n, bx_json *list, int node)
+static int compare_hosts(const void *a, const void *b) { return strcmp(a, b); }
+
+/* Whether several of the sorted hosts[count] have this name: their nodes are emulated. */
+static bool is_repeated(char (*hosts)[NAME], size_t count, const char *host)
+{
+    char (*at)[NAME] = bsearch(host, hosts, count, sizeof *hosts, compare_hosts);
+    return (at > hosts && strcmp(at[-1], host) == 0) ||
+           (at + 1 < hosts + count && strcmp(at[1], host) == 0);
+}
+
+static void add_node(noise *n, bx_json *list, int node, bool emulated)
 {
     const account *a = &n->accounts[node];
     double quantum = a->most[0], longest = a->most[1], lost = a->sum[0], all = a->sum[1];
     const double *rate = a->rate;
     char host[NAME + 16] = "";
-    bool emulated = false;
     strcpy(host, a->host);
-    for (int other = 0; other < bx_run_node_count(n->run); other++)
-        emulated |= other != node && strcmp(n->accounts[other].host, host) == 0;
     if (emulated) snprintf(host + strlen(host), 16, "/%d", node); /* several on one host */
     n->worst[0] = fmax(n->worst[0], lost / all);
     n->worst[1] = fmax(n->worst[1], all > 0 ? longest : NAN);
@@ -211,7 +218,13 @@ static void describe_nodes(noise *n)
 {
     n->worst[0] = n->worst[1] = n->slowest[COPY_CORE] = n->slowest[COPY_NODE] = NAN;
     bx_json *list = bx_json_array(n->details, "noise");
-    for (int node = 0; node < bx_run_node_count(n->run); node++) add_node(n, list, node);
+    size_t nodes = (size_t)bx_run_node_count(n->run);
+    char (*hosts)[NAME] = bx_memory_alloc(nodes, sizeof *hosts);
+    for (size_t node = 0; node < nodes; node++) strcpy(hosts[node], n->accounts[node].host);
+    qsort(hosts, nodes, sizeof *hosts, compare_hosts);
+    for (size_t node = 0; node < nodes; node++)
+        add_node(n, list, (int)node, is_repeated(hosts, nodes, n->accounts[node].host));
+    free(hosts);
 }
 
 static void end(void *state, size_t method, size_t point, int64_t steps,

@@ -30,9 +30,10 @@ double bx_io_end_phase(bx_io *io, int phase, double *start)
 
 double bx_io_gather_busy(bx_io *io, double *sums)
 {
-    double *busy = bx_memory_alloc((size_t)io->ranks, sizeof *busy), most = 0;
+    int ranks = io->rank == 0 ? io->ranks : 0;
+    double *busy = bx_memory_alloc((size_t)ranks, sizeof *busy), most = 0;
     MPI_Gather(&io->busy, 1, MPI_DOUBLE, busy, 1, MPI_DOUBLE, 0, io->comm);
-    for (int rank = 0; rank < io->ranks; rank++) {
+    for (int rank = 0; rank < ranks; rank++) {
         sums[rank] += busy[rank];
         most = fmax(most, busy[rank]);
     }

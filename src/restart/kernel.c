@@ -49,7 +49,7 @@ typedef struct {
     bx_json *slowest; /* object: of a method, the rank that took longest to write; on rank 0 */
     struct {
         bx_series write, read, longest; /* s; of the job, and of the slowest rank; on rank 0 */
-        double *busy;                   /* [ranks] s: of all steps; on rank 0 */
+        double *busy;                   /* [ranks] s: of all steps; on rank 0, once verified */
         double pages, cached;
     } *measured; /* [METHOD_COUNT] */
 } state;
@@ -111,7 +111,7 @@ static void settle_readers(bx_io *io)
 
 static int setup(bx_run *run, void **address)
 {
-    if (BX_IS_SIMULATED)
+    if (!bx_charge_has_disks())
         return bx_run_refuse(run, BX_USAGE, "a simulated machine has no disks to write to");
     if (readers > bx_run_ranks(run))
         return bx_run_refuse(run, BX_USAGE, "--readers %lld: there are %d ranks",
@@ -133,7 +133,6 @@ static int setup(bx_run *run, void **address)
     io->mine = bx_memory_alloc((size_t)io->words, sizeof *io->mine);
     io->read = bx_memory_alloc((size_t)io->room, sizeof *io->read);
     BX_ALLOC(METHOD_COUNT, s->measured);
-    for (size_t m = 0; m < METHOD_COUNT; m++) BX_ALLOC((size_t)io->ranks, s->measured[m].busy);
     return BX_OK;
 }
 
@@ -250,6 +249,8 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     bx_verification_check(verification, "words", failed ? 0 : count_wrong(s, method), 0, "words");
     if (METHODS[method] == &COPY || failed) return;
     double counted[2] = {io->pages, io->cached}, all[2];
+    if (io->rank == 0 && !s->measured[method].busy)
+        BX_ALLOC((size_t)io->ranks, s->measured[method].busy);
     double longest = bx_io_gather_busy(io, s->measured[method].busy);
     MPI_Reduce(counted, all, 2, MPI_DOUBLE, MPI_SUM, 0, io->comm);
     io->pages = io->cached = 0;
@@ -267,7 +268,8 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
     inspect(address, method, point, verification);
     s->measured[method].write.count = s->measured[method].read.count = 0;
     s->measured[method].longest.count = 0;
-    memset(s->measured[method].busy, 0, (size_t)s->io.ranks * sizeof(double));
+    if (s->measured[method].busy)
+        memset(s->measured[method].busy, 0, (size_t)s->io.ranks * sizeof(double));
 }
 
 /* ---- the result ---- */

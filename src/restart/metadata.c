@@ -51,7 +51,7 @@ typedef struct {
 
 static int setup(bx_run *run, void **address)
 {
-    if (BX_IS_SIMULATED)
+    if (!bx_charge_has_disks())
         return bx_run_refuse(run, BX_USAGE, "a simulated machine has no disks to write to");
     state *s = bx_memory_alloc(1, sizeof *s);
     *address = s;

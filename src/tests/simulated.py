@@ -18,7 +18,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "checks" / "worksho
 import launch
 
 TIMEOUT = 240  # s
-NETWORK = ("patterns", "pairs", "congestion")  # kernels in one folder
+# Folders that have several kernels, or another name than the kernel.
+FOLDERS = {
+    **dict.fromkeys(("patterns", "pairs", "congestion", "noise"), "network"),
+    "metadata": "restart",
+}
 
 
 class Tree(NamedTuple):
@@ -50,7 +54,7 @@ def missing(folder: Path, *kernels: str) -> "str | None":
 
 def executable(folder: Path, kernel: str) -> str:
     """Where a kernel was built: its name without bisection-, for example pairs."""
-    return str(folder / ("network" if kernel in NETWORK else kernel) / f"bisection-{kernel}")
+    return str(folder / FOLDERS.get(kernel, kernel) / f"bisection-{kernel}")
 
 
 def simulate(

@@ -2,6 +2,7 @@
  * while a rank computes: at a lap, on entry of MPI, at the end of a step. */
 #include "charge.h"
 
+#include "at_once.h"
 #include "platform.h"
 
 #include <simgrid/version.h>
@@ -84,6 +85,8 @@ int bx_platform_panels(void)
 }
 
 bool bx_charge_is_hollow(void) { return bx_platform_panels() > 0; }
+
+bool bx_charge_has_disks(void) { return bx_at_once(); }
 
 void bx_charge_describe(bx_run *run, bx_json *result)
 {
