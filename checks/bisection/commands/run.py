@@ -62,6 +62,10 @@ REFUSED = {
     "--max-retries": "a check that fails once has failed",
     "--skip-sanity-check": "a wrong answer would pass",
     "--skip-performance-check": "a slow method would pass",
+    **dict.fromkeys(
+        ("-l", "-L", "--list-detailed", "--list-tags", "--describe", "--dry-run"),
+        "it measures nothing; `.bisection/bin/reframe -l` lists tests",
+    ),
 }
 # Variables of checks that say what is judged: set from outside they would let a failure pass.
 JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
@@ -341,7 +345,8 @@ def refused(argument: str) -> str | None:
     if JUDGING.search(argument):
         return "it changes what is judged"
     name = argument.partition("=")[0]
-    return next((w for o, w in REFUSED.items() if len(name) > 3 and o.startswith(name)), None)
+    full = (o for o in REFUSED if o == name or (len(name) > 3 and o.startswith(name)))
+    return REFUSED.get(next(full, ""))
 
 
 def write(verdict: RunVerdict, results: Path) -> None:

@@ -49,6 +49,8 @@ def change(file, old, new):
         (["--max-retries=1"], "--max-retries=1 is rejected: a check that fails once has failed"),
         (["--skip-performance-check"], "is rejected: a slow method would pass"),
         (["--skip-sanity-check"], "is rejected: a wrong answer would pass"),
+        (["--tier", "quick", "-l"], "-l is rejected: it measures nothing"),
+        (["--list"], "--list is rejected: it measures nothing"),
         (["-S", "transpose.asserted=time"], "is rejected: it changes what is judged"),
         (["--tier", "quick", "--against", "network=older"], "'network=older' names no session"),
     ],
