@@ -435,6 +435,7 @@ def _louder(noise: _Noise, row: int, few: np.ndarray, many: np.ndarray) -> float
 def _loudness(values: np.ndarray, few: np.ndarray, many: np.ndarray) -> float:
     """The variance of a few nights over that of many others, as most series of a table have it."""
     known = ~np.isnan(values[:, few]).any(axis=1)
+    known &= (~np.isnan(values[:, many])).sum(axis=1) > 1
     half, ratio = (len(few) - 1) / 2, np.var(values[known][:, few], axis=1, ddof=1)
     ratio /= np.maximum(np.nanvar(values[known][:, many], axis=1), TINY)
     return float(np.median(ratio) * half / scipy.special.gammaincinv(half, 0.5))  # of chi-squared
