@@ -55,6 +55,7 @@ class Budget(NamedTuple):
 # not told at 32, 96 and 256.
 MANY, FEW, CUBES = (64, 256, 512), (64, 128, 256), (8, 64, 512)
 NODES, ROOTS = (32, 96, 256), (16, 64, 256)
+OF_EIGHT = (66, 130, 258)  # have eight divisors each: npar has a state for every choice of NPAR
 BEYOND = (400, 600, 900)  # more than the pairs of patches: each rank has one at most
 METHODS = ("alltoallv", "p2p", "overlap", "direct", "shm", "shm-padded", "leaders",
            "gather-scatter", "alltoallw", "padded")  # fmt: skip
@@ -95,7 +96,7 @@ BUDGETS = {
     },
     "md": Budget("md", CUBES, "--case cu3au --method packed --cells {0}",
                  dict(zip(CUBES, ("4", "8", "16"), strict=True))),
-    "npar": Budget("npar", FEW, NPAR),
+    "npar": Budget("npar", OF_EIGHT, NPAR),
     "noise": Budget("noise", NODES, "--quanta 1 --bytes 4096", per_node=16),
     **{
         f"restart, {method}": Budget("restart", NODES, f"{RESTART} {method} {FILES}", per_node=16)

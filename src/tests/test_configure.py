@@ -99,7 +99,9 @@ class Libraries(Configured, unittest.TestCase):
         self.assertEqual(code, 0, text)
         self.build("all")
         build = self.folder / "build"
-        subprocess.run(["ctest", "--test-dir", build, "-R", "unit|launches"], check=True)
+        subprocess.run(
+            ["ctest", "--test-dir", build, "-LE", "long", "-R", "unit|launches"], check=True
+        )
 
 
 class Mpi(Configured, unittest.TestCase):
