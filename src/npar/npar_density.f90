@@ -95,7 +95,7 @@ contains
     s%strength = min(coupling*minval(s%crystal%quantum())/(2*s%occupied), gap/(2*densest(1)))
   end subroutine set_strength
 
-  !> Of the exact eigenstates, by one-dimensional sums; 0 in a hollow run, which does not compare it.
+  !> Of the exact eigenstates, by one-dimensional sums; 0 in a hollow run, where nobody compares it.
   subroutine set_exact_density(s)
     type(state_t), intent(inout) :: s
     real(dp), allocatable :: line(:, :, :)
