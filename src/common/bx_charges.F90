@@ -3,7 +3,8 @@ module bx_charges
   use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int
   implicit none (type, external)
   private
-  public :: bx_charge, bx_charge_fork, bx_charge_seconds, bx_is_hollow
+  public :: bx_charge, bx_charge_fork, bx_charge_seconds, bx_computed, bx_hollow_messages
+  public :: bx_is_hollow, bx_is_sampled
 
 #ifdef BX_SIMULATED
   logical, parameter, public :: bx_is_simulated = .true.
@@ -37,14 +38,47 @@ module bx_charges
       real(c_double), value :: seconds
     end subroutine bx_charge_seconds
 
+    !> As in charge.h.  Collective over MPI_COMM_WORLD.
+    logical(c_bool) function bx_charge_hollow_messages(hollow) bind(C)
+      import :: c_bool
+      implicit none (type, external)
+      logical(c_bool), value :: hollow
+    end function bx_charge_hollow_messages
+
     !> Whether arithmetic is skipped whose result is not looked at.  Local.
     logical(c_bool) function bx_charge_is_hollow() bind(C)
       import :: c_bool
       implicit none (type, external)
     end function bx_charge_is_hollow
+
+    !> Whether of parts of a hollow run that are equally long few are simulated.  Local.
+    logical(c_bool) function bx_charge_is_sampled() bind(C)
+      import :: c_bool
+      implicit none (type, external)
+    end function bx_charge_is_sampled
   end interface
 
 contains
+
+  !> Whether of parts of a hollow run that are equally long few are simulated.  Local.
+  logical function bx_is_sampled()
+    bx_is_sampled = .false.
+    if (bx_is_simulated) bx_is_sampled = bx_charge_is_sampled()
+  end function bx_is_sampled
+
+  !> How many of so many things are computed: none in a hollow run.  Local.
+  integer function bx_computed(count)
+    integer, intent(in) :: count
+    bx_computed = merge(0, count, bx_is_hollow())
+  end function bx_computed
+
+  !> Messages of a hollow run carry no data from now on, or they do again.  Takes no time.
+  !> Collective over MPI_COMM_WORLD.
+  subroutine bx_hollow_messages(hollow)
+    logical, intent(in) :: hollow
+    logical(c_bool) :: before
+    if (bx_is_simulated) before = bx_charge_hollow_messages(logical(hollow, c_bool))
+  end subroutine bx_hollow_messages
 
   !> Whether only counts of messages are verified, on a simulated machine.  Local.
   logical function bx_is_hollow()

@@ -19,11 +19,17 @@ void bx_charge_pay(void);
 void bx_charge_start(const bx_run *run);
 /* Whether arithmetic is skipped whose result is not looked at (BX_HOLLOW=1).  Local. */
 bool bx_charge_is_hollow(void);
+/* Whether of parts of a hollow run that are equally long few are simulated (BX_HOLLOW above 1).
+ * Local. */
+bool bx_charge_is_sampled(void);
 /* Whether files may be written: in no simulated time, so only where nobody looks at it.  Local. */
 bool bx_charge_has_disks(void);
 /* Adds `times` the longest time of a rank since `since` (MPI_Wtime): parts of a hollow run that are
  * as long as the one that was simulated.  Collective over the team. */
 void bx_charge_again(MPI_Comm team, double since, double times);
+/* Messages of a hollow run carry no data from now on, or they do again.  Takes no time; returns
+ * whether they were `hollow` before.  Collective over MPI_COMM_WORLD. */
+bool bx_charge_hollow_messages(bool hollow);
 /* Tells hollow runs the eigenvalues of matrices of n rows, and the squares of the last entries of
  * their vectors: both [n].  Collective over the team. */
 void bx_charge_spectrum(MPI_Comm team, int n, const double *values, const double *squares);
@@ -37,6 +43,7 @@ static inline void bx_charge_pay(void) {}
 static inline void bx_charge_start(const bx_run *run) {}
 static inline bool bx_charge_is_hollow(void) { return false; }
 static inline bool bx_charge_has_disks(void) { return true; }
+static inline bool bx_charge_hollow_messages(bool hollow) { return hollow; }
 static inline void bx_charge_again(MPI_Comm team, double since, double times) {}
 static inline void bx_charge_spectrum(MPI_Comm team, int n, const double *values,
                                       const double *squares)

@@ -2,7 +2,8 @@
 module npar_hamiltonian
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_loc, c_size_t, dp => c_double
   use bx_transpose, only: bx_apply, bx_columns
-  use bx_charges, only: bx_charge, bx_copy, bx_is_hollow, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_charge, bx_computed, bx_copy, bx_is_hollow, bx_is_simulated, &
+    by_all_threads
   use npar_blas, only: dgemm
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, projectors_per_atom
@@ -56,7 +57,7 @@ contains
       call lap(s, phase_zeroing)
     end if
     !$omp parallel do schedule(static)
-    do i = 1, size(c, 2)
+    do i = 1, bx_computed(size(c, 2))
       h(:, i) = s%kinetic*c(:, i)
     end do
     if (bx_is_simulated) call bx_charge(bx_copy, 16.0_dp*size(c), by_all_threads)
@@ -85,13 +86,13 @@ contains
       count = min(batch, fields - first + 1)
       if (s%knobs%zeroing) call wipe_fields(s, count)
       if (.not. s%apply(count)%due(s%ncore)) cycle
-      do i = 0, count - 1
+      do i = 0, bx_computed(count) - 1
         call fill_field(s, c, first + i, i)
       end do
       call charge_fields(s, count)
       call lap(s, phase_kinetic)
       call bx_apply(s%exchange, count, s%potential)
-      do i = 0, count - 1
+      do i = 0, bx_computed(count) - 1
         call take_field(s, h, first + i, i, scale)
       end do
       call charge_fields(s, count)

@@ -6,6 +6,7 @@ module npar_kernel
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_funloc, c_int, c_loc, &
     c_null_ptr, c_ptr, c_size_t, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX
+  use bx_charges, only: bx_hollow_messages, bx_is_hollow, bx_is_sampled
   use bx_harness, only: bx_check, bx_choice_t, bx_comm, bx_detail, bx_flag, bx_grid, bx_kernel_t, &
     bx_largest, bx_memory_used, bx_metric, bx_note, bx_ok, bx_option_t, bx_passed, bx_refuse, &
     bx_seed, bx_string_at, bx_text, bx_threads, bx_usage, bx_without, &
@@ -224,10 +225,19 @@ contains
     real(dp) :: before(1), after(2), allowed
     integer :: steps
     s => prepared(int(method) + 1)
+    if (bx_is_sampled()) return ! messages are left out
+    call bx_hollow_messages(.true.)
     ! the exchange step leaves the checkpoint's bands as they are
     if (given%split /= 2) call start_state(s, bx_seed(run), given%noise)
     if (exchanges_alone()) then
       call verify_exchange(s, verification)
+      return
+    end if
+    if (bx_is_hollow()) then ! messages alone
+      sent = traffic_so_far()
+      call scf_step(s, ffts)
+      call bx_hollow_messages(.false.)
+      call check_traffic(traffic_since(sent, world), traffic_of_step(s, ffts), verification)
       return
     end if
     call evaluate(s, ffts, before(1))
@@ -287,8 +297,10 @@ contains
     type(traffic_t) :: sent
     sent = traffic_so_far()
     exchange_mine = exchange_step(s, ffts)
+    call bx_hollow_messages(.false.)
     sent = traffic_since(sent, world)
     if (exchanges_alone()) call check_traffic(sent, traffic_of_exchange_step(s, ffts), verification)
+    if (bx_is_hollow()) return
     exact_exchange = check_exchange(s, exchange_mine, accuracy, compared(), verification)
   end subroutine verify_exchange
 
@@ -297,6 +309,7 @@ contains
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
     s => prepared(int(method) + 1)
+    call bx_hollow_messages(.true.)
     if (given%split /= 2) call start_state(s, bx_seed(run), given%noise)
   end subroutine begin
 
@@ -318,6 +331,8 @@ contains
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
     s => states(state_of(int(method) + 1))
+    call bx_hollow_messages(.false.)
+    if (bx_is_hollow()) return
     if (exchanges_alone()) then
       exact_exchange = check_exchange(s, exchange_mine, accuracy, compared(), verification)
     else

@@ -6,7 +6,9 @@
 module npar_matrix
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, &
     c_int, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t, dp => c_double
+  use omp_lib, only: omp_get_wtime
   use mpi_f08, only: MPI_Comm, MPI_Comm_rank, MPI_Comm_size
+  use bx_charges, only: bx_charge_seconds, bx_computed, bx_is_sampled, bx_is_simulated
   use bx_harness, only: bx_region_enter, bx_region_leave, bx_string_at
   use npar_collectives, only: gather_parts, sum_over, sum_parts, traffic_of_exchange, &
     traffic_of_sum, traffic_t, operator(+), operator(*)
@@ -37,12 +39,15 @@ module npar_matrix
     real(dp), pointer, contiguous, private :: whole(:, :) => null() !< (f n, width) a panel
     real(dp), allocatable, private :: packed(:) !< the same, rank by rank
     real(dp), private :: held = 0 !< bytes without workspace
+    real(dp), private :: since = 0 !< s: the begin of a panel that is sampled
   contains
     procedure :: create
     procedure :: destroy
     procedure :: first
     procedure :: last
     procedure :: panel
+    procedure :: sampled
+    procedure :: charge_others
     procedure :: sum_panel
     procedure :: gather_panel
     procedure :: solve
@@ -209,6 +214,27 @@ contains
     last = min(self%n, j*self%width)
   end function last
 
+  !> First and last panel to compute: all; where parts are sampled the two in the middle.
+  function sampled(self) result(ends)
+    class(matrix_t), intent(inout) :: self
+    integer :: ends(2)
+    ends = [1, self%panels]
+    if (bx_is_sampled() .and. self%panels > 2) ends = self%panels/2 + [0, 1]
+  end function sampled
+
+  !> Called before and after panel j of `sampled`: charges the others, each as long as the last.
+  subroutine charge_others(self, j, begins)
+    class(matrix_t), intent(inout) :: self
+    integer, intent(in) :: j
+    logical, intent(in) :: begins
+    if (.not. bx_is_sampled() .or. self%panels <= 2 .or. j <= self%panels/2) return
+    if (begins) then
+      self%since = omp_get_wtime()
+    else if (bx_is_simulated) then
+      call bx_charge_seconds((self%panels - 2)*(omp_get_wtime() - self%since))
+    end if
+  end subroutine charge_others
+
   !> Where this rank's addends of a panel's numbers go: (f n, columns of the panel).
   function panel(self, j) result(addends)
     class(matrix_t), intent(inout) :: self
@@ -305,7 +331,7 @@ contains
     integer :: r, column, c, row, at, from, length
     at = 0
     do r = 0, self%ranks - 1
-      do column = self%first(j), self%last(j)
+      do column = self%first(j), self%first(j) - 1 + bx_computed(self%last(j) - self%first(j) + 1)
         if (mod((column - 1)/self%block, self%grid_columns) /= r/self%grid_rows) cycle
         c = column - self%first(j) + 1
         do row = mod(r, self%grid_rows)*self%block, self%n - 1, self%grid_rows*self%block

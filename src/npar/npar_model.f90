@@ -166,8 +166,8 @@ contains
     type(spectrum_t), intent(inout) :: s
     real(dp), allocatable :: level(:, :), sums(:)
     integer, allocatable :: order(:), triple(:, :)
-    real(dp) :: q(3), v
-    integer :: d, i, j, k, m, n, states, wanted, pass
+    real(dp) :: q(3), v, limit
+    integer :: d, i, m, n, states, wanted
     q = crystal%quantum()
     m = maxval(int(crystal%radius())) + margin
     n = 2*m + 1
@@ -177,24 +177,16 @@ contains
       call solve_line(q(d), s%kpoint(d), v, m, level(:, d), s%wave(:, :, d), s%odd(:, d))
     end do
     ! a plane wave more than the cutoff away is in none of the states that are asked for
-    do pass = 1, 2 ! to count them, to have them
-      states = 0
-      do i = 1, n
-        do j = 1, n
-          if (level(i, 1) + level(j, 2) + minval(level(:, 3)) > crystal%cutoff) cycle
-          do k = 1, n
-            if (level(i, 1) + level(j, 2) + level(k, 3) > crystal%cutoff) cycle
-            states = states + 1
-            if (pass == 1) cycle
-            sums(states) = level(i, 1) + level(j, 2) + level(k, 3)
-            triple(:, states) = [i, j, k]
-          end do
-        end do
-      end do
-      if (pass == 1) allocate (sums(states), triple(3, states))
-    end do
-    order = sorted(sums(:states))
+    limit = crystal%cutoff
+    states = states_below(level, limit)
     wanted = min(states, crystal%projectors() + 2*crystal%bands + 64)
+    ! states grow with the power 1.5: few more than are wanted need be sorted
+    if (states > 2*wanted) limit = limit*(1.5_dp*wanted/states)**(2/3.0_dp)
+    if (states_below(level, limit) < wanted) limit = crystal%cutoff
+    states = states_below(level, limit)
+    allocate (sums(states), triple(3, states))
+    states = states_below(level, limit, sums, triple)
+    order = sorted(sums)
     s%quantum = triple(:, order(:wanted))
     s%energy = sums(order(:wanted))
     allocate (s%shift(wanted))
@@ -204,6 +196,28 @@ contains
     end do
     call arrange(s, s%energy + s%shift)
   end subroutine solve_spectrum
+
+  !> Number of the product states up to an energy (Hartree), with their energies and one-dimensional
+  !> states.
+  integer function states_below(level, limit, sums, triple) result(states)
+    real(dp), intent(in) :: level(:, :), limit
+    real(dp), intent(inout), optional :: sums(:)
+    integer, intent(inout), optional :: triple(:, :)
+    integer :: i, j, k
+    states = 0
+    do i = 1, size(level, 1)
+      do j = 1, size(level, 1)
+        if (level(i, 1) + level(j, 2) + minval(level(:, 3)) > limit) cycle
+        do k = 1, size(level, 1)
+          if (level(i, 1) + level(j, 2) + level(k, 3) > limit) cycle
+          states = states + 1
+          if (.not. present(sums)) cycle
+          sums(states) = level(i, 1) + level(j, 2) + level(k, 3)
+          triple(:, states) = [i, j, k]
+        end do
+      end do
+    end do
+  end function states_below
 
   !> Sorts by `energy`, given by product state.
   subroutine arrange(s, energy)

@@ -36,7 +36,7 @@ contains
     vector(1:size(s%d)) => s%d
     call wiped(s, vector)
     call lap(s, phase_zeroing)
-    s%d = 0
+    if (.not. bx_is_hollow()) s%d = 0
     do atom = 1 + s%rank, s%crystal%atoms, s%ranks
       if (.not. bx_is_hollow()) then
         call integrate(atom, s%spectra(1)%shift, node, weight, s%d(:, :, atom))

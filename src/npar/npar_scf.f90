@@ -2,7 +2,7 @@
 module npar_scf
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Comm_free, MPI_Comm_rank, MPI_Comm_size, MPI_Comm_split
-  use bx_charges, only: bx_is_hollow
+  use bx_charges, only: bx_computed, bx_is_hollow, bx_is_sampled
   use bx_harness, only: bx_largest, bx_uniform
   use bx_transpose, only: bx_free_fft, bx_make_fft
   use npar_basis, only: make_basis
@@ -47,7 +47,7 @@ contains
   end subroutine place_ranks
 
   !> Bytes that make_state allocates on this rank, without the transpose library's plan and the
-  !> matrix between bands.  Projectors are not touched in a hollow run.
+  !> matrix between bands.
   function state_bytes(s) result(bytes)
     type(state_t), intent(in) :: s
     real(dp) :: bytes, narrow, wide, bands, projectors
@@ -57,8 +57,7 @@ contains
     wide = 2.0_dp*s%height*bands
     bytes = narrow*(s%crystal%kpoints + 1) + 2*wide + 2*max(narrow, wide)
     bytes = bytes + merge(2.0_dp*s%height*s%npar*size(s%band), 0.0_dp, s%npar > 1)
-    bytes = bytes + 2.0_dp*s%waves()
-    if (.not. bx_is_hollow()) bytes = bytes + 2.0_dp*s%waves()*projectors/s%factor()
+    bytes = bytes + 2.0_dp*s%waves() + 2.0_dp*s%waves()*projectors/s%factor()
     if (.not. s%crystal%gamma) bytes = bytes + narrow ! the parts apart
     bytes = bytes + 2.0_dp*s%factor()*projectors*size(s%band)
     bytes = bytes + 2*2.0_dp*s%waves()*s%crystal%kpoints ! for the examination of the bands
@@ -86,7 +85,7 @@ contains
     waves = s%waves()
     mine = size(s%band)
     here = s%height
-    allocate (s%kinetic(2*waves), s%beta(2*waves/s%factor(), s%crystal%projectors()))
+    allocate (s%kinetic(2*waves), s%beta(2*waves/s%factor(), bx_computed(s%crystal%projectors())))
     allocate (s%parts(merge(0, waves, s%crystal%gamma), merge(0, 2*mine, s%crystal%gamma)))
     allocate (s%d(projectors_per_atom, projectors_per_atom, s%crystal%atoms))
     allocate (s%psi(2*waves, mine, s%crystal%kpoints), s%h(2*waves, mine))
@@ -106,8 +105,9 @@ contains
               s%density_out(nx, ny, nz), s%density_exact(nx, ny, nz))
     call set_ionic_potential(s)
     call set_exact_density(s)
-    s%d_exact = exact_one_centre_terms(s%crystal, s%spectra(1)%shift)
     call set_probe(s)
+    if (bx_is_hollow()) return ! nobody looks at it
+    s%d_exact = exact_one_centre_terms(s%crystal, s%spectra(1)%shift)
   end subroutine make_state
 
   !> Frees what make_state has allocated.  Collective.
@@ -137,7 +137,7 @@ contains
     do k = 1, s%crystal%kpoints
       call choose_kpoint(s, k)
       s%energy(:, k) = s%spectra(k)%energy(:s%crystal%bands)
-      do i = 1, size(s%band)
+      do i = 1, bx_computed(size(s%band))
         associate (c => s%psi(:, i, k))
           call s%basis%exact(s%spectra(k), s%spectra(k)%state(s%band(i)), c)
           do n = 1, s%waves()
@@ -150,9 +150,9 @@ contains
           end do
         end associate
       end do
-      call orthonormalise(s, s%psi(:, :, k))
+      if (.not. bx_is_sampled()) call orthonormalise(s, s%psi(:, :, k))
     end do
-    s%density = s%density_exact
+    if (.not. bx_is_hollow()) s%density = s%density_exact
     call set_potential(s)
   end subroutine start_state
 
@@ -171,7 +171,7 @@ contains
     type(pair_ffts_t), intent(inout) :: ffts
     integer :: k, i
     call sum_one_centre_terms(s)
-    s%density_out = 0
+    if (.not. bx_is_hollow()) s%density_out = 0
     do k = 1, s%crystal%kpoints
       call apply_at(s, ffts, k)
       call diagonalise_subspace(s, s%psi(:, :, k), s%h, s%energy(:, k))

@@ -8,7 +8,7 @@ module npar_state
     dp => c_double
   use omp_lib, only: omp_get_wtime
   use mpi_f08, only: MPI_Comm
-  use bx_charges, only: bx_charge_seconds, bx_is_hollow, bx_is_simulated
+  use bx_charges, only: bx_charge_seconds, bx_is_hollow, bx_is_sampled, bx_is_simulated
   use bx_harness, only: bx_lap
   use bx_transpose, only: bx_exchange_t, bx_fft_t
   use npar_basis, only: basis_t
@@ -39,10 +39,13 @@ module npar_state
     character(16) :: transpose = "alltoallv"
   end type knobs_t
 
-  !> A part of a step that sends no messages, as a team of one rank transforms: it always takes as
-  !> long.  A hollow run computes the first, and charges its time for the others.
+  !> A part of a step that always takes as long: a transform.  A hollow run of a team of one rank
+  !> computes the first, and charges its time for the others.  Where parts are sampled, a team of
+  !> several ranks simulates two, and charges the second's time: they wait for each other in the
+  !> first.
   type :: part_t
-    real(dp), private :: seconds = -1, begin = 0
+    real(dp), private :: seconds = 0, begin = 0
+    integer, private :: times = 0
   contains
     procedure :: due
     procedure :: computed
@@ -118,8 +121,8 @@ contains
     class(part_t), intent(inout) :: self
     integer, intent(in) :: ranks
     due = .true.
-    if (.not. bx_is_hollow() .or. ranks > 1) return
-    due = self%seconds < 0
+    if (.not. merge(bx_is_sampled(), bx_is_hollow(), ranks > 1)) return
+    due = self%times < merge(2, 1, ranks > 1)
     if (due) then
       self%begin = omp_get_wtime()
     else if (bx_is_simulated) then
@@ -131,6 +134,7 @@ contains
   subroutine computed(self)
     class(part_t), intent(inout) :: self
     if (bx_is_hollow()) self%seconds = omp_get_wtime() - self%begin
+    self%times = self%times + 1
   end subroutine computed
 
   !> Sets what the transforms exchange by.

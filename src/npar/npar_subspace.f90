@@ -7,7 +7,8 @@
 module npar_subspace
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
   use bx_harness, only: bx_largest
-  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_one_thread
+  use bx_charges, only: bx_charge, bx_computed, bx_copy, bx_is_hollow, bx_is_simulated, &
+    by_one_thread
   use npar_blas, only: dgemm, dsyrk, dtrsm, zgemm, zherk, ztrsm
   use npar_collectives, only: exchange
   use npar_state, only: bands_of, flat, lap, phase_diagonalise, phase_redistribute, phase_reduce, &
@@ -37,8 +38,8 @@ contains
     integer(c_int), dimension(0:s%npar - 1) :: of_narrow, of_wide !< reals of each group
     integer :: g, i, rows, before, at
     if (s%npar == 1) then
-      if (back) narrow = wide
-      if (.not. back) wide = narrow
+      if (back .and. .not. bx_is_hollow()) narrow = wide
+      if (.not. (back .or. bx_is_hollow())) wide = narrow
       call lap(s, phase_redistribute)
       return
     end if
@@ -54,7 +55,7 @@ contains
     do g = 0, s%npar - 1
       rows = filled(s, g)
       before = 2*s%height*g
-      do i = 1, size(narrow, 2)
+      do i = 1, bx_computed(size(narrow, 2))
         if (back) then
           narrow(before + 1:before + rows, i) = s%buffer(at + 1:at + rows)
         else
@@ -77,9 +78,11 @@ contains
     real(dp), intent(in), contiguous :: a(:, :)
     real(dp), intent(in), contiguous, optional :: b(:, :)
     real(dp), pointer, contiguous :: panel(:, :)
-    integer :: n, before, columns, j
+    integer :: ends(2), n, before, columns, j
     n = s%crystal%bands
-    do j = 1, s%matrix%panels
+    ends = s%matrix%sampled()
+    do j = ends(1), ends(2)
+      call s%matrix%charge_others(j, begins=.true.)
       panel => s%matrix%panel(j)
       before = s%matrix%first(j) - 1
       columns = size(panel, 2)
@@ -90,12 +93,13 @@ contains
       if (present(b)) then
         call multiply(s, a, b(:, before + 1:before + columns), panel)
       else
-        panel = 0 ! the other triangle is summed too
+        if (.not. bx_is_hollow()) panel = 0 ! the other triangle is summed too
         if (before > 0) call multiply(s, a(:, :before), a(:, before + 1:before + columns), panel)
         call square(s, a(:, before + 1:before + columns), panel, before)
       end if
       call lap(s, phase_subspace)
       call s%matrix%sum_panel(j, s%knobs%emulated)
+      call s%matrix%charge_others(j, begins=.false.)
       call lap(s, phase_reduce)
     end do
   end subroutine overlap
@@ -155,13 +159,15 @@ contains
   subroutine rotate(s)
     type(state_t), intent(inout) :: s
     real(dp), pointer, contiguous :: vectors(:, :)
-    integer :: j, g, n, at, columns, first
+    integer :: ends(2), j, g, n, at, columns, first
     if (s%knobs%zeroing) then
       call wiped(s, flat(s%spare))
       call wiped(s, flat(s%spare_h))
       call lap(s, phase_zeroing)
     end if
-    do j = 1, s%matrix%panels
+    ends = s%matrix%sampled()
+    do j = ends(1), ends(2)
+      call s%matrix%charge_others(j, begins=.true.)
       vectors => s%matrix%gather_panel(s%matrix%vectors, j, s%knobs%emulated)
       call lap(s, phase_redistribute)
       at = 0 ! first of the group's columns
@@ -176,6 +182,7 @@ contains
         end if
         at = at + bands_of(s%crystal%bands, s%npar, g)
       end do
+      call s%matrix%charge_others(j, begins=.false.)
       call lap(s, phase_rotate)
     end do
   end subroutine rotate
@@ -203,17 +210,20 @@ contains
     type(state_t), intent(inout) :: s
     real(dp), intent(inout), contiguous :: psi(:, :)
     real(dp), pointer, contiguous :: factor(:, :)
-    integer :: j
+    integer :: ends(2), j
     logical :: factored
     call redistribute(s, psi, s%wide, back=.false.)
     call overlap(s, s%wide)
     call s%matrix%factor(factored)
     s%failed = s%failed .or. .not. factored
     call lap(s, phase_diagonalise)
-    do j = 1, s%matrix%panels
+    ends = s%matrix%sampled()
+    do j = ends(1), ends(2)
+      call s%matrix%charge_others(j, begins=.true.)
       factor => s%matrix%gather_panel(s%matrix%part, j, s%knobs%emulated)
       call lap(s, phase_redistribute)
       call divide(s, s%matrix%first(j) - 1, size(factor, 2), factor)
+      call s%matrix%charge_others(j, begins=.false.)
       call lap(s, phase_rotate)
     end do
     call redistribute(s, psi, s%wide, back=.true.)

@@ -2,7 +2,7 @@
 module npar_update
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use bx_harness, only: bx_largest
-  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_charge, bx_computed, bx_copy, bx_is_simulated, by_all_threads
   use npar_collectives, only: sum_over
   use npar_hamiltonian, only: apply_hamiltonian
   use npar_state, only: flat, lap, phase_reduce, phase_update, state_t
@@ -20,17 +20,18 @@ contains
     real(dp), intent(inout), contiguous :: psi(:, :), h(:, :)
     real(dp), target :: sums(3, size(psi, 2))
     real(dp) :: energy(size(psi, 2)), quantum
-    integer :: i
+    integer :: bands, i
     quantum = minval(s%crystal%quantum()) ! a constant wave has no kinetic energy
+    bands = bx_computed(size(psi, 2))
     !$omp parallel do schedule(static)
-    do i = 1, size(psi, 2)
+    do i = 1, bands
       sums(:, i) = [dot_product(psi(:, i), psi(:, i)), dot_product(psi(:, i), h(:, i)), &
                     sum(s%kinetic*psi(:, i)**2)]
     end do
     call reduce(s, sums)
-    energy = sums(2, :)/sums(1, :)
+    energy(:bands) = sums(2, :bands)/sums(1, :bands)
     !$omp parallel do schedule(static)
-    do i = 1, size(psi, 2)
+    do i = 1, bands
       s%p(:, i) = preconditioner(s%kinetic, max(sums(3, i)/sums(1, i), quantum)) &
                   *(h(:, i) - energy(i)*psi(:, i))
     end do
@@ -38,13 +39,13 @@ contains
     call lap(s, phase_update)
     call apply_hamiltonian(s, s%p, s%hp)
     !$omp parallel do schedule(static)
-    do i = 1, size(psi, 2)
+    do i = 1, bands
       sums(:, i) = overlap_with_residual(s, s%hp(:, i) - energy(i)*s%p(:, i), &
                                          h(:, i) - energy(i)*psi(:, i))
     end do
     call reduce(s, sums)
     !$omp parallel do schedule(static)
-    do i = 1, size(psi, 2)
+    do i = 1, bands
       if (.not. sums(1, i) > tiny(1.0_dp)) cycle ! the residual is none
       call add(-sums(2:3, i)/sums(1, i), s%p(:, i), psi(:, i))
       call add(-sums(2:3, i)/sums(1, i), s%hp(:, i), h(:, i))

@@ -185,13 +185,22 @@ static int reduce(const void *send, void *receive, int count, MPI_Datatype type,
     }
 #define SEND const void *s, int n, MPI_Datatype t
 #define RECEIVE void *r, int rn, MPI_Datatype rt
-static int pass(MPI_Comm comm)
+void bx_at_once_meet(MPI_Comm comm)
 {
     int ranks, me;
     board *b = board_of(comm, &ranks, &me);
     smpi_bench_end();
     end(b);
+}
+static int pass(MPI_Comm comm)
+{
+    bx_at_once_meet(comm);
     return MPI_SUCCESS;
+}
+/* SimGrid copies what is reduced in place. */
+static const void *sent_by(const void *send)
+{
+    return send == MPI_IN_PLACE && bx_platform_messages_are_hollow() ? "" : send;
 }
 static int rank_in(MPI_Comm comm)
 {
@@ -205,7 +214,7 @@ CALL(Bcast, (void *r, int n, MPI_Datatype t, int root, MPI_Comm c), (r, n, t, ro
 CALL(Reduce, (const void *s, void *r, int n, MPI_Datatype t, MPI_Op op, int root, MPI_Comm c),
      (s, r, n, t, op, root, c), reduce(s, r, n, t, op, root, c))
 CALL(Allreduce, (const void *s, void *r, int n, MPI_Datatype t, MPI_Op op, MPI_Comm c),
-     (s, r, n, t, op, c), reduce(s, r, n, t, op, -1, c))
+     (sent_by(s), r, n, t, op, c), reduce(s, r, n, t, op, -1, c))
 CALL(Gather, (SEND, RECEIVE, int root, MPI_Comm c), (s, n, t, r, rn, rt, root, c),
      collect(whole(s, n, t), whole(r, rn, rt), rank_in(c) == root, c))
 CALL(Gatherv, (SEND, void *r, const int *rn, const int *at, MPI_Datatype rt, int root, MPI_Comm c),

@@ -9,6 +9,9 @@
 /* Whether this machine has them. */
 bool bx_at_once(void);
 
+/* Waits for all ranks of a communicator, on any machine. */
+void bx_at_once_meet(MPI_Comm comm);
+
 /* What a rank sends or receives: counts[i] elements of types[i] for rank i, places[i] bytes behind
  * `buffer`.  Without counts: `count` each; without types: of one type, whose extents places are
  * counted in; without places: one behind the other. */

@@ -5,6 +5,7 @@
 #include "at_once.h"
 #include "platform.h"
 
+#include <simgrid/actor.h>
 #include <simgrid/version.h>
 #include <smpi/smpi.h>
 #include <stdlib.h>
@@ -54,6 +55,27 @@ void bx_charge_fork(void)
 
 void bx_charge_seconds(double seconds) { owed += seconds; }
 
+/* Of SimGrid: its extension of an actor, which replays traces without data. */
+extern const size_t _ZN7simgrid4smpi8ActorExt12EXTENSION_IDE;
+void _ZN7simgrid4smpi8ActorExt13set_replayingEb(void *extension, bool replaying);
+
+static bool are_hollow;
+
+bool bx_platform_messages_are_hollow(void) { return are_hollow; }
+
+bool bx_charge_hollow_messages(bool hollow)
+{
+    bool before = are_hollow;
+    if (!bx_charge_is_hollow() || hollow == before) return before;
+    /* an actor is a C++ object that begins with a vector of its extensions */
+    void **extensions = *(void ***)sg_actor_self();
+    bx_at_once_meet(MPI_COMM_WORLD); /* a message is hollow at both ends */
+    _ZN7simgrid4smpi8ActorExt13set_replayingEb(extensions[_ZN7simgrid4smpi8ActorExt12EXTENSION_IDE],
+                                               are_hollow = hollow);
+    bx_at_once_meet(MPI_COMM_WORLD);
+    return before;
+}
+
 void bx_charge_again(MPI_Comm team, double since, double times)
 {
     bx_charge_pay();
@@ -85,6 +107,8 @@ int bx_platform_panels(void)
 }
 
 bool bx_charge_is_hollow(void) { return bx_platform_panels() > 0; }
+
+bool bx_charge_is_sampled(void) { return bx_platform_panels() > 1; }
 
 bool bx_charge_has_disks(void) { return bx_at_once(); }
 

@@ -5,7 +5,9 @@
 #include "platform.h"
 
 #include <fftw3.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 typedef fftw_complex *field;
 typedef const int *lengths;
@@ -88,10 +90,28 @@ REPLACED(void, fftw_execute, (const fftw_plan plan))
     if (charge(plan, false)) __real_fftw_execute(plan);
 }
 
-REPLACED(field, fftw_alloc_complex, (size_t elements))
+/* Fields of a hollow run: nobody looks at them, so that those of all ranks are at one place. */
+static char *const SHARED = (char *)(UINT64_C(1) << 44);
+static const size_t SHARED_SIZE = (size_t)1 << 40;
+
+static field share(size_t bytes)
 {
-    return bx_platform_count(__real_fftw_alloc_complex(elements + 1),
-                             elements * sizeof(fftw_complex));
+    static size_t used; /* of this rank, whose fields are apart: FFTW plans for their places */
+    size_t at = used;
+    used += bx_memory_whole_pages(bytes);
+    mmap(SHARED, SHARED_SIZE, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0); /* once */
+    return used <= SHARED_SIZE ? (field)(SHARED + at) : NULL;
 }
 
-REPLACED(void, fftw_free, (void *memory)) { __real_fftw_free(bx_platform_forget(memory)); }
+REPLACED(field, fftw_alloc_complex, (size_t elements))
+{
+    size_t bytes = elements * sizeof(fftw_complex);
+    if (bx_charge_is_hollow()) return share(bytes);
+    return bx_platform_count(__real_fftw_alloc_complex(elements + 1), bytes);
+}
+
+REPLACED(void, fftw_free, (void *memory))
+{
+    if (!bx_charge_is_hollow()) __real_fftw_free(bx_platform_forget(memory));
+}
