@@ -4,7 +4,7 @@ module bx_charges
   implicit none (type, external)
   private
   public :: bx_charge, bx_charge_fork, bx_charge_seconds, bx_computed, bx_hollow_messages
-  public :: bx_is_hollow, bx_is_sampled
+  public :: bx_is_hollow, bx_is_sampled, bx_meet
 
 #ifdef BX_SIMULATED
   logical, parameter, public :: bx_is_simulated = .true.
@@ -37,6 +37,13 @@ module bx_charges
       implicit none (type, external)
       real(c_double), value :: seconds
     end subroutine bx_charge_seconds
+
+    !> As in charge.h; MPI_VAL of the team.  Collective over the team.
+    subroutine bx_charge_meet(team) bind(C)
+      import :: c_int
+      implicit none (type, external)
+      integer(c_int), value :: team
+    end subroutine bx_charge_meet
 
     !> As in charge.h.  Collective over MPI_COMM_WORLD.
     logical(c_bool) function bx_charge_hollow_messages(hollow) bind(C)
@@ -71,6 +78,13 @@ contains
     integer, intent(in) :: count
     bx_computed = merge(0, count, bx_is_hollow())
   end function bx_computed
+
+  !> Pays what is owed, and waits for the other ranks of a team, in no time of its own.
+  !> Collective over the team.
+  subroutine bx_meet(team)
+    integer(c_int), intent(in) :: team !< MPI_VAL
+    if (bx_is_simulated) call bx_charge_meet(team)
+  end subroutine bx_meet
 
   !> Messages of a hollow run carry no data from now on, or they do again.  Takes no time.
   !> Collective over MPI_COMM_WORLD.

@@ -29,7 +29,7 @@ contains
     occupied = count(s%band <= s%occupied)
     stride = merge(2, 1, s%crystal%gamma)
     do field = 1, (occupied + stride - 1)/stride
-      if (s%forward%due(s%ncore)) then
+      if (s%forward%due(s%team, s%ncore)) then
         if (.not. bx_is_hollow()) call fill_field(s, psi(:, :occupied), field, 0)
         call lap(s, phase_kinetic)
         call bx_transform(s%exchange, bx_way_forward, 0, 0)

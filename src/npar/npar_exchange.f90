@@ -87,7 +87,7 @@ contains
     field => bx_planes(ffts%fft, 0)
     columns => bx_columns(ffts%fft, 0)
     do pair = 1, (size(psi, 2) + 1)/2
-      if (.not. s%forward%due(s%ncore)) cycle
+      if (.not. s%forward%due(s%team, s%ncore)) cycle
       call fill_field(s, psi, pair, 0)
       call bx_transform(s%exchange, bx_way_forward, 0, 0)
       orbital(:, :, :, 2*pair - 1) = real(planes, dp)
@@ -104,13 +104,13 @@ contains
       call broadcast(flat(other), group, s%across, s%knobs%emulated)
       call lap(s, phase_reduce)
       do pair = 1, (bands + 1)/2
-        if (s%forward%due(s%ncore)) then
+        if (s%forward%due(s%team, s%ncore)) then
           call fill_field(s, other, pair, 0)
           call bx_transform(s%exchange, bx_way_forward, 0, 0)
           call s%forward%computed()
         end if
         do i = 1, size(psi, 2)
-          if (.not. s%pair%due(s%ncore)) cycle
+          if (.not. s%pair%due(s%team, s%ncore)) cycle
           field = orbital(:, :, :, i)*planes
           call lap(s, phase_exchange)
           call bx_transform(ffts%exchange, bx_way_inverse, 0, 0)
@@ -130,7 +130,7 @@ contains
     end do
     vx = 0
     do pair = 1, (size(psi, 2) + 1)/2
-      if (.not. s%back%due(s%ncore)) cycle
+      if (.not. s%back%due(s%team, s%ncore)) cycle
       planes = sum_of_pairs(:, :, :, 2*pair - 1)
       if (2*pair <= size(psi, 2)) then
         planes = planes + (0.0_dp, 1.0_dp)*sum_of_pairs(:, :, :, 2*pair)

@@ -85,7 +85,7 @@ contains
     do first = 1, fields, batch
       count = min(batch, fields - first + 1)
       if (s%knobs%zeroing) call wipe_fields(s, count)
-      if (.not. s%apply(count)%due(s%ncore)) cycle
+      if (.not. s%apply%due(s%team, s%ncore, count)) cycle
       do i = 0, bx_computed(count) - 1
         call fill_field(s, c, first + i, i)
       end do
@@ -97,7 +97,7 @@ contains
       end do
       call charge_fields(s, count)
       call lap(s, phase_kinetic)
-      call s%apply(count)%computed()
+      call s%apply%computed(count)
     end do
   end subroutine add_local
 

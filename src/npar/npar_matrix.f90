@@ -8,7 +8,7 @@ module npar_matrix
     c_int, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t, dp => c_double
   use omp_lib, only: omp_get_wtime
   use mpi_f08, only: MPI_Comm, MPI_Comm_rank, MPI_Comm_size
-  use bx_charges, only: bx_charge_seconds, bx_computed, bx_is_sampled, bx_is_simulated
+  use bx_charges, only: bx_charge_seconds, bx_computed, bx_is_sampled, bx_is_simulated, bx_meet
   use bx_harness, only: bx_region_enter, bx_region_leave, bx_string_at
   use npar_collectives, only: gather_parts, sum_over, sum_parts, traffic_of_exchange, &
     traffic_of_sum, traffic_t, operator(+), operator(*)
@@ -214,24 +214,24 @@ contains
     last = min(self%n, j*self%width)
   end function last
 
-  !> First and last panel to compute: all; where parts are sampled the two in the middle.
+  !> First and last panel to compute: all; where parts are sampled the one in the middle.
   function sampled(self) result(ends)
     class(matrix_t), intent(inout) :: self
     integer :: ends(2)
     ends = [1, self%panels]
-    if (bx_is_sampled() .and. self%panels > 2) ends = self%panels/2 + [0, 1]
+    if (bx_is_sampled()) ends = (self%panels + 1)/2
   end function sampled
 
-  !> Called before and after panel j of `sampled`: charges the others, each as long as the last.
-  subroutine charge_others(self, j, begins)
+  !> Called before and after a panel of `sampled`: charges the time of the others.
+  subroutine charge_others(self, begins)
     class(matrix_t), intent(inout) :: self
-    integer, intent(in) :: j
     logical, intent(in) :: begins
-    if (.not. bx_is_sampled() .or. self%panels <= 2 .or. j <= self%panels/2) return
+    if (.not. bx_is_sampled() .or. self%panels == 1) return
     if (begins) then
+      call bx_meet(self%comm%MPI_VAL)
       self%since = omp_get_wtime()
     else if (bx_is_simulated) then
-      call bx_charge_seconds((self%panels - 2)*(omp_get_wtime() - self%since))
+      call bx_charge_seconds((self%panels - 1)*(omp_get_wtime() - self%since))
     end if
   end subroutine charge_others
 

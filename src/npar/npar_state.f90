@@ -4,11 +4,11 @@
 ! band (ncore = ranks / NPAR).  Bands are dealt round the groups: band n is in group
 ! mod(n - 1, NPAR).
 module npar_state
-  use, intrinsic :: iso_c_binding, only: c_associated, c_loc, c_null_ptr, c_ptr, c_size_t, &
+  use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr, c_size_t, &
     dp => c_double
   use omp_lib, only: omp_get_wtime
   use mpi_f08, only: MPI_Comm
-  use bx_charges, only: bx_charge_seconds, bx_is_hollow, bx_is_sampled, bx_is_simulated
+  use bx_charges, only: bx_charge_seconds, bx_is_hollow, bx_is_sampled, bx_is_simulated, bx_meet
   use bx_harness, only: bx_lap
   use bx_transpose, only: bx_exchange_t, bx_fft_t
   use npar_basis, only: basis_t
@@ -40,12 +40,10 @@ module npar_state
   end type knobs_t
 
   !> A part of a step that always takes as long: a transform.  A hollow run of a team of one rank
-  !> computes the first, and charges its time for the others.  Where parts are sampled, a team of
-  !> several ranks simulates two, and charges the second's time: they wait for each other in the
-  !> first.
+  !> computes the first, and charges its time for the others.  So does a team of several ranks where
+  !> parts are sampled; its ranks begin together.
   type :: part_t
-    real(dp), private :: seconds = 0, begin = 0
-    integer, private :: times = 0
+    real(dp), private :: seconds = -1, begin = 0 !< seconds: of one thing
   contains
     procedure :: due
     procedure :: computed
@@ -91,8 +89,9 @@ module npar_state
 
     type(bx_fft_t) :: fft !< of my team
     type(bx_exchange_t) :: exchange !< by the method of the knobs
-    !> transforms by that method: of each number of fields, one way, of exact exchange
-    type(part_t) :: apply(batch), forward, pair, back
+    !> transforms by that method: there and back, one way, of exact exchange; redistribution, there
+    !> and back
+    type(part_t) :: apply, forward, pair, back, move(2)
     real(dp), pointer, contiguous :: potential(:, :, :) => null() !< (nx, ny, planes): Hartree
     real(dp), pointer, contiguous :: ionic(:, :, :) => null() !< without the density's part
     real(dp) :: strength = 0 !< potential per density: Hartree
@@ -116,37 +115,45 @@ module npar_state
 contains
 
   !> Whether a part of a team of so many ranks is to be computed; `computed` is called after it.  If
-  !> not, its time was charged.
-  logical function due(self, ranks)
+  !> not, its time was charged.  Both are told of how many equal things it is, 1 by default.
+  logical function due(self, team, ranks, things)
     class(part_t), intent(inout) :: self
+    type(MPI_Comm), intent(in) :: team
     integer, intent(in) :: ranks
+    integer, intent(in), optional :: things
+    integer :: count
+    count = 1
+    if (present(things)) count = things
     due = .true.
     if (.not. merge(bx_is_sampled(), bx_is_hollow(), ranks > 1)) return
-    due = self%times < merge(2, 1, ranks > 1)
+    due = self%seconds < 0
     if (due) then
+      call bx_meet(team%MPI_VAL)
       self%begin = omp_get_wtime()
     else if (bx_is_simulated) then
-      call bx_charge_seconds(self%seconds)
+      call bx_charge_seconds(count*self%seconds)
     end if
   end function due
 
   !> Keeps the time of a part since `due`.
-  subroutine computed(self)
+  subroutine computed(self, things)
     class(part_t), intent(inout) :: self
-    if (bx_is_hollow()) self%seconds = omp_get_wtime() - self%begin
-    self%times = self%times + 1
+    integer, intent(in), optional :: things
+    integer :: count
+    count = 1
+    if (present(things)) count = things
+    if (bx_is_hollow()) self%seconds = (omp_get_wtime() - self%begin)/count
   end subroutine computed
 
-  !> Sets what the transforms exchange by.
+  !> Sets what the transforms exchange by, for a method.
   subroutine exchange_by(s, exchange)
     type(state_t), intent(inout) :: s
     type(bx_exchange_t), intent(in) :: exchange
-    if (.not. c_associated(s%exchange%handle, exchange%handle)) then
-      s%apply = part_t()
-      s%forward = part_t()
-      s%pair = part_t()
-      s%back = part_t()
-    end if
+    s%apply = part_t()
+    s%forward = part_t()
+    s%pair = part_t()
+    s%back = part_t()
+    s%move = part_t()
     s%exchange = exchange
   end subroutine exchange_by
 

@@ -43,6 +43,7 @@ contains
       call lap(s, phase_redistribute)
       return
     end if
+    if (.not. s%move(merge(2, 1, back))%due(s%across, s%npar)) return
     if (s%knobs%zeroing) then
       call wiped(s, s%buffer)
       if (.not. back) call wiped(s, flat(wide))
@@ -68,6 +69,7 @@ contains
     if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
     if (.not. back) call exchange(s%buffer, of_narrow, flat(wide), of_wide, s%across, &
                                   s%knobs%emulated)
+    call s%move(merge(2, 1, back))%computed()
     call lap(s, phase_redistribute)
   end subroutine redistribute
 
@@ -82,7 +84,7 @@ contains
     n = s%crystal%bands
     ends = s%matrix%sampled()
     do j = ends(1), ends(2)
-      call s%matrix%charge_others(j, begins=.true.)
+      call s%matrix%charge_others(begins=.true.)
       panel => s%matrix%panel(j)
       before = s%matrix%first(j) - 1
       columns = size(panel, 2)
@@ -99,7 +101,7 @@ contains
       end if
       call lap(s, phase_subspace)
       call s%matrix%sum_panel(j, s%knobs%emulated)
-      call s%matrix%charge_others(j, begins=.false.)
+      call s%matrix%charge_others(begins=.false.)
       call lap(s, phase_reduce)
     end do
   end subroutine overlap
@@ -167,7 +169,7 @@ contains
     end if
     ends = s%matrix%sampled()
     do j = ends(1), ends(2)
-      call s%matrix%charge_others(j, begins=.true.)
+      call s%matrix%charge_others(begins=.true.)
       vectors => s%matrix%gather_panel(s%matrix%vectors, j, s%knobs%emulated)
       call lap(s, phase_redistribute)
       at = 0 ! first of the group's columns
@@ -182,7 +184,7 @@ contains
         end if
         at = at + bands_of(s%crystal%bands, s%npar, g)
       end do
-      call s%matrix%charge_others(j, begins=.false.)
+      call s%matrix%charge_others(begins=.false.)
       call lap(s, phase_rotate)
     end do
   end subroutine rotate
@@ -219,11 +221,11 @@ contains
     call lap(s, phase_diagonalise)
     ends = s%matrix%sampled()
     do j = ends(1), ends(2)
-      call s%matrix%charge_others(j, begins=.true.)
+      call s%matrix%charge_others(begins=.true.)
       factor => s%matrix%gather_panel(s%matrix%part, j, s%knobs%emulated)
       call lap(s, phase_redistribute)
       call divide(s, s%matrix%first(j) - 1, size(factor, 2), factor)
-      call s%matrix%charge_others(j, begins=.false.)
+      call s%matrix%charge_others(begins=.false.)
       call lap(s, phase_rotate)
     end do
     call redistribute(s, psi, s%wide, back=.true.)

@@ -92,6 +92,12 @@ void bx_charge_pay(void)
     if (flops > 0) smpi_execute_flops(flops);
 }
 
+void bx_charge_meet(MPI_Fint team)
+{
+    bx_charge_pay();
+    bx_at_once_meet(MPI_Comm_f2c(team));
+}
+
 /* In the place of the clock of OpenMP, which is this machine's: with what is owed, so that parts of
  * a step between two calls of MPI are told apart. */
 double __wrap_omp_get_wtime_(void) { return PMPI_Wtime() + owed; }
