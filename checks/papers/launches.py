@@ -17,8 +17,9 @@ WORK = {
     "patterns": "--memory 1",
 }
 # Kernels whose arithmetic takes longer than their simulation: it is charged, and not computed.
-# The value of BX_HOLLOW: of so many panels of ScaLAPACK's reduction one is simulated.
-HOLLOW = {"eigen": 32, "halo": 1, "md": 1, "npar": 1, "patches": 1, "transpose": 1}
+# The value of BX_HOLLOW: of so many panels of ScaLAPACK's reduction one is simulated; above 1 of
+# npar's equal transforms one.
+HOLLOW = {"eigen": 32, "halo": 1, "md": 1, "npar": 32, "patches": 1, "transpose": 1}
 UNITS = {"B": 1, "KiB": 1024}
 LaunchKey = tuple[str, str, str, str, int]  # machine, kernel, case, layout, cores
 

@@ -9,8 +9,8 @@ module npar_launch
   use npar_state, only: knobs_t, state_t
   implicit none (type, external)
   private
-  public :: bytes_of_matrices, compared, driver_with, exchanges_alone, fixed_npar, is_near, &
-    is_run, is_wanted, knobs_of, list_methods, npar_of, state_of, why_not
+  public :: bytes_of_matrices, compared, cuts_nodes, driver_with, exchanges_alone, fixed_npar, &
+    is_near, is_run, is_wanted, knobs_of, list_methods, npar_of, state_of, why_not
 
   !> One method: a choice of NPAR, the base with one knob changed, or a published code.
   type, public :: method_t

@@ -10,9 +10,9 @@ module npar_setup
   use npar_accuracy, only: accuracy_of, accuracy_t, exchange_response, small_noise
   use npar_cases, only: find_case, nice_size, number, read_box
   use npar_checkpoint, only: read_checkpoint
-  use npar_launch, only: accuracy, base_knobs, base_npar, bytes_of_matrices, crystal, driver_with, &
-    fixed_npar, given, is_near, is_run, is_wanted, knobs_of, methods, &
-    occupied, ranks, run, spectra, state_of, states, why_not, world
+  use npar_launch, only: accuracy, base_knobs, base_npar, bytes_of_matrices, crystal, cuts_nodes, &
+    driver_with, fixed_npar, given, is_near, is_run, is_wanted, knobs_of, methods, occupied, &
+    ranks, run, spectra, state_of, states, why_not, world
   use npar_matrix, only: libraries, why_no_driver
   use npar_model, only: about_half, crystal_t, grid_of_pairs, solve_spectra, spectrum_t
   use npar_scf, only: largest_count, make_state, place_ranks, state_bytes, step_seconds
@@ -24,6 +24,7 @@ module npar_setup
   real(dp), public :: predicted = 0 !< bytes of this rank
   !> Largest exchange_response, which neglects second orders: at 6.7, errors grow by 9 per step.
   real(dp), parameter :: largest_response = 0.7_dp
+  integer, parameter :: largest_small = 64 !< atoms; the rules are of 32, 64 and 750
   integer, parameter :: most_iterations = 100 !< almost every start converges in fewer
 
 contains
@@ -219,15 +220,22 @@ contains
     text = trim(adjustl(text))
   end function shape_options
 
-  !> The case's number of groups, or the rule of Appendix B: cores / 8, here the divisor next below.
+  !> The case's number of groups, or the rule of Appendix B: cores / 8, here the divisor next below;
+  !> of large crystals cores / 32, where teams cut no nodes.
   integer(c_int) function settle_npar() result(code)
     character(400) :: line
     character(12) :: word
+    logical :: large
     integer :: i
     code = bx_ok
     base_npar = 1
-    do i = 1, max(1, ranks/8)
-      if (mod(ranks, i) == 0) base_npar = i
+    large = crystal%atoms > largest_small
+    do i = 2, ranks/merge(32, 8, large)
+      if (mod(ranks, i) /= 0) cycle
+      if (large) then
+        if (cuts_nodes(i)) cycle
+      end if
+      base_npar = i
     end do
     if (crystal%npar > 0) base_npar = crystal%npar
     if (given%npar > 0) then

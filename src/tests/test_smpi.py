@@ -48,7 +48,7 @@ class Kernels(unittest.TestCase):
                     self.assertEqual(nodes, [f"n{rank // 4}" for rank in range(ranks)])
 
     def test_what_needs_other_libraries_is_refused_by_name(self):
-        without = "no solver of" if has_scalapack() else "built without ScaLAPACK"
+        without = "built without ELPA" if has_scalapack() else "built without ScaLAPACK"
         refused = ("elpa",) if has_scalapack() else ("elpa", "scalapack")
         for kernel, arguments, reason in (
             *(("npar", ("--case", "mini1", "--method", name), without) for name in refused),
@@ -185,7 +185,10 @@ class Clock(unittest.TestCase):
             for key, entry in full.items():
                 if entry["applicable"]:
                     seconds = hollow[key]["samples"]["seconds"][0]
-                    self.assertAlmostEqual(entry["samples"]["seconds"][0] / seconds, 1, places=8)
+                    # ScaLAPACK has other eigenvalues, which decide on messages
+                    margin = 0.02 if "scalapack" in key[0] else 1e-8
+                    ratio = entry["samples"]["seconds"][0] / seconds
+                    self.assertAlmostEqual(ratio, 1, delta=margin, msg=str(key))
 
     def test_one_pair_stands_for_all_of_exact_exchange(self):
         arguments = ("--case", "mini2", "--method", "npar-4", "--planner", "estimate")
@@ -199,6 +202,30 @@ class Clock(unittest.TestCase):
             for count in ("messages", "bytes"):
                 sent = (entry["communication"][name][count] for entry in (full, hollow))
                 self.assertEqual(*sent, (name, count))
+
+    def test_a_hollow_step_of_bands_takes_as_long_without_their_data(self):
+        """mini5: two groups of teams, matrices between bands whole and in panels.  Of a sampled run
+        (BX_HOLLOW=32) messages are left out."""
+        arguments = ("--case", "mini5", "--method", "npar-2,zeroing,emulated,with-scalapack",
+                     "--planner", "estimate", "--iterations", "1")  # fmt: skip
+        full, hollow, sampled = (
+            self.entries("npar", "hector-xt4", 8, *arguments, BX_HOLLOW=flag)
+            for flag in ("0", "1", "32")
+        )
+        for key, entry in full.items():
+            if not entry["applicable"]:
+                continue
+            seconds = entry["samples"]["seconds"][0]
+            self.assertAlmostEqual(sampled[key]["samples"]["seconds"][0] / seconds, 1, delta=0.01)
+            if key == ("with-scalapack",):  # whose eigenvalues are others
+                continue
+            self.assertAlmostEqual(hollow[key]["samples"]["seconds"][0] / seconds, 1, places=10)
+            for name in ("p2p", "collective"):
+                for count in ("calls", "messages", "bytes"):
+                    sent = [e[key]["communication"][name][count] for e in (full, hollow, sampled)]
+                    self.assertEqual(sent[0], sent[1], (key, name, count))
+                    if sent[0]["mean"] > 0:
+                        self.assertLess(sent[2]["mean"], 0.5 * sent[0]["mean"], (key, name, count))
 
     def test_messages_cost_what_the_machine_says(self):
         """A ping-pong of 8 B takes the latency; blocks of all pairs wait for their node's gap."""

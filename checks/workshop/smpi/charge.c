@@ -131,6 +131,8 @@ void bx_charge_describe(bx_run *run, bx_json *result)
     bx_json_bool(simulated, "hollow", bx_charge_is_hollow());
     bx_run_note(run, "simulated: %s%s%s by %s%s", bx_platform_text("name"), changed ? " with " : "",
                 changed ? changed : "", version,
-                bx_charge_is_hollow() ? "; hollow: numbers are not computed, messages are counted"
-                                      : "");
+                !bx_charge_is_hollow() ? ""
+                : bx_charge_is_sampled()
+                    ? "; hollow: numbers are not computed, equal parts are sampled"
+                    : "; hollow: numbers are not computed, messages are counted");
 }
