@@ -55,9 +55,11 @@ void bx_charge_fork(void)
 
 void bx_charge_seconds(double seconds) { owed += seconds; }
 
-/* Of SimGrid: its extension of an actor, which replays traces without data. */
-extern const size_t _ZN7simgrid4smpi8ActorExt12EXTENSION_IDE;
-void _ZN7simgrid4smpi8ActorExt13set_replayingEb(void *extension, bool replaying);
+/* Of SimGrid: its extension of an actor, which replays traces without data. Where a version hides
+ * it, messages carry data. */
+extern const size_t _ZN7simgrid4smpi8ActorExt12EXTENSION_IDE __attribute__((weak));
+void _ZN7simgrid4smpi8ActorExt13set_replayingEb(void *extension, bool replaying)
+    __attribute__((weak));
 
 static bool are_hollow;
 
@@ -67,6 +69,7 @@ bool bx_charge_hollow_messages(bool hollow)
 {
     bool before = are_hollow;
     if (!bx_charge_is_hollow() || hollow == before) return before;
+    if (!&_ZN7simgrid4smpi8ActorExt12EXTENSION_IDE) return before;
     /* an actor is a C++ object that begins with a vector of its extensions */
     void **extensions = *(void ***)sg_actor_self();
     bx_at_once_meet(MPI_COMM_WORLD); /* a message is hollow at both ends */
