@@ -6,11 +6,12 @@ module npar_collectives
     MPI_Comm, MPI_Comm_rank, MPI_Comm_size, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_Irecv, &
     MPI_Isend, MPI_Reduce_scatter, MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
   use bx_charges, only: bx_computed, bx_is_hollow
+  use bx_harness, only: bx_region_read, bx_traffic_classes, bx_traffic_read, bx_traffic_t
   implicit none (type, external)
   private
   public :: sum_over, sum_parts, gather_parts, exchange, broadcast
-  public :: traffic_t, traffic_of_sum, traffic_of_alltoall_sum, traffic_of_exchange, &
-    traffic_of_broadcast
+  public :: traffic_t, traffic_so_far, traffic_of_sum, traffic_of_alltoall_sum
+  public :: traffic_of_exchange, traffic_of_broadcast
   public :: operator(+), operator(*)
 
   !> Messages and bytes of all ranks together, counted as in bx.h.
@@ -18,11 +19,13 @@ module npar_collectives
     real(dp) :: messages = 0, bytes = 0
   end type traffic_t
 
+  type(traffic_t), public :: left_out !< of this rank, by a hollow run that charges its time
+
   interface operator(+)
     module procedure add_traffic
   end interface operator(+)
   interface operator(*)
-    module procedure repeat_traffic
+    module procedure repeat_traffic, share_traffic
   end interface operator(*)
 
   integer, parameter :: bytes_each = 8
@@ -217,6 +220,17 @@ contains
 
   ! ---- counts ----
 
+  !> Traffic of this rank so far, without that of eigensolver libraries.
+  type(traffic_t) function traffic_so_far() result(sent)
+    type(bx_traffic_t) :: all(bx_traffic_classes), scalapack(bx_traffic_classes), &
+      elpa(bx_traffic_classes)
+    call bx_traffic_read(all)
+    call bx_region_read("ScaLAPACK", scalapack)
+    call bx_region_read("ELPA", elpa)
+    sent%messages = sum(all%messages - scalapack%messages - elpa%messages)
+    sent%bytes = sum(all%bytes - scalapack%bytes - elpa%bytes)
+  end function traffic_so_far
+
   elemental type(traffic_t) function add_traffic(a, b) result(sum_)
     type(traffic_t), intent(in) :: a, b
     sum_ = traffic_t(a%messages + b%messages, a%bytes + b%bytes)
@@ -226,8 +240,15 @@ contains
   elemental type(traffic_t) function repeat_traffic(a, times) result(product_)
     type(traffic_t), intent(in) :: a
     integer, intent(in) :: times
-    product_ = traffic_t(a%messages*times, a%bytes*times)
+    product_ = a*real(times, dp)
   end function repeat_traffic
+
+  !> Of a share of it, or of a mean repetition.
+  elemental type(traffic_t) function share_traffic(a, share) result(product_)
+    type(traffic_t), intent(in) :: a
+    real(dp), intent(in) :: share
+    product_ = traffic_t(a%messages*share, a%bytes*share)
+  end function share_traffic
 
   !> Traffic of sum_over of n reals: a reduction counts the vector that each rank contributes.
   elemental type(traffic_t) function traffic_of_sum(n, ranks, emulated) result(traffic)

@@ -10,8 +10,8 @@ module npar_matrix
   use mpi_f08, only: MPI_Comm, MPI_Comm_rank, MPI_Comm_size
   use bx_charges, only: bx_charge_seconds, bx_computed, bx_is_sampled, bx_is_simulated, bx_meet
   use bx_harness, only: bx_region_enter, bx_region_leave, bx_string_at
-  use npar_collectives, only: gather_parts, sum_over, sum_parts, traffic_of_exchange, &
-    traffic_of_sum, traffic_t, operator(+), operator(*)
+  use npar_collectives, only: gather_parts, left_out, sum_over, sum_parts, traffic_of_exchange, &
+    traffic_of_sum, traffic_so_far, traffic_t, operator(+), operator(*)
   implicit none (type, external)
   private
   public :: driver_of, libraries, matrix_bytes, matrix_t, most_bands, why_no_driver
@@ -40,6 +40,7 @@ module npar_matrix
     real(dp), allocatable, private :: packed(:) !< the same, rank by rank
     real(dp), private :: held = 0 !< bytes without workspace
     real(dp), private :: since = 0 !< s: the begin of a panel that is sampled
+    type(traffic_t), private :: sent !< until then
   contains
     procedure :: create
     procedure :: destroy
@@ -222,16 +223,23 @@ contains
     if (bx_is_sampled()) ends = (self%panels + 1)/2
   end function sampled
 
-  !> Called before and after a panel of `sampled`: charges the time of the others.
-  subroutine charge_others(self, begins)
+  !> Called before and after a panel of `sampled`: charges the time of the others, by columns.
+  subroutine charge_others(self, j, begins)
     class(matrix_t), intent(inout) :: self
+    integer, intent(in) :: j
     logical, intent(in) :: begins
+    type(traffic_t) :: sent
+    real(dp) :: others
     if (.not. bx_is_sampled() .or. self%panels == 1) return
     if (begins) then
       call bx_meet(self%comm%MPI_VAL)
       self%since = omp_get_wtime()
+      self%sent = traffic_so_far()
     else if (bx_is_simulated) then
-      call bx_charge_seconds((self%panels - 1)*(omp_get_wtime() - self%since))
+      others = real(self%n, dp)/(self%last(j) - self%first(j) + 1) - 1
+      call bx_charge_seconds(others*(omp_get_wtime() - self%since))
+      sent = traffic_so_far() + self%sent*(-1)
+      left_out = left_out + traffic_t(sent%messages*(self%panels - 1), sent%bytes*others)
     end if
   end subroutine charge_others
 

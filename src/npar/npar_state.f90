@@ -12,6 +12,7 @@ module npar_state
   use bx_harness, only: bx_lap
   use bx_transpose, only: bx_exchange_t, bx_fft_t
   use npar_basis, only: basis_t
+  use npar_collectives, only: left_out, traffic_so_far, traffic_t, operator(+), operator(*)
   use npar_matrix, only: matrix_t
   use npar_model, only: crystal_t, spectrum_t
   implicit none (type, external)
@@ -44,6 +45,7 @@ module npar_state
   !> parts are sampled; its ranks begin together.
   type :: part_t
     real(dp), private :: seconds = -1, begin = 0 !< seconds: of one thing
+    type(traffic_t), private :: sent !< likewise; since the begin
   contains
     procedure :: due
     procedure :: computed
@@ -130,8 +132,10 @@ contains
     if (due) then
       call bx_meet(team%MPI_VAL)
       self%begin = omp_get_wtime()
+      self%sent = traffic_so_far()
     else if (bx_is_simulated) then
       call bx_charge_seconds(count*self%seconds)
+      left_out = left_out + self%sent*real(count, dp)
     end if
   end function due
 
@@ -142,7 +146,9 @@ contains
     integer :: count
     count = 1
     if (present(things)) count = things
-    if (bx_is_hollow()) self%seconds = (omp_get_wtime() - self%begin)/count
+    if (.not. bx_is_hollow()) return
+    self%seconds = (omp_get_wtime() - self%begin)/count
+    self%sent = (traffic_so_far() + self%sent*(-1))*(1.0_dp/count)
   end subroutine computed
 
   !> Sets what the transforms exchange by, for a method.

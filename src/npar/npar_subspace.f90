@@ -84,7 +84,7 @@ contains
     n = s%crystal%bands
     ends = s%matrix%sampled()
     do j = ends(1), ends(2)
-      call s%matrix%charge_others(begins=.true.)
+      call s%matrix%charge_others(j, begins=.true.)
       panel => s%matrix%panel(j)
       before = s%matrix%first(j) - 1
       columns = size(panel, 2)
@@ -101,7 +101,7 @@ contains
       end if
       call lap(s, phase_subspace)
       call s%matrix%sum_panel(j, s%knobs%emulated)
-      call s%matrix%charge_others(begins=.false.)
+      call s%matrix%charge_others(j, begins=.false.)
       call lap(s, phase_reduce)
     end do
   end subroutine overlap
@@ -169,7 +169,7 @@ contains
     end if
     ends = s%matrix%sampled()
     do j = ends(1), ends(2)
-      call s%matrix%charge_others(begins=.true.)
+      call s%matrix%charge_others(j, begins=.true.)
       vectors => s%matrix%gather_panel(s%matrix%vectors, j, s%knobs%emulated)
       call lap(s, phase_redistribute)
       at = 0 ! first of the group's columns
@@ -184,7 +184,7 @@ contains
         end if
         at = at + bands_of(s%crystal%bands, s%npar, g)
       end do
-      call s%matrix%charge_others(begins=.false.)
+      call s%matrix%charge_others(j, begins=.false.)
       call lap(s, phase_rotate)
     end do
   end subroutine rotate
@@ -221,11 +221,11 @@ contains
     call lap(s, phase_diagonalise)
     ends = s%matrix%sampled()
     do j = ends(1), ends(2)
-      call s%matrix%charge_others(begins=.true.)
+      call s%matrix%charge_others(j, begins=.true.)
       factor => s%matrix%gather_panel(s%matrix%part, j, s%knobs%emulated)
       call lap(s, phase_redistribute)
       call divide(s, s%matrix%first(j) - 1, size(factor, 2), factor)
-      call s%matrix%charge_others(begins=.false.)
+      call s%matrix%charge_others(j, begins=.false.)
       call lap(s, phase_rotate)
     end do
     call redistribute(s, psi, s%wide, back=.true.)

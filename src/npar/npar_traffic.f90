@@ -3,18 +3,17 @@
 module npar_traffic
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
-  use bx_harness, only: bx_region_read, bx_traffic_classes, bx_traffic_read, bx_traffic_t
   use bx_transpose, only: bx_counts, bx_fft_t, bx_way_forward, bx_way_inverse
   use npar_basis, only: basis_t, make_basis
   use npar_collectives, only: traffic_of_alltoall_sum, traffic_of_broadcast, traffic_of_exchange, &
-    traffic_of_sum, traffic_t, operator(+), operator(*)
+    traffic_of_sum, traffic_so_far, traffic_t, operator(+), operator(*)
   use npar_exchange, only: pair_ffts_t
   use npar_hamiltonian, only: fields_of
   use npar_model, only: projectors_per_atom
   use npar_state, only: bands_of, dealt, state_t
   implicit none (type, external)
   private
-  public :: traffic_of_exchange_step, traffic_of_step, traffic_so_far, traffic_since
+  public :: all_traffic, traffic_of_exchange_step, traffic_of_step, traffic_since
 
 contains
 
@@ -136,26 +135,21 @@ contains
     end do
   end function density
 
-  !> Traffic of this rank so far, without that of eigensolver libraries.
-  type(traffic_t) function traffic_so_far() result(sent)
-    type(bx_traffic_t) :: all(bx_traffic_classes), scalapack(bx_traffic_classes), &
-      elpa(bx_traffic_classes)
-    call bx_traffic_read(all)
-    call bx_region_read("ScaLAPACK", scalapack)
-    call bx_region_read("ELPA", elpa)
-    sent%messages = sum(all%messages - scalapack%messages - elpa%messages)
-    sent%bytes = sum(all%bytes - scalapack%bytes - elpa%bytes)
-  end function traffic_so_far
-
   !> Traffic of all ranks since `earlier`.  Collective.
   type(traffic_t) function traffic_since(earlier, world) result(sent)
     type(traffic_t), intent(in) :: earlier
     type(MPI_Comm), intent(in) :: world
-    real(dp) :: both(2)
-    sent = traffic_so_far()
-    both = [sent%messages - earlier%messages, sent%bytes - earlier%bytes]
-    call MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_DOUBLE_PRECISION, MPI_SUM, world)
-    sent = traffic_t(both(1), both(2))
+    sent = all_traffic(traffic_so_far() + earlier*(-1), world)
   end function traffic_since
+
+  !> Sum over the ranks, of parts that were left out with rounding.  Collective.
+  type(traffic_t) function all_traffic(mine, world) result(all)
+    type(traffic_t), intent(in) :: mine
+    type(MPI_Comm), intent(in) :: world
+    real(dp) :: both(2)
+    both = [mine%messages, mine%bytes]
+    call MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_DOUBLE_PRECISION, MPI_SUM, world)
+    all = traffic_t(anint(both(1)), anint(both(2)))
+  end function all_traffic
 
 end module npar_traffic
