@@ -69,7 +69,7 @@ bool bx_charge_hollow_messages(bool hollow)
 {
     bool before = are_hollow;
     if (!bx_charge_is_hollow() || hollow == before) return before;
-    if (!&_ZN7simgrid4smpi8ActorExt12EXTENSION_IDE) return before;
+    if (bx_at_once() || !&_ZN7simgrid4smpi8ActorExt12EXTENSION_IDE) return before;
     /* an actor is a C++ object that begins with a vector of its extensions */
     void **extensions = *(void ***)sg_actor_self();
     bx_at_once_meet(MPI_COMM_WORLD); /* a message is hollow at both ends */

@@ -2,6 +2,7 @@
  * of n points and dimension, as is usual, and not computed where the run is hollow. */
 #include "charge.h"
 
+#include "at_once.h"
 #include "platform.h"
 
 #include <fftw3.h>
@@ -90,9 +91,12 @@ REPLACED(void, fftw_execute, (const fftw_plan plan))
     if (charge(plan, false)) __real_fftw_execute(plan);
 }
 
-/* Fields of a hollow run: nobody looks at them, so that those of all ranks are at one place. */
+/* Fields of a hollow run: nobody looks at them, so that those of all ranks are at one place, unless
+ * memory is counted (heap.c). */
 static char *const SHARED = (char *)(UINT64_C(1) << 44);
 static const size_t SHARED_SIZE = (size_t)1 << 40;
+
+static bool are_shared(void) { return bx_charge_is_hollow() && !bx_at_once(); }
 
 static field share(size_t bytes)
 {
@@ -107,11 +111,11 @@ static field share(size_t bytes)
 REPLACED(field, fftw_alloc_complex, (size_t elements))
 {
     size_t bytes = elements * sizeof(fftw_complex);
-    if (bx_charge_is_hollow()) return share(bytes);
+    if (are_shared()) return share(bytes);
     return bx_platform_count(__real_fftw_alloc_complex(elements + 1), bytes);
 }
 
 REPLACED(void, fftw_free, (void *memory))
 {
-    if (!bx_charge_is_hollow()) __real_fftw_free(bx_platform_forget(memory));
+    if (!are_shared()) __real_fftw_free(bx_platform_forget(memory));
 }
