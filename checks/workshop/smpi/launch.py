@@ -112,7 +112,7 @@ def check_mappings(ranks: int) -> None:
 
 
 def folder_in_memory(kernel: str, ranks: int) -> str | None:
-    """Where a copy of the kernel per rank is made fastest; None: not in memory, for lack of room."""
+    """Where copies of the kernel, one per rank, are made fastest; None: memory has no room."""
     folder, needed = "/dev/shm", 2 * ranks * Path(kernel).stat().st_size
     has_room = os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > needed
     return folder if has_room else None
