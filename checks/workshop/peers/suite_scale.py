@@ -262,17 +262,19 @@ def opening(page: Path) -> float | None:
     """Seconds in which headless Chromium draws a page, beyond an empty one: the median of five.
 
     Raises:
-        subprocess.CalledProcessError: Chromium failed.
+        subprocess.CalledProcessError, FileNotFoundError: Chromium failed, or drew nothing.
     """
     if not shutil.which("chromium"):
         return None
-    options = ["--headless", "--no-sandbox", "--screenshot=/dev/null", "--window-size=1280,4000"]
+    picture = page.with_suffix(".png")  # Chromium draws nothing for a file of another suffix
+    options = ["--headless", "--no-sandbox", f"--screenshot={picture}", "--window-size=1280,4000"]
     differences = []
     for _ in range(5):
         marks = [time.monotonic()]
         for address in ("about:blank", page.as_uri()):
             program = ["chromium", *options, address]
             subprocess.run(program, capture_output=True, timeout=120, check=True)
+            picture.unlink()
             marks.append(time.monotonic())
         differences.append(marks[2] - 2 * marks[1] + marks[0])
     return statistics.median(differences)
