@@ -124,20 +124,33 @@ void bx_count_alltoallv(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_D
     go_on(since);
 }
 
+/* Bytes to one rank; `type` is that of the last, mostly the same for all, `item` its size. */
+static inline double bytes_to(int peer, const int *counts, const MPI_Datatype *types,
+                              MPI_Datatype *type, double *item)
+{
+    if (counts[peer] == 0) return 0;
+    if (types[peer] != *type) *item = bx_count_bytes(1, *type = types[peer]);
+    return counts[peer] * *item;
+}
+
 void bx_count_alltoallw(bx_traffic *row, MPI_Comm comm, const int *counts,
                         const MPI_Datatype *types)
 {
     const bx_peers *peers = bx_peers_of_comm(comm);
     double since = bx_ticks_now();
-    MPI_Datatype type = MPI_DATATYPE_NULL; /* mostly the same for all */
-    double item = 0, sum = 0, off_node = 0;
-    for (int i = 0; i < peers->size; i++) {
-        if (counts[i] > 0 && types[i] != type) item = bx_count_bytes(1, type = types[i]);
-        double bytes = i == peers->rank ? 0 : counts[i] * item;
-        sum += bytes;
-        off_node += peers->node[i] == peers->own_node ? 0 : bytes;
+    enum { TOGETHER = 64 }; /* ranks, of which few have anything */
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    double item = 0, sum = 0, near = 0;
+    double to_self = peers->rank >= 0 ? bytes_to(peers->rank, counts, types, &type, &item) : 0;
+    for (int first = 0, any; first < peers->size; first += TOGETHER) {
+        int end = first + TOGETHER < peers->size ? first + TOGETHER : peers->size;
+        any = 0;
+        for (int i = first; i < end; i++) any |= counts[i];
+        for (int i = first; any && i < end; i++) sum += bytes_to(i, counts, types, &type, &item);
     }
-    bx_count_messages(row, peers, sum, off_node);
+    for (int i = 0; i < peers->size - peers->off_node; i++)
+        near += bytes_to(peers->near[i], counts, types, &type, &item);
+    bx_count_messages(row, peers, sum - to_self, sum - near);
     go_on(since);
 }
 

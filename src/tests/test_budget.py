@@ -54,6 +54,7 @@ class Budget(NamedTuple):
 # On fewer ranks a loop over all pairs of them hides in other work (see beyond): alltoallv's was
 # not told at 32, 96 and 256.
 MANY, FEW, CUBES = (64, 256, 512), (64, 128, 256), (8, 64, 512)
+FOURFOLD = (256, 1024, 4096)
 NODES, ROOTS = (32, 96, 256), (16, 64, 256)
 OF_EIGHT = (66, 130, 258)  # have eight divisors each: npar has a state for every choice of NPAR
 BEYOND = (400, 600, 900)  # more than the pairs of patches: each rank has one at most
@@ -80,6 +81,7 @@ BUDGETS = {
         )
         for method in METHODS
     },
+    "transpose, alltoallv, 4096 ranks": Budget("transpose", FOURFOLD, f"{FFT} alltoallv"),
     "pairs": Budget("pairs", MANY, "--case all --rounds 4 --samples 1 --bytes 1000"),
     "patterns": Budget("patterns", FEW, "--largest 8"),
     "tasks": Budget("tasks", FEW, "--blocks 5 --rows 7 --partners 3 --work 2000"),

@@ -10,6 +10,8 @@ typedef struct {
     bx_plan *plan;
     bx_complex *blocks;    /* on the side of the planes */
     bx_complex *packed;    /* as published, on that of the columns */
+    int *peers[2];         /* with which I exchange columns, planes: my neighbour first */
+    int count[2];          /* of them */
     int most;              /* messages of one way */
     MPI_Request *requests; /* [2 * most] receives, then sends */
     int *source;           /* [most] of each receive */
@@ -23,19 +25,30 @@ static double bytes(const bx_geometry *g, int rank, bool published)
     bx_exchanged x = bx_method_exchanged(g, rank);
     double messages = x.column_peers + x.plane_peers, most = fmax(x.column_peers, x.plane_peers);
     return bx_method_buffers(1, x.planes + published * x.all_columns) + BX_MPI_MESSAGE * messages +
-           most * (2 * sizeof(MPI_Request) + sizeof(int));
+           most * (2 * sizeof(MPI_Request) + sizeof(int)) + messages * sizeof(int);
+}
+
+/* Each rank sends to its neighbour first, so that not all send to one; receives are in the order in
+ * which they come, from the last. */
+static void list_peers(state *self, bool planes)
+{
+    const bx_plan *plan = self->plan;
+    const int *length = planes ? plan->lengths.plane_length : plan->lengths.half_length;
+    int ranks = plan->geometry->ranks, count = 0;
+    for (int p = 0; p < ranks; p++) self->count[planes] += length[p] > 0;
+    BX_ALLOC((size_t)self->count[planes], self->peers[planes]);
+    for (int i = 1; i < ranks; i++) {
+        int p = (plan->rank + i) % ranks;
+        if (length[p] > 0) self->peers[planes][count++] = p;
+    }
 }
 
 static void *create(bx_plan *plan, int leaders)
 {
     state *self = bx_memory_alloc(1, sizeof *self);
-    int columns = 0, planes = 0;
     self->plan = plan;
-    for (int p = 0; p < plan->geometry->ranks; p++) {
-        columns += plan->lengths.half_length[p] > 0;
-        planes += plan->lengths.plane_length[p] > 0;
-    }
-    self->most = columns > planes ? columns : planes;
+    for (int planes = 0; planes < 2; planes++) list_peers(self, planes);
+    self->most = self->count[0] > self->count[1] ? self->count[0] : self->count[1];
     self->blocks = bx_buffer_create(plan->lengths.plane_total);
     self->packed = bx_plan_create_packed(plan);
     BX_ALLOC(2 * (size_t)self->most, self->requests);
@@ -45,23 +58,14 @@ static void *create(bx_plan *plan, int leaders)
     return self;
 }
 
-/* Each rank begins with its neighbour, so that not all send to one; receives are in the order in
- * which they come. */
-static int peer_of(const state *self, int i, bool receive)
-{
-    int ranks = self->plan->geometry->ranks;
-    return (self->plan->rank + (receive ? ranks - i : i)) % ranks;
-}
-
 static void receive(state *self, int i, bx_direction way, int slot)
 {
     const bx_plan *plan = self->plan;
     const bx_lengths *l = &plan->lengths;
-    int p = peer_of(self, i, true);
     bool planes = way == BX_FORWARD;
+    int p = self->peers[planes][self->count[planes] - 1 - i];
     bx_complex *half = self->packed ? self->packed : bx_plan_half(plan, way, slot, plan->rank);
     int length = planes ? l->plane_length[p] : l->half_length[p];
-    if (length == 0) return;
     self->source[self->receives] = p;
     MPI_Irecv(planes ? self->blocks + l->plane_at[p] : half + l->half_at[p], length,
               MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team, &self->requests[self->receives++]);
@@ -71,24 +75,22 @@ static void send(state *self, int i, bx_direction way, int slot)
 {
     const bx_plan *plan = self->plan;
     const bx_lengths *l = &plan->lengths;
-    int p = peer_of(self, i, false);
+    int p = self->peers[way == BX_INVERSE][i];
     bx_complex *block = way == BX_FORWARD ? bx_plan_copy_packed(plan, way, slot, p, self->packed)
                                           : self->blocks + l->plane_at[p];
     int length = way == BX_FORWARD ? l->half_length[p] : l->plane_length[p];
-    if (length > 0)
-        MPI_Isend(block, length, MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team,
-                  &self->requests[self->most + self->sends++]);
+    MPI_Isend(block, length, MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team,
+              &self->requests[self->most + self->sends++]);
 }
 
 static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
     bool sent = self->hides && way == BX_INVERSE; /* by repack */
-    int ranks = self->plan->geometry->ranks;
     self->receives = 0;
-    for (int i = 0; i < ranks; i++) receive(self, i, way, slot);
+    for (int i = 0; i < self->count[way == BX_FORWARD]; i++) receive(self, i, way, slot);
     if (!sent) self->sends = 0;
-    for (int i = 0; i < ranks && !sent; i++) send(self, i, way, slot);
+    for (int i = 0; i < self->count[way == BX_INVERSE] && !sent; i++) send(self, i, way, slot);
 }
 
 /* Returns whose block has come, or -1 after the last. */
@@ -115,7 +117,6 @@ static void repack(void *me, const bx_plane_part *part)
     state *self = me;
     const bx_plan *plan = self->plan;
     bool forward = part->way == BX_FORWARD;
-    int ranks = plan->geometry->ranks;
     if (forward ? !self->awaited : !self->hides || part->last < plan->my_planes) {
         bx_plan_repack_all(plan, part, self->blocks);
         return;
@@ -123,8 +124,8 @@ static void repack(void *me, const bx_plane_part *part)
     bx_plan_repack_own(plan, part);
     if (!forward) {
         self->sends = 0;
-        for (int i = 1; i < ranks; i++) {
-            int p = peer_of(self, i, false);
+        for (int i = 0; i < self->count[true]; i++) {
+            int p = self->peers[true][i];
             bx_plan_repack(plan, part, p, self->blocks + plan->lengths.plane_at[p]);
             send(self, i, BX_INVERSE, part->slot);
         }
@@ -141,7 +142,7 @@ static void destroy(void *me)
     state *self = me;
     fftw_free(self->blocks);
     fftw_free(self->packed);
-    BX_FREE(self->requests, self->source, self);
+    BX_FREE(self->peers[0], self->peers[1], self->requests, self->source, self);
 }
 
 const bx_method bx_method_p2p = {

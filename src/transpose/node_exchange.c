@@ -24,6 +24,7 @@ struct bx_node_exchange {
     bool in_place;            /* blocks of the own node are read where they were written */
     MPI_Comm peers;           /* the leaders of my slice, one per node, in node order */
     size_t block, node_block; /* padded sizes */
+    size_t largest;           /* ranks of a node */
     layout layouts[2];        /* [bx_direction] */
     /* Exchanges take turns with two sets of buffers: a neighbour may still be reading one. */
     bx_complex *send[SETS], *receive[SETS];
@@ -51,7 +52,7 @@ static size_t lay_out_node(bx_node_exchange *self, side *s, bool sent, const bx_
     const bx_geometry *g = plan->geometry;
     int ranks = bx_geometry_node_size(g, node), k = plan->node_rank;
     int first = slice(self, k, ranks), last = slice(self, k + 1, ranks);
-    size_t largest = (size_t)bx_geometry_largest_node(g), next = base, count = 0, offset = base;
+    size_t largest = self->largest, next = base, count = 0, offset = base;
     for (int i = 0; i < ranks && !sent; i++) {
         int peer = bx_geometry_ranks(g, node)[i];
         next += (size_t)bx_several_elements(&sums[BEFORE_ME], peer);
@@ -133,14 +134,14 @@ bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padde
 {
     const bx_geometry *g = plan->geometry;
     bx_node_exchange *self = bx_memory_alloc(1, sizeof *self);
-    size_t largest = (size_t)bx_geometry_largest_node(g);
     self->plan = plan;
     self->leaders = leaders;
     self->padded = padded;
     self->own_node = own_node;
     self->in_place = !plan->published;
     self->block = (size_t)g->largest_block;
-    self->node_block = self->block * largest * largest;
+    self->largest = (size_t)bx_geometry_largest_node(g);
+    self->node_block = self->block * self->largest * self->largest;
     self->am_leader = plan->node_rank < leaders;
     MPI_Comm_split(plan->team, self->am_leader ? plan->node_rank : MPI_UNDEFINED, plan->node_index,
                    &self->peers);

@@ -326,9 +326,11 @@ def store_table(sizes: Sequence[Timed]) -> Iterator[str]:
 
 def suite_figure(name: str, figure: Figure, unit: str, most: float | None) -> str:
     """A figure of the suite on many nodes beside its target, as a line."""
-    parts = [f"{figure.value:.3g} {unit}"]
+    value = figure.value
+    parts = ["not measured: no Chromium" if value is None else f"{value:.3g} {unit}"]
     if figure.peak_mib is not None:
         parts.append(f"{figure.processor_s:.1f} s of processors, {figure.peak_mib:.0f} MiB")
     if most is not None:
-        parts.append(f"at most {most} {unit}: {'MISSED' if figure.value > most else 'met'}")
+        met = "" if value is None else ": MISSED" if value > most else ": met"
+        parts.append(f"at most {most} {unit}{met}")
     return f"  {name}: {'; '.join(parts)}"

@@ -13,6 +13,7 @@ import argparse
 import csv
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -110,6 +111,13 @@ def check_mappings(ranks: int) -> None:
         )
 
 
+def folder_in_memory(kernel: str, ranks: int) -> str | None:
+    """Where copies of the kernel, one per rank, are made fastest; None: memory has no room."""
+    folder, needed = "/dev/shm", 2 * ranks * Path(kernel).stat().st_size
+    has_room = os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > needed
+    return folder if has_room else None
+
+
 def run(command: list[str], hosts: list[str], platform: Path, settings: tuple[str, ...] = (),
         **options: object) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """Runs a kernel under smpirun.
@@ -125,7 +133,8 @@ def run(command: list[str], hosts: list[str], platform: Path, settings: tuple[st
         Refused: more ranks than Linux allows in one process.
     """
     check_mappings(len(hosts))
-    with tempfile.TemporaryDirectory(prefix="bisection-smpi-") as folder:
+    memory = folder_in_memory(command[0], len(hosts))
+    with tempfile.TemporaryDirectory(prefix="bisection-smpi-", dir=memory) as folder:
         file = Path(folder, "hosts")
         file.write_text("".join(f"{host}\n" for host in hosts))
         # adapters of this machine carry nothing

@@ -171,6 +171,17 @@ def test_a_suite_beyond_its_targets_fails(bench, monkeypatch, factor, code):
     )
 
 
+def test_a_page_without_a_browser_is_not_measured(bench, monkeypatch, tmp_path):
+    monkeypatch.setattr(suite_scale.shutil, "which", lambda program: None)
+    name = "page in headless Chromium"
+
+    def measure(home, nodes, nights):
+        yield name, suite_scale.Figure(suite_scale.opening(tmp_path / "report.html"))
+
+    monkeypatch.setattr(suite_scale, "measure", measure)
+    assert f"{name}: not measured: no Chromium; at most 2 s" in bench("suite")
+
+
 def test_knobs_on_shared_cores_are_named(monkeypatch):
     monkeypatch.setattr(peers.os, "sched_getaffinity", lambda pid: {0, 1})
     *_, last = peers.knob_table([("mini1", 2, {}), ("mini1", 4, {})])
