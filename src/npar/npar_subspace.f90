@@ -38,8 +38,13 @@ contains
     integer(c_int), dimension(0:s%npar - 1) :: of_narrow, of_wide !< reals of each group
     integer :: g, i, rows, before, at
     if (s%npar == 1) then
-      if (back .and. .not. bx_is_hollow()) narrow = wide
-      if (.not. (back .or. bx_is_hollow())) wide = narrow
+      if (.not. bx_is_hollow()) then
+        if (back) then
+          narrow = wide
+        else
+          wide = narrow
+        end if
+      end if
       call lap(s, phase_redistribute)
       return
     end if
