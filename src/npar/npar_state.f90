@@ -117,7 +117,7 @@ module npar_state
 contains
 
   !> Whether a part of a team of so many ranks is to be computed; `computed` is called after it.  If
-  !> not, its time was charged.  Both are told of how many equal things it is, 1 by default.
+  !> not, its time was charged.  Both take the number of equal things, 1 by default.
   logical function due(self, team, ranks, things)
     class(part_t), intent(inout) :: self
     type(MPI_Comm), intent(in) :: team

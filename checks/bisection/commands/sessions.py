@@ -28,7 +28,7 @@ from bisection.report.tables import columns
 from bisection.runs.command import tag
 from bisection.store.database import Session, Store, Tally
 from bisection.store.marks import Mark, results_of
-from bisection.store.selection import HELP, Selection, select
+from bisection.store.selection import HELP, NONE_STORED, Selection, select
 from bisection.store.sync import opened, synchronise
 
 
@@ -84,7 +84,7 @@ def listed(store: Store, words: Sequence[str], as_json: bool) -> list[str]:
     if as_json:
         content = {"sessions": [_as_json(*row) for row in rows], "forgotten": forgotten}
         return [json.dumps(content, indent=1)]
-    lines = _table(rows) if rows else ["no session is stored; `bisection run` stores one"]
+    lines = _table(rows) if rows else [NONE_STORED]
     if forgotten:
         names = some([name[:8] for name in forgotten], 4)
         lines.append(f"forgotten: {names} (`bisection sessions restore` brings them back)")

@@ -25,6 +25,7 @@ from bisection.store.sync import import_file
 
 HELP = "latest, latest~N, earlier, a day, DAY..DAY, TAG=VALUE, an identifier, a folder, a file"
 SLOWER = "slower"  # a tag: of sessions that were, or may have been, slower than all before
+NONE_STORED = "no session is stored; `bisection run` stores one"
 EARLIER = "earlier:20"  # what a session is set beside unless told otherwise
 DAY = r"\d{4}-\d{2}-\d{2}"
 
@@ -85,11 +86,11 @@ def select(
                     text = f"{word!r} begins {len(named)} identifiers; give more of it"
                     raise SelectionError(text)
         if not named:
-            raise SelectionError(f"{word[:80]!r} names no session: {_known(sessions, unseen)}")
+            raise _names_none(word[:80], sessions, unseen)
         chosen += named
         excluded += unseen
     if not chosen:
-        raise SelectionError(f"{text!r} names no session: {_known(sessions)}")
+        raise _names_none(text, sessions)
     return Selection(chosen, excluded)
 
 
@@ -137,13 +138,17 @@ def _of_path(word: str, store: Store) -> list[Session]:
     return [session for session in store.sessions() if session.uuid in names]
 
 
-def _known(sessions: Sequence[Session], excluded: Sequence[Session] = ()) -> str:
-    """Returns the sessions to select from."""
+def _names_none(
+    text: str, sessions: Sequence[Session], excluded: Sequence[Session] = ()
+) -> SelectionError:
+    """The error for a text that names no session, with the sessions to select from."""
     if excluded:
         names = some([session.uuid[:8] for session in excluded], 3)
-        return f"{plural(len(excluded), 'session')} excluded ({names})"
-    if not sessions:
-        return "the store is empty; `bisection run` fills it"
-    first, last = (utc(session.start)[:10] for session in (sessions[0], sessions[-1]))
-    days = f"of {first}" if first == last else f"of {first} to {last}"
-    return f"{plural(len(sessions), 'session')} stored, {days}"
+        there = f"{plural(len(excluded), 'session')} excluded ({names})"
+    elif sessions:
+        first, last = (utc(session.start)[:10] for session in (sessions[0], sessions[-1]))
+        days = f"of {first}" if first == last else f"of {first} to {last}"
+        there = f"{plural(len(sessions), 'session')} stored, {days}"
+    else:
+        return SelectionError(NONE_STORED)
+    return SelectionError(f"{text!r} names no session: {there}")

@@ -69,7 +69,7 @@ def test_identifiers_and_tags_are_taken_as_they_are(tmp_path):
 
 @pytest.mark.parametrize(
     ("sessions", "says"),
-    [([], "the store is empty"), ([0], r"names no session: 1 session stored, of 2026-06-01$")],
+    [([], "no session is stored"), ([0], r"names no session: 1 session stored, of 2026-06-01$")],
 )
 def test_a_store_of_little_is_described(tmp_path, sessions, says):
     stored = store(tmp_path / "store.db", [(session(number), []) for number in sessions])
