@@ -101,7 +101,7 @@ test-sanitized: setup-dev
 	@echo "== kernels: unit tests under the address and undefined-behaviour sanitizers"
 	@time ( cmake -S src -B "$(HOME_DIR)/build-sanitize" -DCMAKE_BUILD_TYPE=Debug -DBX_SANITIZE=ON \
 	      $(CMAKE_QUIET) >/dev/null \
-	    && cmake --build "$(HOME_DIR)/build-sanitize" --parallel $$(nproc) \
+	    && cmake --build "$(HOME_DIR)/build-sanitize" --parallel $$(nproc) --target units without-nan \
 	    && ctest --test-dir "$(HOME_DIR)/build-sanitize" --label-regex unit $(CTEST) )
 
 test-python: setup-dev

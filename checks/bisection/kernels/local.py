@@ -44,17 +44,19 @@ def build(kernel: str, peers: Path | None = None) -> Path:
     """
     measure_alone()
     target = paths.home() / ("build-peers" if peers else "build")
-    make(target, [f"-DBX_PEERS={peers}"] if peers else [], f"bisection-{kernel}")
+    make(target, [f"-DBX_PEERS={peers}"] if peers else [], [f"bisection-{kernel}"])
     return target / kernel / f"bisection-{kernel}"
 
 
-def make(target: Path, options: Sequence[str], name: str = "all", root: Path = paths.ROOT) -> None:
+def make(
+    target: Path, options: Sequence[str], names: Sequence[str] = ("all",), root: Path = paths.ROOT
+) -> None:
     """Builds kernels by CMake.
 
     Args:
         target: the folder.
         options: of CMake.
-        name: what is built.
+        names: of what is built.
         root: of the repository, or of a copy.
 
     Raises:
@@ -64,7 +66,7 @@ def make(target: Path, options: Sequence[str], name: str = "all", root: Path = p
     release = "-DCMAKE_BUILD_TYPE=Release"
     for command in (
         ["cmake", "-S", source, "-B", str(target), release, *options],
-        ["cmake", "--build", str(target), "-j", str(os.cpu_count()), "-t", name],
+        ["cmake", "--build", str(target), "-j", str(os.cpu_count()), "-t", *names],
     ):
         done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True)
         if done.returncode:

@@ -1,4 +1,5 @@
-"""Changes lines of the sources, and runs the tests that should notice.
+"""Changes lines of the sources, and runs the tests that should notice. Without --sample, the list
+gets the test that killed each mutant, which runs first the next time.
 
 Exit code: 0 each mutant is killed, or listed as equivalent or a survivor; 1 another survives;
 2 usage.
@@ -6,6 +7,7 @@ Exit code: 0 each mutant is killed, or listed as equivalent or a survivor; 1 ano
 
 import argparse
 from collections import Counter
+from dataclasses import replace
 
 from bisection.core import paths
 from bisection.core.format import at_least
@@ -36,16 +38,19 @@ def act(options: argparse.Namespace) -> Exit:
     chosen = there[:: options.sample or 1]
     if options.file:
         chosen = [mutant for mutant in chosen if mutant.file in options.file]
-    if any(mutant.language != "Python" for mutant in chosen):
-        killing.build(tree)
+    known = {mutant: mutant for mutant in mutants.listed()}
     counts: Counter[tuple[str, str]] = Counter()
     survivors = 0
     for mutant in chosen:
         test = "" if mutant.equivalent else killing.killer(mutant, tree)
-        outcome = "killed" if test else mutant.note.partition(":")[0] or "survives"
-        survivors += not test and not mutant.note
+        why = "" if mutant.test else mutant.note
+        outcome = "killed" if test else why.partition(":")[0] or "survives"
+        survivors += not test and not why
         counts[mutant.language, outcome] += 1
-        print(f"{outcome:10} {mutant}   {test or mutant.note}", flush=True)
+        print(f"{outcome:10} {mutant}   {test or why}", flush=True)
+        if test and " " not in test and not options.sample:
+            known[mutant] = replace(mutant, note=f"killed: {test.partition('::')[0]}")
+            mutants.write(known.values())
     for language in mutants.SOURCES:
         killed, alive = counts[language, "killed"], counts[language, "survives"]
         if killed + alive:

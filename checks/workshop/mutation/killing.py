@@ -29,16 +29,33 @@ AGAIN = {  # what runs a test that failed once more
 }
 
 
-def build(tree: Path) -> Path:
+def build(tree: Path, tests: str = "") -> Path:
     """Builds the kernels of a tree; returns the build folder.
+
+    Args:
+        tree: a copy of the repository.
+        tests: a regular expression: only the programs of these tests are built; "": all.
 
     Raises:
         BenchError: it does not build.
     """
     folder = tree / ".bisection" / "build"
     # Tests of simulated launches are long: not run on mutants.
-    make(folder, ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DBX_SMPIRUN=OFF"], root=tree)
+    options = ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DBX_SMPIRUN=OFF"]
+    if tests:
+        make(folder, options, ["help"], root=tree)
+    make(folder, options, _programs(folder, tests) if tests else ["all"], root=tree)
     return folder
+
+
+def _programs(folder: Path, tests: str) -> Sequence[str]:
+    """The targets that tests name, and that the test `launcher` of many of them names."""
+    lines = re.findall(
+        r"add_test\(\[=\[(.*?)\]=\] (.*)\)", (folder / "tests/CTestTestfile.cmake").read_text()
+    )
+    words = [words for name, words in lines if re.search(f"^launcher$|{tests}", name)]
+    named = {Path(word).name for word in re.findall(r'"(.*?)"', " ".join(words))}
+    return sorted(named & {target.stem for target in folder.glob("*/CMakeFiles/*.dir")})
 
 
 def killer(mutant: Mutant, tree: Path) -> str:
@@ -46,28 +63,30 @@ def killer(mutant: Mutant, tree: Path) -> str:
     time, and to pass without the mutant.
 
     Raises:
-        BenchError: the test fails without the mutant too.
+        BenchError: the test, or the build, fails without the mutant too.
     """
-    for command in _commands(mutant, tree):
+    for command, tests in _commands(mutant, tree):
         second_command = [*command, *AGAIN[mutant.language]]
         with mutant.in_force(tree):
             try:
-                _built(mutant, tree)
+                _built(mutant, tree, tests)
             except BenchError:
-                return "the build"
-            failed = _failed(command, tree)
-            killed = failed and _failed(second_command, tree)
+                failed, killed = "the build", True
+            else:
+                failed = _failed(command, tree)
+                killed = failed and _failed(second_command, tree)
         if not killed:
             continue
-        _built(mutant, tree)
-        if _failed(second_command, tree):
+        _built(mutant, tree, tests)
+        if failed != "the build" and _failed(second_command, tree):
             raise BenchError(f"{failed} fails without a mutant too")
         return failed
     return ""
 
 
-def _commands(mutant: Mutant, tree: Path) -> Iterator[Sequence[str]]:
-    """The tests that may tell: of the file, of its room, and all."""
+def _commands(mutant: Mutant, tree: Path) -> Iterator[tuple[Sequence[str], str]]:
+    """The tests that may tell, and of ctest's the regular expression for `build`: the test that
+    told last, those of the file, of its room, and all."""
     path = Path(mutant.file)
     if mutant.language == "Python":
         tests = Path("checks", "bisection", "tests")
@@ -80,22 +99,25 @@ def _commands(mutant: Mutant, tree: Path) -> Iterator[Sequence[str]]:
             for file in sorted((tree / tests).rglob("test_*.py"))
             if file.stem == f"test_{path.stem}" or uses.search(file.read_text())
         ]
+        if mutant.test and (tree / mutant.test).exists():
+            yield [*run, mutant.test], ""
         if near:
-            yield [*run, *near]
+            yield [*run, *near], ""
         if (tree / room).is_dir():
-            yield [*run, str(room), *(f"--ignore={file}" for file in near)]
-        yield [*run, str(tests), *(f"--ignore={file}" for file in [room, *near])]
+            yield [*run, str(room), *(f"--ignore={file}" for file in near)], ""
+        yield [*run, str(tests), *(f"--ignore={file}" for file in [room, *near])], ""
     else:
         names = KERNELS.get(path.parts[1], path.parts[1])
         ctest = ["ctest", "--test-dir", str(tree / ".bisection" / "build"), "-LE", "long"]
         ctest += ["--stop-on-failure", "-j", SIDE_BY_SIDE]
-        yield [*ctest, "--tests-regex", names]
-        yield [*ctest, "--exclude-regex", names]
+        for regex in filter(None, (mutant.test and f"^{mutant.test}$", names)):
+            yield [*ctest, "--tests-regex", regex], regex
+        yield [*ctest, "--exclude-regex", names], ""
 
 
-def _built(mutant: Mutant, tree: Path) -> None:
+def _built(mutant: Mutant, tree: Path, tests: str) -> None:
     if mutant.language != "Python":
-        build(tree)
+        build(tree, tests)
 
 
 def _failed(command: Sequence[str], tree: Path) -> str:

@@ -45,7 +45,7 @@ class Mutant:
     line: int  # from 1, when it was drawn
     original: str
     mutant: str
-    note: str = ""  # "equivalent: why" or "survives: why"
+    note: str = ""  # "equivalent: why", "survives: why", "killed: test of ctest or pytest's file"
 
     @property
     def language(self) -> str:
@@ -56,6 +56,12 @@ class Mutant:
     def equivalent(self) -> bool:
         """True if no test can tell the mutant from the original."""
         return self.note.startswith("equivalent:")
+
+    @property
+    def test(self) -> str:
+        """The test that killed it last, "" if none is noted."""
+        kind, _, test = self.note.partition(": ")
+        return test if kind == "killed" else ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.original.strip()}  ->  {self.mutant.strip()}"

@@ -81,6 +81,22 @@ def test_a_mutant_is_killed_by_the_tests_of_its_room(tree, monkeypatch):
     assert killing.killer(other, tree) == ""
 
 
+def test_the_test_that_killed_a_mutant_runs_first(tree):
+    far = tree / "checks" / "bisection" / "tests" / "far" / "test_far.py"
+    far.parent.mkdir(parents=True)
+    far.touch()
+    path = far.relative_to(tree).as_posix()
+    gone = Mutant("checks/half.py", 4, "", "", "killed: checks/test_gone.py")
+    for mutant, first in (
+        (Mutant("checks/half.py", 4, "", "", f"killed: {path}"), path),
+        (gone, "checks/bisection/tests"),
+        (Mutant("src/halo/halo.c", 4, "", "", "killed: unit_halo"), "^unit_halo$"),
+        (Mutant("src/halo/halo.c", 4, "", "", "survives: why"), "halo"),
+    ):
+        command, _ = next(killing._commands(mutant, tree))
+        assert first in command
+
+
 def test_the_list_has_mutants_of_every_room_and_kernel():
     listed = mutants.listed()
     languages = [mutant.language for mutant in listed]
