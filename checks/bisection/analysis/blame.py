@@ -179,7 +179,9 @@ def _judged(matrix: Matrix, search: SuspectSearch) -> Judged:
         if count
     ]
     judged = Judged(kind, search.fit.sigma, levels)
-    nodes = len(np.unique(np.concatenate((values.s, values.r))))
+    measured = np.zeros(values.nodes, bool)
+    measured[values.s] = measured[values.r] = True
+    nodes = int(measured.sum())
     if matrix.mode == "concurrent":
         judged.withheld = Code.PAIRS_CONCURRENT()
     elif nodes < LIMITS.pair_nodes:

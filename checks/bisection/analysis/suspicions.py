@@ -148,13 +148,16 @@ class SuspectSearch:
 
     def _nodes(self) -> Iterator[Suspicion]:
         effects = self.fit.effects - self.known[-1]
-        short = self.short - self.known[self.hops, self.ends]
-        short_rerun = self.short_rerun - self.known[self.hops_rerun, self.ends_rerun]
+        short, short_rerun = self.short, self.short_rerun
+        if self.known.any():
+            short = short - self.known[self.hops, self.ends]
+            short_rerun = short_rerun - self.known[self.hops_rerun, self.ends_rerun]
+        slow = short < -self.least / 2
         share = np.zeros(len(effects))
         for counted in (self.hops >= 0, self.hops > 0):  # a way is slow to other switches alone
-            ends, slow = self.ends[counted], short[counted] < -self.least / 2
-            count = np.bincount(ends, minlength=len(effects))
-            part = np.bincount(ends, slow, len(effects)) / np.maximum(count, 1)
+            of = counted, counted & slow
+            count, part = (np.bincount(self.ends[some], minlength=len(effects)) for some in of)
+            part = part / np.maximum(count, 1)
             share = np.maximum(share, np.where(count >= LIMITS.pair_retests, part, 0))
         z = -effects / self.fit.spread
         other = np.concatenate((self.rerun.r, self.rerun.s))
