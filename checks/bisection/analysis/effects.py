@@ -111,10 +111,13 @@ def unpack(packed: np.ndarray) -> np.ndarray:
 
 def medians(group: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
     """The median of `values` by `group` (0 to count - 1); NaN where a group is empty."""
-    ranked = unpack(np.sort(pack(group, values)))
+    ranked = np.empty(len(group), np.uint64)
+    for part in pieces(len(group)):
+        ranked[part] = pack(group[part], values[part])
+    ranked.sort()
     sizes, middle = np.bincount(group, minlength=count), np.full(count, np.nan)
     start, filled = np.cumsum(sizes) - sizes, sizes > 0
-    low, high = (ranked[(start + rank)[filled]] for rank in halves(sizes))
+    low, high = (unpack(ranked[(start + rank)[filled]]) for rank in halves(sizes))
     middle[filled] = (low + high) / 2
     return middle
 
