@@ -71,6 +71,8 @@ class Judged:
     noise: float = math.nan  # standard deviation of the logarithm of a pair
     levels: list[Level] = field(default_factory=list)
     withheld: Reason | None = None  # why nothing, or only what is gross, is blamed by it
+    # Of bandwidths, which each page draws; of many nodes it takes seconds to find them again.
+    values: Observations | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass
@@ -179,7 +181,10 @@ def _judged(matrix: Matrix, search: SuspectSearch) -> Judged:
         if count
     ]
     judged = Judged(kind, search.fit.sigma, levels)
-    nodes = len(np.unique(np.concatenate((values.s, values.r))))
+    judged.values = values if values.directed else None
+    measured = np.zeros(values.nodes, bool)
+    measured[values.s] = measured[values.r] = True
+    nodes = int(measured.sum())
     if matrix.mode == "concurrent":
         judged.withheld = Code.PAIRS_CONCURRENT()
     elif nodes < LIMITS.pair_nodes:

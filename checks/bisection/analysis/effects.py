@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bisection.analysis.pairs import PIECE, RETEST, Kind, Matrix
+from bisection.analysis.pairs import PIECE, RETEST, Kind, Matrix, pieces
 from bisection.analysis.statistics import scale
-from bisection.core.thresholds import LIMITS
+from bisection.core.thresholds import LIMITS, MAD
 
 MEDIAN = 1.2533  # standard error of a median over that of a mean, of normal values: sqrt(pi / 2)
 TURNS = 40  # of the medians, at most
@@ -54,32 +54,39 @@ class Observations:
 def observations(matrix: Matrix, kind: Kind, stage: int) -> Observations:
     """Returns what a stage measured of one kind; of pairs that were measured repeatedly the
     medians."""
-    nodes, directed, packed = len(matrix.nodes), len(kind.fields) > 1, []
-    for begin in range(0, len(matrix.records), PIECE):
-        records = matrix.records[begin : begin + PIECE]
+    nodes, directed, count = len(matrix.nodes), len(kind.fields) > 1, 0
+    both = np.empty(len(matrix.records) * len(kind.fields), np.uint64)
+    for piece in pieces(len(matrix.records)):
+        records = matrix.records[piece]
         of_stage = records["stage"] == stage
         for name, *ends in zip(kind.fields, "ab", "ba", strict=False):
             known = of_stage & np.isfinite(records[name])
             s, r = (records[end][known].astype(np.uint32) for end in ends)
             if not directed:
                 s, r = np.minimum(s, r), np.maximum(s, r)
-            packed.append(pack(s * np.uint32(nodes) + r, records[name][known]))
-    both = np.concatenate(packed or [np.zeros(0, np.uint64)])
+            both[count : count + len(s)] = pack(s * np.uint32(nodes) + r, records[name][known])
+            count += len(s)
+    both = both[:count]
     both.sort()
-    key = (both >> GROUP).astype(np.uint32)
+    key = np.empty(count, np.uint32)
+    for part in pieces(count):
+        key[part] = both[part] >> GROUP
     start = np.flatnonzero(np.concatenate(([len(key) > 0], key[1:] != key[:-1])))
     sizes, key = np.diff(start, append=len(key)), key[start]
-    low, high = (np.log(unpack(both[start + rank])) for rank in halves(sizes))
-    y = best = kind.sign * (low + high) / 2
+    switches = np.zeros((0, nodes)) if matrix.switches is None else matrix.switches
+    s, r = np.empty((2, len(start)), np.int32)
+    y = best = np.empty(len(start))
+    hops = np.zeros(len(start), np.int16)  # switch levels that a pair has to climb
+    for part in pieces(len(start)):
+        low, high = (np.log(unpack(both[start[part] + rank])) for rank in halves(sizes[part]))
+        y[part] = kind.sign * (low + high) / 2
+        s[part], r[part] = np.divmod(key[part], nodes)
+        for level in switches:
+            hops[part] += level[s[part]] != level[r[part]]
     if stage == RETEST:
         rank = (GOOD * (sizes - 1)).astype(int)  # of the order from the worst on
         rank = rank if kind.sign > 0 else sizes - 1 - rank
         best = kind.sign * np.log(unpack(both[start + rank]))
-    s, r = (ends.astype(np.int32) for ends in np.divmod(key, nodes))
-    switches = np.zeros((0, nodes)) if matrix.switches is None else matrix.switches
-    hops = np.zeros(len(s), np.int16)  # switch levels that a pair has to climb
-    for level in switches:
-        hops += level[s] != level[r]
     repeats, size = len(both) / max(len(start), 1), (1 + len(switches), nodes)
     return Observations(s, r, y, best, hops, *size, directed, repeats)
 
@@ -104,10 +111,13 @@ def unpack(packed: np.ndarray) -> np.ndarray:
 
 def medians(group: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
     """The median of `values` by `group` (0 to count - 1); NaN where a group is empty."""
-    ranked = unpack(np.sort(pack(group, values)))
+    ranked = np.empty(len(group), np.uint64)
+    for part in pieces(len(group)):
+        ranked[part] = pack(group[part], values[part])
+    ranked.sort()
     sizes, middle = np.bincount(group, minlength=count), np.full(count, np.nan)
     start, filled = np.cumsum(sizes) - sizes, sizes > 0
-    low, high = (ranked[(start + rank)[filled]] for rank in halves(sizes))
+    low, high = (unpack(ranked[(start + rank)[filled]]) for rank in halves(sizes))
     middle[filled] = (low + high) / 2
     return middle
 
@@ -115,6 +125,14 @@ def medians(group: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
 def halves(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The two ranks in the middle of so many values."""
     return np.maximum(sizes - 1, 0) // 2, sizes // 2
+
+
+def _middle(values: np.ndarray, above: int = 0) -> float:
+    """The median of values without the `above` lowest; reorders them. np.median partitions them at
+    several places, and takes six times as long."""
+    low, high = (above + int(rank) for rank in halves(np.array(len(values) - above)))
+    values.partition(high)
+    return (values[high] + (values[high] if low == high else values[:high].max())) / 2
 
 
 @dataclass
@@ -131,7 +149,7 @@ class Fit:
         """Returns what values fall short of, without what the other end explains; `end`: 0 the
         first end's own, 1 the second one's."""
         other = values.q if end == 0 else values.s
-        return values.y - self.levels[values.hops] - np.minimum(self.effects[other], 0)
+        return values.y - self.levels[values.hops] - np.minimum(self.effects, 0)[other]
 
     def left(self, values: Observations) -> np.ndarray:
         """Returns what the effects of both ends leave of values."""
@@ -152,31 +170,36 @@ def fit(values: Observations) -> Fit:
     narrow = np.min_scalar_type(values.effects)  # few bits, which are sorted by counting
     s, q = values.s, values.q
     ends = np.concatenate((s, q)).astype(narrow)
-    sizes = np.diff(np.searchsorted(np.sort(ends), np.arange(values.effects + 1)))
+    sizes = np.bincount(ends, minlength=values.effects)
     rows = np.full((values.effects, max(sizes.max(), 1)), len(values.y), np.int32)
     order = np.argsort(ends, kind="stable")
-    order[order >= len(values.y)] -= len(values.y)
+    np.subtract(order, len(values.y), out=order, where=order >= len(values.y))
     rows[np.arange(rows.shape[1]) < sizes[:, None]] = order
     halfway = [part[:, None] for part in halves(sizes)]
     sides = [slice(values.nodes), slice(values.nodes, None)] if values.directed else [slice(None)]
     classes = [values.hops == number for number in range(values.classes)]
+    rest, single = np.empty(len(values.y)), np.full(len(values.y) + 1, np.inf, np.float32)
     for iteration in range(TURNS + 1):
-        both = values.y - effects[s] - effects[q]
-        level = np.array([np.median(both[of]) if of.any() else np.nan for of in classes])
-        rest = both - level[values.hops]
+        for part in pieces(len(rest)):
+            rest[part] = values.y[part] - effects[s[part]] - effects[q[part]]
+        level = np.array([_middle(rest[of]) if of.any() else np.nan for of in classes])
+        for part in pieces(len(rest)):
+            rest[part] -= level[values.hops[part]]
         if iteration == TURNS or np.abs(step).max() < 1e-4:
             break
-        ranked = np.append(rest, np.inf).astype(np.float32)[rows]
-        ranked.sort(axis=1)
-        low, high = (np.take_along_axis(ranked, part, 1)[:, 0] for part in halfway)
-        step = np.where(sizes > 0, (low + high) / 2, 0)
+        single[:-1], step = rest, np.zeros(values.effects, np.float32)
+        for part in pieces(len(rows), max(PIECE // rows.shape[1], 1)):
+            ranked = single[rows[part]]
+            ranked.sort(axis=1)
+            low, high = (np.take_along_axis(ranked, rank[part], 1)[:, 0] for rank in halfway)
+            step[part] = np.where(sizes[part] > 0, (low + high) / 2, 0)
         # Both ends take the same step; where each has many partners, these differ.
         effects += step * damped[min(iteration, len(damped) - 1)]
         for side in sides:
             effects[side] -= np.median(effects[side])
     taken = min(values.effects - len(sides) + values.classes, len(rest) - 1)
-    away = np.sort(np.abs(rest))[taken:]  # medians leave so many at 0
-    sigma = max(float(scale(away)), LIMITS.pair_resolution)
+    away = _middle(np.abs(rest), taken)  # medians leave so many at 0
+    sigma = max(float(MAD * away), LIMITS.pair_resolution)
     spread = MEDIAN * sigma / np.sqrt(np.maximum(sizes, 1))
     for side in sides:
         spread[side] = np.maximum(spread[side], scale(effects[side]))

@@ -2,6 +2,7 @@
 sidecar."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,7 @@ RECORD = np.dtype(
     + [(name, "<f4") for name in VALUES]
 )
 TOURNAMENT, RETEST = 0, 1  # stages
-PIECE = 1 << 20  # records that are looked at together
+PIECE = 1 << 16  # values that are looked at together: they stay in a core's cache
 
 
 class Kind(NamedTuple):
@@ -90,6 +91,12 @@ class Matrix:
         return replace(self, switches=np.array(numbers), names=[n.tolist() for n in unique])
 
 
+def pieces(count: int, size: int = PIECE) -> Iterator[slice]:
+    """Yields slices of `size` that cover so many values: of long arrays, each temporary one costs
+    more time than its arithmetic."""
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
 def read(path: Path, most: int = -1) -> Matrix:
     """Reads the matrix of a launch of the kernel `pairs` from its result.json and the sidecar of
     the same name, or so many of its records; ResultError if either is missing, truncated, or of
@@ -127,8 +134,8 @@ def _records(file: Path, nodes: int, wanted: int, most: int) -> np.ndarray:
     if rest or not whole or wanted != whole:
         sizes = {"path": str(file), "size": size, "record": RECORD.itemsize}
         raise ResultError(Code.PAIRS_TRUNCATED(**sizes, wanted=wanted))
-    for start in range(0, len(records), PIECE):
-        part = records[start : start + PIECE]
+    for piece in pieces(len(records)):
+        part = records[piece]
         ends = np.stack((part["a"], part["b"]))
         values = np.stack([part[name] for name in VALUES])
         wrong = ((ends < 0) | (ends >= nodes)).any(axis=0) | (ends[0] == ends[1])
@@ -136,6 +143,6 @@ def _records(file: Path, nodes: int, wanted: int, most: int) -> np.ndarray:
         wrong |= ~np.isin(part["stage"], (TOURNAMENT, RETEST))
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
-            evidence = {"record": start + first, "of": whole, "content": str(part[first])}
+            evidence = {"record": piece.start + first, "of": whole, "content": str(part[first])}
             raise ResultError(Code.PAIRS_CORRUPT(path=str(file), **evidence, nodes=nodes))
     return records

@@ -15,7 +15,7 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.analysis.effects import MEDIAN, Observations, fit, medians
-from bisection.analysis.pairs import Kind
+from bisection.analysis.pairs import Kind, pieces
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Word
 
@@ -148,13 +148,19 @@ class SuspectSearch:
 
     def _nodes(self) -> Iterator[Suspicion]:
         effects = self.fit.effects - self.known[-1]
-        short = self.short - self.known[self.hops, self.ends]
-        short_rerun = self.short_rerun - self.known[self.hops_rerun, self.ends_rerun]
-        share = np.zeros(len(effects))
-        for counted in (self.hops >= 0, self.hops > 0):  # a way is slow to other switches alone
-            ends, slow = self.ends[counted], short[counted] < -self.least / 2
-            count = np.bincount(ends, minlength=len(effects))
-            part = np.bincount(ends, slow, len(effects)) / np.maximum(count, 1)
+        short, short_rerun = self.short, self.short_rerun
+        if self.known.any():
+            short = short - self.known[self.hops, self.ends]
+            short_rerun = short_rerun - self.known[self.hops_rerun, self.ends_rerun]
+        # [near, far; all, slow; effects]: a way is slow to other switches alone
+        pairs, share = np.zeros((2, 2, len(effects)), int), np.zeros(len(effects))
+        for piece in pieces(len(short)):
+            far, slow = self.hops[piece] > 0, short[piece] < -self.least / 2
+            for place in np.ndindex(2, 2):
+                of = (far == place[0]) & (slow >= place[1])
+                pairs[place] += np.bincount(self.ends[piece][of], minlength=len(effects))
+        for count, part in (pairs.sum(axis=0), pairs[1]):
+            part = part / np.maximum(count, 1)
             share = np.maximum(share, np.where(count >= LIMITS.pair_retests, part, 0))
         z = -effects / self.fit.spread
         other = np.concatenate((self.rerun.r, self.rerun.s))

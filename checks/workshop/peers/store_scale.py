@@ -89,9 +89,11 @@ def commands_of(home: Path | str) -> dict[str, list[str]]:
 def cost_of(home: Path | str, program: Sequence[str]) -> tuple[float, float, float]:
     """Seconds, seconds of processors, MiB at most of a program; RuntimeError if it fails."""
     began = time.monotonic()
+    # Many containers set it: each process would compile all sources again.
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     process = subprocess.Popen(
         program,
-        env={**os.environ, "BISECTION_HOME": str(home)},
+        env={**env, "BISECTION_HOME": str(home)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )

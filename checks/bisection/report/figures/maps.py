@@ -106,8 +106,8 @@ def _rows(blame: Blame) -> tuple[np.ndarray, Side]:
 
 def _speeds(blame: Blame, kind: Kind) -> tuple[Observations, np.ndarray]:
     """What was measured of a kind; of each pair the speed over the median of its hop class."""
-    values = observations(blame.matrix, kind, TOURNAMENT)
     judged = next(judged for judged in blame.kinds if judged.kind == kind)
+    values = judged.values or observations(blame.matrix, kind, TOURNAMENT)
     level = np.zeros(values.classes)
     for part in judged.levels:
         level[part.hops] = kind.sign * np.log(part.value)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from made_up_network import World, tournament
 
+from bisection.analysis import effects, suspicions
 from bisection.analysis.blame import _renumbered, judge
 from bisection.analysis.effects import fit, observations
-from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT
+from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT, pieces
 from bisection.analysis.suspicions import Part, SuspectSearch
 from bisection.core.reasons import Code, clause
 
@@ -189,6 +190,25 @@ def test_what_cannot_be_judged_is_withheld(nodes, noise, change, code):
     blame = judge(replace(world.matrix(16), **change))
     assert blame.bad == blame.suspects == []
     assert {judged.withheld.code for judged in blame.kinds} == {code}
+
+
+def test_pieces_of_any_size_give_the_same_judgement(monkeypatch):
+    """A network of 4,000 nodes has hundreds of pieces, those of these tests one."""
+    matrix = World.with_faults(("switch", 1, 0.5), ("node", 5, 0.5), ("pair", (40, 60), 0.4))
+    matrix = matrix.matrix(0)
+    whole = judge(matrix)
+    assert {part.part for part in whole.bad} == {Part.SWITCH, Part.NODE, Part.PATH}
+    for module in (effects, suspicions):
+        monkeypatch.setattr(module, "pieces", lambda count, size=100: pieces(count, min(size, 100)))
+    assert repr(judge(matrix)) == repr(whole)
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 10])
+@pytest.mark.parametrize("above", [0, 1, 4])
+def test_medians_by_one_partition(count, above):
+    values = np.random.default_rng(count).normal(size=count + above)
+    expected = np.median(np.sort(values)[above:])
+    assert effects._middle(values, above) == expected
 
 
 @pytest.mark.parametrize(("nodes", "rounds"), [(8, 0), (16, 8), (64, 16)])

@@ -1,5 +1,7 @@
 """`workshop bench` of all kernels but md, and of the store, on made-up results: ratios."""
 
+import sys
+
 import pytest
 
 from bisection.core.verdicts import Exit
@@ -154,6 +156,12 @@ def test_a_store_beyond_its_limits_fails(bench, monkeypatch, slow, large, code):
     assert "500 nights x 2000 metrics: stored in 1.0 s, 2.0 MiB" in text
     assert "history: from 100,000 to 1,000,000 values as their number to the power" in text
     assert ("power 1.00" in text) == (not slow)
+
+
+def test_what_is_timed_keeps_its_compiled_sources(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    asks = "import sys; sys.exit(2 * sys.dont_write_bytecode)"
+    store_scale.cost_of(tmp_path, [sys.executable, "-c", asks])
 
 
 @pytest.mark.parametrize(("factor", "code"), [(0.9, Exit.OK), (1.1, Exit.FAILED)])
