@@ -150,5 +150,5 @@ def _names_none(
         days = f"of {first}" if first == last else f"of {first} to {last}"
         there = f"{plural(len(sessions), 'session')} stored, {days}"
     else:
-        return SelectionError(NONE_STORED)
+        return SelectionError(f"{text!r}: {NONE_STORED}")
     return SelectionError(f"{text!r} names no session: {there}")
