@@ -52,7 +52,7 @@ def change(file, old, new):
         (["--tier", "quick", "-l"], "-l is rejected: it measures nothing"),
         (["--list"], "--list is rejected: it measures nothing"),
         (["-S", "transpose.asserted=time"], "is rejected: it changes what is judged"),
-        (["--tier", "quick", "--against", "network=older"], "'network=older': no session is stored"),
+        (["--tier", "quick", "--against", "network=older"], "'network=older': no session is"),
     ],
 )  # fmt: skip
 def test_names_that_there_are_not_and_what_hides_failures_are_usage(house, capsys, arguments, says):
