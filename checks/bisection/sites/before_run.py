@@ -107,5 +107,5 @@ def require_tests(site: Site, tier: str, names: Sequence[str]) -> None:
             for key in ("method", "layout", "case"):
                 values = dict.fromkeys(str(test[key]) for test in site.tests if test[key])
                 parameter = "launch.case" if key == "case" else key
-                texts.append(f"{parameter}={'|'.join(values)}")
+                texts.append(f"{parameter}={some(values, 4)}")
             raise BisectionError(f"-n {name}: no such test; there are {'; '.join(texts)}")
