@@ -14,16 +14,22 @@ bx_array bx_array_create(int64_t planes, int64_t rows, int64_t columns, int word
     return a;
 }
 
+int64_t bx_array_begin(int64_t n, int part, int parts)
+{
+    return n / parts * part + n % parts * part / parts;
+}
+
 int64_t bx_array_words(const bx_array *a) { return a->size[0] * a->size[1] * a->size[2]; }
 
 bx_array_box bx_array_box_of(const bx_array *a, int rank)
 {
     bx_array_box box = {.stride = a->cyclic ? a->ranks[0] : 1};
     for (int d = 2; d >= 0; d--) {
-        int64_t n = a->size[d], parts = a->ranks[d], part = rank % parts;
-        rank /= (int)parts;
-        box.start[d] = n * part / parts;
-        box.count[d] = n * (part + 1) / parts - box.start[d];
+        int64_t n = a->size[d];
+        int parts = a->ranks[d], part = rank % parts;
+        rank /= parts;
+        box.start[d] = bx_array_begin(n, part, parts);
+        box.count[d] = bx_array_begin(n, part + 1, parts) - box.start[d];
         if (d > 0 || !a->cyclic) continue;
         box.start[d] = part;
         box.count[d] = (n - part + parts - 1) / parts;

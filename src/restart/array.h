@@ -20,6 +20,9 @@ typedef enum { BX_ARRAY_SLABS, BX_ARRAY_CYCLIC, BX_ARRAY_BLOCKS } bx_array_way;
 /* Returns the array of planes x rows x columns items of `words` words for a number of ranks. */
 bx_array bx_array_create(int64_t planes, int64_t rows, int64_t columns, int words, bx_array_way way,
                          int ranks);
+/* Returns where a part (0 .. parts) of n things begins, floor(n part / parts).  The product may be
+ * more than an int64_t. */
+int64_t bx_array_begin(int64_t n, int part, int parts);
 /* Returns the words of all ranks. */
 int64_t bx_array_words(const bx_array *a);
 /* Returns the box of a rank, which may be empty. */

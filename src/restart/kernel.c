@@ -77,9 +77,9 @@ static void deal_pieces(bx_io *io, bool whole_boxes)
     int64_t words = bx_array_words(&io->array);
     io->piece_count = 0;
     if (io->reader < 0) return;
-    int64_t first = words * io->reader / io->readers;
+    int64_t first = bx_array_begin(words, io->reader, io->readers);
     if (!whole_boxes) {
-        int64_t end = words * (io->reader + 1) / io->readers;
+        int64_t end = bx_array_begin(words, io->reader + 1, io->readers);
         io->pieces[io->piece_count++] = (bx_io_piece){-1, first, end - first};
     }
     for (int rank = io->reader; whole_boxes && rank < io->ranks; rank += io->readers) {
