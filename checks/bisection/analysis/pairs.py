@@ -24,6 +24,7 @@ RECORD = np.dtype(
     + [(name, "<f4") for name in VALUES]
 )
 TOURNAMENT, RETEST = 0, 1  # stages
+MOST = 1 << 16  # nodes: a pair has a number of 32 bits (effects.observations)
 PIECE = 1 << 16  # values that are looked at together: they stay in a core's cache
 
 
@@ -100,7 +101,7 @@ def pieces(count: int, size: int = PIECE) -> Iterator[slice]:
 def read(path: Path, most: int = -1) -> Matrix:
     """Reads the matrix of a launch of the kernel `pairs` from its result.json and the sidecar of
     the same name, or so many of its records; ResultError if either is missing, truncated, or of
-    something else."""
+    something else, or if it has more than MOST nodes."""
     result = results.load(path, KERNEL)
     try:
         head = result["details"]["pairs"]
@@ -108,6 +109,8 @@ def read(path: Path, most: int = -1) -> Matrix:
         switches = np.array(switches) if switches else None
         known = (head["mode"], head["rounds"], switches, names, head["bytes"] or math.nan)
         size = len(head["nodes"]), head["records"]
+        if size[0] > MOST:
+            raise ResultError(Code.PAIRS_MANY_NODES(path=str(path), nodes=size[0], most=MOST))
         records = _records(path.with_suffix(".pairs"), *size, most)
     except (KeyError, TypeError):
         raise ResultError(Code.PAIRS_FOREIGN(path=str(path), key="details.pairs")) from None

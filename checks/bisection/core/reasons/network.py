@@ -86,6 +86,7 @@ class Network(Topic):
 
     PAIRS_FOREIGN = "{path} is no result of pairs: {key} is missing or wrong"
     PAIRS_CORRUPT = "{path} is damaged: record {record} of {of}, {nodes} nodes: {content}"
+    PAIRS_MANY_NODES = "{path} has {nodes} nodes; at most {most} can be judged"
     PAIRS_CONCURRENT = "pairs measured at the same time slow each other down: nothing is reported"
     PAIRS_CLEARED = "suspects of the first stage that were as the others in the rerun: {suspects}"
     PAIRS_PATHS_LEFT = "further slow paths, not rerun, so not reported: {suspects}"

@@ -103,6 +103,19 @@ def test_a_damaged_record_is_named(matrix, tmp_path, name, value):
     assert ("PAIRS_CORRUPT" in words, "record=5" in words) == (True, True)
 
 
+def test_more_nodes_than_pairs_have_numbers_are_refused(matrix, tmp_path):
+    """In 32 bits, the last pair of 65,537 nodes has the number of another."""
+    nodes = [f"n{number}" for number in range(65536)]
+    most = replace(matrix, nodes=nodes, switches=None)
+    most.records[["a", "b"]] = (65534, 65535)
+    copy = read(write(most, tmp_path))
+    values = observations(copy, KINDS[0], TOURNAMENT)
+    assert (values.s.tolist(), values.r.tolist()) == ([65534], [65535])
+    more = replace(most, nodes=[*most.nodes, "n65536"])
+    assert "PAIRS_MANY_NODES" in (text := refused(write(more, tmp_path)))
+    assert "nodes=65537" in text
+
+
 def test_other_results_are_refused(matrix, tmp_path):
     path = write(matrix, tmp_path)
     other = json.loads(path.read_text())
