@@ -127,26 +127,33 @@ class Cost(NamedTuple):
     seconds: float
 
 
+def run(
+    kernel: str, ranks: int, per_node: int, *arguments: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """Runs a sample of a kernel where messages take no time."""
+    machine = {**launch.chosen(MACHINE), **FREE}
+    machine |= {"nodes": str(-(-ranks // per_node)), "per_node": str(per_node)}
+    platform = " ".join(f"{name}={value}" for name, value in machine.items())
+    return launch.run(
+        [simulated.executable(FOLDER, kernel), *SAMPLE, *arguments],
+        [f"n{rank // per_node}" for rank in range(ranks)],
+        (FOLDER / "smpi/machine.so").resolve(),
+        (*launch.LIBRARY, *SETTINGS),
+        env={"BX_PLATFORM": platform, "OPENBLAS_NUM_THREADS": "1", **environment},
+        capture_output=True, text=True,
+    )  # fmt: skip
+
+
 def measure(name: str, ranks: int) -> Cost:
     """Makes the launch of a budget on so many ranks; AssertionError if it fails."""
     budget = BUDGETS[name]
-    machine = {**launch.chosen(MACHINE), **FREE}
-    per_node = budget.per_node
-    machine |= {"nodes": str(-(-ranks // per_node)), "per_node": str(per_node)}
-    platform = " ".join(f"{name}={value}" for name, value in machine.items())
     with tempfile.TemporaryDirectory() as folder:
         heap, result = Path(folder, "heap"), Path(folder, "result.json")
         size = budget.sizes.get(ranks, "")
         own = [word.format(size, folder) for word in budget.arguments.split()]
-        arguments = (*SAMPLE, *own, "--output", str(result))
-        process = launch.run(
-            [simulated.executable(FOLDER, budget.kernel), *arguments],
-            [f"n{rank // per_node}" for rank in range(ranks)],
-            (FOLDER / "smpi/machine.so").resolve(),
-            (*launch.LIBRARY, *SETTINGS),
-            env={"BX_PLATFORM": platform, "BX_HOLLOW": "1", "BX_HEAP": str(heap),
-                 "OPENBLAS_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        process = run(
+            budget.kernel, ranks, budget.per_node, *own, "--output", str(result),
+            BX_HOLLOW="1", BX_HEAP=str(heap),
         )  # fmt: skip
         assert process.returncode == 0, (name, ranks, process.stderr)
         assert heap.exists(), (name, ranks, process.stderr)
@@ -187,6 +194,20 @@ def beyond(name: str, launches: "list[Cost]") -> str:
     (low, high), (earlier, later) = (growth(name, x, "blocks") for x in (pairs, launches))
     limit = math.sqrt(high / low) * max(earlier, 0)
     return "; ".join(over + [f"{later} blocks per P log P: {limit}"] * (later > limit))
+
+
+class Collectives(unittest.TestCase):
+    """at_once.c: what takes no time brings the data all the same."""
+
+    def test_answers_are_right(self):
+        """transpose exchanges, gathers and scatters; patches gathers in place."""
+        for kernel, arguments in (
+            ("transpose", "--case cnt40 --bands 1 --planner estimate --baseline none"),
+            ("patches", "--case dhfr-mini --method static --steps 2 --baseline none"),
+        ):
+            with self.subTest(kernel=kernel):
+                process = run(kernel, 8, 2, *arguments.split())
+                self.assertEqual(process.returncode, 0, process.stdout + process.stderr)
 
 
 class Budgets(unittest.TestCase):

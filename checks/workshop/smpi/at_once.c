@@ -154,11 +154,14 @@ int bx_at_once_exchange(bx_part sent, bx_part received, MPI_Comm comm)
     return end(b);
 }
 
+/* A part in place stands where its rank receives it. */
 static void gather(board *b, int to)
 {
-    for (int i = 0; i < b->ranks; i++)
-        if (b->of[i].sent.buffer != MPI_IN_PLACE)
-            copy(block_of(&b->of[i].sent, 0), block_of(&b->of[to].received, i));
+    for (int i = 0; i < b->ranks; i++) {
+        bool in_place = b->of[i].sent.buffer == MPI_IN_PLACE;
+        block from = in_place ? block_of(&b->of[i].received, i) : block_of(&b->of[i].sent, 0);
+        copy(from, block_of(&b->of[to].received, i));
+    }
 }
 
 static block all_received(board *b, int rank)
