@@ -1,5 +1,5 @@
 /* Distributions and counts against the numbers that Bethune (2010) states in sections 4 and 5.1. */
-#include "geometry.h"
+#include "method.h"
 #include "unit.h"
 
 #include <stdlib.h>
@@ -245,6 +245,22 @@ static void test_columns_are_counted(void)
     CHECK(bx_geometry_count_columns(FLAT, 4) == 7);
 }
 
+/* The last rank's columns take more bytes than an int counts, the first one's 256 KiB. */
+static void test_alltoallw_counts_every_rank(void)
+{
+    const int64_t grid[3] = {128, 128, 16384};
+    enum { COLUMNS = 9000 };
+    int *xy = malloc(COLUMNS * sizeof *xy), *owner = malloc(COLUMNS * sizeof *owner);
+    char why[160] = "";
+    for (int s = 0; s < COLUMNS; s++) xy[s] = s, owner[s] = s > 0;
+    bx_geometry *g = bx_geometry_create_columns(grid, COLUMNS, xy, owner, 2, NULL, 1);
+    CHECK(!bx_method_alltoallw.applicable(g, why, sizeof why));
+    CHECK(why[0] != '\0');
+    bx_geometry_free(g);
+    free(xy);
+    free(owner);
+}
+
 int main(void)
 {
     test_published_distribution();
@@ -256,5 +272,6 @@ int main(void)
     test_same_either_way();
     test_no_columns();
     test_columns_are_counted();
+    test_alltoallw_counts_every_rank();
     return unit_failures != 0;
 }

@@ -16,7 +16,10 @@ typedef struct {
 
 static bool applicable(const bx_geometry *g, char *why, size_t why_size)
 {
-    double largest = bx_method_buffers(1, (double)bx_geometry_columns(g, 0) * g->length);
+    int most = 0; /* of any rank: npar's need not be the first */
+    for (int r = 0; r < g->ranks; r++)
+        if (bx_geometry_columns(g, r) > most) most = bx_geometry_columns(g, r);
+    double largest = bx_method_buffers(1, (double)most * g->length);
     if (largest > bx_most_count)
         snprintf(why, why_size, "a rank's columns take over 2^31 - 1 bytes, MPI's limit here");
     return largest <= bx_most_count;
