@@ -202,10 +202,10 @@ static int check_sizes(bx_transpose_state *t, int bands)
     char sized_by[96];
     snprintf(sized_by, sizeof sized_by, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,
              (int)options.bands);
-    double all, left; /* of the fields alone: refused by their size */
-    if (bx_resources_fits(t->run, 0, need, &all, &left) && settle_methods(t, &need) != BX_OK)
-        return BX_RESOURCES;
     if (bx_resources_claim_memory(t->run, need, sized_by) != BX_OK) return BX_RESOURCES;
+    double fields = need;
+    if (settle_methods(t, &need) != BX_OK) return BX_RESOURCES;
+    if (bx_resources_claim_memory(t->run, need - fields, sized_by) != BX_OK) return BX_RESOURCES;
     return bx_resources_claim_time(t->run, 0, round_seconds(t, bands), sized_by);
 }
 
