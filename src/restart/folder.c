@@ -102,10 +102,9 @@ int bx_folder_create(bx_run *run, const bx_folder_place *place, double bytes, ch
         if (code != 0)
             bx_run_refuse(run, wrong_name ? BX_USAGE : BX_RESOURCES, "--directory %s: %s",
                           directory, strerror(code));
-        else if (!has_space(run, place, bytes))
-            bx_folder_remove(path);
         else
             remove_abandoned(run, directory);
+        if (code == 0 && !has_space(run, place, bytes)) bx_folder_remove(path);
     }
     int code = bx_run_agree(run);
     if (code != BX_OK) return code;

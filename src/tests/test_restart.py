@@ -5,6 +5,7 @@ Usage: test_restart.py RESTART FAULTY_RESTART METADATA FAULTY_METADATA [unittest
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -89,6 +90,14 @@ class Files(Folder, unittest.TestCase):
         self.assertEqual(out.code, 0, out.stderr)
         self.assertIn(left.name, out.stderr)
         self.assertEqual(list(self.folder.iterdir()), [elsewhere])
+
+    def test_leftovers_are_removed_before_space_is_looked_at(self):
+        (left := self.folder / f"{PREFIX}left").mkdir()
+        (left / "owner").write_text(socket.gethostname())
+        out = self.launch(RESTART, 2, "--most", "1000")
+        self.assertEqual(out.code, 3, out.stderr)
+        self.assertIn("--most", out.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
 
 
 class Faults(Folder, unittest.TestCase):
