@@ -73,9 +73,10 @@ static void create(bx_io *io, bool together, bool chunked)
     H5Pset_fill_time(made_by, H5D_FILL_TIME_NEVER);
     if (chunked) H5Pset_chunk(made_by, 3, chunk);
     data = H5Dcreate2(file, "array", H5T_NATIVE_UINT64, space, H5P_DEFAULT, made_by, H5P_DEFAULT);
-    all(io, data, "created");
+    bool good = all(io, data, "created");
     H5Pclose(made_by);
     H5Sclose(space);
+    if (!good) close_data(io); /* on every rank: a rank that wrote would wait for the others */
 }
 
 static void create_collective(bx_io *io) { create(io, true, false); }
