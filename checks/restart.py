@@ -29,6 +29,7 @@ def in_folders(cases: list[str]) -> list[str]:
 CASES = in_folders(tables.cases("restart"))
 SMALL = in_folders(["waves-mini", "atoms-27k", "fields-mini"])
 FEW = in_folders(["files-50"])
+PHASES = ("create", "stat", "rename", "list", "read", "remove")
 
 
 class FilesLaunch(Launch):
@@ -83,6 +84,6 @@ class restart_metadata(KernelCheck):
 
     launch = fixture(MetadataLaunch, scope="environment")
     method = parameter(tables.methods("metadata"))
-    metrics = [f"operations_{name}" for name in ("create", "stat", "rename", "read", "remove")]
+    metrics = [f"operations_{phase}" for phase in PHASES]
     asserted = ["time", "operations_create", "operations_remove", "ratio_own_folder"]
     tiers = {"quick": {"case": FEW}, "nightly": {"case": FEW}}

@@ -42,7 +42,7 @@ METRICS = {
     "bandwidth_write": 1e8, "bandwidth_read": 1e9, "time_write_p99": 0.1, "cached_share": 0.1,
     "ratio_file_per_node": 1.2, "ratio_mpi_io_independent": 1.1, "ratio_copy": 50.0,
     "ratio_own_folder": 1.1,
-    **{f"operations_{name}": 1e5 for name in ("create", "stat", "rename", "read", "remove")},
+    **{f"operations_{p}": 1e5 for p in ("create", "stat", "rename", "list", "read", "remove")},
     "ratio_forces": 1.1, "messages_per_patch": 16.0 * (RANKS > 1), "messages_share": 0.05,
     "ratio_dsyevd": 1.2,
     # Of an MD step; fewer ranks send less together, more each.
@@ -302,6 +302,7 @@ FAULTS = {
     "slow-ratio-at-first": at_first(set_metric(2.5)),
     "no-ratio": without("ratio_serial"),
     "no-imbalance": without("imbalance"),
+    "no-list": without("operations_list"),
     "no-method": lambda result, method: result["results"].remove(of(result, method)),
     "inapplicable": of_method(applicable=False, why="needs two nodes", samples={}, metrics={}),
     "lacking": of_method(applicable=False, why="no ELPA", lacks_library=True, metrics={}),

@@ -155,6 +155,7 @@ FAULTS = [
         "FAIL",
         "wrong answer of shared",
     ),
+    ("restart_metadata", "mpi/files-50", "own-folder", "no-list", "FAIL", "operations_list"),
     ("tasks", "mpi/gamess-uk-mini", "static", "ratio_ideal=9", "FAIL", "ratio_ideal"),
     ("tasks", "mpi/gamess-uk-mini", "counter", "wrong", "FAIL", "wrong answer of counter"),
     ("tasks", "mpi/gamess-uk-mini", "counter-progress", "no-imbalance", "FAIL", "imbalance"),
