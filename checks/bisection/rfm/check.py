@@ -48,11 +48,6 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
     layout = variable(str, value="", loggable=True)
     higher = variable(typ.List[str], value=[], loggable=True)  # metrics that are better so
 
-    def __rfm_json_encode__(self) -> dict[str, str]:
-        """What ReFrame dumps for tests that depend on this one: none does, and its launches, with
-        all that they measured, are dumped themselves."""
-        return {"unique_name": self.unique_name}
-
     @run_after("init")
     def join_tiers(self) -> None:
         """Takes over the case and the layout of the launch; is tagged with the tiers it is in."""

@@ -20,8 +20,10 @@ from reframe.core.schedulers.pbs import PbsJobScheduler
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.core.systems import ProcessorInfo
 from reframe.core.variables import VarSpace
+from reframe.frontend import executors
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
 from reframe.frontend.loader import RegressionCheckLoader
+from reframe.utility import jsonext
 from reframe.utility.osext import run_command_async
 
 from bisection.core.paths import TEMPORARY
@@ -160,12 +162,18 @@ def hasten_loading() -> None:
 
 
 def hasten_judging() -> None:
-    """Halves ReFrame's own time per test. Files of references are read by libyaml. ReFrame, which
-    reads deprecated variables for each log and report, searches the stack once per variable.
+    """Takes two thirds off ReFrame's own time per test.
+
+    libyaml reads the references. A test that no other depends on is not dumped with all that its
+    launch measured. ReFrame reads deprecated variables for each log and report: it searches the
+    stack for who does so once per variable.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     pipeline.yaml = SimpleNamespace(safe_load=partial(yaml.load, Loader=loader))
     fields.user_deprecation_warning = cache(fields.user_deprecation_warning)
+    executors.jsonext = SimpleNamespace(
+        dump=lambda test, file, **how: test.is_fixture() and jsonext.dump(test, file, **how)
+    )
 
 
 def recorded_warnings() -> list[tuple[bool, str]]:
