@@ -12,7 +12,6 @@ from functools import cache, partial
 from types import NoneType, SimpleNamespace
 from typing import Any
 
-import yaml
 from reframe.core import fields, logging, pipeline
 from reframe.core.runtime import runtime
 from reframe.core.schedulers import local
@@ -168,8 +167,9 @@ def hasten_judging() -> None:
     launch measured. ReFrame reads deprecated variables for each log and report: it searches the
     stack for who does so once per variable.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    pipeline.yaml = SimpleNamespace(safe_load=partial(yaml.load, Loader=loader))
+    library = pipeline.yaml
+    loader = getattr(library, "CSafeLoader", library.SafeLoader)
+    pipeline.yaml = SimpleNamespace(safe_load=partial(library.load, Loader=loader))
     fields.user_deprecation_warning = cache(fields.user_deprecation_warning)
     executors.jsonext = SimpleNamespace(
         dump=lambda test, file, **how: test.is_fixture() and jsonext.dump(test, file, **how)
