@@ -244,7 +244,7 @@ int64_t bx_halo_copied_wrong(const bx_halo *halo, int copy)
 {
     int64_t wrong = 0, numbers = halo->read.numbers;
     double *read = bx_memory_alloc((size_t)numbers, sizeof *read);
-    double *ghosts = bx_memory_alloc((size_t)numbers, sizeof *ghosts);
+    double *ghosts = bx_memory_alloc((size_t)halo->ghosts.numbers, sizeof *ghosts);
     for (int f = 0; f < halo->mesh->fields; f++) {
         const double *field = &halo->fields[copy][f * halo->mesh->stride];
         bx_region_pack(&halo->read, field, read);
