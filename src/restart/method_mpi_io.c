@@ -100,9 +100,22 @@ static void read_array(bx_io *io, bool together)
 static void read_collective(bx_io *io) { read_array(io, true); }
 static void read_independent(bx_io *io) { read_array(io, false); }
 
+/* MPI counts the rows of a rank in int. */
+static bool countable(const bx_io *io, char *why, size_t size)
+{
+    const bx_array *a = &io->array;
+    int64_t rows = 1; /* of the rank that has most */
+    for (int d = 0; d < 2; d++) rows *= (a->size[d] + a->ranks[d] - 1) / a->ranks[d];
+    if (rows > INT_MAX)
+        snprintf(why, size, "%lld rows of a rank are over MPI's limit of 2^31 - 1",
+                 (long long)rows);
+    return rows <= INT_MAX;
+}
+
 #define BY_MPI(NAME, WAY, ALONE, SUMMARY, WINS)                                                    \
     const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
                                        .alone = ALONE,                                             \
+                                       .usable = countable,                                        \
                                        .open = open_array,                                         \
                                        .write = write_##WAY,                                       \
                                        .sync = sync_array,                                         \
