@@ -176,6 +176,8 @@ const char *bx_run_output(const bx_run *run);
 bool bx_run_is_emulated(const bx_run *run);
 /* Steps of a block, warm-up included. */
 int64_t bx_run_block_steps(const bx_run *run);
+/* Whether the step is a sample: neither verified alone nor a warm-up. */
+bool bx_run_is_sampling(const bx_run *run);
 
 /* ---- refusals: local; bx_run_agree and the end of setup collect them over the ranks ---- */
 

@@ -40,6 +40,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
         if (kernel->prepare) kernel->prepare(run->state, m, p);
         cost->input += MPI_Wtime() - mark;
         int64_t sample = i - run->common.warmup;
+        run->sampling = sample >= 0;
         memset(run->phase, 0, sizeof run->phase);
         memset(run->phase_mpi, 0, sizeof run->phase_mpi);
         bx_profile_enter_harness("the harness's barrier");
@@ -73,6 +74,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
         memcpy(&phases[(size_t)sample * kernel->phase_count], run->phase,
                kernel->phase_count * sizeof(double));
     }
+    run->sampling = false;
     mark = MPI_Wtime();
     if (kernel->end) kernel->end(run->state, m, p, steps, &result->verification);
     cost->input += MPI_Wtime() - mark;

@@ -29,6 +29,7 @@ size_t bx_run_case_index(const bx_run *run)
 const char *bx_run_output(const bx_run *run) { return run->common.output; }
 bool bx_run_is_emulated(const bx_run *run) { return run->common.ranks_per_node > 0; }
 int64_t bx_run_block_steps(const bx_run *run) { return run->common.warmup + run->common.block; }
+bool bx_run_is_sampling(const bx_run *run) { return run->sampling; }
 void bx_run_set_case(bx_run *run, const char *name) { run->common.case_name = name; }
 
 bool bx_run_case_is_given(const bx_run *run)

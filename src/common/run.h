@@ -30,6 +30,7 @@ struct bx_run {
     int rank, size, node_rank, node_size, node_count, threads;
     int *node_of;   /* [size] */
     bool *selected; /* [kernel->method_count] */
+    bool sampling;
     double lap_start, phase[BX_MAX_PHASES];
     double lap_mpi, phase_mpi[BX_MAX_PHASES]; /* of a phase, seconds inside MPI */
     int refusal;                              /* this rank's exit code */

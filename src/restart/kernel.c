@@ -49,7 +49,7 @@ typedef struct {
     bx_json *slowest; /* object: of a method, the rank that took longest to write; on rank 0 */
     struct {
         bx_series write, read, longest; /* s; of the job, and of the slowest rank; on rank 0 */
-        double *busy;                   /* [ranks] s: of all steps; on rank 0, once verified */
+        double *busy;                   /* [ranks] s: of all samples; on rank 0 */
         double pages, cached;
     } *measured; /* [METHOD_COUNT] */
 } state;
@@ -202,7 +202,7 @@ static void step(void *address, size_t method, size_t point)
         if (phase == BX_IO_CLOSE) busy = s->io.busy;
     }
     s->io.busy = busy;
-    if (s->io.rank != 0) return;
+    if (s->io.rank != 0 || !bx_run_is_sampling(s->io.run)) return;
     bx_series_add(&s->measured[method].write, seconds[BX_IO_OPEN] + seconds[BX_IO_WRITE] +
                                                   seconds[BX_IO_SYNC] + seconds[BX_IO_CLOSE]);
     bx_series_add(&s->measured[method].read, seconds[BX_IO_READ]);
@@ -248,6 +248,10 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     bool failed = bx_io_failed(io);
     bx_verification_check(verification, "words", failed ? 0 : count_wrong(s, method), 0, "words");
     if (METHODS[method] == &COPY || failed) return;
+    if (!bx_run_is_sampling(io->run)) {
+        io->busy = io->pages = io->cached = 0;
+        return;
+    }
     double counted[2] = {io->pages, io->cached}, all[2];
     if (io->rank == 0 && !s->measured[method].busy)
         BX_ALLOC((size_t)io->ranks, s->measured[method].busy);
@@ -262,14 +266,9 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
 {
-    state *s = address;
     prepare(address, method, point);
     step(address, method, point);
     inspect(address, method, point, verification);
-    s->measured[method].write.count = s->measured[method].read.count = 0;
-    s->measured[method].longest.count = 0;
-    if (s->measured[method].busy)
-        memset(s->measured[method].busy, 0, (size_t)s->io.ranks * sizeof(double));
 }
 
 /* ---- the result ---- */

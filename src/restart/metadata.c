@@ -204,7 +204,8 @@ static void step(void *address, size_t method, size_t point)
             of_file[phase](s, file);
         if (phase == LIST) s->names = list_folder(s, false);
         double seconds = bx_io_end_phase(&s->io, phase, &start);
-        if (s->io.rank == 0) bx_series_add(&s->seconds[method][phase], seconds);
+        if (s->io.rank == 0 && bx_run_is_sampling(s->io.run))
+            bx_series_add(&s->seconds[method][phase], seconds);
     }
 }
 
@@ -225,11 +226,9 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
 {
-    state *s = address;
     prepare(address, method, point);
     step(address, method, point);
     inspect(address, method, point, verification);
-    for (int phase = 0; phase < PHASES; phase++) s->seconds[method][phase].count = 0;
 }
 
 /* ---- the result ---- */

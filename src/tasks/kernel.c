@@ -213,6 +213,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     }
     int64_t most = bx_fock_inspect(&s->fock, verification);
     MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, f->comm);
+    if (!bx_run_is_sampling(f->run)) return;
     bx_series_add(&s->series[method].imbalance, (double)most * f->ranks / (double)f->turns);
 }
 
@@ -224,7 +225,6 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
     prepare(address, method, point);
     step(address, method, point);
     inspect(address, method, point, verification);
-    if (method_of(method)) s->series[method].imbalance.count = 0;
 }
 
 /* ---- latency of a number, between the blocks of builds ---- */

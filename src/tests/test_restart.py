@@ -135,6 +135,15 @@ class Metadata(Folder, unittest.TestCase):
         size = (*QUICK, "--files-per-rank", "3", "--directory", str(self.folder))
         return run(executable, 3, *size, *arguments, **environment)
 
+    def test_rates_are_of_samples_alone(self):
+        """Neither what is verified nor the warm-up counts."""
+        arguments = ("--case", "files-50", "--repeats", "1", "--block", "1", "--warmup", "4")
+        out = run(METADATA, 1, *arguments, "--directory", str(self.folder))
+        for result in out.result["results"]:
+            rates = [m["value"] for n, m in result["metrics"].items() if "operations_" in n]
+            seconds = sum(50 / rate for rate in rates)
+            self.assertAlmostEqual(seconds / result["samples"]["seconds"][0], 1, delta=0.01)
+
     def test_each_fault_has_its_check(self):
         methods = listed(METADATA, "methods")
         for fault, wrong in (
