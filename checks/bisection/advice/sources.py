@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 from bisection.analysis.impact import estimate
 from bisection.core import paths
 from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import BisectionError
 from bisection.kernels import results
-from bisection.kernels.local import BenchError, Estimate, build, launch
+from bisection.kernels.local import Estimate, build, launch
 from bisection.kernels.results import Result, ResultError
 
 ROUNDS = 15  # how often each method is timed
@@ -210,13 +211,13 @@ def stored(
         without: folders to leave out.
 
     Raises:
-        BenchError: a folder does not exist.
+        BisectionError: a folder does not exist.
     """
     newest: dict[tuple[Any, ...], tuple[str, Parsed]] = {}
     left_out = 0
     for folder in map(Path, folders or [paths.home() / "results"]):
         if not folder.is_dir():
-            raise BenchError(f"--from {folder}: no such folder")
+            raise BisectionError(f"--from {folder}: no such folder")
         for path in sorted(folder.rglob("*.json")):
             if any(path.is_relative_to(other) for other in without):
                 continue

@@ -224,7 +224,11 @@ def node_hours(text: str) -> float:
     """Hours of a node: 20 or 0.5; as a duration, 90s, 8m or 20h."""
     hours = _float(text)
     if math.isnan(hours):
-        hours = seconds_of(text) / 3600
+        try:
+            hours = seconds_of(text) / 3600
+        except argparse.ArgumentTypeError:
+            message = f"{text!r} is not node-hours such as 20, 0.5 or 8m"
+            raise argparse.ArgumentTypeError(message) from None
     if not 0 < hours < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
     return hours

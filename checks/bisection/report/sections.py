@@ -27,9 +27,9 @@ if TYPE_CHECKING:  # it loads matplotlib, which Markdown does not need
     from bisection.report.figures.common import Group
 
 PURPOSE = (
-    "Bisection runs acceptance and regression tests for machines that run plane-wave and "
-    "molecular-dynamics codes. It verifies every answer, and judges times by references and by "
-    "earlier sessions."
+    "Bisection runs acceptance and regression tests for machines that run plane-wave, "
+    "molecular-dynamics, mesh and quantum-chemistry codes. It verifies every answer, and judges "
+    "times by references and by earlier sessions."
 )
 WORST = 30  # rows of the section of what is worse; all are in the last one
 

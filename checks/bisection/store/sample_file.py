@@ -85,7 +85,8 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
                         line["hosts"] = cases[place].get("hosts")
                     cases.append(line)
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"cannot read {path}: {error}") from None
+        reason = getattr(error, "strerror", None) or error  # without the path, again
+        raise StoreError(f"cannot read {path}: {reason}") from None
     if not sessions:
         raise StoreError(f"{path}: no session in it")
     yield from sessions.values()

@@ -150,5 +150,6 @@ def _names_none(
         days = f"of {first}" if first == last else f"of {first} to {last}"
         there = f"{plural(len(sessions), 'session')} stored, {days}"
     else:
-        return SelectionError(f"{text!r}: {NONE_STORED}")
+        # Commands select ".." by default: nobody typed it.
+        return SelectionError(NONE_STORED if text == ".." else f"{text!r}: {NONE_STORED}")
     return SelectionError(f"{text!r} names no session: {there}")

@@ -203,7 +203,7 @@ def test_measured_here(kernel, launched, monkeypatch, home, command_line):
         (["--measure", "x"], 2, "--measure: 'x'"),
         (["--measure", "2", "1"], 2, "--measure: '1'"),
         (["--measure", "2", "--from", "x"], 2, "does not go with"),
-        (["--from", "/no/such"], 3, "/no/such"),
+        (["--from", "/no/such"], 2, "/no/such"),
     ],
 )
 def test_refusals(command_line, arguments, expected, words):

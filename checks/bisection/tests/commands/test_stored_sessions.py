@@ -50,7 +50,7 @@ def test_comparison_as_text_and_as_json(command, tmp_path):
     ("arguments", "says"),
     [
         ("compare latest latest", "error: 'latest' and 'latest' both have session 00000027"),
-        ("compare no/such.jsonl latest", "cannot read no/such.jsonl"),
+        ("compare no/such.jsonl latest", "cannot read no/such.jsonl: No such file"),
         ("compare latest~1 latest --aa never", "error: 'never' names no session"),
         *(
             (f"compare a b --expected-ratio {ratio}", f"'{ratio}' is not a number from 0.01 to 100")
@@ -66,7 +66,7 @@ def test_comparison_as_text_and_as_json(command, tmp_path):
         ),
         ("compare --budget 0", "'0' is not above 0"),
         ("compare --budget inf", "'inf' is not above 0"),
-        ("compare --budget much", "'much' is not a duration such as 90s"),
+        ("compare --budget much", "'much' is not node-hours such as 20"),
         *(
             (f"history --false-alarms-per-year {rate}", f"'{rate}' is not a number from 0.01 to 50")
             for rate in ("0", "x", "1e9")

@@ -68,10 +68,14 @@ def test_identifiers_and_tags_are_taken_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("sessions", "says"),
-    [([], "no session is stored"), ([0], r"names no session: 1 session stored, of 2026-06-01$")],
+    ("sessions", "text", "says"),
+    [
+        ([], "nonsense", "^'nonsense': no session is stored"),
+        ([], "..", "^no session is stored"),
+        ([0], "nonsense", r"names no session: 1 session stored, of 2026-06-01$"),
+    ],
 )
-def test_a_store_of_little_is_described(tmp_path, sessions, says):
+def test_a_store_of_little_is_described(tmp_path, sessions, text, says):
     stored = store(tmp_path / "store.db", [(session(number), []) for number in sessions])
     with pytest.raises(SelectionError, match=says):
-        select("nonsense", stored)
+        select(text, stored)
