@@ -14,8 +14,9 @@ from bisection.judge.evidence import Evidence
 from bisection.runs.model import Finding, Interconnect, RunVerdict
 
 TIERS = ("triage", "interconnect")  # whose question is the network
-# The checks that measure the network.
-CHECKS = ("network_noise", "pairs", "network", "congestion", "transpose")
+# The checks that measure the network, and those of them that send messages.
+SENDING = ("pairs", "network", "congestion", "transpose")
+CHECKS = ("network_noise", *SENDING)
 # What a run has in its other tuples already, which decide its exit code.
 RULED = SLOW_HOSTS | {
     *(Code.LAUNCH_BAD, Code.SLOW_NODE, Code.SLOWER, Code.OUTLIER, Code.BAD_COMPONENT),
@@ -44,6 +45,8 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     findings += [Finding(i.grade, i.reason) for i in evidence.impacts if i.reason and i.grade]
     findings = sorted(dict.fromkeys(findings), key=lambda finding: finding.grade != Grade.NO_GO)
     unmeasured = tuple(_unmeasured(verdict, evidence.impacts))
+    if not findings and {*SENDING} <= {part["check"] for part in unmeasured}:
+        return verdict  # no message was measured: there is no verdict on a network
     verdict = replace(verdict, interconnect=Interconnect(tuple(findings), unmeasured))
     known = [*verdict.failures, *verdict.network]  # a stored run has noted some already
     new = [f for f in findings if f.reason.code not in RULED and f.reason not in known]

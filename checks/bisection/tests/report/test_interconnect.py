@@ -70,6 +70,11 @@ def test_what_was_not_measured_is_listed_with_its_reason():
     assert "congestion: not in this run" in html.text
 
 
+def test_without_a_message_there_is_no_verdict_on_the_network():
+    assert ruled(checks=["network_noise"]).interconnect is None
+    assert ruled(checks=["network_noise", "network"]).interconnect.grade == Grade.GO
+
+
 @pytest.mark.parametrize(
     ("how", "grade", "words"),
     [
