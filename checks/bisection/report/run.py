@@ -300,7 +300,7 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     case = done[min(timed)[1]] if timed else None
     if case and (case.record.kernel or case.check) in tables.ALTERNATIVES:
         fastest = short(f"{case.method} {case.layout}".strip(), 22)
-    if metrics := [metric for case in cases for metric in case.metrics if metric.asserted]:
+    if metrics := [metric for case in done for metric in case.metrics if metric.asserted]:
         metric = max(metrics, key=lambda metric: (metric.failed, metric.used))
         worst = f"{metric.name} {metric.used:.0%}"
     return [passed, fastest, worst]

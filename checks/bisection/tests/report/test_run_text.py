@@ -57,6 +57,13 @@ def slow(verdict, index):
     return with_case(verdict, index, verdict=Verdict.FAIL, **fields)
 
 
+def test_the_worst_metric_is_of_tests_that_were_judged():
+    disturbed = with_case(slow(nightly(), 0), 0, verdict=Verdict.NOT_MEASURED)
+    lines = list(run_report.summary(disturbed))
+    assert not any("200%" in line for line in lines), lines
+    assert any("200%" in line for line in run_report.summary(slow(nightly(), 0)))
+
+
 def test_a_good_night_fits_a_mail():
     lines = run_report.text(nightly())
     assert lines[0] == "PASS: 345 of 345 checks passed, in 7 min"
