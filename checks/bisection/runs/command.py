@@ -116,7 +116,7 @@ def _names(tests: Sequence[TestId]) -> list[str]:
 def launch_pattern(test: TestId) -> str:
     """Returns what selects all tests of the test's launch; "" for a build."""
     parts = [f"layout={test.layout}"] if test.layout else []
-    parts += [f"launch.case={test.case}$"] if test.case else []
+    parts += [f"launch.case={test.case}(%|$)"] if test.case else []
     if not getattr(test, "fixture", False):
         return f"^{test.check}%.*" + "%".join(parts)
     return "%".join(parts)

@@ -196,17 +196,21 @@ def test_patterns_select_the_launches_and_no_others():
     chosen = [
         budget.Launch("cnt40", "mpi", ("npar", "npar_best")),
         budget.Launch("mini1", "mpi", ("npar", "npar_best")),
-        budget.Launch("mini1", "node", ("md",)),
+        budget.Launch("mini1", "node", ("md_layout",)),
     ]
     words = itertools.product(
-        ("npar", "npar_best", "npar_published", "md"),
+        ("npar", "npar_best", "npar_published", "md_layout"),
         ("mpi", "node", "node2"),
         ("cnt40", "cnt4", "mini1"),
     )
+    second = {"md_layout": "%pure.layout=mpi%pure.case=cnt4"}  # it compares two launches
     selected = {
         (check, layout, name)
         for check, layout, name in words
         for pattern in plan.patterns(chosen)
-        if re.search(pattern, f"{check}%method=m%launch.layout={layout}%launch.case={name}")
+        if re.search(
+            pattern,
+            f"{check}%method=m%launch.layout={layout}%launch.case={name}{second.get(check, '')}",
+        )
     }
     assert selected == {(c, each.layout, each.case) for each in chosen for c in each.checks}

@@ -217,7 +217,7 @@ def test_launches_are_proposed_within_a_budget(home, rng, command_line):
     assert "1.00" in line  # node-hours on two nodes
     line = shlex.split(text.splitlines()[-1].partition("run it: ")[2])
     asked = ["run", "--tier", "upgrade", "--system", "lab", "--reruns=1"]
-    names = ["-n", "^transpose%.*layout=mpi%launch.case=small$"]
+    names = ["-n", "^transpose%.*layout=mpi%launch.case=small(%|$)"]
     days = ["--against", "2026-06-01..2026-06-24"]
     assert line[line.index("run") :] == [*asked, *names, *days]
     code, _, errors = command_line("compare", "--budget", "0.1")
