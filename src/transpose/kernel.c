@@ -165,7 +165,7 @@ static int settle_methods(bx_transpose_state *t, double *claimed)
             why +=
                 snprintf(why, sizeof t->why[m], "%d ranks: needs %.3g GiB on a node, %.3g are left",
                          bx_run_ranks(t->run), all / 0x1p30, left / 0x1p30);
-            for (int less = 0; less < NAMED && need[order[less]] <= left; less++)
+            for (int less = 0; less < NAMED && need[order[less]] <= left && why < end; less++)
                 why += snprintf(why, (size_t)(end - why), "%s%s %.3g",
                                 less ? ", " : "; less: ", bx_methods[order[less]]->about.name,
                                 need[order[less]] / 0x1p30);
