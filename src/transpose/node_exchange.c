@@ -55,6 +55,7 @@ static size_t lay_out_node(bx_node_exchange *self, side *s, bool sent, const bx_
     size_t largest = self->largest, next = base, count = 0, offset = base;
     for (int i = 0; i < ranks && !sent; i++) {
         int peer = bx_geometry_ranks(g, node)[i];
+        if (bx_several_elements(&sums[ALL], peer) == 0) continue;
         next += (size_t)bx_several_elements(&sums[BEFORE_ME], peer);
         if (!led) continue;
         size_t before = (size_t)bx_several_elements(&sums[BEFORE_SLICE], peer);
@@ -64,10 +65,12 @@ static size_t lay_out_node(bx_node_exchange *self, side *s, bool sent, const bx_
     size_t all = 0;
     for (int i = 0; i < ranks; i++) {
         int peer = bx_geometry_ranks(g, node)[i];
-        size_t before = (size_t)bx_several_elements(&sums[BEFORE_ME], peer),
-               own = (size_t)bx_several_elements(&sums[WITH_ME], peer) - before,
-               of_node = (size_t)bx_several_elements(&sums[ALL], peer),
-               place = sent ? next + before : next;
+        size_t of_node = (size_t)bx_several_elements(&sums[ALL], peer), before = 0, own = 0;
+        if (of_node > 0) { /* of many ranks, most have none */
+            before = (size_t)bx_several_elements(&sums[BEFORE_ME], peer);
+            own = (size_t)bx_several_elements(&sums[WITH_ME], peer) - before;
+        }
+        size_t place = sent ? next + before : next;
         if (self->padded)
             place = base + self->block * (sent ? (size_t)i * largest + (size_t)k
                                                : (size_t)k * largest + (size_t)i);
