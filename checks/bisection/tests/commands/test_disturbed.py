@@ -39,7 +39,7 @@ def rerun(monkeypatch):
 
         def measured(_, request, name, limit):
             assert 0 < limit <= budget
-            cases = re.findall(r"launch\.case=(\w)\$", " ".join(request.arguments))
+            cases = re.findall(r"launch\.case=(\w)\b", " ".join(request.arguments))
             asked.append("".join(sorted(cases)))
             return rule(left.pop(0))
 
