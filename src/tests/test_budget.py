@@ -35,9 +35,9 @@ FREE = {
 }
 # Messages share no links, as that takes most of a simulation.  A look at the clock takes time, or
 # loops until a time would not end.  SimGrid keeps sends that nobody waits for in one list, of which
-# it looks at all entries for each.
+# it looks at all entries for each; its exposure epochs need that of messages without data.
 SETTINGS = ("network/model:Constant", "network/latency-factor:0", "smpi/wtime:1e-3",
-            "smpi/send-is-detached-thresh:0")  # fmt: skip
+            "smpi/send-is-detached-thresh:1")  # fmt: skip
 SAMPLE = ("--repeats", "1", "--block", "1", "--warmup", "0")
 LARGEST = 64  # B of a rank per rank of the world, of any launch but those below
 
