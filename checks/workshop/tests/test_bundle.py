@@ -155,4 +155,5 @@ def test_spack_builds_from_a_bundle_without_a_network(spack_at_hand, debian, lon
     verdict = json.loads((target / ".bisection/results/latest/verdict.json").read_text())
     fixtures = [case for case in verdict["cases"] if case["fixture"]]
     assert [case["verdict"] for case in fixtures] == ["pass", "pass"], ran.stdout + ran.stderr
-    assert all(case["facts"]["Spack packages"] for case in fixtures)
+    facts = [verdict["launches"][case["launch"]]["facts"] for case in fixtures]
+    assert all(facts_of["Spack packages"] for facts_of in facts)
