@@ -30,7 +30,7 @@ MACHINE = "hector-xt6"
 FREE = {
     **dict.fromkeys(("latency", "gap", "overhead", "intra_latency", "intra_overhead"), "0"),
     **dict.fromkeys(("bandwidth", "intra_bandwidth", "memory"), "1e18"),
-    **dict.fromkeys(("fft", "algebra", "pairs", "copy", "fork"), "0"),
+    **dict.fromkeys(("fft", "algebra", "pairs", "copy", "fork", "link"), "0"),
     "at_once": "1",
 }
 # Messages share no links, as that takes most of a simulation.  A look at the clock takes time, or
