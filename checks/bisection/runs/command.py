@@ -30,15 +30,17 @@ from bisection.runs import waiting
 from bisection.runs.model import Request, RunVerdict, TestResult
 from bisection.runs.report import RECORDED
 
-# NAME=VALUE, where NAME is not what every session has, or ReFrame records.
-TAG = re.compile(rf"(?!({RECORDED}|tier|system|environ|arguments)=)[A-Za-z][\w.-]*=[^,]*")
+# What sessions have anyway, or ReFrame records.
+RESERVED = re.compile(rf"({RECORDED}|tier|system|environ|arguments)=.*")
+TAG = re.compile(r"[A-Za-z][\w.-]*=[^,]*")
 
 
 def tag(text: str) -> str:
     """A tag on the command line."""
+    if RESERVED.fullmatch(text):
+        raise ArgumentTypeError(f"{text!r}: the name {text.partition('=')[0]} is reserved")
     if not TAG.fullmatch(text):
-        why = "not NAME=VALUE without commas, or the name is reserved"
-        raise ArgumentTypeError(f"{text!r}: {why}")
+        raise ArgumentTypeError(f"{text!r}: not NAME=VALUE without commas")
     return text
 
 
