@@ -129,6 +129,13 @@ static inline int bx_geometry_plane_ranks(const bx_geometry *g)
     return planes < g->ranks ? planes : g->ranks;
 }
 
+/* Whether ranks of one node have columns, and ranks of another planes.  If not, no block is between
+ * them: so it is with most nodes of many. */
+static inline bool bx_geometry_nodes_meet(const bx_geometry *g, int column_node, int plane_node)
+{
+    return g->node_columns[column_node] > 0 && g->node_planes[plane_node] > 0;
+}
+
 /* The columns, or the planes, of several ranks together. */
 typedef struct {
     const bx_geometry *g;

@@ -86,23 +86,21 @@ static void lay_out_side(bx_node_exchange *self, layout *l, bool sent, bool plan
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
     side *s = sent ? &l->send : &l->receive;
-    int me = plan->node_rank, size = bx_geometry_node_size(g, plan->node_index);
+    int me = plan->node_rank, here = plan->node_index, size = bx_geometry_node_size(g, here);
     int my_slice = self->am_leader ? me : 0;
     int counts[SUMS] = {me, me + 1, slice(self, my_slice, size), slice(self, my_slice + 1, size),
                         size};
     bx_several sums[SUMS];
     for (int i = 0; i < SUMS; i++)
-        sums[i] = bx_several_create(g, plan->node_index, counts[i], planes);
+        sums[i] = bx_several_create(g, here, counts[i], planes);
     s->peers = !planes ? bx_geometry_plane_ranks(g) : plan->my_planes > 0 ? g->ranks : 0;
     BX_ALLOC((size_t)s->peers, s->at);
     BX_ALLOC((size_t)g->nodes, s->count, s->offset);
-    const int *theirs = planes ? g->node_columns : g->node_planes,
-              *ours = planes ? g->node_planes : g->node_columns;
     for (int n = 0; n < g->nodes; n++) {
-        bool mine = n == plan->node_index, stays = mine && self->in_place;
+        bool mine = n == here, stays = mine && self->in_place;
         if (sent && mine) l->own = s->total;
         size_t base = stays && !sent ? l->own : s->total, end = base;
-        if (!mine && (theirs[n] == 0 || ours[plan->node_index] == 0)) { /* most of many nodes */
+        if (!mine && !bx_geometry_nodes_meet(g, planes ? n : here, planes ? here : n)) {
             s->offset[n] = (int)base;
             end += self->padded ? self->node_block : 0;
         } else if (!mine || self->own_node)

@@ -287,6 +287,7 @@ static void find_lengths(bx_plan *plan)
     const bx_geometry *g = plan->geometry;
     bx_lengths *l = &plan->lengths;
     BX_ALLOC((size_t)g->ranks, l->half_length, l->half_at, l->plane_length, l->plane_at);
+    if (plan->my_columns == 0 && plan->my_planes == 0) return;
     for (int p = 0; p < g->ranks; p++) {
         l->half_at[p] = (int)bx_geometry_elements(g, plan->rank, g->plane_first[p]);
         l->plane_at[p] = (int)l->plane_total;
