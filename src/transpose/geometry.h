@@ -34,7 +34,8 @@ typedef struct bx_geometry {
     int *node_of;              /* [ranks] */
     int *node_first;           /* [nodes + 1] into node_ranks */
     int *node_ranks;           /* [ranks] ranks node by node, ascending within a node */
-    int *node_columns, *node_planes; /* [nodes] of a node's ranks together */
+    int *node_columns;         /* [nodes] of a node's ranks together */
+    int *node_planes;          /* [nodes] */
     struct bx_geometry *inner; /* of the second exchange; NULL: there is none */
 } bx_geometry;
 

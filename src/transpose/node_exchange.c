@@ -91,8 +91,7 @@ static void lay_out_side(bx_node_exchange *self, layout *l, bool sent, bool plan
     int counts[SUMS] = {me, me + 1, slice(self, my_slice, size), slice(self, my_slice + 1, size),
                         size};
     bx_several sums[SUMS];
-    for (int i = 0; i < SUMS; i++)
-        sums[i] = bx_several_create(g, here, counts[i], planes);
+    for (int i = 0; i < SUMS; i++) sums[i] = bx_several_create(g, here, counts[i], planes);
     s->peers = !planes ? bx_geometry_plane_ranks(g) : plan->my_planes > 0 ? g->ranks : 0;
     BX_ALLOC((size_t)s->peers, s->at);
     BX_ALLOC((size_t)g->nodes, s->count, s->offset);
