@@ -81,7 +81,7 @@ static int by_owner(const void *a, const void *b)
 
 void bx_geometry_blocks(const bx_geometry *g, bx_block_visit *visit, void *context)
 {
-    for (int from = 0; from < g->ranks; from++) {
+    for (int from = 0; from < g->column_ranks; from++) {
         int first = g->column_first[from], last = g->column_first[from + 1], to = 0;
         int64_t elements = 0;
         for (int point = 0; point < g->length && first < last; point++)
@@ -109,6 +109,7 @@ static void distribute(bx_geometry *g, int columns, column *list, int ranks, con
 {
     qsort(list, (size_t)columns, sizeof *list, by_owner);
     g->ranks = ranks;
+    g->column_ranks = columns > 0 ? list[columns - 1].owner + 1 : 0;
     g->columns = columns;
     BX_ALLOC((size_t)columns + 1, g->column_xy, g->column_batch, g->column_place);
     BX_ALLOC((size_t)ranks + 1, g->column_first);
@@ -271,7 +272,7 @@ int64_t bx_geometry_runs(const bx_geometry *g, int rank)
 {
     int first = g->plane_first[rank], last = g->plane_first[rank + 1];
     int64_t runs = 0;
-    for (int r = 0; r < g->ranks; r++)
+    for (int r = 0; r < g->column_ranks; r++)
         for (int s = g->column_first[r]; s < g->column_first[r + 1]; s++) {
             int batch = g->column_batch[s], above = g->batches - 1 - batch;
             if (s + 1 == g->column_first[r + 1] || g->column_batch[s + 1] != batch ||

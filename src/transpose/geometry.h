@@ -31,6 +31,7 @@ typedef struct bx_geometry {
     int *batch_first;  /* [batches + 1] columns of all ranks in batches before this one */
     int64_t largest_block; /* elements of the largest block of any two ranks */
     int nodes;
+    int column_ranks;          /* ranks up to the last that has columns */
     int *node_of;              /* [ranks] */
     int *node_first;           /* [nodes + 1] into node_ranks */
     int *node_ranks;           /* [ranks] ranks node by node, ascending within a node */
