@@ -202,6 +202,11 @@ class Sizes(unittest.TestCase):
     def test_plane_waves_of_columns_throughout(self):
         self.check(("alltoallv", "direct"), *self.WAVES, "--exchanges", "2")
 
+    def test_nodes_without_columns_or_planes(self):
+        size = ("--grid", "2,3,2", "--ranks-per-node", "2")
+        for more in ((), ("--published",), ("--exchanges", "2")):
+            self.check(METHODS, 8, "serial transform", *size, *more)
+
     @long
     def test_every_method(self):
         self.check(METHODS, *self.SERIAL)

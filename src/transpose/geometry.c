@@ -57,7 +57,12 @@ static void group_nodes(bx_geometry *g, const int *node_of, int ranks_per_node)
     free(number);
     /* counts, then the end of each node before, which moves to its own end */
     BX_ALLOC((size_t)g->nodes + 2, g->node_first);
-    for (int r = 0; r < g->ranks; r++) g->node_first[g->node_of[r] + 2]++;
+    BX_ALLOC((size_t)g->nodes, g->node_columns, g->node_planes);
+    for (int r = 0; r < g->ranks; r++) {
+        g->node_first[g->node_of[r] + 2]++;
+        g->node_columns[g->node_of[r]] += bx_geometry_columns(g, r);
+        g->node_planes[g->node_of[r]] += bx_geometry_planes(g, r);
+    }
     for (int n = 2; n <= g->nodes; n++) g->node_first[n] += g->node_first[n - 1];
     for (int r = 0; r < g->ranks; r++) g->node_ranks[g->node_first[g->node_of[r] + 1]++] = r;
 }
@@ -76,7 +81,7 @@ static int by_owner(const void *a, const void *b)
 
 void bx_geometry_blocks(const bx_geometry *g, bx_block_visit *visit, void *context)
 {
-    for (int from = 0; from < g->ranks; from++) {
+    for (int from = 0; from < g->column_ranks; from++) {
         int first = g->column_first[from], last = g->column_first[from + 1], to = 0;
         int64_t elements = 0;
         for (int point = 0; point < g->length && first < last; point++)
@@ -104,6 +109,7 @@ static void distribute(bx_geometry *g, int columns, column *list, int ranks, con
 {
     qsort(list, (size_t)columns, sizeof *list, by_owner);
     g->ranks = ranks;
+    g->column_ranks = columns > 0 ? list[columns - 1].owner + 1 : 0;
     g->columns = columns;
     BX_ALLOC((size_t)columns + 1, g->column_xy, g->column_batch, g->column_place);
     BX_ALLOC((size_t)ranks + 1, g->column_first);
@@ -207,7 +213,8 @@ void bx_geometry_free(bx_geometry *g)
     if (!g) return;
     bx_geometry_free(g->inner);
     BX_FREE(g->column_xy, g->column_batch, g->column_place, g->batch_first, g->column_first,
-            g->plane_first, g->node_of, g->node_first, g->node_ranks, g);
+            g->plane_first, g->node_of, g->node_first, g->node_ranks, g->node_columns,
+            g->node_planes, g);
 }
 
 int bx_geometry_largest_node(const bx_geometry *g)
@@ -265,7 +272,7 @@ int64_t bx_geometry_runs(const bx_geometry *g, int rank)
 {
     int first = g->plane_first[rank], last = g->plane_first[rank + 1];
     int64_t runs = 0;
-    for (int r = 0; r < g->ranks; r++)
+    for (int r = 0; r < g->column_ranks; r++)
         for (int s = g->column_first[r]; s < g->column_first[r + 1]; s++) {
             int batch = g->column_batch[s], above = g->batches - 1 - batch;
             if (s + 1 == g->column_first[r + 1] || g->column_batch[s + 1] != batch ||
@@ -285,12 +292,10 @@ static bool countable(double elements, char *why, size_t why_size)
 
 double bx_geometry_node_elements(const bx_geometry *g, int node)
 {
-    double columns = 0, planes = 0;
-    for (int i = g->node_first[node]; i < g->node_first[node + 1]; i++) {
-        columns += (double)bx_geometry_columns(g, g->node_ranks[i]) * g->length;
+    double planes = 0;
+    for (int i = g->node_first[node]; i < g->node_first[node + 1]; i++)
         planes += (double)bx_geometry_arriving(g, g->node_ranks[i]);
-    }
-    return fmax(columns, planes);
+    return fmax((double)g->node_columns[node] * g->length, planes);
 }
 
 double bx_geometry_node_inside(const bx_geometry *g, int node)

@@ -31,9 +31,12 @@ typedef struct bx_geometry {
     int *batch_first;  /* [batches + 1] columns of all ranks in batches before this one */
     int64_t largest_block; /* elements of the largest block of any two ranks */
     int nodes;
+    int column_ranks;          /* ranks up to the last that has columns */
     int *node_of;              /* [ranks] */
     int *node_first;           /* [nodes + 1] into node_ranks */
     int *node_ranks;           /* [ranks] ranks node by node, ascending within a node */
+    int *node_columns;         /* [nodes] of a node's ranks together */
+    int *node_planes;          /* [nodes] */
     struct bx_geometry *inner; /* of the second exchange; NULL: there is none */
 } bx_geometry;
 
@@ -126,6 +129,13 @@ static inline int bx_geometry_plane_ranks(const bx_geometry *g)
 {
     int planes = g->plane_first[g->ranks];
     return planes < g->ranks ? planes : g->ranks;
+}
+
+/* Whether ranks of one node have columns, and ranks of another planes.  If not, no block is between
+ * them: so it is with most nodes of many. */
+static inline bool bx_geometry_nodes_meet(const bx_geometry *g, int column_node, int plane_node)
+{
+    return g->node_columns[column_node] > 0 && g->node_planes[plane_node] > 0;
 }
 
 /* The columns, or the planes, of several ranks together. */

@@ -37,6 +37,13 @@ static size_t length(const bx_geometry *g, bx_direction way, int from, int to)
     return from == to ? 0 : (size_t)bx_geometry_block(g, way, from, to);
 }
 
+/* Whether ranks of one node may have blocks for ranks of another. */
+static bool nodes_meet(const bx_geometry *g, bx_direction way, int from, int to)
+{
+    bool forward = way == BX_FORWARD;
+    return bx_geometry_nodes_meet(g, forward ? from : to, forward ? to : from);
+}
+
 /* Adds the elements that ranks of my node, which are on the side of the planes or of the columns,
  * exchange with the ranks of each node, elements[nodes]. */
 static void count_nodes(const bx_plan *plan, bool planes, int *elements)
@@ -80,9 +87,10 @@ static void lay_out(state *self, bx_direction way)
         l->send_at[n] = (int)l->sent;
         l->sent += (size_t)l->send[n];
         l->received += (size_t)l->receive[n];
+        bool meet = nodes_meet(g, way, n, me);
         for (int t = 0; t < size; t++) {
             l->received_for[n * size + t] = at;
-            for (int f = 0; f < bx_geometry_node_size(g, n); f++)
+            for (int f = 0; meet && f < bx_geometry_node_size(g, n); f++)
                 at += (int)length(g, way, bx_geometry_ranks(g, n)[f], bx_geometry_ranks(g, me)[t]);
         }
     }
@@ -168,7 +176,8 @@ static void reorder_gathered(state *self, bx_direction way)
     for (int n = 0; n < g->nodes; n++) self->next_sent[n] = (size_t)l->send_at[n];
     for (int to = 0; to < g->ranks; to++) {
         bool stays = g->node_of[to] == here && !plan->published;
-        for (int f = 0; f < size; f++) {
+        bool meet = nodes_meet(g, way, here, g->node_of[to]);
+        for (int f = 0; meet && f < size; f++) {
             size_t count = length(g, way, ranks[f], to);
             if (stays)
                 self->stays[f * size + t] = self->next[f], self->next[f] += count;
@@ -193,9 +202,9 @@ static void reorder_received(state *self, bx_direction way)
     for (int i = 0; i < g->nodes * size; i++) self->next_received[i] = (size_t)l->received_for[i];
     for (int first = 0, end = 0; first < g->ranks; first = end) {
         int node = g->node_of[first];
-        bool stays = node == here && !plan->published;
+        bool stays = node == here && !plan->published, meet = nodes_meet(g, way, node, here);
         while (end < g->ranks && g->node_of[end] == node) end++;
-        for (int t = 0; t < size; t++)
+        for (int t = 0; meet && t < size; t++)
             for (int from = first; from < end; from++) {
                 size_t *at = stays ? &self->stays[(f + from - first) * size + t]
                                    : &self->next_received[node * size + t];

@@ -55,7 +55,6 @@ static size_t lay_out_node(bx_node_exchange *self, side *s, bool sent, const bx_
     size_t largest = self->largest, next = base, count = 0, offset = base;
     for (int i = 0; i < ranks && !sent; i++) {
         int peer = bx_geometry_ranks(g, node)[i];
-        if (bx_several_elements(&sums[ALL], peer) == 0) continue;
         next += (size_t)bx_several_elements(&sums[BEFORE_ME], peer);
         if (!led) continue;
         size_t before = (size_t)bx_several_elements(&sums[BEFORE_SLICE], peer);
@@ -65,12 +64,10 @@ static size_t lay_out_node(bx_node_exchange *self, side *s, bool sent, const bx_
     size_t all = 0;
     for (int i = 0; i < ranks; i++) {
         int peer = bx_geometry_ranks(g, node)[i];
-        size_t of_node = (size_t)bx_several_elements(&sums[ALL], peer), before = 0, own = 0;
-        if (of_node > 0) { /* of many ranks, most have none */
-            before = (size_t)bx_several_elements(&sums[BEFORE_ME], peer);
-            own = (size_t)bx_several_elements(&sums[WITH_ME], peer) - before;
-        }
-        size_t place = sent ? next + before : next;
+        size_t before = (size_t)bx_several_elements(&sums[BEFORE_ME], peer),
+               own = (size_t)bx_several_elements(&sums[WITH_ME], peer) - before,
+               of_node = (size_t)bx_several_elements(&sums[ALL], peer),
+               place = sent ? next + before : next;
         if (self->padded)
             place = base + self->block * (sent ? (size_t)i * largest + (size_t)k
                                                : (size_t)k * largest + (size_t)i);
@@ -89,21 +86,23 @@ static void lay_out_side(bx_node_exchange *self, layout *l, bool sent, bool plan
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
     side *s = sent ? &l->send : &l->receive;
-    int me = plan->node_rank, size = bx_geometry_node_size(g, plan->node_index);
+    int me = plan->node_rank, here = plan->node_index, size = bx_geometry_node_size(g, here);
     int my_slice = self->am_leader ? me : 0;
     int counts[SUMS] = {me, me + 1, slice(self, my_slice, size), slice(self, my_slice + 1, size),
                         size};
     bx_several sums[SUMS];
-    for (int i = 0; i < SUMS; i++)
-        sums[i] = bx_several_create(g, plan->node_index, counts[i], planes);
+    for (int i = 0; i < SUMS; i++) sums[i] = bx_several_create(g, here, counts[i], planes);
     s->peers = !planes ? bx_geometry_plane_ranks(g) : plan->my_planes > 0 ? g->ranks : 0;
     BX_ALLOC((size_t)s->peers, s->at);
     BX_ALLOC((size_t)g->nodes, s->count, s->offset);
     for (int n = 0; n < g->nodes; n++) {
-        bool mine = n == plan->node_index, stays = mine && self->in_place;
+        bool mine = n == here, stays = mine && self->in_place;
         if (sent && mine) l->own = s->total;
         size_t base = stays && !sent ? l->own : s->total, end = base;
-        if (!mine || self->own_node)
+        if (!mine && !bx_geometry_nodes_meet(g, planes ? n : here, planes ? here : n)) {
+            s->offset[n] = (int)base;
+            end += self->padded ? self->node_block : 0;
+        } else if (!mine || self->own_node)
             end = lay_out_node(self, s, sent, sums, n, base, self->am_leader && !stays);
         if (mine && (!self->own_node || (stays && !sent)))
             s->total += self->padded ? self->node_block : 0; /* nobody's */

@@ -251,7 +251,7 @@ static void find_runs(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
     BX_ALLOC((size_t)g->columns + 1, plan->run_left);
-    for (int rank = g->ranks - 1; rank >= 0; rank--) {
+    for (int rank = g->column_ranks - 1; rank >= 0; rank--) {
         int last = g->column_first[rank + 1] - 1;
         for (int s = last; s >= g->column_first[rank]; s--) {
             bool adjoins = s < last && g->column_batch[s + 1] == g->column_batch[s] &&
@@ -287,6 +287,7 @@ static void find_lengths(bx_plan *plan)
     const bx_geometry *g = plan->geometry;
     bx_lengths *l = &plan->lengths;
     BX_ALLOC((size_t)g->ranks, l->half_length, l->half_at, l->plane_length, l->plane_at);
+    if (plan->my_columns == 0 && plan->my_planes == 0) return;
     for (int p = 0; p < g->ranks; p++) {
         l->half_at[p] = (int)bx_geometry_elements(g, plan->rank, g->plane_first[p]);
         l->plane_at[p] = (int)l->plane_total;
@@ -393,7 +394,7 @@ void bx_buffer_fill_nan(bx_complex *field, size_t count)
 /* Where columns arrive in one of my planes: the rest stays zero. */
 static void poison_plane(const bx_plan *plan, int z, bx_complex *plane)
 {
-    for (int p = 0; p < plan->geometry->ranks; p++) {
+    for (int p = 0; p < plan->geometry->column_ranks; p++) {
         bx_columns crossing = bx_plan_crossing(plan, p, z);
         for (int s = crossing.first; s < crossing.last; s += plan->run_left[s])
             bx_buffer_fill_nan(plane + plan->geometry->column_place[s], (size_t)plan->run_left[s]);

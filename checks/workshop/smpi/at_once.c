@@ -336,3 +336,28 @@ int __wrap_MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *part)
 {
     return __wrap_PMPI_Comm_split(comm, color, key, part);
 }
+
+/* ---- locks ---- */
+
+/* SimGrid asks every rank of a window for its lock, also where none needs to be checked. */
+static int unchecked = MPI_KEYVAL_INVALID; /* of windows that are locked so */
+
+static int lock_all(int assert, MPI_Win win)
+{
+    int __real_PMPI_Win_lock_all(int, MPI_Win);
+    if (assert != MPI_MODE_NOCHECK) return __real_PMPI_Win_lock_all(assert, win);
+    if (unchecked == MPI_KEYVAL_INVALID)
+        PMPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, &unchecked, NULL);
+    return PMPI_Win_set_attr(win, unchecked, &unchecked);
+}
+
+static int unlock_all(MPI_Win win)
+{
+    int __real_PMPI_Win_unlock_all(MPI_Win), known = 0;
+    void *value;
+    if (unchecked != MPI_KEYVAL_INVALID) PMPI_Win_get_attr(win, unchecked, &value, &known);
+    return known ? PMPI_Win_delete_attr(win, unchecked) : __real_PMPI_Win_unlock_all(win);
+}
+
+CALL(Win_lock_all, (int assert, MPI_Win w), (assert, w), lock_all(assert, w))
+CALL(Win_unlock_all, (MPI_Win w), (w), unlock_all(w))
