@@ -81,18 +81,19 @@ class Verification(unittest.TestCase):
     """Each method, broken on purpose, is caught."""
 
     def test_faults_are_caught(self):
-        for fault in ("swap", "byte", "skip"):
-            for way in ("forward", "inverse"):
-                for ranks, nodes in ((2, ()), (5, ("--ranks-per-node", "2"))):
-                    with self.subTest(fault=fault, way=way, ranks=ranks):
-                        out = run(
-                            FAULTY, ranks, "--grid", "9,8,10", "--bands", "2", *nodes, *QUICK,
-                            BX_FAULT=fault, BX_FAULT_WAY=way,
-                        )  # fmt: skip
-                        self.assertEqual(out.code, 1, out.stdout + out.stderr)
-                        self.assertFalse(out.result["verified"])
-                        for method in METHODS:
-                            self.assertFalse(checks(out, method)["exchange"]["passed"], method)
+        """On one node and on three in turns: each fault, and each way, on both."""
+        for place, fault in enumerate(("swap", "byte", "skip")):
+            for turn, way in enumerate(("forward", "inverse")):
+                ranks, nodes = ((2, ()), (5, ("--ranks-per-node", "2")))[(place + turn) % 2]
+                with self.subTest(fault=fault, way=way, ranks=ranks):
+                    out = run(
+                        FAULTY, ranks, "--grid", "9,8,10", "--bands", "2", *nodes, *QUICK,
+                        BX_FAULT=fault, BX_FAULT_WAY=way,
+                    )  # fmt: skip
+                    self.assertEqual(out.code, 1, out.stdout + out.stderr)
+                    self.assertFalse(out.result["verified"])
+                    for method in METHODS:
+                        self.assertFalse(checks(out, method)["exchange"]["passed"], method)
 
     def test_faults_are_caught_in_what_was_published(self):
         for way in ("forward", "inverse"):
@@ -136,21 +137,23 @@ class Verification(unittest.TestCase):
                         self.assertFalse(checks(out, method)["loop"]["passed"], method)
 
     def test_fault_in_any_one_exchange_is_caught(self):
-        """Three exchanges a way verify; then warm-up and two samples of five bands each."""
-        for way in ("forward", "inverse"):
-            for after in (3, 4, 8, 10, 14, 17):
-                # a byte's lowest bits drown in the rounding of an FFT
-                for fault, more in (("swap", ()), ("byte", ("--transpose-only",))):
-                    with self.subTest(way=way, after=after, more=more):
-                        out = run(
-                            FAULTY, 3, "--grid", "9,8,10", "--bands", "5", "--repeats", "1",
-                            "--block", "2", "--baseline", "none", *more,
-                            BX_FAULT=fault, BX_FAULT_WAY=way, BX_FAULT_FROM=str(after),
-                            BX_FAULT_ONCE="1",
-                        )  # fmt: skip
-                        self.assertEqual(out.code, 1, out.stdout + out.stderr)
-                        for method in METHODS:
-                            self.assertFalse(checks(out, method)["loop"]["passed"], method)
+        """Three exchanges a way verify; then warm-up and two samples of five bands each. The two
+        faults in turns: each way has each of them three times."""
+        # a byte's lowest bits drown in the rounding of an FFT
+        faults = (("swap", ()), ("byte", ("--transpose-only",)))
+        for place, after in enumerate((3, 4, 8, 10, 14, 17)):
+            for turn, way in enumerate(("forward", "inverse")):
+                fault, more = faults[(place + turn) % 2]
+                with self.subTest(way=way, after=after, more=more):
+                    out = run(
+                        FAULTY, 3, "--grid", "9,8,10", "--bands", "5", "--repeats", "1",
+                        "--block", "2", "--baseline", "none", *more,
+                        BX_FAULT=fault, BX_FAULT_WAY=way, BX_FAULT_FROM=str(after),
+                        BX_FAULT_ONCE="1",
+                    )  # fmt: skip
+                    self.assertEqual(out.code, 1, out.stdout + out.stderr)
+                    for method in METHODS:
+                        self.assertFalse(checks(out, method)["loop"]["passed"], method)
 
     def test_the_same_methods_unbroken(self):
         out = run(FAULTY, 3, "--grid", "9,8,10", "--bands", "2", *QUICK)

@@ -29,12 +29,13 @@ AGAIN = {  # what runs a test that failed once more
 }
 
 
-def build(tree: Path, tests: str = "") -> Path:
+def build(tree: Path, tests: str = "", level: str = "-O3") -> Path:
     """Builds the kernels of a tree; returns the build folder.
 
     Args:
         tree: a copy of the repository.
         tests: a regular expression: only the programs of these tests are built; "": all.
+        level: how much compilers optimise.
 
     Raises:
         BenchError: it does not build.
@@ -42,6 +43,7 @@ def build(tree: Path, tests: str = "") -> Path:
     folder = tree / ".bisection" / "build"
     # Tests of simulated launches are long: not run on mutants.
     options = ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DBX_SMPIRUN=OFF"]
+    options += [f"-DCMAKE_{name}_FLAGS_RELEASE={level} -DNDEBUG" for name in ("C", "Fortran")]
     if tests:
         make(folder, options, ["help"], root=tree)
     make(folder, options, _programs(folder, tests) if tests else ["all"], root=tree)
@@ -117,7 +119,7 @@ def _commands(mutant: Mutant, tree: Path) -> Iterator[tuple[Sequence[str], str]]
 
 def _built(mutant: Mutant, tree: Path, tests: str) -> None:
     if mutant.language != "Python":
-        build(tree, tests)
+        build(tree, tests, "-O1")  # half of the time of -O3
 
 
 def _failed(command: Sequence[str], tree: Path) -> str:
