@@ -57,11 +57,11 @@ static void group_nodes(bx_geometry *g, const int *node_of, int ranks_per_node)
     free(number);
     /* counts, then the end of each node before, which moves to its own end */
     BX_ALLOC((size_t)g->nodes + 2, g->node_first);
-    BX_ALLOC((size_t)g->nodes, g->node_columns, g->node_planes);
+    BX_ALLOC((size_t)g->nodes, g->node_has);
     for (int r = 0; r < g->ranks; r++) {
         g->node_first[g->node_of[r] + 2]++;
-        g->node_columns[g->node_of[r]] += bx_geometry_columns(g, r);
-        g->node_planes[g->node_of[r]] += bx_geometry_planes(g, r);
+        if (bx_geometry_columns(g, r) > 0) g->node_has[g->node_of[r]] |= BX_HAS_COLUMNS;
+        if (bx_geometry_planes(g, r) > 0) g->node_has[g->node_of[r]] |= BX_HAS_PLANES;
     }
     for (int n = 2; n <= g->nodes; n++) g->node_first[n] += g->node_first[n - 1];
     for (int r = 0; r < g->ranks; r++) g->node_ranks[g->node_first[g->node_of[r] + 1]++] = r;
@@ -213,8 +213,7 @@ void bx_geometry_free(bx_geometry *g)
     if (!g) return;
     bx_geometry_free(g->inner);
     BX_FREE(g->column_xy, g->column_batch, g->column_place, g->batch_first, g->column_first,
-            g->plane_first, g->node_of, g->node_first, g->node_ranks, g->node_columns,
-            g->node_planes, g);
+            g->plane_first, g->node_of, g->node_first, g->node_ranks, g->node_has, g);
 }
 
 int bx_geometry_largest_node(const bx_geometry *g)
@@ -292,10 +291,12 @@ static bool countable(double elements, char *why, size_t why_size)
 
 double bx_geometry_node_elements(const bx_geometry *g, int node)
 {
-    double planes = 0;
-    for (int i = g->node_first[node]; i < g->node_first[node + 1]; i++)
+    double columns = 0, planes = 0;
+    for (int i = g->node_first[node]; i < g->node_first[node + 1]; i++) {
+        columns += (double)bx_geometry_columns(g, g->node_ranks[i]) * g->length;
         planes += (double)bx_geometry_arriving(g, g->node_ranks[i]);
-    return fmax((double)g->node_columns[node] * g->length, planes);
+    }
+    return fmax(columns, planes);
 }
 
 double bx_geometry_node_inside(const bx_geometry *g, int node)

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { BX_HAS_COLUMNS = 1, BX_HAS_PLANES = 2 };
+
 typedef struct bx_geometry {
     int nx, ny, nz;         /* the grid */
     int length;             /* points of a column */
@@ -35,8 +37,7 @@ typedef struct bx_geometry {
     int *node_of;              /* [ranks] */
     int *node_first;           /* [nodes + 1] into node_ranks */
     int *node_ranks;           /* [ranks] ranks node by node, ascending within a node */
-    int *node_columns;         /* [nodes] of a node's ranks together */
-    int *node_planes;          /* [nodes] */
+    unsigned char *node_has;   /* [nodes] BX_HAS_COLUMNS and BX_HAS_PLANES, of any of its ranks */
     struct bx_geometry *inner; /* of the second exchange; NULL: there is none */
 } bx_geometry;
 
@@ -135,7 +136,7 @@ static inline int bx_geometry_plane_ranks(const bx_geometry *g)
  * them: so it is with most nodes of many. */
 static inline bool bx_geometry_nodes_meet(const bx_geometry *g, int column_node, int plane_node)
 {
-    return g->node_columns[column_node] > 0 && g->node_planes[plane_node] > 0;
+    return g->node_has[column_node] & BX_HAS_COLUMNS && g->node_has[plane_node] & BX_HAS_PLANES;
 }
 
 /* The columns, or the planes, of several ranks together. */
