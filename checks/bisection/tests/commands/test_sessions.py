@@ -143,7 +143,7 @@ def test_tags_are_added_changed_and_removed(bisection, home):
     bisection("sessions", "tag", "phase=", "0000000a")
     assert bisection("sessions", "list", "phase=after")[0] == 2
     code, _, errors = bisection("sessions", "tag", "tier=quick", "latest")
-    assert (code, "not NAME=VALUE" in errors) == (2, True)
+    assert (code, "the name tier is reserved" in errors) == (2, True)
     with Store(paths.store_db(home)) as database:
         assert database.sessions()[-1].tags["tier"] == "nightly"
 
