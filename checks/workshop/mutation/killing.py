@@ -29,13 +29,13 @@ AGAIN = {  # what runs a test that failed once more
 }
 
 
-def build(tree: Path, tests: str = "", level: str = "-O3") -> Path:
+def build(tree: Path, tests: str = "", level: str = "") -> Path:
     """Builds the kernels of a tree; returns the build folder.
 
     Args:
         tree: a copy of the repository.
         tests: a regular expression: only the programs of these tests are built; "": all.
-        level: how much compilers optimise.
+        level: of optimisation; "": that of a release.
 
     Raises:
         BenchError: it does not build.
@@ -43,7 +43,8 @@ def build(tree: Path, tests: str = "", level: str = "-O3") -> Path:
     folder = tree / ".bisection" / "build"
     # Tests of simulated launches are long: not run on mutants.
     options = ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DBX_SMPIRUN=OFF"]
-    options += [f"-DCMAKE_{name}_FLAGS_RELEASE={level} -DNDEBUG" for name in ("C", "Fortran")]
+    if level:
+        options += [f"-DCMAKE_{name}_FLAGS_RELEASE={level} -DNDEBUG" for name in ("C", "Fortran")]
     if tests:
         make(folder, options, ["help"], root=tree)
     make(folder, options, _programs(folder, tests) if tests else ["all"], root=tree)
