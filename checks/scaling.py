@@ -43,7 +43,7 @@ class ScalingLaunch(Launch):
     def take_methods(self) -> None:
         """Measures what the findings need on these cores."""
         wanted = launches_of(self.kernel, self.case)[split(self.layout)]
-        self.work = {self.case: " ".join(work(self.kernel, wanted))}
+        self.work = {self.case: " ".join(work(self.kernel, self.case, wanted))}
         self.methods = {self.case: ",".join(sorted(wanted.methods))}
 
     @run_after("setup")

@@ -16,6 +16,8 @@ WORK = {
     "patches": "--steps 2 --baseline none",
     "patterns": "--memory 1",
 }
+# As the report's profiles of this benchmark: projectors in reciprocal space, by dgemv.
+WORK_OF_CASE = {"bench5": "--projectors by-atom"}
 # Kernels whose arithmetic takes longer than their simulation: it is charged, and not computed.
 # The value of BX_HOLLOW: of so many panels of ScaLAPACK's reduction one is simulated; above 1 of
 # npar's equal transforms one.
@@ -39,10 +41,10 @@ def placed(layout: str, cores: int, node: int) -> tuple[int, int, int]:
     return cores // threads, min(node, cores) // threads, threads
 
 
-def work(kernel: str, wanted: Wanted) -> list[str]:
-    """Options by which a kernel does what is wanted, and no more: of sizes of messages those that
-    metrics name, time_256B."""
+def work(kernel: str, case: str, wanted: Wanted) -> list[str]:
+    """Options by which a kernel does what is wanted of a case, and no more: of sizes of messages
+    those that metrics name, time_256B."""
     sizes = [re.fullmatch(r"time_(\d+)(B|KiB)", name) for name in wanted.metrics]
     sizes = sorted(int(size[1]) * UNITS[size[2]] for size in sizes if size)
     ends = ["--smallest", str(sizes[0]), "--largest", str(sizes[-1])] if sizes else []
-    return [*WORK[kernel].split(), *ends]
+    return [*WORK[kernel].split(), *WORK_OF_CASE.get(case, "").split(), *ends]

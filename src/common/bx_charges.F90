@@ -3,7 +3,8 @@ module bx_charges
   use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int
   implicit none (type, external)
   private
-  public :: bx_charge, bx_charge_fork, bx_charge_seconds, bx_computed, bx_hollow_messages
+  public :: bx_charge, bx_charge_fork, bx_charge_products, bx_charge_seconds, bx_computed
+  public :: bx_hollow_messages
   public :: bx_is_hollow, bx_is_sampled, bx_meet
 
 #ifdef BX_SIMULATED
@@ -25,6 +26,13 @@ module bx_charges
       real(c_double), value :: amount
       logical(c_bool), value :: by_threads !< by_all_threads, or by_one_thread
     end subroutine bx_charge
+
+    !> As in charge.h.  Local.
+    subroutine bx_charge_products(flop, bytes, times) bind(C)
+      import :: c_double
+      implicit none (type, external)
+      real(c_double), value :: flop, bytes, times
+    end subroutine bx_charge_products
 
     !> Adds the beginning and end of a parallel region.  Local.
     subroutine bx_charge_fork() bind(C)

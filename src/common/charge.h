@@ -11,6 +11,9 @@ typedef enum { BX_FFT, BX_ALGEBRA, BX_PAIRS, BX_COPY, BX_WORK_COUNT } bx_work;
 enum { BX_IS_SIMULATED = true };
 /* Adds work of this rank to what it owes: done `by_all_threads` of the rank, or by one.  Local. */
 void bx_charge(bx_work work, double amount, bool by_all_threads);
+/* Adds `times` products of a matrix and a vector, by all threads: `flop` of each.  The matrix has
+ * so many bytes; those beyond the caches are read from memory each time.  Local. */
+void bx_charge_products(double flop, double bytes, double times);
 /* Adds the beginning and end of a parallel region.  Local. */
 void bx_charge_fork(void);
 /* Lets the time pass that this rank owes.  Local. */

@@ -2,9 +2,9 @@
 module npar_hamiltonian
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_loc, c_size_t, dp => c_double
   use bx_transpose, only: bx_apply, bx_columns
-  use bx_charges, only: bx_charge, bx_computed, bx_copy, bx_is_hollow, bx_is_simulated, &
-    by_all_threads
-  use npar_blas, only: dgemm
+  use bx_charges, only: bx_charge, bx_charge_products, bx_computed, bx_copy, bx_is_hollow, &
+    bx_is_simulated, by_all_threads
+  use npar_blas, only: dgemm, dgemv
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, projectors_per_atom
   use npar_state, only: batch, flat, lap, npar_wipe, phase_kinetic, phase_nonlocal, phase_reduce, &
@@ -183,11 +183,9 @@ contains
                  s%projection(at + 1, 1, 2), n)
     end do
     if (s%crystal%gamma) then
-      call dgemm("N", "N", rows, bands, n, 1.0_dp, s%beta, max(1, rows), s%projection(1, 1, 2), n, &
-                 1.0_dp, h, max(1, rows))
+      call expand(s, 1.0_dp, h, bands)
     else
-      call dgemm("N", "N", rows, bands, n, 1.0_dp, s%beta, max(1, rows), s%projection(1, 1, 2), n, &
-                 0.0_dp, s%parts, max(1, rows))
+      call expand(s, 0.0_dp, s%parts, bands)
       !$omp parallel do schedule(static)
       do i = 1, size(c, 2)
         h(1::2, i) = h(1::2, i) + s%parts(:, 2*i - 1)
@@ -197,17 +195,73 @@ contains
     call lap(s, phase_nonlocal)
   end subroutine add_nonlocal
 
-  !> beta' c for so many real bands.
+  !> beta' c for so many real bands.  By atom, rows of real waves are multiplied in two parts: VASP
+  !> has a real matrix for both parts of a wave, of half the bytes.
   subroutine project(s, c, bands)
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous :: c(:, :)
     integer, intent(in) :: bands
-    integer :: n, rows
+    integer :: n, rows, height, first, row, i
     n = s%crystal%projectors()
     rows = size(s%beta, 1)
+    if (s%knobs%by_atom) then
+      height = max(1, s%waves())
+      if (bx_computed(n) > 0) s%projection(:, :, 1) = 0
+      do first = 1, bx_computed(n), projectors_per_atom
+        do row = 1, rows, height
+          do i = 1, bands
+            call dgemv("T", height, projectors_per_atom, 1.0_dp, s%beta(row, first), rows, &
+                       c(row:, i), 1, 1.0_dp, s%projection(first, i, 1), 1)
+          end do
+        end do
+      end do
+      call charge_by_atom(s, bands)
+      return
+    end if
     call dgemm("T", "N", n, bands, rows, 1.0_dp, s%beta, max(1, rows), c, max(1, rows), 0.0_dp, &
                s%projection(1, 1, 1), n)
   end subroutine project
+
+  !> h = factor h + beta times the projections of so many real bands.
+  subroutine expand(s, factor, h, bands)
+    type(state_t), intent(inout) :: s
+    real(dp), intent(in) :: factor
+    real(dp), intent(inout), contiguous :: h(:, :)
+    integer, intent(in) :: bands
+    integer :: n, rows, height, first, row, i
+    n = s%crystal%projectors()
+    rows = size(s%beta, 1)
+    if (s%knobs%by_atom) then
+      height = max(1, s%waves())
+      do first = 1, bx_computed(n), projectors_per_atom
+        do row = 1, rows, height
+          do i = 1, bands
+            call dgemv("N", height, projectors_per_atom, 1.0_dp, s%beta(row, first), rows, &
+                       s%projection(first, i, 2), 1, merge(factor, 1.0_dp, first == 1), &
+                       h(row:, i), 1)
+          end do
+        end do
+      end do
+      call charge_by_atom(s, bands)
+      return
+    end if
+    call dgemm("N", "N", rows, bands, n, 1.0_dp, s%beta, max(1, rows), s%projection(1, 1, 2), n, &
+               factor, h, max(1, rows))
+  end subroutine expand
+
+  !> Charges products of each atom's projectors and each of so many real bands, where no product is
+  !> computed.
+  subroutine charge_by_atom(s, bands)
+    type(state_t), intent(in) :: s
+    integer, intent(in) :: bands
+    real(dp) :: entries
+    integer :: parts
+    if (.not. bx_is_hollow()) return
+    entries = real(s%waves(), dp)*projectors_per_atom
+    parts = merge(2, 1, s%crystal%gamma)
+    if (bx_is_simulated) call bx_charge_products(2*entries, 8*entries, &
+                                                 real(bands, dp)*parts*s%crystal%atoms)
+  end subroutine charge_by_atom
 
   !> With --zeroing, sets the fields of a plan to 0.
   subroutine wipe_fields(s, count)

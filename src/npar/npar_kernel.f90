@@ -39,7 +39,7 @@ module npar_kernel
   type(bx_kernel_t), target :: kernel
   type(bx_choice_t), target :: case_choices(size(cases))
   type(bx_choice_t), allocatable, target :: choices(:)
-  type(bx_option_t), target :: options(21)
+  type(bx_option_t), target :: options(22)
   type(c_ptr), target :: phases(size(phase_names)), groups(size(phase_names)), ratios(2)
 
   type(bx_exchange_t), allocatable :: exchanges(:, :) !< (states, methods), of applicable ones
@@ -75,6 +75,7 @@ contains
     given%collectives = bx_text("mpi")
     given%paw_reduce = bx_text("allreduce")
     given%zeroing = bx_text("off")
+    given%projectors = bx_text("together")
     given%linear_algebra = bx_text("lapack")
     given%driver = bx_text("")
     given%transpose = bx_text("alltoallv")
@@ -89,6 +90,8 @@ contains
            given%collectives), &
       text("paw-reduce", "allreduce|alltoall", "MPI call that sums D_ij", given%paw_reduce), &
       text("zeroing", "on|off", "zero work arrays before they are written over", given%zeroing), &
+      text("projectors", "together|by-atom", &
+           "all projectors on all bands at once, or an atom's on a band", given%projectors), &
       text("linear-algebra", "lapack|scalapack|elpa", &
            "matrices between bands whole on each rank, or distributed", given%linear_algebra), &
       text("driver", "NAME", "solver of scalapack or elpa: a method of bisection-eigen", &

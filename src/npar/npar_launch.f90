@@ -75,8 +75,9 @@ module npar_launch
     real(c_double) :: cutoff = 0, noise = 1e-8_c_double
     logical(c_bool) :: gamma = .false._c_bool
     type(c_ptr) :: functional = c_null_ptr, box = c_null_ptr, collectives = c_null_ptr, &
-      paw_reduce = c_null_ptr, zeroing = c_null_ptr, linear_algebra = c_null_ptr, &
-      driver = c_null_ptr, transpose = c_null_ptr, planner = c_null_ptr, checkpoint = c_null_ptr
+      paw_reduce = c_null_ptr, zeroing = c_null_ptr, projectors = c_null_ptr, &
+      linear_algebra = c_null_ptr, driver = c_null_ptr, transpose = c_null_ptr, &
+      planner = c_null_ptr, checkpoint = c_null_ptr
   end type option_values_t
   type(option_values_t), target, public :: given
 
@@ -121,7 +122,8 @@ contains
     state_of = findloc(methods%npar, npar_of(m), dim=1)
   end function state_of
 
-  !> The base's knobs, with the one that method m changes; the knobs of a published code.
+  !> The base's knobs, with the one that method m changes; the knobs of a published code, which had
+  !> projectors in real space or, by atom, in reciprocal space.
   pure function knobs_of(m) result(k)
     integer, intent(in) :: m
     type(knobs_t) :: k, unturned
@@ -129,6 +131,7 @@ contains
     associate (turned => methods(m)%turned)
       if (methods(m)%family == "published") then
         k = turned
+        k%by_atom = base_knobs%by_atom
         return
       end if
       k%emulated = k%emulated .or. turned%emulated

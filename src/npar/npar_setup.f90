@@ -121,12 +121,14 @@ contains
     call choose("collectives", given%collectives, [character(16) :: "mpi", "emulated"])
     call choose("paw-reduce", given%paw_reduce, [character(16) :: "allreduce", "alltoall"])
     call choose("zeroing", given%zeroing, [character(16) :: "on", "off"])
+    call choose("projectors", given%projectors, [character(16) :: "together", "by-atom"])
     call choose("linear-algebra", given%linear_algebra, libraries)
     call choose("transpose", given%transpose, bx_transpose_methods())
     call choose("planner", given%planner, [character(16) :: "estimate", "measure", "patient"])
     base_knobs%emulated = bx_string_at(given%collectives) == "emulated"
     base_knobs%paw_alltoall = bx_string_at(given%paw_reduce) == "alltoall"
     base_knobs%zeroing = bx_string_at(given%zeroing) == "on"
+    base_knobs%by_atom = bx_string_at(given%projectors) == "by-atom"
     if (base_knobs%emulated .and. base_knobs%transpose == "alltoallv") base_knobs%transpose = "p2p"
 
   contains

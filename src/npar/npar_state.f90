@@ -36,6 +36,7 @@ module npar_state
     logical :: emulated = .false. !< collectives by point-to-point messages
     logical :: paw_alltoall = .false. !< D_ij summed by two MPI_Alltoall
     logical :: zeroing = .false. !< work arrays zeroed before they are written over
+    logical :: by_atom = .false. !< projectors of an atom on a band, by dgemv; else all by dgemm
     character(16) :: linear_algebra = "lapack" !< library of the matrices between bands
     character(16) :: transpose = "alltoallv"
   end type knobs_t

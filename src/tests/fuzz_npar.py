@@ -84,6 +84,7 @@ class Line:
         self._maybe(0.15, "collectives", "emulated")
         self._maybe(0.15, "paw-reduce", "alltoall")
         self._maybe(0.1, "zeroing", "on")
+        self._maybe(0.2, "projectors", "by-atom")
         self._maybe(0.2, "linear-algebra", "scalapack", "elpa")
         if self._draw.random() < 0.1:
             self.options.append("--separate-waiting")

@@ -188,7 +188,7 @@ class Options(unittest.TestCase):
     def test_more_ranks_than_atoms_planes_and_bands(self):
         out = run(
             KERNEL, 16, *SMALL, "--bands", "5", "--grid", "16,16,16",
-            "--method", "npar-1,npar-16,paw-alltoall",
+            "--method", "npar-1,npar-16,paw-alltoall", "--projectors", "by-atom",
         )  # fmt: skip
         self.assertEqual(out.code, 0, text(out))
         self.assertEqual(out.result["details"]["idle_ranks"], 15)
@@ -199,6 +199,8 @@ class Options(unittest.TestCase):
         for more in (
             ("--collectives", "emulated", "--paw-reduce", "alltoall", "--zeroing", "on"),
             ("--linear-algebra", "scalapack", "--kpoints", "2"),
+            ("--projectors", "by-atom", "--kpoints", "2", "--zeroing", "on"),
+            ("--projectors", "by-atom"),
             ("--npar", "2", "--gamma", "--minimisations", "3"),
         ):
             with self.subTest(more=more):
@@ -376,6 +378,7 @@ class Wrong(unittest.TestCase):
             (1, ("--collectives", "none"), "choose from mpi, emulated"),
             (1, ("--paw-reduce", "x"), "choose from allreduce, alltoall"),
             (1, ("--zeroing", "maybe"), "choose from on, off"),
+            (1, ("--projectors", "x"), "choose from together, by-atom"),
             (1, ("--linear-algebra", "magma"), "choose from lapack, scalapack"),
             (1, ("--driver", "jacobi"), "--driver jacobi: no solver of distributed matrices"),
             (1, ("--driver", "lapack"), "--driver lapack: the solver of whole matrices"),

@@ -207,7 +207,8 @@ class Clock(unittest.TestCase):
         """mini5: two groups of teams, matrices between bands whole and in panels.  Of a sampled run
         (BX_HOLLOW=32) messages are left out."""
         arguments = ("--case", "mini5", "--method", "npar-2,zeroing,emulated,with-scalapack",
-                     "--planner", "estimate", "--iterations", "1")  # fmt: skip
+                     "--planner", "estimate", "--iterations", "1",
+                     "--projectors", "by-atom")  # fmt: skip
         full, hollow, sampled = (
             self.entries("npar", "hector-xt4", 8, *arguments, BX_HOLLOW=flag)
             for flag in ("0", "1", "32")
@@ -226,6 +227,25 @@ class Clock(unittest.TestCase):
                     self.assertEqual(sent[0], sent[1], (key, name, count))
                     if sent[0]["mean"] > 0:
                         self.assertLess(sent[2]["mean"], 0.5 * sent[0]["mean"], (key, name, count))
+
+    def test_matrices_beyond_the_caches_are_read_from_memory(self):
+        """Projectors of an atom, for each band; LAPACK's matrix, while it is reduced."""
+        arguments = ("--case", "mini1", "--method", "npar-1", "--planner", "estimate",
+                     "--iterations", "1", "--projectors", "by-atom")  # fmt: skip
+        waves, channels, bands, atoms, applications, parts = 2085, 18, 64, 16, 3, 2
+
+        def seconds(cache, memory):
+            machine = f"hector-xt4 cache={cache} memory={memory} cache_bandwidth=5e9"
+            entry = self.entries("npar", machine, 1, *arguments, BX_HOLLOW="1")["npar-1",]
+            return entry["samples"]["seconds"][0]
+
+        for cache in (100_000, 8_000):
+            beyond = 2 * applications * bands * parts * atoms * (8 * waves * channels - cache)
+            triangles = [4 * rows**2 - cache for rows in range(bands + 1)]
+            beyond += sum(max(0, triangle) for triangle in triangles)
+            expected = beyond * (1 / (2 * 1e9) - 1 / 5e9)
+            measured = seconds(cache, 1e9) - seconds(0, 1e9)
+            self.assertAlmostEqual(measured / expected, 1, places=6, msg=cache)
 
     def test_messages_cost_what_the_machine_says(self):
         """A ping-pong of 8 B takes the latency; blocks of all pairs wait for their node's gap."""

@@ -137,7 +137,12 @@ def _plan(
     output = folder / f"{machine}-{kernel}-{case}-{layout}-{cores}.json"
     options = ["--case", case, *extra, "--label", label]
     options += ["--label", f"{CHANGED}={' '.join(extra)}"] if extra else []
-    options += ["--method", ",".join(sorted(wanted.methods)), *work(kernel, wanted), *ONCE.split()]
+    options += [
+        "--method",
+        ",".join(sorted(wanted.methods)),
+        *work(kernel, case, wanted),
+        *ONCE.split(),
+    ]
     name = f"bisection-{kernel}"
     return Plan(
         launch,

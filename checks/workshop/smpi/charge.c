@@ -18,8 +18,10 @@ static struct {
     int threads;
     double rate[BX_WORK_COUNT]; /* 1/s of a core; 0: free of charge */
     double copies;              /* B/s of a rank's share of the node's memory */
-    double threaded;            /* time of loops over pairs in threads over that without */
-    double fork, flops;         /* s; flop/s of a simulated host, which SimGrid counts in */
+    double cache,
+        cached;         /* B of a rank's caches, 0: all is there; B/s of reads from them, 0: free */
+    double threaded;    /* time of loops over pairs in threads over that without */
+    double fork, flops; /* s; flop/s of a simulated host, which SimGrid counts in */
 } machine;
 
 static double number_or_0(const char *name)
@@ -34,6 +36,8 @@ void bx_charge_start(const bx_run *run)
     bx_platform_set_cores(run->node_rank * run->threads, run->threads);
     for (int i = 0; i < BX_WORK_COUNT; i++) machine.rate[i] = number_or_0(RATES[i]);
     machine.copies = number_or_0("memory") / run->node_size;
+    machine.cache = number_or_0("cache") * run->threads;
+    machine.cached = number_or_0("cache_bandwidth") * run->threads;
     machine.threaded = fmax(number_or_0("threaded"), 1);
     machine.fork = number_or_0("fork");
     machine.flops = number_or_0("flops");
@@ -46,6 +50,16 @@ void bx_charge(bx_work work, double amount, bool by_all_threads)
     rate *= threads;
     if (work == BX_COPY && machine.copies > 0) rate = fmin(rate, machine.copies);
     if (rate > 0 && amount > 0) owed += amount / rate;
+}
+
+void bx_charge_products(double flop, double bytes, double times)
+{
+    double rate = machine.rate[BX_ALGEBRA] * machine.threads, seconds = 0;
+    double beyond = machine.cache > 0 ? fmax(bytes - machine.cache, 0) : 0;
+    if (machine.cached > 0) seconds = (bytes - beyond) / machine.cached;
+    /* a copy reads and writes: reads are twice as fast */
+    if (machine.copies > 0) seconds += beyond / (2 * machine.copies);
+    owed += times * (rate > 0 ? fmax(seconds, flop / rate) : seconds);
 }
 
 void bx_charge_fork(void)

@@ -12,13 +12,18 @@ typedef size_t length; /* of a text, which Fortran passes last */
 #define PRICED(name, flop, ...) PRICED_(name, flop, , __VA_ARGS__)
 /* With an INFO, which a routine that is not called leaves as it is. */
 #define SOLVED(name, flop, ...) PRICED_(name, flop, *info = 0, __VA_ARGS__)
-#define PRICED_(name, flop, begin, ...) PRICED__(name, flop, begin, __VA_ARGS__)
-#define PRICED__(name, flop, begin, parameters, arguments)                                         \
+#define PRICED_(name, flop, begin, ...)                                                            \
+    CHARGED(name, bx_charge(BX_ALGEBRA, flop, true), begin, __VA_ARGS__)
+/* Of a matrix of so many entries of `size` bytes, and a vector. */
+#define PRODUCT(name, flop, size, entries, ...)                                                    \
+    CHARGED(name, bx_charge_products((flop) * (entries), (size) * (entries), 1), , __VA_ARGS__)
+#define CHARGED(name, charge, begin, ...) CHARGED_(name, charge, begin, __VA_ARGS__)
+#define CHARGED_(name, charge, begin, parameters, arguments)                                       \
     void __real_##name parameters;                                                                 \
     void __wrap_##name parameters                                                                  \
     {                                                                                              \
         begin;                                                                                     \
-        bx_charge(BX_ALGEBRA, flop, true);                                                         \
+        charge;                                                                                    \
         if (!bx_charge_is_hollow()) __real_##name arguments;                                       \
     }
 
@@ -35,8 +40,8 @@ PRICED(zgemm_, 8 * volume(m, n, k), GEMM)
     (text t, number m, number n, array x, array a, number la, array v, number iv, array y,         \
      array w, number iw, length l1),                                                               \
         (t, m, n, x, a, la, v, iv, y, w, iw, l1)
-PRICED(dgemv_, 2 * area(m, n), GEMV)
-PRICED(zgemv_, 8 * area(m, n), GEMV)
+PRODUCT(dgemv_, 2, 8, area(m, n), GEMV)
+PRODUCT(zgemv_, 8, 16, area(m, n), GEMV)
 int bx_merged_block;
 void __real_dgemm_ GEMM_PARAMETERS;
 /* What a hollow run computes of dgemm: while vectors are merged, the rows that a later merge reads;
@@ -55,7 +60,7 @@ PRICED_(dgemm_, 2 * volume(m, n, k), multiply_rows GEMM_ARGUMENTS, GEMM)
     (text u, number n, array x, array a, number la, array v, number iv, array y, array w,          \
      number iw, length l1),                                                                        \
         (u, n, x, a, la, v, iv, y, w, iw, l1)
-PRICED(dsymv_, 2 * area(n, n), SYMV)
+PRODUCT(dsymv_, 4, 8, area(n, n) / 2, SYMV) /* one triangle is read */
 #define GER                                                                                        \
     (number m, number n, array x, array v, number iv, array w, number iw, array a, number la),     \
         (m, n, x, v, iv, w, iw, a, la)
@@ -81,11 +86,21 @@ PRICED(dtrmm_, *s == 'L' ? volume(m, m, n) : volume(m, n, n), TRSM)
 #define POTRF (text u, number n, array a, number la, int *info, length l1), (u, n, a, la, info, l1)
 SOLVED(dpotrf_, volume(n, n, n) / 3, POTRF)
 SOLVED(zpotrf_, 4 * volume(n, n, n) / 3, POTRF)
-SOLVED(dsyevd_, 9 * volume(n, n, n) / 4,
-       (text j, text u, number n, array a, number la, array w, array s, number ls, array i,
-        number li, int *info, length l1, length l2),
-       (j, u, n, a, la, w, s, ls, i, li, info, l1, l2))
-SOLVED(zheevd_, 9 * volume(n, n, n),
-       (text j, text u, number n, array a, number la, array w, array s, number ls, array r,
-        number lr, array i, number li, int *info, length l1, length l2),
-       (j, u, n, a, la, w, s, ls, r, lr, i, li, info, l1, l2))
+/* All eigenvalues and vectors; flop and bytes of an entry.  Half of the reduction to a tridiagonal
+ * matrix is products with a triangle that shrinks by a row each time (dlatrd's dsymv). */
+static void charge_divide_and_conquer(double n, double flop, double size)
+{
+    bx_charge(BX_ALGEBRA, (9.0 / 8 - 1.0 / 3) * flop * n * n * n, true);
+    for (double rows = n; rows >= 1; rows--)
+        bx_charge_products(flop * rows * rows, size * rows * rows / 2, 1);
+}
+#define DIVIDED(name, flop, size, ...)                                                             \
+    CHARGED(name, charge_divide_and_conquer(*n, flop, size), *info = 0, __VA_ARGS__)
+DIVIDED(dsyevd_, 2, 8,
+        (text j, text u, number n, array a, number la, array w, array s, number ls, array i,
+         number li, int *info, length l1, length l2),
+        (j, u, n, a, la, w, s, ls, i, li, info, l1, l2))
+DIVIDED(zheevd_, 8, 16,
+        (text j, text u, number n, array a, number la, array w, array s, number ls, array r,
+         number lr, array i, number li, int *info, length l1, length l2),
+        (j, u, n, a, la, w, s, ls, r, lr, i, li, info, l1, l2))

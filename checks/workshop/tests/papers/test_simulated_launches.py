@@ -91,9 +91,9 @@ def test_ranks_fill_the_nodes(layout, cores, node, wanted):
 
 
 def test_only_the_sizes_that_are_needed_are_swept():
-    words = work("patterns", Wanted({"alltoall"}, {"time_1KiB", "time_256B"}))
+    words = work("patterns", "default", Wanted({"alltoall"}, {"time_1KiB", "time_256B"}))
     assert words[-4:] == ["--smallest", "256", "--largest", "1024"]
-    assert work("md", Wanted({"dlpoly3"}, {"time"})) == WORK["md"].split()
+    assert work("md", "test20", Wanted({"dlpoly3"}, {"time"})) == WORK["md"].split()
 
 
 def test_findings_need_launches_with_the_metrics_of_their_parts():
