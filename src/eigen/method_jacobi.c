@@ -2,9 +2,11 @@
  * (Theor. Chim. Acta 84, 1993) and the BFG code of HPCxTR0417 (2004), section 5.2.
  *
  * Columns of V and of W = A V lie in blocks, two in each of the pairs of a rank.  For a pair, the
- * small matrix V'W is diagonalised, and both blocks of V and W are turned by its vectors.  Then the
- * blocks move on, in the order of a round-robin tournament (R. P. Brent and F. T. Luk, SIAM J. Sci.
- * Stat. Comput. 6, 1985), to neighbours on the ring; a sweep brings each pair together once.
+ * small matrix V'W is diagonalised, and both blocks of V and W are turned by its vectors.  All
+ * blocks stand in a row, and those of a pair change places.  Next, pairs are of the neighbours that
+ * were of different pairs: the odd-even ordering (F. T. Luk and H. Park, SIAM J. Sci. Stat. Comput.
+ * 10, 1989).  A sweep of as many rounds as blocks brings each pair together once, and reverses the
+ * row. Each rank sends one block a round, to a neighbour on the ring: first to the left, then back.
  *
  * Memory: V and W, 2 n^2/ranks numbers, and little else, known beforehand.  W takes the place of
  * the matrix, unless there is a guess of V: then the matrix is needed until W is computed. */
@@ -51,7 +53,7 @@ typedef struct {
     MPI_Comm ring;
     double *v, *w, *own_w; /* [2 pairs][stride] */
     double *records;       /* [2 pairs][width + 2] eigenvalues, number of the block, known? */
-    int *top, *bottom;     /* [pairs] places of the blocks of each pair */
+    int *row;              /* [2 pairs] places of this rank's blocks, in their order */
     double *small;         /* [2 width][2 width] parts */
     double *rotated;       /* [2 width][ROWS] parts */
     double *values, *panel;
@@ -162,57 +164,70 @@ static int diagonalise_pair(jacobi *s, int one, int two)
     return info;
 }
 
-/* Sends the block at a place to a neighbour, and takes over the neighbour's. */
-static void exchange(jacobi *s, int place, int neighbour)
+/* Sends doubles to the rank `to`, and takes over as many of the rank `from`. */
+static void replace(const jacobi *s, double *field, size_t count, int to, int from)
 {
+    for (size_t at = 0; at < count; at += PIECE)
+        MPI_Sendrecv_replace(field + at, (int)(count - at < PIECE ? count - at : PIECE), MPI_DOUBLE,
+                             to, 0, from, 0, s->ring, MPI_STATUS_IGNORE);
+}
+
+/* Sends the block at a place to the rank `to`, and takes over that of the rank `from`.  Either may
+ * have one more column than the narrowest block. */
+static void exchange(jacobi *s, int place, int to, int from)
+{
+    size_t length = (size_t)(s->n * s->parts), common = (size_t)(s->n / s->blocks) * length;
+    bool more = width_of(s, place) > s->n / s->blocks;
+    replace(s, record_of(s, place), (size_t)s->width + 2, to, from);
+    bool more_comes = width_of(s, place) > s->n / s->blocks;
     double *fields[2] = {s->v + (size_t)place * s->stride, s->w + (size_t)place * s->stride};
-    for (int field = 0; field < 2; field++)
-        for (size_t at = 0; at < s->stride; at += PIECE) {
-            size_t rest = s->stride - at;
-            MPI_Sendrecv_replace(fields[field] + at, (int)(rest < PIECE ? rest : PIECE), MPI_DOUBLE,
-                                 neighbour, field, neighbour, field, s->ring, MPI_STATUS_IGNORE);
-        }
-    MPI_Sendrecv_replace(record_of(s, place), s->width + 2, MPI_DOUBLE, neighbour, 2, neighbour, 2,
-                         s->ring, MPI_STATUS_IGNORE);
-}
-
-/* Moves every block but the first to its place in the next round of the tournament. */
-static void advance_tournament(jacobi *s)
-{
-    bool first = s->rank == 0, last = s->rank == s->ranks - 1;
-    int m = s->pairs, left = s->bottom[0];
-    int right = first && m == 1 ? s->bottom[0] : s->top[m - 1];
-    if (s->blocks == 2) return;
-    for (int parity = 0; parity < 2; parity++) { /* neighbours exchange in pairs */
-        if ((s->rank + parity) % 2 == 0 && !last) exchange(s, right, s->rank + 1);
-        if ((s->rank + parity) % 2 == 1 && !first) exchange(s, left, s->rank - 1);
+    for (int field = 0; field < 2; field++) {
+        replace(s, fields[field], common, to, from);
+        if (more || more_comes)
+            replace(s, fields[field] + common, length, more ? to : MPI_PROC_NULL,
+                    more_comes ? from : MPI_PROC_NULL);
     }
-    int fixed = s->top[0];
-    memmove(s->top + 1, s->top, (size_t)(m - 1) * sizeof *s->top);
-    memmove(s->bottom, s->bottom + 1, (size_t)(m - 1) * sizeof *s->bottom);
-    s->bottom[m - 1] = right; /* the neighbour's, or the one that turns round at the end */
-    s->top[0] = first ? fixed : left;
-    if (first && m > 1) s->top[1] = left;
 }
 
-/* The block that is first in a seat.  Seats go over the tops of all ranks' pairs and back over the
- * bottoms; from round to round a block moves to the next seat, but for that of seat 0. */
-static int block_of_seat(const jacobi *s, int seat)
+/* Moves this rank's part of the row by a block: its first one goes to the left neighbour, the right
+ * neighbour's comes last; or all the way back.  The ends are neighbours. */
+static void shift(jacobi *s, bool left)
 {
-    return seat < s->blocks / 2 ? 2 * seat : 2 * (s->blocks - 1 - seat) + 1;
+    int size = 2 * s->pairs, before = (s->rank + s->ranks - 1) % s->ranks;
+    int after = (s->rank + 1) % s->ranks, moved = left ? s->row[0] : s->row[size - 1];
+    if (s->ranks > 1) exchange(s, moved, left ? before : after, left ? after : before);
+    memmove(s->row + !left, s->row + left, (size_t)(size - 1) * sizeof *s->row);
+    s->row[left ? size - 1 : 0] = moved;
 }
 
-/* Number of this rank's blocks that are in another seat than after so many rounds of a sweep. */
-static int count_misplaced(const jacobi *s, int rounds)
+/* Turns the pairs of a round, whose blocks change places in the row; in rounds of odd numbers the
+ * row is shifted by a block, and its last pair is of its two ends, which is none.  Returns INFO. */
+static int turn_pairs(jacobi *s, int round)
 {
-    int wrong = 0, others = s->blocks - 1;
-    for (int side = 0; side < 2; side++)
-        for (int pair = 0; pair < s->pairs; pair++) {
-            int seat = s->pairs * s->rank + pair;
-            if (side == 1) seat = others - seat;
-            int from = seat == 0 ? 0 : 1 + (seat - 1 + others - rounds) % others;
-            wrong += number_of(s, (side ? s->bottom : s->top)[pair]) != block_of_seat(s, from);
-        }
+    int info = 0;
+    for (int pair = 0; pair < s->pairs; pair++) {
+        int *one = s->row + 2 * pair, first = one[0];
+        if (round % 2 == 1 && s->rank == s->ranks - 1 && pair == s->pairs - 1) break;
+        int failed = diagonalise_pair(s, one[0], one[1]);
+        if (failed) info = failed;
+        one[0] = one[1];
+        one[1] = first;
+    }
+    return info;
+}
+
+/* Number of this rank's blocks that are not where an even number of rounds moves them, of a sweep
+ * that began with the row in its order, or reversed.  Blocks of even places go to the right, the
+ * others to the left; at an end a block rests for a round, and turns back. */
+static int count_misplaced(const jacobi *s, int rounds, bool reversed)
+{
+    int wrong = 0;
+    for (int i = 0; i < 2 * s->pairs; i++) {
+        int at = 2 * s->pairs * s->rank + i, path = 2 * s->blocks; /* along the row and back */
+        int from = ((at % 2 == 0 ? at : path - 1 - at) + path - rounds) % path;
+        if (from >= s->blocks) from = path - 1 - from;
+        wrong += number_of(s, s->row[i]) != (reversed ? s->blocks - 1 - from : from);
+    }
     return wrong;
 }
 
@@ -305,7 +320,7 @@ static int solve(void *self, bx_problem *p)
     for (int place = 0; place < 2 * s->pairs; place++) {
         record_of(s, place)[s->width] = 2 * s->pairs * s->rank + place;
         record_of(s, place)[s->width + 1] = 0;
-        (place % 2 ? s->bottom : s->top)[place / 2] = place;
+        s->row[place] = place;
     }
     s->limit = zero_limit(s, p);
     spread(s, s->v, p->guess_error < 0);
@@ -316,25 +331,26 @@ static int solve(void *self, bx_problem *p)
     for (p->sweeps = 0; rotations > 0 && p->sweeps < MOST_SWEEPS; p->sweeps++) {
         bx_run_progress(p->run, p->sweeps + 1);
         s->rotations = 0;
-        int rounds = s->blocks - 1;
+        int rounds = s->blocks;
         if (bx_charge_is_hollow() && rounds > HOLLOW_ROUNDS) rounds = HOLLOW_ROUNDS;
         bx_charge_pay();
         double since = MPI_Wtime();
         for (int round = 0; round < rounds; round++) {
-            for (int pair = 0; pair < s->pairs; pair++) {
-                int failed = diagonalise_pair(s, s->top[pair], s->bottom[pair]);
-                if (failed) info = failed;
-            }
+            int failed = turn_pairs(s, round);
+            if (failed) info = failed;
             bx_run_lap(p->run, BX_SOLVE);
-            advance_tournament(s);
+            shift(s, round % 2 == 0);
             bx_run_lap(p->run, BX_RING);
         }
-        int misplaced = count_misplaced(s, rounds);
+        int misplaced = count_misplaced(s, rounds, p->sweeps % 2 == 1);
         if (misplaced > 0) info = misplaced;
-        if (rounds < s->blocks - 1) bx_charge_again(s->ring, since, (s->blocks - 1.0) / rounds - 1);
+        if (rounds < s->blocks) bx_charge_again(s->ring, since, (double)s->blocks / rounds - 1);
         if (bx_charge_is_hollow()) s->rotations = 0; /* the last sweep */
         MPI_Allreduce(&s->rotations, &rotations, 1, MPI_INT64_T, MPI_SUM, s->ring);
     }
+    int mirror = s->ranks - 1 - s->rank;
+    if (p->sweeps % 2 == 1 && mirror != s->rank && !bx_charge_is_hollow()) /* back to their ranks */
+        for (int i = 0; i < 2 * s->pairs; i++) exchange(s, s->row[i], mirror, mirror);
     gather(s, p);
     return info ? info : rotations > 0 ? MOST_SWEEPS : 0;
 }
@@ -375,7 +391,7 @@ static void *create(const bx_problem *p)
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         *fields[i] = counts[i] > 0 ? bx_solver_workspace(p, counts[i]) : NULL;
     s->lapack = bx_lapack_create(p, size);
-    BX_ALLOC((size_t)s->pairs, s->top, s->bottom);
+    BX_ALLOC(places, s->row);
     return s;
 }
 
@@ -383,7 +399,7 @@ static void destroy(void *self)
 {
     jacobi *s = self;
     bx_lapack_free(&s->lapack);
-    BX_FREE(s->own_w, s->panel, s->records, s->small, s->rotated, s->values, s->top, s->bottom, s);
+    BX_FREE(s->own_w, s->panel, s->records, s->small, s->rotated, s->values, s->row, s);
 }
 
 const bx_solver bx_solver_jacobi = {

@@ -119,6 +119,17 @@ class Jacobi(unittest.TestCase):
                 self.assertLess(near, cold)
                 self.assertLessEqual(self.sweeps(ranks, *size, "--guess-error", "1e-6"), near)
 
+    def test_a_rank_sends_one_block_a_round(self):
+        """A block: columns of V and W, a record.  After an odd sweep they return to their ranks."""
+        ranks, size = 4, 200
+        out = run(KERNEL, ranks, "--method", "jacobi", "--size", str(size), *QUICK)
+        self.assertEqual(out.code, 0, text(out))
+        sweeps, blocks, width = metric(out, "jacobi", "sweeps"), 2 * ranks, size // (2 * ranks)
+        block = 8 * (2 * size * width + width + 2)
+        sent = entries(out)["jacobi"]["communication"]["p2p"]["bytes"]["mean"]
+        expected = (sweeps * blocks + 2 * (sweeps % 2)) * block
+        self.assertAlmostEqual(sent / expected, 1, delta=1e-3)
+
     def test_memory_is_known_beforehand(self):
         """V and W, 2 n^2/ranks numbers, and small matrices, whose share falls with the size."""
         for ranks in (1, 4):
