@@ -234,8 +234,8 @@ class Clock(unittest.TestCase):
                      "--iterations", "1", "--projectors", "by-atom")  # fmt: skip
         waves, channels, bands, atoms, applications, parts = 2085, 18, 64, 16, 3, 2
 
-        def seconds(cache, memory):
-            machine = f"hector-xt4 cache={cache} memory={memory} cache_bandwidth=5e9"
+        def seconds(cache):
+            machine = f"hector-xt4 cache={cache} memory=1e9 cache_bandwidth=5e9"
             entry = self.entries("npar", machine, 1, *arguments, BX_HOLLOW="1")["npar-1",]
             return entry["samples"]["seconds"][0]
 
@@ -244,7 +244,7 @@ class Clock(unittest.TestCase):
             triangles = [4 * rows**2 - cache for rows in range(bands + 1)]
             beyond += sum(max(0, triangle) for triangle in triangles)
             expected = beyond * (1 / (2 * 1e9) - 1 / 5e9)
-            measured = seconds(cache, 1e9) - seconds(0, 1e9)
+            measured = seconds(cache) - seconds(0)
             self.assertAlmostEqual(measured / expected, 1, places=6, msg=cache)
 
     def test_messages_cost_what_the_machine_says(self):

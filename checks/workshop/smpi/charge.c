@@ -18,10 +18,10 @@ static struct {
     int threads;
     double rate[BX_WORK_COUNT]; /* 1/s of a core; 0: free of charge */
     double copies;              /* B/s of a rank's share of the node's memory */
-    double cache,
-        cached;         /* B of a rank's caches, 0: all is there; B/s of reads from them, 0: free */
-    double threaded;    /* time of loops over pairs in threads over that without */
-    double fork, flops; /* s; flop/s of a simulated host, which SimGrid counts in */
+    double cache;               /* B of a rank's caches; 0: all is there */
+    double cached;              /* B/s of reads from them; 0: free */
+    double threaded;            /* time of loops over pairs in threads over that without */
+    double fork, flops;         /* s; flop/s of a simulated host, which SimGrid counts in */
 } machine;
 
 static double number_or_0(const char *name)
