@@ -18,7 +18,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # started by any Python, anywhere
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # started anywhere
+from bisection.core import paths, references
 from bisection.core.units import UNITS
 from bisection.kernels import tables
 
@@ -44,7 +45,7 @@ METRICS = {
     "ratio_own_folder": 1.1,
     **{f"operations_{p}": 1e5 for p in ("create", "stat", "rename", "list", "read", "remove")},
     "ratio_forces": 1.1, "messages_per_patch": 16.0 * (RANKS > 1), "messages_share": 0.05,
-    "ratio_dsyevd": 1.2,
+    "ratio_dsyevd": 1.2, "matrices": 1e6, "sweeps": 8.0,
     # Of an MD step; fewer ranks send less together, more each.
     "ratio_packed": 1.2, "ratio_cached": 1.7, "atom_steps": 1e6, "iterations": 44.0,
     "communication_share": 0.1 * (RANKS > 1), "fft_share": 0.2, "idle_share": 0.0,
@@ -71,20 +72,20 @@ def metric(name, value):
     return {"value": value, "unit": unit, "better": "lower", "low": low, "high": high}
 
 
-def of_jacobi():
+def of_jacobi(case):
     """The counts of block Jacobi are the kernel's, as references assert them exactly."""
-    rows, columns, sweeps = 512, 512, 10.0
-    if "fock-256" in sys.argv:
-        rows, columns, sweeps = 256, 256, 8.0
-    elif "crystal-mini" in sys.argv:
-        rows = 504  # in blocks of equal numbers of columns
-    sweeps = 4.0 if "--guess-error" in sys.argv else sweeps
-    return {"matrices": 2.0 * 8 * rows * columns / RANKS, "sweeps": sweeps}
+    import yaml  # only eigen needs it, and it takes a while
+
+    check = "eigen_guess" if "--guess-error" in sys.argv else "eigen"
+    place = {"$partition": "localhost:default", "method": "jacobi", "geometry": f"{RANKS}x1"}
+    entry = yaml.safe_load((paths.ROOT / "reference/systems/localhost.yaml").read_text())[check]
+    asserted = references.lookup(entry, {**place, "case": case})
+    return {name: metric(name, bounds[0]) for name, bounds in asserted.items()}
 
 
 def entry(method, baseline, point):
     seconds = BASE_SECONDS * (1 + (point or {}).get("bytes", 0) / 1e5)
-    values = {**METRICS, **of_jacobi(), **METHODS.get(method, {}), "time": seconds}
+    values = {**METRICS, **METHODS.get(method, {}), "time": seconds}
     values["ratio_best" if method.startswith("npar-") else "ratio_base"] = 1.0
     if point is None:
         values |= {"ratio_serial": 0.45, "exchange_share": 0.3}
@@ -163,6 +164,13 @@ def result_of(options, kernel):
     threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
     build = dict.fromkeys(("version", "commit", "compiler", "flags", "build_type", "mpi"), "none")
     host = dict.fromkeys(("cpu", "kernel", "architecture", "firmware"), "none")
+    entries = [
+        entry(method, method in baselines, point)
+        for method in methods + baselines
+        for point in points.get(method, [None])
+    ]
+    for jacobi in (entry for entry in entries if entry["method"] == "jacobi"):
+        jacobi["metrics"] |= of_jacobi(options.case)
     return {
         "schema": "bisection-result",
         "version": 4,
@@ -179,11 +187,7 @@ def result_of(options, kernel):
         "hosts": [{**host, "names": [socket.gethostname()]}],
         "adapters": adapters(),
         "best": {"npar": f"npar-{groups[-1]}"} if groups else {},
-        "results": [
-            entry(method, method in baselines, point)
-            for method in methods + baselines
-            for point in points.get(method, [None])
-        ],
+        "results": entries,
         "details": {
             "points": {m: [(p or {}).get("bytes", 0) for p in ps] for m, ps in points.items()}
         },

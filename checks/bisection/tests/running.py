@@ -45,7 +45,7 @@ def fake_program():
     path = str(HERE / "fake_kernel.py")
     names = {"__name__": "__main__", "__file__": path}
     run = f"exec(compile(open({path!r}).read(), {path!r}, 'exec'), {names})"
-    return f"#!/usr/bin/env python3\n# bisection-sources:{sources.of_checkout()}\n{run}\n"
+    return f"#!{sys.executable}\n# bisection-sources:{sources.of_checkout()}\n{run}\n"
 
 
 def of_other_sources(home, fake):
