@@ -13,6 +13,9 @@ module npar_cases
     type(crystal_t) :: crystal
   end type case_t
 
+  !> Two projectors for each of s, p and d of titanium, and for s and p of each oxygen.
+  integer, parameter :: titanium_oxide(3) = [18, 8, 8]
+
   ! The published inputs give atoms, k-points and functional; bands, plane waves and grids are those
   ! of such systems at usual cutoffs.
   type(case_t), parameter :: cases(*) = [ &
@@ -28,7 +31,7 @@ module npar_cases
                 gamma=.false.)), &
     case_t("mini5", "bench5 made small: 30 atoms, 96 bands, flat box, gamma point", &
       crystal_t(bands=96, atoms=30, grid=[54, 54, 36], box=[17.0_dp, 17.0_dp, 11.0_dp], &
-                cutoff=10.8_dp)), &
+                cutoff=10.8_dp, channels=titanium_oxide)), &
     case_t("bench1", "64 atoms, 320 bands, 13.8 thousand plane waves, gamma point", &
       crystal_t(bands=320, atoms=64, grid=64, box=21.7_dp, cutoff=14.73_dp)), &
     case_t("bench2", "as bench1, with exact exchange (hybrid functional)", &
@@ -41,7 +44,7 @@ module npar_cases
                 gamma=.false.)), &
     case_t("bench5", "750 atoms, 2400 bands, 142 thousand plane waves, gamma point", &
       crystal_t(bands=2400, atoms=750, grid=[150, 150, 98], box=[43.4_dp, 43.4_dp, 28.0_dp], &
-                cutoff=23.3_dp)), &
+                cutoff=23.3_dp, channels=titanium_oxide)), &
     ! Grids, atoms and edges are Bethune's (sections 1.4, 4, 5.1).  Bands: one for each two of four
     ! valence electrons an atom.  Cutoff: the grid holds the products of waves.  All ranks share a
     ! transform.

@@ -6,7 +6,7 @@ module npar_hamiltonian
     bx_is_simulated, by_all_threads
   use npar_blas, only: dgemm, dgemv
   use npar_collectives, only: sum_over
-  use npar_model, only: crystal_t, householder, projectors_per_atom
+  use npar_model, only: crystal_t, householder, most_channels
   use npar_state, only: batch, flat, lap, npar_wipe, phase_kinetic, phase_nonlocal, phase_reduce, &
     phase_zeroing, state_t, wiped
   implicit none (type, external)
@@ -20,7 +20,7 @@ contains
     type(state_t), intent(inout) :: s
     integer, intent(in) :: k
     real(dp), allocatable :: energy(:), state(:), mixed(:)
-    real(dp) :: v(projectors_per_atom)
+    real(dp), allocatable :: v(:)
     integer :: atom, i, first, stride
     if (s%k == k) return
     s%k = k
@@ -31,15 +31,15 @@ contains
     stride = s%factor() ! of complex waves: projectors are real
     allocate (mixed(size(s%beta, 1)), state(2*s%waves()))
     do atom = 1, s%crystal%atoms
-      first = (atom - 1)*projectors_per_atom
-      v = householder(atom)
+      first = s%crystal%projectors_before(atom)
+      v = householder(atom, s%crystal%channels_of(atom))
       mixed = 0
-      do i = 1, projectors_per_atom
+      do i = 1, size(v)
         call s%basis%exact(s%spectra(k), i + first, state)
         s%beta(:, first + i) = state(::stride)
         mixed = mixed + v(i)*s%beta(:, first + i)
       end do
-      do i = 1, projectors_per_atom
+      do i = 1, size(v)
         s%beta(:, first + i) = s%beta(:, first + i) - 2*v(i)*mixed
       end do
     end do
@@ -155,7 +155,7 @@ contains
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous :: c(:, :)
     real(dp), intent(inout), contiguous :: h(:, :)
-    integer :: n, rows, bands, atom, at, i
+    integer :: n, rows, bands, atom, channels, at, i
     n = s%crystal%projectors()
     rows = size(s%beta, 1)
     bands = s%factor()*size(c, 2)
@@ -177,10 +177,10 @@ contains
     call sum_over(flat(s%projection(:, :, 1)), s%team, s%knobs%emulated)
     call lap(s, phase_reduce)
     do atom = 1, s%crystal%atoms
-      at = (atom - 1)*projectors_per_atom
-      call dgemm("N", "N", projectors_per_atom, bands, projectors_per_atom, 1.0_dp, &
-                 s%d(:, :, atom), projectors_per_atom, s%projection(at + 1, 1, 1), n, 0.0_dp, &
-                 s%projection(at + 1, 1, 2), n)
+      channels = s%crystal%channels_of(atom)
+      at = s%crystal%projectors_before(atom) + 1
+      call dgemm("N", "N", channels, bands, channels, 1.0_dp, s%d(:, :, atom), most_channels, &
+                 s%projection(at, 1, 1), n, 0.0_dp, s%projection(at, 1, 2), n)
     end do
     if (s%crystal%gamma) then
       call expand(s, 1.0_dp, h, bands)
@@ -201,17 +201,18 @@ contains
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous :: c(:, :)
     integer, intent(in) :: bands
-    integer :: n, rows, height, first, row, i
+    integer :: n, rows, height, atom, first, row, i
     n = s%crystal%projectors()
     rows = size(s%beta, 1)
     if (s%knobs%by_atom) then
       height = max(1, s%waves())
       if (bx_computed(n) > 0) s%projection(:, :, 1) = 0
-      do first = 1, bx_computed(n), projectors_per_atom
+      do atom = 1, bx_computed(s%crystal%atoms)
+        first = s%crystal%projectors_before(atom) + 1
         do row = 1, rows, height
           do i = 1, bands
-            call dgemv("T", height, projectors_per_atom, 1.0_dp, s%beta(row, first), rows, &
-                       c(row:, i), 1, 1.0_dp, s%projection(first, i, 1), 1)
+            call dgemv("T", height, s%crystal%channels_of(atom), 1.0_dp, s%beta(row, first), &
+                       rows, c(row:, i), 1, 1.0_dp, s%projection(first, i, 1), 1)
           end do
         end do
       end do
@@ -228,16 +229,17 @@ contains
     real(dp), intent(in) :: factor
     real(dp), intent(inout), contiguous :: h(:, :)
     integer, intent(in) :: bands
-    integer :: n, rows, height, first, row, i
+    integer :: n, rows, height, atom, first, row, i
     n = s%crystal%projectors()
     rows = size(s%beta, 1)
     if (s%knobs%by_atom) then
       height = max(1, s%waves())
-      do first = 1, bx_computed(n), projectors_per_atom
+      do atom = 1, bx_computed(s%crystal%atoms)
+        first = s%crystal%projectors_before(atom) + 1
         do row = 1, rows, height
           do i = 1, bands
-            call dgemv("N", height, projectors_per_atom, 1.0_dp, s%beta(row, first), rows, &
-                       s%projection(first, i, 2), 1, merge(factor, 1.0_dp, first == 1), &
+            call dgemv("N", height, s%crystal%channels_of(atom), 1.0_dp, s%beta(row, first), &
+                       rows, s%projection(first, i, 2), 1, merge(factor, 1.0_dp, atom == 1), &
                        h(row:, i), 1)
           end do
         end do
@@ -255,12 +257,15 @@ contains
     type(state_t), intent(in) :: s
     integer, intent(in) :: bands
     real(dp) :: entries
-    integer :: parts
-    if (.not. bx_is_hollow()) return
-    entries = real(s%waves(), dp)*projectors_per_atom
+    integer :: kinds, kind, atoms, parts
+    if (.not. (bx_is_hollow() .and. bx_is_simulated)) return
     parts = merge(2, 1, s%crystal%gamma)
-    if (bx_is_simulated) call bx_charge_products(2*entries, 8*entries, &
-                                                 real(bands, dp)*parts*s%crystal%atoms)
+    kinds = size(s%crystal%channels)
+    do kind = 1, min(kinds, s%crystal%atoms)
+      atoms = (s%crystal%atoms - kind)/kinds + 1
+      entries = real(s%waves(), dp)*s%crystal%channels(kind)
+      call bx_charge_products(2*entries, 8*entries, real(bands, dp)*parts*atoms)
+    end do
   end subroutine charge_by_atom
 
   !> With --zeroing, sets the fields of a plan to 0.

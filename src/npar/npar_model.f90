@@ -18,13 +18,14 @@ module npar_model
   use npar_blas, only: dstev
   implicit none (type, external)
   private
-  public :: crystal_t, spectrum_t, solve_spectra, householder, projectors_per_atom, pi
+  public :: crystal_t, spectrum_t, solve_spectra, householder, most_channels, pi
   public :: about_half, coupling, depth, exchange_mixing, frequencies, gap_above, grid_of_pairs
   public :: sorted
 
   real(dp), parameter :: pi = acos(-1.0_dp)
-  !> Channels of one atom: 18, so that D_ij of 64 and 750 atoms is 166 kB and 1.94 MB.
-  integer, parameter :: projectors_per_atom = 18
+  !> Channels of an atom: two projectors for each of s, p and d (Kresse and Joubert, Phys. Rev. B 59,
+  !> 1758, 1999).  As in VASP, each atom has so many of D_ij: 166 kB for 64 atoms, 1.94 MB for 750.
+  integer, parameter :: most_channels = 18
   real(dp), parameter :: exchange_mixing = 0.25_dp !< share of exact exchange, as in PBE0
   real(dp), parameter :: depth(3) = [0.35_dp, 0.45_dp, 0.60_dp] !< v_d, of the kinetic quantum
   !> The potential's answer to a density of twice the mean, at most: of the kinetic quantum.  Small,
@@ -42,10 +43,13 @@ module npar_model
     logical :: hybrid = .false.
     logical :: exchange_alone = .false. !< of a hybrid: a step is the exchange of given bands
     integer :: npar = 0 !< band groups of the code that it was published of; 0: any
+    integer :: channels(3) = most_channels !< of atoms, in turn
   contains
     procedure :: quantum => kinetic_quantum
     procedure :: radius => cutoff_radius
     procedure :: volume => box_volume
+    procedure :: channels_of
+    procedure :: projectors_before
     procedure :: projectors => count_projectors
   end type crystal_t
 
@@ -86,18 +90,33 @@ contains
     volume = product(self%box)
   end function box_volume
 
+  !> Number of projectors of an atom.
+  pure integer function channels_of(self, atom) result(count)
+    class(crystal_t), intent(in) :: self
+    integer, intent(in) :: atom
+    count = self%channels(1 + mod(atom - 1, size(self%channels)))
+  end function channels_of
+
+  !> Number of projectors of all atoms before one.
+  pure integer function projectors_before(self, atom) result(count)
+    class(crystal_t), intent(in) :: self
+    integer, intent(in) :: atom
+    count = sum(self%channels)*((atom - 1)/size(self%channels)) &
+            + sum(self%channels(:mod(atom - 1, size(self%channels))))
+  end function projectors_before
+
   !> Number of projectors of all atoms.
   pure integer function count_projectors(self) result(count)
     class(crystal_t), intent(in) :: self
-    count = projectors_per_atom*self%atoms
+    count = self%projectors_before(self%atoms + 1)
   end function count_projectors
 
-  !> The vector v of an atom's mixture 1 - 2 v v'.
-  pure function householder(atom) result(v)
-    integer, intent(in) :: atom
-    real(dp) :: v(projectors_per_atom)
+  !> The vector v of the mixture 1 - 2 v v' of an atom's channels.
+  pure function householder(atom, channels) result(v)
+    integer, intent(in) :: atom, channels
+    real(dp) :: v(channels)
     integer :: i
-    v = [(cos(0.3_dp*i*atom + 1), i=1, projectors_per_atom)]
+    v = [(cos(0.3_dp*i*atom + 1), i=1, channels)]
     v = v/norm2(v)
   end function householder
 

@@ -10,7 +10,7 @@ module npar_paw
   use bx_harness, only: bx_largest
   use bx_charges, only: bx_algebra, bx_charge, bx_is_hollow, bx_is_simulated, by_all_threads
   use npar_collectives, only: sum_over
-  use npar_model, only: crystal_t, householder, pi, projectors_per_atom
+  use npar_model, only: crystal_t, householder, most_channels, pi
   use npar_state, only: lap, phase_paw, phase_paw_sum, phase_zeroing, state_t, wiped
   implicit none (type, external)
   private
@@ -31,19 +31,21 @@ contains
     type(state_t), intent(inout) :: s
     real(dp), save, allocatable :: node(:), weight(:)
     real(dp), pointer, contiguous :: vector(:)
-    integer :: atom
+    integer :: atom, channels, first
     if (.not. (bx_is_hollow() .or. allocated(node))) call gauss_rule(points, node, weight)
     vector(1:size(s%d)) => s%d
     call wiped(s, vector)
     call lap(s, phase_zeroing)
     if (.not. bx_is_hollow()) s%d = 0
     do atom = 1 + s%rank, s%crystal%atoms, s%ranks
+      channels = s%crystal%channels_of(atom)
+      first = s%crystal%projectors_before(atom)
       if (.not. bx_is_hollow()) then
-        call integrate(atom, s%spectra(1)%shift, node, weight, s%d(:, :, atom))
+        call integrate(householder(atom, channels), s%spectra(1)%shift(first + 1:first + channels), &
+                       node, weight, s%d(:channels, :channels, atom))
       end if
       if (bx_is_simulated) then
-        call bx_charge(bx_algebra, 2.0_dp*projectors_per_atom*(projectors_per_atom + 6)*points, &
-                       by_all_threads)
+        call bx_charge(bx_algebra, 2.0_dp*channels*(channels + 6)*points, by_all_threads)
       end if
     end do
     call lap(s, phase_paw)
@@ -51,37 +53,35 @@ contains
     call lap(s, phase_paw_sum)
   end subroutine sum_one_centre_terms
 
-  !> One atom's D_ij by quadrature.
-  pure subroutine integrate(atom, shift, node, weight, d)
-    integer, intent(in) :: atom
-    real(dp), intent(in) :: shift(:), node(:), weight(:)
-    real(dp), intent(out), contiguous :: d(:, :)
-    real(dp), dimension(projectors_per_atom) :: v, p, g, h
-    integer :: i, q, first
-    first = (atom - 1)*projectors_per_atom
-    v = householder(atom)
+  !> The D_ij of one atom, whose channels have these v and shifts, by quadrature.
+  pure subroutine integrate(v, shift, node, weight, d)
+    real(dp), intent(in) :: v(:), shift(:), node(:), weight(:)
+    real(dp), intent(out) :: d(:, :)
+    real(dp), dimension(size(v)) :: p, g, h
+    integer :: i, q
     d = 0
     do q = 1, size(node)
-      p = legendre(node(q))
+      p = legendre(size(v), node(q))
       g = p - 2*v*dot_product(v, p)
-      p = p*shift(first + 1:first + projectors_per_atom)
+      p = p*shift
       h = weight(q)*(p - 2*v*dot_product(v, p))
-      do i = 1, projectors_per_atom
+      do i = 1, size(v)
         d(:, i) = d(:, i) + g*h(i)
       end do
     end do
   end subroutine integrate
 
-  !> P_0 .. P_n at x, of norm 1 on [-1, 1].
-  pure function legendre(x) result(p)
+  !> `count` Legendre polynomials at x, of norm 1 on [-1, 1].
+  pure function legendre(count, x) result(p)
+    integer, intent(in) :: count
     real(dp), intent(in) :: x
-    real(dp) :: p(projectors_per_atom)
+    real(dp) :: p(count)
     integer :: n
     p(1:2) = [1.0_dp, x]
-    do n = 2, projectors_per_atom - 1
+    do n = 2, count - 1
       p(n + 1) = ((2*n - 1)*x*p(n) - (n - 1)*p(n - 1))/n
     end do
-    p = p*sqrt([(n - 0.5_dp, n=1, projectors_per_atom)])
+    p = p*sqrt([(n - 0.5_dp, n=1, count)])
   end function legendre
 
   !> Nodes and weights on [-1, 1], by Newton's method.
@@ -111,19 +111,22 @@ contains
   function exact_one_centre_terms(crystal, shift) result(exact)
     type(crystal_t), intent(in) :: crystal
     real(dp), intent(in) :: shift(:) !< of the states: Hartree
-    real(dp), dimension(projectors_per_atom, projectors_per_atom, crystal%atoms) :: exact
-    real(dp) :: v(projectors_per_atom), mixture(projectors_per_atom, projectors_per_atom)
-    integer :: atom, i
+    real(dp), dimension(most_channels, most_channels, crystal%atoms) :: exact
+    real(dp), allocatable :: v(:), mixture(:, :), shifted(:, :)
+    integer :: atom, n, i
+    exact = 0
     do atom = 1, crystal%atoms
-      v = householder(atom)
-      mixture = -2*spread(v, 1, projectors_per_atom)*spread(v, 2, projectors_per_atom)
-      do i = 1, projectors_per_atom
+      n = crystal%channels_of(atom)
+      v = householder(atom, n)
+      mixture = -2*spread(v, 1, n)*spread(v, 2, n)
+      do i = 1, n
         mixture(i, i) = mixture(i, i) + 1
       end do
-      do i = 1, projectors_per_atom
-        exact(:, i, atom) = shift((atom - 1)*projectors_per_atom + i)*mixture(:, i)
+      shifted = mixture
+      do i = 1, n
+        shifted(:, i) = shift(crystal%projectors_before(atom) + i)*mixture(:, i)
       end do
-      exact(:, :, atom) = matmul(exact(:, :, atom), mixture)
+      exact(:n, :n, atom) = matmul(shifted, mixture)
     end do
   end function exact_one_centre_terms
 

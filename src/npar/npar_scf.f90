@@ -11,7 +11,7 @@ module npar_scf
     set_potential
   use npar_exchange, only: apply_exchange, exchange_energy, pair_ffts_t
   use npar_hamiltonian, only: apply_hamiltonian, choose_kpoint, fields_of
-  use npar_model, only: projectors_per_atom
+  use npar_model, only: most_channels
   use npar_paw, only: exact_one_centre_terms, sum_one_centre_terms
   use npar_state, only: bands_of, batch, state_t
   use npar_subspace, only: diagonalise_subspace, orthonormalise
@@ -89,7 +89,7 @@ contains
     here = s%height
     allocate (s%kinetic(2*waves), s%beta(2*waves/s%factor(), bx_computed(s%crystal%projectors())))
     allocate (s%parts(merge(0, waves, s%crystal%gamma), merge(0, 2*mine, s%crystal%gamma)))
-    allocate (s%d(projectors_per_atom, projectors_per_atom, s%crystal%atoms))
+    allocate (s%d(most_channels, most_channels, s%crystal%atoms))
     allocate (s%psi(2*waves, mine, s%crystal%kpoints), s%h(2*waves, mine))
     allocate (s%shared(2*max(waves*mine, here*s%crystal%bands), 2))
     s%p(1:2*waves, 1:mine) => s%shared(:, 1)

@@ -9,7 +9,7 @@ module npar_traffic
     traffic_of_sum, traffic_so_far, traffic_t, operator(+), operator(*)
   use npar_exchange, only: pair_ffts_t
   use npar_hamiltonian, only: fields_of
-  use npar_model, only: projectors_per_atom
+  use npar_model, only: most_channels
   use npar_state, only: bands_of, dealt, state_t
   implicit none (type, external)
   private
@@ -71,7 +71,7 @@ contains
   type(traffic_t) function one_centre(s) result(traffic)
     type(state_t), intent(in) :: s
     integer :: n
-    n = projectors_per_atom**2*s%crystal%atoms
+    n = most_channels**2*s%crystal%atoms
     if (s%knobs%paw_alltoall) then
       traffic = traffic_of_alltoall_sum(n, s%ranks, s%knobs%emulated)
     else

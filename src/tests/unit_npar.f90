@@ -7,8 +7,8 @@ program unit_npar
   use npar_accuracy, only: accuracy_of, accuracy_t
   use npar_basis, only: basis_t, beyond_cutoff, count_plane_waves, make_basis
   use npar_cases, only: nice_size, number, read_box
-  use npar_model, only: crystal_t, depth, grid_of_pairs, householder, pi, projectors_per_atom, &
-    solve_spectra, sorted, spectrum_t
+  use npar_model, only: crystal_t, depth, grid_of_pairs, pi, solve_spectra, sorted, &
+    spectrum_t
   use npar_paw, only: idle_ranks
   use unit_check, only: check, end_checks
   implicit none (type, external)
@@ -40,6 +40,8 @@ program unit_npar
 contains
 
   subroutine test_small_things()
+    type(crystal_t) :: rutile
+    integer :: i
     real(dp) :: nan
     call check(all(sorted([3.0_dp, 1.0_dp, 2.0_dp, 1.0_dp]) == [2, 4, 3, 1]), "sorted")
     call check(nice_size(11) == 12 .and. nice_size(13) == 14 .and. nice_size(97) == 98, "nice_size")
@@ -57,6 +59,9 @@ contains
     call check(idle_ranks(64, 256) == 192, "idle ranks of benchmark 1")
     call check(idle_ranks(750, 2048) == 1298, "idle ranks of benchmark 5")
     call check(idle_ranks(64, 32) == 0, "no idle ranks")
+    rutile = crystal_t(atoms=8, channels=[18, 8, 8])
+    call check(all([(rutile%projectors_before(i), i=1, 5)] == [0, 18, 26, 34, 52]) .and. &
+               rutile%projectors() == 94, "projectors of titanium oxide")
   end subroutine test_small_things
 
   !> Every plane wave has one owner, whatever the number of ranks, also more than columns.
@@ -207,9 +212,9 @@ contains
     type(crystal_t), intent(in) :: crystal
     type(spectrum_t), intent(in) :: s
     integer, intent(in) :: g(:, :)
-    real(dp), allocatable :: h(:, :), projector(:, :), state(:)
-    real(dp) :: q(3), v(projectors_per_atom)
-    integer :: i, j, d, atom, channel, n
+    real(dp), allocatable :: h(:, :), state(:)
+    real(dp) :: q(3)
+    integer :: i, j, d, n
     n = size(g, 2)
     q = crystal%quantum()
     allocate (h(n, n), source=0.0_dp)
@@ -221,24 +226,14 @@ contains
         h(i, j) = depth(d)*q(d)
       end do
     end do
-    allocate (projector(n, projectors_per_atom))
-    do atom = 1, crystal%atoms
-      v = householder(atom)
-      do channel = 1, projectors_per_atom
-        i = (atom - 1)*projectors_per_atom + channel
-        state = [(s%wave(g(1, j), s%quantum(1, i), 1)*s%wave(g(2, j), s%quantum(2, i), 2) &
-                  *s%wave(g(3, j), s%quantum(3, i), 3), j=1, n)]
-        ! sum over mixtures of P_a D_ab P_b' = sum over states of shift |state><state|
-        projector(:, channel) = state
-      end do
-      do channel = 1, projectors_per_atom
-        i = (atom - 1)*projectors_per_atom + channel
-        do j = 1, n
-          h(:, j) = h(:, j) + s%shift(i)*projector(:, channel)*projector(j, channel)
-        end do
+    ! sum over mixtures of P_a D_ab P_b' = sum over states of shift |state><state|
+    do i = 1, crystal%projectors()
+      state = [(s%wave(g(1, j), s%quantum(1, i), 1)*s%wave(g(2, j), s%quantum(2, i), 2) &
+                *s%wave(g(3, j), s%quantum(3, i), 3), j=1, n)]
+      do j = 1, n
+        h(:, j) = h(:, j) + s%shift(i)*state*state(j)
       end do
     end do
-    call check(abs(norm2(v) - 1) <= 1e-12_dp, "norm of the reflection")
   end function dense
 
   !> The occupied plane waves of one shell: six neighbours of G = 0 and itself.
