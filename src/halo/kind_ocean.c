@@ -270,8 +270,29 @@ static void free_layout(bx_mesh *mesh)
     BX_FREE(o->list, o->flows, o->courant, o->shore[0], o->shore[1], o);
 }
 
+/* What POLCOMS computes for a point between two exchanges of its velocities: their advection by
+ * the piecewise parabolic method (Colella and Woodward, J. Comput. Phys. 54, 174 (1984)), pressure
+ * and rotation, and turbulence of Mellor and Yamada's level 2.5 (Rev. Geophys. 20, 851 (1982)).
+ * Counted from the equations, not measured.  Temperature and salt, with exchanges of their own, are
+ * not counted. */
+enum {
+    AXES = 3,
+    SLOPE = 2 + 9, /* difference of neighbours, limited by those to both sides: (1.7), (1.8) */
+    EDGE = 7,      /* value between two cells: (1.6) */
+    PARABOLA = 3 + 7 + 2, /* both tests of monotony, the edge that is moved: (1.10) */
+    FLUX = 5 + 8 + 4,     /* jump and curvature: (1.5); mean of what leaves: (1.12); differences */
+    ADVECTION = AXES * 2 * (SLOPE + EDGE + PARABOLA + FLUX),
+    PRESSURE = 2 * (2 * 6 + 4) + 8, /* two differences of density and depth; sums over levels */
+    ROTATION = 2 * 2,
+    TRIDIAGONAL = 3 + 8,            /* coefficients; elimination and back substitution of a level */
+    TURBULENCE = 2 * 5 + 4 + 2 * 12 /* shear, stratification, stability functions */
+        + 2 * 8,              /* production and dissipation of energy, and of it times length */
+    MIXING = 4 * TRIDIAGONAL, /* of both velocities, and of both quantities of turbulence */
+};
+
 const bx_kind bx_kind_ocean = {
     .point_bytes = 2.0 * FIELDS * sizeof(double),
+    .code_flops = ADVECTION + PRESSURE + ROTATION + TURBULENCE + MIXING,
     .create = create,
     .place = place,
     .visit = visit_all,

@@ -1,5 +1,6 @@
 ! The cases, sized as the benchmarks of Catlow et al. (2010), and a small sibling of each; the first
-! stage of Bethune's GWW calculations (2010); and the grids and boxes that options ask for.
+! stage of Bethune's GWW calculations (2010); CASTEP's of Ashworth et al. (2004); and the grids and
+! boxes that options ask for.
 module npar_cases
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use npar_model, only: crystal_t
@@ -13,11 +14,9 @@ module npar_cases
     type(crystal_t) :: crystal
   end type case_t
 
-  !> Two projectors for each of s, p and d of titanium, and for s and p of each oxygen.
-  integer, parameter :: titanium_oxide(3) = [18, 8, 8]
-
   ! The published inputs give atoms, k-points and functional; bands, plane waves and grids are those
-  ! of such systems at usual cutoffs.
+  ! of such systems at usual cutoffs.  Titanium has 18 projectors: two for each of s, p and d.
+  ! Oxygen, nitrogen and aluminium have 8.
   type(case_t), parameter :: cases(*) = [ &
     case_t("mini1", "bench1 made small: 16 atoms, 64 bands, gamma point", &
       crystal_t(bands=64, atoms=16, grid=44, box=12.0_dp, cutoff=13.75_dp)), &
@@ -31,7 +30,7 @@ module npar_cases
                 gamma=.false.)), &
     case_t("mini5", "bench5 made small: 30 atoms, 96 bands, flat box, gamma point", &
       crystal_t(bands=96, atoms=30, grid=[54, 54, 36], box=[17.0_dp, 17.0_dp, 11.0_dp], &
-                cutoff=10.8_dp, channels=titanium_oxide)), &
+                cutoff=10.8_dp, channels=[18, 8], formula=3)), &
     case_t("bench1", "64 atoms, 320 bands, 13.8 thousand plane waves, gamma point", &
       crystal_t(bands=320, atoms=64, grid=64, box=21.7_dp, cutoff=14.73_dp)), &
     case_t("bench2", "as bench1, with exact exchange (hybrid functional)", &
@@ -44,7 +43,7 @@ module npar_cases
                 gamma=.false.)), &
     case_t("bench5", "750 atoms, 2400 bands, 142 thousand plane waves, gamma point", &
       crystal_t(bands=2400, atoms=750, grid=[150, 150, 98], box=[43.4_dp, 43.4_dp, 28.0_dp], &
-                cutoff=23.3_dp, channels=titanium_oxide)), &
+                cutoff=23.3_dp, channels=[18, 8], formula=3)), &
     ! Grids, atoms and edges are Bethune's (sections 1.4, 4, 5.1).  Bands: one for each two of four
     ! valence electrons an atom.  Cutoff: the grid holds the products of waves.  All ranks share a
     ! transform.
@@ -60,7 +59,15 @@ module npar_cases
                 exchange_alone=.true.)), &
     case_t("cnt40-nscf2", "the same exchange for the nanotube of cnt40-scf: small", &
       crystal_t(bands=14, atoms=1, grid=30, box=16.06_dp, cutoff=3.75_dp, npar=1, hybrid=.true., &
-                exchange_alone=.true.))]
+                exchange_alone=.true.)), &
+    ! Atoms, k-points and grids are Ashworth et al.'s (2004, section 3.2), edges those of sapphire
+    ! and of a slab of titanium nitride.  TiN-8k had one k-point on each eighth of the processors.
+    case_t("al2o3-g", "CASTEP's Al2O3-G: 120 atoms, 60 x 60 x 160 points, 5 k-points, one team", &
+      crystal_t(bands=288, atoms=120, kpoints=5, grid=[60, 60, 160], &
+                box=[18.0_dp, 18.0_dp, 48.0_dp], cutoff=11.9_dp, gamma=.false., npar=1, channels=[8, 8])), &
+    case_t("tin-8k", "a k-point of CASTEP's TiN-8k: 33 atoms, 108 x 36 x 36 points, one team", &
+      crystal_t(bands=88, atoms=33, grid=[108, 36, 36], box=[34.0_dp, 11.33_dp, 11.33_dp], &
+                cutoff=9.8_dp, gamma=.false., npar=1, channels=[18, 8], formula=2))]
 
 contains
 

@@ -257,14 +257,13 @@ contains
     type(state_t), intent(in) :: s
     integer, intent(in) :: bands
     real(dp) :: entries
-    integer :: kinds, kind, atoms, parts
+    integer :: atoms(2), kind, parts
     if (.not. (bx_is_hollow() .and. bx_is_simulated)) return
     parts = merge(2, 1, s%crystal%gamma)
-    kinds = size(s%crystal%channels)
-    do kind = 1, min(kinds, s%crystal%atoms)
-      atoms = (s%crystal%atoms - kind)/kinds + 1
+    atoms = s%crystal%atoms_of_kinds(s%crystal%atoms)
+    do kind = 1, size(atoms)
       entries = real(s%waves(), dp)*s%crystal%channels(kind)
-      call bx_charge_products(2*entries, 8*entries, real(bands, dp)*parts*atoms)
+      call bx_charge_products(2*entries, 8*entries, real(bands, dp)*parts*atoms(kind))
     end do
   end subroutine charge_by_atom
 

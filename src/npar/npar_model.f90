@@ -23,8 +23,9 @@ module npar_model
   public :: sorted
 
   real(dp), parameter :: pi = acos(-1.0_dp)
-  !> Channels of an atom: two projectors for each of s, p and d (Kresse and Joubert, Phys. Rev. B 59,
-  !> 1758, 1999).  As in VASP, each atom has so many of D_ij: 166 kB for 64 atoms, 1.94 MB for 750.
+  !> Channels of an atom: two projectors for each of s, p and d (Kresse and Joubert, Phys. Rev. B
+  !> 59, 1758, 1999).  As in VASP, all atoms have D_ij of so many: 166 kB of 64 atoms, 1.94 MB of
+  !> 750.
   integer, parameter :: most_channels = 18
   real(dp), parameter :: exchange_mixing = 0.25_dp !< share of exact exchange, as in PBE0
   real(dp), parameter :: depth(3) = [0.35_dp, 0.45_dp, 0.60_dp] !< v_d, of the kinetic quantum
@@ -43,11 +44,14 @@ module npar_model
     logical :: hybrid = .false.
     logical :: exchange_alone = .false. !< of a hybrid: a step is the exchange of given bands
     integer :: npar = 0 !< band groups of the code that it was published of; 0: any
-    integer :: channels(3) = most_channels !< of atoms, in turn
+    !> Of a chemical formula's first atom, and of its others.
+    integer :: channels(2) = most_channels
+    integer :: formula = 1 !< atoms
   contains
     procedure :: quantum => kinetic_quantum
     procedure :: radius => cutoff_radius
     procedure :: volume => box_volume
+    procedure :: atoms_of_kinds
     procedure :: channels_of
     procedure :: projectors_before
     procedure :: projectors => count_projectors
@@ -94,15 +98,23 @@ contains
   pure integer function channels_of(self, atom) result(count)
     class(crystal_t), intent(in) :: self
     integer, intent(in) :: atom
-    count = self%channels(1 + mod(atom - 1, size(self%channels)))
+    count = self%channels(merge(1, 2, mod(atom - 1, self%formula) == 0))
   end function channels_of
+
+  !> How many of so many atoms are a formula's first, and how many are others.
+  pure function atoms_of_kinds(self, atoms) result(count)
+    class(crystal_t), intent(in) :: self
+    integer, intent(in) :: atoms
+    integer :: count(2), firsts
+    firsts = (atoms + self%formula - 1)/self%formula
+    count = [firsts, atoms - firsts]
+  end function atoms_of_kinds
 
   !> Number of projectors of all atoms before one.
   pure integer function projectors_before(self, atom) result(count)
     class(crystal_t), intent(in) :: self
     integer, intent(in) :: atom
-    count = sum(self%channels)*((atom - 1)/size(self%channels)) &
-            + sum(self%channels(:mod(atom - 1, size(self%channels))))
+    count = dot_product(self%channels, self%atoms_of_kinds(atom - 1))
   end function projectors_before
 
   !> Number of projectors of all atoms.

@@ -41,8 +41,9 @@ contains
       channels = s%crystal%channels_of(atom)
       first = s%crystal%projectors_before(atom)
       if (.not. bx_is_hollow()) then
-        call integrate(householder(atom, channels), s%spectra(1)%shift(first + 1:first + channels), &
-                       node, weight, s%d(:channels, :channels, atom))
+        call integrate(householder(atom, channels), &
+                       s%spectra(1)%shift(first + 1:first + channels), node, weight, &
+                       s%d(:channels, :channels, atom))
       end if
       if (bx_is_simulated) then
         call bx_charge(bx_algebra, 2.0_dp*channels*(channels + 6)*points, by_all_threads)

@@ -59,7 +59,7 @@ contains
     call check(idle_ranks(64, 256) == 192, "idle ranks of benchmark 1")
     call check(idle_ranks(750, 2048) == 1298, "idle ranks of benchmark 5")
     call check(idle_ranks(64, 32) == 0, "no idle ranks")
-    rutile = crystal_t(atoms=8, channels=[18, 8, 8])
+    rutile = crystal_t(atoms=8, channels=[18, 8], formula=3)
     call check(all([(rutile%projectors_before(i), i=1, 5)] == [0, 18, 26, 34, 52]) .and. &
                rutile%projectors() == 94, "projectors of titanium oxide")
   end subroutine test_small_things

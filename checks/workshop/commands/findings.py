@@ -49,8 +49,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--page", metavar="FILE", type=Path, help="write a page with the papers' figures, too"
     )
     parser.add_argument(
-        "--keep", metavar="DIR", type=Path, help="keep the results of --simulate or --change there"
+        "--keep",
+        metavar="DIR",
+        type=_folder,
+        help="keep the results of --simulate or --change there",
     )
+
+
+def _folder(name: str) -> Path:
+    """A folder that SimGrid's smpirun can name to a kernel: it splits names at spaces."""
+    if " " in name:
+        raise argparse.ArgumentTypeError(f"'{name}': a folder without spaces is needed")
+    return Path(name)
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
