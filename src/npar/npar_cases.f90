@@ -64,7 +64,8 @@ module npar_cases
     ! and of a slab of titanium nitride.  TiN-8k had one k-point on each eighth of the processors.
     case_t("al2o3-g", "CASTEP's Al2O3-G: 120 atoms, 60 x 60 x 160 points, 5 k-points, one team", &
       crystal_t(bands=288, atoms=120, kpoints=5, grid=[60, 60, 160], &
-                box=[18.0_dp, 18.0_dp, 48.0_dp], cutoff=11.9_dp, gamma=.false., npar=1, channels=[8, 8])), &
+                box=[18.0_dp, 18.0_dp, 48.0_dp], cutoff=11.9_dp, gamma=.false., npar=1, &
+                channels=[8, 8])), &
     case_t("tin-8k", "a k-point of CASTEP's TiN-8k: 33 atoms, 108 x 36 x 36 points, one team", &
       crystal_t(bands=88, atoms=33, grid=[108, 36, 36], box=[34.0_dp, 11.33_dp, 11.33_dp], &
                 cutoff=9.8_dp, gamma=.false., npar=1, channels=[18, 8], formula=2))]
