@@ -113,21 +113,18 @@ contains
     type(crystal_t), intent(in) :: crystal
     real(dp), intent(in) :: shift(:) !< of the states: Hartree
     real(dp), dimension(most_channels, most_channels, crystal%atoms) :: exact
-    real(dp), allocatable :: v(:), mixture(:, :), shifted(:, :)
-    integer :: atom, n, i
+    real(dp), allocatable :: v(:), mixture(:, :)
+    integer :: atom, first, n, i
     exact = 0
     do atom = 1, crystal%atoms
+      first = crystal%projectors_before(atom)
       n = crystal%channels_of(atom)
       v = householder(atom, n)
       mixture = -2*spread(v, 1, n)*spread(v, 2, n)
       do i = 1, n
         mixture(i, i) = mixture(i, i) + 1
       end do
-      shifted = mixture
-      do i = 1, n
-        shifted(:, i) = shift(crystal%projectors_before(atom) + i)*mixture(:, i)
-      end do
-      exact(:n, :n, atom) = matmul(shifted, mixture)
+      exact(:n, :n, atom) = matmul(mixture*spread(shift(first + 1:first + n), 1, n), mixture)
     end do
   end function exact_one_centre_terms
 

@@ -7,8 +7,8 @@ program unit_npar
   use npar_accuracy, only: accuracy_of, accuracy_t
   use npar_basis, only: basis_t, beyond_cutoff, count_plane_waves, make_basis
   use npar_cases, only: nice_size, number, read_box
-  use npar_model, only: crystal_t, depth, grid_of_pairs, pi, solve_spectra, sorted, &
-    spectrum_t
+  use npar_model, only: crystal_t, depth, grid_of_pairs, householder, pi, solve_spectra, &
+    sorted, spectrum_t
   use npar_paw, only: idle_ranks
   use unit_check, only: check, end_checks
   implicit none (type, external)
@@ -62,6 +62,11 @@ contains
     rutile = crystal_t(atoms=8, channels=[18, 8], formula=3)
     call check(all([(rutile%projectors_before(i), i=1, 5)] == [0, 18, 26, 34, 52]) .and. &
                rutile%projectors() == 94, "projectors of titanium oxide")
+    call check(all([(rutile%channels_of(i), i=1, 5)] == [18, 8, 8, 18, 8]), "channels of its atoms")
+    do i = 1, rutile%atoms
+      call check(abs(norm2(householder(i, rutile%channels_of(i))) - 1) <= 1e-12_dp, &
+                 "norm of the reflection")
+    end do
   end subroutine test_small_things
 
   !> Every plane wave has one owner, whatever the number of ranks, also more than columns.

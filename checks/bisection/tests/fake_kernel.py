@@ -56,7 +56,6 @@ METRICS = {
 METHODS = {
     "packed": {"ratio_packed": 1.0, "ratio_cached": 1.4},
     "dlpoly3": {"ratio_packed": 3.2, "ratio_cached": 5.0},
-    "jacobi": {"ratio_dsyevd": 15.0},
     **{method: {"ratio_dsyevd": 3.0} for method in ("pdsyevx", "elpa2")},
     "pdsyev": {"ratio_dsyevd": 3.5},
     # Rank 0 takes no tasks.
