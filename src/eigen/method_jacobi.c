@@ -319,7 +319,7 @@ static int solve(void *self, bx_problem *p)
     s->w = s->own_w ? s->own_w : p->a;
     for (int place = 0; place < 2 * s->pairs; place++) {
         record_of(s, place)[s->width] = 2 * s->pairs * s->rank + place;
-        record_of(s, place)[s->width + 1] = 0;
+        record_of(s, place)[s->width + 1] = bx_charge_is_hollow(); /* as in later rounds */
         s->row[place] = place;
     }
     s->limit = zero_limit(s, p);
