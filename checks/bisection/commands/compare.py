@@ -86,6 +86,8 @@ def _verdicts(text: str) -> tuple[str, ...]:
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     if options.plan or options.budget:
+        if options.after or options.json:
+            options.parser.error("--plan and --budget take neither AFTER nor --json")
         return planned(options)
     if not options.after:
         options.parser.error("the following arguments are required: BEFORE, AFTER")

@@ -72,7 +72,7 @@ def require_site(system: str) -> Path:
     if file.is_file() and not file.stem.startswith("common"):
         return file
     known = ", ".join(site_names()) or "no site file"
-    raise BisectionError(f"--system {system}: unknown; site-configs/ has {known}")
+    raise BisectionError(f"system {system}: unknown; site-configs/ has {known}")
 
 
 def line_of(path: Path | str, *words: str) -> int:

@@ -38,7 +38,7 @@ def change(file, old, new):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--system", "genric"], "--system genric: unknown; site-configs/ has localhost"),
+        (["--system", "genric"], "system genric: unknown; site-configs/ has localhost"),
         (["--system", "localhost:gpu"], "--system localhost:gpu: unknown partition; localhost has"),
         (["-p", "gnu"], "-p gnu: no such environment; localhost has system, spack"),
         (["-p", "("], "-p (: no regular expression: "),

@@ -184,6 +184,8 @@ def test_smaller_changes_take_more_nights(command):
     assert compared[0] > compared[1] > compared[2] >= LIMITS.fewest
     assert (alarm > repeated).all()
     assert (np.diff(alarm) <= 0).all()
+    for ignored in (["latest", "latest~1"], ["--json", "plan.json"]):
+        assert command("compare", *ignored, "--plan", "5%")[0] == 2
 
 
 def test_launches_are_proposed_within_a_budget(home, rng, command_line):

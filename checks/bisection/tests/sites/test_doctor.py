@@ -37,7 +37,7 @@ class TestHouse:
 
     def test_unknown_system_is_usage(self, house, capsys):
         assert cli.main(["doctor", "--system", "genric"]) == 2
-        assert "--system genric: unknown; site-configs/ has localhost" in capsys.readouterr().err
+        assert "system genric: unknown; site-configs/ has localhost" in capsys.readouterr().err
 
 
 # name -> (what is replaced in localhost.py, by what, line by its text, what is told)
