@@ -1,5 +1,6 @@
 ! Collectives by MPI, or by the point-to-point messages that stood for them in the code of the 2010
-! report ("emulated"); and what each sends, from sizes alone.
+! report ("emulated"); and what each sends, from sizes alone.  That code cut messages and sums into
+! blocks (VASP's guide on MPI_BLOCK and USE_COLLECTIVE), and broadcast by MPI_Bcast (table 2).
 module npar_collectives
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
   use mpi_f08, only: MPI_Allgatherv, MPI_Allreduce, MPI_Alltoall, MPI_Alltoallv, MPI_Bcast, &
@@ -29,25 +30,29 @@ module npar_collectives
   end interface operator(*)
 
   integer, parameter :: bytes_each = 8
-  integer, parameter :: tag_exchange = 1, tag_broadcast = 2
+  integer, parameter :: block_size = 8000 !< reals: MPI_BLOCK of VASP's makefiles
+  integer, parameter :: tag = 1
 
 contains
 
-  !> Replaces `values` by their sum over the ranks of comm.  Emulated: chunks go to all ranks, each
-  !> sums its chunk in the order of ranks, the sums go back to all.  Collective.
+  !> Replaces `values` by their sum over the ranks of comm.  Emulated, for each block: chunks go to
+  !> all ranks, each sums its chunk in the order of ranks, the sums go back to all.  Collective.
   subroutine sum_over(values, comm, emulated, by_alltoall)
     real(dp), intent(inout), contiguous :: values(:)
     type(MPI_Comm), intent(in) :: comm
     logical, intent(in) :: emulated
     logical, intent(in), optional :: by_alltoall !< the same by two MPI_Alltoall, unless emulated
     logical :: in_chunks
-    integer :: ranks
+    integer :: ranks, first
     in_chunks = emulated
     if (present(by_alltoall)) in_chunks = emulated .or. by_alltoall
     call MPI_Comm_size(comm, ranks)
     if (ranks == 1) return
     if (in_chunks) then
-      call complete_interchange(values, comm, ranks, emulated)
+      do first = 1, size(values), block_size
+        call complete_interchange(values(first:min(first + block_size - 1, size(values))), comm, &
+                                  ranks, emulated)
+      end do
     else
       call MPI_Allreduce(MPI_IN_PLACE, values, size(values), MPI_DOUBLE_PRECISION, MPI_SUM, comm)
     end if
@@ -107,31 +112,34 @@ contains
     end if
   end subroutine exchange
 
-  !> The same by messages, without empty ones; the own part is copied.
+  !> The same by messages of a block at most; the own part is copied.
   subroutine by_messages(send, send_counts, send_at, receive, receive_counts, receive_at, comm)
     real(dp), intent(in), contiguous, asynchronous :: send(:)
     real(dp), intent(inout), contiguous, asynchronous :: receive(:)
     integer(c_int), intent(in) :: send_counts(0:), send_at(0:), receive_counts(0:), receive_at(0:)
     type(MPI_Comm), intent(in) :: comm
-    type(MPI_Request) :: requests(2*size(send_counts))
-    integer :: me, ranks, i, peer, count
+    type(MPI_Request) :: requests(sum(blocks_of(send_counts) + blocks_of(receive_counts)))
+    integer :: me, ranks, i, peer, at, length, count
     call MPI_Comm_rank(comm, me)
     ranks = size(send_counts)
     count = 0
     do i = 1, ranks - 1
       peer = modulo(me - i, ranks)
-      if (receive_counts(peer) == 0) cycle
-      count = count + 1
-      call MPI_Irecv(receive(receive_at(peer) + 1:receive_at(peer) + receive_counts(peer)), &
-                     receive_counts(peer), MPI_DOUBLE_PRECISION, peer, tag_exchange, comm, &
-                     requests(count))
+      do at = 0, receive_counts(peer) - 1, block_size
+        length = min(block_size, receive_counts(peer) - at)
+        count = count + 1
+        call MPI_Irecv(receive(receive_at(peer) + at + 1:receive_at(peer) + at + length), length, &
+                       MPI_DOUBLE_PRECISION, peer, tag, comm, requests(count))
+      end do
     end do
     do i = 1, ranks - 1
       peer = modulo(me + i, ranks)
-      if (send_counts(peer) == 0) cycle
-      count = count + 1
-      call MPI_Isend(send(send_at(peer) + 1:send_at(peer) + send_counts(peer)), send_counts(peer), &
-                     MPI_DOUBLE_PRECISION, peer, tag_exchange, comm, requests(count))
+      do at = 0, send_counts(peer) - 1, block_size
+        length = min(block_size, send_counts(peer) - at)
+        count = count + 1
+        call MPI_Isend(send(send_at(peer) + at + 1:send_at(peer) + at + length), length, &
+                       MPI_DOUBLE_PRECISION, peer, tag, comm, requests(count))
+      end do
     end do
     if (.not. bx_is_hollow()) receive(receive_at(me) + 1:receive_at(me) + receive_counts(me)) = &
       send(send_at(me) + 1:send_at(me) + send_counts(me))
@@ -190,32 +198,22 @@ contains
     end do
   end function offsets
 
-  !> Sends the values of `root` to all; emulated: one message to each.  Collective.
-  subroutine broadcast(values, root, comm, emulated)
-    real(dp), intent(inout), contiguous, asynchronous :: values(:)
+  !> Messages of so many reals.
+  elemental integer function blocks_of(n) result(blocks)
+    integer, intent(in) :: n
+    blocks = (n + block_size - 1)/block_size
+  end function blocks_of
+
+  !> Sends the values of `root` to all.  Collective.
+  subroutine broadcast(values, root, comm)
+    real(dp), intent(inout), contiguous :: values(:)
     integer, intent(in) :: root
     type(MPI_Comm), intent(in) :: comm
-    logical, intent(in) :: emulated
-    type(MPI_Request), allocatable :: requests(:)
-    integer :: me, ranks, i
+    integer :: ranks
     call MPI_Comm_size(comm, ranks)
-    if (ranks == 1 .or. size(values) == 0) return
-    if (.not. emulated) then
+    if (ranks > 1 .and. size(values) > 0) then
       call MPI_Bcast(values, size(values), MPI_DOUBLE_PRECISION, root, comm)
-      return
     end if
-    call MPI_Comm_rank(comm, me)
-    allocate (requests(merge(ranks - 1, 1, me == root)))
-    if (me == root) then
-      do i = 1, ranks - 1
-        call MPI_Isend(values, size(values), MPI_DOUBLE_PRECISION, modulo(root + i, ranks), &
-                       tag_broadcast, comm, requests(i))
-      end do
-    else
-      call MPI_Irecv(values, size(values), MPI_DOUBLE_PRECISION, root, tag_broadcast, comm, &
-                     requests(1))
-    end if
-    call MPI_Waitall(size(requests), requests, MPI_STATUSES_IGNORE)
   end subroutine broadcast
 
   ! ---- counts ----
@@ -256,37 +254,38 @@ contains
     logical, intent(in) :: emulated
     if (ranks == 1) return
     if (emulated) then
-      traffic = traffic_of_alltoall_sum(n, ranks, .true.)
+      traffic = traffic_of_alltoall_sum(n, ranks)
     else
       traffic = traffic_t(real(ranks, dp), real(bytes_each, dp)*n*ranks)
     end if
   end function traffic_of_sum
 
-  !> Traffic of sum_over by_alltoall of n reals: two chunks to every other rank; messages without
-  !> content are not sent.
-  elemental type(traffic_t) function traffic_of_alltoall_sum(n, ranks, emulated) result(traffic)
+  !> Traffic of sum_over by_alltoall, or emulated, of n reals: two chunks of each block to every
+  !> other rank.
+  elemental type(traffic_t) function traffic_of_alltoall_sum(n, ranks) result(traffic)
     integer, intent(in) :: n, ranks
-    logical, intent(in) :: emulated
-    real(dp) :: pairs
-    if (emulated .and. n == 0) return
+    real(dp) :: pairs, chunks
     pairs = 2.0_dp*ranks*(ranks - 1)
-    traffic = traffic_t(pairs, pairs*bytes_each*chunk_size(n, ranks))
+    chunks = real(n/block_size, dp)*chunk_size(block_size, ranks) &
+             + chunk_size(mod(n, block_size), ranks)
+    traffic = traffic_t(pairs*blocks_of(n), pairs*bytes_each*chunks)
   end function traffic_of_alltoall_sum
 
   !> Traffic of exchange, where rank i sends from(i)*to(j) reals to rank j: a collective counts one
-  !> message per pair, empty ones too.
+  !> message per pair, empty ones too; emulated, each block is one.
   pure type(traffic_t) function traffic_of_exchange(from, to, emulated) result(traffic)
     integer, intent(in) :: from(:), to(:)
     logical, intent(in) :: emulated
-    logical, dimension(size(from)) :: sends, receives
-    sends = from > 0 .or. .not. emulated
-    receives = to > 0 .or. .not. emulated
-    traffic%messages = real(count(sends), dp)*count(receives) - count(sends .and. receives)
+    integer :: i
+    do i = 1, size(from)
+      traffic%messages = traffic%messages - merge(blocks_of(from(i)*to(i)), 1, emulated) &
+                         + merge(sum(blocks_of(from(i)*to)), size(to), emulated)
+    end do
     traffic%bytes = bytes_each*(sum(real(from, dp))*sum(real(to, dp)) &
                                 - dot_product(real(from, dp), real(to, dp)))
   end function traffic_of_exchange
 
-  !> Traffic of broadcast of n reals: one message to each other rank, however it is sent.
+  !> Traffic of broadcast of n reals: one message to each other rank.
   elemental type(traffic_t) function traffic_of_broadcast(n, ranks) result(traffic)
     integer, intent(in) :: n, ranks
     if (n == 0) return

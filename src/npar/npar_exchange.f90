@@ -101,7 +101,7 @@ contains
       allocate (other(size(psi, 1), bands))
       if (group == s%group) other = psi(:, :bands)
       call lap(s, phase_exchange)
-      call broadcast(flat(other), group, s%across, s%knobs%emulated)
+      call broadcast(flat(other), group, s%across)
       call lap(s, phase_reduce)
       do pair = 1, (bands + 1)/2
         if (s%forward%due(s%team, s%ncore)) then

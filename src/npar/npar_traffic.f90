@@ -73,7 +73,7 @@ contains
     integer :: n
     n = most_channels**2*s%crystal%atoms
     if (s%knobs%paw_alltoall) then
-      traffic = traffic_of_alltoall_sum(n, s%ranks, s%knobs%emulated)
+      traffic = traffic_of_alltoall_sum(n, s%ranks)
     else
       traffic = traffic_of_sum(n, s%ranks, s%knobs%emulated)
     end if
