@@ -16,8 +16,13 @@ WORK = {
     "patches": "--steps 2 --baseline none",
     "patterns": "--memory 1",
 }
-# As the report's profiles of this benchmark: projectors in reciprocal space, by dgemv.
-WORK_OF_CASE = {"bench5": "--projectors by-atom"}
+WORK_OF_CASE = {
+    # As the report's profiles of this benchmark: projectors in reciprocal space, by dgemv.
+    "bench5": "--projectors by-atom",
+    # As SL_INIT of ScaLAPACK's Users' Guide fills the grid; the report does not print its grid.
+    "pdsyevd-3888": "--row-major",
+    "pdsyevd-7194": "--row-major",
+}
 # Kernels whose arithmetic takes longer than their simulation: it is charged, and not computed.
 # The value of BX_HOLLOW: of so many panels of ScaLAPACK's reduction one is simulated; above 1 of
 # npar's equal transforms one.

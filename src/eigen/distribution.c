@@ -37,11 +37,11 @@ static bx_distribution *create(MPI_Comm team, int n)
 }
 
 #ifdef BX_HAVE_SCALAPACK
-static void enter_grid(bx_distribution *d)
+static void enter_grid(bx_distribution *d, bool row_by_row)
 {
     int info, zero = 0, leading = d->rows > 0 ? d->rows : 1;
     d->handle = d->context = Csys2blacs_handle(d->team);
-    Cblacs_gridinit(&d->context, "C", d->grid_rows, d->grid_columns);
+    Cblacs_gridinit(&d->context, row_by_row ? "R" : "C", d->grid_rows, d->grid_columns);
     descinit_(d->descriptor, &d->n, &d->n, &d->block, &d->block, &zero, &zero, &d->context,
               &leading, &info);
 }
@@ -53,21 +53,22 @@ static void leave_grid(bx_distribution *d)
     Cfree_blacs_system_handle(d->handle);
 }
 #else
-static void enter_grid(bx_distribution *d) {}
+static void enter_grid(bx_distribution *d, bool row_by_row) {}
 static void leave_grid(bx_distribution *d) {}
 #endif
 
-bx_distribution *bx_distribution_create_blocks(MPI_Comm team, int n, int block, int grid_rows)
+bx_distribution *bx_distribution_create_blocks(MPI_Comm team, int n, int block, int grid_rows,
+                                               bool row_by_row)
 {
     bx_distribution *d = create(team, n);
     d->block = block;
     d->grid_rows = grid_rows;
     d->grid_columns = d->ranks / grid_rows;
-    d->grid_row = d->rank % grid_rows; /* BLACS's column-major order */
-    d->grid_column = d->rank / grid_rows;
+    d->grid_row = row_by_row ? d->rank / d->grid_columns : d->rank % grid_rows;
+    d->grid_column = row_by_row ? d->rank % d->grid_columns : d->rank / grid_rows;
     d->rows = bx_distribution_deal(n, block, d->grid_row, d->grid_rows, d->row);
     d->columns = bx_distribution_deal(n, block, d->grid_column, d->grid_columns, d->column);
-    enter_grid(d);
+    enter_grid(d, row_by_row);
     MPI_Comm_split(team, d->grid_column, d->grid_row, &d->sharing);
     return d;
 }

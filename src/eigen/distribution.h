@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mpi.h>
+#include <stdbool.h>
 
 typedef struct {
     MPI_Comm team;
@@ -16,8 +17,10 @@ typedef struct {
 } bx_distribution;
 
 /* Returns square blocks of a matrix of n rows on a grid of grid_rows rows, which must divide the
- * ranks of the team.  The caller frees it by bx_distribution_free.  Collective over the team. */
-bx_distribution *bx_distribution_create_blocks(MPI_Comm team, int n, int block, int grid_rows);
+ * ranks of the team.  These fill it column by column, or row by row.  The caller frees it by
+ * bx_distribution_free.  Collective over the team. */
+bx_distribution *bx_distribution_create_blocks(MPI_Comm team, int n, int block, int grid_rows,
+                                               bool row_by_row);
 /* Returns whole columns: rank r has those from first_column(r) to first_column(r + 1) - 1.
  * Collective over the team. */
 bx_distribution *bx_distribution_create_panels(MPI_Comm team, int n,

@@ -69,7 +69,7 @@ static npar_matrix *create(bx_run *run, const char *name, MPI_Fint comm, int n, 
     } else {
         int grid_rows = bx_distribution_grid_rows(ranks);
         int block = bx_distribution_block(n, ranks / grid_rows, LARGEST_BLOCK);
-        m->distribution = bx_distribution_create_blocks(team, n, block, grid_rows);
+        m->distribution = bx_distribution_create_blocks(team, n, block, grid_rows, false);
     }
     const bx_distribution *d = m->distribution;
     bx_problem *p = &m->problem;

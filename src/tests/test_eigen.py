@@ -69,6 +69,8 @@ class Answers(unittest.TestCase):
         for ranks, arguments, left_out in (
             (6, ("--size", "50", "--grid-rows", "3", "--block-size", "4"), set()),
             (6, ("--size", "40", "--grid-rows", "6", "--complex"), set()),
+            (6, ("--size", "50", "--row-major", "--block-size", "4"), set()),
+            (6, ("--size", "41", "--row-major", "--complex", "--grid-rows", "3"), set()),
             (4, ("--size", "41", "--team-ranks", "2", "--kpoints", "4"), set()),
             (4, ("--size", "150", "--block-size", "64"), set()),
             (6, ("--size", "2"), ELPA),
