@@ -47,8 +47,8 @@ static const bx_option OPTION_TABLE[] = {
      1, 1024, &options.block},
     {"grid-rows", "R", "rows of the grid of a team's ranks (default: up to the root)", BX_INTEGER,
      1, 1e6, &options.grid_rows},
-    {"row-major", NULL, "ranks fill the grid row by row (default: column by column)", BX_FLAG, 0,
-     0, &options.row_by_row},
+    {"row-major", NULL, "ranks fill the grid row by row (default: column by column)", BX_FLAG, 0, 0,
+     &options.row_by_row},
     {"kpoints", "K", "matrices in one step (default: the case's, or one per team)", BX_INTEGER, 1,
      4096, &options.kpoints},
     {"team-ranks", "R", "ranks that solve one matrix (default: as many teams as divide K)",
@@ -182,8 +182,7 @@ static void create_team(state *s, team *t, MPI_Comm comm, int first, int count, 
     if (block == 0) block = bx_distribution_block(s->size, places, LARGEST_BLOCK);
     t->first = first;
     t->count = count;
-    t->blocks = bx_distribution_create_blocks(comm, s->size, block, grid_rows,
-                                              options.row_by_row);
+    t->blocks = bx_distribution_create_blocks(comm, s->size, block, grid_rows, options.row_by_row);
     size_t number = (size_t)count;
     BX_ALLOC(number, t->matrices, t->densities, t->energies, t->problems, t->products,
              t->integrals);
