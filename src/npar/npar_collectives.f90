@@ -276,11 +276,15 @@ contains
   pure type(traffic_t) function traffic_of_exchange(from, to, emulated) result(traffic)
     integer, intent(in) :: from(:), to(:)
     logical, intent(in) :: emulated
-    integer :: i
-    do i = 1, size(from)
-      traffic%messages = traffic%messages - merge(blocks_of(from(i)*to(i)), 1, emulated) &
-                         + merge(sum(blocks_of(from(i)*to)), size(to), emulated)
-    end do
+    integer :: i, blocks
+    if (emulated) then
+      do i = 1, size(from)
+        if (i == 1 .or. from(i) /= from(max(i - 1, 1))) blocks = sum(blocks_of(from(i)*to))
+        traffic%messages = traffic%messages + blocks - blocks_of(from(i)*to(i))
+      end do
+    else
+      traffic%messages = real(size(from), dp)*(size(from) - 1)
+    end if
     traffic%bytes = bytes_each*(sum(real(from, dp))*sum(real(to, dp)) &
                                 - dot_product(real(from, dp), real(to, dp)))
   end function traffic_of_exchange
