@@ -1,18 +1,20 @@
 ! Exact exchange between real orbitals, as hybrid functionals need it: of each band with each
 ! occupied one a pair density, its potential by two FFTs of the whole grid.  The ranks of a team
-! share these FFTs.  The occupied bands of each group go to all groups in turn.
+! share these FFTs.  All bands go to all groups.  Each takes the pairs of its own occupied ones.
+! What they add to a band is summed over the groups on the grid, as in Quantum ESPRESSO 5 (exx.f90).
 !
-! Two occupied bands travel as one complex field a + i b: the pair densities with a real band are
-! real, so that one transform carries two.
+! Two occupied bands are one complex field a + i b: the pair densities with a real band are real, so
+! that one transform carries two.
 module npar_exchange
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, dp => c_double
   use bx_charges, only: bx_charge, bx_copy, bx_is_hollow, bx_is_simulated, by_all_threads
   use bx_transpose, only: bx_columns, bx_exchange_t, bx_fft_t, bx_free_fft, bx_make_fft, &
     bx_planes, bx_transform, bx_way_forward, bx_way_inverse
-  use npar_collectives, only: broadcast
+  use npar_collectives, only: broadcast, sum_over
   use npar_hamiltonian, only: fill_field, take_field
   use npar_model, only: exchange_mixing, pi
-  use npar_state, only: bands_of, dealt, flat, lap, phase_exchange, phase_reduce, state_t
+  use npar_state, only: bands_of, dealt, flat, lap, phase_exchange, phase_redistribute, &
+    phase_reduce, state_t
   implicit none (type, external)
   private
   public :: pair_ffts_t, apply_exchange, exchange_energy, make_pair_ffts, free_pair_ffts
@@ -78,68 +80,96 @@ contains
     type(pair_ffts_t), intent(inout) :: ffts
     real(dp), intent(in), contiguous :: psi(:, :)
     real(dp), intent(inout), contiguous :: vx(:, :)
-    real(dp), allocatable :: orbital(:, :, :, :), sum_of_pairs(:, :, :, :), other(:, :)
+    complex(c_double_complex), allocatable :: occupied_two(:, :, :, :)
+    real(dp), allocatable :: orbitals(:, :, :, :), vx_orbitals(:, :, :, :), coefficients(:, :)
+    real(dp), allocatable, target :: vx_orbital(:)
+    real(dp), pointer, contiguous :: vx_at(:, :, :)
     complex(c_double_complex), pointer :: planes(:, :, :), field(:, :, :), columns(:, :)
-    integer :: group, bands, pair, i, n(3)
+    integer :: group, bands, twos, two, i, n(3)
+    logical :: hollow
+    hollow = bx_is_hollow()
     n = [s%crystal%grid(:2), s%fft%planes]
-    allocate (orbital(n(1), n(2), n(3), size(psi, 2)), sum_of_pairs(n(1), n(2), n(3), size(psi, 2)))
+    bands = bands_of(s%occupied, s%npar, s%group)
+    twos = (bands + 1)/2
+    allocate (occupied_two(n(1), n(2), n(3), twos), orbitals(n(1), n(2), n(3), 2))
+    allocate (vx_orbitals(n(1), n(2), n(3), size(psi, 2)), vx_orbital(product(n)))
+    vx_at(1:n(1), 1:n(2), 1:n(3)) => vx_orbital
     planes => bx_planes(s%fft, 0)
     field => bx_planes(ffts%fft, 0)
     columns => bx_columns(ffts%fft, 0)
-    do pair = 1, (size(psi, 2) + 1)/2
+    do two = 1, twos
       if (.not. s%forward%due(s%team, s%ncore)) cycle
-      call fill_field(s, psi, pair, 0)
+      call fill_field(s, psi(:, :bands), two, 0)
       call bx_transform(s%exchange, bx_way_forward, 0, 0)
-      orbital(:, :, :, 2*pair - 1) = real(planes, dp)
-      if (2*pair <= size(psi, 2)) orbital(:, :, :, 2*pair) = aimag(planes)
+      occupied_two(:, :, :, two) = planes
       call s%forward%computed()
     end do
-    call lap(s, phase_exchange)
-    if (.not. bx_is_hollow()) sum_of_pairs = 0 ! which touches its memory
     do group = 0, s%npar - 1
-      bands = bands_of(s%occupied, s%npar, group)
-      allocate (other(size(psi, 1), bands))
-      if (group == s%group) other = psi(:, :bands)
+      bands = bands_of(s%crystal%bands, s%npar, group)
+      allocate (coefficients(size(psi, 1), bands))
+      if (group == s%group) coefficients = psi
       call lap(s, phase_exchange)
-      call broadcast(flat(other), group, s%across)
-      call lap(s, phase_reduce)
-      do pair = 1, (bands + 1)/2
-        if (s%forward%due(s%team, s%ncore)) then
-          call fill_field(s, other, pair, 0)
-          call bx_transform(s%exchange, bx_way_forward, 0, 0)
-          call s%forward%computed()
-        end if
-        do i = 1, size(psi, 2)
-          if (.not. s%pair%due(s%team, s%ncore)) cycle
-          field = orbital(:, :, :, i)*planes
-          call lap(s, phase_exchange)
-          call bx_transform(ffts%exchange, bx_way_inverse, 0, 0)
-          columns = ffts%kernel*columns
-          call lap(s, phase_exchange)
-          call bx_transform(ffts%exchange, bx_way_forward, 0, 0)
-          sum_of_pairs(:, :, :, i) = sum_of_pairs(:, :, :, i) + real(conjg(planes)*field, dp)
-          call s%pair%computed()
-        end do
-        ! of each point and band: the product, the kernel's, the sum
-        if (bx_is_simulated) then
-          call bx_charge(bx_copy, 88.0_dp*size(planes)*size(psi, 2), by_all_threads)
-        end if
+      call broadcast(flat(coefficients), group, s%across)
+      call lap(s, phase_redistribute)
+      do i = 1, bands
+        if (mod(i, 2) == 1) call transform_two((i + 1)/2)
+        call add_pairs(orbitals(:, :, :, 2 - mod(i, 2)))
         call lap(s, phase_exchange)
+        if (s%sum_vx%due(s%across, s%npar)) then
+          call sum_over(vx_orbital, s%across, s%knobs%emulated, s%knobs%paw_alltoall)
+          call s%sum_vx%computed()
+        end if
+        call lap(s, phase_reduce)
+        if (group == s%group .and. .not. hollow) vx_orbitals(:, :, :, i) = vx_at
       end do
-      deallocate (other)
+      deallocate (coefficients)
     end do
     vx = 0
-    do pair = 1, (size(psi, 2) + 1)/2
+    do two = 1, (size(psi, 2) + 1)/2
       if (.not. s%back%due(s%team, s%ncore)) cycle
-      planes = sum_of_pairs(:, :, :, 2*pair - 1)
-      if (2*pair <= size(psi, 2)) then
-        planes = planes + (0.0_dp, 1.0_dp)*sum_of_pairs(:, :, :, 2*pair)
+      planes = vx_orbitals(:, :, :, 2*two - 1)
+      if (2*two <= size(psi, 2)) then
+        planes = planes + (0.0_dp, 1.0_dp)*vx_orbitals(:, :, :, 2*two)
       end if
       call bx_transform(s%exchange, bx_way_inverse, 0, 0)
-      call take_field(s, vx, pair, 0, 1/product(real(s%crystal%grid, dp)))
+      call take_field(s, vx, two, 0, 1/product(real(s%crystal%grid, dp)))
       call s%back%computed()
     end do
     call lap(s, phase_exchange)
+
+  contains
+
+    !> orbitals = two bands of a group on the grid.
+    subroutine transform_two(number)
+      integer, intent(in) :: number
+      if (.not. s%forward%due(s%team, s%ncore)) return
+      call fill_field(s, coefficients, number, 0)
+      call bx_transform(s%exchange, bx_way_forward, 0, 0)
+      orbitals(:, :, :, 1) = real(planes, dp)
+      orbitals(:, :, :, 2) = aimag(planes)
+      call s%forward%computed()
+    end subroutine transform_two
+
+    !> vx_orbital = what this group's occupied bands add to the exchange operator's result.
+    subroutine add_pairs(orbital)
+      real(dp), intent(in) :: orbital(:, :, :)
+      integer :: j
+      if (.not. hollow) vx_orbital = 0 ! which touches its memory
+      do j = 1, twos
+        if (.not. s%pair%due(s%team, s%ncore)) cycle
+        field = orbital*occupied_two(:, :, :, j)
+        call lap(s, phase_exchange)
+        call bx_transform(ffts%exchange, bx_way_inverse, 0, 0)
+        columns = ffts%kernel*columns
+        call lap(s, phase_exchange)
+        call bx_transform(ffts%exchange, bx_way_forward, 0, 0)
+        vx_at = vx_at + real(conjg(occupied_two(:, :, :, j))*field, dp)
+        call s%pair%computed()
+      end do
+      ! of each point and two bands: the product, the kernel's, the sum
+      if (bx_is_simulated) call bx_charge(bx_copy, 88.0_dp*product(n)*twos, by_all_threads)
+    end subroutine add_pairs
+
   end subroutine apply_exchange
 
   !> Exchange energy of this rank's occupied bands: the sum of <psi|vx>, two electrons per band,

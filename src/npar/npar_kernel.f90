@@ -88,7 +88,8 @@ contains
                   0.0_dp, 0.0_dp, c_loc(given%gamma)), &
       text("collectives", "mpi|emulated", "MPI collectives, or point-to-point messages", &
            given%collectives), &
-      text("paw-reduce", "allreduce|alltoall", "MPI call that sums D_ij", given%paw_reduce), &
+      text("paw-reduce", "allreduce|alltoall", "MPI call that sums D_ij and exact exchange", &
+           given%paw_reduce), &
       text("zeroing", "on|off", "zero work arrays before they are written over", given%zeroing), &
       text("projectors", "together|by-atom", &
            "all projectors on all bands at once, or an atom's on a band", given%projectors), &

@@ -26,7 +26,7 @@ module npar_launch
     method_t("emulated", "collectives by point-to-point messages", &
              "few ranks on slow clusters, at most: the 2010 report lost a factor 2 to 10", &
              knobs_t(emulated=.true., transpose="p2p")), &
-    method_t("paw-alltoall", "the PAW sum by two all-to-all exchanges", &
+    method_t("paw-alltoall", "sums of D_ij and exact exchange by all-to-all", &
              "never seen to win: the 2010 report lost a factor 1.9", &
              knobs_t(paw_alltoall=.true.)), &
     method_t("zeroing", "work arrays zeroed before they are written over", &
@@ -49,7 +49,7 @@ module npar_launch
     method_t("collectives", "original with MPI collectives", &
              "report: 2.1 times as fast for benchmark 1 on 256 cores, 10 for 5 on 1024", &
              knobs_t(paw_alltoall=.true., zeroing=.true.), family="published"), &
-    method_t("allreduce", "collectives with MPI_Allreduce in the PAW sum", &
+    method_t("allreduce", "collectives with MPI_Allreduce in these sums", &
              "report: 1.9 times as fast for benchmark 2 on 128 cores", &
              knobs_t(zeroing=.true.), family="published"), &
     method_t("nozero", "allreduce without zeroing", &

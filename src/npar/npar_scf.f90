@@ -229,7 +229,7 @@ contains
     type(state_t), intent(in) :: s
     integer, intent(in) :: threads
     real(dp) :: seconds, points, fft, blas, bands, mine, rows, share
-    integer :: transforms, fields, pairs, group
+    integer :: transforms, fields, twos, group
     points = product(real(s%crystal%grid, dp))
     bands = s%crystal%bands
     mine = size(s%band)
@@ -237,9 +237,10 @@ contains
     fields = fields_of(s%crystal, size(s%band))
     transforms = 2*(1 + s%inner)*fields + fields_of(s%crystal, count(s%band <= s%occupied))
     if (s%crystal%hybrid) then
-      pairs = sum([(fields_of(s%crystal, bands_of(s%occupied, s%npar, group)), &
-                    group=0, s%npar - 1)])
-      transforms = transforms + 2*fields + pairs + 2*pairs*size(s%band)
+      twos = fields_of(s%crystal, count(s%band <= s%occupied))
+      transforms = transforms + twos + fields + 2*twos*s%crystal%bands &
+                   + sum([(fields_of(s%crystal, bands_of(s%crystal%bands, s%npar, group)), &
+                           group=0, s%npar - 1)])
     end if
     fft = transforms*5*points*log(points)/log(2.0_dp)/s%ncore
     blas = 8.0_dp*s%waves()*s%crystal%projectors()*mine*(1 + s%inner) + 8*s%factor()*bands**2*rows

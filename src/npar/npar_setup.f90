@@ -16,7 +16,7 @@ module npar_setup
   use npar_matrix, only: libraries, why_no_driver
   use npar_model, only: about_half, crystal_t, grid_of_pairs, solve_spectra, spectrum_t
   use npar_scf, only: largest_count, make_state, place_ranks, state_bytes, step_seconds
-  use npar_state, only: batch, state_t
+  use npar_state, only: bands_of, batch, state_t
   implicit none (type, external)
   private
   public :: nodes_of_team, set_up
@@ -440,7 +440,8 @@ contains
     bytes = bytes + bx_fft_bytes(s%crystal%grid, s%basis%columns, planes, batch, &
                                  int(bx_threads(run)))
     if (s%crystal%hybrid) then
-      bytes = bytes + plane*planes*(8 + 2*8*size(s%band)) &
+      bytes = bytes + 8*plane*planes*(3 + size(s%band) + 2*((count(s%band <= s%occupied) + 1)/2)) &
+              + 16.0_dp*s%waves()*bands_of(s%crystal%bands, s%npar, 0) &
               + bx_fft_bytes(s%crystal%grid, columns, planes, 1, int(bx_threads(run)))
     end if
   end function grid_bytes

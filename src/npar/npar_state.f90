@@ -34,14 +34,14 @@ module npar_state
   !> The knobs of a method.
   type :: knobs_t
     logical :: emulated = .false. !< collectives by point-to-point messages
-    logical :: paw_alltoall = .false. !< D_ij summed by two MPI_Alltoall
+    logical :: paw_alltoall = .false. !< the large sums by two MPI_Alltoall
     logical :: zeroing = .false. !< work arrays zeroed before they are written over
     logical :: by_atom = .false. !< projectors of an atom on a band, by dgemv; else all by dgemm
     character(16) :: linear_algebra = "lapack" !< library of the matrices between bands
     character(16) :: transpose = "alltoallv"
   end type knobs_t
 
-  !> A part of a step that always takes as long: a transform.  A hollow run of a team of one rank
+  !> A transform or sum that always takes as long.  A hollow run of a team of one rank
   !> computes the first, and charges its time for the others.  So does a team of several ranks where
   !> parts are sampled; its ranks begin together.
   type :: part_t
@@ -92,9 +92,10 @@ module npar_state
 
     type(bx_fft_t) :: fft !< of my team
     type(bx_exchange_t) :: exchange !< by the method of the knobs
-    !> transforms by that method: there and back, one way, of exact exchange; redistribution, there
-    !> and back
-    type(part_t) :: apply, forward, pair, back, move(2)
+    !> transforms by that method: there and back, one way, of exact exchange
+    type(part_t) :: apply, forward, pair, back
+    !> the sum of a band's exact exchange over the groups; redistribution, there and back
+    type(part_t) :: sum_vx, move(2)
     real(dp), pointer, contiguous :: potential(:, :, :) => null() !< (nx, ny, planes): Hartree
     real(dp), pointer, contiguous :: ionic(:, :, :) => null() !< without the density's part
     real(dp) :: strength = 0 !< potential per density: Hartree
@@ -152,7 +153,7 @@ contains
     self%sent = (traffic_so_far() + self%sent*(-1))*(1.0_dp/count)
   end subroutine computed
 
-  !> Sets what the transforms exchange by, for a method.
+  !> Sets what the transforms exchange by, for a method; forgets the times of all parts.
   subroutine exchange_by(s, exchange)
     type(state_t), intent(inout) :: s
     type(bx_exchange_t), intent(in) :: exchange
@@ -160,6 +161,7 @@ contains
     s%forward = part_t()
     s%pair = part_t()
     s%back = part_t()
+    s%sum_vx = part_t()
     s%move = part_t()
     s%exchange = exchange
   end subroutine exchange_by

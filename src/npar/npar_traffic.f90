@@ -24,7 +24,8 @@ contains
     type(pair_ffts_t), intent(in) :: ffts
     total = of_all_teams(s, within_team(s, bands_of(s%crystal%bands, s%npar, s%group), &
                                         bands_of(s%occupied, s%npar, s%group)))
-    total = one_centre(s) + (total + among_groups(s))*s%crystal%kpoints
+    total = of_large_sum(s, most_channels**2*s%crystal%atoms, s%ranks) &
+            + (total + among_groups(s))*s%crystal%kpoints
     if (s%npar > 1) total = total + density(s)
     if (s%crystal%hybrid) total = total + traffic_of_exchange_step(s, ffts)
   end function traffic_of_step
@@ -34,26 +35,29 @@ contains
     type(state_t), intent(in) :: s
     type(pair_ffts_t), intent(in) :: ffts
     type(traffic_t) :: total, there, back, of_pair
-    integer :: bands, fields, pairs, group, member
+    integer :: twos, fields, group, member, planes(0:s%ncore)
     type(basis_t) :: basis
     there = exchanged(s, s%fft, bx_way_forward)
     back = exchanged(s, s%fft, bx_way_inverse)
     of_pair = exchanged(s, ffts%fft, bx_way_inverse) + exchanged(s, ffts%fft, bx_way_forward)
-    bands = bands_of(s%crystal%bands, s%npar, s%group)
-    fields = fields_of(s%crystal, bands)
-    pairs = 0 ! every team transforms its own bands and all occupied ones
+    twos = fields_of(s%crystal, bands_of(s%occupied, s%npar, s%group))
+    fields = 0 ! every team transforms all bands
     do group = 0, s%npar - 1
-      pairs = pairs + fields_of(s%crystal, bands_of(s%occupied, s%npar, group))
+      fields = fields + fields_of(s%crystal, bands_of(s%crystal%bands, s%npar, group))
     end do
-    total = there*(fields + pairs) + back*fields + of_pair*(pairs*bands)
+    total = there*(twos + fields) + of_pair*(twos*s%crystal%bands) &
+            + back*fields_of(s%crystal, bands_of(s%crystal%bands, s%npar, s%group))
     total = of_all_teams(s, total)
     if (s%npar == 1) return
+    planes = dealt(s%crystal%grid(3), s%ncore)
     do member = 0, s%ncore - 1
       basis = make_basis(s%crystal, s%ncore, member)
       do group = 0, s%npar - 1
         total = total + traffic_of_broadcast( &
-                2*basis%waves*bands_of(s%occupied, s%npar, group), s%npar)
+                2*basis%waves*bands_of(s%crystal%bands, s%npar, group), s%npar)
       end do
+      total = total + of_large_sum(s, s%crystal%grid(1)*s%crystal%grid(2) &
+                                 *(planes(member + 1) - planes(member)), s%npar)*s%crystal%bands
     end do
   end function traffic_of_exchange_step
 
@@ -67,17 +71,16 @@ contains
     total = traffic_t(teams(1), teams(2))
   end function of_all_teams
 
-  !> The sum of D_ij.
-  type(traffic_t) function one_centre(s) result(traffic)
+  !> A sum of n numbers over some ranks, of D_ij or of exact exchange, by the state's knobs.
+  type(traffic_t) function of_large_sum(s, n, ranks) result(traffic)
     type(state_t), intent(in) :: s
-    integer :: n
-    n = most_channels**2*s%crystal%atoms
+    integer, intent(in) :: n, ranks
     if (s%knobs%paw_alltoall) then
-      traffic = traffic_of_alltoall_sum(n, s%ranks)
+      traffic = traffic_of_alltoall_sum(n, ranks)
     else
-      traffic = traffic_of_sum(n, s%ranks, s%knobs%emulated)
+      traffic = traffic_of_sum(n, ranks, s%knobs%emulated)
     end if
-  end function one_centre
+  end function of_large_sum
 
   !> One team's FFT exchanges and sums at one k-point.
   function within_team(s, bands, occupied) result(traffic)

@@ -6,8 +6,8 @@
  * and the method: the largest of a few of the numbers received, as most are next to nothing.
  * Numbers are doubles; integers are left alone.  What has been done is printed to stderr, one line
  * a method: flip METHOD, step S of N, call C of N, ROUTINE, number I of N, BEFORE -> AFTER, phase
- * P, laps L where L is the number of laps of the step when each phase, from 0 on, ended last; 0:
- * not yet.
+ * P, laps L, ends E where L is the number of laps of the step when each phase, from 0 on, ended
+ * last (0: not yet), and E the number of times that it has ended in the step.
  */
 #include "bx.h"
 
@@ -31,7 +31,7 @@ static int method_count, current = -1;
 static int64_t round_now;
 static bool in_step;
 static char note[256]; /* of a flip, until its phase is known */
-static int laps, last_lap[MOST_PHASES];
+static int laps, last_lap[MOST_PHASES], ends[MOST_PHASES];
 static struct {
     int rank, bit;
     uint64_t seed;
@@ -61,6 +61,7 @@ static void start_step(void)
     m->step_calls = 0;
     laps = 0;
     memset(last_lap, 0, sizeof last_lap);
+    memset(ends, 0, sizeof ends);
 }
 
 static void end_step(void)
@@ -89,10 +90,13 @@ void __wrap_bx_run_lap(bx_run *run, size_t phase)
     if (*note) {
         fprintf(stderr, "%s, phase %zu, laps", note, phase);
         for (int p = 0; p < MOST_PHASES; p++) fprintf(stderr, " %d", last_lap[p]);
+        fprintf(stderr, ", ends");
+        for (int p = 0; p < MOST_PHASES; p++) fprintf(stderr, " %d", ends[p]);
         fprintf(stderr, "\n");
         *note = '\0';
     }
     last_lap[phase] = ++laps;
+    ends[phase]++;
 }
 
 static void read_order(void)
