@@ -151,8 +151,13 @@ def _plan(
         hollow=kernel in HOLLOW,
         program=next(path for path in kernels.glob(f"*/{name}") if path.is_file()),
         output=output,
-        options=(*options, "--output", str(output)),
+        options=(*options, "--output", str(_unfinished(output))),
     )
+
+
+def _unfinished(output: Path) -> Path:
+    """The file that a kernel writes: when all is ended, the last result stays as it is."""
+    return output.with_suffix(".unfinished")
 
 
 def is_kept(plan: Plan) -> bool:
@@ -187,6 +192,7 @@ def simulate(plans: Iterable[Plan], note: Callable[[str], None]) -> list[Cost]:
         try:
             return _run(plan)
         except BenchError as error:
+            plan.output.unlink(missing_ok=True)  # what these kernels no longer give
             note(str(error))
             return None
 
@@ -196,13 +202,14 @@ def simulate(plans: Iterable[Plan], note: Callable[[str], None]) -> list[Cost]:
 
 
 def _run(plan: Plan) -> Cost:
-    plan.output.unlink(missing_ok=True)
+    _unfinished(plan.output).unlink(missing_ok=True)
     command = [sys.executable, str(LAUNCHER), "-n", str(plan.ranks)]
     command += ["--per-node", str(plan.per_node), "--machine", plan.machine]
     hollow = {"BX_HOLLOW": str(HOLLOW[plan.launch[1]])} if plan.hollow else {}
     env = {**os.environ, **hollow, "OMP_NUM_THREADS": str(plan.threads)}
     name = "-".join(map(str, plan.launch)) + plan.machine.removeprefix(plan.launch[0])
     usage = watched([*command, str(plan.program), *plan.options], env, name)
+    _unfinished(plan.output).replace(plan.output)
     return Cost(plan.launch, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 

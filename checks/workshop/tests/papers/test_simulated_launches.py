@@ -7,6 +7,7 @@ import pytest
 from bisection.core.verdicts import BisectionError
 from papers import observables
 from papers.launches import WORK, Wanted, placed, work
+from workshop.commands.findings import simulated
 from workshop.papers import simulation
 from workshop.papers.simulation import names
 
@@ -63,8 +64,15 @@ def test_results_of_the_same_kernels_are_kept(tmp_path, monkeypatch):
     assert run() == (0, [])
     wanted[places[1]].methods.add("packed")
     assert run() == (1, [])
-    (tmp_path / "r" / "merlin-md-test20-mpi-8.json").write_text("{")  # a run that was ended
-    assert run()[0] == 1
+    result = tmp_path / "r" / "merlin-md-test20-mpi-8.json"
+    result.with_suffix(".unfinished").write_text("{")  # a run that was ended
+    assert run() == (0, [])
+    wanted[places[0]].methods.add("packed")
+    launcher.write_text(IMITATION + "sys.exit('wrong')\n")
+    count, failures = run()
+    assert (count, len(failures), result.exists()) == (0, 1, False)
+    launcher.write_text(IMITATION)
+    assert run() == (1, [])
     program.write_text("bisection-sources:" + 64 * "b")
     assert run() == (2, [])
     (simulator / "exchange.c").write_text("")
@@ -115,3 +123,21 @@ def test_a_value_is_fitted_to_one_finding_of_its_machine():
         if row["fits"]:
             machines = {launch[0] for launch in observables.needed([known[row["fits"]]])}
             assert {*row["machines"].split()} & machines, row
+
+
+def test_a_launch_has_the_methods_of_all_findings(tmp_path, monkeypatch):
+    """Its result replaces that of a run with all; on a changed machine it has what is needed."""
+    planned = []
+    monkeypatch.setattr(simulation, "build", lambda: tmp_path)
+    monkeypatch.setattr(simulation, "plans", lambda *arguments: planned.append(arguments[1]) or [])
+    v01, v05 = (row for row in observables.findings() if row.id in ("V01", "V05"))
+    simulated([v01], {}, tmp_path)
+    simulated([v01], {"hector-xt4": "gap=0"}, tmp_path)
+    simulated([v01], {"merlin": "gap=0"}, tmp_path)
+    launch = ("hector-xt4", "npar", "bench1", "mpi", 32)
+    whole, changed, other = planned
+    methods = [observables.needed([row])[launch].methods for row in (v01, v05)]
+    assert whole.keys() == changed.keys() == observables.needed([v01]).keys()
+    assert whole[launch].methods > methods[0] | methods[1]
+    assert changed[launch].methods == methods[0]
+    assert not other
