@@ -228,8 +228,8 @@ static void test_classes(void)
     CHECK(then[BX_COLLECTIVE].waiting > first[BX_COLLECTIVE].waiting);
 }
 
-/* Seconds in MPI are those of the clock that steps are measured by.  A rank may lose its core
- * between two readings, but not always. */
+/* Seconds in MPI are those of the clock that steps are measured by, to a thousandth.  A rank may
+ * lose its core between two readings, but not always; and be in MPI for nearly all of the time. */
 static void test_seconds(void)
 {
     double off = INFINITY, first = bx_profile_seconds(), start = PMPI_Wtime();
@@ -245,7 +245,7 @@ static void test_seconds(void)
     do MPI_Barrier(MPI_COMM_SELF);
     while (PMPI_Wtime() < start + 0.02);
     double seconds = bx_profile_seconds() - first, wall = PMPI_Wtime() - start;
-    CHECK(seconds > 0 && seconds < wall);
+    CHECK(seconds > 0 && seconds < (1 + 1e-3) * wall);
 }
 
 /* ---- what a counted call costs ---- */
