@@ -7,11 +7,11 @@ module npar_hamiltonian
   use npar_blas, only: dgemm, dgemv
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, most_channels
-  use npar_state, only: batch, flat, lap, npar_wipe, phase_kinetic, phase_nonlocal, phase_reduce, &
-    phase_zeroing, state_t, wiped
+  use npar_state, only: bands_of, batch, flat, lap, npar_wipe, phase_kinetic, phase_nonlocal, &
+    phase_reduce, phase_zeroing, state_t, wiped
   implicit none (type, external)
   private
-  public :: choose_kpoint, apply_hamiltonian, fields_of, fill_field, take_field
+  public :: choose_kpoint, apply_hamiltonian, fields_of, fields_of_groups, fill_field, take_field
 
 contains
 
@@ -72,6 +72,13 @@ contains
     integer, intent(in) :: bands
     n = merge((bands + 1)/2, bands, crystal%gamma)
   end function fields_of
+
+  !> Number of transforms for the bands of all groups, each group's on their own.
+  pure integer function fields_of_groups(s) result(n)
+    type(state_t), intent(in) :: s
+    integer :: group
+    n = sum([(fields_of(s%crystal, bands_of(s%crystal%bands, s%npar, group)), group=0, s%npar - 1)])
+  end function fields_of_groups
 
   !> Adds the local potential times c to h, both (2 * waves, bands), in real space.
   subroutine add_local(s, c, h)

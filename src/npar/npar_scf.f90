@@ -10,10 +10,10 @@ module npar_scf
   use npar_density, only: add_density, finish_density, set_exact_density, set_ionic_potential, &
     set_potential
   use npar_exchange, only: apply_exchange, exchange_energy, pair_ffts_t
-  use npar_hamiltonian, only: apply_hamiltonian, choose_kpoint, fields_of
+  use npar_hamiltonian, only: apply_hamiltonian, choose_kpoint, fields_of, fields_of_groups
   use npar_model, only: most_channels
   use npar_paw, only: exact_one_centre_terms, sum_one_centre_terms
-  use npar_state, only: bands_of, batch, state_t
+  use npar_state, only: batch, state_t
   use npar_subspace, only: diagonalise_subspace, orthonormalise
   use npar_update, only: residual_norms, update_bands
   implicit none (type, external)
@@ -229,7 +229,7 @@ contains
     type(state_t), intent(in) :: s
     integer, intent(in) :: threads
     real(dp) :: seconds, points, fft, blas, bands, mine, rows, share
-    integer :: transforms, fields, twos, group
+    integer :: transforms, fields, twos
     points = product(real(s%crystal%grid, dp))
     bands = s%crystal%bands
     mine = size(s%band)
@@ -238,9 +238,7 @@ contains
     transforms = 2*(1 + s%inner)*fields + fields_of(s%crystal, count(s%band <= s%occupied))
     if (s%crystal%hybrid) then
       twos = fields_of(s%crystal, count(s%band <= s%occupied))
-      transforms = transforms + twos + fields + 2*twos*s%crystal%bands &
-                   + sum([(fields_of(s%crystal, bands_of(s%crystal%bands, s%npar, group)), &
-                           group=0, s%npar - 1)])
+      transforms = transforms + twos + fields + 2*twos*s%crystal%bands + fields_of_groups(s)
     end if
     fft = transforms*5*points*log(points)/log(2.0_dp)/s%ncore
     blas = 8.0_dp*s%waves()*s%crystal%projectors()*mine*(1 + s%inner) + 8*s%factor()*bands**2*rows

@@ -8,7 +8,7 @@ module npar_traffic
   use npar_collectives, only: traffic_of_alltoall_sum, traffic_of_broadcast, traffic_of_exchange, &
     traffic_of_sum, traffic_so_far, traffic_t, operator(+), operator(*)
   use npar_exchange, only: pair_ffts_t
-  use npar_hamiltonian, only: fields_of
+  use npar_hamiltonian, only: fields_of, fields_of_groups
   use npar_model, only: most_channels
   use npar_state, only: bands_of, dealt, state_t
   implicit none (type, external)
@@ -35,17 +35,14 @@ contains
     type(state_t), intent(in) :: s
     type(pair_ffts_t), intent(in) :: ffts
     type(traffic_t) :: total, there, back, of_pair
-    integer :: twos, fields, group, member, planes(0:s%ncore)
+    integer :: twos, group, member, planes(0:s%ncore)
     type(basis_t) :: basis
     there = exchanged(s, s%fft, bx_way_forward)
     back = exchanged(s, s%fft, bx_way_inverse)
     of_pair = exchanged(s, ffts%fft, bx_way_inverse) + exchanged(s, ffts%fft, bx_way_forward)
     twos = fields_of(s%crystal, bands_of(s%occupied, s%npar, s%group))
-    fields = 0 ! every team transforms all bands
-    do group = 0, s%npar - 1
-      fields = fields + fields_of(s%crystal, bands_of(s%crystal%bands, s%npar, group))
-    end do
-    total = there*(twos + fields) + of_pair*(twos*s%crystal%bands) &
+    ! every team transforms all bands
+    total = there*(twos + fields_of_groups(s)) + of_pair*(twos*s%crystal%bands) &
             + back*fields_of(s%crystal, bands_of(s%crystal%bands, s%npar, s%group))
     total = of_all_teams(s, total)
     if (s%npar == 1) return
@@ -57,7 +54,7 @@ contains
                 2*basis%waves*bands_of(s%crystal%bands, s%npar, group), s%npar)
       end do
       total = total + of_large_sum(s, s%crystal%grid(1)*s%crystal%grid(2) &
-                                 *(planes(member + 1) - planes(member)), s%npar)*s%crystal%bands
+                                   *(planes(member + 1) - planes(member)), s%npar)*s%crystal%bands
     end do
   end function traffic_of_exchange_step
 

@@ -130,12 +130,12 @@ def _write_page(file: Path, page: str) -> None:
 def simulated(chosen: Sequence[Finding], changed: dict[str, str], folder: Path) -> list[Cost]:
     """Launches what findings need; of changed machines, if there are any, alone. On the machines as
     they are, a launch has the methods of all findings: its result replaces the one that is kept."""
-    wanted = observables.needed(chosen)
-    if not changed:
-        every = observables.needed(observables.findings())
-        wanted = {launch: every[launch] for launch in wanted}
-    else:
-        wanted = {launch: wanted[launch] for launch in wanted if launch[0] in changed}
+    every = observables.needed(chosen if changed else observables.findings())
+    wanted = {
+        launch: every[launch]
+        for launch in observables.needed(chosen)
+        if not changed or launch[0] in changed
+    }
     kernels = simulation.build()
     for kernel, reason in build_folder.left_out(kernels).items():
         skipped = [launch for launch in wanted if launch[1] == kernel]
