@@ -134,6 +134,7 @@ class ChangePoint(MetricId):
     verdict: Verdict = Verdict.REGRESSED  # or improved
     cause: Reason | None = None  # what of the network explains that a code got slower
     stands: bool = True  # whether the newest level is this one
+    back: bool = False  # whether it was so before it got better for a while: no change
 
     @property
     def cost(self) -> float:
@@ -167,7 +168,8 @@ class Event:
     @property
     def worse(self) -> list[ChangePoint]:
         """The points for the worse whose level stands."""
-        return [p for p in self.points if p.stands and p.verdict == Verdict.REGRESSED]
+        standing = (point for point in self.points if point.stands and not point.back)
+        return [point for point in standing if point.verdict == Verdict.REGRESSED]
 
     @property
     def alarm(self) -> bool:

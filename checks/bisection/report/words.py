@@ -174,6 +174,8 @@ def state(event: Event) -> str:
         return "accepted"
     if event.alarm:
         return "worse"
+    if any(point.back for point in event.points):
+        return "back"  # where it was before it got better for a while
     return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "ended"
 
 
