@@ -27,7 +27,7 @@ from bisection.runs.folder import kept_verdicts
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.store.database import Session, Store
 from bisection.store.sample_file import StoreError
-from bisection.store.selection import EARLIER, SelectionError, select
+from bisection.store.selection import EARLIER, SelectionError, of_no_use, select
 
 PAST = 60  # sessions whose history is judged
 
@@ -59,7 +59,7 @@ class Evidence:
     unreadable: tuple[Reason, ...] = ()  # matrices of pairs
     impacts: tuple[Impact, ...] = ()
     # Of the store:
-    nights: int | None = None  # sessions of its kind, this one among them; None: not known
+    nights: int | None = None  # of its kind, this one among them, which references may be made from
     nodes: tuple[Suspect, ...] = ()  # slow by the times of all launches
     comparison: Comparison | None = None
     since: float = 0.0  # Unix time of the session before
@@ -147,7 +147,8 @@ def of_nights(
     except SelectionError:
         before = []
     nodes = tuple(suspects(store, recent(store, now[0])))
-    evidence = replace(evidence, nights=len(before) + 1, nodes=nodes)
+    nights = [*map(of_no_use(store), [*before, *now])].count(None)
+    evidence = replace(evidence, nights=nights, nodes=nodes)
     if not before:
         return evidence
     comparison = compare(store, before, now, suspects=nodes)

@@ -14,13 +14,14 @@ named by its identifier, its folder or its file only; all other words leave it o
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 
 from bisection.core.format import plural, some, utc
 from bisection.core.reasons import Code, Reason
-from bisection.core.verdicts import BisectionError
-from bisection.store.database import Session, Store
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import BisectionError, Verdict, Word
+from bisection.store.database import Session, Store, Tally
 from bisection.store.sync import import_file
 
 HELP = "latest, latest~N, earlier, a day, DAY..DAY, TAG=VALUE, an identifier, a folder, a file"
@@ -40,6 +41,43 @@ class Selection(list[Session]):
     def __init__(self, chosen: Iterable[Session], excluded: Iterable[Session] = ()) -> None:
         self.excluded = _in_order(excluded)
         super().__init__(_in_order(chosen))
+
+
+class LeftOut(Word):
+    """Reasons to leave a session out of references. The first that applies counts."""
+
+    EXCLUDED = "excluded"
+    TAGGED = "tagged"
+    PREEMPTED = "preempted"
+    FAILED = "failed"
+    NOT_MEASURED = "not-measured"
+
+
+def of_no_use(
+    store: Store, also: Collection[str] = (), tags: Collection[str] = ()
+) -> Callable[[Session], LeftOut | None]:
+    """A function that says why no reference is made from a session; None: it is a night.
+
+    Args:
+        store: where it is stored.
+        also: kinds of LeftOut to use nevertheless.
+        tags: NAME=VALUE; sessions that have one of these are not left out as tagged.
+    """
+    tallies = store.tallies()
+
+    def why(session: Session) -> LeftOut | None:
+        tally = tallies.get(session.id, Tally())
+        labels = {f"{name}={value}" for name, value in session.own_tags.items()}
+        reasons = {
+            LeftOut.EXCLUDED: bool(session.excluded),
+            LeftOut.TAGGED: bool(labels) and not labels & set(tags),
+            LeftOut.PREEMPTED: tally.preempted > LIMITS.preempted_launch,
+            LeftOut.FAILED: tally.verdict == Verdict.FAIL,
+            LeftOut.NOT_MEASURED: tally.measured_part < LIMITS.measured_part,
+        }
+        return next((r for r, holds in reasons.items() if holds and r not in also), None)
+
+    return why
 
 
 def left_out(*sides: Sequence[Session]) -> Reason | None:
