@@ -35,6 +35,7 @@ from bisection.core.format import duration, plural, seconds_of, some
 from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import SLURM
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import RAN, TIERS, BisectionError, Exit, NotMeasured, Verdict
 from bisection.judge import evidence as judged_by
 from bisection.judge import rule
@@ -128,6 +129,7 @@ def act(options: argparse.Namespace) -> Exit:
     print(f"command: {command.pasted(request.command)}", flush=True)
     run = folder.named(measure(request, results), results)
     night = Night(run.noting(troubles=damaged), site, results)
+    night.began -= run.seconds
     budget = options.retest
     if request.deadline:  # nothing fits into the last second
         budget = min(budget, max(request.until - time.time(), 1.0))
@@ -142,6 +144,7 @@ class Night:
     site: Path  # file
     results: Path  # folder
     evidence: Evidence = field(default_factory=Evidence)
+    began: float = field(default_factory=time.monotonic)  # when its launches began
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -487,6 +490,9 @@ def retest(
     repeated = measure_again(night, request, "retest", agenda.budget)
     night.evidence = replace(night.evidence, retest=Retest(agenda, repeated))
     ended(night, repeated, until)
+    disturbed_most = max((c.record.disturbed for c in repeated.cases), default=0) if repeated else 0
+    if night.run.request.is_local and disturbed_most > LIMITS.preempted_confirm:
+        night.run = night.run.noting(remarks=filter(None, [waiting.busy()]))
 
 
 def look_back(night: Night, store: Store) -> None:
@@ -510,6 +516,7 @@ def keep_repeats(night: Night, store: Store) -> None:
 def reported(night: Night, store: Store | None) -> list[str]:
     """Writes the verdict's files and the report. Returns lines on the report and on the
     comparison."""
+    night.run = replace(night.run, seconds=time.monotonic() - night.began)  # with all reruns
     run, report = night.run, None
     if store and run.session and run.judged:
         with night.keeps("no report"):

@@ -372,7 +372,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
 
 
 def _case_as_json(case: TestResult) -> dict[str, Any]:
-    names = "check case layout method environ hash run fixture verdict folders files ran"
+    names = "check case layout method environ hash run fixture launches verdict folders files ran"
     reasons = {"cause": case.reason, "remark": case.remark}
     return {
         "test": case.name,

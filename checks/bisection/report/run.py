@@ -67,15 +67,18 @@ def _counts(verdict: RunVerdict) -> list[str]:
     """How the tests came out."""
     if not verdict.judged:
         return ["no check ran"]
-    preempted = len(verdict.lost_to_others)
+    preempted, passed = len(verdict.lost_to_others), verdict.count(Verdict.PASS)
+    applicable = len(verdict.judged) - verdict.count(Verdict.NOT_APPLICABLE)
+    if preempted and passed + preempted == applicable:
+        times = f"the times of {preempted} were disturbed"
+        return [f"all {plural(applicable, 'answer')} are right; {times}"]
     numbers = [
         (verdict.count(Verdict.FAIL), "failed"),
         (verdict.count(Verdict.NOT_MEASURED) - preempted, "not measured"),
         (preempted, "preempted"),
         (verdict.count(Verdict.KNOWN), "failed as known"),
     ]
-    applicable = len(verdict.judged) - verdict.count(Verdict.NOT_APPLICABLE)
-    parts = [f"{verdict.count(Verdict.PASS)} of {applicable} checks passed"]
+    parts = [f"{passed} of {applicable} checks passed"]
     return parts + [f"{number} {name}" for number, name in numbers if number]
 
 
@@ -106,14 +109,14 @@ def times_judged(verdict: RunVerdict) -> str:
     times = [metric for _, metric in metrics if KIND_OF_UNIT.get(metric.unit) == "time"]
     if not times or any(metric.asserted for metric in times):
         return ""
-    earlier, needed = verdict.nights - 1, LIMITS.reference_sessions
-    if earlier < LIMITS.fewest:
+    needed = LIMITS.reference_sessions
+    if verdict.nights <= LIMITS.fewest:
         why = f"reference values need {needed} nights, {verdict.nights} recorded"
         return f"Run times not checked yet: {why}"
     why = f"no references yet ({verdict.nights} of {needed} nights)"
     if verdict.nights >= needed:
         why = "`references propose` makes references"
-    return f"Times are judged by {earlier} earlier nights: {why}"
+    return f"Times are judged by earlier nights: {why}"
 
 
 # ---- what went wrong ----
@@ -160,7 +163,7 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
         _group(kind, lines, rerun(dependents(verdict, cases) or cases, verdict.request), cases)
         for (kind, lines), cases in alike.items()
     ]
-    if lost := sorted(verdict.lost_to_others, key=lambda case: -case.record.preempted):
+    if lost := sorted(verdict.lost_to_others, key=lambda case: -case.record.disturbed):
         worst = {case.reason.code: case.reason for case in reversed(lost)}
         count = len({case.group for case in lost})
         of = f" (the worst of {count} launches)" if count > 1 else ""

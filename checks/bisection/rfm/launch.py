@@ -442,7 +442,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             self.result = result = results.load(path, self.kernel, self.kernel_case)
         except ResultError as error:
             self.fail_for(self._full_disk() or error.reason)
-        if reason := results.stopped(result) or results.late(result):
+        if reason := results.late(result):
             self.add_remark(reason)
         claimed = self.current_partition.extras.get("network", [])
         record = self.record = self.record.with_result(result, claimed)

@@ -180,7 +180,8 @@ def _key(entry: Entry) -> Key:
 
 def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
     """The record of each launch and build; of a test that of the launch that it depends on. A test
-    of launches in several layouts has hosts and facts of the first."""
+    of launches in several layouts has hosts and facts of the first, and is as disturbed as the one
+    that is most."""
     records = {}
     for key, entry in entries.items():
         if entry["fixture"]:
@@ -194,11 +195,22 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
         alike = [k for k in launches if entries[k].get("layout") == entry.get("layout")]
         record = records[(alike or launches)[0]] if launches else LaunchRecord()
         if len(launches) > 1:
-            seconds = tuple(s for name in launches for s in records[name].seconds)
-            unlike = {} if alike else {"geometry": "", "work": None, "wrong": (), "preempted": 0.0}
-            record = replace(record, seconds=seconds, **unlike)
+            of_all = [records[name] for name in launches]
+            worst = max(of_all, key=lambda each: each.disturbed)
+            record = replace(
+                record,
+                seconds=tuple(part for each in of_all for part in each.seconds),
+                **{name: getattr(worst, name) for name in ("preempted", "waited", "stopped")},
+                **({} if alike else {"geometry": "", "work": None, "wrong": ()}),
+            )
         records.setdefault(key, record)
     return records
+
+
+def _launches(entry: Entry, entries: Mapping[Key, Entry]) -> list[str]:
+    """The names of the launches that a test depends on."""
+    needed = (entries.get(tuple(key)) for key in entry.get("dependencies_actual") or [])
+    return [each["display_name"] for each in needed if each and each.get("launch_record")]
 
 
 class _Known(NamedTuple):
@@ -230,6 +242,7 @@ def _case(entry: Entry, known: _Known) -> TestResult:
         hash=entry["hashcode"],
         run=entry["run_index"],
         fixture=entry["fixture"],
+        launches=() if entry["fixture"] else _launches(entry, known.entries),
         verdict=verdict,
         reason=reason,
         remark=Reason.read(entry.get("remark")),

@@ -20,7 +20,7 @@ class Code(Launches, Machines, Files, Network, Performance):
 
 
 # Something else had the cores of a launch that ended well, so that its times say nothing.
-DISTURBED = {Code.PREEMPTED, Code.STOPPED}
+DISTURBED = {Code.PREEMPTED, Code.STARVED, Code.STOPPED, Code.UNCONFIRMED}
 # Whose fault a stopped launch is: the machine's, which has failed it ...
 MACHINE_FAULTS = {Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABORT, Code.HANG}
 # ... or that of what is around it, which leaves the launch unmeasured.

@@ -263,27 +263,38 @@ class Launches(Topic):
     SKIPPED = "skipped: {why}"
     NOT_RUN = "ReFrame's result is {result}"
     RUN_ENDED = "the run ended before it"
-    PREEMPTED = "other processes used the cores in {fraction:.0%} of the samples"
+
+    def PREEMPTED(fraction: float, waited: float = 0) -> str:
+        text = f"other processes used the cores in {fraction:.0%} of the samples"
+        return f"{text}, for {waited:.0%} of their time" if waited > fraction else text
+
     STOPPED = (
-        "the processes ran for {ran:.0%} of the time, and the samples took {factor:.0f} times what "
-        "their medians add up to: something stops them, as a limit of their processor time"
+        "the processes ran for {ran:.0%} of the time, and waited for a core for {waited:.0%}; the "
+        "samples took {factor:.0f} times what their medians add up to: something stops them"
     )
+    STARVED = (
+        "the processes ran for {ran:.0%} of the time, and waited for a core for {waited:.0%}: "
+        "other processes, or a quota of processor time, had it"
+    )
+
+    # metrics: [[name, value, unit, low, high]]
+    def UNCONFIRMED(metrics: list, cause: dict) -> str:
+        return f"{Launches.OUT_OF_BOUNDS.says(metrics)}: not confirmed, as {clause(cause)}"
+
     RERUN = "launches whose cores other processes used: {launches}; quiet in the rerun: {quiet}"
     LAYOUT_FASTER = "{layout} is {gain:.0%} faster than one rank per core on {cores} cores"
     UNJUDGED_WRONG_ANSWER = "wrong answer of {method} in {place}, and no selected check judges it"
 
-    # metrics: [[name, value, unit, low, high]]; of the retest: its verdict or preempted, rerun:
-    # name -> value, nodes: to which it is bound
+    # metrics: [[name, value, unit, low, high]]; of the retest: its verdict, rerun: name -> value,
+    # nodes: to which it is bound
     def OUT_OF_BOUNDS(
         metrics: list, retest: str = "", rerun: dict | None = None, nodes: list = ()
     ) -> str:
-        preempted, parts = retest == "preempted", []
-        rerun = {} if preempted else rerun or {}
+        rerun, parts = rerun or {}, []
         for name, value, unit, low, high in metrics:
             text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
             second = f", in the retest {number(rerun[name])}" if name in rerun else ""
             parts.append(f"{text}, allowed is {span(low, high)}{second}")
-        parts += ["other processes used the cores of the retest"] if preempted else []
         parts += ["it did not repeat"] if retest == Verdict.PASS else []
         parts += [f"on {some(nodes, 3)}, and not on others"] if nodes else []
         return "; ".join(parts)
