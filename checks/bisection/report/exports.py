@@ -331,7 +331,7 @@ def _accused(case: TestResult) -> list[str]:
     reason = case.reason
     if reason is None or reason.code not in (*MACHINE_FAULTS, Code.MISPLACED):
         return []
-    named = {reason["host"]}
+    named = {reason["host"], *(reason["hosts"] or ())}
     named |= {host for _, host in reason["silent"] or ()}  # ranks that did not answer
     named |= {seat.get("host") for seat in reason["seats"] or ()}
     # By Slurm's names; of several nodes it is not known which one ran out of time or memory.

@@ -155,6 +155,8 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
             own = [case for case in cases if case.reason not in verdict.troubles]
             methods = ", ".join(dict.fromkeys(case.method for case in own if case.method))
             lines.append(f"{methods}: {cause}" if methods else cause)
+            steps = dict.fromkeys(case.reason["next"] for case in own if case.reason["next"])
+            lines += [f"next: {step}" for step in steps]
         alike.setdefault((kind, tuple(lines)), []).extend(launch)
     groups = [
         _group(kind, lines, rerun(dependents(verdict, cases) or cases, verdict.request), cases)

@@ -270,9 +270,9 @@ def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:
     A fault says which: a machine on which a launch hangs or loses a node has failed it; one that
     never got it has not.
     """
-    reached = entry["fail_phase"] in ("sanity", "performance", "cleanup")
     if reason.code in MACHINE_FAULTS | OUTER_FAULTS:
-        reached = reason.code in MACHINE_FAULTS
+        return Verdict.FAIL if reason.code in MACHINE_FAULTS else Verdict.NOT_MEASURED
+    reached = entry["fail_phase"] in ("sanity", "performance", "cleanup")
     build = entry["fixture"] and not record.kernel
     refused = record.exit_code in (KernelExit.USAGE, KernelExit.RESOURCES)
     refused = refused and reason.code != Code.MISPLACED
