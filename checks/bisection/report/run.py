@@ -380,7 +380,9 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     others = [remark for remark in verdict.remarks if remark not in verdict.network]
     others += [remark for remark in built if remark.code != Code.KERNELS_KEPT]
     lines = [f"kernels: {clause(remark)}" for remark in built] if verbose else []
-    lines += [f"note: {clause(remark)}" for remark in others if remark.code != Code.CHANGED]
+    for remark in (remark for remark in others if remark.code != Code.CHANGED):
+        step = f"; next: {remark['next']}" if remark["next"] else ""
+        lines.append(f"note: {clause(remark)}{step}")
     for remark, cases in grouped(remarked, lambda case: case.remark).items():
         others = f" and {plural(len(cases) - 1, 'other test')}" if cases[1:] else ""
         lines.append(f"note: {cases[0].group}{others}: {clause(remark)}")

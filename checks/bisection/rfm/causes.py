@@ -346,7 +346,7 @@ class Said:
         if "function" in named:  # as programs call it
             named["function"] = re.sub("^(?:internal_|PMPI_)", "MPI_", named["function"])
         if self.ended.cpus:
-            named["allowed"] = f", and this host grants {self.ended.cpus} CPUs"
+            named["allowed"] = f", {self.ended.cpus} CPUs are granted"
         known = defaultdict(lambda: "?", named)
         line = groups.get("says") or self._line_of(match)
         return {

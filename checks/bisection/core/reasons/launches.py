@@ -63,7 +63,8 @@ def _labelled(label: str) -> Callable[..., str]:
     def words(
         cause: str, host: str = "", rank: int | str | None = None, hosts: list = (), next: str = ""
     ) -> str:
-        return f"{label}: {cause}{_place(host or ', '.join(hosts[:MOST]), rank)}"
+        place = _place(some(hosts, MOST) if hosts else host, rank)
+        return f"{label}: {cause}{'' if host and host in cause.split() else place}"
 
     return words
 
@@ -159,7 +160,7 @@ class Launches(Topic):
 
     # of a launch that succeeds; fact: what its library warns of
     def LIBRARY_WARNS(fact: str, host: str = "", next: str = "") -> str:
-        return f"{host or 'a library'}: {fact}" + (f"; next: {next}" if next else "")
+        return f"{host or 'a library'}: {fact}"
 
     # why: a reason; jobs: those left in the scheduler's queue
     def INFRASTRUCTURE(why: dict, scheduler: str = "", jobs: list = ()) -> str:
