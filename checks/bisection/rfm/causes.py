@@ -104,11 +104,13 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         at = {"rank": death.rank, "host": death.host or None} if death else {}
         before = f"the launch ended with exit code {exit_code} before the kernel began"
         last = telling(f"{ended.errors}\n{ended.output}") or None
-        return exit_code, Code.NOT_STARTED(cause=before, last=last and short(last, LINE), **at)
+        at |= {"last": last and short(last, LINE), "next": said.lost}
+        return exit_code, Code.NOT_STARTED(cause=before, **at)
     last = last_line(ended.errors, ended.kernel, any_line=not death)
     if exit_code is None and not crashed:
         return None, Code.NOT_ENDED(last=last)
     ended_with = {"exit_code": death.exit_code if death else exit_code, "last": last}
+    ended_with |= {"next": said.lost}
     if death and exit_code not in REFUSALS:  # these are of all ranks
         ended_with |= {"rank": death.rank, "host": death.host or None}
     if crashed and ended.is_answered:  # only MPI had not ended
@@ -317,6 +319,13 @@ class Said:
         named. A rank that dumps its core is heard of late."""
         deaths = [death for death in self.deaths if death.exit_code != TERMINATED]
         return min(deaths, key=lambda d: d.exit_code not in CRASHES - {ABORTED}, default=None)
+
+    @property
+    def lost(self) -> str | None:
+        """What to do if Open MPI 4 lost what it had to say, as its error log shows: it does so in
+        one of five launches (4.1.4). None if it did not."""
+        lost = re.search(r"ORTE_ERROR_LOG: .* in file \S*show_help\.c", self.text)
+        return "rerun it: Open MPI lost its own message" if lost else None
 
     @property
     def cause(self) -> Reason | None:

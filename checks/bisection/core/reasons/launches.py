@@ -207,8 +207,9 @@ class Launches(Topic):
 
     # rank and host: of the first rank that died; complete: its result was written before
     def KERNEL_EXIT(
-        kernel: str, exit_code: int, rank: int | None = None, host: str = "", complete: bool = False
-    ) -> str:
+        kernel: str, exit_code: int, rank: int | None = None, host: str = "",
+        complete: bool = False, next: str = "",
+    ) -> str:  # fmt: skip
         rank = "" if rank is None else f", rank {rank}"
         built = "; it was built for another processor" if exit_code == 128 + signal.SIGILL else ""
         late = "; its result was complete: MPI had only to end" if complete else ""

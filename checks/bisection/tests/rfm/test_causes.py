@@ -386,6 +386,19 @@ def test_cause_of_a_launch(monkeypatch, exit_code, state, words, code, values, a
     assert is_of(reason, code, values)
 
 
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_message_that_open_mpi_lost_is_told(tmp_path, begun):
+    if begun:
+        place_ranks(tmp_path, ["node1"] * 2)
+    words = (
+        "[n1:36] [[25337,0],0] ORTE_ERROR_LOG: Data unpack would read past end of buffer in file "
+    )
+    words += "../../../orte/util/show_help.c at line 501\n"
+    _, reason = causes.of_launch(job("COMPLETED"), Ended("md", str(tmp_path), 15, words))
+    assert reason.code == (Code.KERNEL_EXIT if begun else Code.NOT_STARTED)
+    assert reason["next"] == "rerun it: Open MPI lost its own message"
+
+
 @pytest.mark.parametrize(
     ("exit_code", "words", "verified", "fault"),
     [

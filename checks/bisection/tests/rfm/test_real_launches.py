@@ -7,6 +7,7 @@ import subprocess
 import types
 
 import pytest
+from running import TWO_CORES
 
 from bisection.core.launchers import AS_ROOT, library
 from bisection.core.reasons import Code, clause
@@ -67,6 +68,8 @@ def programs(tmp_path_factory):
     built = {}
 
     def build(suffix):
+        if "," not in TWO_CORES:
+            pytest.skip("needs two cores")
         if library(f"mpirun{suffix}")[0] != LIBRARIES[suffix] or not shutil.which(f"mpicc{suffix}"):
             pytest.skip(f"no {LIBRARIES[suffix]}")
         if suffix not in built:
@@ -92,14 +95,17 @@ def launched(programs):
     def run(suffix, *words, before=()):
         folder = programs(suffix)
         env = {name: v for name, v in os.environ.items() if "oversubscribe" not in name.lower()}
-        done = subprocess.run(
-            [*before, f"mpirun{suffix}", *words],
-            cwd=folder,
-            env={**env, **AS_ROOT},
-            capture_output=True,
-            text=True,
-            timeout=600,  # only so that a hang ends
-        )
+        for _ in range(20):
+            done = subprocess.run(
+                [*before, f"mpirun{suffix}", *words],
+                cwd=folder,
+                env={**env, **AS_ROOT},
+                capture_output=True,
+                text=True,
+                timeout=600,  # only so that a hang ends
+            )
+            if "show_help.c" not in done.stderr:  # Open MPI 4.1.4 loses one message of five
+                break
         how = {"hosts": [HERE], "cpus": len(os.sched_getaffinity(0))}
         ended = Ended("md", str(folder), done.returncode, done.stderr, done.stdout, **how)
         names = (types.SimpleNamespace(registered_name=name) for name in ("local", "mpirun"))
