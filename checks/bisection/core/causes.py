@@ -2,7 +2,8 @@
 meaning: the rows of causes.csv.
 
 The first row counts whose words are in the output: what explains how a rank died stands before
-deaths, and deaths before the words of ranks that were left behind.
+deaths, and deaths before the words of ranks that were left behind. What is not measured is what
+keeps a kernel from beginning.
 """
 
 import csv

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths, slurm
-from bisection.core.causes import CAUSES, Cause
+from bisection.core.causes import CAUSES, NOT_MEASURED, Cause
 from bisection.core.commands import telling
 from bisection.core.format import short, some
 from bisection.core.reasons import KINDS, Code, Reason
@@ -47,6 +47,11 @@ class Ended:
     def result(self) -> Path:
         """Its result file."""
         return Path(self.folder, "result.json")
+
+    @property
+    def has_begun(self) -> bool:
+        """True if the kernel ran."""
+        return self.result.exists()
 
     @property
     def is_answered(self) -> bool:
@@ -90,7 +95,7 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         return exit_code, fault
     own = last_line(ended.errors, ended.kernel) or ""
     refused = exit_code in REFUSALS and own.startswith(f"bisection-{ended.kernel}:")
-    cause = of_worlds(ended.errors) or (None if refused else said.cause)
+    cause = of_worlds(ended.errors) or (None if refused else said.cause(late=bool(fault)))
     if fault and fault.code == Code.OUT_OF_MEMORY:  # the scheduler knows no node
         same = cause is not None and cause.code == fault.code
         return exit_code, cause.with_values(**fault.values) if same else fault
@@ -99,7 +104,7 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         return exit_code, cause or fault
     if exit_code == KernelExit.VERIFIED:
         return exit_code, None
-    began = ended.result.exists() or exit_code in REFUSALS
+    began = ended.has_begun or exit_code in REFUSALS
     if exit_code is not None and not began and _signal(exit_code) is None:
         at = {"rank": death.rank, "host": death.host or None} if death else {}
         before = f"the launch ended with exit code {exit_code} before the kernel began"
@@ -124,9 +129,8 @@ def notes_of(ended: Ended, hosts: Sequence[str]) -> Iterator[Reason]:
     for row, match in said.rows:
         if row.notes:
             values = said.values(row, match)
-            host = _short_name(values["host"])
-            names = [name for name in hosts if _short_name(name) == host] or list(hosts)
-            more = {"host": next(iter(names), None), "next": values["next"], "last": values["last"]}
+            host = _as_in(hosts, values["host"]) or next(iter(hosts), None)
+            more = {"host": host, "next": values["next"], "last": values["last"]}
             yield Code.LIBRARY_WARNS(fact=values["cause"], **more)
 
 
@@ -327,9 +331,9 @@ class Said:
         lost = re.search(r"ORTE_ERROR_LOG: .* in file \S*show_help\.c", self.text)
         return "rerun it: Open MPI lost its own message" if lost else None
 
-    @property
-    def cause(self) -> Reason | None:
-        """The reason by the first row that counts, else None."""
+    def cause(self, late: bool = False) -> Reason | None:
+        """The reason by the first row that counts, else None. `late`: it ran to its time limit, so
+        that what may be a warning alone is none."""
         died = self.first_death and self.first_death.exit_code
         alone = {death.exit_code for death in self.deaths} <= {KILLED, TERMINATED}
         outright = died in CRASHES - {ABORTED} or (died == KILLED and alone)
@@ -337,6 +341,7 @@ class Said:
             if row.kind == Code.KERNEL_EXIT and outright:
                 return None
             counts = row.ends and row.about != "a job" and row.kind != Code.KERNEL_EXIT
+            counts = counts and not (late and row.notes)
             if counts and self._counts(row) and (reason := self._reason(row, match)):
                 return reason
         return None
@@ -346,7 +351,7 @@ class Said:
         groups = {name: text for name, text in match.groupdict().items() if text}
         ranks = groups.get("rank", "")
         rank = int(ranks) if ranks.isdecimal() else ranks or None
-        host = groups.get("host") or self._host_of(rank)
+        host = _as_in(self.ended.hosts, groups.get("host") or self._host_of(rank))
         hosts = self._hosts(row) if row.nodes else []
         if hosts:
             host = hosts[0] if len(hosts) == 1 else None
@@ -384,6 +389,8 @@ class Said:
 
     def _counts(self, row: Cause) -> bool:
         """True if a row, whose words are there, is about this launch."""
+        if row.verdict.startswith(NOT_MEASURED) and self.ended.has_begun:
+            return False  # it did not keep the launch from starting
         codes = {self.ended.exit_code, *(death.exit_code for death in self.deaths)}
         if row.exit and None not in codes and int(row.exit) not in codes:
             return False
@@ -408,7 +415,8 @@ class Said:
 
     def _line_of(self, match: re.Match[str]) -> str:
         begin = self.text.rfind("\n", 0, match.start()) + 1
-        return self.text[begin:].partition("\n")[0]
+        line = self.text[begin:].partition("\n")[0]
+        return re.sub(r"^\[\S+:\d+\] ", "", line)  # Open MPI's host and process
 
     def _deaths(self) -> Iterator[Death]:
         """The deaths that the launcher names, in its order."""
@@ -447,8 +455,13 @@ def _signal(exit_code: int) -> int | None:
     return number if number in set(signal.Signals) else None
 
 
-def _short_name(host: str | None) -> str:
-    return (host or "").partition(".")[0]
+def _short_name(host: str) -> str:
+    return host.partition(".")[0]
+
+
+def _as_in(hosts: Sequence[str], host: str | None) -> str | None:
+    """A host by the name that it has among others, with its domain or without."""
+    return next((name for name in hosts if host and _short_name(name) == _short_name(host)), host)
 
 
 # ---- worlds ----

@@ -24,6 +24,8 @@ class Code(Launches, Machines, Files, Network, Performance):
 DISTURBED = {Code.PREEMPTED, Code.STOPPED}
 # Whose fault a stopped launch is, as the table of causes says: the machine's, which has failed it
 MACHINE_FAULTS = {Code.HANG, *(KINDS[kind] for kind in causes.kinds(causes.FAILED))}
+# ... by its library or its network, of which the host that reports it need not be the fault;
+REPORTED = {Code.MPI_ERROR, Code.NETWORK_ERROR}
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS = {
     *(Code.BLOCKED, Code.INFRASTRUCTURE),

@@ -213,7 +213,9 @@ class Launches(Topic):
         rank = "" if rank is None else f", rank {rank}"
         built = "; it was built for another processor" if exit_code == 128 + signal.SIGILL else ""
         late = "; its result was complete: MPI had only to end" if complete else ""
-        return f"{kernel} {_exit(exit_code)}{rank}{_on(host)}{built}{late}"
+        # without an answer it is not the kernel's own word for a wrong one
+        ended = "exited with 1" if exit_code == KernelExit.WRONG_ANSWER else _exit(exit_code)
+        return f"{kernel} {ended}{rank}{_on(host)}{built}{late}"
 
     def EXIT_CONTRADICTS(
         kernel: str, exit_code: int, wrong: list, verified: bool | None = None

@@ -111,15 +111,15 @@ def said(text):
     ],
 )
 def test_abort_has_rank_and_node(words, values):
-    reason = Said(Ended(errors=words), "srun").cause
+    reason = Said(Ended(errors=words), "srun").cause()
     assert is_of(reason, Code.MPI_ABORT, values)
     assert ("last" in reason.values) == ("last" in values)
 
 
 def test_hosts_of_an_abort_and_ranks_of_hydra_are_in_the_result_alone(folder):
-    reason = Said(Ended(errors=OPEN_MPI_5, folder=folder), "mpirun").cause
+    reason = Said(Ended(errors=OPEN_MPI_5, folder=folder), "mpirun").cause()
     assert reason.values == {"rank": 3, "host": "node4", "exit_code": 5}
-    assert Said(Ended(errors="process rank 1 exited on signal 11"), "mpirun").cause is None
+    assert Said(Ended(errors="process rank 1 exited on signal 11"), "mpirun").cause() is None
     assert Said(Ended(errors=HYDRA), "mpirun").first_death.rank is None
 
 
@@ -183,12 +183,12 @@ UNSEEN = {
 
 @pytest.mark.parametrize("launcher", UNSEEN)
 def test_node_that_does_not_see_a_folder_is_named(tmp_path, launcher):
-    reason = Said(Ended(errors=UNSEEN[launcher].format(tmp_path)), launcher).cause
+    reason = Said(Ended(errors=UNSEEN[launcher].format(tmp_path)), launcher).cause()
     assert clause(reason) == (
         f"INFRASTRUCTURE: node2 does not see {tmp_path}, which all nodes must share"
     )
     nowhere = str(tmp_path / "nowhere")  # not even here
-    reason = Said(Ended(errors=UNSEEN[launcher].format(nowhere)), launcher).cause
+    reason = Said(Ended(errors=UNSEEN[launcher].format(nowhere)), launcher).cause()
     assert (reason.code, reason["host"], nowhere in clause(reason)) == (
         "NOT_STARTED",
         "node2",
@@ -212,10 +212,10 @@ def test_library_that_the_launcher_does_not_know():
     )
     line = "-" * 74
     words = f"{line}\n{page}{line}\n*** An error occurred in MPI_Init\n*** on a NULL\n"
-    says = clause(Said(Ended(errors=words), "srun").cause)
+    says = clause(Said(Ended(errors=words), "srun").cause())
     assert says.startswith("the launcher started no MPI world: The application")
     assert says.endswith("OMPI was not built with SLURM's PMI support and therefore cannot execute")
-    assert causes.of_worlds("") is Said(Ended(), "srun").cause is None
+    assert causes.of_worlds("") is Said(Ended(), "srun").cause() is None
 
 
 def job(state=None, cancelling=False):

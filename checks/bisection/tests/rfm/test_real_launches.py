@@ -88,13 +88,23 @@ def programs(tmp_path_factory):
     return build
 
 
+def is_lost(ended):
+    """True if the launcher lost what the rank said: Open MPI 4.1.4 does in one launch of five,
+    hydra 4.0.2 where the machine is busy."""
+    return "show_help.c" in ended.errors or not (ended.errors + ended.output).strip()
+
+
 @pytest.fixture
 def launched(programs):
-    """launched(suffix, *words, before=...) is (exit code, reason, Ended) of a launch."""
+    """launched(suffix, *words, code=..., before=...) is (exit code, reason, Ended) of a launch that
+    should have a reason of this code; what a launcher loses is tried again."""
 
-    def run(suffix, *words, before=()):
+    def run(suffix, *words, code=None, before=()):
         folder = programs(suffix)
         env = {name: v for name, v in os.environ.items() if "oversubscribe" not in name.lower()}
+        how = {"hosts": [HERE], "cpus": len(os.sched_getaffinity(0))}
+        names = (types.SimpleNamespace(registered_name=name) for name in ("local", "mpirun"))
+        named = dict(zip(("scheduler", "launcher"), names, strict=True))
         for _ in range(20):
             done = subprocess.run(
                 [*before, f"mpirun{suffix}", *words],
@@ -104,15 +114,11 @@ def launched(programs):
                 text=True,
                 timeout=600,  # only so that a hang ends
             )
-            if "show_help.c" not in done.stderr:  # Open MPI 4.1.4 loses one message of five
+            ended = Ended("md", str(folder), done.returncode, done.stderr, done.stdout, **how)
+            exit_code, reason = causes.of_launch(types.SimpleNamespace(**named, state=None), ended)
+            if (reason and reason.code) == code or not is_lost(ended):
                 break
-        how = {"hosts": [HERE], "cpus": len(os.sched_getaffinity(0))}
-        ended = Ended("md", str(folder), done.returncode, done.stderr, done.stdout, **how)
-        names = (types.SimpleNamespace(registered_name=name) for name in ("local", "mpirun"))
-        job = types.SimpleNamespace(
-            **dict(zip(("scheduler", "launcher"), names, strict=True)), state=None
-        )
-        return *causes.of_launch(job, ended), ended
+        return exit_code, reason, ended
 
     return run
 
@@ -142,7 +148,7 @@ def launched(programs):
     ],
 )  # fmt: skip
 def test_a_fault_has_its_cause_rank_and_host(launched, suffix, words, code, says, at):
-    exit_code, reason, ended = launched(suffix, *words.split())
+    exit_code, reason, ended = launched(suffix, *words.split(), code=code)
     assert exit_code != 0
     assert (reason.code, says in clause(reason)) == (code, True), (clause(reason), ended)
     assert at.items() <= reason.values.items()
@@ -159,15 +165,19 @@ def tiny():
 
 @pytest.mark.parametrize("suffix", LIBRARIES)
 def test_a_full_shared_memory_is_the_nodes_fault(launched, tiny, suffix):
-    _, reason, ended = launched(suffix, "-np", "2", "./plain", "memory", before=tiny)
+    how = {"code": Code.NODE_FAULT, "before": tiny}
+    _, reason, ended = launched(suffix, "-np", "2", "./plain", "memory", **how)
     assert reason.code == Code.NODE_FAULT, (clause(reason), ended)
     assert "no space for shared memory in /dev/shm" in clause(reason)
     assert reason["host"] == HERE
 
 
 def test_a_launch_that_does_without_shared_memory_is_noted(launched, tiny):
-    exit_code, _, ended = launched("", "-np", "2", "./plain", before=tiny)
-    assert exit_code == 0
+    for _ in range(20):
+        exit_code, _, ended = launched("", "-np", "2", "./plain", before=tiny)
+        assert exit_code == 0
+        if not is_lost(ended):
+            break
     (note,) = causes.notes_of(ended, [HERE])
     assert "no space for shared memory in /dev/shm" in clause(note)
 
@@ -176,6 +186,6 @@ def test_a_host_without_a_network_interface_is_told(launched):
     alone = ["unshare", "--net"]
     if subprocess.run([*alone, "true"], capture_output=True).returncode:
         pytest.skip("no network can be taken away here")
-    _, reason, ended = launched("", "-np", "2", "./plain", before=alone)
+    _, reason, ended = launched("", "-np", "2", "./plain", code=Code.NOT_STARTED, before=alone)
     assert (reason.code, reason["host"]) == (Code.NOT_STARTED, HERE), (clause(reason), ended)
     assert "unable to find network interfaces" in clause(reason)

@@ -14,6 +14,8 @@ from results_made import entry, report
 from bisection.core import slurm as core_slurm
 from bisection.core.causes import CAUSES, FAILED, NOT_MEASURED, NOTE
 from bisection.core.reasons import KINDS, MACHINE_FAULTS, OUTER_FAULTS, Code, clause
+from bisection.report import exports
+from bisection.report.model import Report
 from bisection.rfm import causes
 from bisection.rfm.causes import Ended
 from bisection.runs.report import read
@@ -99,8 +101,13 @@ def test_a_launch_has_its_verdict_cause_and_node(case, begun):
     assert len(says) < 400
     record = {"kernel": "md", "exit_code": code, "hosts": NODES}
     how = {"fixture": True, "fail_phase": "sanity", "launch_record": record}
-    (judged,) = read(report(entry("Launch", "fail", **how, reason=reason.dumps()))).cases
-    assert judged.verdict == wanted["verdict"]
+    run = read(report(entry("Launch", "fail", **how, reason=reason.dumps())))
+    assert run.cases[0].verdict == wanted["verdict"]
+    accused = re.findall(r"^(\S+) bisection:", exports.nodecheck(Report("", 0.0, run=run)), re.M)
+    if reason.code in ("NODE_FAULT", "NODE_FAIL") and "host" in at:
+        assert accused == at.get("hosts", at["host"].partition(".")[0]).split(",")
+    if wanted["verdict"] != "FAIL" or reason.code in ("MPI_ERROR", "NETWORK_ERROR", "KERNEL_EXIT"):
+        assert accused == []
 
 
 @pytest.mark.parametrize("case", WARNINGS, ids=lambda case: case.head)
