@@ -41,6 +41,7 @@ class Ended:
     errors: str = ""  # the job's error output
     output: str = ""  # its standard output
     hosts: Sequence[str] = ()  # of the job, as far as they are known
+    nodes: int = 0  # how many it has
     cpus: int | None = None  # that a launch on this host may use; None on others
 
     @property
@@ -396,7 +397,7 @@ class Said:
             return False
         if not row.nodes:
             return True
-        return 0 < len(self._hosts(row)) < len(self.ended.hosts)
+        return 0 < len(self._hosts(row)) < self.ended.nodes
 
     def _hosts(self, row: Cause) -> list[str]:
         """The hosts that a row's words name, and those of ranks that died with its exit code."""

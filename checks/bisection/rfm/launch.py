@@ -27,7 +27,7 @@ from reframe.core.runtime import runtime
 from bisection.core import paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons import OUTER_FAULTS, Code, Reason
-from bisection.core.slurm import SLURM
+from bisection.core.slurm import SLURM, nodes_of
 from bisection.core.verdicts import KernelExit
 from bisection.kernels import adapters, build_folder, launch_record, layouts, results, sources
 from bisection.kernels.launch_record import LaunchRecord
@@ -412,7 +412,8 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             exit_code=int(exit_code) if exit_code else None,
             errors=self._read(self.job.stderr),
             output=self._read(self.job.stdout),
-            hosts=self.job.nodelist or [],
+            hosts=nodes_of(self.job.nodelist),
+            nodes=self.shape.nodes,
             cpus=len(os.sched_getaffinity(0)) if self._scheduler == "local" else None,
         )
         exit_code, fault = causes.of_launch(self.job, self.ended)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from bisection.core.commands import all_errors, last_error
 from bisection.core.grouping import grouped
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
-from bisection.core.slurm import UNREACHABLE
+from bisection.core.slurm import UNREACHABLE, nodes_of
 from bisection.core.verdicts import KernelExit, Verdict
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.rfm import causes
@@ -186,7 +186,7 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
         if entry["fixture"]:
             stored = entry.get("launch_record") or {"facts": entry.get("facts") or {}}
             record = LaunchRecord.read(stored)
-            hosts = record.hosts or tuple(entry.get("job_nodelist") or ())
+            hosts = record.hosts or tuple(nodes_of(entry.get("job_nodelist")))
             records[key] = replace(record, hosts=hosts)
     for key, entry in entries.items():
         needed = [tuple(other) for other in entry.get("dependencies_actual") or []]

@@ -81,7 +81,7 @@ def told(case, begun):
     folder = begun if wanted["begun"] else begun / "none"
     code = None if wanted["exit"] == "-" else int(wanted["exit"])
     hosts = [wanted["node"]] if wanted["node"] else NODES
-    ended = Ended("md", str(folder), code, case.text, hosts=hosts)
+    ended = Ended("md", str(folder), code, case.text, hosts=hosts, nodes=len(hosts))
     return causes.of_launch(job(wanted["launcher"], wanted["state"] or "FAILED"), ended)
 
 
