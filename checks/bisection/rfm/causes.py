@@ -285,7 +285,7 @@ def last_line(errors: str, kernel: str = "", *, any_line: bool = False) -> str |
 
 # What launchers put before each line, if told to: mpirun --tag-output, srun --label.
 TAG = re.compile(r"^(?:\[\d+,\d+\]<std\w+>: ?| *\d+: )", re.M)
-MOST = 1 << 21  # letters that are searched at each end of an output
+MOST = 1 << 18  # letters that are searched at each end of an output
 LINE = 200  # letters of a line that are quoted
 SIGNALS = {signal.strsignal(number): int(number) for number in signal.Signals}
 CORE_DUMPED = 0x80  # in a wait status
