@@ -200,6 +200,11 @@ def _stopped(state: str, job: Any, record: dict[str, str]) -> Reason:
         bad, rows = ("down", "fail", "error"), slurm.node_rows("%N|%T|%E", names=nodes)
         more["down"] = list({name: why for name, s, why in rows if s.startswith(bad)}.items())
     elif code == Code.CANCELLED:
+        # Slurm cancels a job whose prolog fails, and drains the node.
+        rows = slurm.node_rows("%N|%T|%E", names=nodes) if nodes else []
+        for name, now, why in rows:
+            if now.startswith("drain") and "prolog" in why.lower():
+                return Code.NODE_FAULT(cause="the prolog failed", host=name, last=why)
         more["state"] = state
     return code(**more)
 

@@ -257,6 +257,22 @@ def test_faults_in_the_record_of_a_job(monkeypatch, end, record, words, exit_cod
     assert causes.of_job(end, ended) is None
 
 
+@pytest.mark.parametrize(
+    ("rows", "code", "host"),
+    [
+        ([["n1", "drained", "Prolog error"], ["n2", "idle", "none"]], Code.NODE_FAULT, "n1"),
+        ([["n1", "draining", "fan"], ["n2", "mixed", "prolog tested"]], Code.CANCELLED, None),
+        ([], Code.CANCELLED, None),
+    ],
+)
+def test_a_job_whose_prolog_failed_is_cancelled_and_its_node_drained(monkeypatch, rows, code, host):
+    record = {"JobState": "CANCELLED", "NodeList": "n[1-2]"}
+    monkeypatch.setattr(core_slurm, "job_record", lambda jobid: (record, ""))
+    monkeypatch.setattr(core_slurm, "node_rows", lambda *_, names: rows if names else None)
+    reason = causes.of_job(job("CANCELLED"), Ended())
+    assert (reason.code, reason["host"]) == (code, host)
+
+
 HANG = """\
 bisection-md: nothing finished for 90 s on host n2; its ranks:
   ranks 0-1,3 on n2: in MPI_Waitall, timing packed, round 2
