@@ -1,6 +1,7 @@
 """Slurm's states and words, its nodes, and the records that its commands print."""
 
 import re
+from collections.abc import Iterable
 
 from bisection.core.commands import ask
 from bisection.core.reasons import Code
@@ -62,6 +63,12 @@ def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[st
 
 
 # ---- jobs ----
+
+
+def nodes_of(listed: Iterable[str] | None) -> list[str]:
+    """The nodes of a job as ReFrame lists them, which is "None" if the job left the queue before
+    ReFrame looked."""
+    return [name for name in listed or () if name != "None"]
 
 
 def free(job: str) -> bool:

@@ -6,7 +6,7 @@ and verdict.json have it from there. A new fact is a field of LaunchRecord, set 
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -37,14 +37,18 @@ class LaunchRecord:
     controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)
     slowest: str = ""  # the host that the clock is of
     wrong: tuple[str, ...] = ()  # methods that gave a wrong answer
-    host_faults: tuple[Reason, ...] = ()  # slow hosts and faulty adapters, by the result
+    # Slow hosts and faulty adapters, by the result; what libraries warned of.
+    host_faults: tuple[Reason, ...] = ()
 
-    def with_result(self, result: results.Result, claimed: Sequence[str]) -> "LaunchRecord":
+    def with_result(
+        self, result: results.Result, claimed: Sequence[str], notes: Iterable[Reason] = ()
+    ) -> "LaunchRecord":
         """Returns the record with what the kernel recorded.
 
         Args:
             result: the kernel's result file.
             claimed: network devices that the site file names for the partition.
+            notes: what libraries warned of.
         """
         build = result["build"]
         libraries = [f"{name} {version}" for name, version in build["libraries"].items()]
@@ -65,6 +69,7 @@ class LaunchRecord:
                 *slow_hosts(result),
                 *slow_writers(result),
                 *adapters.faults(result, claimed),
+                *notes,
             ),
         )
 

@@ -158,6 +158,8 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
             own = [case for case in cases if case.reason not in verdict.troubles]
             methods = ", ".join(dict.fromkeys(case.method for case in own if case.method))
             lines.append(f"{methods}: {cause}" if methods else cause)
+            steps = dict.fromkeys(case.reason["next"] for case in own if case.reason["next"])
+            lines += [f"next: {step}" for step in steps]
         alike.setdefault((kind, tuple(lines)), []).extend(launch)
     groups = [
         _group(kind, lines, rerun(dependents(verdict, cases) or cases, verdict.request), cases)
@@ -381,7 +383,9 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     others = [remark for remark in verdict.remarks if remark not in verdict.network]
     others += [remark for remark in built if remark.code != Code.KERNELS_KEPT]
     lines = [f"kernels: {clause(remark)}" for remark in built] if verbose else []
-    lines += [f"note: {clause(remark)}" for remark in others if remark.code != Code.CHANGED]
+    for remark in (remark for remark in others if remark.code != Code.CHANGED):
+        step = f"; next: {remark['next']}" if remark["next"] else ""
+        lines.append(f"note: {clause(remark)}{step}")
     for remark, cases in grouped(remarked, lambda case: case.remark).items():
         others = f" and {plural(len(cases) - 1, 'other test')}" if cases[1:] else ""
         lines.append(f"note: {cases[0].group}{others}: {clause(remark)}")

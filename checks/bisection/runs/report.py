@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from bisection.core.commands import all_errors, last_error
 from bisection.core.grouping import grouped
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
-from bisection.core.slurm import UNREACHABLE
+from bisection.core.slurm import UNREACHABLE, nodes_of
 from bisection.core.verdicts import KernelExit, Verdict
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.rfm import causes
@@ -187,7 +187,7 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
         if entry["fixture"]:
             stored = entry.get("launch_record") or {"facts": entry.get("facts") or {}}
             record = LaunchRecord.read(stored)
-            hosts = record.hosts or tuple(entry.get("job_nodelist") or ())
+            hosts = record.hosts or tuple(nodes_of(entry.get("job_nodelist")))
             records[key] = replace(record, hosts=hosts)
     for key, entry in entries.items():
         needed = [tuple(other) for other in entry.get("dependencies_actual") or []]
@@ -283,9 +283,9 @@ def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:
     A fault says which: a machine on which a launch hangs or loses a node has failed it; one that
     never got it has not.
     """
-    reached = entry["fail_phase"] in ("sanity", "performance", "cleanup")
     if reason.code in MACHINE_FAULTS | OUTER_FAULTS:
-        reached = reason.code in MACHINE_FAULTS
+        return Verdict.FAIL if reason.code in MACHINE_FAULTS else Verdict.NOT_MEASURED
+    reached = entry["fail_phase"] in ("sanity", "performance", "cleanup")
     build = entry["fixture"] and not record.kernel
     refused = record.exit_code in (KernelExit.USAGE, KernelExit.RESOURCES)
     refused = refused and reason.code != Code.MISPLACED
