@@ -57,6 +57,12 @@ class Row(MetricId):
         self.verdict, self.reason = verdict, reason
 
     @property
+    def is_of_other_ranks(self) -> bool:
+        """True if the sides cannot be compared, as they ran on unlike ranks, nodes or threads."""
+        unlike = self.reason is not None and self.reason.code == Code.UNLIKE
+        return unlike and self.reason["what"] == "geometry"
+
+    @property
     def is_worse(self) -> bool:
         """True if it got worse, or one session is outside of what the earlier ones showed."""
         worse = self.outlier or self.verdict == Verdict.REGRESSED

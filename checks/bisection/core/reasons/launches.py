@@ -365,6 +365,16 @@ class Launches(Topic):
     RETEST_NOT_STORED = "what the retest showed is not stored: {error}"
     NODES_TAKEN = "busy nodes: {nodes}; their request is dropped for the jobs {jobs}"
     TESTS_GONE = "tests of the last session are gone: {tests}"
+
+    # before, now: nodes x ranks per node x threads; cores: how those that are granted changed
+    def OTHER_RANKS(tests: int, before: str, now: str, cores: dict | None = None) -> str:
+        count = f"{tests} {'test' if tests == 1 else 'tests'}"
+        why = f"; {clause(cores)}" if cores else ""
+        return (
+            f"{count} ran as {now}, in earlier sessions as {before}, and cannot be compared with "
+            f"them{why}; if it stays so, `bisection sessions exclude` of those sessions accepts it"
+        )
+
     LAUNCHES_PREEMPTED = (
         "other processes used the cores of the first {launches} launches; what they slow down is "
         "not measured. Ctrl-C ends the run; --wait 30m waits for a quiet machine first"
