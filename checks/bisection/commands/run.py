@@ -44,6 +44,7 @@ from bisection.judge.launches import replaced
 from bisection.judge.retest import Reruns
 from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
+from bisection.report.lines import commanded, wrapped
 from bisection.report.model import Report
 from bisection.report.text import beside
 from bisection.report.words import defect_line
@@ -126,7 +127,7 @@ def act(options: argparse.Namespace) -> Exit:
     partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
-    print(f"command: {command.pasted(request.command)}", flush=True)
+    print("\n".join(commanded("command", command.pasted(request.command))), flush=True)
     run = folder.named(measure(request, results), results)
     night = Night(run.noting(troubles=damaged), site, results)
     night.began -= run.seconds
@@ -308,7 +309,7 @@ def tell(reason: Reason | str, advice: str = "") -> None:
     about a job that waits."""
     calm = isinstance(reason, str) or reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN)
     text = f"{'' if calm else 'warning: '}{clause(reason)}{advice}"
-    print("\n".join(run_report.wrapped(text)), flush=True)
+    print("\n".join(wrapped(text)), flush=True)
 
 
 def measure(request: Request, results: Path, limit: float | None = None) -> RunVerdict:
@@ -509,6 +510,8 @@ def keep_repeats(night: Night, store: Store) -> None:
     if repeats and Reruns(night.verdict, night.evidence.retest).slower:
         repeats = None
     night.trouble(*sync.keep(store, paths.home(), night.verdict, night.results, repeats))
+    with night.keeps():
+        night.evidence = judged_by.count_nights(night.evidence, store, night.run)
     if repeats:
         look_back(night, store)
 
@@ -535,4 +538,4 @@ def reported(night: Night, store: Store | None) -> list[str]:
     lines = beside(report.comparison) if report.comparison else []
     lines += interconnect.text(report.interconnect) if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
-    return run_report.wrapped(*lines)
+    return wrapped(*lines)

@@ -1,14 +1,13 @@
 """A run's verdict for people: a mail, and the table of all tests."""
 
 import re
-import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bisection.core import paths
-from bisection.core.format import amount, duration, finite, number, plain, plural, short, some, utc
+from bisection.core.format import amount, duration, finite, number, plural, short, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.reasons import DISTURBED, Code, Reason, clause
 from bisection.core.reasons.launches import span
@@ -17,13 +16,12 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Exit, Verdict
 from bisection.kernels import tables
+from bisection.report.lines import WIDTH, commanded, wrapped
 from bisection.report.tables import indented
 from bisection.report.words import MOST, banner, next_steps, slow_nodes
 from bisection.runs.command import dependents, rerun
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 
-# Columns: of a mail, fewer on a narrow terminal.
-WIDTH = max(40, min(80, shutil.get_terminal_size().columns))
 NAMES = {
     Exit.OK: "PASS",
     Exit.FAILED: "FAIL",
@@ -130,8 +128,8 @@ def failures(verdict: RunVerdict) -> list[str]:
     lines = wrapped(*lines)
     for group in failure_groups(verdict):
         lines += [f"{group.verdict}: {group.where}", *wrapped(*group.causes, indent="    ")]
-        lines.append(f"    rerun: {group.rerun}")
-        lines += [f"    files: {group.files}"] if group.files else []
+        lines += commanded("rerun", group.rerun, "    ")
+        lines += commanded("files", group.files, "    ") if group.files else []
     return lines
 
 
@@ -208,7 +206,8 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
             sessions = plural(max(reason["sessions"] for reason in reasons), "earlier session")
             lines += [f"{title.format(sessions)}:", *_launches(reasons)]
     if lines:
-        lines += [f"    rerun: {rerun(_slower_tests(verdict), verdict.request, LIMITS.fewest - 1)}"]
+        again = rerun(_slower_tests(verdict), verdict.request, LIMITS.fewest - 1)
+        lines += commanded("rerun", again, "    ")
     return lines
 
 
@@ -245,7 +244,8 @@ def alarms(reasons: Sequence[Reason]) -> Iterator[str]:
     """Since when metrics are worse, by their history, and what to do about it."""
     for alarm in reasons[:MOST]:
         yield from wrapped(clause(alarm))
-        yield from (f"    {': '.join(step)}" for step in next_steps(alarm))
+        for step in next_steps(alarm):
+            yield from commanded(*step, "    ")
 
 
 def changed(verdict: RunVerdict) -> list[str]:
@@ -415,12 +415,4 @@ def next_step(verdict: RunVerdict) -> list[str]:
         return []
     stopped = any(case.reason.code == Code.STOPPED for case in verdict.lost_to_others)
     when = "when nothing stops its processes" if stopped else "at a quieter time"
-    return [f"next: rerun {when}: {_in_quiet(verdict)}"]
-
-
-def wrapped(*lines: str, indent: str = "") -> list[str]:
-    """Lines in as many as a mail has room for; long words stay whole, to be copied."""
-    further = indent + ("    " if indent else "  ")
-    wrapper = textwrap.TextWrapper(WIDTH, indent, further, break_long_words=False)
-    wrapper.break_on_hyphens = False
-    return [part for line in lines for part in wrapper.wrap(plain(line)) or [""]]
+    return commanded(f"next: rerun {when}", _in_quiet(verdict))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from made_up import with_case
 from results_made import changed, launched
+from running import joined
 
 from bisection.analysis.retest import disturbed, request_for
 from bisection.commands import run as command
@@ -198,7 +199,8 @@ def test_a_launch_that_was_disturbed_or_stopped_is_not_measured(rerun, stopped, 
     (group,) = run_report.failure_groups(night)
     assert (len(group.cases), len(group.causes)) == (2, 1 + len(stopped))
     assert group.rerun.endswith("--wait 30m")
-    assert run_report.next_step(night) == [f"next: rerun {when}: {group.rerun}"]
+    step = joined("\n".join(run_report.next_step(night)))
+    assert step == f"next: rerun {when}: {group.rerun}"
     assert night.judged[0].reason == stopped.get("a", Code.PREEMPTED(fraction=1.0))
     night, _ = rerun(run, run_of({"a": 0.0, "b": 0.0}))
     assert night.exit_code == Exit.OK

@@ -11,7 +11,7 @@ import shutil
 import socket
 
 import pytest
-from running import SITES, command, first_cores, run_in, start
+from running import SITES, command, first_cores, joined, run_in, start
 
 from bisection.kernels import tables
 from bisection.sites import site
@@ -224,7 +224,7 @@ def test_hosts_with_a_slow_clock_or_an_adapter_that_counted_errors_are_named(met
 def test_the_command_to_rerun_selects_the_launches_that_failed(method_run):
     """As ReFrame selects: all methods of a launch of which any failed, or these alone."""
     verdict = (method_run.folder / "verdict.txt").read_text()
-    words = shlex.split(" ".join(re.findall("rerun: (.*)", verdict)))
+    words = shlex.split(" ".join(re.findall("rerun: (.*)", joined(verdict))))
     names = [name for option, name in itertools.pairwise(words) if option == "-n"]
     selected = [test for test in site.load_site("localhost", names).tests if test["named"]]
     selected = {(t["check"], t["method"], t["layout"], t["case"]) for t in selected}
@@ -237,7 +237,7 @@ def test_the_printed_command_can_be_run_dry_and_layouts_that_do_not_fit_do_not_r
     method_run, tmp_path
 ):
     """Real for what a shell makes of the command; on one core."""
-    (printed,) = re.findall("^command: (.*) -r$", method_run.text, re.M)
+    (printed,) = re.findall("^command: (.*) -r$", joined(method_run.text), re.M)
     dry = printed.replace(str(method_run.folder), str(tmp_path)) + " --dry-run"
     code, text = start(["sh", "-c", dry], tmp_path, cpus=first_cores(1))
     assert code == 0, text

@@ -7,6 +7,7 @@ import shlex
 import numpy as np
 import pytest
 from made_up import case, nights, sessions, store, times
+from running import joined
 
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
@@ -38,7 +39,7 @@ def test_exit_code_follows_fail_on(command, options, code):
 def test_comparison_as_text_and_as_json(command, tmp_path):
     _, text, _ = command("compare", BEFORE, AFTER, "--json", str(tmp_path / "all.json"))
     assert "1 regressed, 1 unchanged (of 2 metrics)" in text
-    assert "bisection run --tier nightly --system lab -n '^transpose%" in text
+    assert "bisection run --tier nightly --system lab -n '^transpose%" in joined(text)
     result = json.loads((tmp_path / "all.json").read_text())
     assert [row["verdict"] for row in result["rows"]] == [Verdict.REGRESSED, Verdict.UNCHANGED]
     assert len(result["before"]) == 20
