@@ -298,8 +298,8 @@ static void compare_aggressor(congestion *c, int kind, bool ended, int64_t looks
 static void compare_times(congestion *c, size_t count, const double stated[2])
 {
     double shown[2] = {stated[0], stated[1]}, mean = 0, low = 0, high = 0;
-    MPI_Bcast(shown, 2, MPI_DOUBLE, 0, c->party.comm);
-    MPI_Allreduce(c->seconds, c->slowest, (int)count, MPI_DOUBLE, MPI_MAX, c->party.comm);
+    PMPI_Bcast(shown, 2, MPI_DOUBLE, 0, c->party.comm);
+    PMPI_Allreduce(c->seconds, c->slowest, (int)count, MPI_DOUBLE, MPI_MAX, c->party.comm);
     for (size_t i = 0; i < count; i++) {
         mean += c->slowest[i] / (double)count;
         low += c->slowest[i] <= shown[1] * (1 + 1e-12);
@@ -315,9 +315,9 @@ static void compare_load(congestion *c, int kind, double busy, double load)
 {
     double bytes = 0, rate;
     if (c->aggresses) bytes = (double)c->party.round * asked_of_aggressor(&c->party, kind).bytes;
-    MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_DOUBLE, MPI_SUM, c->world);
+    PMPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_DOUBLE, MPI_SUM, c->world);
     rate = busy > 0 ? bytes / busy : INFINITY;
-    MPI_Allreduce(MPI_IN_PLACE, &rate, 1, MPI_DOUBLE, MPI_MIN, c->world);
+    PMPI_Allreduce(MPI_IN_PLACE, &rate, 1, MPI_DOUBLE, MPI_MIN, c->world);
     if (c->rank == 0 && kind < AGGRESSORS)
         c->misstated = bx_verification_worse(c->misstated, fabs(load / rate - 1));
 }

@@ -19,9 +19,9 @@ static const bx_choice *methods;
 static int *most_blocks;    /* [method] of any rank, to be sent or to be received */
 static uint64_t generation; /* of the input: each step has its own */
 static struct {
-    int64_t both;  /* ranks that this one has sent to in the last block */
-    double chance; /* that they are those of the blocks before; 0: there was none */
-} *partners;       /* [method] */
+    int first, last; /* ranks that this one has sent to in the last block */
+    double chance;   /* that they are those of the blocks before; 0: there was none */
+} *partners;         /* [method] */
 
 static const bx_pattern *pattern_of(size_t method) { return bx_pattern_table[method].pattern; }
 
@@ -231,13 +231,15 @@ static double items(void *state, size_t method, size_t point)
  * orders give once in 10^15 launches.  Where there are no others, it has them for ever. */
 static bool has_same_partners(const bx_patterns *s, size_t method)
 {
-    if (s->sent_blocks == 0) return false;
-    int a = s->to[0], b = s->to[s->sent_blocks - 1];
-    int64_t both = a < b ? (int64_t)a << 32 | b : (int64_t)b << 32 | a;
-    double others = s->sent_blocks == 1 ? s->units - 1 : (s->size - 1) * (s->size - 2) / 2.0;
-    bool same = partners[method].chance > 0 && partners[method].both == both;
-    partners[method].chance = same && others > 1 ? partners[method].chance / others : 1;
-    partners[method].both = both;
+    int first = s->sent_blocks > 0 ? s->to[0] : MPI_PROC_NULL, last = first;
+    if (s->sent_blocks > 1) last = s->to[s->sent_blocks - 1];
+    double others = s->sent_blocks > 1 ? (s->size - 1) * (s->size - 2) / 2.0 : s->units - 1;
+    bool same = (partners[method].first == first && partners[method].last == last) ||
+                (partners[method].first == last && partners[method].last == first);
+    bool may_stay = partners[method].chance <= 0 || first == MPI_PROC_NULL || others <= 1;
+    partners[method].chance = same && !may_stay ? partners[method].chance / others : 1;
+    partners[method].first = first;
+    partners[method].last = last;
     return partners[method].chance < 1e-15;
 }
 
