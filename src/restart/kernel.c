@@ -305,10 +305,11 @@ static bool reads_near(const bx_io *io)
 /* Whether this rank did not bring to disk what it has written, as the method asks it to. */
 static bool lacks_sync(const bx_io *io, size_t method)
 {
-    int of_node, asked = METHODS[method]->synced_by;
+    const bx_io_method *m = METHODS[method];
+    int of_node;
     MPI_Comm_rank(io->node, &of_node);
-    if (asked == BX_IO_SYNC_BY_NODE && of_node > 0) return false;
-    if (asked == BX_IO_SYNC_BY_FIRST && io->rank > 0) return false;
+    if (m->synced_by == BX_IO_SYNC_BY_NODE && of_node > 0) return false;
+    if (m->synced_by == BX_IO_SYNC_BY_FIRST && io->rank > 0) return false;
     return bx_file_syncs() == io->syncs;
 }
 
