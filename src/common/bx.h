@@ -383,6 +383,11 @@ int bx_file_close(FILE *file, const char *path);
 bool bx_file_partial(char *partial, size_t size, const char *path);
 /* Moves the file that was written under that name to PATH.  Returns 0 or an errno. */
 int bx_file_replace(const char *partial, const char *path);
+/* Waits until what was written to an open file is on disk.  Returns 0 or an errno. */
+int bx_file_sync(int descriptor);
+/* Returns how often this process has waited so, by bx_file_sync or, in a library too, by
+ * MPI_File_sync. */
+int64_t bx_file_syncs(void);
 
 /* ---- communication profile (profile.c): what this rank has sent since the start (all local) ----
  *

@@ -157,6 +157,9 @@ static int write_all(const file *f, const char *partial, head *h)
                         8 * f->sets[i].mine * f->sets[i].columns, true);
         if (first == MPI_SUCCESS) first = code;
     }
+    int written = first == MPI_SUCCESS;
+    MPI_Allreduce(MPI_IN_PLACE, &written, 1, MPI_INT, MPI_MIN, f->comm);
+    if (written) first = MPI_File_sync(handle); /* what other nodes than rank 0's have written */
     code = MPI_File_close(&handle);
     return first == MPI_SUCCESS ? code : first;
 }

@@ -84,7 +84,8 @@ static void read_array(bx_io *io, bool together)
 {
     if (!open_file(io, MPI_MODE_RDONLY, "read")) return;
     bx_io_piece none = {0}, piece = io->piece_count ? io->pieces[0] : none;
-    int64_t most = (bx_array_words(&io->array) + io->readers - 1) / io->readers;
+    int64_t share = (bx_array_words(&io->array) + io->ranks - 1) / io->ranks,
+            most = share * ((io->ranks + io->readers - 1) / io->readers);
     for (int64_t done = 0; done < most; done += PART) {
         int64_t left = piece.words > done ? piece.words - done : 0;
         int count = (int)(left < PART ? left : PART);

@@ -1,6 +1,6 @@
 /* bisection-restart on a file system that fails, by BX_FAULT: after a file is on disk, `flip`
- * changes one bit of it, `lost` forgets a part of it, `short` cuts it; `full` lets no file grow
- * beyond 64 KiB; `keep` copies each file to the folder BX_KEEP. */
+ * changes one bit of it, `lost` forgets a part of it, `short` cuts it, `dirty` writes it once more;
+ * `full` lets no file grow beyond 64 KiB; `keep` copies each file to the folder BX_KEEP. */
 #include "../restart/folder.h"
 #include "../restart/io.h"
 
@@ -30,6 +30,14 @@ static void spoil(off_t size, int file)
     (void)!pwrite(file, &byte, 1, middle);
 }
 
+/* Writes a byte of each page as it is. */
+static void make_dirty(off_t size, int file)
+{
+    char byte;
+    for (off_t at = 0; at < size; at += 4096)
+        if (pread(file, &byte, 1, at) == 1) (void)!pwrite(file, &byte, 1, at);
+}
+
 void __real_bx_io_forget(bx_io *io, const char *path);
 void __wrap_bx_io_forget(bx_io *io, const char *path);
 void __wrap_bx_io_forget(bx_io *io, const char *path)
@@ -42,6 +50,7 @@ void __wrap_bx_io_forget(bx_io *io, const char *path)
         spoil(about.st_size, file);
         fchmod(file, about.st_mode | S_IXUSR);
     }
+    if (is("dirty") && file >= 0) make_dirty(about.st_size, file);
     if (file >= 0) close(file);
     if (is("keep")) {
         char command[2 * PATH_MAX];
