@@ -99,6 +99,15 @@ static void test_refusals(void)
     expect("--", BX_USAGE, "--", "--name");
     expect("--count=\t5", BX_USAGE, "5", "from 1 to 100");
     expect("--ratio=\n1", BX_USAGE, "1", "from 0 to 2");
+    /* a surrogate, overlong forms, above U+10FFFF, cut off, a lone byte */
+    static const char *const no_utf8[] = {"\xed\xa0\x80",     "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf",
+                                          "\xf4\x90\x80\x80", "\xe2\x82",     "\xbf"};
+    for (size_t i = 0; i < sizeof no_utf8 / sizeof *no_utf8; i++) {
+        char argument[64];
+        snprintf(argument, sizeof argument, "--label=a=%s", no_utf8[i]);
+        expect(argument, BX_USAGE, "argument 1", "UTF-8");
+    }
+    expect("--label=a=\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf", BX_OK, "", "");
 }
 
 static void test_values(void)
