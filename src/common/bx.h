@@ -213,8 +213,8 @@ void bx_run_sleep_barrier(MPI_Comm comm);
 
 /* ---- inside verify, end and inspect ---- */
 
-/* Adds one outcome.  The largest `error` of all ranks must not exceed `tolerance`; an error that
- * is not finite fails.  Of several outcomes of one name the worst counts.  `name` has at most 63
+/* Adds one outcome.  The `error` of no rank may exceed its `tolerance`; an error that is not finite
+ * fails.  Of several outcomes of one name the worst counts.  `name` has at most 63
  * characters, `unit` (of error and tolerance) at most 31; both are copied.  Local, but every rank
  * must add the same names in the same order. */
 void bx_verification_check(bx_verification *verification, const char *name, double error,

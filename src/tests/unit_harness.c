@@ -176,6 +176,34 @@ static void test_no_outcome(void)
     CHECK(bx_verification_settle(&v, MPI_COMM_SELF) && v.count == 1);
 }
 
+/* Ranks whose tolerances differ come to one verdict, by each rank's own. */
+static void test_tolerances_of_ranks(void)
+{
+    int rank, ranks;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    bool last = rank == ranks - 1;
+    bx_verification v = {0};
+    bx_verification_check(&v, "within", 0.75 * (rank + 1), rank + 1, "x");
+    bx_verification_check(&v, "exact", 0, 0, "x");
+    CHECK(bx_verification_settle(&v, MPI_COMM_WORLD));
+    CHECK(v.outcomes[0].error == 0.75 * v.outcomes[0].tolerance && v.outcomes[1].error == 0);
+    v = (bx_verification){0};
+    bx_verification_check(&v, "beyond", last ? 2 : 3, last ? 1 : 10, "x");
+    CHECK(!bx_verification_settle(&v, MPI_COMM_WORLD));
+    CHECK(v.outcomes[0].error == 2 && v.outcomes[0].tolerance == 1);
+    v = (bx_verification){0};
+    bx_verification_check(&v, "exact", 1e-3 * rank, last ? 0 : 1, "x");
+    CHECK(bx_verification_settle(&v, MPI_COMM_WORLD) == (ranks == 1));
+    v = (bx_verification){0};
+    bx_verification_check(&v, "wrong", rank, 0, "x");
+    CHECK(bx_verification_settle(&v, MPI_COMM_WORLD) == (ranks == 1));
+    CHECK(v.outcomes[0].error == ranks - 1);
+    v = (bx_verification){0};
+    bx_verification_check(&v, "nan", last ? NAN : 0, 1, "x");
+    CHECK(!bx_verification_settle(&v, MPI_COMM_WORLD) && isinf(v.outcomes[0].error));
+}
+
 /* The file's content, as far as it fits. */
 static const char *content_of(const char *path)
 {
@@ -270,6 +298,7 @@ int main(int argc, char **argv)
     test_files();
     test_checks();
     test_no_outcome();
+    test_tolerances_of_ranks();
     test_recordings();
     MPI_Finalize();
     return unit_failures != 0;
