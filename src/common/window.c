@@ -171,6 +171,21 @@ static double claim(const bx_run *run, MPI_Aint bytes)
     return need;
 }
 
+static int give_back(MPI_Win window, int key, void *claimed, void *unused)
+{
+    host.claimed -= (double)(uintptr_t)claimed;
+    return MPI_SUCCESS;
+}
+
+/* The window gives its claim back when it is freed. */
+static void keep_claim(MPI_Win window, double claimed)
+{
+    static int key = MPI_KEYVAL_INVALID;
+    if (key == MPI_KEYVAL_INVALID)
+        MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, give_back, &key, NULL);
+    MPI_Win_set_attr(window, key, (void *)(uintptr_t)claimed);
+}
+
 /* ---- shared memory ---- */
 
 enum { SLACK = 16, UNIT = 16 }; /* bytes: a window is never empty */
@@ -180,12 +195,14 @@ bool bx_shared_create(bx_run *run, MPI_Comm node, size_t bytes, bx_shared *memor
     int rank, unit;
     PMPI_Comm_rank(node, &rank);
     MPI_Aint size = rank == 0 ? (MPI_Aint)(bytes + SLACK) : 0;
-    *memory = (bx_shared){.window = MPI_WIN_NULL, .claimed = claim(run, size)};
-    if (memory->claimed == 0) return false;
+    double claimed = claim(run, size);
+    *memory = (bx_shared){.window = MPI_WIN_NULL};
+    if (claimed == 0) return false;
     if (!make_everywhere(run, SHARED, node, size, UNIT, &memory->base, &memory->window)) {
-        host.claimed -= memory->claimed;
+        host.claimed -= claimed;
         return false;
     }
+    keep_claim(memory->window, claimed);
     MPI_Win_shared_query(memory->window, 0, &size, &unit, &memory->base);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, memory->window);
     return true;
@@ -196,7 +213,6 @@ void bx_shared_free(bx_shared *memory)
     if (memory->window == MPI_WIN_NULL) return;
     MPI_Win_unlock_all(memory->window);
     MPI_Win_free(&memory->window);
-    host.claimed -= memory->claimed;
 }
 
 void bx_shared_sync(const bx_shared *memory, MPI_Comm node)
@@ -226,6 +242,7 @@ bool bx_window_open(bx_run *run, MPI_Comm comm, uint64_t **memory, size_t bytes,
         host.claimed -= claimed;
         return false;
     }
+    keep_claim(*window, claimed);
     *memory = part;
     MPI_Win_lock_all(0, *window);
     return true;

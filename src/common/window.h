@@ -15,7 +15,6 @@
 typedef struct {
     MPI_Win window; /* MPI_WIN_NULL: there is none */
     void *base;
-    double claimed; /* bytes on this host */
 } bx_shared;
 
 /* The functions that make windows are collective over the world, and return the same on every rank.
