@@ -166,13 +166,6 @@ class Metadata(Folder, unittest.TestCase):
                     failed = {n for n, c in checks(out, method).items() if not c["passed"]}
                     self.assertEqual(failed, wrong, out.stderr)
 
-    def test_a_write_of_nothing_ends_the_launch(self):
-        for method in ("file-per-rank", "root"):
-            fault = {"BX_FAULT": "nothing"}
-            out = self.launch(FAULTY, 2, "--method", method, "--progress-timeout", "10", **fault)
-            self.assertEqual(out.code, 3, out.stdout + out.stderr)
-            self.assertRegex(out.stderr, "bisection-restart: .* written: No space left")
-
     def test_a_full_file_system_ends_the_launch_with_its_reason(self):
         """At once, not after all rounds: these would take longer than a test may."""
         out = self.launch(FAULTY_METADATA, "--repeats", "1000000", BX_FAULT="full")
