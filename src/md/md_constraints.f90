@@ -178,49 +178,61 @@ contains
     integer, intent(in) :: sites
     integer, allocatable :: order(:)
     logical(c_bool), allocatable :: has(:) !< of ids, several of which share a place
-    integer(c_int64_t) :: mask, id
-    integer :: k, site
+    integer(c_int64_t) :: mask, first
+    integer :: count, k, site
     mask = 1
     do while (mask < 8*atoms%own)
       mask = 2*mask + 1
     end do
     allocate (has(0:mask), source=.false._c_bool)
     do k = 1, atoms%own
-      id = atoms%id(k) - mod(atoms%id(k) - 1, int(sites, c_int64_t))
+      first = atoms%id(k) - mod(atoms%id(k) - 1, int(sites, c_int64_t))
       do site = 0, sites - 1
-        has(iand(id + site, mask)) = .true.
+        has(iand(first + site, mask)) = .true.
       end do
     end do
-    order = pack([(k, k=1, atoms%all)], logical(has(iand(atoms%id(:atoms%all), mask))))
-    order = order(sorted(atoms%id(order)))
+    allocate (order(atoms%all))
+    count = 0
+    do k = 1, atoms%all
+      if (.not. has(iand(atoms%id(k), mask))) cycle
+      count = count + 1
+      order(count) = k
+    end do
+    order = order(:count)
+    call sort_by_id(order, atoms%id)
   end function own_molecules
 
-  !> Places of numbers from 0 on in ascending order; equal ones keep theirs (radix sort).
-  pure function sorted(number) result(order)
-    integer(c_int64_t), intent(in) :: number(:)
-    integer, allocatable :: order(:), before(:)
+  !> Sorts a list of atoms by their ids, from 1; equal ones keep their order (radix sort).
+  pure subroutine sort_by_id(order, id)
+    integer, intent(inout) :: order(:)
+    integer(c_int64_t), intent(in) :: id(:)
     integer, parameter :: bits = 11
+    integer, allocatable :: sorted(:)
+    integer(c_int64_t) :: largest
     integer :: ends(0:2**bits), n, digit, shift
-    order = [(n, n=1, size(number))]
-    shift = 0
-    do while (any(shiftr(number, shift) > 0))
+    largest = 0
+    do n = 1, size(order)
+      largest = max(largest, id(order(n)))
+    end do
+    allocate (sorted(size(order)))
+    do shift = 0, bit_size(largest) - 1, bits
+      if (shiftr(largest, shift) == 0) exit
       ends = 0
-      do n = 1, size(number)
-        digit = int(ibits(number(n), shift, bits))
+      do n = 1, size(order)
+        digit = int(iand(shiftr(id(order(n)), shift), 2_c_int64_t**bits - 1))
         ends(digit + 1) = ends(digit + 1) + 1
       end do
       do digit = 1, 2**bits
         ends(digit) = ends(digit) + ends(digit - 1)
       end do
-      before = order
-      do n = 1, size(number)
-        digit = int(ibits(number(before(n)), shift, bits))
+      do n = 1, size(order)
+        digit = int(iand(shiftr(id(order(n)), shift), 2_c_int64_t**bits - 1))
         ends(digit) = ends(digit) + 1
-        order(ends(digit)) = before(n)
+        sorted(ends(digit)) = order(n)
       end do
-      shift = shift + bits
+      order = sorted
     end do
-  end function sorted
+  end subroutine sort_by_id
 
   !> Adds a value behind the first `count` of a list.
   pure subroutine append(list, count, value)
