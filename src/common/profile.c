@@ -67,6 +67,7 @@ void bx_profile_stop(void)
         BX_FREE(r->rows, r);
     }
     BX_FREE(profile.rest.rows, profile.rows, profile.names, profile.bound, profile.pending);
+    profile.pending = NULL;
     profile.pending_room = bx_calls.requests = 0;
 }
 
