@@ -16,6 +16,14 @@ static void resolve(char target[PATH_MAX], const char *path)
     if (!realpath(path, target)) snprintf(target, PATH_MAX, "%s", path);
 }
 
+bool bx_file_appears(const char *path)
+{
+    enum { SECONDS = 10, LOOKS_PER_SECOND = 10 };
+    for (int i = 0; i < SECONDS * LOOKS_PER_SECOND && access(path, W_OK) != 0; i++)
+        usleep(1000000 / LOOKS_PER_SECOND);
+    return access(path, W_OK) == 0;
+}
+
 bool bx_file_partial(char *partial, size_t size, const char *path)
 {
     char target[PATH_MAX];

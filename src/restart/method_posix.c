@@ -56,10 +56,10 @@ static void put(bx_io *io, const uint64_t *words, int64_t count)
     const char *from = (const char *)words;
     size_t left = (size_t)count * sizeof *words;
     while (left > 0 && io->error == BX_OK) {
+        errno = ENOSPC; /* where nothing is written, and that is no error */
         ssize_t written = write(file, from, left < 8 * (size_t)PART ? left : 8 * (size_t)PART);
         if (written < 0 && errno == EINTR) continue;
-        if (written < 0) bx_io_fail(io, io->folder, "written", strerror(errno));
-        if (written < 0) return;
+        if (written <= 0) return bx_io_fail(io, io->folder, "written", strerror(errno));
         from += written;
         left -= (size_t)written;
     }

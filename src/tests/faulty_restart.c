@@ -1,6 +1,7 @@
 /* bisection-restart on a file system that fails, by BX_FAULT: after a file is on disk, `flip`
  * changes one bit of it, `lost` forgets a part of it, `short` cuts it, `dirty` writes it once more;
- * `full` lets no file grow beyond 64 KiB; `keep` copies each file to the folder BX_KEEP. */
+ * `full` lets no file grow beyond 64 KiB; `nothing` writes no byte of an array, without an error;
+ * `keep` copies each file to the folder BX_KEEP. */
 #include "../restart/folder.h"
 #include "../restart/io.h"
 
@@ -58,6 +59,13 @@ void __wrap_bx_io_forget(bx_io *io, const char *path)
         (void)!system(command);
     }
     __real_bx_io_forget(io, path);
+}
+
+ssize_t __real_write(int file, const void *from, size_t bytes);
+ssize_t __wrap_write(int file, const void *from, size_t bytes);
+ssize_t __wrap_write(int file, const void *from, size_t bytes)
+{
+    return is("nothing") && bytes > 4096 ? 0 : __real_write(file, from, bytes);
 }
 
 int __real_bx_folder_create(bx_run *run, const bx_folder_place *place, double bytes, char *path,

@@ -139,6 +139,13 @@ class Faults(Folder, unittest.TestCase):
                 failed = {name for name, c in checks(out, method).items() if not c["passed"]}
                 self.assertEqual(failed, {"not on disk"})
 
+    def test_a_write_of_nothing_ends_the_launch(self):
+        for method in ("file-per-rank", "root"):
+            fault = {"BX_FAULT": "nothing"}
+            out = self.launch(FAULTY, 2, "--method", method, "--progress-timeout", "10", **fault)
+            self.assertEqual(out.code, 3, out.stdout + out.stderr)
+            self.assertRegex(out.stderr, "bisection-restart: .* written: No space left")
+
     def test_a_full_file_system_ends_the_launch_with_its_reason(self):
         methods = ("file-per-rank", "root", "checkpoint", "mpi-io-collective", "mpi-io-independent")
         for method in methods:
