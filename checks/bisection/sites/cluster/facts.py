@@ -28,7 +28,7 @@ from typing import Any
 from bisection.core import paths
 from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import SLURM, configuration, record_of
+from bisection.core.slurm import SLURM, configuration, node_records
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 
@@ -122,7 +122,7 @@ def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
     }
     names = ",".join(sorted(host.partition(".")[0] for host in hosts))
     nodes = ask("scontrol", "show", "node", "--all", "-o", names).text if hosts else ""
-    boots = (record_of(line).get("BootTime", "") for line in nodes.splitlines())
+    boots = (record.get("BootTime", "") for record in node_records(nodes))
     events = {"boot": max((float(boot) for boot in boots if boot.isdigit()), default=0.0)}
     file = configuration(ask("scontrol", "show", "config").text).get("SLURM_CONF")
     with contextlib.suppress(OSError):  # of a file that this host does not see
