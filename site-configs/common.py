@@ -139,7 +139,16 @@ LOGGING = {
 def configuration(
     systems: list[Facts], environments: Sequence[Facts] = (), **general: Any
 ) -> Facts:
-    """The dictionary that ReFrame reads; `general` overrides GENERAL."""
+    """The dictionary that ReFrame reads; `general` overrides GENERAL. NameTwice: two partitions of
+    a system have one name."""
+    caller = sys._getframe(1)
+    for system in systems:
+        names = [
+            (part["name"], " ".join(part.get("access", [])) or f"number {number}", caller.f_lineno)
+            for number, part in enumerate(system["partitions"], 1)
+            if "name" in part
+        ]
+        _cluster.require_names(names, Path(caller.f_code.co_filename))
     (REFRAME / "reports").mkdir(parents=True, exist_ok=True)
     return {
         "systems": [

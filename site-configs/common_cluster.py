@@ -61,6 +61,25 @@ class SiteError(SystemExit):
         self.text, self.path, self.line = text, path, line
 
 
+class NameTwice(SiteError):
+    """Two partitions have one name, by which ReFrame would take one for the other."""
+
+
+def require_names(partitions: Iterable[tuple[str, str, int]], path: Path) -> None:
+    """Requires that partitions have names of their own; NameTwice if two have the same.
+
+    Args:
+        partitions: the name of each, as ReFrame has it; what a person knows it by; its line.
+        path: the site file.
+    """
+    known: dict[str, str] = {}
+    for name, words, line in partitions:
+        if name in known:
+            text = f"two partitions are called '{name}': {known[name]}, and {words}; rename one"
+            raise NameTwice(text, path, line)
+        known[name] = words
+
+
 def partition(name: str, nodes: int | Sequence[int], launcher: str, **choices: Any) -> Facts:
     """A partition of a cluster: what a person chooses. Its facts are in NAME.json under `name`.
 
@@ -120,7 +139,7 @@ def system(
     if scheduler not in ACCESS:
         raise SiteError(f"scheduler '{scheduler}': there are {', '.join(ACCESS)}", path)
     known_words = ACCESS[scheduler]
-    parts = []
+    parts, names = [], []
     for choices in partitions:
         name, nodes = choices["name"], choices["nodes"]
         if (known := facts["partitions"].get(name)) is None:
@@ -141,6 +160,10 @@ def system(
             given = {**asked, "name": f"{name}-{count}" if several else name}
             given["nodes"] = count
             parts.append(as_reframe(given, known, scheduler, software.get("mpi", {})))
+            words = f"'{name}' with nodes={nodes} in line {choices['line']}"
+            words += f", queue {choices['queue']}" if choices.get("queue") else ""
+            names.append((parts[-1]["name"], words, choices["line"]))
+    require_names(names, path)
     if modules:
         keys["modules"] = [*modules]
     if any("modules" in part for part in [keys, *parts, *environments]):

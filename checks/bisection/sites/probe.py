@@ -68,8 +68,9 @@ def located(error: BaseException, file: Path) -> Located:
     """An error that a site or check file raised, or ReFrame because of it."""
     if isinstance(error.__cause__, ValidationError):
         return rejected(error.__cause__, file)
-    if type(error).__name__ == "SiteError":  # of site-configs/common_cluster.py
-        return str(error.path), error.line, Code.NOT_LOADING(error=error.text).as_dict()
+    kinds = {"SiteError": Code.NOT_LOADING, "NameTwice": Code.NAME_TWICE}
+    if kind := kinds.get(type(error).__name__):  # of site-configs/common_cluster.py
+        return str(error.path), error.line, kind(error=error.text).as_dict()
     path, line = file, None
     for frame in traceback.extract_tb(error.__traceback__):
         folder = Path(frame.filename).parent

@@ -142,8 +142,8 @@ def test_no_words_about_a_node_change_what_it_is(version):
             with_words(line, rng) if line.startswith("NodeName=") else line
             for line in text.splitlines()
         )
-        found = [*slurm.queues(text, "\n".join(lines), "", set())]
-        for queue, other in zip(found, expected, strict=True):
+        read = [*slurm.queues(text, "\n".join(lines), "", set())]
+        for queue, other in zip(read, expected, strict=True):
             assert groups(queue) == groups(other)
             assert [[n.name for n in g.nodes] for g in queue.groups] == [
                 [n.name for n in g.nodes] for g in other.groups
