@@ -318,9 +318,16 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
 
     Raises:
         BisectionError: ReFrame does not take the command line, or it leaves no check.
+        KeyboardInterrupt: a run without a limit was interrupted before its first launch.
     """
     began = time.monotonic()
-    code, log = command.watch(request, results, tell, limit)
+    try:
+        code, log = command.watch(request, results, tell, limit)
+    except KeyboardInterrupt:  # there is nothing to keep
+        if request.job_name:
+            waiting.cancel(request.job_name)
+        folder.discard(results)
+        raise
     left = waiting.cancel(request.job_name) if request.job_name else None
     if error := reframe_report.usage_error(log):
         folder.discard(results)

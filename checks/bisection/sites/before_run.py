@@ -1,12 +1,12 @@
 """Checks the request for a run against its site before anything is built: seconds, offline."""
 
-import argparse
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from bisection.core import references
 from bisection.core.format import some
+from bisection.core.parser import Parser
 from bisection.core.verdicts import TIERS, BisectionError
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import in_site_file, partition_faults
@@ -22,7 +22,7 @@ def name_patterns(arguments: Sequence[str]) -> list[str]:
     Raises:
         BisectionError: one is no regular expression.
     """
-    parser = argparse.ArgumentParser(prog="bisection run", add_help=False)
+    parser = Parser(prog="bisection run", add_help=False)
     parser.add_argument("-n", "--name", action="append", default=[])
     parser.add_argument("-c", "--checkpath", action="append")
     options = parser.parse_known_args(arguments)[0]

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bisection.core.paths import write_whole
+from bisection.core.paths import regular, write_whole
 from bisection.core.verdicts import BisectionError
 
 SCHEMA, VERSION = "bisection-samples", 4
@@ -67,7 +67,7 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
     sessions: dict[str, Contents] = {}
     cases: list[Line] | None = None
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(regular(path), encoding="utf-8") as file:
             for number, text in enumerate(file, 1):
                 where = f"{path}:{number}"
                 line = _parsed(text, where) if text.strip() else None
@@ -95,7 +95,7 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
 def first_session(path: Path | str) -> str | None:
     """The identifier of a sample file's first session; None if it cannot be read."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(regular(path), encoding="utf-8") as file:
             return json.loads(file.readline()).get("session")
     except (OSError, ValueError, AttributeError, RecursionError):
         return None

@@ -98,10 +98,10 @@ def _group(
     word: str, sessions: Sequence[Session], other: Sequence[Session]
 ) -> list[Session] | None:
     """The sessions that a word names by their time or by a tag; None if it is no such word."""
-    if match := re.fullmatch(r"latest(?:~(\d+))?", word):
+    if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", word):
         back, past = int(match[1] or 0), [s for s in sessions if not s.ahead]
         return [past[-1 - back]] if back < len(past) else []
-    if match := re.fullmatch(r"earlier(?::(\d+))?", word):
+    if match := re.fullmatch(r"earlier(?::([0-9]{1,9}))?", word):
         if not other:
             raise SelectionError("'earlier' is before the other side; name that one otherwise")
         kinds, names = {session.kind for session in other}, {session.uuid for session in other}
