@@ -50,6 +50,7 @@ REMEDIES = {
     Code.MEMORY_SHORT: "Ask for all memory of a node (--mem=0), or use fewer nodes.",
     # not tried
     Code.NO_FACTS: "`bisection site new {name} --refresh` writes it.",
+    Code.LINK_DISTURBED: "Check again while nothing else runs on these nodes.",
     Code.SPEED_UNKNOWN: "`bisection site new {name} --refresh` records them.",
     Code.BYTES_UNCOUNTED: "Look at the MPI library's own report of its transport.",
     Code.SCHEDULER_UNASKED: "Slurm and PBS are checked; `bisection run` works with others.",

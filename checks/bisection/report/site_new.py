@@ -11,6 +11,7 @@ from typing import Any
 from bisection.core import paths
 from bisection.core.format import amount, duration, one_line, plural, some
 from bisection.core.reasons import Reason, clause
+from bisection.core.thresholds import LIMITS
 from bisection.sites.cluster.new import Draft, Part
 from bisection.sites.cluster.survey import Survey
 
@@ -129,6 +130,8 @@ def tried(part: Part) -> str:
         devices = ", ".join(f"{name} {share:.0%}" for name, share in outcome.carried.items())
         text += f"; {duration(outcome.latency)}, {amount(outcome.bandwidth, 'B/s')}"
         text += f" through {devices}" if devices else ""
+        if max((link[4] for link in outcome.links), default=0) > LIMITS.preempted_sample:
+            text += ", while other processes had the cores"
     return text
 
 

@@ -145,6 +145,11 @@ def _names_none(
     if excluded:
         names = some([session.uuid[:8] for session in excluded], 3)
         there = f"{plural(len(excluded), 'session')} excluded ({names})"
+    elif "=" in text and sessions:
+        name = text.partition("=")[0]
+        values = dict.fromkeys(filter(None, (s.tags.get(name) for s in sessions)))
+        tags = dict.fromkeys(f"{n}={v}" for s in sessions for n, v in s.own_tags.items())
+        there = f"tag {name} is {some(values)}" if values else f"tags are {some(tags)}"
     elif sessions:
         first, last = (utc(session.start)[:10] for session in (sessions[0], sessions[-1]))
         days = f"of {first}" if first == last else f"of {first} to {last}"

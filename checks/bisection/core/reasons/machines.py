@@ -154,8 +154,9 @@ class Machines(Topic):
     def SCHEDULER_ANSWERS(version: str, cluster: str = "") -> str:
         return version + (f", cluster {cluster}" if cluster else "")
 
+    # needed: by Slurm's accounting; a site's own policy may want one, too
     def QUEUE_OPEN(queue: str, account: str = "", needed: bool = False) -> str:
-        usual = "the default account" if needed else "no account is needed"
+        usual = "the default account" if needed else "no account is given"
         return f"{queue}, " + (f"account {account}" if account else usual)
 
     # down: [[node, reason]]
@@ -235,6 +236,11 @@ class Machines(Topic):
 
     def LINK_SLOW(now: list, before: list, pair: list) -> str:
         return f"{_speed(now)} ({pair[0]} to {pair[1]}); were {_speed(before)}"
+
+    # waited: share of the time
+    def LINK_DISTURBED(now: list, before: list, pair: list, waited: float) -> str:
+        slow = f"{_speed(now)} ({pair[0]} to {pair[1]}), were {_speed(before)}"
+        return f"not judged, as other processes had the cores in {waited:.0%} of the time: {slow}"
 
     def TIME_SHORT(limit: float, asked: float) -> str:
         return f"the queue gives a job {duration(limit)}, a launch asks for {duration(asked)}"

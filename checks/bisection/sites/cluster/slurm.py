@@ -72,6 +72,7 @@ def node(fields: Mapping[str, str]) -> survey.Node:
     usable = min(usable, cores - spared) if total > cores * per_core else usable
     features = fields.get("AvailableFeatures") or fields.get("Features") or ""
     state = fields.get("State", "UNKNOWN")
+    memory = _number(fields.get("RealMemory"), 1)  # MiB; 1 where slurm.conf names none
     return survey.Node(
         name=fields["NodeName"],
         cores=max(1, usable),
@@ -79,6 +80,7 @@ def node(fields: Mapping[str, str]) -> survey.Node:
         sockets=sockets,
         gres=re.sub(r"\(S:[^)]*\)", "", fields.get("Gres", "")),
         features=frozenset(filter(None, features.split(","))),
+        memory=0.0 if memory <= 1 else 2.0**20 * (memory - _number(fields.get("MemSpecLimit"), 0)),
         down="" if slurm.takes_jobs(state) else fields.get("Reason") or state,
     )
 

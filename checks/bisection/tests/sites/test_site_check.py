@@ -69,6 +69,12 @@ def test_all_is_right(checked, tmp_path):
     assert not list((tmp_path / "home" / "site-check").iterdir())
 
 
+def test_a_node_has_the_memory_that_slurm_gives_of_it(machine, checked):
+    small()(machine)
+    text = " ".join(checked()[1].split())
+    assert "memory and time suffice 15 GiB per node, 1.25 GiB needed" in text
+
+
 def test_job_asks_for_a_rank_per_core_and_no_longer_than_the_queue_allows(machine, checked):
     queue(max_time=300)(machine)
     checked()
@@ -106,6 +112,16 @@ def drained(machine):
         vars(node).update(down="bad DIMM")
 
 
+def small(*names):
+    """Nodes that have less memory to Slurm than they show."""
+
+    def spoil(machine):
+        for node in machine.queue.groups[0].nodes:
+            vars(node).update(memory=GIB / 2 if node.name in names else 15.0 * GIB)
+
+    return spoil
+
+
 def no_account(machine):
     machine.partition.update(access=["-p", "standard"])
     survey(decisions=[Code.ACCOUNT_OPEN(user="me", accounts=["a"])])(machine)
@@ -136,7 +152,12 @@ WORLDS = Code.WORLDS(launcher="srun", worlds=8, size=1, asked=8)
 THREE_SHARE = Code.MISPLACED(seats=[SHARED] * 3)
 DOWN = [["n1", "bad DIMM"], ["n2", "bad DIMM"]]
 MLX = [["mlx5_0", "infiniband", 200.0]]
-LINKS = [("n1", "n2", 2e-6, 2e10), ("n1", "n3", 2e-6, 5e9), ("n1", "n4", 9e-6, 2e10)]
+LINKS = [
+    ("n1", "n2", 2e-6, 2e10, 0.9),
+    ("n1", "n3", 2e-6, 5e9, 0.01),
+    ("n1", "n4", 9e-6, 2e10, 0.0),
+]
+BUSY_LINKS = [("n1", "n2", 2e-6, 2e10, 0.0), ("n1", "n3", 9e-6, 5e9, 0.4)]
 NO_OMP = (2, 2.0, "-- x\nError: y\n")
 FULL = (1, 2.0, "No space left on device\nError: x\n")
 TWO_CPUS = {**KNOWN["processor"], "num_cpus": 2}
@@ -179,6 +200,7 @@ WRONG = [  # what spoils it, the probe, the code of its reason, and some of its 
     (steps(leave=(0, 0.5, "")), "exit", "RANK_EXIT_LOST", {"left": 3}),
     (queue(max_time=300), "limits", "TIME_SHORT", {"limit": 300, "asked": 900}),
     (second_node(granted=GIB // 2), "limits", "MEMORY_SHORT", {"host": "n2", "needed": 1.25 * GIB}),
+    (small("n2"), "limits", "MEMORY_SHORT", {"memory": GIB / 2, "host": "n2"}),
     # By Slurm's configuration, where nothing enforces it.
     (job(memory=GIB / 2), "limits", "MEMORY_SHORT", {"memory": GIB / 2}),
 ]
@@ -233,6 +255,9 @@ OF_SLURM = {"accounting", "account", "nodes", "placement"}
     [
         (lambda m: setattr(m, "known", None), 3, {"facts", "speed"}, set()),
         (launch(0, carried={"eth0": 0.03}), 3, {"network"}, set()),  # no device counts the bytes
+        # Other processes had the cores of the link that looks slow.
+        (launch(0, latency=9e-6, bandwidth=5e9, links=BUSY_LINKS), 3, {"speed"}, set()),
+        (launch(0, links=BUSY_LINKS), 0, set(), set()),
         (steps(leave=(3, 30.0, "LEFT 99.500\n", 100.0)), 0, set(), set()),  # a long start-up
         (lambda m: m.partition.update(scheduler="lsf"), 3, {*TITLES} - {"file"}, set()),
         (pbs, 0, set(), {"accounting", "placement"}),

@@ -151,6 +151,19 @@ def test_no_words_about_a_node_change_what_it_is(version):
 
 
 @pytest.mark.parametrize(
+    ("fields", "memory"),
+    [
+        ("RealMemory=4017 AllocMem=0", 4017 * 2**20),
+        ("RealMemory=4017 MemSpecLimit=17", 4000 * 2**20),
+        ("RealMemory=1", 0),  # as where slurm.conf names none
+        ("", 0),
+    ],
+)
+def test_memory_of_a_node_that_jobs_may_have(fields, memory):
+    assert slurm.node(record_of(f"NodeName=n1 {fields} State=IDLE")).memory == memory
+
+
+@pytest.mark.parametrize(
     ("fields", "cores"),
     [
         ("CoresPerSocket=10 Sockets=1 CPUTot=16 CPUEfctv=16 ThreadsPerCore=1", 10),  # 6 with two
