@@ -108,6 +108,8 @@ def act(options: argparse.Namespace) -> Exit:
     request, site, partitions = prepare(options)
     schedulers = {partition["scheduler"] for partition in partitions}
     wait(schedulers, options.wait)
+    if defects := before_run.unknown_queues(site, partitions):
+        raise BisectionError("\n".join(map(defect_line, defects)))
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
     request.is_local = schedulers == {"local"}

@@ -31,6 +31,17 @@ DEADLINE = "BISECTION_DEADLINE"
 # many for the environment.
 NODES = "BISECTION_NODES"
 
+# By which a job names its queue, and its cluster where that is not this host's.
+QUEUE, CLUSTER = ("-p", "--partition"), ("-M", "--clusters", "--cluster")
+
+
+def queues() -> list[str]:
+    """The names of the queues, hidden ones too; none if Slurm does not answer."""
+    lines = ask("scontrol", "show", "partition", "--all", "-o").text.splitlines()
+    records = map(record_of, lines)
+    return [record["PartitionName"] for record in records if "PartitionName" in record]
+
+
 # ---- nodes ----
 
 # Of a node's state: the words in which it takes jobs, and how those begin in which it does not, of

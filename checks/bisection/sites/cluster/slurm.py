@@ -168,7 +168,7 @@ class Slurm(Scheduler):
     """How a trial job is submitted to Slurm, with or without an accounting database."""
 
     commands = ("scontrol", "sbatch")
-    queue_options = ("-p", "--partition")
+    queue_options = slurm.QUEUE
     account_options = ("-A", "--account")
     read = staticmethod(read)
 

@@ -156,7 +156,15 @@ def test_modules_bring_their_system(cluster):
     ("old", "new", "where", "words"),
     [
         ('"quad"', '"quat"', "13", "'quat' has no facts in vc.json, only duo, quad: "),
-        ("exclusive=True", "exclusife=True", "12", "'exclusife' was unexpected"),
+        ("exclusive=True", "exclusife=True", "12", "exclusife is unknown; is it exclusive?"),
+        ('launcher="srun"', 'luncher="srun"', "12", "luncher is unknown; is it launcher?"),
+        ("exclusive=True", 'qeue="x"', "12", "partition 'duo': qeue is unknown; is it queue?"),
+        ("exclusive=True", "max_job=2", "12", "max_job is unknown; is it max_jobs?"),
+        ("exclusive=True", "xyzzy=2", "12", "partition 'duo': xyzzy is unknown\n"),
+        (', launcher="srun"', "", "12", "partition 'duo' has no launcher"),
+        ('"duo", nodes=2', '"duo"', "12", "partition 'duo' has no nodes"),
+        ("nodes=[1, 2, 4]", "nodes=[]", "13", "partition 'quad' has no nodes"),
+        ("__file__,", '__file__, acount="a",', "1", "the system: acount is unknown; is it account"),
         ("[1, 2, 4]", "[1, 0]", "13", "vc:quad-0: extras.nodes is 0: "),
         ("exclusive=True", 'options=["-n {cores}"]', "12", "extras.binding has {cores} in"),
         ("exclusive=True", 'qos="high"', "12", "partition 'duo': pbs has no qos"),
@@ -173,7 +181,7 @@ def test_defects_of_the_file_have_a_line(cluster, old, new, where, words):
     loaded = site.load_site("vc")
     lines = told([*loaded.defects, *rules.site_defects(loaded)])
     assert f"site-configs/vc.py:{where}: " in lines
-    assert words in lines
+    assert words in f"{lines}\n"
 
 
 @pytest.mark.parametrize(

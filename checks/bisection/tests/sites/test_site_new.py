@@ -265,6 +265,27 @@ def test_queues_whose_names_are_one_to_reframe(new_site, machine, house):
     assert len(loads("vd")) == 15
 
 
+def test_a_first_try_that_failed_is_replaced_while_nobody_changed_it(new_site, machine, house):
+    machine.faults = [BLOCKED]
+    _, failed = new_site("--queue", "duo", code=1)
+    assert "DECIDE: duo: no launcher is proven" in words_of(failed)
+    _, text = new_site("--queue", "duo", "--account", "physics")
+    assert ('account="physics"' in text, "DECIDE" in text) == (True, False)
+    assert known(house).keys() == {"duo"}
+    printed, kept = new_site("--account", "chemistry", code=2)  # nothing is left to decide
+    assert "vc.py exists and is not overwritten" in printed
+    assert kept == text
+    machine.faults = [BLOCKED]
+    new_site("--queue", "duo", name="vd", code=1)
+    file = house / "site-configs" / "vd.py"
+    file.write_text(file.read_text() + "# mine\n")
+    printed, kept = new_site("--account", "physics", name="vd", code=2)
+    assert "vd.py exists and is not overwritten" in printed
+    assert kept.endswith("# mine\n")
+    printed, _ = new_site("--refresh", name="vd")
+    assert "draft" not in printed
+
+
 def test_accounts(new_site, machine):
     machine.cluster(CLUSTER, enforce="associations,limits")
     elsewhere = '*onlydefaults*) ;; *cluster=vcluster*) printf "a1\\na2\\n" ;; *) echo a9 ;;'
