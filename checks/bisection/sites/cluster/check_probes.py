@@ -366,7 +366,7 @@ def network_used(subject: Subject) -> Finding | None:
 
 def link_speed(subject: Subject) -> Finding | None:
     """Latency and bandwidth are as NAME.json has them, of the slowest node. Where other processes
-    had the cores of a slow link's ranks, that says nothing of the link."""
+    had the cores of a slow link's ranks, that says nothing of the link, unless it is far slower."""
     outcome = next(iter(subject.trial.outcomes), None)
     if subject.nodes < 2 or outcome is None or outcome.latency is None:
         return None
@@ -381,7 +381,8 @@ def link_speed(subject: Subject) -> Finding | None:
         key = (lambda link: link[3]) if narrow else (lambda link: -link[2])
         link = min(outcome.links, key=key)
         slow = {"now": now, "before": before, "pair": link[:2]}
-        if link[4] > LIMITS.preempted_sample:
+        gross = outcome.bandwidth < known["bandwidth"] / LIMITS.link_gross
+        if link[4] > LIMITS.preempted_sample and not gross:
             return not_tried(Code.LINK_DISTURBED(**slow, waited=link[4]))
         return wrong(Code.LINK_SLOW(**slow))
     return ok(Code.LINK_SPEED(now=now, before=before))

@@ -157,6 +157,7 @@ LINKS = [
     ("n1", "n3", 2e-6, 5e9, 0.01),
     ("n1", "n4", 9e-6, 2e10, 0.0),
 ]
+GROSS = [("n1", "n2", 2e-6, 2e10, 0.9), ("n1", "n3", 2e-6, 9e8, 0.9)]
 BUSY_LINKS = [("n1", "n2", 2e-6, 2e10, 0.0), ("n1", "n3", 9e-6, 5e9, 0.4)]
 NO_OMP = (2, 2.0, "-- x\nError: y\n")
 FULL = (1, 2.0, "No space left on device\nError: x\n")
@@ -193,6 +194,8 @@ WRONG = [  # what spoils it, the probe, the code of its reason, and some of its 
     (launch(0, carried={"eth0": 1.01}), "network", "NETWORK_UNUSED_BY", {"expected": MLX}),
     (launch(0, bandwidth=5e9, links=LINKS), "speed", "LINK_SLOW", {"pair": ["n1", "n3"]}),
     (launch(0, latency=9e-6, links=LINKS), "speed", "LINK_SLOW", {"pair": ["n1", "n4"]}),
+    # So slow is no link because of other processes.
+    (launch(0, bandwidth=9e8, links=GROSS), "speed", "LINK_SLOW", {"pair": ["n1", "n3"]}),
     (steps(leave=(124, 30.0, "")), "exit", "RANK_EXIT_HANGS", {"seconds": 30.0}),
     # A long start does not count.
     (steps(leave=(124, 45.0, "LEFT 80.0\n", 100.0)), "exit", "RANK_EXIT_HANGS", {"seconds": 20.0}),
