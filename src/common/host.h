@@ -43,8 +43,8 @@ const char *bx_host_root(const char *path);
  * the folder that /proc and /sys lie in.  The caller frees the text. */
 char *bx_host_model(const char *root);
 /* Returns the kind of core of each CPU, 0 the fastest, -1 unknown, and how many CPUs there are in
- * *cpus; NULL and 0 where all are of one kind, or nothing tells.  Kinds differ by cpu_capacity, else
- * by cpuinfo_max_freq (Documentation/ABI/testing/sysfs-devices-system-cpu and
+ * *cpus; NULL and 0 where all are of one kind, or nothing tells.  Kinds differ by cpu_capacity,
+ * else by cpuinfo_max_freq (Documentation/ABI/testing/sysfs-devices-system-cpu and
  * admin-guide/pm/cpufreq of the Linux kernel), else by Arm's part.  The caller frees them. */
 int *bx_host_kinds(const char *root, int *cpus);
 /* Returns the text after "key ... :" in a file of such lines, which the caller frees; or NULL. */

@@ -1,7 +1,7 @@
 """Sample files: the sessions that the store is made from, as JSON lines.
 
     {"schema": "bisection-samples", "version": 4, "session": "7f3c...", "start": 1795249161.9,
-     "tags": {"tier": "nightly"}, "facts": {"MPI": "Open MPI 4.1.4"}}
+     "tags": {"system": "lab", "tier": "nightly"}, "facts": {"MPI": "Open MPI 4.1.4"}}
     {"check": "transpose", "case": "cnt40", "layout": "mpi", "method": "p2p", "system": "localhost",
      "partition": "default", "environ": "system", "geometry": "2x1", "hosts": ["n1"],
      "metrics": {"time": [8.9e-05, "s", "lower"]}}
