@@ -36,6 +36,7 @@ CODES = """exit codes:
   2  usage: the command line or an input file cannot be used
   3  not everything could be measured, or there are too few data
   4  everything passed, but metrics or nodes are confirmed to be slower (run)
+  130  interrupted; a run, before its first launch
 """
 
 
