@@ -8,7 +8,7 @@ passes, with a note. A wrong answer fails without a retest.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
 the site cannot be used, 3 not everything was measured, or the verdict on the network is `look`,
 4 everything passed, but the retest confirmed slower metrics or a slow node, or metrics are worse
-since an earlier session.
+since an earlier session, 130 interrupted before the first launch.
 """
 
 import argparse
@@ -73,7 +73,7 @@ JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    lines = [f"  {n:13} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
+    lines = [f"  {n:12} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
     parser.epilog = "\n".join(["tiers, with minutes on two quiet cores, at most:", *lines])
     add = parser.add_argument
     add("--tier", choices=TIERS, default="nightly", help="default: nightly")
