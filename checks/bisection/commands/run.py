@@ -8,7 +8,7 @@ passes, with a note. A wrong answer fails without a retest.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
 the site cannot be used, 3 not everything was measured, or the verdict on the network is `look`,
 4 everything passed, but the retest confirmed slower metrics or a slow node, or metrics are worse
-since an earlier session.
+since an earlier session, 130 interrupted before the first launch.
 """
 
 import argparse
@@ -75,7 +75,7 @@ JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    lines = [f"  {n:13} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
+    lines = [f"  {n:12} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
     parser.epilog = "\n".join(["tiers, with minutes on two quiet cores, at most:", *lines])
     add = parser.add_argument
     add("--tier", choices=TIERS, default="nightly", help="default: nightly")
@@ -110,6 +110,8 @@ def act(options: argparse.Namespace) -> Exit:
     request, site, partitions = prepare(options)
     schedulers = {partition["scheduler"] for partition in partitions}
     wait(schedulers, options.wait)
+    if defects := before_run.unknown_queues(site, partitions):
+        raise BisectionError("\n".join(map(defect_line, defects)))
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
     request.is_local = schedulers == {"local"}
@@ -322,9 +324,16 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
 
     Raises:
         BisectionError: ReFrame does not take the command line, or it leaves no check.
+        KeyboardInterrupt: a run without a limit was interrupted before its first launch.
     """
     began = time.monotonic()
-    code, log = command.watch(request, results, tell, limit)
+    try:
+        code, log = command.watch(request, results, tell, limit)
+    except KeyboardInterrupt:  # there is nothing to keep
+        if request.job_name:
+            waiting.cancel(request.job_name)
+        folder.discard(results)
+        raise
     left = waiting.cancel(request.job_name) if request.job_name else None
     if error := reframe_report.usage_error(log):
         folder.discard(results)

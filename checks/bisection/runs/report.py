@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bisection.core import paths
 from bisection.core.commands import all_errors, last_error
 from bisection.core.grouping import grouped
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
@@ -32,7 +33,7 @@ RECORDED += "|(prefix|time|num)_.*"
 
 def load_report(path: Path) -> dict[str, Any]:
     """ReFrame's report in a file. OSError, ValueError: it cannot be read, or is not a report."""
-    report = json.loads(path.read_text(encoding="utf-8"))
+    report = json.loads(paths.regular(path).read_text(encoding="utf-8"))
     if not isinstance(report, dict) or "runs" not in report:
         raise ValueError(f"{path} is not a report of ReFrame")
     return report

@@ -136,10 +136,10 @@ def _group(
     word: str, sessions: Sequence[Session], other: Sequence[Session]
 ) -> list[Session] | None:
     """The sessions that a word names by their time or by a tag; None if it is no such word."""
-    if match := re.fullmatch(r"latest(?:~(\d+))?", word):
+    if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", word):
         back, past = int(match[1] or 0), [s for s in sessions if not s.ahead]
         return [past[-1 - back]] if back < len(past) else []
-    if match := re.fullmatch(r"earlier(?::(\d+))?", word):
+    if match := re.fullmatch(r"earlier(?::([0-9]{1,9}))?", word):
         if not other:
             raise SelectionError("'earlier' is before the other side; name that one otherwise")
         kinds, names = {session.kind for session in other}, {session.uuid for session in other}
@@ -183,6 +183,11 @@ def _names_none(
     if excluded:
         names = some([session.uuid[:8] for session in excluded], 3)
         there = f"{plural(len(excluded), 'session')} excluded ({names})"
+    elif "=" in text and sessions:
+        name = text.partition("=")[0]
+        values = dict.fromkeys(filter(None, (s.tags.get(name) for s in sessions)))
+        tags = dict.fromkeys(f"{n}={v}" for s in sessions for n, v in s.own_tags.items())
+        there = f"tag {name} is {some(values)}" if values else f"tags are {some(tags)}"
     elif sessions:
         first, last = (utc(session.start)[:10] for session in (sessions[0], sessions[-1]))
         days = f"of {first}" if first == last else f"of {first} to {last}"

@@ -118,14 +118,16 @@ def seats(ranks, threads):
 
 def layout_of(seats, **more):
     """The "layout" of a result whose ranks, in order, have these seats: host, and if it matters
-    threads, cpus and ghz."""
+    threads, cpus, kind of core and ghz."""
     groups = []
     for node, host in enumerate(dict.fromkeys(seat["host"] for seat in seats)):
         ranks = {str(rank): seat for rank, seat in enumerate(seats) if seat["host"] == host}
         threads = [seat.get("threads", ["0"]) for seat in ranks.values()]
         cpus = [seat.get("cpus", ",".join(seat.get("threads", "0"))) for seat in ranks.values()]
         nodes = [{"node": node, "host": host, "ranks": ",".join(ranks)}]
-        groups.append({"cpus": cpus, "threads": threads, "nodes": nodes})
+        kinds = {"kinds": list(filter(None, (seat.get("kind") for seat in ranks.values())))}
+        kinds = kinds if kinds["kinds"] else {}
+        groups.append({"cpus": cpus, "threads": threads, **kinds, "nodes": nodes})
     ghz = itertools.zip_longest(*(seat.get("ghz", []) for seat in seats))
     facts = {"nodes": len(groups), "ranks": len(seats), "threads": 1, "emulated_nodes": False}
     fullest = max((len(group["cpus"]) for group in groups), default=0)

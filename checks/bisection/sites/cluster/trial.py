@@ -68,7 +68,8 @@ class Outcome:
     carried: dict[str, float] = field(default_factory=dict)  # device -> fraction of the bytes
     latency: float | None = None  # s, of the slowest node
     bandwidth: float | None = None  # B/s, likewise
-    links: list[Sequence[Any]] = field(default_factory=list)  # (host, host, s, B/s)
+    # (host, host, s, B/s, share of the time in which one of them had no core)
+    links: list[Sequence[Any]] = field(default_factory=list)
     fault: Reason | None = None  # None: one world, a core per rank and thread
 
 
