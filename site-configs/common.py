@@ -260,3 +260,15 @@ def this_machine() -> Facts:
     cores = cores if quota is None else max(1, min(cores, int(quota)))
     per_socket = -(-cores * per_core // facts["num_sockets"])
     return {**facts, "num_cpus": cores * per_core, "num_cpus_per_socket": per_socket}
+
+
+def granted() -> str:
+    """How many cores of this machine a run may use, and what keeps it from more: a fact of each
+    launch, as `1 of 2: CPU quota 0.24`."""
+    machine = this_machine()
+    may_use = machine["num_cpus"] // machine["num_cpus_per_core"]
+    allowed = len(machine["topology"]["cores"])
+    whole = max(allowed, (os.cpu_count() or 0) // machine["num_cpus_per_core"])
+    if may_use < allowed:
+        return f"{may_use} of {whole}: CPU quota {cpu_quota():.2g}"
+    return f"{allowed} of {whole}: affinity mask" if allowed < whole else str(allowed)

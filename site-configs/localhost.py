@@ -31,6 +31,8 @@ site_configuration = common.configuration(
                         # Nodes a launch uses, and how the launcher binds.
                         "nodes": 1,
                         "binding": common.binding("mpirun"),
+                        # Cores that a run may use tonight, and why not all.
+                        "granted": common.granted(),
                         # The kinds of metric that must have a reference here ("ratio", "time"):
                         # one without is a failure. reference/systems/localhost.yaml holds them.
                         "references": ["ratio"],

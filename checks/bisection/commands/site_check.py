@@ -14,7 +14,8 @@ import time
 from bisection.core import paths
 from bisection.core.format import seconds_of
 from bisection.core.verdicts import Exit
-from bisection.report.site import fitting, result_lines, untried
+from bisection.report.lines import fitting
+from bisection.report.site import result_lines, untried
 from bisection.sites.before_run import choose_partitions
 from bisection.sites.cluster import check
 from bisection.sites.cluster.check import State

@@ -24,7 +24,7 @@ from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels.spack.externals import SpackError
 from bisection.kernels.spack.site_environment import environment_for
 from bisection.report import site_new as words
-from bisection.report.site import fitting
+from bisection.report.lines import fitting
 from bisection.sites.cluster import facts, new
 from bisection.sites.cluster.new import Draft
 from bisection.sites.cluster.survey import SchedulerError

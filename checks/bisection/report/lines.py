@@ -11,12 +11,19 @@ WIDTH = max(40, min(80, shutil.get_terminal_size().columns))
 WORD = r"""(?:[^\s'"]|'[^']*'|"[^"]*")+"""  # of a command, with what is quoted
 
 
+def fitting(text: str, further: str = "  ", indent: str = "") -> list[str]:
+    """A text as lines that there is room for; `further`: begins all but the first. What is to be
+    copied stays whole: long words, and commands in backquotes."""
+    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), text)
+    how = {"break_long_words": False, "break_on_hyphens": False}
+    lines = textwrap.wrap(whole, WIDTH, initial_indent=indent, subsequent_indent=further, **how)
+    return [line.replace("\0", " ") for line in lines]
+
+
 def wrapped(*lines: str, indent: str = "") -> list[str]:
-    """Lines in as many as there is room for; long words stay whole, to be copied."""
+    """Lines in as many as there is room for."""
     further = indent + ("    " if indent else "  ")
-    wrapper = textwrap.TextWrapper(WIDTH, indent, further, break_long_words=False)
-    wrapper.break_on_hyphens = False
-    return [part for line in lines for part in wrapper.wrap(plain(line)) or [""]]
+    return [part for line in lines for part in fitting(plain(line), further, indent) or [""]]
 
 
 def commanded(label: str, command: str, indent: str = "") -> list[str]:

@@ -1,12 +1,10 @@
 """The output of `bisection site check`: a line per probe, and advice below a wrong one."""
 
-import re
-import textwrap
 from collections.abc import Iterable
 
 from bisection.core.grouping import grouped
-from bisection.core.parser import WIDEST
 from bisection.core.reasons import Code, Reason, clause
+from bisection.report.lines import fitting
 from bisection.sites.cluster.check import Finding, State
 from bisection.sites.cluster.check_probes import PROBES
 
@@ -73,15 +71,6 @@ def remedy(reason: Reason, name: str, partition: str) -> str:
 
 
 BELOW = " " * 15  # further lines of a result begin below its title
-
-
-def fitting(text: str, further: str = "  ") -> list[str]:
-    """A text as lines that a terminal has room for. What is to be copied stays whole: long words,
-    and commands in backquotes."""
-    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), text)
-    how = {"break_long_words": False, "break_on_hyphens": False}
-    lines = textwrap.wrap(whole, WIDEST, subsequent_indent=further, **how)
-    return [line.replace("\0", " ") for line in lines]
 
 
 def result_lines(finding: Finding, name: str) -> list[str]:

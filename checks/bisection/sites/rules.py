@@ -34,6 +34,7 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     # native is the processor of the host that builds, which is another.
     "march": lambda v: isinstance(v, str) and re.fullmatch(r"(?!native$)[\w.+-]+", v) is not None,
     "max_time": is_count,
+    "granted": lambda value: isinstance(value, str) and value != "",
     "network": lambda v: isinstance(v, list) and all(isinstance(part, str) for part in v),
     "topology": lambda value: isinstance(value, str) and value != "",
     "scratch": lambda value: all(

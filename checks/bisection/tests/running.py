@@ -62,6 +62,11 @@ def joined(text):
     return re.sub(r"(?<=:)\n +", " ", re.sub(r" \\\n +", " ", text))
 
 
+def on_one_line(text):
+    """A text whose lines are broken where they are too long, with one blank between words."""
+    return " ".join(joined(text).split())
+
+
 @dataclasses.dataclass
 class Run:
     """What one `bisection run` left behind."""
@@ -72,13 +77,12 @@ class Run:
 
     @property
     def said(self):
-        """The text on one line: lines of a mail are broken where they are too long."""
-        return " ".join(joined(self.text).split())
+        return on_one_line(self.text)
 
     @property
     def whole(self):
         """verdict.txt, which has every test, on one line."""
-        return " ".join(joined((self.folder / "verdict.txt").read_text()).split())
+        return on_one_line((self.folder / "verdict.txt").read_text())
 
     @property
     def verdict(self):

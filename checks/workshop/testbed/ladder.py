@@ -314,10 +314,10 @@ SLOWER, LOST = (Exit.SLOWER,), (Exit.NOT_MEASURED,)
 FAULTS = [
     Fault(tcp, SLOWER, ("MPI environment: .*btl=tcp,self", "alltoallv|alltoallw|p2p")),
     Fault(eager_limit, (Exit.OK, Exit.SLOWER), ("MPI environment: .*btl_vader_eager_limit=256",)),
-    *(Fault(_quota(part), LOST, ("1 of [0-9]+ cores: CPU quota",)) for part in (12, 25, 50)),
+    *(Fault(_quota(part), LOST, ("cores: .* 1 of [0-9]+: CPU quota",)) for part in (12, 25, 50)),
     Fault(busy_loop, LOST, ("other processes use .* cores .*yes",)),
     Fault(memory_traffic, LOST, ("other processes use .* cores .*dd",)),
-    Fault(affinity, LOST, ("1 of [0-9]+ cores: affinity",)),
+    Fault(affinity, LOST, ("cores: .* 1 of [0-9]+: affinity",)),
     Fault(shared_core, (Exit.FAILED,), ("INVALID placement", "shares a core")),
     Fault(unoptimised, SLOWER, ("flags: .*-O3.* -> ",)),
     Fault(half_clock, SLOWER, ("clock: ",)),

@@ -10,6 +10,7 @@ EXTRAS = {
     "march": "a processor is allowed, as the compilers' option -march names it, but not native, "
     "which is the processor of the host that builds",
     "binding": "a list of launcher options is allowed",
+    "granted": "a text is allowed, such as 1 of 2: CPU quota 0.5",
     "references": "a list is allowed, of ratio, time",
     "network": "a list is allowed, of adapters such as mlx5_0",
     "topology": "the path of a file is allowed",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from made_up import case, row, sessions, store
 from reports import only
+from running import on_one_line
 
 from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.explain import explain_points
@@ -143,7 +144,7 @@ def test_slower_cores_are_not_explained_by_the_network_nor_anything_without_patt
     assert cause["points"] == pytest.approx(0, abs=0.01)
     assert cause["of"] == pytest.approx(0.2, abs=0.01)
     count = "the network explains 0 of 5 slower codes"
-    assert comparison_text(result)[-1].endswith(count)
+    assert on_one_line("\n".join(comparison_text(result))).endswith(count)
     before, after = (
         sessions(first, [[c for c in cases if c["check"] != "network"] for _, cases in side])
         for first, side in ((200, before), (300, after))
@@ -163,7 +164,7 @@ def test_codes_stand_above_the_network_that_explains_them(rng, compared):
     for name in ("transpose silicon mpi short", "npar silicon mpi sums", "md silicon mpi halo"):
         (line,) = [i for i, line in enumerate(text) if line.strip().startswith(name)]
         assert codes < line < network
-    assert text[-1].endswith("the network explains 4 of 4 slower codes")
+    assert on_one_line("\n".join(text)).endswith("the network explains 4 of 4 slower codes")
     worse = next(s for s in sections(only(comparison=result)) if s.id == "worse")
     assert worse.tables[0].title == "Slower codes, and what of it the network explains"
     assert len(worse.tables[0].rows) == 4
@@ -190,7 +191,7 @@ def test_the_fastest_sample_counts_where_the_time_is_left_open(
     assert row(result, "short", "time").cause is None
     assert bool(row(result, "short", "time_min").cause) == (slower == 4)
     count = f"the network explains {slower} of {slower} slower codes"
-    assert comparison_text(result)[-1].endswith(count)
+    assert on_one_line("\n".join(comparison_text(result))).endswith(count)
 
 
 def test_history_sets_a_step_against_the_network(rng, tmp_path):

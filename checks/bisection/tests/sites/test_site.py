@@ -35,15 +35,27 @@ def test_this_machine_counts_what_may_be_used(common, monkeypatch):
     assert allowed == sum(1 << cpu for cpu in os.sched_getaffinity(0))
 
 
-@pytest.mark.parametrize(("quota", "cores"), [(None, 2), (1.9, 1), (0.5, 1)])
-def test_two_threads_of_a_core_are_one_core(common, files, monkeypatch, quota, cores):
+@pytest.mark.parametrize(
+    ("quota", "cores", "cpus", "granted"),
+    [
+        (None, 2, 4, "2"),
+        (None, 2, 8, "2 of 4: affinity mask"),
+        (1.9, 1, 4, "1 of 2: CPU quota 1.9"),
+        (0.5, 1, 8, "1 of 4: CPU quota 0.5"),
+    ],
+)
+def test_two_threads_of_a_core_are_one_core(
+    common, files, monkeypatch, quota, cores, cpus, granted
+):
     siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     files |= {siblings.format(cpu): f"{cpu % 2},{cpu % 2 + 2}" for cpu in range(4)}
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
     monkeypatch.setattr(common, "cpu_quota", lambda: quota)
     machine = common.this_machine()
     assert (machine["num_cpus"], machine["num_cpus_per_core"]) == (2 * cores, 2)
     assert machine["topology"]["cores"] == ["0x5", "0xa"]
+    assert common.granted() == granted
 
 
 GROUPS = "3:cpu,cpuacct:/b/job_7/step\n5:memory:/m\n0::/a/user.slice/x\n"
