@@ -14,8 +14,8 @@ from bisection.core.format import plural
 from bisection.core.verdicts import Exit
 from bisection.report.lines import wrapped
 from bisection.report.tables import indented
-from workshop.testbed.hosts import TestbedError
-from workshop.testbed.ladder import FAULTS, STATES, Host, Outcome, tried
+from workshop.testbed.faults import named
+from workshop.testbed.ladder import LADDER, STATES, Host, Outcome, tried
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
-    known = {fault.name: fault for fault in FAULTS}
-    if unknown := [name for name in options.names if name not in known]:
-        raise UnknownFault(f"{unknown[0]}: no fault; there are {', '.join(known)}")
-    chosen = [known[name] for name in options.names] or FAULTS
+    chosen = named(LADDER, options.names)
     if options.list:
         cells = [[f.name, "/".join(f"{code:d}" for code in f.codes), f.text] for f in chosen]
         print("\n".join(indented([["fault", "exit", "what it is"], *cells])))
@@ -52,16 +49,10 @@ def act(options: argparse.Namespace) -> Exit:
     return Exit.FAILED if wrong else Exit.OK
 
 
-class UnknownFault(TestbedError):
-    """There is no such fault."""
-
-    exit_code = Exit.USAGE
-
-
 def as_lines(outcome: Outcome) -> list[str]:
     """A fault, the exit code and the first line of the run; what is not as wanted."""
-    state = "WRONG" if outcome.wrong else "skip" if outcome.withheld else "ok"
+    result = "WRONG" if outcome.wrong else "skip" if outcome.withheld else "ok"
     code = f"{outcome.night.exit_code:d}" if outcome.night else "-"
     said = outcome.withheld or (outcome.night.first if outcome.night else "")
-    head = f"{state:5}  {outcome.fault.name:15} states: {outcome.state}  exit {code}: {said}"
+    head = f"{result:5}  {outcome.fault.name:15} {outcome.state:3}  exit {code}: {said}"
     return wrapped(head) + wrapped(*outcome.wrong, indent="       ")

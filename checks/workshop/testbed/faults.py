@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bisection.core.reasons import Code, Kind
 from bisection.core.verdicts import Exit
@@ -21,16 +22,10 @@ Make = Callable[[Scene], Ran]
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A fault, and the wanted outcome."""
+class Named:
+    """What a function makes: its name and its docstring say it."""
 
-    make: Make
-    code: Kind | None = None  # of a reason that the verdict has; None: the run passes
-    names: tuple[str, ...] = ()  # what that reason names: nodes, ranks, signals
-    exit_code: Exit = Exit.FAILED
-    within: float = 120.0  # s, from the fault to the run's end, on a machine with loud neighbours
-    accounting: bool = False  # needs the accounting database
-    quick: bool = False  # one of those that every test of the project makes
+    make: Callable
 
     @property
     def name(self) -> str:
@@ -41,6 +36,19 @@ class Fault:
     def text(self) -> str:
         """Returns the fault in words."""
         return (self.make.__doc__ or "").partition("\n")[0].rstrip(".")
+
+
+@dataclass(frozen=True)
+class Fault(Named):
+    """A fault, and the wanted outcome."""
+
+    make: Make
+    code: Kind | None = None  # of a reason that the verdict has; None: the run passes
+    names: tuple[str, ...] = ()  # what that reason names: nodes, ranks, signals
+    exit_code: Exit = Exit.FAILED
+    within: float = 120.0  # s, from the fault to the run's end, on a machine with loud neighbours
+    accounting: bool = False  # needs the accounting database
+    quick: bool = False  # one of those that every test of the project makes
 
 
 @dataclass
@@ -61,12 +69,16 @@ def faults_of(names: Iterable[str], quick: bool) -> list[Fault]:
     Raises:
         TestbedError: there is no fault of a name.
     """
-    known = {fault.name: fault for fault in FAULTS}
+    return [fault for fault in named(FAULTS, names) if fault.quick or not quick]
+
+
+def named(faults: list[Any], names: Iterable[str]) -> list[Any]:
+    """Those of faults that have these names, all if there are none; raises as `faults_of`."""
+    known = {fault.name: fault for fault in faults}
     for name in names:
         if name not in known:
             raise UnknownFault(f"{name}: no fault; there are {', '.join(known)}")
-    chosen = [known[name] for name in names] or FAULTS
-    return [fault for fault in chosen if fault.quick or not quick]
+    return [known[name] for name in names] or faults
 
 
 class UnknownFault(TestbedError):

@@ -21,6 +21,7 @@ from bisection.core import paths
 from bisection.core.verdicts import Exit
 from bisection.store import sync
 from bisection.store.sample_file import SPOOLED, read_samples
+from workshop.testbed.faults import Named
 from workshop.testbed.hosts import TestbedError, enter_group
 from workshop.testbed.scene import shim
 from workshop.testbed.site import installed
@@ -70,23 +71,12 @@ class Night:
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A fault, and what a run must report."""
+class Rung(Named):
+    """A fault of this host, and what a run must report."""
 
     make: "Callable[[Host], AbstractContextManager[Tonight]]"
     codes: tuple[Exit, ...]  # any of these
     says: tuple[str, ...]  # all of these, as patterns of the text
-    quick: bool = True  # one of those of `make testbed`
-
-    @property
-    def name(self) -> str:
-        """As the command line has it."""
-        return self.make.__name__.replace("_", "-")
-
-    @property
-    def text(self) -> str:
-        """Returns the fault in words."""
-        return (self.make.__doc__ or "").partition("\n")[0].rstrip(".")
 
 
 class Host:
@@ -311,16 +301,16 @@ def half_clock(host: Host) -> Iterator[Tonight]:
 
 
 SLOWER, LOST = (Exit.SLOWER,), (Exit.NOT_MEASURED,)
-FAULTS = [
-    Fault(tcp, SLOWER, ("MPI environment: .*btl=tcp,self", "alltoallv|alltoallw|p2p")),
-    Fault(eager_limit, (Exit.OK, Exit.SLOWER), ("MPI environment: .*btl_vader_eager_limit=256",)),
-    *(Fault(_quota(part), LOST, ("cores: .* 1 of [0-9]+: CPU quota",)) for part in (12, 25, 50)),
-    Fault(busy_loop, LOST, ("other processes use .* cores .*yes",)),
-    Fault(memory_traffic, LOST, ("other processes use .* cores .*dd",)),
-    Fault(affinity, LOST, ("cores: .* 1 of [0-9]+: affinity",)),
-    Fault(shared_core, (Exit.FAILED,), ("INVALID placement", "shares a core")),
-    Fault(unoptimised, SLOWER, ("flags: .*-O3.* -> ",)),
-    Fault(half_clock, SLOWER, ("clock: ",)),
+LADDER = [
+    Rung(tcp, SLOWER, ("MPI environment: .*btl=tcp,self", "alltoallv|alltoallw|p2p")),
+    Rung(eager_limit, (Exit.OK, Exit.SLOWER), ("MPI environment: .*btl_vader_eager_limit=256",)),
+    *(Rung(_quota(part), LOST, ("cores: .* 1 of [0-9]+: CPU quota",)) for part in (12, 25, 50)),
+    Rung(busy_loop, LOST, ("other processes use .* cores .*yes",)),
+    Rung(memory_traffic, LOST, ("other processes use .* cores .*dd",)),
+    Rung(affinity, LOST, ("cores: .* 1 of [0-9]+: affinity",)),
+    Rung(shared_core, (Exit.FAILED,), ("INVALID placement", "shares a core")),
+    Rung(unoptimised, SLOWER, ("flags: .*-O3.* -> ",)),
+    Rung(half_clock, SLOWER, ("clock: ",)),
 ]
 
 
@@ -328,14 +318,14 @@ FAULTS = [
 class Outcome:
     """A fault after one history, and what of the wanted report is missing."""
 
-    fault: Fault
+    fault: Rung
     state: str
     night: Night | None = None
     withheld: str = ""  # why it was not made, or says nothing
     wrong: list[str] = field(default_factory=list)  # empty: all as wanted
 
 
-def tried(fault: Fault, host: Host, state: str) -> Outcome:
+def tried(fault: Rung, host: Host, state: str) -> Outcome:
     """Makes one fault, and judges what the run reports."""
     outcome = Outcome(fault, state)
     try:

@@ -169,7 +169,7 @@ def tiny():
 def test_a_full_shared_memory_is_the_nodes_fault(launched, tiny, suffix):
     how = {"code": Code.NODE_FAULT, "before": tiny}
     _, reason, ended = launched(suffix, "-np", "2", "./plain", "memory", **how)
-    assert reason.code == Code.NODE_FAULT, print(ended.errors, clause(reason))
+    assert reason.code == Code.NODE_FAULT, f"{clause(reason)}: {ended.errors}"
     assert "no space for shared memory in /dev/shm" in clause(reason)
     assert reason["host"] == HERE
 
@@ -177,7 +177,7 @@ def test_a_full_shared_memory_is_the_nodes_fault(launched, tiny, suffix):
 def test_a_launch_that_does_without_shared_memory_is_noted(launched, tiny):
     for _ in range(20):
         exit_code, _, ended = launched("", "-np", "2", "./plain", before=tiny)
-        assert exit_code == 0, print(ended.errors)
+        assert exit_code == 0, ended.errors
         if not is_lost(ended):
             break
     (note,) = causes.notes_of(ended, [HERE])

@@ -1,0 +1,67 @@
+"""Real faults of this host, after quiet nights: what a run reports."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bisection.core import paths
+from workshop.testbed.faults import UnknownFault, named
+from workshop.testbed.ladder import LADDER, STATES, Host, Night, Outcome, Withheld, judge, tried
+
+TCP = LADDER[0]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "text", "wrong", "withheld"),
+    [
+        (4, "MPI environment: OMPI_MCA_btl=tcp,self; slower: alltoallv", [], False),
+        (0, "MPI environment: OMPI_MCA_btl=tcp,self; slower: alltoallv", ["exit 0, not 4"], False),
+        (4, "slower: alltoallv", ["not said: MPI environment: .*btl=tcp,self"], False),
+        (3, "NOT MEASURED: the times of 3 were disturbed", [], True),
+        (
+            3,
+            "NOT MEASURED: 3 of 4 checks passed",
+            ["exit 3, not 4", "not said: MPI environment: .*btl=tcp,self"],
+            False,
+        ),
+        (1, "Traceback (most recent call last)", ["a traceback", "exit 1, not 4"], False),
+    ],
+)
+def test_what_a_run_does_not_report_is_wrong(exit_code, text, wrong, withheld):
+    outcome = Outcome(TCP, "one")
+    judge(outcome, Night(exit_code, text))
+    assert outcome.wrong[:2] == wrong
+    assert bool(outcome.withheld) == withheld
+
+
+def test_an_unknown_fault_is_refused():
+    with pytest.raises(UnknownFault, match="sunspot: no fault; there are tcp, eager-limit"):
+        named(LADDER, ["sunspot"])
+    assert all(fault.text for fault in LADDER)
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two cores")
+    if not (paths.home() / "build/built-with.json").exists():
+        pytest.skip("no kernels: `make kernels` builds them")
+    host = Host(Path(tmp_path_factory.mktemp("ladder")))
+    try:
+        host.rest(print)
+    except Withheld as error:
+        pytest.skip(str(error))
+    return host
+
+
+@pytest.mark.testbed
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("fault", LADDER, ids=lambda fault: fault.name)
+def test_a_fault_of_this_host_is_reported(host, fault, state):
+    outcome = tried(fault, host, state)
+    print(outcome.night.text if outcome.night else "")
+    assert not outcome.wrong
+    if outcome.withheld:
+        pytest.skip(outcome.withheld)
+    assert outcome.night.first
