@@ -118,8 +118,8 @@ simulated: setup-dev ## a transpose on each simulated machine of checks/workshop
 
 SIMULATED := hector-xt4 hector-xt6 hpcx-phase1 hpcx-phase2 hpcx-phase2-sp7 merlin stella
 PUBLISHED := '^transpose%method=shm%.*layout=mpi%launch.case=cnt40$$'
-testbed: setup-dev ## launches and faults on virtual Slurm clusters; ARGS=--full: all of them
-	@echo "== launches and faults, on virtual Slurm clusters"
+testbed: setup-dev ## launches and faults on virtual Slurm clusters, faults of this host; ARGS=--full: all of them
+	@echo "== launches and faults, on virtual Slurm clusters; faults of this host"
 	@time "$(BIN)/python" -m pytest -q -m testbed checks/workshop/tests/testbed --junitxml="$(HOME_DIR)/testbed.xml" \
 	    $(if $(filter testbed,$(MAKECMDGOALS)),$(ARGS))
 
