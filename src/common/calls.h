@@ -27,6 +27,8 @@ extern struct bx_calls {
     bool separate_waiting;
     int region;                    /* -1: none */
     int requests;                  /* of non-blocking collectives under way */
+    /* requests under way; the fewest since the last lap, the most of this recording */
+    int open, fewest_open, most_open;
     bx_traffic *rows;              /* of the recording in force: all rows that there are */
     double seconds, still;         /* in all calls; that the steps' clock stood still */
     _Atomic(const char *) routine; /* that this rank is in */
@@ -72,6 +74,28 @@ static inline void bx_calls_leave(bx_traffic *row, double start)
     bx_calls.still += bx_ticks_reading * bx_ticks_second;
     atomic_store_explicit(&bx_calls.routine, NULL, memory_order_relaxed);
     bx_calls.counted = true;
+}
+
+/* ---- requests that are under way ---- */
+
+/* Returns how many of these requests are one. */
+static inline int bx_calls_active(int count, const MPI_Request *requests)
+{
+    int active = 0;
+    for (int i = 0; i < count; i++) active += requests[i] != MPI_REQUEST_NULL;
+    return active;
+}
+
+static inline void bx_calls_open(int started)
+{
+    bx_calls.open += started;
+    if (bx_calls.open > bx_calls.most_open) bx_calls.most_open = bx_calls.open;
+}
+
+static inline void bx_calls_close(int ended)
+{
+    bx_calls.open = bx_calls.open > ended ? bx_calls.open - ended : 0;
+    if (bx_calls.open < bx_calls.fewest_open) bx_calls.fewest_open = bx_calls.open;
 }
 
 /* ---- what a call sends; messages to oneself do not count ---- */

@@ -39,6 +39,8 @@ MPI_Win bx_window_create(bx_run *run, MPI_Comm comm, void *buffer, size_t bytes,
 bool bx_window_open(bx_run *run, MPI_Comm comm, uint64_t **memory, size_t bytes, MPI_Win *window);
 /* Ends the epoch and frees the window; nothing for MPI_WIN_NULL.  Collective over its ranks. */
 void bx_window_close(MPI_Win *window);
+/* The calls of bx_window_sync and bx_shared_sync, for bx_choice.calls. */
+#define BX_SYNC_CALLS "Win_sync Barrier"
 /* Makes local accesses and one-sided ones before the call visible to each other after it, in
  * windows[count].  Collective over `comm`. */
 void bx_window_sync(MPI_Comm comm, const MPI_Win *windows, int count);

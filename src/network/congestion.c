@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-#define VICTIM_NUMBER(name, summary, wins) VICTIM_##name,
+#define VICTIM_NUMBER(name, ...) VICTIM_##name,
     BX_METHODS(VICTIM_NUMBER) VICTIMS,
     ALONE = VICTIMS, /* the aggressors without a victim */
     METHODS
@@ -25,18 +25,20 @@ enum {
 };
 enum { BATCH = 8, ROUNDS = 4 }; /* exchanges, rounds of load between two looks */
 
+/* The calls of MPI of aggressors, and around the windows. */
+#define LOADED "Send Irecv Waitall Alltoall Bcast Barrier Ibarrier Test Wait Reduce"
 static const bx_choice methods[METHODS] = {
-#define CHOICE(name, summary, wins) {#name, summary, wins, false, NULL},
+#define CHOICE(name, summary, wins, calls) {#name, summary, wins, false, NULL, LOADED " " calls},
     BX_METHODS(CHOICE)
     /* the baseline */
     {"alone", "the aggressors without a victim", "what they move when nothing is in their way",
-     true, NULL},
+     true, NULL, NULL},
 };
 static const char *const window_names[WINDOWS] = {
 #define NAME(name) #name,
     BX_AGGRESSORS(NAME) "quiet", "again"};
 static const bx_victim *const victims[VICTIMS] = {
-#define VICTIM(name, summary, wins) &bx_victim_##name,
+#define VICTIM(name, ...) &bx_victim_##name,
     BX_METHODS(VICTIM)};
 static const bx_aggressor *const aggressors[AGGRESSORS] = {
 #define AGGRESSOR(name) &bx_aggressor_##name,
@@ -430,8 +432,8 @@ const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
         {"apart", "victims and aggressors on nodes of their own: they share the network", NULL,
-         false, NULL},
-        {"beside", "both on every node: they share its adapters too", NULL, false, NULL},
+         false, NULL, NULL},
+        {"beside", "both on every node: they share its adapters too", NULL, false, NULL, NULL},
     };
     static const bx_option options[] = {
         {"window", "SECONDS", "length of a window of a cycle", BX_REAL, 1e-6, 3600,

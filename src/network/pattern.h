@@ -30,7 +30,6 @@ typedef struct {
     uint64_t *sent;            /* [count][sent_blocks][words] */
     uint64_t *received;        /* [count][received_blocks][words] */
     size_t capacity;           /* bytes of each of these buffers */
-    double before[3], made[3]; /* of the profile before a step; by the steps of a block */
     int sent_blocks, received_blocks;
     int *to, *from;        /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
     int *counts, *offsets; /* [size] words, for vector forms */
@@ -42,7 +41,7 @@ typedef struct {
 enum { BX_EVERYONE = -1 };
 
 typedef struct bx_pattern {
-    const char *summary, *wins;
+    const char *summary, *wins, *calls; /* of bx_choice */
     /* A block is known by its source, its destination and its slot.  With slots, block b of a
      * sender is block b of the receiver; without, there is one block from each rank to each. */
     bool slots;
@@ -50,6 +49,7 @@ typedef struct bx_pattern {
     bool reduced;     /* what arrives is the sum over all ranks */
     bool one_sided;   /* needs the windows */
     bool single;      /* an exchange does not hold its ranks together: one in a step */
+    bool at_once;     /* all messages of an exchange are under way at once */
     int items;        /* messages one after the other in an exchange; 0: 1 */
     /* Returns whether it can run here; if not, writes the reason.  NULL: always. */
     bool (*applicable)(const bx_patterns *s, char *why, size_t why_size);

@@ -184,6 +184,15 @@ static void prepare(void *address, size_t method, size_t point)
 
 /* ---- a step ---- */
 
+/* Looks at what is in the folder, beside its owner's name. */
+static void look(state *s, const bx_io_method *m)
+{
+    if (s->io.error != BX_OK) return;
+    s->io.files = bx_folder_count(s->io.folder) - 1;
+    s->io.chunk = 0;
+    if (m->look) m->look(&s->io);
+}
+
 static void step(void *address, size_t method, size_t point)
 {
     state *s = address;
@@ -197,9 +206,12 @@ static void step(void *address, size_t method, size_t point)
         return;
     }
     for (int phase = 0; phase < BX_IO_PHASES; phase++) {
+        if (m->library) bx_profile_enter_region(m->library);
         phases[phase](&s->io);
+        bx_profile_leave_region();
         seconds[phase] = bx_io_end_phase(&s->io, phase, &start);
         if (phase == BX_IO_CLOSE) busy = s->io.busy;
+        if (phase == BX_IO_CLOSE && s->io.rank == 0 && !bx_run_is_sampling(s->io.run)) look(s, m);
     }
     s->io.busy = busy;
     if (s->io.rank != 0 || !bx_run_is_sampling(s->io.run)) return;
@@ -241,6 +253,23 @@ static double count_wrong(state *s, size_t method)
     return wrong;
 }
 
+/* As many files as the name promises, and chunks, in a step that is not timed. */
+static void check_files(const bx_io *io, const bx_io_method *m, bx_verification *verification)
+{
+    double files = m->files == BX_IO_PER_RANK   ? io->ranks
+                   : m->files == BX_IO_PER_NODE ? bx_run_node_count(io->run)
+                                                : 1;
+    double largest = 0; /* box */
+    for (int rank = 0; m->chunked && rank < io->ranks; rank++) {
+        bx_array_box box = bx_array_box_of(&io->array, rank);
+        largest = fmax(largest, (double)bx_array_box_words(&box));
+    }
+    bool looks = io->rank == 0;
+    bx_verification_count(verification, "files", looks ? io->files : files, files, files);
+    bx_verification_count(verification, "words of a chunk", looks ? io->chunk : largest,
+                          m->chunked, largest);
+}
+
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
 {
     state *s = address;
@@ -249,6 +278,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     bx_verification_check(verification, "words", failed ? 0 : count_wrong(s, method), 0, "words");
     if (METHODS[method] == &COPY || failed) return;
     if (!bx_run_is_sampling(io->run)) {
+        check_files(io, METHODS[method], verification);
         io->busy = io->pages = io->cached = 0;
         return;
     }
@@ -262,6 +292,13 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     bx_series_add(&s->measured[method].longest, longest);
     s->measured[method].pages += all[0];
     s->measured[method].cached += all[1];
+}
+
+static void promise(void *address, size_t method, size_t point, const bx_shown *shown,
+                    bx_verification *verification)
+{
+    const bx_io *io = &((state *)address)->io;
+    if (METHODS[method]->promise) METHODS[method]->promise(io, shown, verification);
 }
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
@@ -326,6 +363,7 @@ const bx_kernel *bx_kernel_get(void)
         .verify = verify,
         .prepare = prepare,
         .inspect = inspect,
+        .promise = promise,
         .step = step,
         .metrics = metrics,
         .report = report,

@@ -25,7 +25,8 @@ static const int64_t FILES[] = {
 #define COUNT(id, text, files) files,
     BX_CASES(COUNT)};
 static const bx_choice METHODS[] = {
-#define METHOD(id, text, when) {.name = #id, .summary = text, .wins = when},
+#define METHOD(id, text, when)                                                                     \
+    {.name = #id, .summary = text, .wins = when, .calls = BX_IO_CALLS},
     BX_METHODS(METHOD)};
 enum { OWN, SHARED, METHOD_COUNT };
 
@@ -46,6 +47,7 @@ typedef struct {
     uint64_t *mine, *read;        /* [files][WORDS] this rank's, and what it read of the other's */
     bool *listed;                 /* [files] of the other, while they are listed */
     double sizes, names;          /* wrong ones */
+    double listed_all;            /* names in the other's folder, of any rank */
     bx_series (*seconds)[PHASES]; /* [METHOD_COUNT] on rank 0 */
 } state;
 
@@ -171,7 +173,7 @@ static void remove_file(state *s, int64_t number)
  * files of another name, twice, or any where all were removed. */
 static double list_folder(state *s, bool removed)
 {
-    int64_t wrong = 0, listed = 0;
+    int64_t wrong = 0, listed = 0, all = 0;
     DIR *folder = opendir(s->others);
     memset(s->listed, 0, (size_t)s->files * sizeof *s->listed);
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
@@ -179,6 +181,7 @@ static double list_folder(state *s, bool removed)
         long long number;
         char more;
         if (entry->d_name[0] == '.') continue;
+        all++;
         bool known = sscanf(entry->d_name, "new-%d-%lld%c", &rank, &number, &more) == 2 &&
                      number >= 0 && number < s->files;
         bool others = known && rank == s->other;
@@ -188,6 +191,7 @@ static double list_folder(state *s, bool removed)
         listed++;
     }
     if (folder) closedir(folder);
+    if (!removed) s->listed_all = (double)all;
     return (double)(wrong + (removed ? 0 : s->files - listed));
 }
 
@@ -209,6 +213,17 @@ static void step(void *address, size_t method, size_t point)
     }
 }
 
+/* A folder of each rank with its files, or one with all.  They are still there. */
+static void check_folders(const state *s, size_t method, bx_verification *verification)
+{
+    double ranks = s->io.ranks, folders = method == OWN ? ranks : 1,
+           files = (double)s->files * (method == OWN ? 1 : ranks);
+    bool looks = s->io.rank == 0;
+    bx_verification_count(verification, "folders",
+                          looks ? bx_folder_count(s->io.folder) - 1 : folders, folders, folders);
+    bx_verification_count(verification, "files in a folder", s->listed_all, files, files);
+}
+
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
 {
     state *s = address;
@@ -220,6 +235,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     bx_verification_check(verification, "names", failed ? 0 : s->names, 0, "files");
     bx_verification_check(verification, "contents", failed ? 0 : wrong, 0, "words");
     bx_verification_check(verification, "removed", failed ? 0 : left, 0, "files");
+    if (!failed) check_folders(s, method, verification);
     MPI_Barrier(s->io.comm);
     if (owns_folder(s, method)) bx_folder_remove(s->folder);
 }
