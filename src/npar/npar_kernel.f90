@@ -200,10 +200,12 @@ contains
   subroutine promise(address, method, point, shown, verification) bind(C)
     type(c_ptr), value :: address, shown, verification
     integer(c_size_t), value :: method, point
+    type(knobs_t) :: knobs
     real(dp) :: calls
     logical :: has_library
     if (bx_is_hollow() .or. exchanges_alone() .or. ranks == 1) return
-    has_library = driver_with(knobs_of(int(method) + 1)) /= "lapack"
+    knobs = knobs_of(int(method) + 1)
+    has_library = knobs%linear_algebra /= "lapack"
     calls = bx_shown_calls(shown, "", "ScaLAPACK") + bx_shown_calls(shown, "", "ELPA")
     call bx_check_count(verification, "calls of libraries", calls, &
                         merge(1.0_dp, 0.0_dp, has_library), &
