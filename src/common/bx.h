@@ -42,9 +42,9 @@ typedef struct {
     /* A group of methods, which --method takes by its name too; or NULL.  ratio_best compares a
      * method with the fastest of its family. */
     const char *family;
-    /* Of a method under test: the routines of MPI that its steps call, without MPI_, as "Isend Irecv
-     * Waitall"; a step that calls another is wrong.  "": none.  What libraries call in regions of
-     * their own is left out. */
+    /* Of a method under test: the routines of MPI that its steps call, without MPI_, as "Isend
+     * Irecv Waitall"; a step that calls another is wrong.  "": none.  What libraries call in
+     * regions of their own is left out. */
     const char *calls;
 } bx_choice;
 
@@ -131,8 +131,8 @@ typedef struct bx_kernel {
     void (*end)(void *state, size_t method, size_t point, int64_t steps,
                 bx_verification *verification);
     /* Compares what the samples of a block have shown with what the method's name promises, by
-     * bx_verification_count and bx_verification_sent, with the same names in the same order on every
-     * rank.  NULL: the calls of MPI (bx_choice.calls) say it all. */
+     * bx_verification_count and bx_verification_sent, with the same names in the same order on
+     * every rank.  NULL: the calls of MPI (bx_choice.calls) say it all. */
     void (*promise)(void *state, size_t method, size_t point, const bx_shown *shown,
                     bx_verification *verification);
 
@@ -231,9 +231,9 @@ void bx_run_sleep_barrier(MPI_Comm comm);
 void bx_verification_check(bx_verification *verification, const char *name, double error,
                            double tolerance, const char *unit);
 
-/* Adds one count, "files" for example: `shown` must be at least `least` and at most `most`, what the
- * method's name promises in terms that do not depend on how it is done.  INFINITY: no upper limit.
- * Counts hold in dry runs too.  Otherwise as bx_verification_check. */
+/* Adds one count, "files" for example: `shown` must be at least `least` and at most `most`, what
+ * the method's name promises in terms that do not depend on how it is done.  INFINITY: no upper
+ * limit. Counts hold in dry runs too.  Otherwise as bx_verification_check. */
 void bx_verification_count(bx_verification *verification, const char *name, double shown,
                            double least, double most);
 

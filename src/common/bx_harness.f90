@@ -12,13 +12,12 @@ module bx_harness
   private
 
   public :: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, bx_check, &
-    bx_check_count, bx_choice_t, bx_claim_file, bx_claim_memory, bx_claim_time, bx_comm, bx_detail, bx_file_close, &
-    bx_file_open, bx_file_put, bx_fortran_sees_nan, bx_integer_option, bx_kernel_t, bx_lap, &
-    bx_largest, bx_memory_used, bx_metric, bx_metric_value, &
-    bx_node_of, bx_note, bx_one_of, bx_option_t, bx_passed, bx_real_option, &
-    bx_refuse, bx_region_enter, bx_region_leave, bx_region_read, bx_seed, bx_selected, &
-    bx_shown_calls, bx_string_at, bx_text, bx_text_option, bx_threads, bx_traffic_read, bx_traffic_t, bx_uniform, &
-    bx_without
+    bx_check_count, bx_choice_t, bx_claim_file, bx_claim_memory, bx_claim_time, bx_comm, &
+    bx_detail, bx_file_close, bx_file_open, bx_file_put, bx_fortran_sees_nan, bx_integer_option, &
+    bx_kernel_t, bx_lap, bx_largest, bx_memory_used, bx_metric, bx_metric_value, bx_node_of, &
+    bx_note, bx_one_of, bx_option_t, bx_passed, bx_real_option, bx_refuse, bx_region_enter, &
+    bx_region_leave, bx_region_read, bx_seed, bx_selected, bx_shown_calls, bx_string_at, &
+    bx_text, bx_text_option, bx_threads, bx_traffic_read, bx_traffic_t, bx_uniform, bx_without
 
   integer(c_int), parameter, public :: bx_ok = 0, bx_wrong = 1, bx_usage = 2, bx_resources = 3
   integer(c_int), parameter, public :: bx_file_read = 0, bx_file_written = 1, bx_file_updated = 2

@@ -25,8 +25,8 @@ typedef struct {
 extern struct bx_calls {
     bool counted; /* the next call: MPI libraries call themselves, only the outermost call counts */
     bool separate_waiting;
-    int region;                    /* -1: none */
-    int requests;                  /* of non-blocking collectives under way */
+    int region;   /* -1: none */
+    int requests; /* of non-blocking collectives under way */
     /* requests under way; the fewest since the last lap, the most of this recording */
     int open, fewest_open, most_open;
     bx_traffic *rows;              /* of the recording in force: all rows that there are */

@@ -33,7 +33,7 @@ static struct {
         const char *routine;
         int region, name; /* name: its number in `names` */
         bx_class class;
-    } *rows;                     /* routine, region and class of row i of every recording */
+    } *rows;                        /* routine, region and class of row i of every recording */
     char (*names)[BX_ROUTINE_NAME]; /* as the reports write them; the same on every rank */
     int name_count;
     bx_recording rest, *into;           /* of no method; the recording in force */
@@ -383,8 +383,8 @@ void bx_profile_enter_region(const char *name)
 
 void bx_profile_leave_region(void) { bx_calls.region = -1; }
 
-static const char *const CLASS_NAMES[BX_CLASS_COUNT] = {"p2p", "collective", "barrier",
-                                                        "one_sided", "file"};
+static const char *const CLASS_NAMES[BX_CLASS_COUNT] = {"p2p", "collective", "barrier", "one_sided",
+                                                        "file"};
 static const char *const FIELD_NAMES[] = {
     "calls", "messages", "off_node_messages", "bytes", "off_node_bytes", "seconds", "waiting"};
 enum { FIELDS = sizeof(bx_traffic) / sizeof(double) };
@@ -500,8 +500,7 @@ static bool lists(const char *list, const char *word)
     return false;
 }
 
-double bx_shown_other_calls(MPI_Comm world, const bx_shown *shown, const char *allowed,
-                            char *other)
+double bx_shown_other_calls(MPI_Comm world, const bx_shown *shown, const char *allowed, char *other)
 {
     agree_on_names(world);
     double *calls = bx_memory_alloc((size_t)profile.name_count, sizeof *calls), sum = 0;

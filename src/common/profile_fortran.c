@@ -71,7 +71,7 @@ static int rank_in(MPI_Comm comm)
 #define P2P_(text, name, parameters, arguments, sends)                                             \
     WRAP(text, name, BX_P2P, MPI_COMM_NULL, false, parameters, arguments, sends)
 #define OPENS P2P
-#define WAITING(text, name, count, ended, parameters, arguments)                                         \
+#define WAITING(text, name, count, ended, parameters, arguments)                                   \
     WRAP(text, name, BX_P2P, MPI_COMM_NULL, false, parameters, arguments, NOTHING)
 #define BARRIER(text, name, then, parameters, arguments)                                           \
     WRAP(text, name, BX_BARRIER, MPI_COMM_NULL, false, parameters, arguments, NOTHING)

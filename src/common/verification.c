@@ -21,7 +21,9 @@ void bx_outcome_tell(const bx_outcome *o, char *text, size_t size)
         snprintf(promised, sizeof promised, "%.10g to %.10g", o->least, o->most);
     else
         snprintf(promised, sizeof promised, "%s%.10g",
-                 o->least == o->most ? "" : bounded ? "at most " : "at least ",
+                 o->least == o->most ? ""
+                 : bounded           ? "at most "
+                                     : "at least ",
                  bounded ? o->most : o->least);
     snprintf(text, size, "%.10g%s, the name promises %s", o->shown, rank, promised);
 }

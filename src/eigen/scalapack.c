@@ -125,11 +125,7 @@ static void *create_pdsyevx(const bx_problem *p)
 }
 
 #define SOLVER(driver, text, where)                                                                \
-    .about = {.name = #driver,                                                                     \
-              .summary = text,                                                                     \
-              .wins = where,                                                                       \
-              .family = "solver",                                                                  \
-              .calls = ""},                                                                        \
+    .about = {.name = #driver, .summary = text, .wins = where, .family = "solver", .calls = ""},   \
     .library = BX_SCALAPACK, .create = create_##driver, .solve = driver, .destroy = destroy
 
 const bx_solver bx_solver_pdsyev = {

@@ -284,8 +284,8 @@ static void promise(void *state, size_t index, size_t point, const bx_shown *sho
     bx_verification_sent(verification, sent, planned);
     double messages = planned[0] + coming[0], behind = method->overlaps && messages > 0;
     if (method->at_once)
-        bx_verification_count(verification, "messages under way at once",
-                              bx_shown_requests(shown), messages, messages);
+        bx_verification_count(verification, "messages under way at once", bx_shown_requests(shown),
+                              messages, messages);
     bx_verification_count(verification, "stencils behind an exchange",
                           bx_shown_laps(shown, PHASE_STENCIL), behind, behind);
 }

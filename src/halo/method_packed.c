@@ -58,8 +58,8 @@ void bx_packed_destroy(void *me)
 }
 
 #define PACKED                                                                                     \
-    .at_once = true, .create = bx_packed_create, .start = bx_packed_start, .finish = bx_packed_finish,              \
-    .destroy = bx_packed_destroy
+    .at_once = true, .create = bx_packed_create, .start = bx_packed_start,                         \
+    .finish = bx_packed_finish, .destroy = bx_packed_destroy
 
 const bx_method bx_method_isend = {
     .about = {.name = "isend",

@@ -22,14 +22,14 @@ typedef struct {
     int rank, size;
     /* Units are nodes, or ranks where there is one node. */
     int units;
-    int *unit_first;           /* [units + 1] places */
-    int *order, *place;        /* [size] the rank at a place, unit by unit; the place of a rank */
-    uint64_t deal;             /* number of the block of steps: seeds random patterns */
-    int words;                 /* of a block */
-    int count;                 /* exchanges in a step */
-    uint64_t *sent;            /* [count][sent_blocks][words] */
-    uint64_t *received;        /* [count][received_blocks][words] */
-    size_t capacity;           /* bytes of each of these buffers */
+    int *unit_first;    /* [units + 1] places */
+    int *order, *place; /* [size] the rank at a place, unit by unit; the place of a rank */
+    uint64_t deal;      /* number of the block of steps: seeds random patterns */
+    int words;          /* of a block */
+    int count;          /* exchanges in a step */
+    uint64_t *sent;     /* [count][sent_blocks][words] */
+    uint64_t *received; /* [count][received_blocks][words] */
+    size_t capacity;    /* bytes of each of these buffers */
     int sent_blocks, received_blocks;
     int *to, *from;        /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
     int *counts, *offsets; /* [size] words, for vector forms */

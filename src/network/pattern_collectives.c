@@ -52,8 +52,8 @@ static double volume_alltoall(const bx_patterns *s)
 }
 
 #define TO_EACH(name, routine)                                                                     \
-    .calls = routine, .route = route_to_each, .exchange = exchange_##name, .messages = messages_to_each,             \
-    .volume = volume_alltoall
+    .calls = routine, .route = route_to_each, .exchange = exchange_##name,                         \
+    .messages = messages_to_each, .volume = volume_alltoall
 
 /* Beside MPI_Alltoallv it shows what a transpose pays for blocks that may differ, and so what
  * padding them to one size can win (Bethune 2010, section 4.2 and figure 2). */
@@ -79,7 +79,7 @@ static void route_gather(bx_patterns *s)
 }
 
 #define TO_ALL(name, routine)                                                                      \
-    .calls = routine, .to_everyone = true, .route = route_gather, .exchange = exchange_##name,                       \
+    .calls = routine, .to_everyone = true, .route = route_gather, .exchange = exchange_##name,     \
     .messages = messages_to_each, .volume = volume_others
 
 const bx_pattern bx_pattern_allgather = {

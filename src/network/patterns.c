@@ -439,7 +439,8 @@ static void teardown(void *state)
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
-        {"sweep", "blocks of --smallest to --largest bytes, in powers of two", NULL, false, NULL, NULL},
+        {"sweep", "blocks of --smallest to --largest bytes, in powers of two", NULL, false, NULL,
+         NULL},
     };
     static const bx_option options[] = {
         {"smallest", "BYTES", "first block size, a power of two", BX_INTEGER, BX_WORD, 1 << 30,

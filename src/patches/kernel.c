@@ -273,8 +273,8 @@ static void end(void *address, size_t index, size_t point, int64_t steps,
     bx_verification_check(verification, "energies", unequal, 0, "steps");
 }
 
-/* The messages of all time steps; while pairs can run, messages are looked for behind any that takes
- * long enough, and those that no other rank waits for come last. */
+/* The messages of all time steps; while pairs can run, messages are looked for behind any that
+ * takes long enough, and those that no other rank waits for come last. */
 static void promise(void *address, size_t index, size_t point, const bx_shown *shown,
                     bx_verification *verification)
 {

@@ -9,8 +9,8 @@ typedef struct {
     bool joined;   /* the messages from one rank to another in one */
     bool holds;    /* messages wait for bx_messages_release: all are taken in turn */
     bool unposted; /* no receive waits for a message */
-    /* Its name promises, beside the calls of MPI (bx_choice.calls) and what `joined` says, that this
-     * routine looks for messages while pairs can run; NULL: none does. */
+    /* Its name promises, beside the calls of MPI (bx_choice.calls) and what `joined` says, that
+     * this routine looks for messages while pairs can run; NULL: none does. */
     const char *looks;
     /* Takes messages between objects; `wait`: no object can run.  Not called with `holds`. */
     void (*receive)(bx_messages *m, bool wait);

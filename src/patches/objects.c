@@ -11,7 +11,6 @@
  * the potential, 12 of the sums. */
 static const double FLOPS_PER_PAIR = 48;
 
-
 /* ---- set-up ---- */
 
 static int compare_patches(const void *left, const void *right)

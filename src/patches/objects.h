@@ -82,10 +82,10 @@ typedef struct {
     int64_t step, until;    /* all patches have made `step` steps; none makes more than `until` */
     double unlooked;        /* pairs of atoms computed since messages were last looked for */
     int64_t left;           /* runs of pairs and moves of own patches still to be done until then */
-    int others_wait; /* pairs for others that can run */
+    int others_wait;        /* pairs for others that can run */
     /* since the beginning of the block; delayed: times that such a pair had to wait for others */
     double wrong_messages, wrong_forces, delayed;
-    bx_messages *messages;               /* of the method at work */
+    bx_messages *messages; /* of the method at work */
 } bx_objects;
 
 /* Makes the objects of this rank, for blocks of `steps` steps.  Local. */

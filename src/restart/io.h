@@ -53,8 +53,8 @@ typedef struct bx_io {
 /* A method.  Every function is collective over the world, unless it says otherwise. */
 typedef struct {
     bx_choice about;
-    bool whole_boxes; /* readers take boxes of ranks, not equal parts of the array */
-    bool alone;       /* each rank writes what it holds, and waits for no other */
+    bool whole_boxes;    /* readers take boxes of ranks, not equal parts of the array */
+    bool alone;          /* each rank writes what it holds, and waits for no other */
     const char *library; /* that calls MPI: the region of its calls; NULL: none does */
     /* Its name promises, beside the calls of MPI (bx_choice.calls), so many files, and chunks, each
      * a box or a part of one. */

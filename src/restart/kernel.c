@@ -266,8 +266,8 @@ static void check_files(const bx_io *io, const bx_io_method *m, bx_verification 
     }
     bool looks = io->rank == 0;
     bx_verification_count(verification, "files", looks ? io->files : files, files, files);
-    bx_verification_count(verification, "words of a chunk", looks ? io->chunk : largest,
-                          m->chunked, largest);
+    bx_verification_count(verification, "words of a chunk", looks ? io->chunk : largest, m->chunked,
+                          largest);
 }
 
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)

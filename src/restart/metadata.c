@@ -25,8 +25,7 @@ static const int64_t FILES[] = {
 #define COUNT(id, text, files) files,
     BX_CASES(COUNT)};
 static const bx_choice METHODS[] = {
-#define METHOD(id, text, when)                                                                     \
-    {.name = #id, .summary = text, .wins = when, .calls = BX_IO_CALLS},
+#define METHOD(id, text, when) {.name = #id, .summary = text, .wins = when, .calls = BX_IO_CALLS},
     BX_METHODS(METHOD)};
 enum { OWN, SHARED, METHOD_COUNT };
 

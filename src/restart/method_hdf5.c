@@ -204,22 +204,20 @@ static void promise_independent(const bx_io *io, const bx_shown *shown, bx_verif
     check(io, shown, false, v);
 }
 
-#define BY_HDF5(NAME, WAY, TRANSFERS, CHUNKED, SUMMARY, WINS)                                           \
-    const bx_io_method bx_io_##NAME = {.about = {.name = #NAME,                                    \
-                                                 .summary = SUMMARY,                               \
-                                                 .wins = WINS,                                     \
-                                                 .calls = BX_IO_CALLS},                            \
-                                       .chunked = CHUNKED,                                         \
-                                       .library = LIBRARY,                                         \
-                                       .look = look,                                               \
-                                       .promise = promise_##TRANSFERS,                                  \
-                                       .open = create_##WAY,                                       \
-                                       .write = write_box,                                         \
-                                       .sync = sync_file,                                          \
-                                       .close = close_data,                                        \
-                                       .drop = bx_io_drop_common,                                  \
-                                       .read = read_##TRANSFERS,                                         \
-                                       .remove = bx_io_remove_common}
+#define BY_HDF5(NAME, WAY, TRANSFERS, CHUNKED, SUMMARY, WINS)                                      \
+    const bx_io_method bx_io_##NAME = {                                                            \
+        .about = {.name = #NAME, .summary = SUMMARY, .wins = WINS, .calls = BX_IO_CALLS},          \
+        .chunked = CHUNKED,                                                                        \
+        .library = LIBRARY,                                                                        \
+        .look = look,                                                                              \
+        .promise = promise_##TRANSFERS,                                                            \
+        .open = create_##WAY,                                                                      \
+        .write = write_box,                                                                        \
+        .sync = sync_file,                                                                         \
+        .close = close_data,                                                                       \
+        .drop = bx_io_drop_common,                                                                 \
+        .read = read_##TRANSFERS,                                                                  \
+        .remove = bx_io_remove_common}
 #else
 static bool cannot(const bx_io *io, char *why, size_t size)
 {
@@ -227,7 +225,7 @@ static bool cannot(const bx_io *io, char *why, size_t size)
     snprintf(why, size, BX_BUILT_WITHOUT "parallel HDF5 of this MPI library");
     return false;
 }
-#define BY_HDF5(NAME, WAY, TRANSFERS, CHUNKED, SUMMARY, WINS)                                           \
+#define BY_HDF5(NAME, WAY, TRANSFERS, CHUNKED, SUMMARY, WINS)                                      \
     const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
                                        .usable = cannot}
 #endif

@@ -126,9 +126,10 @@ static bool countable(const bx_io *io, char *why, size_t size)
                                        .drop = bx_io_drop_common,                                  \
                                        .read = read_##WAY,                                         \
                                        .remove = bx_io_remove_common}
-BY_MPI(mpi_io_collective, collective, false, "File_open File_close File_sync File_write_all File_read_at_all",
-       "one file, by MPI_File_write_all",
-       "scattered data: MPI makes large writes of small parts");
-BY_MPI(mpi_io_independent, independent, true, "File_open File_close File_sync File_write File_read_at",
+BY_MPI(mpi_io_collective, collective, false,
+       "File_open File_close File_sync File_write_all File_read_at_all",
+       "one file, by MPI_File_write_all", "scattered data: MPI makes large writes of small parts");
+BY_MPI(mpi_io_independent, independent, true,
+       "File_open File_close File_sync File_write File_read_at",
        "one file, by MPI_File_write of each rank",
        "large contiguous parts; small ones wait for locks");

@@ -21,7 +21,8 @@ static const bx_tasks_method bx_tasks_static = {
     .draw = draw_dealt,
 };
 
-/* ---- a number at a time: all tasks', and for each rank that takes tasks one that is none's ---- */
+/* ---- a number at a time: all tasks', and for each rank that takes tasks one that is none's ----
+ */
 
 static void each(const bx_tasks *s, double *least, double *most)
 {
@@ -170,8 +171,8 @@ static int64_t draw_of_chunk(bx_tasks *s)
     return first + slot;
 }
 
-/* A chunk has a task for each rank of the largest node, and each node has four chunks at least where
- * there are tasks enough.  Of its last chunk a node may need a part. */
+/* A chunk has a task for each rank of the largest node, and each node has four chunks at least
+ * where there are tasks enough.  Of its last chunk a node may need a part. */
 static void chunks(const bx_tasks *s, double *least, double *most)
 {
     int nodes = bx_run_node_count(s->run), largest = 0;

@@ -1,10 +1,11 @@
 ! The least Fortran kernel, to test the harness's Fortran side: sums of rank numbers by mpi_f08, as
 ! a reduction, round a ring, or through rank 0, with what is sent known in advance.
 module fortran_kernel
-  use, intrinsic :: iso_c_binding, only: c_double, c_f_pointer, c_funloc, c_int, c_int64_t, c_loc, c_null_ptr, &
-    c_ptr, c_size_t
-  use mpi_f08, only: MPI_Allreduce, MPI_Barrier, MPI_Bcast, MPI_Comm, MPI_Comm_rank, MPI_Comm_size, &
-    MPI_DOUBLE_PRECISION, MPI_Recv, MPI_Sendrecv, MPI_Ssend, MPI_STATUS_IGNORE, MPI_SUM
+  use, intrinsic :: iso_c_binding, only: c_double, c_f_pointer, c_funloc, c_int, c_int64_t, c_loc, &
+    c_null_ptr, c_ptr, c_size_t
+  use mpi_f08, only: MPI_Allreduce, MPI_Barrier, MPI_Bcast, MPI_Comm, MPI_Comm_rank, &
+    MPI_Comm_size, MPI_DOUBLE_PRECISION, MPI_Recv, MPI_Sendrecv, MPI_Ssend, &
+    MPI_STATUS_IGNORE, MPI_SUM
   use bx_harness, only: bx_case, bx_case_is, bx_check, bx_choice_t, bx_comm, bx_detail, &
     bx_integer, bx_kernel_t, bx_lap, bx_metric, bx_node_of, bx_note, bx_ok, &
     bx_option_t, bx_refuse, bx_region_enter, bx_region_leave, bx_region_read, bx_text, &

@@ -23,8 +23,8 @@ contains
         c_loc(k%phase_groups), c_loc(k%ratios), c_loc(k%ratio_count), c_loc(k%baselines), &
         c_loc(k%apart), c_loc(k%sampling), c_loc(k%arrange), c_loc(k%applicable), &
         c_loc(k%comparable), c_loc(k%point_count), c_loc(k%point), c_loc(k%has_point), &
-        c_loc(k%begin), c_loc(k%prepare), c_loc(k%inspect), c_loc(k%end), c_loc(k%promise), c_loc(k%items), &
-        c_loc(k%metrics), c_loc(k%report), c_loc(k%teardown)]), &
+        c_loc(k%begin), c_loc(k%prepare), c_loc(k%inspect), c_loc(k%end), c_loc(k%promise), &
+        c_loc(k%items), c_loc(k%metrics), c_loc(k%report), c_loc(k%teardown)]), &
       from(c_loc(o), [c_loc(o%name), c_loc(o%metavar), c_loc(o%help), c_loc(o%type), c_loc(o%low), &
         c_loc(o%high), c_loc(o%value)]), &
       from(c_loc(c), [c_loc(c%name), c_loc(c%summary), c_loc(c%wins), c_loc(c%baseline), &

@@ -395,8 +395,8 @@ void bx_transpose_verify_promise(void *state, size_t index, size_t point, const 
     if (method->at_once) {
         for (const bx_geometry *g = t->geometry; g; g = g->inner)
             largest = fmax(largest, blocks_of(g, t->plan->rank));
-        bx_verification_count(verification, "messages under way at once",
-                              bx_shown_requests(shown), largest, largest);
+        bx_verification_count(verification, "messages under way at once", bx_shown_requests(shown),
+                              largest, largest);
     }
     /* columns of all bands but the first on the way out, but the last on the way back */
     double behind = 0, last = t->plan->bands - 1;
