@@ -27,8 +27,9 @@ extern struct bx_calls {
     bool separate_waiting;
     int region;   /* -1: none */
     int requests; /* of non-blocking collectives under way */
-    /* requests under way; the fewest since the last lap, the most of this recording */
-    int open, fewest_open, most_open;
+    /* Requests under way, of which done_at_once have no handle and end with the next wait; the
+     * fewest since the last lap; the most of this recording. */
+    int open, done_at_once, fewest_open, most_open;
     bx_traffic *rows;              /* of the recording in force: all rows that there are */
     double seconds, still;         /* in all calls; that the steps' clock stood still */
     _Atomic(const char *) routine; /* that this rank is in */
@@ -86,14 +87,18 @@ static inline int bx_calls_active(int count, const MPI_Request *requests)
     return active;
 }
 
-static inline void bx_calls_open(int started)
+/* Notes that requests are under way; `done` of them were null from the beginning. */
+static inline void bx_calls_open(int started, int done)
 {
     bx_calls.open += started;
+    bx_calls.done_at_once += done;
     if (bx_calls.open > bx_calls.most_open) bx_calls.most_open = bx_calls.open;
 }
 
 static inline void bx_calls_close(int ended)
 {
+    ended += bx_calls.done_at_once;
+    bx_calls.done_at_once = 0;
     bx_calls.open = bx_calls.open > ended ? bx_calls.open - ended : 0;
     if (bx_calls.open < bx_calls.fewest_open) bx_calls.fewest_open = bx_calls.open;
 }

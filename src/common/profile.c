@@ -346,7 +346,7 @@ void bx_recording_move(bx_recording *from, bx_recording *to)
 {
     make_room(to);
     for (int i = 0; i < from->capacity; i++) add(&to->rows[i], &from->rows[i]);
-    memset(from->rows, 0, (size_t)from->capacity * sizeof *from->rows);
+    if (from->rows) memset(from->rows, 0, (size_t)from->capacity * sizeof *from->rows);
     memset(from->laps, 0, sizeof from->laps);
     from->most_open = 0;
 }
@@ -354,7 +354,7 @@ void bx_recording_move(bx_recording *from, bx_recording *to)
 void bx_profile_into(bx_recording *recording)
 {
     write_into(recording ? recording : &profile.rest);
-    bx_calls.open = bx_calls.fewest_open = bx_calls.most_open = 0;
+    bx_calls.open = bx_calls.done_at_once = bx_calls.fewest_open = bx_calls.most_open = 0;
     bx_ticks_adjust();
 }
 

@@ -30,7 +30,7 @@ static int rank_in(MPI_Comm comm)
 #define BYTES(count, type) bx_count_bytes(count, type)
 #define EITHER(buffer, sent, received) ((buffer) == MPI_IN_PLACE ? (received) : (sent))
 #define NOTHING (void)0
-#define OPENED bx_calls_open(bx_calls_active(1, q))
+#define OPENED bx_calls_open(1, *q == MPI_REQUEST_NULL)
 
 #define BARE(...) __VA_ARGS__
 /* `sends` is counted before the call; `then` follows it. */
@@ -91,7 +91,7 @@ static int rank_in(MPI_Comm comm)
 INIT(Send_init, ISEND, bx_count_bind(*q, comm, peer, BYTES(n, t)))
 #define STARTS(name, count, parameters, arguments)                                                 \
     WRAP(name, BX_P2P, MPI_COMM_NULL, false, parameters, arguments,                                \
-         bx_count_started(row, count, q), bx_calls_open(count))
+         bx_count_started(row, count, q), bx_calls_open(count, 0))
 STARTS(Start, 1, (MPI_Request *q), (q))
 STARTS(Startall, n, (int n, MPI_Request *q), (n, q))
 int MPI_Request_free(MPI_Request *q)

@@ -135,7 +135,7 @@ contains
       least = merge(2, 1, ions)
       if (style%replicated) least = merge(2, 3, system%potential%kind == tersoff_kind)
       if (style%dlpoly3) least = 12*merge(2, 3, ions)
-      most = steps*(least + 1) ! with a new list
+      most = steps*(least + 2) ! with a new list in each step
       if (style%dlpoly3 .or. is_rigid(system%potential)) most = huge(most)
       call bx_check_count(verification, "reductions", bx_shown_calls(shown, "Allreduce", ""), &
                           steps*least, most)

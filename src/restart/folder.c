@@ -29,14 +29,16 @@ void bx_folder_remove(const char *path)
     rmdir(path);
 }
 
-int bx_folder_count(const char *path)
+int bx_folder_count(const char *path, int expected)
 {
-    int count = 0;
-    DIR *folder = opendir(path);
-    for (struct dirent *entry; folder && (entry = readdir(folder));)
-        count += entry->d_name[0] != '.';
-    if (folder) closedir(folder);
-    return count;
+    for (int tries = 0, count = 0;; tries++, count = 0) {
+        DIR *folder = opendir(path);
+        for (struct dirent *entry; folder && (entry = readdir(folder));)
+            count += entry->d_name[0] != '.';
+        if (folder) closedir(folder);
+        if (count >= expected || tries == 10 * SECONDS_TO_APPEAR) return count;
+        usleep(100000);
+    }
 }
 
 /* Whether the launch that owns a folder has ended, on this host: its lock is free.  A lock may be

@@ -184,13 +184,20 @@ static void prepare(void *address, size_t method, size_t point)
 
 /* ---- a step ---- */
 
-/* Looks at what is in the folder, beside its owner's name. */
-static void look(state *s, const bx_io_method *m)
+static int files_of(const bx_io *io, const bx_io_method *m)
 {
-    if (s->io.error != BX_OK) return;
-    s->io.files = bx_folder_count(s->io.folder) - 1;
-    s->io.chunk = 0;
-    if (m->look) m->look(&s->io);
+    return m->files == BX_IO_PER_RANK   ? io->ranks
+           : m->files == BX_IO_PER_NODE ? bx_run_node_count(io->run)
+                                        : 1;
+}
+
+/* Looks at the files, which are there beside a file with the folder's owner. */
+static void look(bx_io *io, const bx_io_method *m)
+{
+    if (io->error != BX_OK) return;
+    io->files = bx_folder_count(io->folder, 1 + files_of(io, m)) - 1;
+    io->chunk = 0;
+    if (m->look) m->look(io);
 }
 
 static void step(void *address, size_t method, size_t point)
@@ -211,7 +218,8 @@ static void step(void *address, size_t method, size_t point)
         bx_profile_leave_region();
         seconds[phase] = bx_io_end_phase(&s->io, phase, &start);
         if (phase == BX_IO_CLOSE) busy = s->io.busy;
-        if (phase == BX_IO_CLOSE && s->io.rank == 0 && !bx_run_is_sampling(s->io.run)) look(s, m);
+        if (phase == BX_IO_CLOSE && s->io.rank == 0 && !bx_run_is_sampling(s->io.run))
+            look(&s->io, m);
     }
     s->io.busy = busy;
     if (s->io.rank != 0 || !bx_run_is_sampling(s->io.run)) return;
@@ -256,10 +264,7 @@ static double count_wrong(state *s, size_t method)
 /* As many files as the name promises, and chunks, in a step that is not timed. */
 static void check_files(const bx_io *io, const bx_io_method *m, bx_verification *verification)
 {
-    double files = m->files == BX_IO_PER_RANK   ? io->ranks
-                   : m->files == BX_IO_PER_NODE ? bx_run_node_count(io->run)
-                                                : 1;
-    double largest = 0; /* box */
+    double files = files_of(io, m), largest = 0; /* box */
     for (int rank = 0; m->chunked && rank < io->ranks; rank++) {
         bx_array_box box = bx_array_box_of(&io->array, rank);
         largest = fmax(largest, (double)bx_array_box_words(&box));

@@ -165,19 +165,22 @@ static void read_independent(bx_io *io) { read_part(io, false); }
 
 /* ---- what the names promise ---- */
 
-/* Opens the file as a program without MPI does. */
+/* Opens the file once more, on this rank alone. */
 static void look(bx_io *io)
 {
     char path[PATH_MAX];
     hsize_t chunk[3] = {0};
+    hid_t alone = H5Pcreate(H5P_FILE_ACCESS);
     bx_io_name_common(io, path);
-    hid_t written = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT),
+    H5Pset_fapl_mpio(alone, MPI_COMM_SELF, MPI_INFO_NULL);
+    hid_t written = H5Fopen(path, H5F_ACC_RDONLY, alone),
           array = H5Dopen2(written, "array", H5P_DEFAULT), made_by = H5Dget_create_plist(array);
     if (H5Pget_layout(made_by) == H5D_CHUNKED) H5Pget_chunk(made_by, 3, chunk);
     io->chunk = (double)(chunk[0] * chunk[1] * chunk[2]);
     H5Pclose(made_by);
     H5Dclose(array);
     H5Fclose(written);
+    H5Pclose(alone);
 }
 
 /* How HDF5 has asked MPI-IO for the words: its own headers go by the routines for one rank. */

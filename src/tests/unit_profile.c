@@ -332,6 +332,11 @@ IDLE_WITH_MANY(Alltoallw,
                 const int *rn, const int *rd, const MPI_Datatype *rt, MPI_Comm c),
                (s, n, d, t, r, rn, rd, rt, c))
 
+IDLE_WITH_MANY(Ialltoall,
+               (const void *s, int n, MPI_Datatype t, void *r, int rn, MPI_Datatype rt, MPI_Comm c,
+                MPI_Request *q),
+               (s, n, t, r, rn, rt, c, q))
+
 enum { MOST = 100000 };
 static int counts[MOST], node[MOST]; /* of the crowd */
 static MPI_Datatype types[MOST];
@@ -357,6 +362,31 @@ static void test_clock(void)
         least = fmin(least, clock / (PMPI_Wtime() - wall));
     }
     CHECK(least < 0.5);
+    MPI_Comm_free(&crowded);
+}
+
+/* A request that the library has completed at once is under way until the next wait. */
+static void test_done_at_once(void)
+{
+    int mine = 1, got, self = rank;
+    bx_recording *recording = bx_recording_create();
+    bx_shown shown = {recording, 1};
+    MPI_Request requests[2] = {MPI_REQUEST_NULL};
+    MPI_Comm_dup(MPI_COMM_SELF, &crowded);
+    gather_crowd(1);
+    bx_profile_into(recording);
+    bx_profile_lap(0);
+    MPI_Ialltoall(&mine, 1, MPI_INT, &got, 1, MPI_INT, crowded, &requests[0]);
+    bx_profile_lap(0);
+    bx_profile_lap(0); /* one is, all along this lap */
+    MPI_Irecv(&got, 1, MPI_INT, self, 0, MPI_COMM_WORLD, &requests[1]);
+    MPI_Send(&mine, 1, MPI_INT, self, 0, MPI_COMM_WORLD);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    bx_profile_lap(0);
+    bx_profile_lap(0); /* none is */
+    bx_profile_into(NULL);
+    CHECK(requests[0] == MPI_REQUEST_NULL);
+    CHECK(bx_shown_requests(&shown) == 2 && bx_shown_laps(&shown, 0) == 1);
     MPI_Comm_free(&crowded);
 }
 
@@ -460,6 +490,7 @@ int main(int argc, char **argv)
     }
     test_classes();
     test_shown();
+    test_done_at_once();
     test_seconds();
     test_clock();
     bx_ticks_counted = false; /* where no counter is trusted */
