@@ -123,6 +123,7 @@ RMA(Compare_and_swap, compare_and_swap,
 FILES(File_open, (COMM comm, const char *name, INT mode, MPI_Info info, MPI_File *f),
     (comm, name, mode, info, f))
 FILES(File_close, (MPI_File *f), (f))
+WRAP(File_sync, BX_FILE, MPI_COMM_NULL, false, (MPI_File f), (f), bx_file_note_sync(), NOTHING)
 FILES(File_read, VIEWED)
 FILES(File_read_all, VIEWED)
 FILES(File_read_at, PLACE)

@@ -3,7 +3,6 @@
 #include "charge.h"
 #include "run.h"
 
-#include <limits.h>
 #include <string.h>
 
 static const char COUNTED[] = "counted"; /* the unit of counts */
@@ -28,9 +27,11 @@ void bx_outcome_tell(const bx_outcome *o, char *text, size_t size)
     snprintf(text, size, "%.10g%s, the name promises %s", o->shown, rank, promised);
 }
 
+/* Of two outcomes the worse has more of this: the error in units of its tolerance. */
 static double excess(const bx_outcome *o)
 {
-    return o->tolerance > 0 ? o->error / o->tolerance : o->error;
+    if (o->tolerance > 0) return o->error / o->tolerance;
+    return o->error <= o->tolerance ? 0 : 2 + o->error; /* as it fails, more than what does not */
 }
 
 /* Adds an outcome whose name and unit are still to be written. */
@@ -90,38 +91,48 @@ bool bx_verification_passed(const bx_run *run, const bx_verification *verificati
     return !any;
 }
 
-/* Takes a count from the first rank that has the largest error. */
-static void take_worst(bx_outcome *outcome, double largest, MPI_Comm comm)
-{
-    int rank, ranks, alike;
-    PMPI_Comm_rank(comm, &rank);
-    PMPI_Comm_size(comm, &ranks);
-    int worst = outcome->error == largest, mine = worst ? rank : INT_MAX, first;
-    PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm);
-    PMPI_Allreduce(&worst, &alike, 1, MPI_INT, MPI_SUM, comm);
-    if (outcome->rank == UNKNOWN) outcome->rank = alike == ranks ? EVERY_RANK : rank;
-    double numbers[4] = {outcome->shown, outcome->least, outcome->most, outcome->rank};
-    PMPI_Bcast(numbers, 4, MPI_DOUBLE, first, comm);
-    outcome->shown = numbers[0];
-    outcome->least = numbers[1];
-    outcome->most = numbers[2];
-    outcome->rank = (int)numbers[3];
-}
-
 bool bx_verification_settle(bx_verification *verification, MPI_Comm comm)
 {
-    double errors[BX_MAX_CHECKS];
+    struct {
+        double excess;
+        int rank;
+    } worst[BX_MAX_CHECKS];
+    struct numbers {
+        double error, tolerance, shown, least, most, rank; /* of the rank with the worst outcome */
+        double alike;                                      /* ranks that have it */
+    } sums[BX_MAX_CHECKS] = {{0}};
     bool within = true;
+    int rank, ranks, count;
+    PMPI_Comm_rank(comm, &rank);
+    PMPI_Comm_size(comm, &ranks);
     if (verification->count == 0 && !bx_charge_is_hollow())
         bx_verification_check(verification, "outcomes", 1, 0, "missing: verify must add one");
-    for (int i = 0; i < verification->count; i++) errors[i] = verification->outcomes[i].error;
-    PMPI_Allreduce(MPI_IN_PLACE, errors, verification->count, MPI_DOUBLE, MPI_MAX, comm);
-    for (int i = 0; i < verification->count; i++) {
+    count = verification->count;
+    for (int i = 0; i < count; i++) {
+        worst[i].excess = excess(&verification->outcomes[i]);
+        worst[i].rank = rank;
+    }
+    PMPI_Allreduce(MPI_IN_PLACE, worst, count, MPI_DOUBLE_INT, MPI_MAXLOC, comm);
+    for (int i = 0; i < count; i++) {
+        const bx_outcome *mine = &verification->outcomes[i];
+        if (worst[i].rank == rank)
+            sums[i] = (struct numbers){
+                mine->error, mine->tolerance, mine->shown, mine->least, mine->most, mine->rank, 0};
+        sums[i].alike = excess(mine) == worst[i].excess;
+    }
+    PMPI_Allreduce(MPI_IN_PLACE, sums, count * (int)(sizeof *sums / sizeof(double)), MPI_DOUBLE,
+                   MPI_SUM, comm);
+    for (int i = 0; i < count; i++) {
         bx_outcome *outcome = &verification->outcomes[i];
-        bool right = errors[i] <= outcome->tolerance;
-        if (!right && bx_outcome_is_count(outcome)) take_worst(outcome, errors[i], comm);
-        outcome->error = errors[i];
-        within = within && right;
+        outcome->error = sums[i].error;
+        outcome->tolerance = sums[i].tolerance;
+        outcome->shown = sums[i].shown;
+        outcome->least = sums[i].least;
+        outcome->most = sums[i].most;
+        outcome->rank = (int)sums[i].rank;
+        if (outcome->rank == UNKNOWN)
+            outcome->rank = sums[i].alike < ranks ? worst[i].rank : EVERY_RANK;
+        within = within && outcome->error <= outcome->tolerance;
     }
     return within;
 }

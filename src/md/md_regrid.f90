@@ -265,7 +265,7 @@ contains
 
   !> A message to each rank that has a part, and one from each.
   subroutine send_parts(plan, domain, receivers, leaving, leaving_at, senders, coming, coming_at)
-    type(regrid_t), intent(inout) :: plan
+    type(regrid_t), intent(inout), asynchronous :: plan
     type(domain_t), intent(inout) :: domain
     integer, intent(in), dimension(:) :: receivers, leaving, leaving_at, senders, coming, coming_at
     type(MPI_Request) :: requests(size(leaving) + size(coming))

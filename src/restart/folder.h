@@ -25,7 +25,7 @@ typedef struct {
 int bx_folder_create(bx_run *run, const bx_folder_place *place, double bytes, char *path,
                      size_t size);
 /* Returns how many files and folders are in a folder.  Where there are less than `expected`, waits
- * up to 10 s for those of other nodes, which may appear late.  Local. */
+ * for those of other nodes to appear.  Local. */
 int bx_folder_count(const char *path, int expected);
 /* Removes it with all that is in it.  Rank 0; local. */
 void bx_folder_remove(const char *path);

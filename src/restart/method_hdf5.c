@@ -211,6 +211,7 @@ static void promise_independent(const bx_io *io, const bx_shown *shown, bx_verif
     const bx_io_method bx_io_##NAME = {                                                            \
         .about = {.name = #NAME, .summary = SUMMARY, .wins = WINS, .calls = BX_IO_CALLS},          \
         .chunked = CHUNKED,                                                                        \
+        .closing_writes = true,                                                                    \
         .library = LIBRARY,                                                                        \
         .look = look,                                                                              \
         .promise = promise_##TRANSFERS,                                                            \
