@@ -233,11 +233,12 @@ contains
     end do
   end function bx_transpose_methods
 
-  !> The routines of MPI that transforms by a method call, as bx_choice_t has them.
+  !> The routines of MPI that transforms by a method call, as bx_choice_t has them; one way alone
+  !> orders shared memory too.
   function bx_transpose_calls(name) result(calls)
     character(*), intent(in) :: name
     character(:), allocatable :: calls
-    calls = bx_string_at(c_method_calls(int(bx_transpose_number(name), c_int)))//" Barrier"
+    calls = bx_string_at(c_method_calls(int(bx_transpose_number(name), c_int)))//" Win_sync Barrier"
   end function bx_transpose_calls
 
   !> Number of a method, from 0; -1 of an unknown name.
