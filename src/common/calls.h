@@ -87,11 +87,9 @@ static inline int bx_calls_active(int count, const MPI_Request *requests)
     return active;
 }
 
-/* Notes that requests are under way; `done` of them were null from the beginning.  What libraries
- * do in regions of their own is left out. */
+/* Notes that requests are under way; `done` of them were null from the beginning. */
 static inline void bx_calls_open(int started, int done)
 {
-    if (bx_calls.region >= 0) return;
     bx_calls.open += started;
     bx_calls.done_at_once += done;
     if (bx_calls.open > bx_calls.most_open) bx_calls.most_open = bx_calls.open;
@@ -99,7 +97,6 @@ static inline void bx_calls_open(int started, int done)
 
 static inline void bx_calls_close(int ended)
 {
-    if (bx_calls.region >= 0) return;
     ended += bx_calls.done_at_once;
     bx_calls.done_at_once = 0;
     bx_calls.open = bx_calls.open > ended ? bx_calls.open - ended : 0;

@@ -18,7 +18,7 @@ enum { REGION_NAME = 32 };
 struct bx_recording {
     bx_traffic *rows; /* [capacity]; rows that profile.rows has beyond are zero */
     int capacity;
-    int most_open, left_open;   /* requests under way at once; behind a sample */
+    int most_open;              /* requests under way at once */
     double laps[BX_MAX_PHASES]; /* all along which one was */
     bx_recording *next;
 };
@@ -328,8 +328,6 @@ void bx_shown_sent(const bx_shown *shown, double sent[4])
 
 double bx_shown_requests(const bx_shown *shown) { return shown->recording->most_open; }
 
-double bx_shown_left(const bx_shown *shown) { return shown->recording->left_open; }
-
 double bx_shown_laps(const bx_shown *shown, size_t phase)
 {
     return shown->recording->laps[phase] / shown->steps;
@@ -363,13 +361,11 @@ void bx_recording_move(bx_recording *from, bx_recording *to)
     for (int i = 0; i < from->capacity; i++) add(&to->rows[i], &from->rows[i]);
     if (from->rows) memset(from->rows, 0, (size_t)from->capacity * sizeof *from->rows);
     memset(from->laps, 0, sizeof from->laps);
-    from->most_open = from->left_open = 0;
+    from->most_open = 0;
 }
 
 void bx_profile_into(bx_recording *recording)
 {
-    int left = bx_calls.open - bx_calls.done_at_once;
-    if (left > profile.into->left_open) profile.into->left_open = left;
     write_into(recording ? recording : &profile.rest);
     bx_calls.open = bx_calls.done_at_once = bx_calls.fewest_open = bx_calls.most_open = 0;
     bx_ticks_adjust();

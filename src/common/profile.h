@@ -47,8 +47,6 @@ struct bx_shown {
  * not list (see bx_choice.calls), all ranks together; the name of one is in other[BX_ROUTINE_NAME].
  * Collective. */
 enum { BX_ROUTINE_NAME = 64 };
-/* Returns the most requests that were under way behind a sample, of calls from C.  Local. */
-double bx_shown_left(const bx_shown *shown);
 double bx_shown_other_calls(MPI_Comm world, const bx_shown *shown, const char *allowed,
                             char *other);
 
