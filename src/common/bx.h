@@ -30,6 +30,8 @@ typedef struct bx_run bx_run;
 typedef struct bx_verification bx_verification;
 /* The metrics of one method at one point.  Opaque to kernels. */
 typedef struct bx_metrics bx_metrics;
+/* What a block of samples of one method has shown of its way.  Opaque to kernels. */
+typedef struct bx_shown bx_shown;
 
 /* A case or a method: a name that the user can give. */
 typedef struct {
@@ -40,6 +42,10 @@ typedef struct {
     /* A group of methods, which --method takes by its name too; or NULL.  ratio_best compares a
      * method with the fastest of its family. */
     const char *family;
+    /* Of a method under test: the routines of MPI that its steps call, without MPI_, as "Isend
+     * Irecv Waitall"; a step that calls another is wrong.  "": none.  What libraries call in
+     * regions of their own is left out. */
+    const char *calls;
 } bx_choice;
 
 /* The type of an option's value: bool, int64_t, double, const char *, int64_t[3]. */
@@ -124,6 +130,11 @@ typedef struct bx_kernel {
     /* Verifies the state after a block of `steps` steps.  NULL: nothing to do. */
     void (*end)(void *state, size_t method, size_t point, int64_t steps,
                 bx_verification *verification);
+    /* Compares what the samples of a block have shown with what the method's name promises, by
+     * bx_verification_count and bx_verification_sent, with the same names in the same order on
+     * every rank.  NULL: the calls of MPI (bx_choice.calls) say it all. */
+    void (*promise)(void *state, size_t method, size_t point, const bx_shown *shown,
+                    bx_verification *verification);
 
     /* ---- the result ---- */
     /* Returns the work items in one step, for example transforms: the metric `time` is seconds per
@@ -220,6 +231,12 @@ void bx_run_sleep_barrier(MPI_Comm comm);
 void bx_verification_check(bx_verification *verification, const char *name, double error,
                            double tolerance, const char *unit);
 
+/* Adds one count, "files" for example: `shown` must be at least `least` and at most `most`, what
+ * the method's name promises in terms that do not depend on how it is done.  INFINITY: no upper
+ * limit. Counts hold in dry runs too.  Otherwise as bx_verification_check. */
+void bx_verification_count(bx_verification *verification, const char *name, double shown,
+                           double least, double most);
+
 /* Returns whether every outcome so far is within its tolerance, on all ranks.  Collective. */
 bool bx_verification_passed(const bx_run *run, const bx_verification *verification);
 
@@ -237,6 +254,22 @@ static inline double bx_verification_wrong_bytes(uint64_t got, uint64_t expected
     for (uint64_t d = got ^ expected; d != 0; d >>= 8) wrong += (d & 0xff) != 0;
     return wrong;
 }
+
+/* ---- inside promise: what this rank has shown, per sample (local) ---- */
+
+/* Returns the calls of a routine of MPI, "Isend"; NULL: of any.  Those in a region (see below), or
+ * where `region` is NULL, outside of regions.  */
+double bx_shown_calls(const bx_shown *shown, const char *routine, const char *region);
+/* Reads what was sent outside of regions, as bx_profile_read_sum. */
+void bx_shown_sent(const bx_shown *shown, double sent[4]);
+/* Adds four counts: what was sent, of this rank or of all, and what was promised. */
+void bx_verification_sent(bx_verification *verification, const double sent[4],
+                          const double promised[4]);
+/* Returns the largest number of requests that were under way at once, of calls from C. */
+double bx_shown_requests(const bx_shown *shown);
+/* Returns the laps of a phase (bx_run_lap) all along which a request was under way, of calls from
+ * C. */
+double bx_shown_laps(const bx_shown *shown, size_t phase);
 
 /* ---- inside metrics (local) ---- */
 
@@ -372,8 +405,11 @@ typedef enum { BX_FILE_READ, BX_FILE_WRITTEN, BX_FILE_UPDATED } bx_file_use;
  * where it exists, then written.  `option` is named in the message.  Every rank calls it; rank 0
  * looks.  Returns BX_OK or the code of the refusal. */
 int bx_file_claim(bx_run *run, const char *option, const char *path, bx_file_use use);
+/* What another rank has just created may appear so late: the client of a shared file system may
+ * cache its folder. */
+enum { BX_SECONDS_TO_APPEAR = 10 };
 /* Returns whether this rank may write a file or folder that another rank has just created: waits
- * up to 10 s for it to appear, as the client of a shared file system may cache its folder. */
+ * for it to appear. */
 bool bx_file_appears(const char *path);
 /* Opens PATH.partial for writing; bx_file_close puts it in the place of PATH, so that a reader sees
  * the old file or the whole new one.  A symbolic link stays one.  Returns NULL with errno. */
@@ -399,7 +435,14 @@ int64_t bx_file_syncs(void);
  * section 4.1, counts the same way).  A reduction or scan counts one message, for the vector that a
  * rank contributes.  Bytes are the payload handed to MPI. */
 
-typedef enum { BX_P2P, BX_COLLECTIVE, BX_BARRIER, BX_ONE_SIDED, BX_CLASS_COUNT } bx_class;
+typedef enum {
+    BX_P2P,
+    BX_COLLECTIVE,
+    BX_BARRIER,
+    BX_ONE_SIDED,
+    BX_FILE, /* of calls from C; messages and bytes are 0 */
+    BX_CLASS_COUNT
+} bx_class;
 /* What one rank has sent in one class of MPI calls. */
 typedef struct {
     double calls, messages, off_node_messages, bytes, off_node_bytes;

@@ -11,14 +11,13 @@ module bx_harness
   implicit none (type, external)
   private
 
-  public :: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, bx_check, bx_choice_t, &
-    bx_claim_file, bx_claim_memory, bx_claim_time, bx_comm, bx_detail, bx_file_close, &
-    bx_file_open, bx_file_put, bx_fortran_sees_nan, bx_integer_option, bx_kernel_t, bx_lap, &
-    bx_largest, bx_memory_used, bx_metric, bx_metric_value, &
-    bx_node_of, bx_note, bx_one_of, bx_option_t, bx_passed, bx_real_option, &
-    bx_refuse, bx_region_enter, bx_region_leave, bx_region_read, bx_seed, bx_selected, &
-    bx_string_at, bx_text, bx_text_option, bx_threads, bx_traffic_read, bx_traffic_t, bx_uniform, &
-    bx_without
+  public :: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, bx_check, &
+    bx_check_count, bx_choice_t, bx_claim_file, bx_claim_memory, bx_claim_time, bx_comm, &
+    bx_detail, bx_file_close, bx_file_open, bx_file_put, bx_fortran_sees_nan, bx_integer_option, &
+    bx_kernel_t, bx_lap, bx_largest, bx_memory_used, bx_metric, bx_metric_value, bx_node_of, &
+    bx_note, bx_one_of, bx_option_t, bx_passed, bx_real_option, bx_refuse, bx_region_enter, &
+    bx_region_leave, bx_region_read, bx_seed, bx_selected, bx_shown_calls, bx_string_at, &
+    bx_text, bx_text_option, bx_threads, bx_traffic_read, bx_traffic_t, bx_uniform, bx_without
 
   integer(c_int), parameter, public :: bx_ok = 0, bx_wrong = 1, bx_usage = 2, bx_resources = 3
   integer(c_int), parameter, public :: bx_file_read = 0, bx_file_written = 1, bx_file_updated = 2
@@ -29,14 +28,14 @@ module bx_harness
   type, bind(C) :: bx_choice_t
     type(c_ptr) :: name = c_null_ptr, summary = c_null_ptr, wins = c_null_ptr
     logical(c_bool) :: baseline = .false._c_bool
-    type(c_ptr) :: family = c_null_ptr
+    type(c_ptr) :: family = c_null_ptr, calls = c_null_ptr
   end type bx_choice_t
 
   !> What one rank has sent in one class of MPI calls, as bx.h's bx_traffic.
   type, bind(C) :: bx_traffic_t
     real(c_double) :: calls, messages, off_node_messages, bytes, off_node_bytes, seconds, waiting
   end type bx_traffic_t
-  integer, parameter, public :: bx_traffic_classes = 4 !< p2p, collective, barrier, one-sided
+  integer, parameter, public :: bx_traffic_classes = 5 !< p2p, collective, barrier, one-sided, file
 
   !> A long option; `value` is the address of a logical(c_bool), integer(c_int64_t),
   !> real(c_double), type(c_ptr) or integer(c_int64_t)(3), as its type says.
@@ -67,7 +66,7 @@ module bx_harness
     type(c_funptr) :: comparable = c_null_funptr
     type(c_funptr) :: point_count = c_null_funptr, point = c_null_funptr, has_point = c_null_funptr
     type(c_funptr) :: begin = c_null_funptr, prepare = c_null_funptr
-    type(c_funptr) :: inspect = c_null_funptr, end = c_null_funptr
+    type(c_funptr) :: inspect = c_null_funptr, end = c_null_funptr, promise = c_null_funptr
     type(c_funptr) :: items = c_null_funptr, metrics = c_null_funptr
     type(c_funptr) :: report = c_null_funptr, teardown = c_null_funptr
   end type bx_kernel_t
@@ -289,6 +288,23 @@ module bx_harness
       character(kind=c_char), intent(in) :: name(*), unit(*)
       real(c_double), value :: error, tolerance
     end subroutine c_check
+
+    subroutine c_count(verification, name, shown, least, most) &
+      bind(C, name="bx_verification_count")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: verification
+      character(kind=c_char), intent(in) :: name(*)
+      real(c_double), value :: shown, least, most
+    end subroutine c_count
+
+    real(c_double) function c_shown_calls(shown, routine, region) &
+      bind(C, name="bx_shown_calls_text")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: shown
+      character(kind=c_char), intent(in) :: routine(*), region(*)
+    end function c_shown_calls
 
     subroutine c_note(run, text) bind(C, name="bx_run_note_text")
       import :: c_char, c_ptr
@@ -562,6 +578,24 @@ contains
     real(c_double), intent(in) :: error, tolerance
     call c_check(verification, trim(name)//c_null_char, error, tolerance, trim(unit)//c_null_char)
   end subroutine bx_check
+
+  !> Adds one count: `shown` must be from `least` to `most`, as the method's name promises; also in
+  !> dry runs.  huge(most): no upper limit.  Every rank adds the same names in the same order.
+  subroutine bx_check_count(verification, name, shown, least, most)
+    type(c_ptr), intent(in) :: verification
+    character(*), intent(in) :: name
+    real(c_double), intent(in) :: shown, least, most
+    call c_count(verification, trim(name)//c_null_char, shown, least, &
+                 merge(ieee_value(most, ieee_positive_inf), most, most >= huge(most)))
+  end subroutine bx_check_count
+
+  !> Inside `promise`: calls of a routine of MPI, "Isend", per sample, outside of regions or inside
+  !> the one named; "" is any routine, and no region.
+  real(c_double) function bx_shown_calls(shown, routine, region) result(calls)
+    type(c_ptr), intent(in) :: shown
+    character(*), intent(in) :: routine, region
+    calls = c_shown_calls(shown, trim(routine)//c_null_char, trim(region)//c_null_char)
+  end function bx_shown_calls
 
   !> Adds a line under the table, of rank 0.  Local.
   subroutine bx_note(run, text)

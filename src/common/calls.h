@@ -25,8 +25,11 @@ typedef struct {
 extern struct bx_calls {
     bool counted; /* the next call: MPI libraries call themselves, only the outermost call counts */
     bool separate_waiting;
-    int region;                    /* -1: none */
-    int requests;                  /* of non-blocking collectives under way */
+    int region;   /* -1: none */
+    int requests; /* of non-blocking collectives under way */
+    /* Requests under way, of which done_at_once have no handle and end with the next wait; the
+     * fewest since the last lap; the most of this recording. */
+    int open, done_at_once, fewest_open, most_open;
     bx_traffic *rows;              /* of the recording in force: all rows that there are */
     double seconds, still;         /* in all calls; that the steps' clock stood still */
     _Atomic(const char *) routine; /* that this rank is in */
@@ -72,6 +75,32 @@ static inline void bx_calls_leave(bx_traffic *row, double start)
     bx_calls.still += bx_ticks_reading * bx_ticks_second;
     atomic_store_explicit(&bx_calls.routine, NULL, memory_order_relaxed);
     bx_calls.counted = true;
+}
+
+/* ---- requests that are under way ---- */
+
+/* Returns how many of these requests are one. */
+static inline int bx_calls_active(int count, const MPI_Request *requests)
+{
+    int active = 0;
+    for (int i = 0; i < count; i++) active += requests[i] != MPI_REQUEST_NULL;
+    return active;
+}
+
+/* Notes that requests are under way; `done` of them were null from the beginning. */
+static inline void bx_calls_open(int started, int done)
+{
+    bx_calls.open += started;
+    bx_calls.done_at_once += done;
+    if (bx_calls.open > bx_calls.most_open) bx_calls.most_open = bx_calls.open;
+}
+
+static inline void bx_calls_close(int ended)
+{
+    ended += bx_calls.done_at_once;
+    bx_calls.done_at_once = 0;
+    bx_calls.open = bx_calls.open > ended ? bx_calls.open - ended : 0;
+    if (bx_calls.open < bx_calls.fewest_open) bx_calls.fewest_open = bx_calls.open;
 }
 
 /* ---- what a call sends; messages to oneself do not count ---- */

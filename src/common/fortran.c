@@ -26,3 +26,7 @@ void bx_file_close_text(FILE *file, const char *path, char *why, size_t why_size
     int code = file ? bx_file_close(file, path) : errno;
     snprintf(why, why_size, "%s", code ? strerror(code) : "");
 }
+double bx_shown_calls_text(const bx_shown *shown, const char *routine, const char *region)
+{
+    return bx_shown_calls(shown, *routine ? routine : NULL, *region ? region : NULL);
+}

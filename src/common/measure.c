@@ -22,9 +22,29 @@ static void quiet_barrier(const bx_run *run)
     bx_profile_enter_harness(NULL);
 }
 
+/* What the samples of a block have shown, beside what the method's name promises. */
+static void compare_shown(bx_run *run, bx_result *result, const bx_recording *block)
+{
+    const bx_kernel *kernel = run->kernel;
+    const bx_choice *method = &kernel->methods[result->method];
+    bx_verification *verification = &result->verification;
+    bx_shown shown = {block, (double)run->common.block};
+    char other[BX_ROUTINE_NAME] = "other routines", name[BX_ROUTINE_NAME + 16];
+    if (method->baseline) return;
+    if (method->calls) {
+        double calls = bx_shown_other_calls(run->world, &shown, method->calls, other);
+        snprintf(name, sizeof name, "calls of %s", other);
+        bx_verification_count(verification, name, calls, 0, 0);
+    } else {
+        bx_verification_check(verification, "declared calls of MPI", 1, 0, "missing");
+    }
+    if (kernel->promise)
+        kernel->promise(run->state, result->method, result->point, &shown, verification);
+}
+
 /* One block: fresh input, `warmup` untimed steps, then `block` samples of this rank. */
-static void measure_block(bx_run *run, bx_result *result, int64_t round, double *seconds,
-                          double *waited, double *phases, bx_cost *cost)
+static void measure_block(bx_run *run, bx_result *result, int64_t round, bx_recording *recording,
+                          double *seconds, double *waited, double *phases, bx_cost *cost)
 {
     const bx_kernel *kernel = run->kernel;
     size_t m = result->method, p = result->point;
@@ -43,7 +63,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
         run->sampling = sample >= 0;
         memset(run->phase, 0, sizeof run->phase);
         memset(run->phase_mpi, 0, sizeof run->phase_mpi);
-        bx_profile_into(sample >= 0 ? result->recording : NULL);
+        bx_profile_into(sample >= 0 ? recording : NULL);
         run->lap_mpi = bx_profile_seconds();
         bx_host_waited();
         bx_profile_enter_harness("the harness's barrier");
@@ -79,8 +99,9 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
     mark = MPI_Wtime();
     if (kernel->end) kernel->end(run->state, m, p, steps, &result->verification);
     cost->input += MPI_Wtime() - mark;
-    if (kernel->end || kernel->inspect)
-        result->verified = bx_verification_settle(&result->verification, run->world);
+    compare_shown(run, result, recording);
+    bx_recording_move(recording, result->recording);
+    result->verified = bx_verification_settle(&result->verification, run->world);
 }
 
 /* Joins one block's samples of all ranks on rank 0. */
@@ -114,6 +135,7 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
     double *seconds = bx_memory_alloc((size_t)common->block, sizeof *seconds);
     double *waited = bx_memory_alloc((size_t)common->block, sizeof *waited);
     double *phases = bx_memory_alloc((size_t)common->block * BX_MAX_PHASES, sizeof *phases);
+    bx_recording *recording = bx_recording_create(); /* of a block */
     bx_cost cost = {0};
     bx_host_watch_threads(run->threads);
     double start = MPI_Wtime(), next_write = start + WRITE_INTERVAL;
@@ -122,7 +144,7 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
         for (size_t i = 0; i < count; i++) {
             /* a wrong answer is not worth timing */
             if (!results[i].applicable || !results[i].verified) continue;
-            measure_block(run, &results[i], round, seconds, waited, phases, &cost);
+            measure_block(run, &results[i], round, recording, seconds, waited, phases, &cost);
             collect_block(run, &results[i], seconds, waited, phases);
         }
         double now = MPI_Wtime();

@@ -4,20 +4,22 @@
  * rows.
  *
  * Not counted, and own code in the shares of time: what is not listed there.  These are
- * MPI_Rput and its kin, matched probes, neighbourhood collectives but MPI_Neighbor_alltoallv,
- * files, and the making of communicators, topologies and windows.  Persistent sends are counted
- * where C starts them: none of our kernels in Fortran uses them. */
+ * MPI_Rput and its kin, matched probes, neighbourhood collectives but MPI_Neighbor_alltoallv, most
+ * routines of files, and the making of communicators, topologies and windows.  Persistent sends,
+ * files, and requests under way are counted where C calls: no kernel in Fortran promises any. */
 #include "calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { REGION_NAME = 32, ROUTINE_NAME = 64 };
+enum { REGION_NAME = 32 };
 
 struct bx_recording {
     bx_traffic *rows; /* [capacity]; rows that profile.rows has beyond are zero */
     int capacity;
+    int most_open;              /* requests under way at once */
+    double laps[BX_MAX_PHASES]; /* all along which one was */
     bx_recording *next;
 };
 
@@ -31,8 +33,8 @@ static struct {
         const char *routine;
         int region, name; /* name: its number in `names` */
         bx_class class;
-    } *rows;                     /* routine, region and class of row i of every recording */
-    char (*names)[ROUTINE_NAME]; /* as the reports write them; the same on every rank */
+    } *rows;                        /* routine, region and class of row i of every recording */
+    char (*names)[BX_ROUTINE_NAME]; /* as the reports write them; the same on every rank */
     int name_count;
     bx_recording rest, *into; /* of no method; the recording in force */
     struct pending {
@@ -84,8 +86,8 @@ static void add(bx_traffic *sum, const bx_traffic *more)
     sum->waiting += more->waiting;
 }
 
-/* Makes room for all rows, and directs calls there. */
-static void write_into(bx_recording *recording)
+/* Makes room for all rows. */
+static void make_room(bx_recording *recording)
 {
     size_t old = (size_t)recording->capacity, new = (size_t)profile.row_capacity;
     if (new > old) {
@@ -93,6 +95,13 @@ static void write_into(bx_recording *recording)
         memset(&recording->rows[old], 0, (new - old) * sizeof *recording->rows);
         recording->capacity = (int)new;
     }
+}
+
+/* Directs calls to a recording. */
+static void write_into(bx_recording *recording)
+{
+    make_room(recording);
+    if (bx_calls.most_open > profile.into->most_open) profile.into->most_open = bx_calls.most_open;
     profile.into = recording;
     bx_calls.rows = recording->rows;
 }
@@ -208,6 +217,7 @@ void bx_count_unbind(MPI_Request request)
 
 void bx_calls_remember(MPI_Request request)
 {
+    if (request == MPI_REQUEST_NULL) return; /* a library may complete it at once */
     if (bx_calls.requests == profile.pending_room) {
         profile.pending_room = 2 * profile.pending_room + 16;
         profile.pending =
@@ -266,10 +276,9 @@ static void sum_all(int region, bx_traffic traffic[BX_CLASS_COUNT])
 
 void bx_profile_read(bx_traffic traffic[BX_CLASS_COUNT]) { sum_all(ANY_REGION, traffic); }
 
-void bx_profile_read_sum(double sent[4])
+static void sum_classes(const bx_traffic traffic[BX_CLASS_COUNT], double sent[4])
 {
-    bx_traffic traffic[BX_CLASS_COUNT], sum = {0};
-    bx_profile_read(traffic);
+    bx_traffic sum = {0};
     for (int c = 0; c < BX_CLASS_COUNT; c++) add(&sum, &traffic[c]);
     sent[0] = sum.messages;
     sent[1] = sum.off_node_messages;
@@ -277,10 +286,51 @@ void bx_profile_read_sum(double sent[4])
     sent[3] = sum.off_node_bytes;
 }
 
+void bx_profile_read_sum(double sent[4])
+{
+    bx_traffic traffic[BX_CLASS_COUNT];
+    bx_profile_read(traffic);
+    sum_classes(traffic, sent);
+}
+
 void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLASS_COUNT])
 {
     memset(traffic, 0, BX_CLASS_COUNT * sizeof *traffic);
     sum_rows(recording, ANY_REGION, traffic);
+}
+
+static int region_of(const char *name)
+{
+    int region = 0;
+    while (region < profile.region_count && strcmp(profile.region_names[region], name) != 0)
+        region++;
+    return region;
+}
+
+double bx_shown_calls(const bx_shown *shown, const char *routine, const char *region)
+{
+    int wanted = region ? region_of(region) : -1;
+    double calls = 0;
+    for (int i = 0; i < shown->recording->capacity && i < profile.row_count; i++)
+        if (profile.rows[i].region == wanted &&
+            (!routine || strcmp(profile.rows[i].routine, routine) == 0))
+            calls += shown->recording->rows[i].calls;
+    return calls / shown->steps;
+}
+
+void bx_shown_sent(const bx_shown *shown, double sent[4])
+{
+    bx_traffic traffic[BX_CLASS_COUNT] = {{0}};
+    sum_rows(shown->recording, -1, traffic);
+    sum_classes(traffic, sent);
+    for (int i = 0; i < 4; i++) sent[i] /= shown->steps;
+}
+
+double bx_shown_requests(const bx_shown *shown) { return shown->recording->most_open; }
+
+double bx_shown_laps(const bx_shown *shown, size_t phase)
+{
+    return shown->recording->laps[phase] / shown->steps;
 }
 
 double bx_profile_seconds(void) { return bx_calls.seconds; }
@@ -305,18 +355,32 @@ bx_recording *bx_recording_create(void)
     return recording;
 }
 
+void bx_recording_move(bx_recording *from, bx_recording *to)
+{
+    make_room(to);
+    for (int i = 0; i < from->capacity; i++) add(&to->rows[i], &from->rows[i]);
+    if (from->rows) memset(from->rows, 0, (size_t)from->capacity * sizeof *from->rows);
+    memset(from->laps, 0, sizeof from->laps);
+    from->most_open = 0;
+}
+
 void bx_profile_into(bx_recording *recording)
 {
     write_into(recording ? recording : &profile.rest);
+    bx_calls.open = bx_calls.done_at_once = bx_calls.fewest_open = bx_calls.most_open = 0;
     bx_ticks_adjust();
+}
+
+double bx_profile_lap(size_t phase)
+{
+    profile.into->laps[phase] += bx_calls.fewest_open > 0;
+    bx_calls.fewest_open = bx_calls.open;
+    return bx_calls.seconds;
 }
 
 void bx_profile_read_region(const char *name, bx_traffic traffic[BX_CLASS_COUNT])
 {
-    int region = 0;
-    while (region < profile.region_count && strcmp(profile.region_names[region], name) != 0)
-        region++;
-    sum_all(region, traffic);
+    sum_all(region_of(name), traffic);
 }
 
 void bx_profile_enter_region(const char *name)
@@ -332,8 +396,8 @@ void bx_profile_enter_region(const char *name)
 
 void bx_profile_leave_region(void) { bx_calls.region = -1; }
 
-static const char *const CLASS_NAMES[BX_CLASS_COUNT] = {"p2p", "collective", "barrier",
-                                                        "one_sided"};
+static const char *const CLASS_NAMES[BX_CLASS_COUNT] = {"p2p", "collective", "barrier", "one_sided",
+                                                        "file"};
 static const char *const FIELD_NAMES[] = {
     "calls", "messages", "off_node_messages", "bytes", "off_node_bytes", "seconds", "waiting"};
 enum { FIELDS = sizeof(bx_traffic) / sizeof(double) };
@@ -403,11 +467,11 @@ void bx_profile_add_regions(MPI_Comm world, bx_json *object)
 /* ---- parts of a step's time ---- */
 
 /* As the reports write it, C's routine and Fortran's alike: MPI_Bcast, MPI_Bcast (ScaLAPACK). */
-static void name_of_row(int number, char text[ROUTINE_NAME])
+static void name_of_row(int number, char text[BX_ROUTINE_NAME])
 {
     const char *name = profile.rows[number].routine;
     int region = profile.rows[number].region;
-    snprintf(text, ROUTINE_NAME, "MPI_%s%s%s%s", name, region < 0 ? "" : " (",
+    snprintf(text, BX_ROUTINE_NAME, "MPI_%s%s%s%s", name, region < 0 ? "" : " (",
              region < 0 ? "" : profile.region_names[region], region < 0 ? "" : ")");
 }
 
@@ -424,17 +488,45 @@ static void agree_on_names(MPI_Comm world)
         } mine = {first < profile.row_count, rank}, speaker;
         PMPI_Allreduce(&mine, &speaker, 1, MPI_2INT, MPI_MAXLOC, world);
         if (!speaker.has) return;
-        char row_name[ROUTINE_NAME];
+        char row_name[BX_ROUTINE_NAME];
         int number = profile.name_count++;
         profile.names =
             bx_memory_grow(profile.names, (size_t)profile.name_count, sizeof *profile.names);
         if (speaker.rank == rank) name_of_row(first, profile.names[number]);
-        PMPI_Bcast(profile.names[number], ROUTINE_NAME, MPI_CHAR, speaker.rank, world);
+        PMPI_Bcast(profile.names[number], BX_ROUTINE_NAME, MPI_CHAR, speaker.rank, world);
         for (int i = first; i < profile.row_count; i++) {
             name_of_row(i, row_name);
             if (strcmp(row_name, profile.names[number]) == 0) profile.rows[i].name = number;
         }
     }
+}
+
+/* Whether a list has this word. */
+static bool lists(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    for (; *list; list += strspn(list, " ")) {
+        size_t this_one = strcspn(list, " ");
+        if (this_one == length && strncmp(list, word, length) == 0) return true;
+        list += this_one;
+    }
+    return false;
+}
+
+double bx_shown_other_calls(MPI_Comm world, const bx_shown *shown, const char *allowed, char *other)
+{
+    agree_on_names(world);
+    double *calls = bx_memory_alloc((size_t)profile.name_count, sizeof *calls), sum = 0;
+    for (int i = 0; i < shown->recording->capacity && i < profile.row_count; i++)
+        if (profile.rows[i].region < 0 && !lists(allowed, profile.rows[i].routine))
+            calls[profile.rows[i].name] += shown->recording->rows[i].calls;
+    PMPI_Allreduce(MPI_IN_PLACE, calls, profile.name_count, MPI_DOUBLE, MPI_SUM, world);
+    for (int n = 0; n < profile.name_count; n++) {
+        if (calls[n] > 0) strcpy(other, profile.names[n]);
+        sum += calls[n] / shown->steps;
+    }
+    free(calls);
+    return sum;
 }
 
 const char *const bx_share_groups[3] = {"user", "library", "MPI"};
@@ -471,7 +563,7 @@ bx_shares *bx_profile_shares(const bx_run *run, const bx_parts *parts,
     bx_shares *shares = run->rank == 0 && step > 0 ? bx_memory_alloc(1, sizeof *shares) : NULL;
     if (shares) {
         for (size_t i = 0; i < names; i++) {
-            char text[ROUTINE_NAME + 16];
+            char text[BX_ROUTINE_NAME + 16];
             snprintf(text, sizeof text, "waiting for %s", profile.names[i]);
             add_part(shares, 2, profile.names[i], (routine[i] - waiting[i]) / step);
             add_part(shares, 2, text, waiting[i] / step);

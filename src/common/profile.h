@@ -29,10 +29,26 @@ void bx_profile_place(char *text, size_t size);
 void bx_profile_enter_harness(const char *place);
 /* Returns an empty recording.  Local. */
 bx_recording *bx_recording_create(void);
+/* Moves what is in a recording to another.  Local. */
+void bx_recording_move(bx_recording *from, bx_recording *to);
 /* Reads a recording's traffic, all regions together.  Local. */
 void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLASS_COUNT]);
-/* Directs calls from now on to a recording; NULL: to that of no method.  Local. */
+/* Directs calls from now on to a recording; NULL: to that of no method.  No request is then under
+ * way that counts.  Local. */
 void bx_profile_into(bx_recording *recording);
+/* Ends a lap of a phase.  Returns the seconds inside MPI so far.  Local. */
+double bx_profile_lap(size_t phase);
+/* What so many samples have left in a recording. */
+struct bx_shown {
+    const bx_recording *recording;
+    double steps;
+};
+/* Returns how often a sample has called, outside of regions, routines of MPI that `allowed` does
+ * not list (see bx_choice.calls), all ranks together; the name of one is in other[BX_ROUTINE_NAME].
+ * Collective. */
+enum { BX_ROUTINE_NAME = 64 };
+double bx_shown_other_calls(MPI_Comm world, const bx_shown *shown, const char *allowed,
+                            char *other);
 
 /* Minimum, mean and maximum over the ranks. */
 typedef struct {

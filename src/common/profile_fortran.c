@@ -72,9 +72,10 @@ static int rank_in(MPI_Comm comm)
 #define P2P(text, name, ...) P2P_(text, name, __VA_ARGS__)
 #define P2P_(text, name, parameters, arguments, sends)                                             \
     WRAP(text, name, BX_P2P, MPI_COMM_NULL, false, parameters, arguments, sends)
-#define WAITING(text, name, count, parameters, arguments)                                          \
+#define OPENS P2P
+#define WAITING(text, name, count, ended, parameters, arguments)                                   \
     WRAP(text, name, BX_P2P, MPI_COMM_NULL, false, parameters, arguments, NOTHING)
-#define BARRIER(text, name, parameters, arguments)                                                 \
+#define BARRIER(text, name, then, parameters, arguments)                                           \
     WRAP(text, name, BX_BARRIER, MPI_COMM_NULL, false, parameters, arguments, NOTHING)
 #define COLLECTIVE(text, name, ...) COLLECTIVE_(text, name, __VA_ARGS__)
 #define COLLECTIVE_(text, name, parameters, arguments, sends)                                      \

@@ -21,6 +21,9 @@ static void add_verification(bx_json *json, const bx_result *result)
         bx_json *entry = bx_json_object(list, NULL);
         BX_TEXTS(entry, {"name", outcome->name}, {"unit", outcome->unit});
         BX_NUMBERS(entry, {"error", outcome->error}, {"tolerance", outcome->tolerance});
+        if (bx_outcome_is_count(outcome))
+            BX_NUMBERS(entry, {"shown", outcome->shown}, {"least", outcome->least},
+                       {"most", outcome->most});
         bx_json_bool(entry, "passed", outcome->error <= outcome->tolerance);
     }
 }

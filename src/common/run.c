@@ -83,7 +83,7 @@ int bx_run_agree(bx_run *run)
 void bx_run_lap(bx_run *run, size_t phase)
 {
     bx_charge_pay();
-    double now = bx_profile_clock(), mpi = bx_profile_seconds();
+    double now = bx_profile_clock(), mpi = bx_profile_lap(phase);
     run->phase[phase] += now - run->lap_start;
     run->phase_mpi[phase] += mpi - run->lap_mpi;
     run->lap_start = now;

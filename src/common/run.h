@@ -61,6 +61,11 @@ void bx_options_list(const bx_run *run);
 /* Adds the values of all options to an object.  Local. */
 void bx_options_add(const bx_run *run, bx_json *object);
 
+/* ---- file.c ---- */
+
+/* Notes a call of MPI_File_sync, for bx_file_syncs.  Local. */
+void bx_file_note_sync(void);
+
 /* ---- resources.c ---- */
 
 /* Prints the claimed memory and time; nothing if nothing was claimed.  Prints on rank 0; local. */

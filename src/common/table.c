@@ -46,7 +46,11 @@ static void print_failures(const char *method, const bx_verification *verificati
     for (int i = 0; i < verification->count; i++) {
         const bx_outcome *outcome = &verification->outcomes[i];
         if (outcome->error <= outcome->tolerance) continue;
-        if (isfinite(outcome->error))
+        if (bx_outcome_is_count(outcome)) {
+            char text[160];
+            bx_outcome_tell(outcome, text, sizeof text);
+            printf("  %-15s   not what its name says: %s: %s\n", method, outcome->name, text);
+        } else if (isfinite(outcome->error))
             printf("  %-15s   wrong: %s error %.3g, allowed %.3g %s\n", method, outcome->name,
                    outcome->error, outcome->tolerance, outcome->unit);
         else

@@ -8,7 +8,15 @@ enum { BX_MAX_CHECKS = 32 };
 typedef struct {
     char name[64], unit[32];
     double error, tolerance; /* in `unit`; the error is infinite where it was not finite */
+    /* Of a count, whose error is how far `shown` is from what is promised; unit "counted". */
+    double shown, least, most;
+    int rank; /* that has the largest error of a count; -1: all have it */
 } bx_outcome;
+
+/* Whether an outcome is a count. */
+bool bx_outcome_is_count(const bx_outcome *outcome);
+/* Writes what a count has shown and what was promised to text[size]. */
+void bx_outcome_tell(const bx_outcome *outcome, char *text, size_t size);
 
 struct bx_verification {
     bx_outcome outcomes[BX_MAX_CHECKS];

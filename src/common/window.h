@@ -41,6 +41,8 @@ void bx_window_close(MPI_Win *window);
 /* Closes windows that are open and frees shared memory, as a launch that is refused leaves them.
  * Collective over the world. */
 void bx_window_end(void);
+/* The calls of bx_window_sync and bx_shared_sync, for bx_choice.calls. */
+#define BX_SYNC_CALLS "Win_sync Barrier"
 /* Makes local accesses and one-sided ones before the call visible to each other after it, in
  * windows[count].  Collective over `comm`. */
 void bx_window_sync(MPI_Comm comm, const MPI_Win *windows, int count);

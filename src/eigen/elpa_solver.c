@@ -97,9 +97,9 @@ static bool applicable_two_stage(const bx_problem *p, char *why, size_t why_size
 }
 
 #define SOLVER(title, text, where)                                                                 \
-    .about = {.name = title, .summary = text, .wins = where, .family = "solver"},                  \
-    .orthogonality = 10, .hidden = 5 /* measured at 3888 rows: 3.1 to 4.9 */, .solve = solve,      \
-    .destroy = destroy
+    .about = {.name = title, .summary = text, .wins = where, .family = "solver", .calls = ""},     \
+    .library = "ELPA", .orthogonality = 10, .hidden = 5 /* measured at 3888 rows: 3.1 to 4.9 */,   \
+    .solve = solve, .destroy = destroy
 
 const bx_solver bx_solver_elpa1 = {
     SOLVER("elpa1", "ELPA, one stage to a tridiagonal matrix", "all vectors on many ranks"),

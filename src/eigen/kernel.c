@@ -387,12 +387,16 @@ static void solve_all(state *s, size_t method)
             bx_run_lap(s->run, BX_INTEGRALS);
         }
         if (t->products[k]) bx_products_keep(t->products[k], p);
+        if (solver->library) bx_profile_enter_region(solver->library);
         int info = solver->solve(s->self, p);
+        bx_profile_leave_region();
         if (info != 0) s->info = info;
         bx_run_lap(s->run, BX_SOLVE);
         if (!t->products[k]) continue;
         double gap;
+        bx_profile_enter_region(BX_SCALAPACK);
         bx_products_run(t->products[k], p, occupied_of(p->matrix, &gap));
+        bx_profile_leave_region();
         bx_run_lap(s->run, BX_PRODUCTS);
     }
 }
@@ -451,6 +455,18 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
                           kept && !columns ? "n |A| eps, for messages" : "n |A| eps");
     if (s->aimpro) bx_verification_check(verification, "products", products, 1, "error bounds");
     if (s->crystal) bx_verification_check(verification, "integrals", integrals, 1, "error bounds");
+}
+
+/* Where a library has the name, it calls MPI; nobody else does. */
+static void promise(void *address, size_t method, size_t point, const bx_shown *shown,
+                    bx_verification *verification)
+{
+    const state *s = address;
+    const bx_solver *solver = solver_of(method);
+    double calls = bx_shown_calls(shown, NULL, solver->library);
+    if (solver->library)
+        bx_verification_count(verification, "calls of the library", calls,
+                              s->teams_of[0].blocks->ranks > 1, INFINITY);
 }
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
@@ -577,6 +593,7 @@ const bx_kernel *bx_kernel_get(void)
         .prepare = prepare,
         .inspect = inspect,
         .end = end,
+        .promise = promise,
         .step = step,
         .items = items,
         .metrics = metrics,

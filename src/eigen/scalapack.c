@@ -125,8 +125,8 @@ static void *create_pdsyevx(const bx_problem *p)
 }
 
 #define SOLVER(driver, text, where)                                                                \
-    .about = {.name = #driver, .summary = text, .wins = where, .family = "solver"},                \
-    .create = create_##driver, .solve = driver, .destroy = destroy
+    .about = {.name = #driver, .summary = text, .wins = where, .family = "solver", .calls = ""},   \
+    .library = BX_SCALAPACK, .create = create_##driver, .solve = driver, .destroy = destroy
 
 const bx_solver bx_solver_pdsyev = {
     SOLVER(pdsyev, "ScaLAPACK, QR iterations", "little workspace; never the fastest"),

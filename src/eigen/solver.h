@@ -6,6 +6,8 @@
 #include "eigen.def"
 #include "matrix.h"
 
+#define BX_SCALAPACK "ScaLAPACK" /* the region of its calls of MPI */
+
 /* The phases of a step, see bx_kernel. */
 enum { BX_INTEGRALS, BX_SOLVE, BX_RING, BX_PRODUCTS, BX_PHASE_COUNT };
 
@@ -38,6 +40,7 @@ typedef struct bx_solver {
     /* It wants whole columns: the first that a rank has of n columns.  NULL: it wants blocks. */
     int (*first_column)(int n, int ranks, int rank);
     bool alone;           /* one rank solves the problem: the baseline */
+    const char *library;  /* that calls MPI: the region of its calls; NULL: none does */
     double cost;          /* its time, about, in times of LAPACK's on one core */
     double orthogonality; /* largest error that is correct, n eps */
     double hidden; /* workspace that a library allocates and does not tell: parts of the matrix */

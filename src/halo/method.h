@@ -11,6 +11,9 @@ typedef struct bx_method {
     bool aggregated;    /* all fields of a pair of ranks in one message */
     bool between_nodes; /* its messages only: within a node it reads what neighbours have */
     bool overlaps;      /* interior cells are computed between start and finish */
+    /* Its name promises, beside the calls of MPI (bx_choice.calls) and what `aggregated`,
+     * `between_nodes` and `overlaps` say, that all its messages are under way at once. */
+    bool at_once;
     /* Returns whether it can run here; if not, writes the reason.  NULL: always. */
     bool (*applicable)(const bx_halo *halo, char *why, size_t why_size);
     /* Returns its state for these messages; NULL where its window cannot be had (bx_window_why).

@@ -59,7 +59,9 @@ static void destroy(void *me)
 const bx_method bx_method_datatype = {
     .about = {.name = "datatype",
               .summary = "as isend, by derived datatypes in the place of packing",
-              .wins = "where the library or the adapter gathers faster than a loop"},
+              .wins = "where the library or the adapter gathers faster than a loop",
+              .calls = "Isend Irecv Waitall"},
+    .at_once = true,
     .create = create,
     .start = start,
     .finish = finish,

@@ -70,7 +70,8 @@ static void destroy(void *me)
 const bx_method bx_method_neighbour_collective = {
     .about = {.name = "neighbour-collective",
               .summary = "MPI_Ineighbor_alltoallv over the graph of neighbours, all fields at once",
-              .wins = "where the library knows the topology of its network"},
+              .wins = "where the library knows the topology of its network",
+              .calls = "Ineighbor_alltoallv Wait"},
     .aggregated = true,
     .applicable = applicable,
     .create = create,

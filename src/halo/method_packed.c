@@ -58,20 +58,22 @@ void bx_packed_destroy(void *me)
 }
 
 #define PACKED                                                                                     \
-    .create = bx_packed_create, .start = bx_packed_start, .finish = bx_packed_finish,              \
-    .destroy = bx_packed_destroy
+    .at_once = true, .create = bx_packed_create, .start = bx_packed_start,                         \
+    .finish = bx_packed_finish, .destroy = bx_packed_destroy
 
 const bx_method bx_method_isend = {
     .about = {.name = "isend",
               .summary = "MPI_Irecv and MPI_Isend of all neighbours' packed messages at once",
-              .wins = "the usual form: nothing waits for anything but its own message"},
+              .wins = "the usual form: nothing waits for anything but its own message",
+              .calls = "Isend Irecv Waitall"},
     PACKED,
 };
 
 const bx_method bx_method_aggregated = {
     .about = {.name = "aggregated",
               .summary = "as isend, with all fields of a neighbour in one message",
-              .wins = "where messages are short: as many times fewer as there are fields"},
+              .wins = "where messages are short: as many times fewer as there are fields",
+              .calls = "Isend Irecv Waitall"},
     .aggregated = true,
     PACKED,
 };
@@ -79,7 +81,8 @@ const bx_method bx_method_aggregated = {
 const bx_method bx_method_overlap = {
     .about = {.name = "overlap",
               .summary = "as isend; cells that read no halo are computed while it travels",
-              .wins = "where the network moves messages while cores compute"},
+              .wins = "where the network moves messages while cores compute",
+              .calls = "Isend Irecv Waitall"},
     .overlaps = true,
     PACKED,
 };
@@ -110,7 +113,9 @@ static void destroy_persistent(void *me)
 const bx_method bx_method_persistent = {
     .about = {.name = "persistent",
               .summary = "as isend, by requests that are made once (MPI_Send_init, MPI_Startall)",
-              .wins = "where the library prepares a message once"},
+              .wins = "where the library prepares a message once",
+              .calls = "Startall Waitall"},
+    .at_once = true,
     .create = create_persistent,
     .start = start_persistent,
     .finish = bx_packed_finish,

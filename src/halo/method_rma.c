@@ -97,7 +97,8 @@ static void finish_fence(void *me, int copy)
 const bx_method bx_method_rma_fence = {
     .about = {.name = "rma-fence",
               .summary = "MPI_Put between two MPI_Win_fence",
-              .wins = "no receiver has to match; but a fence holds all ranks together"},
+              .wins = "no receiver has to match; but a fence holds all ranks together",
+              .calls = "Put Win_fence"},
     .create = create,
     .start = start_fence,
     .finish = finish_fence,
@@ -127,7 +128,8 @@ const bx_method bx_method_rma_pscw = {
     .about = {.name = "rma-pscw",
               .summary =
                   "MPI_Put, synchronised with the neighbours alone (post, start, complete, wait)",
-              .wins = "as rma-fence, without holding all ranks together"},
+              .wins = "as rma-fence, without holding all ranks together",
+              .calls = "Put Win_post Win_start Win_complete Win_wait"},
     .create = create,
     .start = start_pscw,
     .finish = finish_pscw,

@@ -78,7 +78,8 @@ static void destroy(void *me)
 const bx_method bx_method_sendrecv = {
     .about = {.name = "sendrecv",
               .summary = "MPI_Sendrecv with one neighbour after the other",
-              .wins = "the oldest form: few messages under way at once"},
+              .wins = "the oldest form: few messages under way at once",
+              .calls = "Sendrecv"},
     .create = create,
     .finish = finish,
     .destroy = destroy,

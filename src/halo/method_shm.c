@@ -88,7 +88,9 @@ const bx_method bx_method_shm = {
     .about = {.name = "shm",
               .summary =
                   "ranks of a node read their neighbours' fields; messages between nodes only",
-              .wins = "one copy within a node, and no packing"},
+              .wins = "one copy within a node, and no packing",
+              .calls = BX_SYNC_CALLS " Isend Irecv Waitall"},
+    .at_once = true,
     .between_nodes = true,
     .applicable = applicable,
     .create = create,

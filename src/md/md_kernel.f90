@@ -8,13 +8,14 @@ module md_kernel
     c_loc, c_null_ptr, c_ptr, c_size_t, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
   use omp_lib, only: omp_get_wtime
-  use bx_harness, only: bx_choice_t, bx_comm, bx_detail, bx_flag, bx_kernel_t, bx_memory_used, &
-    bx_metric, bx_metric_value, bx_note, bx_option_t, bx_text, bx_without, &
+  use bx_harness, only: bx_check_count, bx_choice_t, bx_comm, bx_detail, bx_flag, bx_kernel_t, &
+    bx_memory_used, bx_metric, bx_metric_value, bx_note, bx_option_t, bx_shown_calls, bx_text, &
+    bx_without, &
     real_number => bx_real_option, text => bx_text_option, whole => bx_integer_option
   use md_forces, only: cached_loops
   use md_lattice, only: crystals
   use md_launch, only: ghosts, given, methods, neighbours, objection, run, seen, system, world
-  use md_potential, only: gigapascal, is_rigid
+  use md_potential, only: gigapascal, ionic_kind, is_rigid, tersoff_kind
   use md_setup, only: predicted, set_up
   use md_system, only: phase_names
   use md_verify, only: check_repeat, restore, verify_cached, verify_method
@@ -48,7 +49,8 @@ contains
     end do
     do i = 1, size(methods)
       choices(i) = bx_choice_t(bx_text(methods(i)%name), bx_text(methods(i)%summary), &
-                               bx_text(methods(i)%wins), logical(methods(i)%baseline, c_bool))
+                               bx_text(methods(i)%wins), logical(methods(i)%baseline, c_bool), &
+                               calls=bx_text(methods(i)%calls))
     end do
     do i = 1, size(phase_names)
       phases(i) = bx_text(phase_names(i))
@@ -86,8 +88,9 @@ contains
       ratios=c_loc(ratios), ratio_count=size(ratios, kind=c_size_t), &
       baselines=bx_text("cached"), &
       setup=c_funloc(setup), applicable=c_funloc(applicable), verify=c_funloc(verify), &
-      begin=c_funloc(begin), step=c_funloc(step), end=c_funloc(finish), items=c_funloc(items), &
-      metrics=c_funloc(metrics), report=c_funloc(report))
+      begin=c_funloc(begin), step=c_funloc(step), end=c_funloc(finish), &
+      promise=c_funloc(promise), items=c_funloc(items), metrics=c_funloc(metrics), &
+      report=c_funloc(report))
     address = c_loc(kernel)
   end function this_kernel
 
@@ -117,6 +120,30 @@ contains
       call verify_method(int(method) + 1, verification)
     end if
   end subroutine verify
+
+  !> One reduction per time step, two of ions; two or three of all forces of replicated data; of
+  !> DL_POLY_3 a barrier, and for each of six directions of an exchange two checks.
+  subroutine promise(address, method, point, shown, verification) bind(C)
+    type(c_ptr), value :: address, shown, verification
+    integer(c_size_t), value :: method, point
+    real(dp) :: least, most, steps
+    logical :: ions
+    if (system%domain%world_size == 1) return
+    steps = real(given%steps, dp)
+    ions = system%potential%kind == ionic_kind
+    associate (style => methods(method + 1)%style)
+      least = merge(2, 1, ions)
+      if (style%replicated) least = merge(2, 3, system%potential%kind == tersoff_kind)
+      if (style%dlpoly3) least = 12*merge(2, 3, ions)
+      most = steps*(least + 2) ! with a new list in each step
+      if (style%dlpoly3 .or. is_rigid(system%potential)) most = huge(most)
+      call bx_check_count(verification, "reductions", bx_shown_calls(shown, "Allreduce", ""), &
+                          steps*least, most)
+      least = merge(steps, 0.0_dp, style%dlpoly3)
+      call bx_check_count(verification, "barriers", bx_shown_calls(shown, "Barrier", ""), least, &
+                          least)
+    end associate
+  end subroutine promise
 
   ! ---- measurement ----
 

@@ -21,23 +21,28 @@ module md_launch
     character(80) :: summary, wins
     type(style_t) :: style
     real(dp) :: cost !< of a step, relative to packed's: an estimate
+    character(48) :: calls !< of MPI in a step: as bx_choice_t's
     logical :: baseline = .false.
   end type method_t
   type(method_t), parameter, public :: methods(*) = [ &
     method_t("packed", "sizes known, one reduction a step, a list when atoms have moved", &
-             "everywhere: the way to do it", style_t(), 1.0_dp), &
+             "everywhere: the way to do it", style_t(), 1.0_dp, &
+             calls="Isend Irecv Waitall Alltoallv Allreduce"), &
     method_t("dlpoly3", "DL_POLY_3's messages, a list a step, threads in the loops over pairs", &
              "nowhere: for the study of that code, Chorley and Walker (2010)", &
-             style_t(dlpoly3=.true., fft=by_columns), 3.0_dp), &
+             style_t(dlpoly3=.true., fft=by_columns), 3.0_dp, &
+             calls="Isend Irecv Waitall Allreduce Barrier"), &
     method_t("recompute", "pair terms computed again for the forces, not kept (metals)", &
-             "nodes whose memory is slower than their cores", style_t(recompute=.true.), 1.3_dp), &
+             "nodes whose memory is slower than their cores", style_t(recompute=.true.), 1.3_dp, &
+             calls="Isend Irecv Waitall Alltoallv Allreduce"), &
     method_t("column-wise", "as packed, but DL_POLY 3's FFT between neighbours in rows (ions)", &
-             "many ranks, where messages cost more than bytes", style_t(fft=by_columns), 1.1_dp), &
+             "many ranks, where messages cost more than bytes", style_t(fft=by_columns), 1.1_dp, &
+             calls="Isend Irecv Waitall Allreduce"), &
     method_t("replicated", "DL_POLY 2's: each rank has all atoms, one sum of all forces", &
              "nowhere: for the study of that code; small systems", style_t(replicated=.true.), &
-             1.5_dp), &
+             1.5_dp, calls="Isend Irecv Waitall Allreduce"), &
     method_t("cached", "the loops over pairs alone, on a few atoms again and again", "", &
-             style_t(), 0.6_dp, baseline=.true.)]
+             style_t(), 0.6_dp, baseline=.true., calls="")]
 
   !> The options' values: fs, K and A; a skin below 0 is the potential's.
   type :: option_values_t

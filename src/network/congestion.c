@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-#define VICTIM_NUMBER(name, summary, wins) VICTIM_##name,
+#define VICTIM_NUMBER(name, ...) VICTIM_##name,
     BX_METHODS(VICTIM_NUMBER) VICTIMS,
     ALONE = VICTIMS, /* the aggressors without a victim */
     METHODS
@@ -25,18 +25,20 @@ enum {
 };
 enum { BATCH = 8, ROUNDS = 4 }; /* exchanges, rounds of load between two looks */
 
+/* The calls of MPI of aggressors, and around the windows. */
+#define LOADED "Send Irecv Waitall Alltoall Bcast Barrier Reduce"
 static const bx_choice methods[METHODS] = {
-#define CHOICE(name, summary, wins) {#name, summary, wins, false, NULL},
+#define CHOICE(name, summary, wins, calls) {#name, summary, wins, false, NULL, LOADED " " calls},
     BX_METHODS(CHOICE)
     /* the baseline */
     {"alone", "the aggressors without a victim", "what they move when nothing is in their way",
-     true, NULL},
+     true, NULL, NULL},
 };
 static const char *const window_names[WINDOWS] = {
 #define NAME(name) #name,
     BX_AGGRESSORS(NAME) "quiet", "again"};
 static const bx_victim *const victims[VICTIMS] = {
-#define VICTIM(name, summary, wins) &bx_victim_##name,
+#define VICTIM(name, ...) &bx_victim_##name,
     BX_METHODS(VICTIM)};
 static const bx_aggressor *const aggressors[AGGRESSORS] = {
 #define AGGRESSOR(name) &bx_aggressor_##name,
@@ -357,7 +359,7 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
     double start = MPI_Wtime();
     if (c->aggresses) {
         int64_t looks = 0;
-        MPI_Ibarrier(c->world, &end);
+        PMPI_Ibarrier(c->world, &end);
         traffic sent = sent_so_far();
         if (kind < AGGRESSORS) load(c, aggressors[kind], &end, &mine[3], &busy, &looks);
         compare_aggressor(c, kind, end == MPI_REQUEST_NULL, looks, sent, mine[3]);
@@ -374,7 +376,7 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
         compare_victim(c, method, (double)(c->party.generation & ((UINT64_C(1) << 40) - 1)),
                        (double)count, sent,
                        (method == ALONE ? 1 : 1.25) * seconds - (MPI_Wtime() - start));
-        MPI_Ibarrier(c->world, &end);
+        PMPI_Ibarrier(c->world, &end);
         bx_run_sleep_until(&end);
         if (count > 0)
             MPI_Reduce(c->seconds, c->slowest, (int)count, MPI_DOUBLE, MPI_MAX, 0, c->party.comm);
@@ -519,8 +521,8 @@ const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
         {"apart", "victims and aggressors on nodes of their own: they share the network", NULL,
-         false, NULL},
-        {"beside", "both on every node: they share its adapters too", NULL, false, NULL},
+         false, NULL, NULL},
+        {"beside", "both on every node: they share its adapters too", NULL, false, NULL, NULL},
     };
     static const bx_option options[] = {
         {"window", "SECONDS", "length of a window of a cycle", BX_REAL, 1e-6, 3600,

@@ -41,7 +41,7 @@ typedef struct {
     double (*wrong)(const bx_party *party);
 } bx_aggressor;
 
-#define BX_DECLARE_VICTIM(name, summary, wins) extern const bx_victim bx_victim_##name;
+#define BX_DECLARE_VICTIM(name, ...) extern const bx_victim bx_victim_##name;
 #define BX_DECLARE_AGGRESSOR(name) extern const bx_aggressor bx_aggressor_##name;
 BX_METHODS(BX_DECLARE_VICTIM)
 BX_AGGRESSORS(BX_DECLARE_AGGRESSOR)

@@ -36,7 +36,7 @@ typedef struct {
 static int64_t quanta_per_step = 500, bytes_per_core = 32 << 20;
 
 static const bx_choice methods[METHODS] = {
-#define CHOICE(name, summary, wins) {#name, summary, wins, false, NULL},
+#define CHOICE(name, summary, wins) {#name, summary, wins, false, NULL, ""},
     BX_METHODS(CHOICE)};
 
 /* Cores of this rank that copy. */
@@ -324,7 +324,7 @@ static void teardown(void *state)
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
-        {"nodes", "each node alone, all at the same time", NULL, false, NULL},
+        {"nodes", "each node alone, all at the same time", NULL, false, NULL, NULL},
     };
     static const bx_option options[] = {
         {"quanta", "N", "quanta of about 50 us in a step", BX_INTEGER, 1, 1e6, &quanta_per_step},

@@ -63,8 +63,9 @@ typedef struct {
 static int64_t node_bytes = 32 << 20, round_limit, samples = 5;
 static const char *mode_name = "thin", *switches_path;
 
+#define CALLS "Sendrecv Send Recv Isend Irecv Waitall Barrier Bcast Gather Reduce"
 static const bx_choice methods[] = {
-#define CHOICE(name, summary, wins) {#name, summary, wins, false, NULL},
+#define CHOICE(name, summary, wins) {#name, summary, wins, false, NULL, CALLS},
     BX_METHODS(CHOICE)};
 
 static const char *const modes[] = {
@@ -548,8 +549,8 @@ static void teardown(void *state)
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
-        {"sampled", "16 rounds: each node against 16 others", NULL, false, NULL},
-        {"all", "all rounds: every pair of nodes", NULL, false, NULL},
+        {"sampled", "16 rounds: each node against 16 others", NULL, false, NULL, NULL},
+        {"all", "all rounds: every pair of nodes", NULL, false, NULL, NULL},
     };
     static const bx_option options[] = {
         {"mode", "NAME", "what is measured at once: thin, serial or concurrent (see --list)",

@@ -22,15 +22,15 @@ typedef struct {
     int rank, size;
     /* Units are nodes, or ranks where there is one node. */
     int units;
-    int *unit_first;           /* [units + 1] places */
-    int *order, *place;        /* [size] the rank at a place, unit by unit; the place of a rank */
-    uint64_t deal, ended;      /* number of the block of steps: seeds random patterns; of ends */
-    int words;                 /* of a block */
-    int count;                 /* exchanges in a step */
-    uint64_t *sent;            /* [count][sent_blocks][words] */
-    uint64_t *received;        /* [count][received_blocks][words] */
-    size_t capacity;           /* bytes of each of these buffers */
-    double before[3], made[3]; /* of the profile before a step; by the steps of a block */
+    int *unit_first;    /* [units + 1] places */
+    int *order, *place; /* [size] the rank at a place, unit by unit; the place of a rank */
+    uint64_t deal;      /* number of the block of steps: seeds random patterns */
+    uint64_t ended;     /* blocks of steps */
+    int words;          /* of a block */
+    int count;          /* exchanges in a step */
+    uint64_t *sent;     /* [count][sent_blocks][words] */
+    uint64_t *received; /* [count][received_blocks][words] */
+    size_t capacity;    /* bytes of each of these buffers */
     int sent_blocks, received_blocks;
     int *to, *from;        /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
     int *counts, *offsets; /* [size] words, for vector forms */
@@ -42,7 +42,7 @@ typedef struct {
 enum { BX_EVERYONE = -1 };
 
 typedef struct bx_pattern {
-    const char *summary, *wins;
+    const char *summary, *wins, *calls; /* of bx_choice */
     /* A block is known by its source, its destination and its slot.  With slots, block b of a
      * sender is block b of the receiver; without, there is one block from each rank to each. */
     bool slots;
@@ -50,6 +50,7 @@ typedef struct bx_pattern {
     bool reduced;     /* what arrives is the sum over all ranks */
     bool one_sided;   /* needs the windows */
     bool single;      /* an exchange does not hold its ranks together: one in a step */
+    bool at_once;     /* all messages of an exchange are under way at once */
     int items;        /* messages one after the other in an exchange; 0: 1 */
     /* Returns whether it can run here; if not, writes the reason.  NULL: always. */
     bool (*applicable)(const bx_patterns *s, char *why, size_t why_size);

@@ -51,9 +51,9 @@ static double volume_alltoall(const bx_patterns *s)
     return most;
 }
 
-#define TO_EACH(name)                                                                              \
-    .route = route_to_each, .exchange = exchange_##name, .messages = messages_to_each,             \
-    .volume = volume_alltoall
+#define TO_EACH(name, routine)                                                                     \
+    .calls = routine, .route = route_to_each, .exchange = exchange_##name,                         \
+    .messages = messages_to_each, .volume = volume_alltoall
 
 /* Beside MPI_Alltoallv it shows what a transpose pays for blocks that may differ, and so what
  * padding them to one size can win (Bethune 2010, section 4.2 and figure 2). */
@@ -61,13 +61,13 @@ const bx_pattern bx_pattern_alltoall = {
     .summary = "MPI_Alltoall: all blocks of one size",
     .wins =
         "MPI may forward short blocks in log2(ranks) steps; wins for small blocks on many ranks",
-    TO_EACH(alltoall),
+    TO_EACH(alltoall, "Alltoall"),
 };
 
 const bx_pattern bx_pattern_alltoallv = {
     .summary = "MPI_Alltoallv with equal counts: blocks that could differ",
     .wins = "one message per pair; level with alltoall once the blocks are large",
-    TO_EACH(alltoallv),
+    TO_EACH(alltoallv, "Alltoallv"),
 };
 
 /* ---- one block to all ranks alike, and one from each ---- */
@@ -78,20 +78,20 @@ static void route_gather(bx_patterns *s)
     for (int rank = 0; rank < s->size; rank++) bx_pattern_receive_from(s, rank);
 }
 
-#define TO_ALL(name)                                                                               \
-    .to_everyone = true, .route = route_gather, .exchange = exchange_##name,                       \
+#define TO_ALL(name, routine)                                                                      \
+    .calls = routine, .to_everyone = true, .route = route_gather, .exchange = exchange_##name,     \
     .messages = messages_to_each, .volume = volume_others
 
 const bx_pattern bx_pattern_allgather = {
     .summary = "MPI_Allgather: a block of each rank to all",
     .wins = "short blocks join in log2(ranks) steps, long ones go round a ring",
-    TO_ALL(allgather),
+    TO_ALL(allgather, "Allgather"),
 };
 
 const bx_pattern bx_pattern_allgatherv = {
     .summary = "MPI_Allgatherv with equal counts: blocks that could differ",
     .wins = "level with allgather once the blocks are large",
-    TO_ALL(allgatherv),
+    TO_ALL(allgatherv, "Allgatherv"),
 };
 
 /* ---- sums of integers: every bit of every contribution counts, in whatever order ---- */
@@ -110,6 +110,7 @@ static double volume_allreduce(const bx_patterns *s) { return 2 * (s->units - 1.
 const bx_pattern bx_pattern_allreduce = {
     .summary = "MPI_Allreduce: a sum over all ranks, to all",
     .wins = "8 B show the latency of log2(ranks) steps, or of a network that adds",
+    .calls = "Allreduce",
     .to_everyone = true,
     .reduced = true,
     .route = route_allreduce,
@@ -127,6 +128,7 @@ static void route_scatter(bx_patterns *s)
 const bx_pattern bx_pattern_reduce_scatter = {
     .summary = "MPI_Reduce_scatter_block: a sum over all ranks, a block of it to each",
     .wins = "half of an allreduce",
+    .calls = "Reduce_scatter_block",
     .reduced = true,
     .route = route_scatter,
     .exchange = exchange_reduce_scatter,
@@ -151,6 +153,7 @@ static double volume_bcast(const bx_patterns *s) { return s->units > 1; }
 const bx_pattern bx_pattern_bcast = {
     .summary = "MPI_Bcast: from rank 0 to all",
     .wins = "the slowest rank's time; the branch of a tree that is slow shows",
+    .calls = "Bcast",
     .to_everyone = true,
     .single = true,
     .route = route_bcast,
@@ -188,6 +191,7 @@ static double left_early(bx_patterns *s)
 const bx_pattern bx_pattern_barrier = {
     .summary = "MPI_Barrier",
     .wins = "the latency of log2(ranks) steps, or of a network that synchronises",
+    .calls = "Barrier",
     .route = route_barrier,
     .exchange = exchange_barrier,
     .inspect = left_early,

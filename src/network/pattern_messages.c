@@ -74,6 +74,8 @@ static void exchange(const bx_patterns *s, int number)
     MPI_Waitall(requests, s->requests, MPI_STATUSES_IGNORE);
 }
 
+#define ALL_AT_ONCE .calls = "Irecv Isend Waitall", .exchange = exchange, .at_once = true
+
 static bool needs_two_ranks(const bx_patterns *s, char *why, size_t why_size)
 {
     snprintf(why, why_size, "needs two ranks");
@@ -113,6 +115,7 @@ static double volume_pingpong(const bx_patterns *s) { return 1; }
 const bx_pattern bx_pattern_pingpong = {
     .summary = "half of the way there and back between two ranks, of two nodes if there are two",
     .wins = "latency and bandwidth of one message",
+    .calls = "Send Recv",
     .slots = true,
     .items = 2,
     .applicable = needs_two_ranks,
@@ -141,7 +144,7 @@ const bx_pattern bx_pattern_node_to_node = {
     .slots = true,
     .applicable = needs_two_nodes,
     .route = route_node_to_node,
-    .exchange = exchange,
+    ALL_AT_ONCE,
     .messages = messages_node_to_node,
     .volume = volume_node_to_node,
 };
@@ -172,7 +175,7 @@ const bx_pattern bx_pattern_message_rate = {
     .applicable = needs_two_ranks,
     .route = route_message_rate,
     .messages = messages_message_rate,
-    .exchange = exchange,
+    ALL_AT_ONCE,
 };
 
 /* ---- each node of one half with one of the other half: what the bisection carries ---- */
@@ -206,7 +209,7 @@ const bx_pattern bx_pattern_bisecting = {
     .slots = true,
     .applicable = needs_two_ranks,
     .route = route_bisecting,
-    .exchange = exchange,
+    ALL_AT_ONCE,
     .messages = messages_bisecting,
     .volume = volume_across,
 };
@@ -247,6 +250,7 @@ const bx_pattern bx_pattern_put = {
     .summary = "MPI_Put from one half of the nodes into the other, with a flush",
     .wins = "one-sided codes; the target takes no part where the network has RDMA",
     ONE_SIDED,
+    .calls = "Put Win_flush",
     .exchange = exchange_put,
 };
 
@@ -254,13 +258,14 @@ const bx_pattern bx_pattern_get = {
     .summary = "MPI_Get by one half of the nodes from the other, with a flush",
     .wins = "one-sided codes; a way and back for each",
     ONE_SIDED,
+    .calls = "Get Win_flush",
     .exchange = exchange_get,
 };
 
 #define DEALT(name) BETWEEN_RANKS(name), .is_dealt = is_dealt_##name
 
 #define BETWEEN_RANKS(name)                                                                        \
-    .slots = true, .applicable = needs_two_ranks, .route = route_##name, .exchange = exchange,     \
+    .slots = true, .applicable = needs_two_ranks, .route = route_##name, ALL_AT_ONCE,              \
     .messages = messages_##name, .volume = volume_##name
 
 /* ---- dealt anew for each block of samples ---- */

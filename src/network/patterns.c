@@ -149,26 +149,12 @@ static void begin(void *state, size_t method, size_t point)
         /* of a block per rank: memory bounds them */
         s->offsets[rank] = s->received_blocks == s->size ? rank * s->words : 0;
     }
-    for (int i = 0; i < 3; i++) s->made[i] = 0;
     for (int number = 0; number < s->count; number++)
         for (int b = 0; b < s->sent_blocks; b++) {
             uint64_t key = key_sent(s, b, number);
             uint64_t *block = bx_pattern_sent(s, number) + (size_t)b * (size_t)s->words;
             for (int w = 0; w < s->words; w++) block[w] = word_sent(s, key, w);
         }
-}
-
-/* What this rank has sent so far: messages, bytes, barriers. */
-static void read_profile(double sent[3])
-{
-    bx_traffic traffic[BX_CLASS_COUNT];
-    bx_profile_read(traffic);
-    sent[0] = sent[1] = 0;
-    for (int class = 0; class < BX_CLASS_COUNT; class++) {
-        sent[0] += traffic[class].messages;
-        sent[1] += traffic[class].bytes;
-    }
-    sent[2] = traffic[BX_BARRIER].calls;
 }
 
 /* New stamps, and nothing where a block is to arrive. */
@@ -188,7 +174,6 @@ static void prepare(void *state, size_t method, size_t point)
     size_t blocks = (size_t)s->count * (size_t)s->received_blocks;
     memset(s->received, 0xa5, blocks * (size_t)s->words * BX_WORD);
     if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
-    read_profile(s->before);
 }
 
 static void step(void *state, size_t method, size_t point)
@@ -201,9 +186,6 @@ static void step(void *state, size_t method, size_t point)
 static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
 {
     bx_patterns *s = state;
-    double now[3];
-    read_profile(now);
-    for (int i = 0; i < 3; i++) s->made[i] += now[i] - s->before[i];
     if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
     uint64_t stamp = stamp_of(s);
     double wrong = 0;
@@ -243,30 +225,40 @@ static bool has_same_partners(const bx_patterns *s, size_t method)
     return partners[method].chance < 1e-15;
 }
 
-/* The steps of a block have sent what was asked for, in as many exchanges as divide times, between
- * ranks that were dealt for this block. */
+/* A block of steps was between ranks that were dealt for it. */
 static void end(void *state, size_t method, size_t point, int64_t steps,
                 bx_verification *verification)
 {
     bx_patterns *s = state;
     const bx_pattern *pattern = pattern_of(method);
     uint64_t seed = bx_random_hash(bx_run_seed(s->run), ++s->ended);
-    if (pattern->is_dealt) {
-        bx_verification_check(verification, "not dealt for this block", !pattern->is_dealt(s, seed),
-                              0, "ranks");
-        bx_verification_check(verification, "never dealt anew", has_same_partners(s, method), 0,
-                              "ranks");
-    }
-    double sums[3], number = (double)steps * items(state, method, point) / items_of(pattern);
-    MPI_Allreduce(s->made, sums, 3, MPI_DOUBLE, MPI_SUM, s->comm);
+    if (!pattern->is_dealt) return;
+    bx_verification_check(verification, "not dealt for this block", !pattern->is_dealt(s, seed), 0,
+                          "ranks");
+    bx_verification_check(verification, "never dealt anew", has_same_partners(s, method), 0,
+                          "ranks");
+}
+
+/* The steps of a block have sent what was asked for, in as many exchanges as divide times. */
+static void promise(void *state, size_t method, size_t point, const bx_shown *shown,
+                    bx_verification *verification)
+{
+    const bx_patterns *s = state;
+    const bx_pattern *pattern = pattern_of(method);
+    double sent[4], number = items(state, method, point) / items_of(pattern);
     if (!pattern->messages) {
-        double calls = fabs(sums[2] - number * s->size);
-        bx_verification_check(verification, "barriers", calls, 0, "calls");
+        double calls = bx_shown_calls(shown, "Barrier", NULL);
+        bx_verification_count(verification, "barriers", calls, number, number);
         return;
     }
+    bx_shown_sent(shown, sent);
+    MPI_Allreduce(MPI_IN_PLACE, sent, 4, MPI_DOUBLE, MPI_SUM, s->comm);
     double messages = number * pattern->messages(s), bytes = messages * (double)point_bytes(point);
-    bx_verification_check(verification, "messages sent", fabs(sums[0] - messages), 0, "messages");
-    bx_verification_check(verification, "bytes sent", fabs(sums[1] - bytes), 0, "bytes");
+    bx_verification_count(verification, "messages sent", sent[0], messages, messages);
+    bx_verification_count(verification, "bytes sent", sent[2], bytes, bytes);
+    double at_once = pattern->at_once ? s->sent_blocks + s->received_blocks : 0;
+    bx_verification_count(verification, "messages under way at once", bx_shown_requests(shown),
+                          at_once, at_once);
 }
 
 static void verify(void *state, size_t method, size_t point, bx_verification *verification)
@@ -482,7 +474,8 @@ static void teardown(void *state)
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
-        {"sweep", "blocks of --smallest to --largest bytes, in powers of two", NULL, false, NULL},
+        {"sweep", "blocks of --smallest to --largest bytes, in powers of two", NULL, false, NULL,
+         NULL},
     };
     static const bx_option options[] = {
         {"smallest", "BYTES", "first block size, a power of two", BX_INTEGER, BX_WORD, 1 << 30,
@@ -513,6 +506,7 @@ const bx_kernel *bx_kernel_get(void)
         .prepare = prepare,
         .inspect = inspect,
         .end = end,
+        .promise = promise,
         .step = step,
         .items = items,
         .metrics = metrics,
@@ -525,7 +519,8 @@ const bx_kernel *bx_kernel_get(void)
     for (size_t m = 0; m < bx_pattern_count; m++)
         bx_kernel_add_method(&kernel, &(bx_choice){.name = bx_pattern_table[m].name,
                                                    .summary = pattern_of(m)->summary,
-                                                   .wins = pattern_of(m)->wins});
+                                                   .wins = pattern_of(m)->wins,
+                                                   .calls = pattern_of(m)->calls});
     methods = kernel.methods;
     return &kernel;
 }

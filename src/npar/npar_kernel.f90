@@ -7,12 +7,13 @@ module npar_kernel
     c_null_ptr, c_ptr, c_size_t, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX
   use bx_charges, only: bx_hollow_messages, bx_is_hollow
-  use bx_harness, only: bx_check, bx_choice_t, bx_comm, bx_detail, bx_flag, bx_grid, bx_kernel_t, &
-    bx_largest, bx_memory_used, bx_metric, bx_note, bx_ok, bx_option_t, bx_passed, bx_refuse, &
-    bx_seed, bx_string_at, bx_text, bx_threads, bx_usage, bx_without, &
+  use bx_harness, only: bx_check, bx_check_count, bx_choice_t, bx_comm, bx_detail, bx_flag, &
+    bx_grid, bx_kernel_t, bx_largest, bx_memory_used, bx_metric, bx_note, bx_ok, bx_option_t, &
+    bx_passed, bx_refuse, bx_seed, bx_shown_calls, bx_string_at, bx_text, bx_threads, bx_usage, &
+    bx_without, &
     real_number => bx_real_option, text => bx_text_option, whole => bx_integer_option
-  use bx_transpose, only: bx_exchange_t, bx_free_exchange, bx_make_exchange, bx_transpose_methods, &
-    bx_transpose_number
+  use bx_transpose, only: bx_exchange_t, bx_free_exchange, bx_make_exchange, bx_transpose_calls, &
+    bx_transpose_methods, bx_transpose_number
   use npar_basis, only: count_plane_waves
   use npar_cases, only: cases, number
   use npar_check, only: check_exchange, check_orthonormality, check_step, note_density
@@ -26,7 +27,7 @@ module npar_kernel
   use npar_paw, only: idle_ranks
   use npar_scf, only: evaluate, exchange_step, free_state, scf_step, start_state
   use npar_setup, only: nodes_of_team, predicted, set_up
-  use npar_state, only: exchange_by, phase_names, state_t
+  use npar_state, only: exchange_by, knobs_t, phase_names, state_t
   use npar_traffic, only: all_traffic, traffic_of_exchange_step, traffic_of_step, traffic_since
   implicit none (type, external)
   private
@@ -133,8 +134,8 @@ contains
       ratios=c_loc(ratios), ratio_count=size(ratios, kind=c_size_t), &
       arrange=c_funloc(arrange), setup=c_funloc(setup), applicable=c_funloc(applicable), &
       verify=c_funloc(verify), begin=c_funloc(begin), step=c_funloc(step), &
-      inspect=c_funloc(inspect), metrics=c_funloc(metrics), report=c_funloc(report), &
-      teardown=c_funloc(teardown), apart=bx_text("published"))
+      inspect=c_funloc(inspect), promise=c_funloc(promise), metrics=c_funloc(metrics), &
+      report=c_funloc(report), teardown=c_funloc(teardown), apart=bx_text("published"))
     address = c_loc(kernel)
   end function this_kernel
 
@@ -159,6 +160,7 @@ contains
   integer(c_int) function setup(this_run, address) result(code) bind(C)
     type(c_ptr), value :: this_run
     type(c_ptr), intent(out) :: address
+    integer :: m
     run = this_run
     address = c_loc(kernel)
     world%MPI_VAL = bx_comm(run)
@@ -172,11 +174,43 @@ contains
     allocate (exchanges(size(states), size(bx_transpose_methods())), &
               pair_exchanges(size(bx_transpose_methods())))
     allocate (largest_matrix(size(methods)), source=0.0_dp)
+    do m = 1, size(methods)
+      choices(m)%calls = bx_text(calls_of(knobs_of(m)))
+    end do
     associate (base => states(findloc(methods%npar, base_npar, dim=1)))
       if (crystal%hybrid) call make_pair_ffts(base, nodes_of_team(base), &
                                               bx_string_at(given%planner), ffts)
     end associate
   end function setup
+
+  !> The calls of MPI of a step with these knobs, as bx_choice_t's: those of the FFTs' exchange, and
+  !> of collectives.
+  function calls_of(k) result(calls)
+    type(knobs_t), intent(in) :: k
+    character(:), allocatable :: calls
+    calls = bx_transpose_calls(trim(k%transpose))//" Bcast"
+    if (k%emulated) then
+      calls = calls//" Isend Irecv Waitall"
+    else
+      calls = calls//" Allreduce Alltoall Alltoallv Reduce_scatter Allgatherv"
+    end if
+  end function calls_of
+
+  !> The libraries of matrices between bands call MPI where the method has one, and nowhere else.
+  subroutine promise(address, method, point, shown, verification) bind(C)
+    type(c_ptr), value :: address, shown, verification
+    integer(c_size_t), value :: method, point
+    type(knobs_t) :: knobs
+    real(dp) :: calls
+    logical :: has_library
+    if (bx_is_hollow() .or. exchanges_alone() .or. ranks == 1) return
+    knobs = knobs_of(int(method) + 1)
+    has_library = knobs%linear_algebra /= "lapack"
+    calls = bx_shown_calls(shown, "", "ScaLAPACK") + bx_shown_calls(shown, "", "ELPA")
+    call bx_check_count(verification, "calls of libraries", calls, &
+                        merge(1.0_dp, 0.0_dp, has_library), &
+                        merge(huge(calls), 0.0_dp, has_library))
+  end subroutine promise
 
   logical(c_bool) function applicable(address, method, why, why_size) result(can) bind(C)
     type(c_ptr), value :: address
@@ -284,9 +318,9 @@ contains
   subroutine check_traffic(sent, expected, verification)
     type(traffic_t), intent(in) :: sent, expected
     type(c_ptr), intent(in) :: verification
-    call bx_check(verification, "messages", abs(sent%messages - expected%messages), 0.0_dp, &
-                  "messages")
-    call bx_check(verification, "bytes", abs(sent%bytes - expected%bytes), 0.0_dp, "bytes")
+    call bx_check_count(verification, "messages", sent%messages, expected%messages, &
+                        expected%messages)
+    call bx_check_count(verification, "bytes", sent%bytes, expected%bytes, expected%bytes)
   end subroutine check_traffic
 
   subroutine verify_exchange(s, verification)

@@ -142,20 +142,6 @@ void bx_messages_begin(bx_messages *m)
     for (int i = 0; i < m->received.count; i++) m->received.list[i].step = 0;
 }
 
-void bx_messages_plan(const bx_messages *m, double sent[4])
-{
-    const int *node_of = bx_run_node_of(m->objects->run);
-    memset(sent, 0, 4 * sizeof *sent);
-    for (int i = 0; i < m->send_count; i++) {
-        double bytes = (double)m->sends[i].count * sizeof(uint64_t);
-        bool off_node = node_of[m->sends[i].rank] != node_of[m->objects->rank];
-        sent[0]++;
-        sent[1] += off_node;
-        sent[2] += bytes;
-        sent[3] += off_node ? bytes : 0;
-    }
-}
-
 /* ---- sending ---- */
 
 static void start(const bx_messages *m, bx_message *message)

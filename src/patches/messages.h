@@ -70,5 +70,3 @@ void bx_messages_take(bx_messages *m, int index);
 /* Receives and delivers a message that was probed for.  One that is not of the plan is dropped,
  * counts as wrong, and is named on stderr.  Local. */
 void bx_messages_receive(bx_messages *m, const MPI_Status *status);
-/* Writes what one step sends: messages, those between nodes, and bytes of both.  Local. */
-void bx_messages_plan(const bx_messages *m, double sent[4]);

@@ -9,9 +9,15 @@ typedef struct {
     bool joined;   /* the messages from one rank to another in one */
     bool holds;    /* messages wait for bx_messages_release: all are taken in turn */
     bool unposted; /* no receive waits for a message */
+    /* Its name promises, beside the calls of MPI (bx_choice.calls) and what `joined` says, that
+     * this routine looks for messages while pairs can run; NULL: none does. */
+    const char *looks;
     /* Takes messages between objects; `wait`: no object can run.  Not called with `holds`. */
     void (*receive)(bx_messages *m, bool wait);
 } bx_method;
+
+/* Pairs of atoms, about 5 us: so rarely are messages looked for while pairs of patches can run. */
+enum { BX_LOOK_AFTER = 1000 };
 
 /* Takes messages and runs objects until m->objects->left is 0, after bx_objects_start. */
 void bx_method_run(const bx_method *method, bx_messages *m);

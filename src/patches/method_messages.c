@@ -30,14 +30,12 @@ static void run_static(bx_messages *m)
 static const bx_method bx_method_static = {
     .about = {.name = "static",
               .summary = "all positions, then all pairs, then all forces",
-              .wins = "nowhere, if polling is free and the network carries single messages"},
+              .wins = "nowhere, if polling is free and the network carries single messages",
+              .calls = "Isend Irecv Wait"},
     .holds = true,
 };
 
 /* ---- between objects ---- */
-
-/* Pairs of atoms, about 5 us: so rarely are messages looked for while pairs of patches can run. */
-enum { LOOK_AFTER = 1000 };
 
 void bx_method_run(const bx_method *method, bx_messages *m)
 {
@@ -46,7 +44,7 @@ void bx_method_run(const bx_method *method, bx_messages *m)
     if (!method->holds && !method->unposted) bx_messages_post_all(m);
     while (o->left > 0) {
         bool idle = bx_objects_idle(o);
-        if (idle || o->unlooked >= LOOK_AFTER) {
+        if (idle || o->unlooked >= BX_LOOK_AFTER) {
             method->receive(m, idle);
             o->unlooked = 0;
         }
@@ -70,14 +68,18 @@ static void receive_some(bx_messages *m, bool wait)
 static const bx_method bx_method_testsome = {
     .about = {.name = "testsome",
               .summary = "MPI_Testsome between pairs, MPI_Waitsome when none can run",
-              .wins = "where computing hides messages"},
+              .wins = "where computing hides messages",
+              .calls = "Isend Irecv Testsome Waitsome Wait"},
+    .looks = "Testsome",
     .receive = receive_some,
 };
 
 static const bx_method bx_method_aggregated = {
     .about = {.name = "aggregated",
               .summary = "as testsome; messages for one rank are joined",
-              .wins = "where a node's rate of messages is the limit"},
+              .wins = "where a node's rate of messages is the limit",
+              .calls = "Isend Irecv Testsome Waitsome Wait"},
+    .looks = "Testsome",
     .joined = true,
     .receive = receive_some,
 };
@@ -95,7 +97,8 @@ static void receive_any(bx_messages *m, bool wait)
 static const bx_method bx_method_waitany = {
     .about = {.name = "waitany",
               .summary = "MPI_Waitany when no pair can run",
-              .wins = "where each look for messages is dear"},
+              .wins = "where each look for messages is dear",
+              .calls = "Isend Irecv Waitany Wait"},
     .receive = receive_any,
 };
 
@@ -118,7 +121,9 @@ static void receive_probed(bx_messages *m, bool wait)
 static const bx_method bx_method_iprobe = {
     .about = {.name = "iprobe",
               .summary = "MPI_Iprobe between pairs, then MPI_Recv, as Charm++ does on MPI",
-              .wins = "nowhere: messages wait unexpected; many codes have no other way"},
+              .wins = "nowhere: messages wait unexpected; many codes have no other way",
+              .calls = "Isend Probe Iprobe Recv Wait"},
+    .looks = "Iprobe",
     .unposted = true,
     .receive = receive_probed,
 };

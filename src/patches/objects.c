@@ -11,8 +11,6 @@
  * the potential, 12 of the sums. */
 static const double FLOPS_PER_PAIR = 48;
 
-enum { PER_THREAD = 8 }; /* pairs of a parallel region */
-
 /* ---- set-up ---- */
 
 static int compare_patches(const void *left, const void *right)
@@ -107,6 +105,7 @@ static void make_pairs(bx_objects *o)
                 bx_objects_patch(o, bx_lattice_partner(o->lattice, p, k, pair->shift));
             pair->first = (int)(first - o->patches);
             pair->second = (int)(second - o->patches);
+            pair->for_others = first->owner != o->rank || second->owner != o->rank;
             join(first, o->pair_count);
             if (second != first) join(second, o->pair_count);
             o->pair_count++;
@@ -177,7 +176,8 @@ void bx_objects_begin(bx_objects *o, bool copies)
     memset(o->energies, 0, (size_t)o->steps * sizeof *o->energies);
     o->urgent.count = o->other.count = 0;
     o->step = o->until = 0;
-    o->wrong_messages = o->wrong_forces = 0;
+    o->wrong_messages = o->wrong_forces = o->delayed = 0;
+    o->others_wait = 0;
     for (int i = 0; i < o->pair_count; i++)
         o->pairs[i].awaited = 1 + (o->pairs[i].first != o->pairs[i].second);
 }
@@ -197,6 +197,7 @@ static void wake_pairs(bx_objects *o, bx_patch *patch)
         if (--pair->awaited > 0) continue;
         bx_queue *queue = is_urgent(o, pair) ? &o->urgent : &o->other;
         queue->pairs[queue->count++] = patch->pairs[n];
+        o->others_wait += pair->for_others;
     }
 }
 
@@ -326,11 +327,15 @@ bool bx_objects_run(bx_objects *o)
 {
     bx_queue *queue = o->urgent.count > 0 ? &o->urgent : &o->other;
     /* several per thread: a parallel region costs more than looking for messages */
-    int most = o->threads > 1 ? PER_THREAD * o->threads : 1;
+    int most = o->threads > 1 ? BX_PER_THREAD * o->threads : 1;
     int count = queue->count < most ? queue->count : most;
     if (count == 0) return false;
     queue->count -= count;
     memcpy(o->batch, &queue->pairs[queue->count], (size_t)count * sizeof *o->batch);
+    int for_others = 0;
+    for (int n = 0; n < count; n++) for_others += o->pairs[o->batch[n]].for_others;
+    o->others_wait -= for_others;
+    o->delayed += o->others_wait > 0 && for_others < count;
     bx_run_lap(o->run, BX_PHASE_MESSAGES);
     compute_batch(o, count);
     for (int n = 0; n < count; n++) {

@@ -19,6 +19,9 @@ enum { BX_PHASE_FORCES, BX_PHASE_MESSAGES, BX_PHASE_INTEGRATION, BX_PHASES };
 /* A message's words: two of a header, then x, y, z of all atoms; doubles or integers. */
 enum { BX_HEADER = 2 };
 
+/* Pairs of patches that a thread runs at a time, where there are several threads. */
+enum { BX_PER_THREAD = 8 };
+
 typedef struct bx_messages bx_messages;
 
 /* A patch of this rank, or the copy of another rank's. */
@@ -42,6 +45,7 @@ typedef struct {
 typedef struct {
     int first, second; /* patches of this rank */
     int kind, awaited; /* 0 .. 13; awaited: patches whose positions of this step are not here */
+    bool for_others;   /* a rank waits for the forces on its patch */
     double shift[3];   /* added to the second's positions: sigma */
     bx_pairs list;
 } bx_pair;
@@ -78,8 +82,10 @@ typedef struct {
     int64_t step, until;    /* all patches have made `step` steps; none makes more than `until` */
     double unlooked;        /* pairs of atoms computed since messages were last looked for */
     int64_t left;           /* runs of pairs and moves of own patches still to be done until then */
-    double wrong_messages, wrong_forces; /* since the beginning of the block */
-    bx_messages *messages;               /* of the method at work */
+    int others_wait;        /* pairs for others that can run */
+    /* since the beginning of the block; delayed: times that such a pair had to wait for others */
+    double wrong_messages, wrong_forces, delayed;
+    bx_messages *messages; /* of the method at work */
 } bx_objects;
 
 /* Makes the objects of this rank, for blocks of `steps` steps.  Local. */

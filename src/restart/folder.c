@@ -28,6 +28,18 @@ void bx_folder_remove(const char *path)
     rmdir(path);
 }
 
+int bx_folder_count(const char *path, int expected)
+{
+    for (int tries = 0, count = 0;; tries++, count = 0) {
+        DIR *folder = opendir(path);
+        for (struct dirent *entry; folder && (entry = readdir(folder));)
+            count += entry->d_name[0] != '.';
+        if (folder) closedir(folder);
+        if (count >= expected || tries == 10 * BX_SECONDS_TO_APPEAR) return count;
+        usleep(100000);
+    }
+}
+
 /* Whether the launch that owns a folder has ended, on this host: its lock is free.  A lock may be
  * known to one host alone. */
 static bool is_abandoned(const char *path)

@@ -24,5 +24,8 @@ typedef struct {
  * launches on this host that were killed.  Returns as bx_run_agree. Collective. */
 int bx_folder_create(bx_run *run, const bx_folder_place *place, double bytes, char *path,
                      size_t size);
+/* Returns how many files and folders are in a folder.  Where there are less than `expected`, waits
+ * for those of other nodes to appear.  Local. */
+int bx_folder_count(const char *path, int expected);
 /* Removes it with all that is in it.  Rank 0; local. */
 void bx_folder_remove(const char *path);

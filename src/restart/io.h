@@ -45,22 +45,34 @@ typedef struct bx_io {
     bool shows_unsynced;  /* the file system: see bx_io_shows_unsynced */
     double pages, cached; /* of the files, before they were read; in memory */
     double busy;          /* s: in this step, of this rank before it waited for others */
+    double files, chunk;  /* files of the last step that was not timed; words of a chunk */
     int error;            /* an exit code; BX_OK: none */
     char why[512];
 } bx_io;
 
-/* A method.  Every function is collective over the world. */
+/* The calls of MPI between phases, for bx_choice.calls. */
+#define BX_IO_CALLS "Barrier"
+
+/* A method.  Every function is collective over the world, unless it says otherwise. */
 typedef struct {
     bx_choice about;
-    bool whole_boxes; /* readers take boxes of ranks, not equal parts of the array */
-    bool alone;       /* each rank writes what it holds, and waits for no other */
-    /* Which ranks bring to disk what they have written. */
-    enum { BX_IO_SYNC_BY_ALL, BX_IO_SYNC_BY_NODE, BX_IO_SYNC_BY_FIRST } synced_by;
+    bool whole_boxes;    /* readers take boxes of ranks, not equal parts of the array */
+    bool alone;          /* each rank writes what it holds, and waits for no other */
+    const char *library; /* that calls MPI: the region of its calls; NULL: none does */
+    /* Its name promises, beside the calls of MPI (bx_choice.calls), one file by all ranks or by
+     * rank 0, or a file by the first rank of each node or by each rank; these bring it to disk. */
+    enum { BX_IO_BY_ALL, BX_IO_BY_FIRST, BX_IO_BY_NODE, BX_IO_BY_RANK } files;
+    bool chunked;        /* it promises chunks, each a box or a part of one */
     bool closing_writes; /* so that pages of a file that was synced are not on disk */
     /* Whether it can run; writes the reason to why[size] if not.  NULL: it can. */
     bool (*usable)(const bx_io *io, char *why, size_t size);
     void (*open)(bx_io *io), (*write)(bx_io *io), (*sync)(bx_io *io), (*close)(bx_io *io);
     void (*drop)(bx_io *io), (*read)(bx_io *io), (*remove)(bx_io *io);
+    /* Sets `chunk` by a look at the closed file, without what has written it.  On rank 0; local.
+     * NULL: it has no chunks. */
+    void (*look)(bx_io *io);
+    /* Compares what the calls inside `library` promise, as bx_kernel.promise.  NULL: nothing. */
+    void (*promise)(const bx_io *io, const bx_shown *shown, bx_verification *verification);
 } bx_io_method;
 
 /* Sets the ranks and their communicators; all ranks are readers.  Frees them.  Collective. */

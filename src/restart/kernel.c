@@ -202,6 +202,22 @@ static void prepare(void *address, size_t method, size_t point)
 
 /* ---- a step ---- */
 
+static int files_of(const bx_io *io, const bx_io_method *m)
+{
+    return m->files == BX_IO_BY_RANK   ? io->ranks
+           : m->files == BX_IO_BY_NODE ? bx_run_node_count(io->run)
+                                       : 1;
+}
+
+/* Looks at the files, which are there beside a file with the folder's owner. */
+static void look(bx_io *io, const bx_io_method *m)
+{
+    if (io->error != BX_OK) return;
+    io->files = bx_folder_count(io->folder, 1 + files_of(io, m)) - 1;
+    io->chunk = 0;
+    if (m->look) m->look(io);
+}
+
 static void step(void *address, size_t method, size_t point)
 {
     state *s = address;
@@ -215,9 +231,13 @@ static void step(void *address, size_t method, size_t point)
         return;
     }
     for (int phase = 0; phase < BX_IO_PHASES; phase++) {
+        if (m->library) bx_profile_enter_region(m->library);
         phases[phase](&s->io);
+        bx_profile_leave_region();
         seconds[phase] = bx_io_end_phase(&s->io, phase, &start);
         if (phase == BX_IO_CLOSE) busy = s->io.busy;
+        if (phase == BX_IO_CLOSE && s->io.rank == 0 && !bx_run_is_sampling(s->io.run))
+            look(&s->io, m);
     }
     s->io.busy = busy;
     if (s->io.rank != 0 || !bx_run_is_sampling(s->io.run)) return;
@@ -302,15 +322,29 @@ static bool reads_near(const bx_io *io)
     return false;
 }
 
-/* Whether this rank did not bring to disk what it has written, as the method asks it to. */
+/* Whether this rank did not bring to disk the file that it has written. */
 static bool lacks_sync(const bx_io *io, size_t method)
 {
     const bx_io_method *m = METHODS[method];
     int of_node;
     MPI_Comm_rank(io->node, &of_node);
-    if (m->synced_by == BX_IO_SYNC_BY_NODE && of_node > 0) return false;
-    if (m->synced_by == BX_IO_SYNC_BY_FIRST && io->rank > 0) return false;
+    if (m->files == BX_IO_BY_NODE && of_node > 0) return false;
+    if (m->files == BX_IO_BY_FIRST && io->rank > 0) return false;
     return bx_file_syncs() == io->syncs;
+}
+
+/* As many files as the name promises, and chunks, in a step that is not timed. */
+static void check_files(const bx_io *io, const bx_io_method *m, bx_verification *verification)
+{
+    double files = files_of(io, m), largest = 0; /* box */
+    for (int rank = 0; m->chunked && rank < io->ranks; rank++) {
+        bx_array_box box = bx_array_box_of(&io->array, rank);
+        largest = fmax(largest, (double)bx_array_box_words(&box));
+    }
+    bool looks = io->rank == 0;
+    bx_verification_count(verification, "files", looks ? io->files : files, files, files);
+    bx_verification_count(verification, "words of a chunk", looks ? io->chunk : largest, m->chunked,
+                          largest);
 }
 
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
@@ -336,6 +370,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
         bx_verification_check(verification, "not on disk", pages[0] > 0 ? pages[1] / pages[0] : 0,
                               UNSYNCED, "of the pages");
     if (!bx_run_is_sampling(io->run)) {
+        check_files(io, METHODS[method], verification);
         io->busy = 0;
         return;
     }
@@ -346,6 +381,13 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     bx_series_add(&s->measured[method].longest, longest);
     s->measured[method].pages += pages[0];
     s->measured[method].cached += pages[1];
+}
+
+static void promise(void *address, size_t method, size_t point, const bx_shown *shown,
+                    bx_verification *verification)
+{
+    const bx_io *io = &((state *)address)->io;
+    if (METHODS[method]->promise) METHODS[method]->promise(io, shown, verification);
 }
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
@@ -411,6 +453,7 @@ const bx_kernel *bx_kernel_get(void)
         .verify = verify,
         .prepare = prepare,
         .inspect = inspect,
+        .promise = promise,
         .step = step,
         .metrics = metrics,
         .report = report,

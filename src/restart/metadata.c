@@ -25,7 +25,7 @@ static const int64_t FILES[] = {
 #define COUNT(id, text, files) files,
     BX_CASES(COUNT)};
 static const bx_choice METHODS[] = {
-#define METHOD(id, text, when) {.name = #id, .summary = text, .wins = when},
+#define METHOD(id, text, when) {.name = #id, .summary = text, .wins = when, .calls = BX_IO_CALLS},
     BX_METHODS(METHOD)};
 enum { OWN, SHARED, METHOD_COUNT };
 
@@ -47,6 +47,7 @@ typedef struct {
     int64_t *sizes;               /* [files] of the other's, B; 0: not looked at */
     bool *listed;                 /* [files] of the other's, in the last list */
     double misnamed;              /* names in the list of new files that are wrong or missing */
+    double listed_all;            /* names in the other's folder, of any rank */
     bx_series (*seconds)[PHASES]; /* [METHOD_COUNT] on rank 0 */
 } state;
 
@@ -175,7 +176,7 @@ static void remove_file(state *s, int64_t number)
  * files of another name, twice, or any where all were removed. */
 static double list_folder(state *s, bool removed)
 {
-    int64_t wrong = 0, listed = 0;
+    int64_t wrong = 0, listed = 0, all = 0;
     DIR *folder = opendir(s->others);
     memset(s->listed, 0, (size_t)s->files * sizeof *s->listed);
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
@@ -183,6 +184,7 @@ static double list_folder(state *s, bool removed)
         long long number;
         char more;
         if (entry->d_name[0] == '.') continue;
+        all++;
         bool known = sscanf(entry->d_name, "new-%d-%lld%c", &rank, &number, &more) == 2 &&
                      number >= 0 && number < s->files;
         bool others = known && rank == s->other;
@@ -193,6 +195,7 @@ static double list_folder(state *s, bool removed)
     }
     if (!folder) return (double)s->files;
     closedir(folder);
+    if (!removed) s->listed_all = (double)all;
     return (double)(wrong + (removed ? 0 : s->files - listed));
 }
 
@@ -214,6 +217,20 @@ static void step(void *address, size_t method, size_t point)
     }
 }
 
+/* A folder of each rank with its files, or one with those of all ranks: some of each, as lost files
+ * are another check's.  Folders are still there. */
+static void check_folders(const state *s, size_t method, bx_verification *verification)
+{
+    double ranks = s->io.ranks, folders = method == OWN ? ranks : 1, files = (double)s->files,
+           others = method == OWN ? 0 : files * (ranks - 1);
+    double seen = folders;
+    if (s->io.rank == 0)
+        seen = bx_folder_count(s->io.folder, 1 + (int)folders) - 1; /* and a name */
+    bx_verification_count(verification, "folders", seen, folders, folders);
+    bx_verification_count(verification, "files in a folder", s->listed_all,
+                          others > 0 ? others + 1 : 0, others + files);
+}
+
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
 {
     state *s = address;
@@ -229,6 +246,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     bx_verification_check(verification, "read where it was written", near, 0, "ranks");
     bx_verification_check(verification, "contents", failed ? 0 : wrong, 0, "words");
     bx_verification_check(verification, "removed", failed ? 0 : left, 0, "files");
+    if (!failed) check_folders(s, method, verification);
     MPI_Barrier(s->io.comm);
     if (owns_folder(s, method)) bx_folder_remove(s->folder);
 }

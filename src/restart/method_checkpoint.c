@@ -39,7 +39,10 @@ static void rest(bx_io *io) { (void)io; } /* the writer opens, syncs and closes 
 const bx_io_method bx_io_checkpoint = {
     .about = {.name = "checkpoint",
               .summary = "one file by the writer of npar and md, with checksums",
-              .wins = "safe: an earlier file stays until the new one is whole"},
+              .wins = "safe: an earlier file stays until the new one is whole",
+              .calls =
+                  BX_IO_CALLS " File_open File_close File_sync File_write_at_all File_read_at_all "
+                              "Allgather Allreduce Bcast"},
     .whole_boxes = true,
     .usable = same_ranks,
     .open = rest,

@@ -6,6 +6,7 @@
 #ifdef BX_HAVE_HDF5
 #include <hdf5.h>
 
+static const char LIBRARY[] = "HDF5"; /* the region of its calls */
 static hid_t file = -1, data = -1, access_list = -1, transfer = -1;
 
 /* The text of the innermost error. */
@@ -162,16 +163,65 @@ static void read_part(bx_io *io, bool together)
 static void read_collective(bx_io *io) { read_part(io, true); }
 static void read_independent(bx_io *io) { read_part(io, false); }
 
-#define BY_HDF5(NAME, CREATE, WAY, SUMMARY, WINS)                                                  \
-    const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
-                                       .closing_writes = true,                                     \
-                                       .open = CREATE,                                             \
-                                       .write = write_box,                                         \
-                                       .sync = sync_file,                                          \
-                                       .close = close_data,                                        \
-                                       .drop = bx_io_drop_common,                                  \
-                                       .read = read_##WAY,                                         \
-                                       .remove = bx_io_remove_common}
+/* ---- what the names promise ---- */
+
+/* Opens the file once more, on this rank alone. */
+static void look(bx_io *io)
+{
+    char path[PATH_MAX];
+    hsize_t chunk[3] = {0};
+    hid_t alone = H5Pcreate(H5P_FILE_ACCESS);
+    bx_io_name_common(io, path);
+    H5Pset_fapl_mpio(alone, MPI_COMM_SELF, MPI_INFO_NULL);
+    hid_t written = H5Fopen(path, H5F_ACC_RDONLY, alone),
+          array = H5Dopen2(written, "array", H5P_DEFAULT), made_by = H5Dget_create_plist(array);
+    if (H5Pget_layout(made_by) == H5D_CHUNKED) H5Pget_chunk(made_by, 3, chunk);
+    io->chunk = (double)(chunk[0] * chunk[1] * chunk[2]);
+    H5Pclose(made_by);
+    H5Dclose(array);
+    H5Fclose(written);
+    H5Pclose(alone);
+}
+
+/* How HDF5 has asked MPI-IO for the words: its own headers go by the routines for one rank. */
+static void check(const bx_io *io, const bx_shown *shown, bool together,
+                  bx_verification *verification)
+{
+    double least = together, most = together ? INFINITY : 0;
+    bx_verification_count(verification, "collective writes",
+                          bx_shown_calls(shown, "File_write_at_all", LIBRARY), least, most);
+    bx_verification_count(verification, "collective reads",
+                          bx_shown_calls(shown, "File_read_at_all", LIBRARY), least, most);
+    bx_verification_count(verification, "independent writes",
+                          bx_shown_calls(shown, "File_write_at", LIBRARY),
+                          !together && io->words > 0, INFINITY);
+}
+
+static void promise_collective(const bx_io *io, const bx_shown *shown, bx_verification *v)
+{
+    check(io, shown, true, v);
+}
+
+static void promise_independent(const bx_io *io, const bx_shown *shown, bx_verification *v)
+{
+    check(io, shown, false, v);
+}
+
+#define BY_HDF5(NAME, WAY, TRANSFERS, CHUNKED, SUMMARY, WINS)                                      \
+    const bx_io_method bx_io_##NAME = {                                                            \
+        .about = {.name = #NAME, .summary = SUMMARY, .wins = WINS, .calls = BX_IO_CALLS},          \
+        .chunked = CHUNKED,                                                                        \
+        .closing_writes = true,                                                                    \
+        .library = LIBRARY,                                                                        \
+        .look = look,                                                                              \
+        .promise = promise_##TRANSFERS,                                                            \
+        .open = create_##WAY,                                                                      \
+        .write = write_box,                                                                        \
+        .sync = sync_file,                                                                         \
+        .close = close_data,                                                                       \
+        .drop = bx_io_drop_common,                                                                 \
+        .read = read_##TRANSFERS,                                                                  \
+        .remove = bx_io_remove_common}
 #else
 static bool cannot(const bx_io *io, char *why, size_t size)
 {
@@ -179,13 +229,13 @@ static bool cannot(const bx_io *io, char *why, size_t size)
     snprintf(why, size, BX_BUILT_WITHOUT "parallel HDF5 of this MPI library");
     return false;
 }
-#define BY_HDF5(NAME, CREATE, WAY, SUMMARY, WINS)                                                  \
+#define BY_HDF5(NAME, WAY, TRANSFERS, CHUNKED, SUMMARY, WINS)                                      \
     const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
                                        .usable = cannot}
 #endif
-BY_HDF5(hdf5_collective, create_collective, collective, "one file by HDF5, collective transfers",
+BY_HDF5(hdf5_collective, collective, collective, false, "one file by HDF5, collective transfers",
         "as mpi-io-collective, in a format that other programs read");
-BY_HDF5(hdf5_independent, create_independent, independent,
+BY_HDF5(hdf5_independent, independent, independent, false,
         "one file by HDF5, independent transfers", "large contiguous parts");
-BY_HDF5(hdf5_chunked, create_chunked, collective, "one file by HDF5, a chunk per box",
+BY_HDF5(hdf5_chunked, chunked, collective, true, "one file by HDF5, a chunk per box",
         "boxes of a mesh: each is contiguous in the file");

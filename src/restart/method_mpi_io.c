@@ -113,8 +113,11 @@ static bool countable(const bx_io *io, char *why, size_t size)
     return rows <= INT_MAX;
 }
 
-#define BY_MPI(NAME, WAY, ALONE, SUMMARY, WINS)                                                    \
-    const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
+#define BY_MPI(NAME, WAY, ALONE, CALLS, SUMMARY, WINS)                                             \
+    const bx_io_method bx_io_##NAME = {.about = {.name = #NAME,                                    \
+                                                 .summary = SUMMARY,                               \
+                                                 .wins = WINS,                                     \
+                                                 .calls = BX_IO_CALLS " Allreduce " CALLS},        \
                                        .alone = ALONE,                                             \
                                        .usable = countable,                                        \
                                        .open = open_array,                                         \
@@ -124,7 +127,10 @@ static bool countable(const bx_io *io, char *why, size_t size)
                                        .drop = bx_io_drop_common,                                  \
                                        .read = read_##WAY,                                         \
                                        .remove = bx_io_remove_common}
-BY_MPI(mpi_io_collective, collective, false, "one file, by MPI_File_write_all",
-       "scattered data: MPI makes large writes of small parts");
-BY_MPI(mpi_io_independent, independent, true, "one file, by MPI_File_write of each rank",
+BY_MPI(mpi_io_collective, collective, false,
+       "File_open File_close File_sync File_write_all File_read_at_all",
+       "one file, by MPI_File_write_all", "scattered data: MPI makes large writes of small parts");
+BY_MPI(mpi_io_independent, independent, true,
+       "File_open File_close File_sync File_write File_read_at",
+       "one file, by MPI_File_write of each rank",
        "large contiguous parts; small ones wait for locks");

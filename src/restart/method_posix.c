@@ -150,22 +150,23 @@ static void remove_part(bx_io *io)
         bx_io_fail(io, path, "removed", strerror(errno));
 }
 
-#define GROUPED(NAME, OPEN, SYNCED_BY, ALONE, SUMMARY, WINS)                                       \
-    const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
-                                       .whole_boxes = true,                                        \
-                                       .alone = ALONE,                                             \
-                                       .synced_by = SYNCED_BY,                                     \
-                                       .open = OPEN,                                               \
-                                       .write = write_group,                                       \
-                                       .sync = sync_file,                                          \
-                                       .close = close_file,                                        \
-                                       .drop = drop_parts,                                         \
-                                       .read = read_parts,                                         \
-                                       .remove = remove_part}
-GROUPED(file_per_rank, open_per_rank, BX_IO_SYNC_BY_ALL, true, "a file of each rank, by write()",
+#define GROUPED(NAME, OPEN, ALONE, FILES, CALLS, SUMMARY, WINS)                                    \
+    const bx_io_method bx_io_##NAME = {                                                            \
+        .about = {.name = #NAME, .summary = SUMMARY, .wins = WINS, .calls = BX_IO_CALLS CALLS},    \
+        .whole_boxes = true,                                                                       \
+        .files = FILES,                                                                            \
+        .alone = ALONE,                                                                            \
+        .open = OPEN,                                                                              \
+        .write = write_group,                                                                      \
+        .sync = sync_file,                                                                         \
+        .close = close_file,                                                                       \
+        .drop = drop_parts,                                                                        \
+        .read = read_parts,                                                                        \
+        .remove = remove_part}
+GROUPED(file_per_rank, open_per_rank, true, BX_IO_BY_RANK, "", "a file of each rank, by write()",
         "few ranks; many files load the metadata server");
-GROUPED(file_per_node, open_per_node, BX_IO_SYNC_BY_NODE, false,
+GROUPED(file_per_node, open_per_node, false, BX_IO_BY_NODE, " Send Recv",
         "a file of each node, by write() of a rank that gathers",
         "many ranks per node: few files, large writes");
-GROUPED(root, open_root, BX_IO_SYNC_BY_FIRST, false,
+GROUPED(root, open_root, false, BX_IO_BY_FIRST, " Send Recv",
         "one file, by write() of rank 0, which gathers", "small files; limited by one node's link");

@@ -12,6 +12,9 @@
 /* The laps of a build (bx_kernel.phases). */
 enum { BX_FOCK_COUNTER, BX_FOCK_BLOCKS, BX_FOCK_INTEGRALS, BX_FOCK_WAITING, BX_FOCK_PHASES };
 
+/* The calls of MPI that all builds have, for bx_choice.calls. */
+#define BX_FOCK_CALLS "Get Accumulate Win_flush Win_flush_local Win_flush_all Barrier"
+
 /* The size of a build, see tasks.def. */
 typedef struct {
     int64_t blocks, rows, partners, work;

@@ -202,6 +202,26 @@ static void step(void *address, size_t method, size_t point)
     bx_fock_end(&s->fock);
 }
 
+/* The numbers that rank 0 has given in a build, by its word or by messages; the turns of a rank,
+ * where a task that is lost or done twice is another check's. */
+static void check_sharing(const state *s, size_t method, int64_t turns,
+                          bx_verification *verification)
+{
+    const bx_fock *f = &s->fock;
+    const bx_tasks *t = &s->methods[method];
+    const bx_tasks_method *m = method_of(method);
+    double taken = 0, least = 0, most = 0, dealt = 0, one = (double)f->largest;
+    MPI_Win_sync(s->window);
+    if (t->rank == 0) taken = (double)*s->counter + (m->serve ? (double)t->next : 0);
+    if (t->rank == 0 && m->taken) m->taken(t, &least, &most);
+    bx_verification_count(verification, "numbers taken from rank 0", taken, least, most);
+    least = 0, most = m->spare && t->rank == 0 ? 0 : (double)f->turns + one;
+    for (int64_t task = t->rank; m->dealt && task < f->tasks; task += f->ranks)
+        dealt += (double)bx_fock_cost(f, task);
+    if (m->dealt) least = dealt - one, most = dealt + one;
+    bx_verification_count(verification, "turns", (double)turns, least, most);
+}
+
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
 {
     state *s = address;
@@ -212,6 +232,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
         return;
     }
     int64_t most = bx_fock_inspect(&s->fock, verification);
+    check_sharing(s, method, most, verification);
     MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, f->comm);
     if (!bx_run_is_sampling(f->run)) return;
     bx_series_add(&s->series[method].imbalance, (double)most * f->ranks / (double)f->turns);

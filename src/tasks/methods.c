@@ -15,9 +15,24 @@ static const bx_tasks_method bx_tasks_static = {
     .about = {.name = "static",
               .summary = "tasks dealt round-robin beforehand",
               .wins =
-                  "no messages for numbers; the rank with the longest tasks holds up the others"},
+                  "no messages for numbers; the rank with the longest tasks holds up the others",
+              .calls = BX_FOCK_CALLS},
+    .dealt = true,
     .draw = draw_dealt,
 };
+
+/* ---- a number at a time: all tasks', and for each rank that takes tasks one that is none's ----
+ */
+
+static void each(const bx_tasks *s, double *least, double *most)
+{
+    *least = *most = (double)s->tasks + s->ranks;
+}
+
+static void each_of_others(const bx_tasks *s, double *least, double *most)
+{
+    *least = *most = (double)s->tasks + s->ranks - 1;
+}
 
 /* ---- counter: one shared counter, on rank 0, which computes too; counter_progress: on a rank that
  * is spared for it ---- */
@@ -37,17 +52,21 @@ static const bx_tasks_method bx_tasks_counter = {
     .about = {.name = "counter",
               .summary = "a counter on rank 0, which takes tasks too, by MPI_Fetch_and_op",
               .wins = "balanced; where accesses to rank 0 need its help, they wait until its task "
-                      "has ended"},
+                      "has ended",
+              .calls = BX_FOCK_CALLS " Fetch_and_op"},
     .asks = true,
+    .taken = each,
     .draw = bx_tasks_draw_shared,
 };
 
 static const bx_tasks_method bx_tasks_counter_progress = {
     .about = {.name = "counter_progress",
               .summary = "a counter on rank 0, which takes no tasks and stays in MPI",
-              .wins = "no draw waits for a task; costs a rank"},
+              .wins = "no draw waits for a task; costs a rank",
+              .calls = BX_FOCK_CALLS " Fetch_and_op"},
     .spare = true,
     .asks = true,
+    .taken = each_of_others,
     .draw = bx_tasks_draw_shared,
 };
 
@@ -80,9 +99,11 @@ static void serve(bx_tasks *s)
 static const bx_tasks_method bx_tasks_manager = {
     .about = {.name = "manager",
               .summary = "rank 0 takes no tasks and answers messages that ask for numbers",
-              .wins = "needs no one-sided counter; costs a rank, and a way and back for each task"},
+              .wins = "needs no one-sided counter; costs a rank, and a way and back for each task",
+              .calls = BX_FOCK_CALLS " Send Recv"},
     .spare = true,
     .asks = true,
+    .taken = each_of_others,
     .draw = ask,
     .leave = leave,
     .serve = serve,
@@ -150,11 +171,30 @@ static int64_t draw_of_chunk(bx_tasks *s)
     return first + slot;
 }
 
+/* A chunk has a task for each rank of the largest node, and each node has four chunks at least
+ * where there are tasks enough.  Of its last chunk a node may need a part. */
+static void chunks(const bx_tasks *s, double *least, double *most)
+{
+    int nodes = bx_run_node_count(s->run), largest = 0;
+    int *ranks = bx_memory_alloc((size_t)nodes, sizeof *ranks);
+    for (int rank = 0; rank < s->ranks; rank++) {
+        int *here = &ranks[bx_run_node_of(s->run)[rank]];
+        if (++*here > largest) largest = *here;
+    }
+    free(ranks);
+    double draws = (double)s->tasks + s->ranks,
+           chunk = fmax(1, fmin(largest, floor((double)s->tasks / (4 * nodes))));
+    *least = ceil(draws / chunk);
+    *most = floor((draws + nodes * (chunk - 1)) / chunk);
+}
+
 static const bx_tasks_method bx_tasks_hierarchical = {
     .about = {.name = "hierarchical",
               .summary = "a counter for each node, which takes chunks of tasks from rank 0's",
-              .wins = "a draw leaves the node once for a chunk; chunks are coarser at the end"},
+              .wins = "a draw leaves the node once for a chunk; chunks are coarser at the end",
+              .calls = BX_FOCK_CALLS " Fetch_and_op Iprobe"},
     .asks = true,
+    .taken = chunks,
     .create = create_node_counter,
     .begin = clear_node_counter,
     .destroy = free_node_counter,

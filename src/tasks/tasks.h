@@ -21,6 +21,10 @@ typedef struct bx_tasks_method {
     bx_choice about;
     bool spare; /* rank 0 takes no tasks */
     bool asks;  /* other ranks are asked for a number: its latency is measured */
+    bool dealt; /* task t is that of rank t mod ranks */
+    /* Writes how many numbers a build takes from rank 0, one by one, at least and at most, in terms
+     * of tasks, ranks and nodes alone.  Local.  NULL: none. */
+    void (*taken)(const bx_tasks *s, double *least, double *most);
     /* Makes what the method needs (`self`), clears it before each build, and frees it.  create
      * returns false where a window cannot be had.  Collective.  NULL: nothing. */
     bool (*create)(bx_tasks *s);

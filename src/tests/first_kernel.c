@@ -89,9 +89,14 @@ static void teardown(void *state)
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {{.name = "ranks", .summary = "sums of rank numbers"}};
-    static const bx_choice methods[] = {
-        {.name = "allreduce", .summary = "MPI_Allreduce", .wins = "nearly always"},
-        {.name = "ring", .summary = "all vectors round a ring", .wins = "on two ranks, perhaps"}};
+    static const bx_choice methods[] = {{.name = "allreduce",
+                                         .summary = "MPI_Allreduce",
+                                         .wins = "nearly always",
+                                         .calls = "Allreduce"},
+                                        {.name = "ring",
+                                         .summary = "all vectors round a ring",
+                                         .wins = "on two ranks, perhaps",
+                                         .calls = "Sendrecv"}};
     static const bx_option options[] = {
         {"numbers", "N", "length of the vector", BX_INTEGER, 1, 1e6, &numbers}};
     static const char *const ratios[] = {"allreduce"};

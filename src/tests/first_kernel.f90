@@ -31,9 +31,9 @@ contains
     type(c_ptr) :: address
     cases(1) = bx_choice_t(bx_text("ranks"), bx_text("sums of rank numbers"))
     methods(1) = bx_choice_t(bx_text("allreduce"), bx_text("MPI_Allreduce"), &
-                             bx_text("nearly always"))
+                             bx_text("nearly always"), calls=bx_text("Allreduce"))
     methods(2) = bx_choice_t(bx_text("ring"), bx_text("all vectors round a ring"), &
-                             bx_text("on two ranks, perhaps"))
+                             bx_text("on two ranks, perhaps"), calls=bx_text("Sendrecv"))
     options(1) = bx_integer_option("numbers", "N", "length of the vector", 1.0_c_double, &
                                    1e6_c_double, numbers)
     ratios(1) = bx_text("allreduce")

@@ -10,7 +10,8 @@ module library_kernel
     bx_traffic_classes, bx_traffic_read, bx_traffic_t
   use bx_transpose, only: bx_apply, bx_columns, bx_counts, bx_exchange_t, bx_fft_t, &
     bx_free_exchange, bx_free_fft, bx_make_exchange, bx_make_fft, &
-    bx_planes, bx_transform, bx_transpose_methods, bx_way_forward, bx_way_inverse
+    bx_planes, bx_transform, bx_transpose_calls, bx_transpose_methods, bx_way_forward, &
+    bx_way_inverse
   implicit none (type, external)
   private
   public :: this_kernel
@@ -70,7 +71,8 @@ contains
     allocate (all, source=bx_transpose_methods())
     if (.not. allocated(methods)) allocate (methods(size(all)))
     do i = 1, size(all)
-      methods(i) = bx_choice_t(bx_text(all(i)), bx_text("an exchange"), bx_text("sometimes"))
+      methods(i) = bx_choice_t(bx_text(all(i)), bx_text("an exchange"), bx_text("sometimes"), &
+                               calls=bx_text(bx_transpose_calls(all(i))))
     end do
     cases(1) = bx_choice_t(bx_text("columns"), bx_text("columns of any shape on any ranks"))
     phases = [bx_text("fft1d"), bx_text("pack"), bx_text("exchange"), bx_text("unpack"), &

@@ -6,7 +6,7 @@ Usage: test_fortran.py FORTRAN_KERNEL [unittest arguments]
 import sys
 import unittest
 
-from kernel_run import run
+from kernel_run import checks, run
 
 KERNEL = ""
 
@@ -39,6 +39,22 @@ class FortranKernel(unittest.TestCase):
         self.assertAlmostEqual(region["p2p"]["messages"]["mean"], messages)
         for name, kind in region.items():
             self.assertEqual(kind, out.result["communication"][name])
+
+    def test_calls_of_mpi_are_those_that_a_method_declares(self):
+        sampling = ("--repeats", "2", "--block", "3")
+        out = run(KERNEL, 3, "--factor", "8", *sampling)
+        self.assertEqual(out.code, 1)
+        verified = {r["method"]: r["verification"]["passed"] for r in out.result["results"]}
+        self.assertEqual(verified, {"allreduce": True, "ring": False, "root-3": True})
+        self.assertIn("wrong: declared calls of MPI error 1, allowed 0 missing", out.stdout)
+        out = run(KERNEL, 3, "--factor", "9", *sampling)
+        self.assertEqual(out.code, 1)
+        self.assertIn("not what its name says: calls of MPI_Barrier: 3, the name promises 0",
+                      out.stdout)  # fmt: skip
+        check = checks(out, "allreduce")["calls of MPI_Barrier"]
+        self.assertEqual([check[n] for n in ("shown", "least", "most", "error")], [3, 0, 0, 3])
+        # measured no further than the block that showed it
+        self.assertEqual(len(out.result["results"][0]["samples"]["seconds"]), 3)
 
     def test_tables_depend_on_the_ranks(self):
         for ranks in (2, 3):

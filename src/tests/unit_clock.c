@@ -80,7 +80,7 @@ static void step(void *state, size_t method, size_t point)
 
 int main(int argc, char **argv)
 {
-    static const bx_choice methods[] = {{"one", "", "", false, NULL}};
+    static const bx_choice methods[] = {{"one", "", "", false, NULL, ""}};
     static const bx_kernel kernel = {
         .name = "unit", .methods = methods, .method_count = 1, .prepare = prepare, .step = step};
     const int node_of[] = {0};

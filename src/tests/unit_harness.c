@@ -23,10 +23,11 @@ static struct {
 
 const bx_kernel *bx_kernel_get(void)
 {
-    static const bx_choice cases[] = {{"small", "", NULL, false, NULL},
-                                      {"large", "", NULL, false, NULL}};
-    static const bx_choice methods[] = {
-        {"one", "", "", false, NULL}, {"two", "", "", false, NULL}, {"base", "", "", true, NULL}};
+    static const bx_choice cases[] = {{"small", "", NULL, false, NULL, NULL},
+                                      {"large", "", NULL, false, NULL, NULL}};
+    static const bx_choice methods[] = {{"one", "", "", false, NULL, NULL},
+                                        {"two", "", "", false, NULL, NULL},
+                                        {"base", "", "", true, NULL, NULL}};
     static const bx_option options[] = {
         {"count", "N", "", BX_INTEGER, 1, 100, &set.count},
         {"ratio", "R", "", BX_REAL, 0, 2, &set.ratio},
@@ -164,6 +165,38 @@ static void test_checks(void)
     bx_verification_check(&v, name, 0, 0, "x");
     name[0] = 'd'; /* what is kept is a copy */
     CHECK(strcmp(v.outcomes[2].name, "c") == 0);
+}
+
+/* Says what a count of one rank has shown, and what was promised. */
+static const char *told(double shown, double least, double most)
+{
+    static char text[160];
+    bx_verification v = {0};
+    bx_verification_count(&v, "files", shown, least, most);
+    CHECK(!bx_verification_settle(&v, MPI_COMM_SELF));
+    CHECK(bx_outcome_is_count(&v.outcomes[0]));
+    bx_outcome_tell(&v.outcomes[0], text, sizeof text);
+    return text;
+}
+
+static void test_counts(void)
+{
+    bx_verification v = {0};
+    bx_verification_count(&v, "files", 3, 3, 3);
+    bx_verification_count(&v, "looks", 5, 2, INFINITY);
+    bx_verification_count(&v, "chunks", 0, 0, 4);
+    CHECK(bx_verification_settle(&v, MPI_COMM_SELF));
+    bx_verification_count(&v, "files", 4, 3, 3);
+    bx_verification_count(&v, "files", 1, 3, 3); /* the worst of all blocks */
+    bx_verification_count(&v, "files", 3, 3, 3);
+    CHECK(!bx_verification_settle(&v, MPI_COMM_SELF) && v.count == 3);
+    CHECK(v.outcomes[0].error == 2 && v.outcomes[0].shown == 1 && v.outcomes[0].most == 3);
+    CHECK(strcmp(told(1, 3, 3), "1, the name promises 3") == 0);
+    CHECK(strcmp(told(0, 2, INFINITY), "0, the name promises at least 2") == 0);
+    CHECK(strcmp(told(5, 0, 4), "5, the name promises at most 4") == 0);
+    CHECK(strcmp(told(0.5, 1, 4), "0.5, the name promises 1 to 4") == 0);
+    CHECK(strcmp(told(NAN, 0, 4), "nan, the name promises at most 4") == 0);
+    CHECK(strcmp(told(1e7, 0, 0), "10000000, the name promises 0") == 0);
 }
 
 /* A verification that compares nothing is wrong, and says why. */
@@ -333,6 +366,7 @@ int main(int argc, char **argv)
     test_hash();
     test_files();
     test_checks();
+    test_counts();
     test_no_outcome();
     test_tolerances_of_ranks();
     test_windows();

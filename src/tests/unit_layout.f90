@@ -16,19 +16,19 @@ contains
   !> Sizes of the four types, then offsets of their members, in the order of bx.h.
   subroutine fortran_layout(list) bind(C)
     integer(c_size_t), intent(out) :: list(*)
-    list(:54) = [c_sizeof(k), c_sizeof(o), c_sizeof(c), c_sizeof(t), &
+    list(:56) = [c_sizeof(k), c_sizeof(o), c_sizeof(c), c_sizeof(t), &
       from(c_loc(k), [c_loc(k%name), c_loc(k%summary), c_loc(k%cases), c_loc(k%case_count), &
         c_loc(k%methods), c_loc(k%method_count), c_loc(k%setup), c_loc(k%verify), c_loc(k%step), &
         c_loc(k%options), c_loc(k%option_count), c_loc(k%phases), c_loc(k%phase_count), &
         c_loc(k%phase_groups), c_loc(k%ratios), c_loc(k%ratio_count), c_loc(k%baselines), &
         c_loc(k%apart), c_loc(k%sampling), c_loc(k%arrange), c_loc(k%applicable), &
         c_loc(k%comparable), c_loc(k%point_count), c_loc(k%point), c_loc(k%has_point), &
-        c_loc(k%begin), c_loc(k%prepare), c_loc(k%inspect), c_loc(k%end), c_loc(k%items), &
-        c_loc(k%metrics), c_loc(k%report), c_loc(k%teardown)]), &
+        c_loc(k%begin), c_loc(k%prepare), c_loc(k%inspect), c_loc(k%end), c_loc(k%promise), &
+        c_loc(k%items), c_loc(k%metrics), c_loc(k%report), c_loc(k%teardown)]), &
       from(c_loc(o), [c_loc(o%name), c_loc(o%metavar), c_loc(o%help), c_loc(o%type), c_loc(o%low), &
         c_loc(o%high), c_loc(o%value)]), &
       from(c_loc(c), [c_loc(c%name), c_loc(c%summary), c_loc(c%wins), c_loc(c%baseline), &
-        c_loc(c%family)]), &
+        c_loc(c%family), c_loc(c%calls)]), &
       from(c_loc(t), [c_loc(t%calls), c_loc(t%messages), c_loc(t%off_node_messages), &
         c_loc(t%bytes), c_loc(t%off_node_bytes)])]
   end subroutine fortran_layout

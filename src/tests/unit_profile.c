@@ -244,6 +244,58 @@ static void test_classes(void)
     CHECK(then[BX_COLLECTIVE].waiting > first[BX_COLLECTIVE].waiting);
 }
 
+/* Requests that are under way are counted, and laps all along which one is; calls by routine. */
+static void test_shown(void)
+{
+    enum { FIRST, SECOND };
+    int mine = 1, got[2], sum, done = 0, index, count, indices[2], self = rank;
+    bx_recording *recording = bx_recording_create(), *all = bx_recording_create();
+    bx_shown shown = {recording, 2};
+    MPI_Request requests[3];
+    bx_profile_into(recording);
+    bx_profile_lap(FIRST); /* none */
+    for (int i = 0; i < 2; i++)
+        MPI_Irecv(&got[i], 1, MPI_INT, self, i, MPI_COMM_WORLD, &requests[i]);
+    bx_profile_lap(FIRST); /* not at its beginning */
+    bx_profile_lap(SECOND);
+    for (int i = 0; i < 2; i++) MPI_Send(&mine, 1, MPI_INT, self, i, MPI_COMM_WORLD);
+    MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[2]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    bx_profile_lap(SECOND); /* others still are */
+    while (!done) MPI_Testany(1, &requests[1], &index, &done, MPI_STATUS_IGNORE);
+    bx_profile_lap(SECOND);
+    MPI_Waitsome(3, requests, &count, indices, MPI_STATUSES_IGNORE);
+    bx_profile_lap(SECOND); /* not to its end */
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    bx_profile_lap(SECOND);
+    MPI_Recv_init(got, 1, MPI_INT, self, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Send_init(&mine, 1, MPI_INT, self, 0, MPI_COMM_WORLD, &requests[1]);
+    for (int i = 0; i < 2; i++) {
+        MPI_Startall(2, requests);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    }
+    for (int i = 0; i < 2; i++) MPI_Request_free(&requests[i]);
+    bx_profile_enter_region("library");
+    MPI_Barrier(MPI_COMM_WORLD);
+    bx_profile_leave_region();
+    bx_profile_into(NULL);
+    CHECK(bx_shown_requests(&shown) == 3);
+    CHECK(bx_shown_laps(&shown, FIRST) == 0 && bx_shown_laps(&shown, SECOND) == 1.5);
+    CHECK(bx_shown_calls(&shown, "Irecv", NULL) == 1 &&
+          bx_shown_calls(&shown, "Startall", NULL) == 1);
+    CHECK(bx_shown_calls(&shown, "Barrier", NULL) == 0);
+    CHECK(bx_shown_calls(&shown, NULL, "library") == 0.5);
+    CHECK(bx_shown_calls(&shown, NULL, "no such region") == 0);
+    char other[BX_ROUTINE_NAME] = "";
+    const char *most = "Send Send_init Startall Wait Waitall Waitsome Testany Iallreduce";
+    CHECK(bx_shown_other_calls(MPI_COMM_WORLD, &shown, most, other) == size);
+    CHECK(strcmp(other, "MPI_Irecv") == 0);
+    bx_recording_move(recording, all);
+    CHECK(bx_shown_calls(&shown, NULL, NULL) == 0 && bx_shown_requests(&shown) == 0);
+    shown.recording = all;
+    CHECK(bx_shown_calls(&shown, "Startall", NULL) == 1);
+}
+
 /* However many are under way; and looking for one among many takes no time of a step. */
 static void test_many_requests(void)
 {
@@ -327,6 +379,11 @@ IDLE_WITH_MANY(Alltoallw,
                 const int *rn, const int *rd, const MPI_Datatype *rt, MPI_Comm c),
                (s, n, d, t, r, rn, rd, rt, c))
 
+IDLE_WITH_MANY(Ialltoall,
+               (const void *s, int n, MPI_Datatype t, void *r, int rn, MPI_Datatype rt, MPI_Comm c,
+                MPI_Request *q),
+               (s, n, t, r, rn, rt, c, q))
+
 enum { MOST = 100000 };
 static int counts[MOST], node[MOST]; /* of the crowd */
 static MPI_Datatype types[MOST];
@@ -355,6 +412,31 @@ static void test_clock(void)
     MPI_Comm_free(&crowded);
 }
 
+/* A request that the library has completed at once is under way until the next wait. */
+static void test_done_at_once(void)
+{
+    int mine = 1, got, self = rank;
+    bx_recording *recording = bx_recording_create();
+    bx_shown shown = {recording, 1};
+    MPI_Request requests[2] = {MPI_REQUEST_NULL};
+    MPI_Comm_dup(MPI_COMM_SELF, &crowded);
+    gather_crowd(1);
+    bx_profile_into(recording);
+    bx_profile_lap(0);
+    MPI_Ialltoall(&mine, 1, MPI_INT, &got, 1, MPI_INT, crowded, &requests[0]);
+    bx_profile_lap(0);
+    bx_profile_lap(0); /* one is, all along this lap */
+    MPI_Irecv(&got, 1, MPI_INT, self, 0, MPI_COMM_WORLD, &requests[1]);
+    MPI_Send(&mine, 1, MPI_INT, self, 0, MPI_COMM_WORLD);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    bx_profile_lap(0);
+    bx_profile_lap(0); /* none is */
+    bx_profile_into(NULL);
+    CHECK(requests[0] == MPI_REQUEST_NULL && bx_calls.requests == 0);
+    CHECK(bx_shown_requests(&shown) == 2 && bx_shown_laps(&shown, 0) == 1);
+    MPI_Comm_free(&crowded);
+}
+
 enum { BATCHES = 400, BATCH = 250 };
 /* The least seconds of a call, by the clock of the steps; batches of both kinds take turns. */
 #define LEAST_OF(least, call)                                                                      \
@@ -363,11 +445,16 @@ enum { BATCHES = 400, BATCH = 250 };
         for (int i = 0; i < BATCH; i++) call;                                                      \
         least = fmin(least, (bx_profile_clock() - start) / BATCH);                                 \
     } while (0)
-#define PRINT_COST(call, ...)                                                                      \
+#define PRINT_COST(call, ...) PRINT_COST_OF(P##call, call, __VA_ARGS__)
+#define IRECV_ISEND_WAITALL(p)                                                                     \
+    (p##MPI_Irecv(&got, 1, type, 0, 0, comm, &both[0]),                                            \
+     p##MPI_Isend(&one, 1, type, 0, 0, comm, &both[1]),                                            \
+     p##MPI_Waitall(2, both, MPI_STATUSES_IGNORE))
+#define PRINT_COST_OF(bare_call, call, ...)                                                        \
     do {                                                                                           \
         double bare = INFINITY, counted = INFINITY;                                                \
         for (int batch = 0; batch < BATCHES; batch++) {                                            \
-            LEAST_OF(bare, P##call);                                                               \
+            LEAST_OF(bare, bare_call);                                                             \
             LEAST_OF(counted, call);                                                               \
         }                                                                                          \
         char text[48];                                                                             \
@@ -389,6 +476,8 @@ static void print_costs(void)
     PRINT_COST(MPI_Send(&one, 1, type, MPI_PROC_NULL, 0, comm), "Send, to nobody");
     PRINT_COST(MPI_Sendrecv(&one, 1, type, 0, 0, &got, 1, type, 0, 0, comm, MPI_STATUS_IGNORE),
                "Sendrecv");
+    MPI_Request both[2];
+    PRINT_COST_OF(IRECV_ISEND_WAITALL(P), IRECV_ISEND_WAITALL(), "Irecv, Isend, Waitall");
     PRINT_COST(MPI_Barrier(comm), "Barrier");
     PRINT_COST(MPI_Bcast(&zero, 1, type, 0, comm), "Bcast");
     PRINT_COST(MPI_Reduce(&one, &got, 1, type, MPI_SUM, 0, comm), "Reduce");
@@ -447,6 +536,8 @@ int main(int argc, char **argv)
         MPI_Comm_free(&copy);
     }
     test_classes();
+    test_shown();
+    test_done_at_once();
     test_many_requests();
     test_seconds();
     test_clock();

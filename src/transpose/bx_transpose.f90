@@ -9,7 +9,7 @@ module bx_transpose
   private
   public :: bx_fft_t, bx_exchange_t, bx_make_fft, bx_free_fft, bx_make_exchange, bx_free_exchange
   public :: bx_columns, bx_planes, bx_transform, bx_apply
-  public :: bx_transpose_methods, bx_transpose_number, bx_fft_bytes, bx_counts
+  public :: bx_transpose_calls, bx_transpose_methods, bx_transpose_number, bx_fft_bytes, bx_counts
 
   integer(c_int), parameter, public :: bx_way_forward = 0, bx_way_inverse = 1
 
@@ -95,6 +95,12 @@ module bx_transpose
       implicit none (type, external)
       integer(c_int), value :: number
     end function c_method_name
+
+    type(c_ptr) function c_method_calls(number) bind(C, name="bxf_method_calls")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      integer(c_int), value :: number
+    end function c_method_calls
 
     type(c_ptr) function c_exchange(plan, number) bind(C, name="bxf_exchange")
       import :: c_int, c_ptr
@@ -226,6 +232,14 @@ contains
       names(i) = bx_string_at(c_method_name(int(i - 1, c_int)))
     end do
   end function bx_transpose_methods
+
+  !> The routines of MPI that transforms by a method call, as bx_choice_t has them; one way alone
+  !> orders shared memory too.
+  function bx_transpose_calls(name) result(calls)
+    character(*), intent(in) :: name
+    character(:), allocatable :: calls
+    calls = bx_string_at(c_method_calls(int(bx_transpose_number(name), c_int)))//" Win_sync Barrier"
+  end function bx_transpose_calls
 
   !> Number of a method, from 0; -1 of an unknown name.
   function bx_transpose_number(name) result(number)

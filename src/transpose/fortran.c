@@ -36,6 +36,7 @@ void bxf_shape(const bx_plan *plan, int shape[6])
 
 int bxf_method_count(void) { return bx_method_count; }
 const char *bxf_method_name(int number) { return bx_methods[number]->about.name; }
+const char *bxf_method_calls(int number) { return bx_methods[number]->about.calls; }
 
 static char why[160]; /* of the last exchange that was not made */
 

@@ -23,6 +23,7 @@ typedef struct {
     int teams, my_team;
     bx_exchange **methods; /* [bx_method_count] NULL if not selected, or not applicable */
     char (*why)[160];      /* [bx_method_count] not applicable */
+    double (*planned)[4];  /* [bx_method_count] what a step sends, of all ranks; NaN: not known */
     void **baselines;      /* [bx_baseline_count] what create returned; NULL if not selected */
     int64_t steps;         /* so far in this block */
     int most_bands;        /* of any rank: teams may have unequal shares of the k-points */

@@ -282,7 +282,8 @@ static int setup(bx_run *run, void **state)
     int last = (int)(options.kpoints * (t->my_team + 1) / t->teams);
     int bands = (int)options.bands * (last - first);
     *state = t;
-    BX_ALLOC((size_t)bx_method_count, t->methods, t->why);
+    BX_ALLOC((size_t)bx_method_count, t->methods, t->why, t->planned);
+    for (int m = 0; m < bx_method_count; m++) t->planned[m][0] = NAN;
     BX_ALLOC((size_t)bx_baseline_count, t->baselines);
     if (check_sizes(t, bands) != BX_OK) return BX_RESOURCES;
     fftw_init_threads();
@@ -303,7 +304,7 @@ static void teardown(void *state)
     for (int m = 0; m < bx_method_count; m++) bx_exchange_free(t->methods[m]);
     for (int b = 0; b < bx_baseline_count; b++)
         if (t->baselines[b]) bx_baselines[b]->destroy(t->baselines[b]);
-    BX_FREE(t->methods, t->why, t->baselines);
+    BX_FREE(t->methods, t->why, t->planned, t->baselines);
     fftw_free(t->expected);
     bx_plan_free(t->plan);
     bx_geometry_free(t->geometry);
@@ -424,6 +425,7 @@ const bx_kernel *bx_kernel_get(void)
         .prepare = prepare,
         .inspect = bx_transpose_verify_exchanges,
         .end = bx_transpose_verify_loop,
+        .promise = bx_transpose_verify_promise,
         .step = step,
         .items = items,
         .metrics = metrics,

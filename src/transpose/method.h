@@ -32,7 +32,11 @@ typedef struct bx_method {
     bx_rows (*rows)(void *self, bx_direction way, int slot);
     /* Collective over the team. */
     void (*destroy)(void *self);
+    /* What its name promises, beside the calls of MPI (bx_choice.calls): what it sends, in closed
+     * form; whether the messages of all pairs of ranks that have data are under way at once;
+     * whether columns of other bands are transformed while messages are under way. */
     bx_counting *count;
+    bool at_once, overlaps;
 } bx_method;
 
 /* Bytes that MPI libraries have per message in flight, per datatype of several blocks, and per

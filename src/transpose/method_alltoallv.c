@@ -54,7 +54,8 @@ static void destroy(void *me)
 const bx_method bx_method_alltoallv = {
     .about = {.name = "alltoallv",
               .summary = "MPI_Alltoallv between all ranks",
-              .wins = "one message a pair of ranks: good on few ranks, message-bound on many"},
+              .wins = "one message a pair of ranks: good on few ranks, message-bound on many",
+              .calls = "Alltoallv"},
     .bytes = bytes,
     .create = create,
     .start = start,

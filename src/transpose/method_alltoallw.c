@@ -127,7 +127,8 @@ static void destroy(void *me)
 const bx_method bx_method_alltoallw = {
     .about = {.name = "alltoallw",
               .summary = "MPI_Alltoallw on datatypes of the planes, packed by MPI",
-              .wins = "as fast as the library's datatype engine"},
+              .wins = "as fast as the library's datatype engine",
+              .calls = "Alltoallw"},
     .applicable = applicable,
     .bytes = bytes,
     .create = create,

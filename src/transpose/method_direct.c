@@ -80,7 +80,8 @@ const bx_method bx_method_direct = {
     .about = {.name = "direct",
               .summary =
                   "ranks read and write their neighbours' columns; one rank per node exchanges",
-              .wins = "one copy within a node: best on one node, and wherever shm is good"},
+              .wins = "one copy within a node: best on one node, and wherever shm is good",
+              .calls = BX_SYNC_CALLS " Alltoallv"},
     .applicable = bx_geometry_nodes_fit,
     .bytes = bytes,
     .create = create,

@@ -293,7 +293,8 @@ static void destroy(void *me)
 const bx_method bx_method_gather_scatter = {
     .about = {.name = "gather-scatter",
               .summary = "gather to one root per node, exchange between roots, scatter",
-              .wins = "the messages of shm without shared memory; pays for two more copies"},
+              .wins = "the messages of shm without shared memory; pays for two more copies",
+              .calls = "Gatherv Alltoallv Scatterv"},
     .applicable = bx_geometry_nodes_fit,
     .bytes = bytes,
     .create = create,

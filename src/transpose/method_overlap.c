@@ -57,7 +57,8 @@ static void destroy(void *me)
 const bx_method bx_method_overlap = {
     .about = {.name = "overlap",
               .summary = "bands in a pipeline: MPI_Ialltoallv of one behind the FFTs of another",
-              .wins = "hides the network where MPI progresses by itself; needs two bands or more"},
+              .wins = "hides the network where MPI progresses by itself; needs two bands or more",
+              .calls = "Ialltoallv Wait"},
     .lag = 1,
     .bytes = bytes,
     .create = create,
@@ -66,4 +67,5 @@ const bx_method bx_method_overlap = {
     .repack = repack,
     .destroy = destroy,
     .count = bx_count_every_pair,
+    .overlaps = true,
 };

@@ -148,7 +148,8 @@ static void destroy(void *me)
 const bx_method bx_method_p2p = {
     .about = {.name = "p2p",
               .summary = "MPI_Isend and MPI_Irecv between the pairs of ranks that have data",
-              .wins = "no message without data: ahead of alltoallv on few ranks, or few columns"},
+              .wins = "no message without data: ahead of alltoallv on few ranks, or few columns",
+              .calls = "Isend Irecv Waitany Waitall"},
     .bytes = bytes,
     .create = create,
     .start = start,
@@ -156,4 +157,5 @@ const bx_method bx_method_p2p = {
     .repack = repack,
     .destroy = destroy,
     .count = bx_count_nonempty_pairs,
+    .at_once = true,
 };

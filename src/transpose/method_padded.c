@@ -97,7 +97,8 @@ static void destroy(void *me)
 const bx_method bx_method_padded = {
     .about = {.name = "padded",
               .summary = "blocks padded to one size, MPI_Alltoall between all ranks",
-              .wins = "ahead of alltoallv once blocks are under about 1 kB; pays for the padding"},
+              .wins = "ahead of alltoallv once blocks are under about 1 kB; pays for the padding",
+              .calls = "Alltoall"},
     .applicable = bx_geometry_padded_fit,
     .bytes = bytes,
     .create = create,

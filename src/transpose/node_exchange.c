@@ -282,17 +282,20 @@ void bx_node_exchange_repack(void *me, const bx_plane_part *part)
 /* One rank per node (Bethune 2010, section 4.1). */
 METHOD(shm, 1, false, bx_geometry_nodes_fit, bx_count_nodes, .name = "shm",
        .summary = "one rank per node exchanges for all, through a shared-memory window",
-       .wins = "far fewer messages: wins where the network is short of messages, not of bandwidth")
+       .wins = "far fewer messages: wins where the network is short of messages, not of bandwidth",
+       .calls = BX_SYNC_CALLS " Alltoallv")
 
 /* One MPI_Alltoall between nodes (Bethune 2010, section 4.2.1). */
 METHOD(shm_padded, 1, true, bx_geometry_padded_nodes_fit, bx_count_nodes_padded,
        .name = "shm-padded",
        .summary = "as shm, blocks padded to one size, MPI_Alltoall between nodes",
-       .wins = "many nodes and very small blocks; the padding grows with the node")
+       .wins = "many nodes and very small blocks; the padding grows with the node",
+       .calls = BX_SYNC_CALLS " Alltoall")
 
 /* Several ranks per node, each for a slice of the destinations: one rank alone cannot fill the
  * links of a node of 64 to 128 cores. */
 METHOD(leaders, bx_geometry_leaders(plan->geometry, leaders), false, bx_geometry_nodes_fit,
        bx_count_leaders, .name = "leaders",
        .summary = "as shm, but several ranks per node exchange, each its slice (--leaders)",
-       .wins = "between shm and alltoallv: nodes with many cores, or several network links")
+       .wins = "between shm and alltoallv: nodes with many cores, or several network links",
+       .calls = BX_SYNC_CALLS " Alltoallv")

@@ -13,3 +13,7 @@ void bx_transpose_verify_exchanges(void *state, size_t method, size_t point,
 /* bx_kernel.end: the columns after `steps` steps, which are the input times known factors. */
 void bx_transpose_verify_loop(void *state, size_t method, size_t point, int64_t steps,
                               bx_verification *verification);
+/* bx_kernel.promise: messages and bytes of all bands, in closed form; how many are under way at
+ * once, and what is computed behind them. */
+void bx_transpose_verify_promise(void *state, size_t method, size_t point, const bx_shown *shown,
+                                 bx_verification *verification);

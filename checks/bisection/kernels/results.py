@@ -88,7 +88,9 @@ def failed_checks(entry: Entry) -> list[Reason]:
     if not verification["checks"]:
         return [Code.NO_CHECK()]
     wrong = [
-        Code.CHECK_FAILED(**{n: check[n] for n in ("name", "error", "unit", "tolerance")})
+        Code.NOT_AS_NAMED(**{n: check[n] for n in ("name", "shown", "least", "most")})
+        if "shown" in check
+        else Code.CHECK_FAILED(**{n: check[n] for n in ("name", "error", "unit", "tolerance")})
         for check in verification["checks"]
         if check["passed"] is not True
     ]

@@ -263,6 +263,16 @@ class Launches(Topic):
     def CHECK_FAILED(name: str, unit: str, tolerance: float, error: float = math.nan) -> str:
         return f"{name}: error {_short(error)} {unit}, tolerance {_short(tolerance)}"
 
+    def NOT_AS_NAMED(
+        name: str, least: float, shown: float = math.nan, most: float | None = None
+    ) -> str:
+        promised = _short(least)
+        if most is None:
+            promised = f"at least {promised}"
+        elif most > least:
+            promised = f"{promised} to {_short(most)}"
+        return f"not what its name says: {name}: {_short(shown)}, promised {promised}"
+
     def METRICS_UNUSABLE(method: str, metrics: list) -> str:
         return f"metric of {method}: " + "; ".join(f"{n} {clause(fault)}" for n, fault in metrics)
 

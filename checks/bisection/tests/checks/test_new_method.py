@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 import subprocess
 
@@ -16,7 +17,7 @@ TOOLS = "cmake mpicc mpif90 mpirun pkg-config".split()
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A copy of the repository with a method `example` and a case `small`."""
+    """A copy of the repository with methods `example` and `silent`, and a case `small`."""
     root = tmp_path_factory.mktemp("tree")
     for name in ("checks", "reference", "site-configs", "src"):
         shutil.copytree(CHECKS.parent / name, root / name, ignore=shutil.ignore_patterns("__pyc*"))
@@ -25,10 +26,13 @@ def tree(tmp_path_factory):
     text = (folder / "method_p2p.c").read_text()
     text = text.replace("bx_method_p2p", "bx_method_example").replace('"p2p"', '"example"')
     (folder / "method_example.c").write_text(text)
+    declared = re.search(r',\s+\.calls = "[^"]*"', text)[0]
+    silent = text.replace("example", "silent").replace(declared, "")
+    (folder / "method_silent.c").write_text(silent)
     # ... and one line; a case is a line too.
     cases, methods, rest = (folder / "transpose.def").read_text().split("/* end */\n")
     cases += 'BX_CASE(small, "a small grid", 16, 12, 10, 25, 1, 1) \\\n'
-    methods += "BX_METHOD(example) \\\n"
+    methods += "BX_METHOD(example) \\\nBX_METHOD(silent) \\\n"
     (folder / "transpose.def").write_text(f"{cases}/* end */\n{methods}/* end */\n{rest}")
     return root
 
@@ -60,6 +64,17 @@ def test_kernel_has_the_new_method_and_verifies_it(tree, tmp_path):
         assert result["verified"]
         assert entry["verification"]["passed"]
         assert entry["verification"]["checks"]
+    # A method that does not declare its calls of MPI is not verified.
+    launch[launch.index("example")] = "silent"
+    done = subprocess.run(
+        [str(word) for word in launch],
+        env={**local.environment(), **launchers.SHARING},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "declared calls of MPI" in done.stdout
 
 
 def test_checks_have_all_methods_and_cases_of_the_table(site, tree, monkeypatch):
@@ -68,7 +83,7 @@ def test_checks_have_all_methods_and_cases_of_the_table(site, tree, monkeypatch)
     assert listed == set(itertools.product(*names))
     monkeypatch.setattr(tables, "_names", tables._names.__wrapped__)
     monkeypatch.setattr(paths, "ROOT", tree)
-    assert tables.methods("transpose") == [*names[0], "example"]
+    assert tables.methods("transpose") == [*names[0], "example", "silent"]
     assert tables.cases("transpose") == [*names[1], "small"]
 
 

@@ -129,3 +129,18 @@ def test_what_a_code_sends_is_kept_with_its_time(seconds, preempted, known, item
     expected = {**shares, **counts, "collective_size": 4000.0}
     assert {name: metric["value"] for name, metric in metrics.items()} == pytest.approx(expected)
     assert {metric["unit"] for metric in metrics.values()} <= set(CONTEXT)
+
+
+@pytest.mark.parametrize(
+    ("most", "promised"),
+    [(3, "promised 3"), (None, "promised at least 3"), (8.0, "promised 3 to 8.0")],
+)
+def test_a_count_says_what_was_shown_and_promised(most, promised):
+    check = {"name": "files", "unit": "counted", "error": 1, "tolerance": 0, "passed": False}
+    count = {"shown": 2, "least": 3, "most": most}
+    entry = {"verification": {"passed": False, "checks": [check | count]}}
+    [reason] = results.failed_checks(entry)
+    assert clause(reason) == f"not what its name says: files: 2, {promised}"
+    entry["verification"]["checks"] = [check]
+    [reason] = results.failed_checks(entry)
+    assert clause(reason) == "files: error 1 counted, tolerance 0"
