@@ -26,8 +26,7 @@ FFT_1D, TRANSPOSE, FFT_2D = 0, 2, 4  # phases
 REDISTRIBUTE, REDUCE, DIAGONALISE, UPDATE, EXCHANGE = 7, 9, 10, 12, 17
 MATTERS = 1e-4
 CLASSES = ((MATTERS, "above 1e-4"), (1e-6, "above 1e-6"), (-1, "below"))
-QUICK = ("--repeats", "2", "--block", "2", "--warmup", "0", "--planner", "estimate",
-         "--progress-timeout", "30")  # fmt: skip
+QUICK = ("--repeats", "2", "--block", "2", "--warmup", "0", "--planner", "estimate")
 BANDS = 9
 SMALL = ("--bands", str(BANDS), "--atoms", "2", "--box", "8", "--cutoff", "15.2")
 HYBRID = ("--case", "mini2", "--iterations", "3")
