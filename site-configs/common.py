@@ -13,13 +13,14 @@ or, where all of ReFrame's keys are written by hand:
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from reframe.utility import import_module_from_file
 
 from bisection.core import launchers
+from bisection.sites.cluster import node_facts
 
 Facts = dict[str, Any]  # a part of the dictionary that ReFrame reads
 
@@ -139,7 +140,16 @@ LOGGING = {
 def configuration(
     systems: list[Facts], environments: Sequence[Facts] = (), **general: Any
 ) -> Facts:
-    """The dictionary that ReFrame reads; `general` overrides GENERAL."""
+    """The dictionary that ReFrame reads; `general` overrides GENERAL. NameTwice: two partitions of
+    a system have one name."""
+    caller = sys._getframe(1)
+    for system in systems:
+        names = [
+            (part["name"], " ".join(part.get("access", [])) or f"number {number}", caller.f_lineno)
+            for number, part in enumerate(system["partitions"], 1)
+            if "name" in part
+        ]
+        _cluster.require_names(names, Path(caller.f_code.co_filename))
     (REFRAME / "reports").mkdir(parents=True, exist_ok=True)
     return {
         "systems": [
@@ -223,36 +233,16 @@ def binding(mpirun: str) -> list[str]:
     return launchers.binding("mpirun", launchers.library(mpirun)[0])
 
 
-def cpulist(text: str) -> set[int]:
-    """The CPUs of the kernel's list format, "0-3,8", as a set of numbers."""
-    cpus: set[int] = set()
-    for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        cpus.update(range(int(first), int(last or first) + 1))
-    return cpus
-
-
 def cpu_quota() -> float | None:
-    """Returns how many CPUs' worth of time the control group grants (v2, then v1); None without a
-    limit."""
-    candidates = []
-    for line in _read("/proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            candidates.append((f"/sys/fs/cgroup{path}/cpu.max", None))
-        elif "cpu" in controllers.split(","):
-            folder = f"/sys/fs/cgroup/cpu{path}"
-            candidates.append((f"{folder}/cpu.cfs_quota_us", f"{folder}/cpu.cfs_period_us"))
-    # Inside a container the path is the host's and the group is mounted at the top.
-    candidates.append(("/sys/fs/cgroup/cpu.max", None))
-    candidates.append(
-        ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us")
-    )
+    """Returns how many CPUs' worth of time the control groups grant; None without a limit."""
     limits = []
-    for quota_file, period_file in candidates:
-        words = (_read(quota_file) + " " + (_read(period_file) if period_file else "")).split()
-        if len(words) == 2 and words[0].isdigit() and int(words[1]) > 0:
-            limits.append(int(words[0]) / int(words[1]))
+    for folder in node_facts.groups("cpu"):  # version 2: "max 100000", in us; 1: -1 for no limit
+        text = node_facts.read(f"{folder}/cpu.max") or " ".join(
+            node_facts.read(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")
+        )
+        quota, _, period = text.partition(" ")
+        if quota.isdigit() and period.isdigit() and int(period) > 0:
+            limits.append(int(quota) / int(period))
     return min(limits, default=None)
 
 
@@ -260,54 +250,13 @@ def this_machine() -> Facts:
     """ReFrame's processor information for the cores that this process may use.
 
     ReFrame's own detection does not run for a local scheduler with a parallel launcher. Counted
-    are the cores of the affinity mask, no more than the control group's quota; cpus that share a
+    are the cores of the affinity mask, no more than the control groups' quota; cpus that share a
     core, a socket or a NUMA node are distinguished by /sys.
     """
-    allowed = os.sched_getaffinity(0)
-    cores, sockets, nodes = {}, {}, {}
-    for cpu in sorted(allowed):
-        topology = f"/sys/devices/system/cpu/cpu{cpu}/topology"
-        siblings = cpulist(_read(f"{topology}/thread_siblings_list")) or {cpu}
-        package = _read(f"{topology}/physical_package_id").strip() or "0"
-        cores.setdefault(min(siblings), set()).add(cpu)
-        sockets.setdefault(package, set()).add(cpu)
-    for node in Path("/sys/devices/system/node").glob("node[0-9]*"):
-        cpus = cpulist(_read(node / "cpulist")) & allowed
-        if cpus:
-            nodes[int(node.name[4:])] = cpus
-    nodes = nodes or {0: set(allowed)}
-
-    quota = cpu_quota()
-    count = len(cores) if quota is None else max(1, min(len(cores), int(quota)))
-    per_core = min(len(cpus) for cpus in cores.values())
-    info = _read("/proc/cpuinfo")
-    return {
-        "arch": os.uname().machine,
-        "vendor": _cpuinfo(info, "vendor_id"),
-        "model": _cpuinfo(info, "model name"),
-        "num_cpus": count * per_core,
-        "num_cpus_per_core": per_core,
-        "num_cpus_per_socket": -(-count * per_core // len(sockets)),
-        "num_sockets": len(sockets),
-        "topology": {
-            "numa_nodes": [_mask(nodes[key]) for key in sorted(nodes)],
-            "sockets": [_mask(sockets[key]) for key in sorted(sockets)],
-            "cores": [_mask(cores[key]) for key in sorted(cores)],
-        },
-    }
-
-
-def _mask(cpus: Iterable[int]) -> str:
-    return hex(sum(1 << cpu for cpu in cpus))
-
-
-def _cpuinfo(info: str, key: str) -> str:
-    values = (line.split(":", 1)[1] for line in info.splitlines() if line.startswith(key))
-    return next(values, "unknown").strip()
-
-
-def _read(path: str | Path) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""
+    facts, quota = node_facts.processor(), cpu_quota()
+    del facts["topology"]["caches"]  # a layout of one rank per cache is for nodes of clusters
+    per_core = facts["num_cpus_per_core"]
+    cores = facts["num_cpus"] // per_core
+    cores = cores if quota is None else max(1, min(cores, int(quota)))
+    per_socket = -(-cores * per_core // facts["num_sockets"])
+    return {**facts, "num_cpus": cores * per_core, "num_cpus_per_socket": per_socket}

@@ -3,12 +3,15 @@
 common.py hands both of its words on to site files: `partition` and, with ReFrame's rest, `cluster`.
 """
 
+import difflib
 import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+import reframe
 
 from bisection.core import launchers
 
@@ -46,6 +49,10 @@ ACCESS = {
 }
 ACCESS["squeue"] = ACCESS["slurm"]
 WORDS = ("queue", "account", "qos", "reservation", "constraint", "exclusive")
+# All words of `partition` and of `system`; ReFrame's schema has its own keys of both.
+PARTITION = ("nodes", *WORDS, "options", "binding", "references", "network", "scratch")
+SYSTEM = ("scheduler", "account", "qos", "environments")
+SCHEMA = Path(reframe.__file__).with_name("schemas") / "config.json"
 
 AS_ROOT = [[*pair] for pair in launchers.AS_ROOT.items()] if os.geteuid() == 0 else []
 
@@ -61,7 +68,41 @@ class SiteError(SystemExit):
         self.text, self.path, self.line = text, path, line
 
 
-def partition(name: str, nodes: int | Sequence[int], launcher: str, **choices: Any) -> Facts:
+class NameTwice(SiteError):
+    """Two partitions have one name, by which ReFrame would take one for the other."""
+
+
+def require_names(partitions: Iterable[tuple[str, str, int]], path: Path) -> None:
+    """Requires that partitions have names of their own; NameTwice if two have the same.
+
+    Args:
+        partitions: the name of each, as ReFrame has it; what a person knows it by; its line.
+        path: the site file.
+    """
+    known: dict[str, str] = {}
+    for name, words, line in partitions:
+        if name in known:
+            text = f"two partitions are called '{name}': {known[name]}, and {words}; rename one"
+            raise NameTwice(text, path, line)
+        known[name] = words
+
+
+def require_known(words: Iterable[str], whole: bool, what: str, path: Path, line: int) -> None:
+    """Requires that words are those of `partition` or, of a `whole` system, of `system`, or keys of
+    ReFrame; SiteError names the first that is not, and the one that it is nearest to."""
+    keys = json.loads(SCHEMA.read_text())["properties"]["systems"]["items"]["properties"]
+    keys = keys if whole else keys["partitions"]["items"]["properties"]
+    known = [*(SYSTEM if whole else PARTITION), *keys]
+    for word in words:
+        if word not in known:
+            near = difflib.get_close_matches(word, known, n=1)
+            text = f"{what}: {word} is unknown" + (f"; is it {near[0]}?" if near else "")
+            raise SiteError(text, path, line)
+
+
+def partition(
+    name: str, nodes: int | Sequence[int] = (), launcher: str = "", **choices: Any
+) -> Facts:
     """A partition of a cluster: what a person chooses. Its facts are in NAME.json under `name`.
 
     Args:
@@ -83,8 +124,16 @@ def partition(name: str, nodes: int | Sequence[int], launcher: str, **choices: A
 
     Returns:
         The choices, for `system`.
+
+    Raises:
+        SiteError: a word is unknown, or nodes or launcher are missing.
     """
-    line = sys._getframe(1).f_lineno
+    caller, what = sys._getframe(1), f"partition '{name}'"
+    path, line = Path(caller.f_code.co_filename), caller.f_lineno
+    require_known(choices, False, what, path, line)
+    for word, value in (("nodes", nodes), ("launcher", launcher)):
+        if value in ((), [], ""):
+            raise SiteError(f"{what} has no {word}", path, line)
     return {"name": name, "nodes": nodes, "launcher": launcher, **choices, "line": line}
 
 
@@ -114,13 +163,14 @@ def system(
         SiteError: NAME.json is missing, broken, or has no facts of a partition.
     """
     path = Path(file)
+    require_known(keys, True, "the system", path, 1)
     facts = site_facts(path)
     software = facts.get("software", {})
     used = {word: value for word, value in (("account", account), ("qos", qos)) if value}
     if scheduler not in ACCESS:
         raise SiteError(f"scheduler '{scheduler}': there are {', '.join(ACCESS)}", path)
     known_words = ACCESS[scheduler]
-    parts = []
+    parts, names = [], []
     for choices in partitions:
         name, nodes = choices["name"], choices["nodes"]
         if (known := facts["partitions"].get(name)) is None:
@@ -141,6 +191,10 @@ def system(
             given = {**asked, "name": f"{name}-{count}" if several else name}
             given["nodes"] = count
             parts.append(as_reframe(given, known, scheduler, software.get("mpi", {})))
+            words = f"'{name}' with nodes={nodes} in line {choices['line']}"
+            words += f", queue {choices['queue']}" if choices.get("queue") else ""
+            names.append((parts[-1]["name"], words, choices["line"]))
+    require_names(names, path)
     if modules:
         keys["modules"] = [*modules]
     if any("modules" in part for part in [keys, *parts, *environments]):

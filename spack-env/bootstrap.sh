@@ -178,12 +178,30 @@ refuse_old() {
         "PYTHON=/path/to/python3 names another Python; another CMake is taken from PATH"
 }
 
-# refuse_to_install: with INSTALL=no; one line, if anything is missing that a run needs.
+# refuse_to_install BUILD: with INSTALL=no; what is missing that a run needs, and how to get it.
 refuse_to_install() {
-    needs=$lacking
+    needs=$lacking python=''
     ! command -v apt-get >/dev/null || needs=${insisted:+Debian packages$insisted}
-    python_ready || needs="$needs${needs:+; }Python packages in $venv"
-    [ -z "$needs" ] || die 3 "INSTALL=no, and missing: $needs"
+    python_ready || python="Python packages in $venv"
+    [ -n "$needs$python" ] || return 0
+    say "INSTALL=no, and missing: $needs${needs:+${python:+; }}$python" >&2
+    [ -z "$insisted" ] || how_to_install "$1"
+    [ -z "$python" ] || say "\`make setup\` without INSTALL=no installs what is missing" >&2
+    exit 3
+}
+
+# how_to_install BUILD: the command that installs what must be there, for a person.
+how_to_install() {
+    if command -v apt-get >/dev/null; then
+        say "install them: sudo apt-get install --no-install-recommends$insisted" >&2
+    elif command -v dnf >/dev/null; then
+        say "install them (these names are untried):" \
+            "sudo dnf install$(echo "$insisted" | sed 's: [a-z]*/: :g')" >&2
+        say "Open MPI is on PATH after: module load mpi/openmpi-x86_64" >&2
+    fi
+    if [ "$1" = system ] && [ "$only_libraries" = yes ]; then
+        say "or let Spack build the libraries: $spack_alternative" >&2
+    fi
 }
 
 # nothing_runs: no run measures while this machine or its environment changes.
@@ -263,18 +281,12 @@ system_packages() {
 
     if command -v apt-get >/dev/null; then
         say "missing packages:$insisted" >&2
-        say "install them: sudo apt-get install --no-install-recommends$insisted" >&2
     elif command -v dnf >/dev/null; then
         say "missing packages, by repository:$insisted" >&2
-        say "install them (these names are untried):" \
-            "sudo dnf install$(echo "$insisted" | sed 's: [a-z]*/: :g')" >&2
-        say "Open MPI is on PATH after: module load mpi/openmpi-x86_64" >&2
     else
         say "missing: $lacking" >&2
     fi
-    if [ "$1" = system ] && [ "$only_libraries" = yes ]; then
-        say "or let Spack build the libraries: $spack_alternative" >&2
-    fi
+    how_to_install "$1"
     exit 3
 }
 
@@ -438,7 +450,7 @@ fi
 survey "$build"
 refuse_old
 if [ "$install" = no ]; then
-    refuse_to_install
+    refuse_to_install "$build"
     exit 0
 fi
 : >"$log"

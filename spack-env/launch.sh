@@ -31,5 +31,5 @@ case $name in
     reframe) exec "$home/venv/bin/python" "$home/venv/bin/reframe" "$@" ;;
     *) # -m would import modules of the folder where it is called, a yaml.py for example
         exec "$home/venv/bin/python" -c \
-            "import sys; del sys.path[0]; from $name.cli import main; sys.exit(main())" "$@" ;;
+            "import sys; del sys.path[0]; from bisection.start import start; start('$name')" "$@" ;;
 esac

@@ -1,5 +1,3 @@
-import sys
+from bisection.start import start
 
-from bisection.cli import main
-
-sys.exit(main())
+start("bisection")

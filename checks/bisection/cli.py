@@ -6,12 +6,13 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from bisection import __version__
 from bisection.core import paths
+from bisection.core.parser import Parser
 from bisection.core.verdicts import BisectionError, Exit
 
 # Each module has `add_arguments(parser)` and `act(options)`, which gives the exit code. A module is
@@ -35,6 +36,7 @@ CODES = """exit codes:
   2  usage: the command line or an input file cannot be used
   3  not everything could be measured, or there are too few data
   4  everything passed, but metrics or nodes are confirmed to be slower (run)
+  130  interrupted; a run, before its first launch
 """
 
 
@@ -53,12 +55,7 @@ BISECTION = Program("bisection", "Acceptance and regression tests of HPC systems
 
 def parser(chosen: str | None = None, program: Program = BISECTION) -> argparse.ArgumentParser:
     """The parser, with the arguments of the chosen command."""
-    main = argparse.ArgumentParser(
-        prog=program.name,
-        description=program.description,
-        epilog=program.codes,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    main = Parser(prog=program.name, description=program.description, epilog=program.codes)
     main.add_argument("-V", "--version", action="version", version=f"{program.name} {__version__}")
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in program.commands.items():
@@ -66,55 +63,86 @@ def parser(chosen: str | None = None, program: Program = BISECTION) -> argparse.
         if name == chosen:
             loaded = importlib.import_module(f"{program.name}.commands.{module}")
             command.description = loaded.__doc__
-            command.formatter_class = argparse.RawDescriptionHelpFormatter
             loaded.add_arguments(command)
             command.set_defaults(act=loaded.act, parser=command)
     return main
 
 
 class Output:
-    """Standard output. Once nobody reads it any more, as after `| head`, it goes nowhere: a command
-    runs to its end, and its exit code is its own."""
+    """Standard output. Once nothing can be written to it any more, it goes nowhere: a command runs
+    to its end. `lost` says why, but for a reader that has read enough, as `| head` has."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO, lost: str = "") -> None:
+        self._stream, self.lost = stream, lost
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
+    @contextlib.contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            if error.errno not in (errno.EPIPE, errno.EIO):  # of a terminal that is gone
+                self.lost = self.lost or str(error.strerror)
+
     def write(self, text: str) -> int:
         """Writes text; returns its length."""
-        with contextlib.suppress(BrokenPipeError):
+        with self._kept():
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         """Writes what is buffered."""
-        try:
+        with self._kept():
             self._stream.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+
+def open_streams() -> list[str]:
+    """Opens the standard streams that are closed, so that no file gets their numbers; returns which
+    they were."""
+    closed = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
+    for name in closed:
+        number, mode = ("stdin", "stdout", "stderr").index(name), "r" if name == "stdin" else "w"
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != number:
+            os.dup2(null, number)
+            os.close(null)
+        os.set_inheritable(number, True)
+        setattr(sys, name, os.fdopen(number, mode))
+    return closed
 
 
 def main(arguments: Sequence[str] | None = None, program: Program = BISECTION) -> int:
     """Runs one command of a program, by default that of this process; returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    whole = parser(next(iter(arguments), None), program)
-    options, rest = whole.parse_known_args(arguments)
-    if rest and options.command != "run":
-        options.parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    options.rest = rest
-    output = Output(sys.stdout)
+    closed = open_streams()
+    output = Output(sys.stdout, "it is closed" if "stdout" in closed else "")
+    name, fault = program.name, ""
     try:
         with contextlib.redirect_stdout(output):
-            return options.act(options)
+            whole = parser(next(iter(arguments), None), program)
+            options, rest = whole.parse_known_args(arguments)
+            name = f"{program.name} {options.command}"
+            if rest and options.command != "run":
+                options.parser.error(f"unrecognized arguments: {' '.join(rest)}")
+            options.rest = rest
+            code = options.act(options)
     except BisectionError as error:
         fault, code = error, error.exit_code
     except OSError as error:  # of a file that the command line names, or of the home
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         where = error.filename2 or error.filename or paths.home()
         fault, code = f"{where}: {error.strerror}", Exit.NOT_MEASURED if full else Exit.USAGE
+    except SystemExit as end:  # of the parser: help, or usage
+        if end.code not in (None, Exit.OK):
+            raise
+        code = Exit.OK
     finally:
         output.flush()  # not at the interpreter's end, whose exit code for it is 120
-    print(f"{program.name} {options.command}: error: {fault}", file=sys.stderr)
-    return code
+    if not fault and output.lost:
+        fault = f"standard output: {output.lost}"
+    if fault:
+        print(f"{name}: error: {fault}", file=sys.stderr)
+    return code or (Exit.NOT_MEASURED if output.lost else code)

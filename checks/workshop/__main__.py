@@ -1,5 +1,3 @@
-import sys
+from bisection.start import start
 
-from workshop.cli import main
-
-sys.exit(main())
+start("workshop")

@@ -11,6 +11,7 @@ WORKSHOP = cli.Program(
         "bench": ("bench", "measure the kernels beside other codes, and the store"),
         "findings": ("findings", "compare the findings of the papers with simulated machines"),
         "faults": ("faults", "make faults on a virtual cluster, and print the verdicts on them"),
+        "ladder": ("ladder", "make faults of this host, and print the verdicts on them"),
         "bundle": ("bundle", "pack all that a set-up without a network needs"),
         "cluster": ("cluster", "build a Slurm cluster of virtual nodes on this machine"),
         "picture": ("picture", "draw the picture of the README"),

@@ -213,8 +213,8 @@ void bx_run_sleep_barrier(MPI_Comm comm);
 
 /* ---- inside verify, end and inspect ---- */
 
-/* Adds one outcome.  The largest `error` of all ranks must not exceed `tolerance`; an error that
- * is not finite fails.  Of several outcomes of one name the worst counts.  `name` has at most 63
+/* Adds one outcome.  The `error` of no rank may exceed its `tolerance`; an error that is not finite
+ * fails.  Of several outcomes of one name the worst counts.  `name` has at most 63
  * characters, `unit` (of error and tolerance) at most 31; both are copied.  Local, but every rank
  * must add the same names in the same order. */
 void bx_verification_check(bx_verification *verification, const char *name, double error,
@@ -372,6 +372,9 @@ typedef enum { BX_FILE_READ, BX_FILE_WRITTEN, BX_FILE_UPDATED } bx_file_use;
  * where it exists, then written.  `option` is named in the message.  Every rank calls it; rank 0
  * looks.  Returns BX_OK or the code of the refusal. */
 int bx_file_claim(bx_run *run, const char *option, const char *path, bx_file_use use);
+/* Returns whether this rank may write a file or folder that another rank has just created: waits
+ * up to 10 s for it to appear, as the client of a shared file system may cache its folder. */
+bool bx_file_appears(const char *path);
 /* Opens PATH.partial for writing; bx_file_close puts it in the place of PATH, so that a reader sees
  * the old file or the whole new one.  A symbolic link stays one.  Returns NULL with errno. */
 FILE *bx_file_open(const char *path);
@@ -383,6 +386,11 @@ int bx_file_close(FILE *file, const char *path);
 bool bx_file_partial(char *partial, size_t size, const char *path);
 /* Moves the file that was written under that name to PATH.  Returns 0 or an errno. */
 int bx_file_replace(const char *partial, const char *path);
+/* Waits until what was written to an open file is on disk.  Returns 0 or an errno. */
+int bx_file_sync(int descriptor);
+/* Returns how often this process has waited so, by bx_file_sync or, in a library too, by
+ * MPI_File_sync. */
+int64_t bx_file_syncs(void);
 
 /* ---- communication profile (profile.c): what this rank has sent since the start (all local) ----
  *

@@ -119,10 +119,11 @@ static inline void bx_count_to_all(bx_traffic *row, MPI_Comm comm, double bytes_
     bx_count_messages(row, peers, others * bytes_each, peers->off_node * bytes_each);
 }
 
-/* Adds, on the root alone, a message to every other rank. */
-static inline void bx_count_from_root(bx_traffic *row, MPI_Comm comm, int root, double bytes_each)
+/* Whether this rank is the root, on which arguments may mean something that mean nothing elsewhere;
+ * false between two groups of ranks, where `root` may be no rank. */
+static inline bool bx_count_is_root(MPI_Comm comm, int root)
 {
-    if (root >= 0 && bx_peers_of_comm(comm)->rank == root) bx_count_to_all(row, comm, bytes_each);
+    return root >= 0 && bx_peers_of_comm(comm)->rank == root;
 }
 
 /* Adds the one message of a reduction or scan, to the next rank: each contributes its vector once.
@@ -145,9 +146,6 @@ void bx_count_alltoallv(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_D
 /* Adds a message per rank of `comm`, of counts[ranks] items of types[ranks]. */
 void bx_count_alltoallw(bx_traffic *row, MPI_Comm comm, const int *counts,
                         const MPI_Datatype *types);
-/* Adds, on the root alone, a message to every other rank, of counts[ranks] items of `type`. */
-void bx_count_scatterv(bx_traffic *row, MPI_Comm comm, int root, const int *counts,
-                       MPI_Datatype type);
 /* Adds a message per neighbour of `comm`, a graph's, of counts[neighbours] items of `type`. */
 void bx_count_neighbours(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_Datatype type);
 

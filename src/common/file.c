@@ -16,6 +16,14 @@ static void resolve(char target[PATH_MAX], const char *path)
     if (!realpath(path, target)) snprintf(target, PATH_MAX, "%s", path);
 }
 
+bool bx_file_appears(const char *path)
+{
+    enum { SECONDS = 10, LOOKS_PER_SECOND = 10 };
+    for (int i = 0; i < SECONDS * LOOKS_PER_SECOND && access(path, W_OK) != 0; i++)
+        usleep(1000000 / LOOKS_PER_SECOND);
+    return access(path, W_OK) == 0;
+}
+
 bool bx_file_partial(char *partial, size_t size, const char *path)
 {
     char target[PATH_MAX];
@@ -32,6 +40,24 @@ FILE *bx_file_open(const char *path)
     return NULL;
 }
 
+static int64_t syncs; /* of files, by this process */
+
+int bx_file_sync(int descriptor)
+{
+    syncs++;
+    return fsync(descriptor) == 0 ? 0 : errno;
+}
+
+int64_t bx_file_syncs(void) { return syncs; }
+
+#ifndef SMPI_H /* whose files are not simulated */
+int MPI_File_sync(MPI_File file)
+{
+    syncs++;
+    return PMPI_File_sync(file);
+}
+#endif
+
 /* A name is on disk when its folder is.  Some file systems cannot sync folders; the rename is valid
  * anyway. */
 static void sync_folder(char *path)
@@ -46,8 +72,8 @@ int bx_file_replace(const char *partial, const char *path)
 {
     char target[PATH_MAX];
     resolve(target, path);
-    int descriptor = open(partial, O_RDWR), code = 0;
-    if (descriptor < 0 || fsync(descriptor) != 0) code = errno;
+    int descriptor = open(partial, O_RDWR);
+    int code = descriptor < 0 ? errno : bx_file_sync(descriptor);
     if (descriptor >= 0) close(descriptor);
     if (code == 0 && rename(partial, target) != 0) code = errno;
     if (code == 0) sync_folder(target);

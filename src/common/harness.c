@@ -6,6 +6,7 @@
 #include "result.h"
 #include "run.h"
 #include "watchdog.h"
+#include "window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -218,6 +219,7 @@ int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
             bx_charge_start(run);
             bx_watchdog_start(run);
             code = launch(run, argc, argv);
+            bx_window_end();
             bx_profile_stop();
             bx_profile_enter_harness("MPI_Finalize");
         }

@@ -48,7 +48,7 @@ void bx_host_describe(bx_host *host)
     struct utsname name;
     memset(host, 0, sizeof *host); /* so that equal hosts are equal bytes */
     uname(&name);
-    char *model = bx_host_field("/proc/cpuinfo", "model name");
+    char *model = bx_host_model(bx_host_root("/proc/cpuinfo"));
     snprintf(host->cpu, sizeof host->cpu, "%s", model ? model : name.machine);
     snprintf(host->kernel, sizeof host->kernel, "%s", name.release);
     snprintf(host->architecture, sizeof host->architecture, "%s", name.machine);

@@ -9,7 +9,7 @@ enum { BX_CHAIN_LINKS = 16 }; /* dependent operations in a turn of the chain */
 /* What a host is: processor, release of the operating system's kernel, architecture; the versions
  * of microcode, BIOS and network adapters, as far as they are readable. */
 typedef struct {
-    char cpu[128], kernel[128], architecture[72], firmware[256];
+    char cpu[512], kernel[128], architecture[72], firmware[256];
 } bx_host;
 
 /* Fills all bytes of `host`. */
@@ -35,11 +35,22 @@ void bx_host_watch_threads(int threads);
  * It does not see threads that are not OpenMP's, time that a hypervisor takes, or how the waits of
  * several ranks add up. */
 double bx_host_waited(void);
+/* Returns the folder that stands for / in the paths of /proc and /sys: that of the variable
+ * BX_SYS_ROOT if it has this path, else "". */
+const char *bx_host_root(const char *path);
+/* Returns the model of the processor by /proc/cpuinfo, or, where it names none, as on servers of
+ * Arm, the implementer, part and variant of each kind of core; NULL if it has neither.  `root` is
+ * the folder that /proc and /sys lie in.  The caller frees the text. */
+char *bx_host_model(const char *root);
+/* Returns the kind of core of each CPU, 0 the fastest, -1 unknown, and how many CPUs there are in
+ * *cpus; NULL and 0 where all are of one kind, or nothing tells.  Kinds differ by cpu_capacity,
+ * else by cpuinfo_max_freq (Documentation/ABI/testing/sysfs-devices-system-cpu and
+ * admin-guide/pm/cpufreq of the Linux kernel), else by Arm's part.  The caller frees them. */
+int *bx_host_kinds(const char *root, int *cpus);
 /* Returns the text after "key ... :" in a file of such lines, which the caller frees; or NULL. */
 char *bx_host_field(const char *path, const char *key);
 /* Returns the bytes that this process can still allocate on this node: of what is available, as
- * much as its control groups allow; infinity if unknown.  The variable BX_SYS_ROOT names a folder
- * that stands for / if it has proc/meminfo. */
+ * much as its control groups allow; infinity if unknown. */
 double bx_host_memory_free(void);
 /* Returns what control groups allow alone, of versions 1 and 2; infinity without a limit.  `root`
  * is the folder that /proc and /sys lie in, "" but for tests. */

@@ -114,15 +114,33 @@ void bx_json_texts(bx_json *object, size_t count, const bx_text *texts)
     for (size_t i = 0; i < count; i++) bx_json_text(object, texts[i].name, texts[i].value);
 }
 
-/* Bytes above 127 pass: they are UTF-8's. */
+size_t bx_json_character(const char *text)
+{
+    static const uint32_t least[] = {1, 0x80, 0x800, 0x10000}; /* by the bytes that follow */
+    const unsigned char *c = (const unsigned char *)text;
+    size_t more = *c < 0x80 ? 0 : *c < 0xe0 ? 1 : *c < 0xf0 ? 2 : 3;
+    if ((*c >= 0x80 && *c < 0xc0) || *c >= 0xf8) return 0; /* begins none */
+    uint32_t character = more ? *c & (0x3fu >> more) : *c;
+    for (size_t i = 1; i <= more; i++) {
+        if ((c[i] & 0xc0) != 0x80) return 0;
+        character = character << 6 | (c[i] & 0x3f);
+    }
+    bool is_surrogate = character >= 0xd800 && character <= 0xdfff;
+    return character < least[more] || character > 0x10ffff || is_surrogate ? 0 : more + 1;
+}
+
+/* What is no UTF-8, as a host's name may be or a text that was cut, becomes U+FFFD. */
 static void write_text(FILE *file, const char *text)
 {
     putc('"', file);
-    for (const char *c = text; *c; c++) {
-        if ((unsigned char)*c < ' ')
-            fprintf(file, "\\u%04x", *c);
-        else
-            fprintf(file, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    for (size_t bytes; *text; text += bytes ? bytes : 1) {
+        bytes = bx_json_character(text);
+        if (bytes == 0 || (unsigned char)*text < ' ') {
+            fprintf(file, "\\u%04x", bytes ? *text : 0xfffd);
+            continue;
+        }
+        if (*text == '"' || *text == '\\') putc('\\', file);
+        fwrite(text, 1, bytes, file);
     }
     putc('"', file);
 }

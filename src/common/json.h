@@ -15,6 +15,9 @@ bx_json *bx_json_create(void);
 void bx_json_free(bx_json *json);
 /* Returns a member of an object; NULL if there is none, or no object. */
 bx_json *bx_json_get(const bx_json *object, const char *name);
+/* Returns the bytes of the character that UTF-8 text begins with; 0 where it begins with none: a
+ * surrogate, an overlong form, what is above U+10FFFF or cut off (RFC 3629). */
+size_t bx_json_character(const char *text);
 /* Adds a value that is JSON already. */
 void bx_json_raw(bx_json *parent, const char *name, const char *text);
 /* Writes a value, the members of its outer `lines` levels on lines of their own. */

@@ -108,12 +108,44 @@ void bx_layout_free(bx_run *run)
     free(run->node_of);
 }
 
-/* texts[threads + 1]: the CPUs that each thread may use, where the OpenMP runtime has placed it,
- * then those of the rank.  A bound main thread has fewer than its process. */
-static void thread_cpus(char *texts[], int threads)
+/* The kind of core of each CPU of this rank's host, as bx_host_kinds has it. */
+static int *kinds_here(const bx_run *run, int *cpus)
+{
+    int rank, *kinds = NULL;
+    PMPI_Comm_rank(run->host, &rank);
+    *cpus = 0;
+    if (rank == 0 && !BX_IS_SIMULATED)
+        kinds = bx_host_kinds(bx_host_root("/sys/devices/system/cpu"), cpus);
+    PMPI_Bcast(cpus, 1, MPI_INT, 0, run->host);
+    if (*cpus && rank > 0) BX_ALLOC((size_t)*cpus, kinds);
+    if (*cpus) PMPI_Bcast(kinds, *cpus, MPI_INT, 0, run->host);
+    return kinds;
+}
+
+/* The kind of core of the CPUs of a set; -1 where they are of several, or it is unknown. */
+static int kind_of(const cpu_set_t *set, size_t size, const int *kinds, int cpus)
+{
+    int kind = -1;
+    for (int cpu = 0; cpu < (int)(8 * size); cpu++) {
+        if (!CPU_ISSET_S(cpu, size, set)) continue;
+        int of_cpu = cpu < cpus ? kinds[cpu] : -1;
+        if (of_cpu < 0 || (kind >= 0 && kind != of_cpu)) return -1;
+        kind = of_cpu;
+    }
+    return kind;
+}
+
+/* texts[threads + 2]: the CPUs that each thread may use, where the OpenMP runtime has placed it,
+ * then those of the rank, as a bound main thread has fewer than its process; then the kinds of core
+ * of its threads, listed as CPUs are, "any" where a thread may be on several, "" where all cores of
+ * the host are alike. */
+static void thread_cpus(const bx_run *run, char *texts[], int threads)
 {
     size_t size;
+    int cpus, *kinds = kinds_here(run, &cpus);
+    bool unknown = false;
     cpu_set_t *of_rank = bx_cpus_allowed(&size);
+    cpu_set_t *kinds_of_rank = bx_memory_alloc(size, 1);
     CPU_ZERO_S(size, of_rank);
 #pragma omp parallel for schedule(static, 1)
     for (int t = 0; t < threads; t++) {
@@ -121,35 +153,45 @@ static void thread_cpus(char *texts[], int threads)
         cpu_set_t *mine = bx_cpus_allowed(&same);
         texts[t] = bx_cpus_text(mine, same);
 #pragma omp critical
-        CPU_OR_S(size, of_rank, of_rank, mine);
+        {
+            CPU_OR_S(size, of_rank, of_rank, mine);
+            int kind = kind_of(mine, size, kinds, cpus);
+            if (kind >= 0) CPU_SET_S((size_t)kind, size, kinds_of_rank);
+            unknown = unknown || kind < 0;
+        }
         free(mine);
     }
     texts[threads] = bx_cpus_text(of_rank, size);
-    free(of_rank);
+    texts[threads + 1] = !kinds    ? bx_memory_copy_text("")
+                         : unknown ? bx_memory_copy_text("any")
+                                   : bx_cpus_text(kinds_of_rank, size);
+    BX_FREE(kinds, of_rank, kinds_of_rank);
 }
 
 /* Adds the CPUs that the ranks of this node and their threads may use to `seats` on its first rank.
  */
 static void add_seats(const bx_run *run, bx_json *seats)
 {
-    int threads = run->threads, width = 0;
-    char **texts = bx_memory_alloc((size_t)threads + 1, sizeof *texts);
-    thread_cpus(texts, threads);
-    for (int t = 0; t <= threads; t++)
+    int threads = run->threads, count = threads + 2, width = 0;
+    char **texts = bx_memory_alloc((size_t)count, sizeof *texts);
+    thread_cpus(run, texts, threads);
+    for (int t = 0; t < count; t++)
         if (width <= (int)strlen(texts[t])) width = (int)strlen(texts[t]) + 1;
     PMPI_Allreduce(MPI_IN_PLACE, &width, 1, MPI_INT, MPI_MAX, run->node);
-    size_t bytes = (size_t)(threads + 1) * (size_t)width;
+    size_t bytes = (size_t)count * (size_t)width;
     char *mine = bx_memory_alloc(bytes, 1),
          *all = seats ? bx_memory_alloc((size_t)run->node_size, bytes) : NULL;
-    for (int t = 0; t <= threads; t++) {
+    for (int t = 0; t < count; t++) {
         strcpy(mine + (size_t)t * (size_t)width, texts[t]);
         free(texts[t]);
     }
     PMPI_Gather(mine, (int)bytes, MPI_CHAR, all, (int)bytes, MPI_CHAR, 0, run->node);
-    bx_json *cpus = bx_json_array(seats, "cpus"), *by_thread = bx_json_array(seats, "threads");
+    bx_json *cpus = bx_json_array(seats, "cpus"), *by_thread = bx_json_array(seats, "threads"),
+            *kinds = all && all[(threads + 1) * width] ? bx_json_array(seats, "kinds") : NULL;
     for (int r = 0; all && r < run->node_size; r++) {
         const char *of_rank = all + (size_t)r * bytes;
         bx_json_text(cpus, NULL, of_rank + threads * width);
+        if (kinds) bx_json_text(kinds, NULL, of_rank + (threads + 1) * width);
         bx_json *of_threads = bx_json_array(by_thread, NULL);
         for (int t = 0; t < threads; t++) bx_json_text(of_threads, NULL, of_rank + t * width);
     }

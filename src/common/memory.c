@@ -108,14 +108,13 @@ double bx_host_group_free(const char *root)
 
 double bx_host_memory_free(void)
 {
-    const char *root = getenv("BX_SYS_ROOT");
+    const char *root = bx_host_root("/proc/meminfo");
     char path[PATH];
-    snprintf(path, sizeof path, "%s/proc/meminfo", root ? root : "");
-    bool stands = root && access(path, R_OK) == 0; /* or for adapters alone */
-    char *available = bx_host_field(stands ? path : "/proc/meminfo", "MemAvailable");
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    char *available = bx_host_field(path, "MemAvailable");
     double free_bytes = available ? atof(available) * 1024 : INFINITY;
     free(available);
-    return fmin(free_bytes, bx_host_group_free(stands ? root : ""));
+    return fmin(free_bytes, bx_host_group_free(root));
 }
 
 double bx_host_folder_room(const char *folder)

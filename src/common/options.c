@@ -1,5 +1,6 @@
 /* Command line: strict long options from one table, the same on every rank; the first fault is
  * refused with the value and what is allowed. */
+#include "json.h"
 #include "run.h"
 
 #include <ctype.h>
@@ -233,14 +234,8 @@ static bool spelt_out(const char *argument, const char *name)
 /* JSON is UTF-8, and the command line goes into it. */
 static bool is_utf8(const char *text)
 {
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        int more = 0; /* bytes that follow a leading one */
-        if (*c >= 0x80) more = *c < 0xc2 || *c > 0xf4 ? -1 : 1 + (*c >= 0xe0) + (*c >= 0xf0);
-        if (more < 0) return false;
-        for (; more > 0; more--)
-            if ((*++c & 0xc0) != 0x80) return false;
-    }
-    return true;
+    while (*text && bx_json_character(text)) text += bx_json_character(text);
+    return !*text;
 }
 
 int bx_options_parse(bx_run *run, int argc, char **argv)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REGION_NAME = 32, MAX_REQUESTS = 64, ROUTINE_NAME = 64 };
+enum { REGION_NAME = 32, ROUTINE_NAME = 64 };
 
 struct bx_recording {
     bx_traffic *rows; /* [capacity]; rows that profile.rows has beyond are zero */
@@ -34,9 +34,12 @@ static struct {
     } *rows;                     /* routine, region and class of row i of every recording */
     char (*names)[ROUTINE_NAME]; /* as the reports write them; the same on every rank */
     int name_count;
-    bx_recording rest, *into;           /* of no method; the recording in force */
-    MPI_Request requests[MAX_REQUESTS]; /* [bx_calls.requests] */
-    int request_at[MAX_REQUESTS];       /* place in the list that is being waited for, or -1 */
+    bx_recording rest, *into; /* of no method; the recording in force */
+    struct pending {
+        MPI_Request request;
+        int at; /* place in the list that is being waited for, or -1 */
+    } *pending; /* [bx_calls.requests] of collectives */
+    int pending_room;
     struct bound {
         MPI_Request request;
         bx_traffic sends;
@@ -63,7 +66,9 @@ void bx_profile_stop(void)
         next = r->next;
         BX_FREE(r->rows, r);
     }
-    BX_FREE(profile.rest.rows, profile.rows, profile.names, profile.bound);
+    BX_FREE(profile.rest.rows, profile.rows, profile.names, profile.bound, profile.pending);
+    profile.pending = NULL;
+    profile.pending_room = bx_calls.requests = 0;
 }
 
 /* ---- counting ---- */
@@ -154,12 +159,6 @@ void bx_count_alltoallw(bx_traffic *row, MPI_Comm comm, const int *counts,
     go_on(since);
 }
 
-void bx_count_scatterv(bx_traffic *row, MPI_Comm comm, int root, const int *counts,
-                       MPI_Datatype type)
-{
-    if (bx_peers_of_comm(comm)->rank == root) bx_count_alltoallv(row, comm, counts, type);
-}
-
 void bx_count_neighbours(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_Datatype type)
 {
     const bx_peers *peers = bx_peers_of_comm(comm);
@@ -209,30 +208,43 @@ void bx_count_unbind(MPI_Request request)
 
 void bx_calls_remember(MPI_Request request)
 {
-    if (bx_calls.requests < MAX_REQUESTS) profile.requests[bx_calls.requests++] = request;
+    if (bx_calls.requests == profile.pending_room) {
+        profile.pending_room = 2 * profile.pending_room + 16;
+        profile.pending =
+            bx_memory_grow(profile.pending, (size_t)profile.pending_room, sizeof *profile.pending);
+    }
+    profile.pending[bx_calls.requests++].request = request;
 }
 
+/* Several may have one handle, where a library completes them at once. */
 bx_class bx_calls_class_of(int count, const MPI_Request *requests)
 {
+    double since = bx_ticks_now();
     bool any = false;
-    for (int k = 0; k < bx_calls.requests; k++) {
-        profile.request_at[k] = -1;
-        for (int i = 0; i < count; i++)
-            if (requests[i] == profile.requests[k]) profile.request_at[k] = i;
-        any = any || profile.request_at[k] >= 0;
-    }
+    for (int k = 0; k < bx_calls.requests; k++) profile.pending[k].at = -1;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < bx_calls.requests && requests[i] != MPI_REQUEST_NULL; k++) {
+            struct pending *pending = &profile.pending[k];
+            if (pending->at >= 0 || pending->request != requests[i]) continue;
+            pending->at = i;
+            any = true;
+            break;
+        }
+    go_on(since);
     return any ? BX_COLLECTIVE : BX_P2P;
 }
 
 void bx_calls_forget(int count, const MPI_Request *requests)
 {
+    double since = bx_ticks_now();
     int kept = 0;
     for (int k = 0; k < bx_calls.requests; k++) {
-        int at = profile.request_at[k];
+        int at = profile.pending[k].at;
         bool done = at >= 0 && at < count && requests[at] == MPI_REQUEST_NULL;
-        if (!done) profile.requests[kept++] = profile.requests[k];
+        if (!done) profile.pending[kept++] = profile.pending[k];
     }
     bx_calls.requests = kept;
+    go_on(since);
 }
 
 /* ---- reading ---- */

@@ -28,12 +28,14 @@
 #define BYTES(count, type) bx_count_bytes(INT_OF(count), TYPE_OF(type))
 #define NOTHING (void)0
 
-/* Where Fortran's MPI_IN_PLACE is, by the spelling of the compiler: Open MPI's names. */
+/* Where Fortran's MPI_IN_PLACE is: Open MPI's names, by the spelling of the compiler; MPICH's. */
 extern int mpi_fortran_in_place __attribute__((weak));
 extern int mpi_fortran_in_place_ __attribute__((weak));
 extern int mpi_fortran_in_place__ __attribute__((weak));
+extern void *MPIR_F_MPI_IN_PLACE __attribute__((weak));
 static bool in_place(const void *buffer)
 {
+    if (&MPIR_F_MPI_IN_PLACE && buffer == MPIR_F_MPI_IN_PLACE) return true;
     return buffer == MPI_IN_PLACE || (&mpi_fortran_in_place && buffer == &mpi_fortran_in_place) ||
            (&mpi_fortran_in_place_ && buffer == &mpi_fortran_in_place_) ||
            (&mpi_fortran_in_place__ && buffer == &mpi_fortran_in_place__);

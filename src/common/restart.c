@@ -86,6 +86,23 @@ static int agree_mpi(const file *f, int code, const char *path, const char *prob
     return agree(f, code == MPI_SUCCESS);
 }
 
+/* Opens a file on every rank, or on none, with the reason.  Where one rank cannot open it, Open MPI
+ * waits for ever: so every rank looks first. */
+static bool open_by_all(const file *f, const char *path, bool writes, MPI_File *handle)
+{
+    int rank;
+    bool seen = writes ? bx_file_appears(path) : access(path, R_OK) == 0;
+    const char *error = strerror(errno);
+    MPI_Comm_rank(f->comm, &rank);
+    SAY(f,
+        "%s: rank %d does not see the file of rank 0: %s; take a file system that all nodes share",
+        path, rank, error);
+    if (agree(f, seen)) return false;
+    int code = MPI_File_open(f->comm, path, writes ? MPI_MODE_WRONLY : MPI_MODE_RDONLY,
+                             MPI_INFO_NULL, handle);
+    return !agree_mpi(f, code, path, "cannot be opened by all ranks");
+}
+
 /* Reads or writes `bytes` of this rank from `at`, in pieces.  Returns an MPI error. */
 static int transfer(MPI_File handle, MPI_Comm comm, MPI_Offset at, void *memory, int64_t bytes,
                     bool write)
@@ -142,14 +159,10 @@ static int reserve(const char *partial, uint64_t bytes)
     return code;
 }
 
-/* Writes header and rows to the file that `reserve` has created.  Returns an MPI error. */
-static int write_all(const file *f, const char *partial, head *h)
+/* Writes header and rows, and closes the file.  Returns an MPI error. */
+static int write_all(const file *f, MPI_File handle, head *h)
 {
-    MPI_File handle;
-    int rank, code = MPI_File_open(f->comm, partial, MPI_MODE_WRONLY, MPI_INFO_NULL, &handle);
-    int opened = code == MPI_SUCCESS;
-    MPI_Allreduce(MPI_IN_PLACE, &opened, 1, MPI_INT, MPI_MIN, f->comm);
-    if (!opened) return code; /* on all ranks: a folder may be seen by some alone */
+    int rank, code;
     MPI_Comm_rank(f->comm, &rank);
     int first = transfer(handle, f->comm, 0, h, rank == 0 ? (int64_t)h->header_bytes : 0, true);
     for (size_t i = 0; i < h->sets; i++) {
@@ -157,6 +170,9 @@ static int write_all(const file *f, const char *partial, head *h)
                         8 * f->sets[i].mine * f->sets[i].columns, true);
         if (first == MPI_SUCCESS) first = code;
     }
+    int written = first == MPI_SUCCESS;
+    MPI_Allreduce(MPI_IN_PLACE, &written, 1, MPI_INT, MPI_MIN, f->comm);
+    if (written) first = MPI_File_sync(handle); /* what other nodes than rank 0's have written */
     code = MPI_File_close(&handle);
     return first == MPI_SUCCESS ? code : first;
 }
@@ -171,6 +187,7 @@ static int refuse_simulated(const file *f)
 int bx_restart_write(const file *f)
 {
     char partial[PATH_MAX];
+    MPI_File handle;
     int rank;
     MPI_Comm_rank(f->comm, &rank);
     if (BX_IS_SIMULATED) return refuse_simulated(f);
@@ -181,8 +198,8 @@ int bx_restart_write(const file *f)
     head *h = create_header(f);
     int code = rank == 0 ? reserve(partial, h->file_bytes) : 0;
     SAY(f, "%s: cannot be written: %s", partial, strerror(code));
-    int failed =
-        agree(f, code == 0) || agree_mpi(f, write_all(f, partial, h), partial, "cannot be written");
+    int failed = agree(f, code == 0) || !open_by_all(f, partial, true, &handle) ||
+                 agree_mpi(f, write_all(f, handle, h), partial, "cannot be written");
     if (!failed) {
         code = rank == 0 ? bx_file_replace(partial, f->path) : 0;
         SAY(f, "%s: %s", f->path, strerror(code));
@@ -210,7 +227,7 @@ static head *read_header(const file *f)
         SAY(f, "%s: is truncated or damaged: has %lld bytes, its header says %llu", f->path,
             (long long)status.st_size, (unsigned long long)start.file_bytes);
     } else {
-        h = bx_memory_alloc(1, start.header_bytes);
+        h = bx_memory_alloc(start.header_bytes / 8 + 1, 8); /* whole words, of a damaged one too */
         rewind(stream);
         bool whole = fread(h, 1, start.header_bytes, stream) == start.header_bytes;
         h->checksum = 0;
@@ -296,10 +313,9 @@ int bx_restart_read(const file *f)
     if (BX_IS_SIMULATED) return refuse_simulated(f);
     head *h = open_header(f);
     if (!h) return 1;
-    int code = MPI_File_open(f->comm, f->path, MPI_MODE_RDONLY, MPI_INFO_NULL, &handle);
-    bool good = !agree_mpi(f, code, f->path, "cannot be read by all ranks");
+    bool opened = open_by_all(f, f->path, false, &handle), good = opened;
     for (size_t i = 0; i < f->set_count && good; i++) good = read_set(f, handle, h, i);
-    if (code == MPI_SUCCESS) MPI_File_close(&handle);
+    if (opened) MPI_File_close(&handle);
     free(h);
     return !good;
 }

@@ -5,6 +5,13 @@
 
 #include <string.h>
 
+/* Of two outcomes the worse has more of this: the error in units of its tolerance. */
+static double excess(double error, double tolerance)
+{
+    if (tolerance > 0) return error / tolerance;
+    return error <= tolerance ? 0 : 2 + error; /* as it fails, more than what does not */
+}
+
 void bx_verification_check(bx_verification *verification, const char *name, double error,
                            double tolerance, const char *unit)
 {
@@ -15,10 +22,8 @@ void bx_verification_check(bx_verification *verification, const char *name, doub
     for (int i = 0; i < verification->count; i++) {
         bx_outcome *seen = &verification->outcomes[i];
         if (strcmp(seen->name, name) != 0) continue;
-        /* the same check again (another block): keep the worst in units of its tolerance */
-        double old_excess = seen->tolerance > 0 ? seen->error / seen->tolerance : seen->error;
-        double new_excess = tolerance > 0 ? error / tolerance : error;
-        if (new_excess > old_excess) {
+        /* the same check again (another block): keep the worst */
+        if (excess(error, tolerance) > excess(seen->error, seen->tolerance)) {
             seen->error = error;
             seen->tolerance = tolerance;
         }
@@ -47,15 +52,33 @@ bool bx_verification_passed(const bx_run *run, const bx_verification *verificati
 
 bool bx_verification_settle(bx_verification *verification, MPI_Comm comm)
 {
-    double errors[BX_MAX_CHECKS];
+    struct {
+        double excess;
+        int rank;
+    } worst[BX_MAX_CHECKS];
+    double pairs[2 * BX_MAX_CHECKS] = {0}; /* error, tolerance of the rank with the worst outcome */
     bool within = true;
+    int rank, count;
+    PMPI_Comm_rank(comm, &rank);
     if (verification->count == 0 && !bx_charge_is_hollow())
         bx_verification_check(verification, "outcomes", 1, 0, "missing: verify must add one");
-    for (int i = 0; i < verification->count; i++) errors[i] = verification->outcomes[i].error;
-    PMPI_Allreduce(MPI_IN_PLACE, errors, verification->count, MPI_DOUBLE, MPI_MAX, comm);
-    for (int i = 0; i < verification->count; i++) {
-        verification->outcomes[i].error = errors[i];
-        within = within && errors[i] <= verification->outcomes[i].tolerance;
+    count = verification->count;
+    for (int i = 0; i < count; i++) {
+        const bx_outcome *mine = &verification->outcomes[i];
+        worst[i].excess = excess(mine->error, mine->tolerance);
+        worst[i].rank = rank;
+    }
+    PMPI_Allreduce(MPI_IN_PLACE, worst, count, MPI_DOUBLE_INT, MPI_MAXLOC, comm);
+    for (int i = 0; i < count; i++) {
+        if (worst[i].rank != rank) continue;
+        pairs[2 * i] = verification->outcomes[i].error;
+        pairs[2 * i + 1] = verification->outcomes[i].tolerance;
+    }
+    PMPI_Allreduce(MPI_IN_PLACE, pairs, 2 * count, MPI_DOUBLE, MPI_SUM, comm);
+    for (int i = 0; i < count; i++) {
+        verification->outcomes[i].error = pairs[2 * i];
+        verification->outcomes[i].tolerance = pairs[2 * i + 1];
+        within = within && pairs[2 * i] <= pairs[2 * i + 1];
     }
     return within;
 }

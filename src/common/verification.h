@@ -15,6 +15,7 @@ struct bx_verification {
     int count;
 };
 
-/* Replaces each error by its maximum over the ranks of `comm`.  A method without outcomes gets one
- * that fails.  Returns whether each is within its tolerance.  Collective over `comm`. */
+/* Replaces each outcome by that of the rank whose error is largest in units of its tolerance.  A
+ * method without outcomes gets one that fails.  Returns whether each is within its tolerance, the
+ * same on every rank.  Collective over `comm`. */
 bool bx_verification_settle(bx_verification *verification, MPI_Comm comm);

@@ -171,6 +171,42 @@ static double claim(const bx_run *run, MPI_Aint bytes)
     return need;
 }
 
+/* ---- access epochs ---- */
+
+/* Windows that this rank has open, in the order of their making, and the bytes claimed for each. */
+static struct {
+    MPI_Win window;
+    double claimed;
+} *opened;
+static size_t opened_count;
+
+static void begin_epoch(MPI_Win window, int assert, double claimed)
+{
+    opened = bx_memory_grow(opened, opened_count + 1, sizeof *opened);
+    opened[opened_count].window = window;
+    opened[opened_count++].claimed = claimed;
+    MPI_Win_lock_all(assert, window);
+}
+
+void bx_window_close(MPI_Win *window)
+{
+    size_t at = 0;
+    if (*window == MPI_WIN_NULL) return;
+    while (opened[at].window != *window) at++;
+    host.claimed -= opened[at].claimed;
+    opened_count--;
+    memmove(&opened[at], &opened[at + 1], (opened_count - at) * sizeof *opened);
+    MPI_Win_unlock_all(*window);
+    MPI_Win_free(window);
+}
+
+void bx_window_end(void)
+{
+    while (opened_count > 0) bx_window_close(&(MPI_Win){opened[opened_count - 1].window});
+    BX_FREE(opened);
+    opened = NULL;
+}
+
 /* ---- shared memory ---- */
 
 enum { SLACK = 16, UNIT = 16 }; /* bytes: a window is never empty */
@@ -180,24 +216,19 @@ bool bx_shared_create(bx_run *run, MPI_Comm node, size_t bytes, bx_shared *memor
     int rank, unit;
     PMPI_Comm_rank(node, &rank);
     MPI_Aint size = rank == 0 ? (MPI_Aint)(bytes + SLACK) : 0;
-    *memory = (bx_shared){.window = MPI_WIN_NULL, .claimed = claim(run, size)};
-    if (memory->claimed == 0) return false;
+    double claimed = claim(run, size);
+    *memory = (bx_shared){.window = MPI_WIN_NULL};
+    if (claimed == 0) return false;
     if (!make_everywhere(run, SHARED, node, size, UNIT, &memory->base, &memory->window)) {
-        host.claimed -= memory->claimed;
+        host.claimed -= claimed;
         return false;
     }
     MPI_Win_shared_query(memory->window, 0, &size, &unit, &memory->base);
-    MPI_Win_lock_all(MPI_MODE_NOCHECK, memory->window);
+    begin_epoch(memory->window, MPI_MODE_NOCHECK, claimed);
     return true;
 }
 
-void bx_shared_free(bx_shared *memory)
-{
-    if (memory->window == MPI_WIN_NULL) return;
-    MPI_Win_unlock_all(memory->window);
-    MPI_Win_free(&memory->window);
-    host.claimed -= memory->claimed;
-}
+void bx_shared_free(bx_shared *memory) { bx_window_close(&memory->window); }
 
 void bx_shared_sync(const bx_shared *memory, MPI_Comm node)
 {
@@ -227,15 +258,8 @@ bool bx_window_open(bx_run *run, MPI_Comm comm, uint64_t **memory, size_t bytes,
         return false;
     }
     *memory = part;
-    MPI_Win_lock_all(0, *window);
+    begin_epoch(*window, 0, claimed);
     return true;
-}
-
-void bx_window_close(MPI_Win *window)
-{
-    if (*window == MPI_WIN_NULL) return;
-    MPI_Win_unlock_all(*window);
-    MPI_Win_free(window);
 }
 
 void bx_window_sync(MPI_Comm comm, const MPI_Win *windows, int count)

@@ -15,7 +15,6 @@
 typedef struct {
     MPI_Win window; /* MPI_WIN_NULL: there is none */
     void *base;
-    double claimed; /* bytes on this host */
 } bx_shared;
 
 /* The functions that make windows are collective over the world, and return the same on every rank.
@@ -39,6 +38,9 @@ MPI_Win bx_window_create(bx_run *run, MPI_Comm comm, void *buffer, size_t bytes,
 bool bx_window_open(bx_run *run, MPI_Comm comm, uint64_t **memory, size_t bytes, MPI_Win *window);
 /* Ends the epoch and frees the window; nothing for MPI_WIN_NULL.  Collective over its ranks. */
 void bx_window_close(MPI_Win *window);
+/* Closes windows that are open and frees shared memory, as a launch that is refused leaves them.
+ * Collective over the world. */
+void bx_window_end(void);
 /* Makes local accesses and one-sided ones before the call visible to each other after it, in
  * windows[count].  Collective over `comm`. */
 void bx_window_sync(MPI_Comm comm, const MPI_Win *windows, int count);

@@ -278,6 +278,21 @@ double bx_verify_count_not_finite(const bx_problem *p)
     return wrong;
 }
 
+double bx_verify_guess(const bx_problem *p)
+{
+    const bx_distribution *d = p->distribution;
+    size_t length = (size_t)(d->rows * p->parts);
+    double *exact = bx_memory_alloc(length, sizeof *exact), squares = 0;
+    for (int j = 0; j < d->columns; j++) {
+        bx_matrix_vector(p->matrix, d->column[j], 0, exact);
+        for (size_t i = 0; i < length; i++)
+            squares += pow(p->v[(size_t)j * length + i] - exact[i], 2);
+    }
+    free(exact);
+    MPI_Allreduce(MPI_IN_PLACE, &squares, 1, MPI_DOUBLE, MPI_SUM, d->team);
+    return sqrt(squares / p->matrix->n);
+}
+
 double bx_verify_memory(const bx_problem *p)
 {
     const bx_distribution *d = p->distribution;

@@ -24,5 +24,8 @@ double bx_verify_probe(const bx_problem *p, double *complete);
 double bx_verify_eigenvalues(const bx_problem *p);
 /* Returns how many of this rank's numbers of the matrix are not finite.  Local. */
 double bx_verify_count_not_finite(const bx_problem *p);
+/* Returns the distance of a guess of the eigenvectors in v from these, root mean square. Collective
+ * over the team, each rank of which has whole columns. */
+double bx_verify_guess(const bx_problem *p);
 /* Returns the doubles that bx_verify_solution allocates on this rank.  Local. */
 double bx_verify_memory(const bx_problem *p);

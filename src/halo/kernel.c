@@ -393,6 +393,7 @@ static int setup(bx_run *run, void **state)
     *state = h;
     h->run = run;
     h->mesh = bx_mesh_create(run, chosen->kind, &options, extent);
+    if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
     h->halo = bx_halo_create(h->mesh);
     h->ghosts = (size_t)(h->mesh->ghosts * h->mesh->width * h->mesh->fields);
     if (h->ghosts > INT_MAX)

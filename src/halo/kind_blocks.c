@@ -10,6 +10,10 @@
 #include <string.h>
 
 enum { FIELDS = 6, SIDES = 6, BLOCKS_PER_RANK = 2, FEWEST_BLOCKS = 8 };
+/* Of a rank, which numbers them and its ghosts in int32_t; smaller in tests. */
+#ifndef BX_MOST_NODES
+#define BX_MOST_NODES (INT32_MAX / 2)
+#endif
 
 /* A block of this rank; its nodes are in `place` from the first on. */
 typedef struct {
@@ -55,9 +59,11 @@ static void sink(int64_t *heap, int count)
 }
 
 /* The largest block goes to the rank that has least, and so on.  In one number are the cells of a
- * block and how many blocks follow it, the cells of a rank and its own number. */
-static void deal(bx_mesh *mesh, int count)
+ * block and how many blocks follow it, the cells of a rank and its own number.  Returns the cells
+ * of the rank that has most. */
+static int64_t deal(bx_mesh *mesh, int count)
 {
+    int64_t most = 0;
     int64_t *sizes = bx_memory_alloc((size_t)count, sizeof *sizes);
     int64_t *loads = bx_memory_alloc((size_t)mesh->ranks, sizeof *loads);
     for (int rank = 0; rank < mesh->ranks; rank++) loads[rank] = rank;
@@ -69,9 +75,11 @@ static void deal(bx_mesh *mesh, int count)
     for (int i = count - 1; i >= 0; i--) {
         mesh->rank_of[count - 1 - sizes[i] % count] = (int)(*loads % mesh->ranks);
         *loads += sizes[i] / count * mesh->ranks;
+        if (*loads / mesh->ranks > most) most = *loads / mesh->ranks;
         sink(loads, mesh->ranks);
     }
     BX_FREE(sizes, loads);
+    return most;
 }
 
 static void list_own(bx_mesh *mesh, blocks *b, int count)
@@ -226,7 +234,13 @@ static void create(bx_mesh *mesh)
     mesh->has_solution = true;
     bx_mesh_cut(mesh, count, cut_unequally, mesh);
     BX_ALLOC((size_t)count, mesh->rank_of);
-    deal(mesh, count);
+    if (deal(mesh, count) > BX_MOST_NODES) {
+        bx_run_refuse(mesh->run, BX_RESOURCES,
+                      "--grid %lld,%lld,%lld: more than %d points on a rank",
+                      (long long)mesh->extent[0], (long long)mesh->extent[1],
+                      (long long)mesh->extent[2], BX_MOST_NODES);
+        return;
+    }
     list_own(mesh, b, count);
     BX_ALLOC((size_t)mesh->own + 1, b->place);
     b->neighbours = bx_memory_alloc(SIDES * ((size_t)mesh->own + 1), sizeof *b->neighbours);

@@ -44,7 +44,8 @@ typedef struct bx_kind {
     /* Flop of a point and step in the code that this stands for, beside what is computed here: they
      * are charged on a simulated machine.  0: not known. */
     double code_flops;
-    /* Cuts the grid, and sets all of the mesh but run, kind, options, ranks, extent and stride. */
+    /* Cuts the grid, and sets all of the mesh but run, kind, options, ranks, extent and stride.
+     * Refuses, on all ranks, more points of one than it can count. */
     void (*create)(bx_mesh *mesh);
     /* Returns the place of an own cell in memory. */
     int64_t (*place)(const bx_mesh *mesh, const int64_t at[3]);

@@ -7,7 +7,7 @@
 ! a bond to them.  So the number of iterations is the same on any number of ranks.  Chebyshev's
 ! weights make it smaller (G. H. Golub and R. S. Varga, Numerische Mathematik 3, 147 (1961)).
 module md_constraints
-  use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use, intrinsic :: iso_c_binding, only: c_bool, c_int64_t, dp => c_double
   use bx_charges, only: bx_charge, bx_is_simulated, bx_pairs, by_one_thread
   use bx_harness, only: bx_largest
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_Irecv, MPI_Isend, &
@@ -23,8 +23,9 @@ module md_constraints
   !> What is exchanged with a rank in each iteration: own atoms, in the order of ids, and ghosts,
   !> with the place of each one's owner in the message.  Images of an atom share a place.
   type :: peer_t
-    integer :: rank = 0, arriving = 0 !< atoms that arrive
-    integer, allocatable :: atom(:), ghost(:), place(:)
+    integer :: rank = 0
+    integer :: leaving = 0, arriving = 0, ghosts = 0 !< atoms that leave, that arrive; their ghosts
+    integer, allocatable :: atom(:), ghost(:), place(:) !< (leaving), (ghosts), (ghosts), and room
     real(dp), allocatable :: outgoing(:), incoming(:)
   end type peer_t
 
@@ -61,39 +62,39 @@ contains
     integer(c_int64_t), intent(in) :: total
     integer(c_int64_t), intent(out) :: missing
     real(dp), allocatable :: owner(:)
-    integer, allocatable :: first(:), next(:)
+    integer, allocatable :: order(:)  !< of atoms: by ids, own ones first
     logical, allocatable :: shared(:) !< (all): ghosts with a bond to an own atom
     real(dp) :: wrong(1)
-    integer :: k, j, other, site, id
+    integer(c_int64_t) :: id
+    integer :: n, first, k, j, other, site
     missing = 0
     allocate (owner(atoms%all), source=real(domain%rank, dp))
     call forward(domain, owner, 1, 1, .false.)
-    allocate (first(total), source=0)
-    allocate (next(atoms%all), shared(atoms%all))
-    shared = .false.
-    do k = atoms%all, 1, -1 ! chains of an id's atoms, own ones first
+    do k = 1, atoms%all
       if (atoms%id(k) < 1 .or. atoms%id(k) > total .or. &
           .not. (owner(k) >= 0 .and. owner(k) < domain%ranks)) then
         missing = max(1_c_int64_t, atoms%id(k))
-        cycle
       end if
-      next(k) = first(atoms%id(k))
-      first(atoms%id(k)) = k
     end do
     constraints%bonds = 0
     if (allocated(constraints%ends)) deallocate (constraints%ends, constraints%length)
     if (allocated(constraints%peers)) deallocate (constraints%peers)
     allocate (constraints%ends(2, atoms%own*(potential%sites - 1)))
     allocate (constraints%length(atoms%own*(potential%sites - 1)))
-    allocate (constraints%peers(0))
-    do id = 1, int(total)
-      k = first(id)
-      if (k == 0 .or. k > atoms%own) cycle
-      site = mod(id - 1, potential%sites) + 1
+    allocate (constraints%peers(0), order(0))
+    allocate (shared(atoms%all), source=.false.)
+    if (missing == 0) order = own_molecules(atoms, potential%sites)
+    first = 1 ! of a molecule in the order
+    do n = 1, size(order)
+      k = order(n)
+      id = atoms%id(k)
+      site = int(mod(id - 1, int(potential%sites, c_int64_t))) + 1
+      if (atoms%id(order(first)) <= id - site) first = n
+      if (k > atoms%own) cycle
       do other = 1, potential%sites
         if (other == site) cycle
         associate (length => potential%bond(other, site))
-          j = closest_of(first(id - site + other))
+          j = closest_of(id - site + other)
           if (j == 0) then
             missing = id
             cycle
@@ -106,12 +107,9 @@ contains
         end associate
       end do
     end do
-    do id = 1, int(total)
-      j = first(id)
-      do while (j > 0)
-        if (shared(j)) call expect(nint(owner(j)))
-        j = next(j)
-      end do
+    do n = 1, size(order)
+      j = order(n)
+      if (shared(j)) call expect(nint(owner(j)))
     end do
     wrong = merge(1.0_dp, 0.0_dp, missing > 0 .or. domain%damaged_from >= 0)
     call reduce(domain, wrong, MPI_MAX)
@@ -122,55 +120,129 @@ contains
 
   contains
 
-    !> Of a chain of atoms, the one nearest to atom k, within twice the bond's length; or 0.
-    integer function closest_of(chain)
-      integer, intent(in) :: chain
+    !> Of this molecule's atoms with an id, the one nearest to atom k, within twice the bond's
+    !> length; or 0.
+    integer function closest_of(wanted)
+      integer(c_int64_t), intent(in) :: wanted
       real(dp) :: apart, least
       integer :: i
       closest_of = 0
       least = 2*potential%bond(other, site)
-      i = chain
-      do while (i > 0)
-        apart = norm2(atoms%x(1:3, i) - atoms%x(1:3, k))
+      do i = first, size(order)
+        if (atoms%id(order(i)) > wanted) exit
+        if (atoms%id(order(i)) < wanted) cycle
+        apart = norm2(atoms%x(1:3, order(i)) - atoms%x(1:3, k))
         if (apart < least) then
           least = apart
-          closest_of = i
+          closest_of = order(i)
         end if
-        i = next(i)
       end do
     end function closest_of
 
     !> Notes that a rank needs atom k, and this rank its ghost j.
     subroutine share(rank)
       integer, intent(in) :: rank
-      integer :: n
+      integer :: place
       shared(j) = .true.
-      n = number_of(constraints, rank)
-      associate (list => constraints%peers(n)%atom)
-        if (size(list) > 0) then
-          if (list(size(list)) == k) return
+      place = number_of(constraints, rank)
+      associate (peer => constraints%peers(place))
+        if (peer%leaving > 0) then
+          if (peer%atom(peer%leaving) == k) return
         end if
+        call append(peer%atom, peer%leaving, k)
       end associate
-      constraints%peers(n)%atom = [constraints%peers(n)%atom, k]
     end subroutine share
 
     !> Notes the place of ghost j in the message of its owner.
     subroutine expect(rank)
       integer, intent(in) :: rank
-      integer :: n
-      n = number_of(constraints, rank)
-      associate (peer => constraints%peers(n))
-        if (peer%arriving == 0) then
+      integer :: place, places
+      place = number_of(constraints, rank)
+      associate (peer => constraints%peers(place))
+        if (peer%ghosts == 0) then
           peer%arriving = 1
-        else if (atoms%id(peer%ghost(size(peer%ghost))) /= id) then
+        else if (atoms%id(peer%ghost(peer%ghosts)) /= atoms%id(j)) then
           peer%arriving = peer%arriving + 1
         end if
+        places = peer%ghosts
+        call append(peer%ghost, peer%ghosts, j)
+        call append(peer%place, places, peer%arriving)
       end associate
-      constraints%peers(n)%ghost = [constraints%peers(n)%ghost, j]
-      constraints%peers(n)%place = [constraints%peers(n)%place, constraints%peers(n)%arriving]
     end subroutine expect
 
   end subroutine make_constraints
+
+  !> The atoms of molecules that have an own atom, and few others, by ids; of an id own ones first.
+  function own_molecules(atoms, sites) result(order)
+    type(atoms_t), intent(in) :: atoms
+    integer, intent(in) :: sites
+    integer, allocatable :: order(:)
+    logical(c_bool), allocatable :: has(:) !< of ids, several of which share a place
+    integer(c_int64_t) :: mask, first
+    integer :: count, k, site
+    mask = 1
+    do while (mask < 8*atoms%own)
+      mask = 2*mask + 1
+    end do
+    allocate (has(0:mask), source=.false._c_bool)
+    do k = 1, atoms%own
+      first = atoms%id(k) - mod(atoms%id(k) - 1, int(sites, c_int64_t))
+      do site = 0, sites - 1
+        has(iand(first + site, mask)) = .true.
+      end do
+    end do
+    allocate (order(atoms%all))
+    count = 0
+    do k = 1, atoms%all
+      if (.not. has(iand(atoms%id(k), mask))) cycle
+      count = count + 1
+      order(count) = k
+    end do
+    order = order(:count)
+    call sort_by_id(order, atoms%id)
+  end function own_molecules
+
+  !> Sorts a list of atoms by their ids, from 1; equal ones keep their order (radix sort).
+  pure subroutine sort_by_id(order, id)
+    integer, intent(inout) :: order(:)
+    integer(c_int64_t), intent(in) :: id(:)
+    integer, parameter :: bits = 11
+    integer, allocatable :: sorted(:)
+    integer(c_int64_t) :: largest
+    integer :: ends(0:2**bits), n, digit, shift
+    largest = 0
+    do n = 1, size(order)
+      largest = max(largest, id(order(n)))
+    end do
+    allocate (sorted(size(order)))
+    do shift = 0, bit_size(largest) - 1, bits
+      if (shiftr(largest, shift) == 0) exit
+      ends = 0
+      do n = 1, size(order)
+        digit = int(iand(shiftr(id(order(n)), shift), 2_c_int64_t**bits - 1))
+        ends(digit + 1) = ends(digit + 1) + 1
+      end do
+      do digit = 1, 2**bits
+        ends(digit) = ends(digit) + ends(digit - 1)
+      end do
+      do n = 1, size(order)
+        digit = int(iand(shiftr(id(order(n)), shift), 2_c_int64_t**bits - 1))
+        ends(digit) = ends(digit) + 1
+        sorted(ends(digit)) = order(n)
+      end do
+      order = sorted
+    end do
+  end subroutine sort_by_id
+
+  !> Adds a value behind the first `count` of a list.
+  pure subroutine append(list, count, value)
+    integer, allocatable, intent(inout) :: list(:)
+    integer, intent(inout) :: count
+    integer, intent(in) :: value
+    if (count == size(list)) list = [list, list, 0]
+    count = count + 1
+    list(count) = value
+  end subroutine append
 
   !> Place of a rank among the peers; a new one, if it has none.
   integer function number_of(constraints, rank) result(n)
@@ -188,7 +260,7 @@ contains
   !> Brings the values of own atoms to their ghosts on the ranks that have a bond to them.
   !> Collective over neighbours.
   subroutine exchange_shared(constraints, domain)
-    type(constraints_t), intent(inout) :: constraints
+    type(constraints_t), intent(inout), asynchronous :: constraints
     type(domain_t), intent(inout) :: domain
     type(MPI_Request) :: requests(2*size(constraints%peers))
     integer, parameter :: tag = 5 !< beside those of md_domain, md_regrid and md_fft_columns
@@ -197,11 +269,11 @@ contains
     count = 0
     do n = 1, size(constraints%peers)
       associate (peer => constraints%peers(n), value => constraints%value)
-        if (size(peer%outgoing) < 3*size(peer%atom) + 1) peer%outgoing = &
-          [(0.0_dp, k=1, 3*size(peer%atom) + 1)]
+        if (size(peer%outgoing) < 3*peer%leaving + 1) peer%outgoing = &
+          [(0.0_dp, k=1, 3*peer%leaving + 1)]
         if (size(peer%incoming) < 3*peer%arriving + 1) peer%incoming = &
           [(0.0_dp, k=1, 3*peer%arriving + 1)]
-        do k = 1, size(peer%atom)
+        do k = 1, peer%leaving
           peer%outgoing(3*k - 2:3*k) = value(:, peer%atom(k))
         end do
         if (peer%rank == domain%rank) then
@@ -211,7 +283,7 @@ contains
         words = 3*peer%arriving + seal
         call MPI_Irecv(peer%incoming, words, MPI_DOUBLE_PRECISION, peer%rank, tag, domain%comm, &
                        requests(count + 1))
-        words = 3*size(peer%atom) + seal
+        words = 3*peer%leaving + seal
         call seal_payload(domain, peer%outgoing(:words))
         call MPI_Isend(peer%outgoing, words, MPI_DOUBLE_PRECISION, peer%rank, tag, domain%comm, &
                        requests(count + 2))
@@ -225,7 +297,7 @@ contains
         if (peer%rank /= domain%rank) then
           call arrived_whole(domain, peer%rank, peer%incoming(:3*peer%arriving + seal))
         end if
-        do k = 1, size(peer%ghost)
+        do k = 1, peer%ghosts
           constraints%value(:, peer%ghost(k)) = peer%incoming(3*peer%place(k) - 2:3*peer%place(k))
         end do
       end associate

@@ -215,8 +215,9 @@ contains
   !> Exchanges the sizes of the payloads with sides first..last.
   subroutine send_sizes(domain, to, from, words, first, last, coming)
     type(domain_t), intent(inout) :: domain
-    integer, intent(in) :: to(2), from(2), words(2), first, last
-    integer, intent(inout) :: coming(2)
+    integer, intent(in) :: to(2), from(2), first, last
+    integer, intent(in), asynchronous :: words(2)
+    integer, intent(inout), asynchronous :: coming(2)
     type(MPI_Request) :: requests(4)
     integer :: side, n
     n = last - first + 1
@@ -234,7 +235,7 @@ contains
 
   !> Exchanges the payloads, whose sizes are known, with sides first..last.
   subroutine send_payloads(domain, to, from, words, first, last, coming)
-    type(domain_t), intent(inout) :: domain
+    type(domain_t), intent(inout), asynchronous :: domain
     integer, intent(in) :: to(2), from(2), words(2), first, last, coming(2)
     type(MPI_Request) :: requests(4)
     integer :: side, n

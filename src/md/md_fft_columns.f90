@@ -149,7 +149,7 @@ contains
   !> Replaces the block by the sum over the ranks of this digit of their blocks, each times
   !> exp(sign 2 pi i value other / base).
   subroutine combine(fft, domain, d, digit, sign)
-    class(fft_columns_t), intent(inout), target :: fft
+    class(fft_columns_t), intent(inout), target, asynchronous :: fft
     type(domain_t), intent(inout) :: domain
     integer, intent(in) :: d, sign
     type(digit_t), intent(in) :: digit

@@ -264,7 +264,7 @@ contains
 
   !> A message to each rank that has a part, and one from each.
   subroutine send_parts(plan, domain, sending, leaving, leaving_at, receiving, coming, coming_at)
-    type(regrid_t), intent(inout) :: plan
+    type(regrid_t), intent(inout), asynchronous :: plan
     type(domain_t), intent(inout) :: domain
     type(part_t), intent(in) :: sending(:), receiving(:)
     integer, intent(in), dimension(:) :: leaving, leaving_at, coming, coming_at

@@ -48,6 +48,11 @@ typedef struct {
     double load;             /* B/s of the aggressor */
 } window;
 
+/* What one rank sends, and in how many calls. */
+typedef struct {
+    double bytes, calls;
+} traffic;
+
 typedef struct {
     bx_run *run;
     MPI_Comm world;
@@ -59,10 +64,13 @@ typedef struct {
     size_t room;
     int64_t cycles[METHODS];                                   /* so far */
     double wrong_victim[WINDOWS], wrong_aggressor[AGGRESSORS]; /* bytes, in the last step */
-    /* between what was asked and what was done in it: bytes of the worst window; rounds; s */
-    double amiss_victim, amiss_aggressor, rounds_missing, time_missing;
-    window *kept[METHODS]; /* [cycles][WINDOWS] on rank 0 */
-    bx_json *list;         /* details.congestion.windows on rank 0 */
+    /* between what was asked and what was done in it: in the worst window; rounds; s; of a number
+     * of a window */
+    traffic amiss_victim, amiss_aggressor;
+    double rounds_missing, time_missing, misstated;
+    uint64_t inspected[METHODS]; /* cycles */
+    window *kept[METHODS];       /* [cycles][WINDOWS] on rank 0 */
+    bx_json *list;               /* details.congestion.windows on rank 0 */
 } congestion;
 
 static double window_seconds = 0.1;
@@ -153,7 +161,7 @@ static void load(congestion *c, const bx_aggressor *aggressor, MPI_Request *end,
             all = agreed;
         }
         if (all) break;
-        if (!seen) MPI_Test(end, &seen, MPI_STATUS_IGNORE);
+        if (!seen) PMPI_Test(end, &seen, MPI_STATUS_IGNORE);
         mine = seen;
         PMPI_Iallreduce(&mine, &agreed, 1, MPI_INT, MPI_MIN, c->party.comm, &agreement);
         ++*looks;
@@ -202,70 +210,139 @@ static void rest(double seconds)
 
 enum { KIB = 1024 };
 
-/* Bytes that this rank sends in an exchange of a victim. */
-static double asked_of_victim(const bx_party *party, size_t victim)
+/* By this rank in an exchange of a victim. */
+static traffic asked_of_victim(const bx_party *party, size_t victim)
 {
     int others = party->size - 1, odd = party->rank % 2, extent[3] = {0, 0, 0};
     int block = 256 * KIB / 8 / party->size; /* words, and one more to every other rank */
     switch (victim) {
     case VICTIM_allreduce:
-        return others > 0 ? 8 : 0;
+        return (traffic){others > 0 ? 8 : 0, 1};
     case VICTIM_alltoallv:
-        return 8.0 * ((double)others * (block > 0 ? block : 1) + (others + 1 + odd) / 2);
-    case VICTIM_halo:
+        return (traffic){8.0 * ((double)others * (block > 0 ? block : 1) + (others + 1 + odd) / 2),
+                         1};
+    case VICTIM_halo: { /* all faces under way, then one wait */
         MPI_Dims_create(party->size, 3, extent);
-        return 2 * 64.0 * KIB * ((extent[0] > 1) + (extent[1] > 1) + (extent[2] > 1));
+        double faces = 2 * ((extent[0] > 1) + (extent[1] > 1) + (extent[2] > 1));
+        return (traffic){faces * 64 * KIB, 2 * faces + 1};
+    }
     default:
-        return 0;
+        return (traffic){0, 0};
     }
 }
 
-/* Bytes that this rank sends in a round of an aggressor; 0 in a quiet window. */
-static double asked_of_aggressor(const bx_party *party, int kind)
+/* By this rank in a round of an aggressor; nothing in a quiet window. */
+static traffic asked_of_aggressor(const bx_party *party, int kind)
 {
     double others = party->size - 1;
     switch (kind) {
-    case AGGRESSOR_incast:
-        return party->rank > 0 ? 64 * KIB : 0;
+    case AGGRESSOR_incast: /* from 32 at once, then one wait */
+        if (party->rank > 0) return (traffic){64 * KIB, 1};
+        return (traffic){0, others + ceil(others / 32)};
     case AGGRESSOR_alltoall:
-        return others * fmin(64 * KIB, fmax(8, 8 * floor(4096.0 * KIB / 8 / party->size)));
+        return (traffic){
+            others * fmin(64 * KIB, fmax(8, 8 * floor(4096.0 * KIB / 8 / party->size))), 1};
     case AGGRESSOR_broadcast:
-        return party->rank == 0 ? others * 64 * KIB : 0;
+        return (traffic){party->rank == 0 ? others * 64 * KIB : 0, 1};
     default:
-        return 0;
+        return (traffic){0, 0};
     }
 }
 
-/* A victim's rank: so many exchanges were made, of which `count` are in the result, and the bytes
- * of so many were sent.  The first rank ends the window. */
-static void compare_victim(congestion *c, size_t method, double exchanges, double count,
-                           double bytes, double missing)
+static traffic sent_so_far(void)
 {
-    double asked = exchanges * asked_of_victim(&c->party, method);
-    if (method != ALONE && count + BATCH > exchanges) asked = INFINITY; /* one batch warms up */
-    c->amiss_victim = fmax(c->amiss_victim, fabs(bytes - asked));
+    bx_traffic of[BX_CLASS_COUNT];
+    traffic sent = {0};
+    bx_profile_read(of);
+    for (int class = 0; class < BX_CLASS_COUNT; class++) {
+        sent.bytes += of[class].bytes;
+        sent.calls += of[class].calls;
+    }
+    return sent;
+}
+
+/* Keeps in *worst by how much what was sent since `before` differs from `times` what was asked. */
+static void compare_traffic(traffic *worst, traffic before, double times, traffic asked)
+{
+    traffic now = sent_so_far();
+    worst->bytes = fmax(worst->bytes, fabs(now.bytes - before.bytes - times * asked.bytes));
+    worst->calls = fmax(worst->calls, fabs(now.calls - before.calls - times * asked.calls));
+}
+
+/* A victim's rank: so many exchanges were made, of which `count` are in the result.  The first rank
+ * ends the window. */
+static void compare_victim(congestion *c, size_t method, double exchanges, double count,
+                           traffic before, double missing)
+{
+    compare_traffic(&c->amiss_victim, before, exchanges, asked_of_victim(&c->party, method));
+    if (method != ALONE && count + BATCH > exchanges)
+        c->amiss_victim.calls = INFINITY; /* warm-up */
     if (c->party.rank == 0) c->time_missing = fmax(c->time_missing, missing);
 }
 
 /* An aggressor's rank: rounds without a pause until no victim exchanges, and their bytes. */
-static void compare_aggressor(congestion *c, int kind, bool ended, int64_t looks, double bytes,
+static void compare_aggressor(congestion *c, int kind, bool ended, int64_t looks, traffic before,
                               double claimed)
 {
-    double rounds = (double)c->party.round, asked = rounds * asked_of_aggressor(&c->party, kind),
+    traffic asked = asked_of_aggressor(&c->party, kind);
+    double rounds = (double)c->party.round,
            rounds_asked = kind < AGGRESSORS ? ROUNDS * ((double)looks + 1) : 0;
     if (kind < AGGRESSORS && !ended) rounds_asked = INFINITY;
     c->rounds_missing = fmax(c->rounds_missing, fabs(rounds_asked - rounds));
-    c->amiss_aggressor = fmax(c->amiss_aggressor, fmax(fabs(bytes - asked), fabs(claimed - asked)));
+    compare_traffic(&c->amiss_aggressor, before, rounds, asked);
+    c->amiss_aggressor.bytes = fmax(c->amiss_aggressor.bytes, fabs(claimed - rounds * asked.bytes));
+}
+
+/* The victims' ranks: `stated` has mean and p99 of the slowest rank in each of `count` exchanges.
+ */
+static void compare_times(congestion *c, size_t count, const double stated[2])
+{
+    double shown[2] = {stated[0], stated[1]}, mean = 0, low = 0, high = 0;
+    PMPI_Bcast(shown, 2, MPI_DOUBLE, 0, c->party.comm);
+    PMPI_Allreduce(c->seconds, c->slowest, (int)count, MPI_DOUBLE, MPI_MAX, c->party.comm);
+    for (size_t i = 0; i < count; i++) {
+        mean += c->slowest[i] / (double)count;
+        low += c->slowest[i] <= shown[1] * (1 + 1e-12);
+        high += c->slowest[i] >= shown[1] * (1 - 1e-12);
+    }
+    double below = floor(0.99 * (double)(count - 1)); /* and p99 is not above the next one */
+    bool between = low > below && high >= (double)count - 1 - below;
+    c->misstated = fmax(c->misstated, between ? fabs(shown[0] / mean - 1) : INFINITY);
+}
+
+/* All ranks: `load` is the bytes of all aggressors over the longest time of one. */
+static void compare_load(congestion *c, int kind, double busy, double load)
+{
+    double bytes = 0, rate;
+    if (c->aggresses) bytes = (double)c->party.round * asked_of_aggressor(&c->party, kind).bytes;
+    PMPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_DOUBLE, MPI_SUM, c->world);
+    rate = busy > 0 ? bytes / busy : INFINITY;
+    PMPI_Allreduce(MPI_IN_PLACE, &rate, 1, MPI_DOUBLE, MPI_MIN, c->world);
+    if (c->rank == 0 && kind < AGGRESSORS)
+        c->misstated = bx_verification_worse(c->misstated, fabs(load / rate - 1));
+}
+
+/* Returns whether this rank's role in a cycle, and its place among those that share it, are those
+ * of the cycle's order of nodes. */
+static bool is_dealt(const congestion *c, uint64_t cycle)
+{
+    const int *node_of = bx_run_node_of(c->run);
+    size_t nodes = (size_t)c->nodes;
+    int *order = bx_random_order(c->nodes, bx_random_hash(bx_run_seed(c->run), cycle)), before = 0;
+    int *place, *seats;
+    BX_ALLOC(nodes, place, seats);
+    for (int i = 0; i < c->nodes; i++) place[order[i]] = i;
+    bool mine = c->beside ? c->local % 2 : 2 * place[c->node] >= c->nodes;
+    for (int rank = 0; rank < c->size; rank++) {
+        int at = place[node_of[rank]], seat = seats[node_of[rank]]++;
+        bool first = at != place[c->node] ? at < place[c->node] : rank < c->rank;
+        before += first && (c->beside ? seat % 2 : 2 * at >= c->nodes) == mine;
+    }
+    BX_FREE(order, place, seats);
+    return mine == c->aggresses && before == c->party.rank;
 }
 
 /* ---- windows ---- */
-
-static double bytes_so_far(void)
-{
-    double sent[4];
-    bx_profile_read_sum(sent);
-    return sent[2];
-}
 
 /* One window; its numbers on rank 0. */
 static window measure(congestion *c, size_t method, int kind, double seconds)
@@ -277,23 +354,25 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
     c->party.wrong = 0;
     if (c->aggresses && kind < AGGRESSORS) aggressors[kind]->prepare(&c->party);
     MPI_Barrier(c->world);
-    double start = MPI_Wtime(), sent = bytes_so_far();
+    double start = MPI_Wtime();
     if (c->aggresses) {
         int64_t looks = 0;
         MPI_Ibarrier(c->world, &end);
+        traffic sent = sent_so_far();
         if (kind < AGGRESSORS) load(c, aggressors[kind], &end, &mine[3], &busy, &looks);
-        compare_aggressor(c, kind, end == MPI_REQUEST_NULL, looks, bytes_so_far() - sent, mine[3]);
+        compare_aggressor(c, kind, end == MPI_REQUEST_NULL, looks, sent, mine[3]);
         bx_run_sleep_until(&end);
         if (kind < AGGRESSORS)
             c->wrong_aggressor[kind] += c->party.wrong + aggressors[kind]->wrong(&c->party);
     } else {
         size_t count = 0;
+        traffic sent = sent_so_far();
         if (method == ALONE)
             rest(seconds);
         else
             count = suffer(c, victims[method], seconds, &c->wrong_victim[kind]);
         compare_victim(c, method, (double)(c->party.generation & ((UINT64_C(1) << 40) - 1)),
-                       (double)count, bytes_so_far() - sent,
+                       (double)count, sent,
                        (method == ALONE ? 1 : 1.25) * seconds - (MPI_Wtime() - start));
         MPI_Ibarrier(c->world, &end);
         bx_run_sleep_until(&end);
@@ -304,11 +383,13 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
             mine[1] = bx_statistics_quantile(c->slowest, count, 0.99);
             mine[2] = (double)count;
         }
+        if (count > 0) compare_times(c, count, mine);
     }
     MPI_Reduce(mine, sums, 4, MPI_DOUBLE, MPI_SUM, 0, c->world);
     MPI_Reduce(&busy, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, c->world);
-    return c->rank == 0 ? (window){sums[0], sums[1], sums[2], longest > 0 ? sums[3] / longest : NAN}
-                        : (window){0};
+    double load = longest > 0 ? sums[3] / longest : NAN;
+    compare_load(c, kind, busy, load);
+    return c->rank == 0 ? (window){sums[0], sums[1], sums[2], load} : (window){0};
 }
 
 /* Runs one cycle; windows[WINDOWS] on rank 0, zero where there is no window. */
@@ -318,7 +399,8 @@ static void run_cycle(congestion *c, size_t method, int64_t cycle, double second
     int *order = bx_random_order(WINDOWS, seed);
     memset(c->wrong_victim, 0, sizeof c->wrong_victim);
     memset(c->wrong_aggressor, 0, sizeof c->wrong_aggressor);
-    c->amiss_victim = c->amiss_aggressor = c->rounds_missing = c->time_missing = 0;
+    c->amiss_victim = c->amiss_aggressor = (traffic){0};
+    c->rounds_missing = c->time_missing = c->misstated = 0;
     deal(c, cycle);
     for (int i = 0; i < WINDOWS; i++)
         if (method != ALONE || order[i] < AGGRESSORS)
@@ -332,7 +414,7 @@ static void step(void *state, size_t method, size_t point)
     congestion *c = state;
     window windows[WINDOWS] = {0};
     int64_t cycle = c->cycles[method]++;
-    run_cycle(c, method, cycle, window_seconds, windows);
+    run_cycle(c, method, cycle + 1, window_seconds, windows);
     if (c->rank != 0) return;
     size_t cycles = (size_t)c->cycles[method];
     c->kept[method] = bx_memory_grow(c->kept[method], cycles * WINDOWS, sizeof(window));
@@ -362,13 +444,20 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
         snprintf(name, sizeof name, "content of %s", window_names[kind]);
         if (loaded) bx_verification_check(verification, name, c->wrong_aggressor[kind], 0, "bytes");
     }
-    bx_verification_check(verification, "bytes of victims", c->amiss_victim, 0, "bytes");
-    bx_verification_check(verification, "bytes of aggressors", c->amiss_aggressor, 0, "bytes");
+    bx_verification_check(verification, "bytes of victims", c->amiss_victim.bytes, 0, "bytes");
+    bx_verification_check(verification, "bytes of aggressors", c->amiss_aggressor.bytes, 0,
+                          "bytes");
+    bx_verification_check(verification, "calls of victims", c->amiss_victim.calls, 0, "calls");
+    bx_verification_check(verification, "calls of aggressors", c->amiss_aggressor.calls, 0,
+                          "calls");
     bx_verification_check(verification, "rounds of aggressors", c->rounds_missing, 0, "rounds");
     bx_verification_check(verification, "length of windows", c->time_missing, 1e-6, "s");
+    bx_verification_check(verification, "mean, p99 and load", c->misstated, 1e-9, "of the number");
+    bx_verification_check(verification, "not dealt for this cycle",
+                          !is_dealt(c, c->inspected[method]++), 0, "ranks");
 }
 
-/* A cycle of the shortest windows. */
+/* The first cycle: of the shortest windows. */
 static void verify(void *state, size_t method, size_t point, bx_verification *verification)
 {
     window unused[WINDOWS];

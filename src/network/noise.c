@@ -227,6 +227,46 @@ static void describe_nodes(noise *n)
     free(hosts);
 }
 
+/* The numbers of a node that rank 0 has, and the worst of all nodes that it reports, against those
+ * of each core: lost is what the shortest quantum, as often as there were quanta, does not take. */
+static void check_node(noise *n, size_t method, bx_verification *verification)
+{
+    MPI_Comm node = bx_run_node_comm(n->run);
+    account stated = {0};
+    double sums[3] = {0, 0, bx_run_threads(n->run)}, worst[2] = {0}, error = 0;
+    if (n->first)
+        MPI_Scatter(n->accounts, sizeof stated, MPI_BYTE, &stated, sizeof stated, MPI_BYTE, 0,
+                    n->firsts);
+    MPI_Bcast(&stated, sizeof stated, MPI_BYTE, 0, node);
+    if (method == QUANTUM) {
+        for (const bx_noise_quanta *core = n->quanta; core < n->quanta + n->threads; core++) {
+            sums[0] += core->least * core->count;
+            sums[1] += core->sum;
+            worst[1] = fmax(worst[1], core->most - core->least);
+        }
+        MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_DOUBLE, MPI_SUM, node);
+        MPI_Allreduce(MPI_IN_PLACE, &worst[1], 1, MPI_DOUBLE, MPI_MAX, node);
+        worst[0] = 1 - sums[0] / sums[1];
+        error = bx_verification_worse(error, fabs(stated.sum[0] / stated.sum[1] - worst[0]));
+        error = bx_verification_worse(error, fabs(stated.most[1] - worst[1]) / sums[1]);
+        error = bx_verification_worse(error, fabs(stated.sum[2] - sums[2]));
+        MPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE, MPI_MAX, n->comm);
+        for (int i = 0; i < 2 && n->rank == 0; i++)
+            error = bx_verification_worse(error, fabs(n->worst[i] - worst[i]) / sums[1]);
+    } else {
+        size_t count = n->count[method];
+        const double *seconds = n->seconds[method]; /* in their order */
+        double bytes = (double)bx_memory_whole_pages((size_t)bytes_per_core),
+               rate = 2 * bytes * asked_to_copy(n, method) /
+                      (seconds[(count - 1) / 2] + seconds[count / 2]);
+        MPI_Allreduce(MPI_IN_PLACE, &rate, 1, MPI_DOUBLE, MPI_SUM, node);
+        error = bx_verification_worse(error, fabs(stated.rate[method] / rate - 1));
+        MPI_Allreduce(MPI_IN_PLACE, &rate, 1, MPI_DOUBLE, MPI_MIN, n->comm);
+        if (n->rank == 0) error = bx_verification_worse(error, fabs(n->slowest[method] / rate - 1));
+    }
+    bx_verification_check(verification, "numbers of nodes", error, 1e-9, "of the whole");
+}
+
 static void end(void *state, size_t method, size_t point, int64_t steps,
                 bx_verification *verification)
 {
@@ -247,6 +287,7 @@ static void end(void *state, size_t method, size_t point, int64_t steps,
         MPI_Gather(&of_node, sizeof of_node, MPI_BYTE, n->accounts, sizeof of_node, MPI_BYTE, 0,
                    n->firsts);
     if (n->details) describe_nodes(n);
+    check_node(n, method, verification);
 }
 
 static double items(void *state, size_t method, size_t point)

@@ -162,6 +162,10 @@ static int setup(bx_run *run, void **state)
     bool sampled = strcmp(bx_run_case(run), "sampled") == 0;
     int64_t wanted = round_limit > 0 ? round_limit : sampled ? SAMPLED_ROUNDS : most;
     p->rounds = wanted > most ? most : (int)wanted;
+    if (p->rounds > INT16_MAX) /* as the matrix has them */
+        return bx_run_refuse(run, BX_USAGE,
+                             "%d rounds: the matrix takes %d; name fewer by --rounds", p->rounds,
+                             INT16_MAX);
     size_t records = (size_t)p->rounds * (size_t)(p->nodes / 2) + REPEATS * MEETINGS_AGAIN;
     size_t bytes = p->line.words * WORD;
     double needed = p->line.local < p->line.talker_count ? 2 * (double)bytes : 0;

@@ -24,7 +24,7 @@ typedef struct {
     int units;
     int *unit_first;           /* [units + 1] places */
     int *order, *place;        /* [size] the rank at a place, unit by unit; the place of a rank */
-    uint64_t deal;             /* number of the block of steps: seeds random patterns */
+    uint64_t deal, ended;      /* number of the block of steps: seeds random patterns; of ends */
     int words;                 /* of a block */
     int count;                 /* exchanges in a step */
     uint64_t *sent;            /* [count][sent_blocks][words] */
@@ -64,6 +64,9 @@ typedef struct bx_pattern {
     /* Blocks that the busiest unit (a node; a rank where there is one node) sends to other units,
      * or receives from them, in one exchange, at least.  Local.  NULL: no bandwidth is reported. */
     double (*volume)(const bx_patterns *s);
+    /* Whether the route of this rank is the one of the order that `seed` draws, without a look at
+     * `deal` or at how the route was laid.  Local.  NULL: the route is always the same. */
+    bool (*is_dealt)(const bx_patterns *s, uint64_t seed);
     /* Verifies more than content; after a step.  Collective.  NULL: nothing. */
     double (*inspect)(bx_patterns *s);
 } bx_pattern;

@@ -257,6 +257,8 @@ const bx_pattern bx_pattern_get = {
     .exchange = exchange_get,
 };
 
+#define DEALT(name) BETWEEN_RANKS(name), .is_dealt = is_dealt_##name
+
 #define BETWEEN_RANKS(name)                                                                        \
     .slots = true, .applicable = needs_two_ranks, .route = route_##name, .exchange = exchange,     \
     .messages = messages_##name, .volume = volume_##name
@@ -280,6 +282,16 @@ static void route_random_matching(bx_patterns *s)
     }
     free(dealt);
     route_both_ways(s, counterpart(s, other));
+}
+
+/* Units 0 and 1 of the order are a pair, 2 and 3, and so on. */
+static bool is_dealt_random_matching(const bx_patterns *s, uint64_t seed)
+{
+    int *order = bx_random_order(s->units, seed), at = 0, unit = unit_of(s, s->rank);
+    while (order[at] != unit) at++;
+    int partner = (at ^ 1) < s->units ? counterpart(s, order[at ^ 1]) : MPI_PROC_NULL;
+    free(order);
+    return s->sent_blocks == 0 ? partner == MPI_PROC_NULL : s->to[0] == partner;
 }
 
 static double messages_random_matching(const bx_patterns *s)
@@ -307,7 +319,7 @@ static double volume_random_matching(const bx_patterns *s)
 const bx_pattern bx_pattern_random_matching = {
     .summary = "random pairs of nodes, both ways at once",
     .wins = "the effective bisection: what remains where routes collide",
-    BETWEEN_RANKS(random_matching),
+    DEALT(random_matching),
 };
 
 /* All ranks with both neighbours at once (HPC Challenge, random ring). */
@@ -323,6 +335,18 @@ static void route_random_ring(bx_patterns *s)
     free(ring);
 }
 
+/* A rank sends to those before and after it in the order, whichever comes first. */
+static bool is_dealt_random_ring(const bx_patterns *s, uint64_t seed)
+{
+    int *order = bx_random_order(s->size, seed), before = order[s->size - 1], after = order[0];
+    for (int at = 0; at < s->size; at++) {
+        if (order[at] == s->rank && at > 0) before = order[at - 1];
+        if (order[at] == s->rank && at + 1 < s->size) after = order[at + 1];
+    }
+    free(order);
+    return (s->to[0] == before && s->to[1] == after) || (s->to[0] == after && s->to[1] == before);
+}
+
 static double messages_random_ring(const bx_patterns *s) { return 2.0 * s->size; }
 
 /* Of a rank's two neighbours, so many are in other units on average. */
@@ -335,7 +359,7 @@ static double volume_random_ring(const bx_patterns *s)
 const bx_pattern bx_pattern_random_ring = {
     .summary = "all ranks with both neighbours in a random ring",
     .wins = "a code whose neighbours are anywhere",
-    BETWEEN_RANKS(random_ring),
+    DEALT(random_ring),
 };
 
 /* ---- neighbours in a periodic grid of ranks, as domain decomposition has them ---- */

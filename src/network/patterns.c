@@ -18,6 +18,10 @@ static double adapter_rate;                     /* Gbit/s of a node; 0: unknown 
 static const bx_choice *methods;
 static int *most_blocks;    /* [method] of any rank, to be sent or to be received */
 static uint64_t generation; /* of the input: each step has its own */
+static struct {
+    int first, last; /* ranks that this one has sent to in the last block */
+    double chance;   /* that they are those of the blocks before; 0: there was none */
+} *partners;         /* [method] */
 
 static const bx_pattern *pattern_of(size_t method) { return bx_pattern_table[method].pattern; }
 
@@ -223,12 +227,36 @@ static double items(void *state, size_t method, size_t point)
     return (double)exchanges(method, point) * items_of(pattern_of(method));
 }
 
-/* The steps of a block have sent what was asked for, in as many exchanges as divide times. */
+/* Whether this rank has had the same partners in so many blocks, one after the other, as random
+ * orders give once in 10^15 launches.  Where there are no others, it has them for ever. */
+static bool has_same_partners(const bx_patterns *s, size_t method)
+{
+    int first = s->sent_blocks > 0 ? s->to[0] : MPI_PROC_NULL, last = first;
+    if (s->sent_blocks > 1) last = s->to[s->sent_blocks - 1];
+    double others = s->sent_blocks > 1 ? (s->size - 1) * (s->size - 2) / 2.0 : s->units - 1;
+    bool same = (partners[method].first == first && partners[method].last == last) ||
+                (partners[method].first == last && partners[method].last == first);
+    bool may_stay = partners[method].chance <= 0 || first == MPI_PROC_NULL || others <= 1;
+    partners[method].chance = same && !may_stay ? partners[method].chance / others : 1;
+    partners[method].first = first;
+    partners[method].last = last;
+    return partners[method].chance < 1e-15;
+}
+
+/* The steps of a block have sent what was asked for, in as many exchanges as divide times, between
+ * ranks that were dealt for this block. */
 static void end(void *state, size_t method, size_t point, int64_t steps,
                 bx_verification *verification)
 {
-    const bx_patterns *s = state;
+    bx_patterns *s = state;
     const bx_pattern *pattern = pattern_of(method);
+    uint64_t seed = bx_random_hash(bx_run_seed(s->run), ++s->ended);
+    if (pattern->is_dealt) {
+        bx_verification_check(verification, "not dealt for this block", !pattern->is_dealt(s, seed),
+                              0, "ranks");
+        bx_verification_check(verification, "never dealt anew", has_same_partners(s, method), 0,
+                              "ranks");
+    }
     double sums[3], number = (double)steps * items(state, method, point) / items_of(pattern);
     MPI_Allreduce(s->made, sums, 3, MPI_DOUBLE, MPI_SUM, s->comm);
     if (!pattern->messages) {
@@ -493,6 +521,7 @@ const bx_kernel *bx_kernel_get(void)
     };
     if (methods) return &kernel;
     BX_ALLOC(bx_pattern_count, most_blocks);
+    BX_ALLOC(bx_pattern_count, partners);
     for (size_t m = 0; m < bx_pattern_count; m++)
         bx_kernel_add_method(&kernel, &(bx_choice){.name = bx_pattern_table[m].name,
                                                    .summary = pattern_of(m)->summary,

@@ -11,12 +11,13 @@ module npar_check
   use npar_accuracy, only: accuracy_t
   use npar_blas, only: dgemv, zgemv
   use npar_collectives, only: sum_over
+  use npar_model, only: pi
   use npar_paw, only: one_centre_error
   use npar_state, only: flat, state_t
   use npar_subspace, only: orthonormality_error
   implicit none (type, external)
   private
-  public :: check_exchange, check_orthonormality, check_step, set_probe
+  public :: check_exchange, check_orthonormality, check_step, note_density, set_probe
 
   real(dp), parameter :: orthonormal = 1e-11_dp
   complex(dp), parameter :: one = 1, zero = 0
@@ -41,6 +42,9 @@ contains
     call bx_check(verification, "minimisations", merge(1.0_dp, 0.0_dp, s%infinite), 0.0_dp, &
                   "not finite")
     call bx_check(verification, "one-centre", one_centre_error(s), 1e-12_dp, "of the largest")
+    call bx_check(verification, "points of one-centre terms", points_error(s), 1e-5_dp, "of all")
+    call check_mixing(s, verification)
+    call note_density(s)
     call bx_check(verification, "electrons", electrons_error(s), 1e-12_dp, "of all")
     if (compared >= s%occupied) then
       call bx_check(verification, "density", bx_largest(s%density_out - s%density_exact) &
@@ -58,6 +62,61 @@ contains
     call bx_check(verification, "orthonormality", bx_largest([(orthonormality_error(s, &
                   s%psi(:, :, k)), k=1, s%crystal%kpoints)]), orthonormal, "1")
   end subroutine check_orthonormality
+
+  !> Deviation of the points of the quadrature, of 1000 for each atom.  Gauss's rule is exact with
+  !> fewer; but the squares of n weights add up to pi^2 / (2n + 1), within 2.5e-7 where n is 1000:
+  !> a weight is pi / (n + 1/2) times the sine of its node's angle.
+  function points_error(s) result(error)
+    type(state_t), intent(in) :: s
+    integer, parameter :: points = 1000
+    real(dp) :: error, total
+    total = s%squares
+    call MPI_Allreduce(MPI_IN_PLACE, total, 1, MPI_DOUBLE_PRECISION, MPI_SUM, s%world)
+    error = abs(total*(2*points + 1)/(pi**2*s%crystal%atoms) - 1)
+  end function points_error
+
+  !> Notes what the density on my planes is before a step.
+  subroutine note_density(s)
+    type(state_t), intent(inout) :: s
+    s%noted = weighted(s, s%density)
+  end subroutine note_density
+
+  !> The deviations of the density on my planes from half of that before the step and half of the
+  !> step's own, and of the local potential from what this density makes: roundings, of as many
+  !> points as are added up, and of one.
+  subroutine check_mixing(s, verification)
+    type(state_t), intent(in) :: s
+    type(c_ptr), intent(in) :: verification
+    real(dp) :: mixed, made, rounding
+    rounding = epsilon(1.0_dp)*sqrt(real(size(s%density), dp))*bx_largest(s%density_exact)
+    mixed = abs(weighted(s, s%density) - (s%noted + weighted(s, s%density_out))/2)
+    made = bx_largest(s%potential - s%ionic - s%strength*(s%density - s%density_exact))
+    call bx_check(verification, "mixed density", mixed/max(rounding, tiny(rounding)), 100.0_dp, &
+                  "roundings")
+    call bx_check(verification, "potential", made/max(spacing(bx_largest(s%potential)), &
+                  tiny(made)), 4.0_dp, "roundings")
+  end subroutine check_mixing
+
+  !> Sum over what a density on my planes is beside the exact one, with a random weight for each
+  !> point, so that any change is seen.
+  function weighted(s, density) result(total)
+    type(state_t), intent(in) :: s
+    real(dp), intent(in) :: density(:, :, :)
+    real(dp) :: total
+    integer :: x, y, z
+    integer(c_int64_t) :: index
+    total = 0
+    index = 0
+    do z = 1, size(density, 3)
+      do y = 1, size(density, 2)
+        do x = 1, size(density, 1)
+          index = index + 1
+          total = total + bx_uniform(bx_seed(s%run), index)*(density(x, y, z) &
+                                                             - s%density_exact(x, y, z))
+        end do
+      end do
+    end do
+  end function weighted
 
   !> Deviation of the number of electrons on my group's planes, of all electrons.
   function electrons_error(s) result(error)

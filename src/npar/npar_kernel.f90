@@ -15,7 +15,7 @@ module npar_kernel
     bx_transpose_number
   use npar_basis, only: count_plane_waves
   use npar_cases, only: cases, number
-  use npar_check, only: check_exchange, check_orthonormality, check_step
+  use npar_check, only: check_exchange, check_orthonormality, check_step, note_density
   use npar_checkpoint, only: write_checkpoint
   use npar_collectives, only: left_out, traffic_so_far, traffic_t, operator(+), operator(*)
   use npar_exchange, only: free_pair_ffts, make_pair_ffts, pair_ffts_t
@@ -240,6 +240,7 @@ contains
     call evaluate(s, ffts, before(1))
     after = 0
     do steps = 1, int(given%iterations)
+      call note_density(s)
       sent = traffic_so_far()
       call scf_step(s, ffts)
       sent = traffic_since(sent, world)
@@ -305,7 +306,9 @@ contains
     type(state_t), pointer :: s
     s => prepared(int(method) + 1)
     call bx_hollow_messages(.true.)
-    if (given%split /= 2) call start_state(s, bx_seed(run), given%noise)
+    if (given%split == 2) return
+    call start_state(s, bx_seed(run), given%noise)
+    if (.not. bx_is_hollow()) call note_density(s)
   end subroutine begin
 
   subroutine step(address, method, point) bind(C)

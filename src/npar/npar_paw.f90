@@ -37,13 +37,14 @@ contains
     call wiped(s, vector)
     call lap(s, phase_zeroing)
     if (.not. bx_is_hollow()) s%d = 0
+    s%squares = 0
     do atom = 1 + s%rank, s%crystal%atoms, s%ranks
       channels = s%crystal%channels_of(atom)
       first = s%crystal%projectors_before(atom)
       if (.not. bx_is_hollow()) then
         call integrate(householder(atom, channels), &
                        s%spectra(1)%shift(first + 1:first + channels), node, weight, &
-                       s%d(:channels, :channels, atom))
+                       s%d(:channels, :channels, atom), s%squares)
       end if
       if (bx_is_simulated) then
         call bx_charge(bx_algebra, 2.0_dp*channels*(channels + 6)*points, by_all_threads)
@@ -54,10 +55,12 @@ contains
     call lap(s, phase_paw_sum)
   end subroutine sum_one_centre_terms
 
-  !> The D_ij of one atom, whose channels have these v and shifts, by quadrature.
-  pure subroutine integrate(v, shift, node, weight, d)
+  !> The D_ij of one atom, whose channels have these v and shifts, by quadrature.  Adds the squares
+  !> of the weights to `squares`.
+  pure subroutine integrate(v, shift, node, weight, d, squares)
     real(dp), intent(in) :: v(:), shift(:), node(:), weight(:)
     real(dp), intent(out) :: d(:, :)
+    real(dp), intent(inout) :: squares
     real(dp), dimension(size(v)) :: p, g, h
     integer :: i, q
     d = 0
@@ -69,6 +72,7 @@ contains
       do i = 1, size(v)
         d(:, i) = d(:, i) + g*h(i)
       end do
+      squares = squares + weight(q)**2
     end do
   end subroutine integrate
 

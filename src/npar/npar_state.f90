@@ -76,6 +76,7 @@ module npar_state
     real(dp), allocatable :: parts(:, :) !< (waves, 2 * my bands) complex bands, parts apart
     real(dp), pointer, contiguous :: d(:, :, :) => null() !< (channels, channels, atoms): Hartree
     real(dp), allocatable :: d_exact(:, :, :) !< the exact integrals
+    real(dp) :: squares = 0 !< sum over my atoms' points of the squares of their weights
     real(dp), allocatable :: probe(:, :) !< (2 * waves, k-points) sum of the exact bands with signs
     real(dp), pointer, contiguous :: psi(:, :, :) => null() !< (2 * waves, my bands, k-points)
     real(dp), pointer, contiguous :: h(:, :) => null()
@@ -102,6 +103,7 @@ module npar_state
     real(dp), pointer, contiguous :: density(:, :, :) => null() !< input: electrons per box
     real(dp), pointer, contiguous :: density_out(:, :, :) => null(), &
       density_exact(:, :, :) => null()
+    real(dp) :: noted = 0 !< weighted sum of the density's deviation before a step
   contains
     procedure :: waves => stored_waves
     procedure :: factor => reals_an_element

@@ -192,6 +192,7 @@ static double complex potential(double complex r2, double cutoff)
     return 4 * (sixth * sixth - sixth) * weight;
 }
 
+static const double TINY = 1e-30;  /* sigma^2: the imaginary part of a square */
 static const double MARGIN = 1e-9; /* sigma: distances so near the reach of lists may be in them */
 
 /* What all pairs of atoms add up to. */
@@ -251,7 +252,6 @@ static bool is_near(const bx_lattice *lattice, const plain_patch *a, const plain
 static double look_around(const plain *s, const plain_patch *patch, int64_t atom,
                           const plain_patch *const *near, int count, totals *sums)
 {
-    static const double TINY = 1e-30;
     const bx_lattice *lattice = s->o->lattice;
     const double least = lattice->reach - MARGIN, most = lattice->reach + MARGIN;
     const int64_t n = patch->atoms;
@@ -276,11 +276,38 @@ static double look_around(const plain *s, const plain_patch *patch, int64_t atom
     return error;
 }
 
+static const double FORCE = 1e-9, ENERGY = 1e-10; /* epsilon / sigma; of the sum of all terms */
+
+/* The potential at distances up to beyond the cutoff, whatever those of the atoms are: between one
+ * atom and others in a row. */
+static void check_potential(double cutoff, bx_verification *verification)
+{
+    enum { ROW = 500 };
+    static const double NEAREST = 0.9; /* sigma */
+    double one[3] = {0}, shift[3] = {0}, force[3], *row, *forces;
+    double energy = 0, size = 0, error = 0;
+    bx_pairs pairs;
+    BX_ALLOC(3 * (size_t)ROW, row, forces);
+    for (int i = 0; i < ROW; i++) row[i] = NEAREST + (1.05 * cutoff - NEAREST) * i / ROW;
+    bx_pairs_find(&pairs, 2 * cutoff, 1, one, ROW, row, shift);
+    double sum = bx_pairs_compute(&pairs, cutoff, 1, one, ROW, row, shift, force, forces);
+    for (int i = 0; i < ROW; i++) {
+        double complex u = potential(row[i] * row[i] + TINY * I, cutoff);
+        energy += creal(u);
+        size += fabs(creal(u));
+        error = bx_verification_worse(error, fabs(forces[i] + 2 * row[i] * cimag(u) / TINY));
+    }
+    bx_pairs_free(&pairs);
+    BX_FREE(row, forces);
+    bx_verification_check(verification, "forces by distance", error, FORCE, "epsilon/sigma");
+    bx_verification_check(verification, "energy by distance", fabs(sum - energy), ENERGY * size,
+                          "epsilon");
+}
+
 /* Forces and the potential energy, in units of BX_ENERGY_UNIT, of the positions that are here; the
  * lists, if they were just found. */
 static void check_pairs(plain *s, int64_t potential, bool just_found, bx_verification *verification)
 {
-    static const double FORCE = 1e-9, ENERGY = 1e-10; /* epsilon / sigma; of the sum of all terms */
     const bx_objects *o = s->o;
     totals sums = {0};
     double error = 0, listed = 0, listed_here = 0;
@@ -449,6 +476,7 @@ void bx_verify_reference(const bx_objects *o, bx_reference *reference)
             check_pairs(s, energy->potential, step == 0, &reference->verification);
         advance(s);
     }
+    check_potential(o->lattice->cutoff, &reference->verification);
     check_energies(s, reference, by_positions);
     add_momentum(s, 1, momentum);
     check_momentum(s, reference, momentum);

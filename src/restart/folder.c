@@ -14,7 +14,6 @@
 
 static const char PREFIX[] = "bisection-restart-";
 static const char OWNER[] = "owner"; /* the host of rank 0 */
-enum { SECONDS_TO_APPEAR = 10 };     /* on other nodes, whose client may cache the folder */
 
 void bx_folder_remove(const char *path)
 {
@@ -109,8 +108,7 @@ int bx_folder_create(bx_run *run, const bx_folder_place *place, double bytes, ch
     int code = bx_run_agree(run);
     if (code != BX_OK) return code;
     MPI_Bcast(path, (int)size, MPI_CHAR, 0, bx_run_comm(run));
-    for (int i = 0; i < 10 * SECONDS_TO_APPEAR && access(path, W_OK) != 0; i++) usleep(100000);
-    if (access(path, W_OK) != 0)
+    if (!bx_file_appears(path))
         bx_run_refuse(
             run, BX_RESOURCES,
             "--directory %s: rank %d does not see the folder of rank 0; take one on a file "

@@ -8,14 +8,45 @@
 
 void bx_io_begin(bx_io *io, bx_run *run)
 {
+    int number = bx_run_rank(run);
     io->run = run;
-    io->comm = bx_run_comm(run);
     io->node = bx_run_node_comm(run);
-    io->rank = bx_run_rank(run);
-    io->ranks = bx_run_ranks(run);
+    io->ranks = io->readers = bx_run_ranks(run);
+    MPI_Comm_split(bx_run_comm(run), 0, bx_run_node_of(run)[number], &io->comm);
+    MPI_Comm_rank(io->comm, &io->rank);
+    BX_ALLOC((size_t)io->ranks, io->number);
+    MPI_Allgather(&number, 1, MPI_INT, io->number, 1, MPI_INT, io->comm);
+}
+
+void bx_io_end(bx_io *io)
+{
+    MPI_Comm_free(&io->comm);
+    BX_FREE(io->number);
 }
 
 int bx_io_apart(const bx_io *io) { return io->ranks > 2 ? io->ranks / 2 : io->ranks - 1; }
+
+static bool differ_by_node(const bx_io *io)
+{
+    return bx_run_node_count(io->run) > 1 && io->readers == io->ranks;
+}
+
+bool bx_io_is_near(const bx_io *io, int writer)
+{
+    const int *node_of = bx_run_node_of(io->run);
+    if (!differ_by_node(io)) return writer == io->rank;
+    return node_of[io->number[writer]] == node_of[io->number[io->rank]];
+}
+
+double bx_io_count_near(const bx_io *io, bool reads_near)
+{
+    int most = 1, near = reads_near;
+    if (differ_by_node(io)) MPI_Comm_size(io->node, &most);
+    MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT, MPI_MAX, io->comm);
+    MPI_Allreduce(MPI_IN_PLACE, &near, 1, MPI_INT, MPI_SUM, io->comm);
+    int cannot = io->readers > 1 ? 2 * most - io->ranks : 1;
+    return near - fmax(cannot, 0);
+}
 
 double bx_io_end_phase(bx_io *io, int phase, double *start)
 {
@@ -32,7 +63,7 @@ double bx_io_gather_busy(bx_io *io, double *sums)
 {
     int ranks = io->rank == 0 ? io->ranks : 0;
     double *busy = bx_memory_alloc((size_t)ranks, sizeof *busy), most = 0;
-    MPI_Gather(&io->busy, 1, MPI_DOUBLE, busy, 1, MPI_DOUBLE, 0, io->comm);
+    MPI_Gather(&io->busy, 1, MPI_DOUBLE, busy, 1, MPI_DOUBLE, 0, bx_run_comm(io->run));
     for (int rank = 0; rank < ranks; rank++) {
         sums[rank] += busy[rank];
         most = fmax(most, busy[rank]);

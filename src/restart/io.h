@@ -28,8 +28,9 @@ typedef struct {
  * takes part in what is collective, and touches no file. */
 typedef struct bx_io {
     bx_run *run;
-    MPI_Comm comm, node;
-    int rank, ranks, readers;
+    MPI_Comm comm, node;      /* all ranks, one node after the other; those of this node */
+    int rank, ranks, readers; /* in `comm`; the first is rank 0 of the launch too */
+    int *number;              /* [ranks] of each in the launch */
     bx_array array;
     bx_array_box box;
     char folder[PATH_MAX - 64];
@@ -39,7 +40,9 @@ typedef struct bx_io {
     int64_t room;
     bx_io_piece *pieces; /* [piece_count] */
     size_t piece_count;
-    int reader; /* which of `readers` this rank is, -1: none; never one that wrote what it reads */
+    int reader;           /* which of `readers` this rank is, -1: none */
+    int64_t syncs;        /* of files, by this rank before the step */
+    bool shows_unsynced;  /* the file system: see bx_io_shows_unsynced */
     double pages, cached; /* of the files, before they were read; in memory */
     double busy;          /* s: in this step, of this rank before it waited for others */
     int error;            /* an exit code; BX_OK: none */
@@ -51,21 +54,31 @@ typedef struct {
     bx_choice about;
     bool whole_boxes; /* readers take boxes of ranks, not equal parts of the array */
     bool alone;       /* each rank writes what it holds, and waits for no other */
+    /* Which ranks bring to disk what they have written. */
+    enum { BX_IO_SYNC_BY_ALL, BX_IO_SYNC_BY_NODE, BX_IO_SYNC_BY_FIRST } synced_by;
+    bool closing_writes; /* so that pages of a file that was synced are not on disk */
     /* Whether it can run; writes the reason to why[size] if not.  NULL: it can. */
     bool (*usable)(const bx_io *io, char *why, size_t size);
     void (*open)(bx_io *io), (*write)(bx_io *io), (*sync)(bx_io *io), (*close)(bx_io *io);
     void (*drop)(bx_io *io), (*read)(bx_io *io), (*remove)(bx_io *io);
 } bx_io_method;
 
-/* Sets the ranks and their communicators. */
+/* Sets the ranks and their communicators; all ranks are readers.  Frees them.  Collective. */
 void bx_io_begin(bx_io *io, bx_run *run);
+void bx_io_end(bx_io *io);
 /* Returns how many ranks a reader is away from the writer: so many that it is on another node. */
 int bx_io_apart(const bx_io *io);
+/* Whether what a rank has written should not be read by this one, as it is on the same node; the
+ * same rank, where there is one node, or where readers have the parts of several ranks.  Local. */
+bool bx_io_is_near(const bx_io *io, int writer);
+/* Returns how many ranks read what is near, beyond those that have nothing else: in a node that has
+ * more than half of all ranks.  Collective. */
+double bx_io_count_near(const bx_io *io, bool reads_near);
 /* Ends a phase of a step, which began at *start, when the last rank has finished it: sets *start,
  * and adds what this rank did to `busy`.  Returns the phase's seconds.  Collective. */
 double bx_io_end_phase(bx_io *io, int phase, double *start);
-/* Adds `busy` of each rank to sums[ranks] on rank 0, and sets it to 0.  Returns the longest there.
- * Collective. */
+/* Adds `busy` of each rank of the launch to sums[ranks] on rank 0, and sets it to 0.  Returns the
+ * longest there.  Collective. */
 double bx_io_gather_busy(bx_io *io, double *sums);
 /* Returns the slowest rank's time over the mean of the others; 1 of one rank.  Local. */
 double bx_io_imbalance(const double *sums, int ranks, int *slowest);
@@ -83,3 +96,6 @@ void bx_io_drop_common(bx_io *io);
 void bx_io_remove_common(bx_io *io);
 /* Drops a file that is on disk from this node's memory, and counts which of its pages stay. */
 void bx_io_forget(bx_io *io, const char *path);
+/* Whether the pages of a file that are not on disk stay then, and no other: not in a file system in
+ * memory, and not where pages are kept elsewhere.  Local. */
+bool bx_io_shows_unsynced(const bx_io *io);

@@ -33,6 +33,10 @@ static const bx_io_method *const METHODS[] = {
     BX_METHODS(METHOD) & COPY};
 enum { METHOD_COUNT = sizeof METHODS / sizeof *METHODS };
 
+/* Of all pages, so many do not stay in memory where files are synced: other programs may read some.
+ */
+static const double UNSYNCED = 0.5;
+
 static bx_folder_place place = BX_FOLDER_PLACE;
 static int64_t bytes_per_rank, readers;
 
@@ -65,24 +69,34 @@ static bx_array settle_array(bx_run *run)
     return bx_array_create(planes, c->rows, c->columns, c->words, c->way, bx_run_ranks(run));
 }
 
-/* Returns the rank that is a reader: half the ranks away from those that wrote most of its part. */
-static int rank_of_reader(const bx_io *io, int reader)
+/* The first of the ranks whose shares a reader has. */
+static int first_of_reader(const bx_io *io, int reader)
 {
-    return (int)(((int64_t)reader * io->ranks / io->readers + bx_io_apart(io)) % io->ranks);
+    return (int)bx_array_begin(io->ranks, reader, io->readers);
 }
 
-/* The pieces of a reader: boxes of ranks, or an equal part of the array. */
+/* Returns the rank that is a reader: half the ranks away from those whose shares it has. */
+static int rank_of_reader(const bx_io *io, int reader)
+{
+    int first = first_of_reader(io, reader), away = first_of_reader(io, reader + 1) - first;
+    if (away < bx_io_apart(io)) away = bx_io_apart(io);
+    return (first + away) % io->ranks;
+}
+
+/* The pieces of a reader, which has the shares of several ranks: their boxes, or as many equal
+ * parts of the array. */
 static void deal_pieces(bx_io *io, bool whole_boxes)
 {
     int64_t words = bx_array_words(&io->array);
     io->piece_count = 0;
     if (io->reader < 0) return;
-    int64_t first = bx_array_begin(words, io->reader, io->readers);
+    int first = first_of_reader(io, io->reader), end = first_of_reader(io, io->reader + 1);
     if (!whole_boxes) {
-        int64_t end = bx_array_begin(words, io->reader + 1, io->readers);
-        io->pieces[io->piece_count++] = (bx_io_piece){-1, first, end - first};
+        int64_t begin = bx_array_begin(words, first, io->ranks);
+        io->pieces[io->piece_count++] =
+            (bx_io_piece){-1, begin, bx_array_begin(words, end, io->ranks) - begin};
     }
-    for (int rank = io->reader; whole_boxes && rank < io->ranks; rank += io->readers) {
+    for (int rank = first; whole_boxes && rank < end; rank++) {
         bx_array_box box = bx_array_box_of(&io->array, rank);
         io->pieces[io->piece_count++] = (bx_io_piece){rank, 0, bx_array_box_words(&box)};
     }
@@ -98,7 +112,7 @@ static int64_t words_of_pieces(const bx_io *io)
 static void settle_readers(bx_io *io)
 {
     io->reader = -1;
-    io->readers = readers ? (int)readers : io->ranks;
+    if (readers) io->readers = (int)readers;
     for (int i = 0; i < io->readers; i++)
         if (rank_of_reader(io, i) == io->rank) io->reader = i;
     io->pieces = bx_memory_alloc((size_t)(io->ranks / io->readers + 1), sizeof *io->pieces);
@@ -130,6 +144,8 @@ static int setup(bx_run *run, void **address)
     if (code != BX_OK) return code;
     code = bx_folder_create(run, &place, bytes, io->folder, sizeof io->folder);
     if (code != BX_OK) return code;
+    if (io->rank == 0) io->shows_unsynced = bx_io_shows_unsynced(io);
+    MPI_Bcast(&io->shows_unsynced, 1, MPI_C_BOOL, 0, io->comm);
     io->mine = bx_memory_alloc((size_t)io->words, sizeof *io->mine);
     io->read = bx_memory_alloc((size_t)io->room, sizeof *io->read);
     BX_ALLOC(METHOD_COUNT, s->measured);
@@ -149,6 +165,7 @@ static void teardown(void *address)
     for (size_t m = 0; m < METHOD_COUNT; m++)
         BX_FREE(s->measured[m].write.values, s->measured[m].read.values,
                 s->measured[m].longest.values, s->measured[m].busy);
+    bx_io_end(&s->io);
     BX_FREE(s->io.mine, s->io.read, s->io.pieces, s->measured, s);
 }
 
@@ -180,6 +197,7 @@ static void prepare(void *address, size_t method, size_t point)
     }
     deal_pieces(io, METHODS[method]->whole_boxes);
     memset(io->read, 0xff, (size_t)io->room * sizeof *io->read);
+    io->syncs = bx_file_syncs();
 }
 
 /* ---- a step ---- */
@@ -219,49 +237,115 @@ static void print_wrong(const state *s, size_t method, const bx_io_piece *piece,
 {
     int64_t index = index_of(&s->io, piece, word);
     char writer[40] = "";
-    if (piece->rank >= 0) snprintf(writer, sizeof writer, " of rank %d", piece->rank);
+    if (piece->rank >= 0) snprintf(writer, sizeof writer, " of rank %d", s->io.number[piece->rank]);
     fprintf(stderr,
             "bisection-restart: %s: word %lld%s: rank %d read %016llx, written was %016llx\n",
-            name_of(s, method), (long long)index, writer, s->io.rank, (unsigned long long)read,
-            (unsigned long long)word_at(s, index));
+            name_of(s, method), (long long)index, writer, bx_run_rank(s->io.run),
+            (unsigned long long)read, (unsigned long long)word_at(s, index));
 }
 
-static double count_wrong(state *s, size_t method)
+/* The words that ranks have read and compared: how many, their sum modulo 2^64, the wrong ones. */
+typedef struct {
+    uint64_t count, sum, wrong;
+} comparison;
+
+static comparison compare_words(const state *s, size_t method)
 {
     const bx_io *io = &s->io;
-    double wrong = 0;
-    if (METHODS[method] == &COPY) return memcmp(io->read, io->mine, (size_t)io->words * 8) != 0;
+    comparison c = {0};
     int64_t at = 0;
     for (size_t i = 0; i < io->piece_count; i++)
         for (int64_t word = 0; word < io->pieces[i].words; word++, at++) {
-            if (io->read[at] == word_at(s, index_of(io, &io->pieces[i], word))) continue;
-            if (wrong == 0) print_wrong(s, method, &io->pieces[i], word, io->read[at]);
-            wrong++;
+            uint64_t expected = word_at(s, index_of(io, &io->pieces[i], word));
+            c.count++;
+            c.sum += expected;
+            if (io->read[at] == expected) continue;
+            if (c.wrong++ == 0) print_wrong(s, method, &io->pieces[i], word, io->read[at]);
         }
-    return wrong;
+    return c;
+}
+
+/* Returns how many words of the array were compared too often, or not at all: none, where their
+ * number and sum are those of the array, whoever has read them. */
+static double count_unread(const state *s, const comparison *c)
+{
+    const bx_io *io = &s->io;
+    int64_t words = bx_array_words(&io->array);
+    uint64_t sums[2] = {c->count, c->sum};
+    for (int64_t index = bx_array_begin(words, io->rank, io->ranks),
+                 end = bx_array_begin(words, io->rank + 1, io->ranks);
+         index < end; index++)
+        sums[1] -= word_at(s, index);
+    MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_UINT64_T, MPI_SUM, io->comm);
+    double unread = fabs((double)sums[0] - (double)words);
+    return sums[1] == 0 ? unread : fmax(unread, 1);
+}
+
+/* Whether a piece has words of the box, or of the part of the array, of a rank that is near. */
+static bool is_near(const bx_io *io, const bx_io_piece *piece)
+{
+    int64_t words = bx_array_words(&io->array);
+    if (piece->rank >= 0) return piece->words > 0 && bx_io_is_near(io, piece->rank);
+    for (int rank = 0; rank < io->ranks; rank++) {
+        int64_t begin = bx_array_begin(words, rank, io->ranks),
+                end = bx_array_begin(words, rank + 1, io->ranks);
+        bool has_words = begin < end && begin < piece->first + piece->words && end > piece->first;
+        if (has_words && bx_io_is_near(io, rank)) return true;
+    }
+    return false;
+}
+
+static bool reads_near(const bx_io *io)
+{
+    for (size_t i = 0; i < io->piece_count; i++)
+        if (is_near(io, &io->pieces[i])) return true;
+    return false;
+}
+
+/* Whether this rank did not bring to disk what it has written, as the method asks it to. */
+static bool lacks_sync(const bx_io *io, size_t method)
+{
+    const bx_io_method *m = METHODS[method];
+    int of_node;
+    MPI_Comm_rank(io->node, &of_node);
+    if (m->synced_by == BX_IO_SYNC_BY_NODE && of_node > 0) return false;
+    if (m->synced_by == BX_IO_SYNC_BY_FIRST && io->rank > 0) return false;
+    return bx_file_syncs() == io->syncs;
 }
 
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
 {
     state *s = address;
     bx_io *io = &s->io;
+    comparison words = {0};
     bool failed = bx_io_failed(io);
-    bx_verification_check(verification, "words", failed ? 0 : count_wrong(s, method), 0, "words");
+    if (METHODS[method] == &COPY)
+        words.wrong = memcmp(io->read, io->mine, (size_t)io->words * 8) != 0;
+    else if (!failed)
+        words = compare_words(s, method);
+    bx_verification_check(verification, "words", (double)words.wrong, 0, "words");
     if (METHODS[method] == &COPY || failed) return;
+    double pages[2] = {io->pages, io->cached};
+    MPI_Allreduce(MPI_IN_PLACE, pages, 2, MPI_DOUBLE, MPI_SUM, io->comm);
+    io->pages = io->cached = 0;
+    bx_verification_check(verification, "read once", count_unread(s, &words), 0, "words");
+    bx_verification_check(verification, "read where it was written",
+                          bx_io_count_near(io, reads_near(io)), 0, "ranks");
+    bx_verification_check(verification, "not synced", lacks_sync(io, method), 0, "ranks");
+    if (io->shows_unsynced && !METHODS[method]->closing_writes)
+        bx_verification_check(verification, "not on disk", pages[0] > 0 ? pages[1] / pages[0] : 0,
+                              UNSYNCED, "of the pages");
     if (!bx_run_is_sampling(io->run)) {
-        io->busy = io->pages = io->cached = 0;
+        io->busy = 0;
         return;
     }
-    double counted[2] = {io->pages, io->cached}, all[2];
     if (io->rank == 0 && !s->measured[method].busy)
         BX_ALLOC((size_t)io->ranks, s->measured[method].busy);
     double longest = bx_io_gather_busy(io, s->measured[method].busy);
-    MPI_Reduce(counted, all, 2, MPI_DOUBLE, MPI_SUM, 0, io->comm);
-    io->pages = io->cached = 0;
     if (io->rank != 0) return;
     bx_series_add(&s->measured[method].longest, longest);
-    s->measured[method].pages += all[0];
-    s->measured[method].cached += all[1];
+    s->measured[method].pages += pages[0];
+    s->measured[method].cached += pages[1];
 }
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
@@ -302,6 +386,7 @@ static void report(void *address, bx_run *run, bx_json *details)
     bx_run_note(run, "%.4g MB per step in %s, read back by %d ranks", bytes / 1e6, s->io.folder,
                 s->io.readers);
     BX_NUMBERS(details, {"bytes", bytes}, {"readers", s->io.readers});
+    bx_json_bool(details, "shows_unsynced", s->io.shows_unsynced);
     BX_TEXTS(details, {"folder", s->io.folder});
 }
 

@@ -44,8 +44,9 @@ typedef struct {
     int other;           /* the rank whose files this one looks at */
     char folder[PATH_MAX], others[PATH_MAX];
     uint64_t *mine, *read;        /* [files][WORDS] this rank's, and what it read of the other's */
-    bool *listed;                 /* [files] of the other, while they are listed */
-    double sizes, names;          /* wrong ones */
+    int64_t *sizes;               /* [files] of the other's, B; 0: not looked at */
+    bool *listed;                 /* [files] of the other's, in the last list */
+    double misnamed;              /* names in the list of new files that are wrong or missing */
     bx_series (*seconds)[PHASES]; /* [METHOD_COUNT] on rank 0 */
 } state;
 
@@ -67,6 +68,7 @@ static int setup(bx_run *run, void **address)
                             sizeof s->io.folder);
     if (code != BX_OK) return code;
     BX_ALLOC((size_t)s->files * WORDS, s->mine, s->read);
+    BX_ALLOC((size_t)s->files, s->sizes);
     BX_ALLOC((size_t)s->files, s->listed);
     BX_ALLOC(METHOD_COUNT, s->seconds);
     return BX_OK;
@@ -78,7 +80,8 @@ static void teardown(void *address)
     if (s->io.rank == 0) bx_folder_remove(s->io.folder);
     for (int m = 0; m < METHOD_COUNT; m++)
         for (int phase = 0; phase < PHASES; phase++) BX_FREE(s->seconds[m][phase].values);
-    BX_FREE(s->mine, s->read, s->listed, s->seconds, s);
+    bx_io_end(&s->io);
+    BX_FREE(s->mine, s->read, s->sizes, s->listed, s->seconds, s);
 }
 
 /* ---- files ---- */
@@ -115,7 +118,8 @@ static void prepare(void *address, size_t method, size_t point)
     for (int64_t word = 0; word < s->files * WORDS; word++)
         s->mine[word] = word_at(s, io->rank, word);
     memset(s->read, 0xff, (size_t)s->files * WORDS * sizeof *s->read);
-    s->sizes = s->names = 0;
+    memset(s->sizes, 0, (size_t)s->files * sizeof *s->sizes);
+    s->misnamed = (double)s->files; /* until it is listed */
     MPI_Barrier(io->comm);
 }
 
@@ -137,7 +141,7 @@ static void stat_file(state *s, int64_t number)
     char path[FILE_NAME];
     struct stat about;
     name_file(path, s->others, "old", s->other, number);
-    s->sizes += stat(path, &about) != 0 || about.st_size != WORDS * sizeof *s->mine;
+    if (stat(path, &about) == 0) s->sizes[number] = about.st_size;
 }
 
 /* A file that is not there any more is a wrong answer, which the checks name. */
@@ -187,7 +191,8 @@ static double list_folder(state *s, bool removed)
         s->listed[number] = true;
         listed++;
     }
-    if (folder) closedir(folder);
+    if (!folder) return (double)s->files;
+    closedir(folder);
     return (double)(wrong + (removed ? 0 : s->files - listed));
 }
 
@@ -202,7 +207,7 @@ static void step(void *address, size_t method, size_t point)
     for (int phase = 0; phase < PHASES; phase++) {
         for (int64_t file = 0; of_file[phase] && file < s->files && s->io.error == BX_OK; file++)
             of_file[phase](s, file);
-        if (phase == LIST) s->names = list_folder(s, false);
+        if (phase == LIST) s->misnamed = list_folder(s, false);
         double seconds = bx_io_end_phase(&s->io, phase, &start);
         if (s->io.rank == 0 && bx_run_is_sampling(s->io.run))
             bx_series_add(&s->seconds[method][phase], seconds);
@@ -213,11 +218,15 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
 {
     state *s = address;
     bool failed = bx_io_failed(&s->io);
-    double left = list_folder(s, true), wrong = 0;
+    double left = list_folder(s, true), wrong = 0, sizes = 0;
+    double near = bx_io_count_near(&s->io, bx_io_is_near(&s->io, s->other));
     for (int64_t word = 0; word < s->files * WORDS; word++)
         wrong += s->read[word] != word_at(s, s->other, word);
-    bx_verification_check(verification, "sizes", failed ? 0 : s->sizes, 0, "files");
-    bx_verification_check(verification, "names", failed ? 0 : s->names, 0, "files");
+    for (int64_t file = 0; file < s->files; file++)
+        sizes += s->sizes[file] != (int64_t)(WORDS * sizeof *s->mine);
+    bx_verification_check(verification, "sizes", failed ? 0 : sizes, 0, "files");
+    bx_verification_check(verification, "names", failed ? 0 : s->misnamed, 0, "files");
+    bx_verification_check(verification, "read where it was written", near, 0, "ranks");
     bx_verification_check(verification, "contents", failed ? 0 : wrong, 0, "words");
     bx_verification_check(verification, "removed", failed ? 0 : left, 0, "files");
     MPI_Barrier(s->io.comm);

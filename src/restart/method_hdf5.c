@@ -164,6 +164,7 @@ static void read_independent(bx_io *io) { read_part(io, false); }
 
 #define BY_HDF5(NAME, CREATE, WAY, SUMMARY, WINS)                                                  \
     const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
+                                       .closing_writes = true,                                     \
                                        .open = CREATE,                                             \
                                        .write = write_box,                                         \
                                        .sync = sync_file,                                          \

@@ -15,7 +15,8 @@ static void note(bx_io *io, const char *doing, int code)
     bx_io_fail(io, io->folder, doing, text);
 }
 
-/* Opens the file; returns whether all ranks could. */
+/* Opens the file; returns whether all ranks could.  If not, those that could do not close it, which
+ * is collective. */
 static bool open_file(bx_io *io, int mode, const char *doing)
 {
     char path[PATH_MAX];
@@ -24,7 +25,6 @@ static bool open_file(bx_io *io, int mode, const char *doing)
     note(io, doing, code);
     int good = code == MPI_SUCCESS;
     MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, io->comm);
-    if (!good && code == MPI_SUCCESS) MPI_File_close(&file);
     if (!good) file = MPI_FILE_NULL;
     return good;
 }
@@ -84,7 +84,8 @@ static void read_array(bx_io *io, bool together)
 {
     if (!open_file(io, MPI_MODE_RDONLY, "read")) return;
     bx_io_piece none = {0}, piece = io->piece_count ? io->pieces[0] : none;
-    int64_t most = (bx_array_words(&io->array) + io->readers - 1) / io->readers;
+    int64_t share = (bx_array_words(&io->array) + io->ranks - 1) / io->ranks,
+            most = share * ((io->ranks + io->readers - 1) / io->readers);
     for (int64_t done = 0; done < most; done += PART) {
         int64_t left = piece.words > done ? piece.words - done : 0;
         int count = (int)(left < PART ? left : PART);

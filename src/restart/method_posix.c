@@ -56,10 +56,10 @@ static void put(bx_io *io, const uint64_t *words, int64_t count)
     const char *from = (const char *)words;
     size_t left = (size_t)count * sizeof *words;
     while (left > 0 && io->error == BX_OK) {
+        errno = ENOSPC; /* where nothing is written, and that is no error */
         ssize_t written = write(file, from, left < 8 * (size_t)PART ? left : 8 * (size_t)PART);
         if (written < 0 && errno == EINTR) continue;
-        if (written < 0) bx_io_fail(io, io->folder, "written", strerror(errno));
-        if (written < 0) return;
+        if (written <= 0) return bx_io_fail(io, io->folder, "written", strerror(errno));
         from += written;
         left -= (size_t)written;
     }
@@ -88,7 +88,8 @@ static void write_group(bx_io *io)
 
 static void sync_file(bx_io *io)
 {
-    if (file >= 0 && fsync(file) != 0) bx_io_fail(io, io->folder, "synced", strerror(errno));
+    int code = file >= 0 ? bx_file_sync(file) : 0;
+    if (code != 0) bx_io_fail(io, io->folder, "synced", strerror(code));
 }
 
 static void close_file(bx_io *io)
@@ -149,10 +150,11 @@ static void remove_part(bx_io *io)
         bx_io_fail(io, path, "removed", strerror(errno));
 }
 
-#define GROUPED(NAME, OPEN, ALONE, SUMMARY, WINS)                                                  \
+#define GROUPED(NAME, OPEN, SYNCED_BY, ALONE, SUMMARY, WINS)                                       \
     const bx_io_method bx_io_##NAME = {.about = {.name = #NAME, .summary = SUMMARY, .wins = WINS}, \
                                        .whole_boxes = true,                                        \
                                        .alone = ALONE,                                             \
+                                       .synced_by = SYNCED_BY,                                     \
                                        .open = OPEN,                                               \
                                        .write = write_group,                                       \
                                        .sync = sync_file,                                          \
@@ -160,10 +162,10 @@ static void remove_part(bx_io *io)
                                        .drop = drop_parts,                                         \
                                        .read = read_parts,                                         \
                                        .remove = remove_part}
-GROUPED(file_per_rank, open_per_rank, true, "a file of each rank, by write()",
+GROUPED(file_per_rank, open_per_rank, BX_IO_SYNC_BY_ALL, true, "a file of each rank, by write()",
         "few ranks; many files load the metadata server");
-GROUPED(file_per_node, open_per_node, false,
+GROUPED(file_per_node, open_per_node, BX_IO_SYNC_BY_NODE, false,
         "a file of each node, by write() of a rank that gathers",
         "many ranks per node: few files, large writes");
-GROUPED(root, open_root, false, "one file, by write() of rank 0, which gathers",
-        "small files; limited by one node's link");
+GROUPED(root, open_root, BX_IO_SYNC_BY_FIRST, false,
+        "one file, by write() of rank 0, which gathers", "small files; limited by one node's link");

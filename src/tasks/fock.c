@@ -236,22 +236,35 @@ void bx_fock_end(bx_fock *f)
     bx_run_lap(f->run, BX_FOCK_WAITING);
 }
 
-/* The Fock matrix of the last build, from all tasks that add to a block of this rank. */
+/* Adds a term of a task to block row,column, if it is this rank's: a factor times block from,to of
+ * the density. */
+static void expect_term(bx_fock *f, uint64_t factor, int64_t row, int64_t column, int64_t from,
+                        int64_t to)
+{
+    int64_t block = row * f->size.blocks + column;
+    if (owner(f, block) != f->rank) return;
+    uint64_t *words = &f->expected[place(f, block)];
+    for (size_t w = 0; w < f->words; w++)
+        words[w] += factor * (density_of(f, from * f->size.blocks + to, w) + f->stamp);
+}
+
+/* The Fock matrix of the last build, from all tasks that add to a block of this rank: pairs i, j of
+ * blocks, each with its partners k, l.  It does not ask places_of. */
 static void expect(bx_fock *f)
 {
+    int64_t n = f->size.blocks, task = 0;
     memset(f->expected, 0, f->blocks_here * f->words * sizeof *f->expected);
-    for (int64_t task = 0; task < f->tasks; task++) {
-        places p = places_of(f, task);
-        uint64_t factor[2];
-        if (owner(f, p.added[0]) != f->rank && owner(f, p.added[1]) != f->rank) continue;
-        factors(bx_fock_expected(f, key_of(f, task), bx_fock_cost(f, task)), factor);
-        for (int term = 0; term < 2; term++) {
-            if (owner(f, p.added[term]) != f->rank) continue;
-            uint64_t *block = &f->expected[place(f, p.added[term])];
-            for (size_t w = 0; w < f->words; w++)
-                block[w] += factor[term] * (density_of(f, p.got[term], w) + f->stamp);
-        }
-    }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            for (int64_t partner = 0; partner < f->size.partners; partner++, task++) {
+                int64_t k = (int64_t)(drawn(f, FIRST_BLOCK, (uint64_t)task) % (uint64_t)n);
+                int64_t l = (int64_t)(drawn(f, SECOND_BLOCK, (uint64_t)task) % (uint64_t)n);
+                uint64_t factor[2];
+                if (owner(f, i * n + j) != f->rank && owner(f, i * n + k) != f->rank) continue;
+                factors(bx_fock_expected(f, key_of(f, task), bx_fock_cost(f, task)), factor);
+                expect_term(f, factor[0], i, j, k, l);
+                expect_term(f, factor[1], i, k, j, l);
+            }
 }
 
 int64_t bx_fock_inspect(bx_fock *f, bx_verification *verification)

@@ -1,6 +1,7 @@
 /* bisection-restart on a file system that fails, by BX_FAULT: after a file is on disk, `flip`
- * changes one bit of it, `lost` forgets a part of it, `short` cuts it; `full` lets no file grow
- * beyond 64 KiB; `keep` copies each file to the folder BX_KEEP. */
+ * changes one bit of it, `lost` forgets a part of it, `short` cuts it, `dirty` writes it once more;
+ * `full` lets no file grow beyond 64 KiB; `nothing` writes no byte of an array, without an error;
+ * `keep` copies each file to the folder BX_KEEP. */
 #include "../restart/folder.h"
 #include "../restart/io.h"
 
@@ -30,6 +31,14 @@ static void spoil(off_t size, int file)
     (void)!pwrite(file, &byte, 1, middle);
 }
 
+/* Writes a byte of each page as it is. */
+static void make_dirty(off_t size, int file)
+{
+    char byte;
+    for (off_t at = 0; at < size; at += 4096)
+        if (pread(file, &byte, 1, at) == 1) (void)!pwrite(file, &byte, 1, at);
+}
+
 void __real_bx_io_forget(bx_io *io, const char *path);
 void __wrap_bx_io_forget(bx_io *io, const char *path);
 void __wrap_bx_io_forget(bx_io *io, const char *path)
@@ -42,6 +51,7 @@ void __wrap_bx_io_forget(bx_io *io, const char *path)
         spoil(about.st_size, file);
         fchmod(file, about.st_mode | S_IXUSR);
     }
+    if (is("dirty") && file >= 0) make_dirty(about.st_size, file);
     if (file >= 0) close(file);
     if (is("keep")) {
         char command[2 * PATH_MAX];
@@ -49,6 +59,13 @@ void __wrap_bx_io_forget(bx_io *io, const char *path)
         (void)!system(command);
     }
     __real_bx_io_forget(io, path);
+}
+
+ssize_t __real_write(int file, const void *from, size_t bytes);
+ssize_t __wrap_write(int file, const void *from, size_t bytes);
+ssize_t __wrap_write(int file, const void *from, size_t bytes)
+{
+    return is("nothing") && bytes > 4096 ? 0 : __real_write(file, from, bytes);
 }
 
 int __real_bx_folder_create(bx_run *run, const bx_folder_place *place, double bytes, char *path,

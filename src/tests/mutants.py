@@ -11,6 +11,7 @@ A list (mutants/KERNEL.txt) has paragraphs:
     - text that stands once in the file: an expression, or statements
     + the text in its place; none: nothing
     launch: RANKS ARGUMENTS...         or RANKSxTHREADS ARGUMENTS...
+    check: the check that tells; without this line any may
     passes: why no launch can tell; without this line the launch must exit with 1
 
 Several lines of `-` or `+` are one text.  Statements end with `;` or `}` in C, and are whole lines
@@ -35,14 +36,14 @@ def read(path: Path) -> "list[dict[str, str]]":
     """The mutants of a list: name, file, sound and mutated text, launch, passes."""
     mutants = []
     for paragraph in re.split(r"\n\s*\n", re.sub(r"(?m)^#.*\n", "", path.read_text())):
-        mutant = {"-": "", "+": "", "passes": ""}
+        mutant = {"-": "", "+": "", "passes": "", "check": ""}
         for line in filter(None, paragraph.splitlines()):
             key, _, value = line.partition(" ")
             key = key.rstrip(":")
             mutant[key] = f"{mutant[key]}\n{value}" if mutant.get(key) else value
-        if missing := {"name", "file", "launch"} - set(mutant) if len(mutant) > 3 else {}:
+        if missing := {"name", "file", "launch"} - set(mutant) if len(mutant) > 4 else {}:
             raise SystemExit(f"{path}: no {', '.join(sorted(missing))}: in {paragraph!r}")
-        if len(mutant) > 3:
+        if len(mutant) > 4:
             mutants.append(mutant)
     return mutants
 
@@ -97,9 +98,11 @@ def verdict(executable: str, mutant: "dict[str, str]") -> str:
     except unittest.SkipTest:
         return ""
     wanted = 0 if mutant["passes"] else 1
-    if out.code == wanted:
+    line = f" wrong: {mutant['check']}" if mutant["check"] else ""
+    if out.code == wanted and line in out.stdout:
         return ""
-    return f"{mutant['name']}: exit code {out.code}, not {wanted}\n{out.stdout}{out.stderr}"
+    expected = f"{wanted} and{line}" if line else wanted
+    return f"{mutant['name']}: exit code {out.code}, not {expected}\n{out.stdout}{out.stderr}"
 
 
 def main() -> int:
@@ -109,7 +112,7 @@ def main() -> int:
     executable, listing, *names = sys.argv[1:]
     mutants = [m for m in read(Path(listing)) if not names or m["name"] in names]
     # Each launch passes while no mutant is in force.
-    launches = {m["launch"]: {**m, "name": "none", "passes": "sound"} for m in mutants}
+    launches = {m["launch"]: {**m, "name": "none", "passes": "sound", "check": ""} for m in mutants}
     with ThreadPoolExecutor(2) as pool:
         faults = list(pool.map(lambda m: verdict(executable, m), [*launches.values(), *mutants]))
     print(*filter(None, faults), f"{len(mutants)} mutants, {len(launches)} launches", sep="\n")

@@ -3,6 +3,7 @@
 Usage: test_configure.py [unittest arguments]
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -138,6 +139,27 @@ class Mpi(Configured, unittest.TestCase):
     def test_a_cross_build_says_that_it_asks_nothing(self):
         _, text = self.configure(f"-DCMAKE_SYSTEM_NAME={os.uname().sysname}")
         self.assertIn("MPI: not asked whether", text)
+
+
+@unittest.skipUnless(shutil.which("smpirun"), "SimGrid is not installed")
+class Simulated(Configured, unittest.TestCase):
+    def test_no_program_is_started_that_was_built(self):
+        """Without their launcher, programs of SimGrid's MPI end by a signal."""
+        smpi, trace = SOURCES.parent / "checks/workshop/smpi", self.folder / "trace"
+        traced = ("--trace-expand", "--trace-format=json-v1", f"--trace-redirect={trace}")
+        code, text = self.configure(f"-DBX_SIMULATED={smpi}", *traced)
+        self.assertEqual(code, 0, text)
+        commands = [json.loads(line) for line in trace.read_text().splitlines()]
+        started = []
+        for command in commands:
+            name, words = command.get("cmd", "").lower(), command.get("args", [])
+            self.assertNotEqual(name, "try_run", command)
+            if name == "execute_process":
+                behind = [at + 1 for at, word in enumerate(words) if word == "COMMAND"]
+                started += [next(filter(None, words[at:])) for at in behind]
+        self.assertGreater(len(started), 10)
+        built = [program for program in started if program.startswith(f"{self.folder}/")]
+        self.assertEqual(built, [])
 
 
 @unittest.skipUnless(shutil.which("mpicc.openmpi"), "Debian's Open MPI is wrapped")

@@ -330,6 +330,18 @@ class Refusals(unittest.TestCase):
     def test_too_large(self):
         self.refused(3, "--grid", "4096,4096,4096", named="--grid 4096,4096,4096")
 
+    def test_the_largest_rank_counts(self):
+        """13824 points, 4608 of three ranks each; blocks are unequal, and 4700 can be counted."""
+        counting = str(Path(FAULTY).with_name("counting-halo"))
+        thor = ("--case", "thor-24", "--method", "isend", "--repeats", "1", "--block", "1")
+        out = run(counting, 3, *thor)
+        self.assertEqual((out.code, out.result), (3, None), out.stdout + out.stderr)
+        self.assertIn(
+            "bisection-halo: --grid 24,24,24: more than 4700 points on a rank", out.stderr
+        )
+        out = run(counting, 4, *thor)
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+
 
 if __name__ == "__main__":
     HALO, FAULTY = sys.argv[1:3]

@@ -154,6 +154,33 @@ class Facts(unittest.TestCase):
         self.assertEqual(host["architecture"], os.uname().machine)
         self.assertTrue(host["cpu"])
 
+    def test_kinds_of_core_and_a_processor_without_a_name(self):
+        """Slow cores by design, and the processor of an Arm server."""
+        cpus = sorted(os.sched_getaffinity(0))[:2]
+        if len(cpus) < 2:
+            self.skipTest("one core")
+        with tempfile.TemporaryDirectory() as root:
+            Path(root, "proc").mkdir()
+            about = "CPU implementer : 0x41\nCPU variant : 0x0\nCPU part : 0xd4f\n"
+            Path(root, "proc/cpuinfo").write_text(f"processor : 0\n{about}")
+            files = [Path(root, f"sys/devices/system/cpu/cpu{n}/cpu_capacity") for n in cpus]
+            for file in files:
+                file.parent.mkdir(parents=True)
+            bound = {"OMP_PLACES": f"{{{cpus[0]}}},{{{cpus[1]}}}", "OMP_PROC_BIND": "close"}
+            for capacities, threads, kinds in (
+                ((1024, 620), 2, ["0-1"]),
+                ((620, 1024), 1, ["1"]),
+                ((1024, 620), 1, ["0"]),
+                ((1024, 1010), 2, None),
+            ):
+                for file, capacity in zip(files, capacities, strict=True):
+                    file.write_text(f"{capacity}\n")
+                out = run(TRANSPOSE, 1, *QUICK, threads=threads, BX_SYS_ROOT=root, **bound)
+                self.assertEqual(out.code, 0, out.stderr)
+                self.assertEqual(out.result["layout"]["seats"][0].get("kinds"), kinds)
+                model = "implementer 0x41, part 0xd4f, variant 0x0"
+                self.assertEqual(out.result["hosts"][0]["cpu"], model)
+
     def test_a_host_of_2048_cpus(self):
         out = run(ODD_HOST, 2, *PAIRS, threads=2, BX_HOST="large")
         self.assertEqual(out.code, 0, out.stderr)

@@ -68,6 +68,21 @@ class Files(Folder, unittest.TestCase):
                 self.assertEqual(len(sizes), files)
                 self.assertEqual(sum(sizes), out.result["details"]["bytes"])
 
+    def test_each_file_is_read_on_another_node_than_it_was_written(self):
+        """Nodes get ranks in turn; of five ranks on two nodes, one has no file elsewhere."""
+        for ranks, per_node in ((4, 2), (5, 3), (7, 2)):
+            arguments = ("--ranks-per-node", str(per_node), "--directory", str(self.folder))
+            for executable, more in ((FAULTY, SMALL), (FAULTY_METADATA, QUICK)):
+                with self.subTest(ranks=ranks, per_node=per_node, executable=executable):
+                    out = run(executable, ranks, *more, *arguments, BX_NODES="turn")
+                    self.assertEqual(out.code, 0, out.stdout + out.stderr)
+
+    def test_fewer_readers_read_all_and_none_of_their_own(self):
+        for ranks, readers in ((3, 1), (3, 2), (4, 2), (7, 4)):
+            with self.subTest(ranks=ranks, readers=readers):
+                out = self.launch(RESTART, ranks, "--readers", str(readers))
+                self.assertEqual(out.code, 0, out.stdout + out.stderr)
+
     def test_nothing_is_left(self):
         self.assertEqual(self.launch(RESTART, 3).code, 0)
         self.assertEqual(list(self.folder.iterdir()), [])
@@ -111,6 +126,25 @@ class Faults(Folder, unittest.TestCase):
                 with self.subTest(fault=fault, method=method):
                     self.assertFalse(checks(out, method)["words"]["passed"])
                     self.assertIn(f"{method}: word ", out.stderr)
+
+    def test_what_is_not_on_disk_is_a_wrong_answer(self):
+        """Where the file system shows it: this folder is on disk, others may be in memory."""
+        with tempfile.TemporaryDirectory(dir=".") as folder:
+            out = run(FAULTY, 2, *SMALL, "--directory", folder, BX_FAULT="dirty")
+        if not out.result["details"]["shows_unsynced"]:
+            self.skipTest("pages of this file system do not show it")
+        self.assertEqual(out.code, 1, out.stdout + out.stderr)
+        for method in ("file-per-rank", "root", "mpi-io-independent", "checkpoint"):
+            with self.subTest(method=method):
+                failed = {name for name, c in checks(out, method).items() if not c["passed"]}
+                self.assertEqual(failed, {"not on disk"})
+
+    def test_a_write_of_nothing_ends_the_launch(self):
+        for method in ("file-per-rank", "root"):
+            fault = {"BX_FAULT": "nothing"}
+            out = self.launch(FAULTY, 2, "--method", method, "--progress-timeout", "10", **fault)
+            self.assertEqual(out.code, 3, out.stdout + out.stderr)
+            self.assertRegex(out.stderr, "bisection-restart: .* written: No space left")
 
     def test_a_full_file_system_ends_the_launch_with_its_reason(self):
         methods = ("file-per-rank", "root", "checkpoint", "mpi-io-collective", "mpi-io-independent")

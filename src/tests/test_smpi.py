@@ -6,13 +6,14 @@ Exit code 77: nothing can be simulated here.
 """
 
 import math
+import subprocess
 import sys
 import unittest
 from pathlib import Path
 
 import simulated
 from kernel_run import run, seats
-from simulated import simulate_machine
+from simulated import executable, simulate_machine
 
 FOLDER = Path()
 REAL: "list[str]" = []  # kernels of the real MPI library: transpose, md
@@ -359,6 +360,21 @@ class Clock(unittest.TestCase):
 
 
 class Launches(unittest.TestCase):
+    def test_a_kernel_without_its_launcher_says_so(self):
+        """Also one of Fortran; by another MPI library's launcher each rank says it."""
+        for kernel in ("patterns", "md"):
+            program = executable(FOLDER, kernel)
+            line = f"bisection-{kernel}: built for simulated machines: start it by "
+            alone = subprocess.run([program, "--list"], capture_output=True, text=True)
+            by_mpi = run(program, 2, "--list")
+            for code, out, err in (
+                (alone.returncode, alone.stdout, alone.stderr),
+                (by_mpi.code, by_mpi.stdout, by_mpi.stderr),
+            ):
+                self.assertEqual((code, out), (2, ""), err)
+                self.assertIn(line, err)
+            self.assertEqual(alone.stderr.count("\n"), 1)
+
     def test_bad_machines_and_layouts_are_refused(self):
         for machine, ranks, reason in (
             ("", 2, "'': not one of hector-xt4,"),

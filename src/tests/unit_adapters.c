@@ -1,4 +1,5 @@
-/* A made tree of /sys and /proc: adapters, and what grew between two readings; control groups. */
+/* A made tree of /sys and /proc: adapters, and what grew between two readings; control groups;
+ * kinds of cores. */
 #include "adapters.h"
 #include "host.h"
 #include "json.h"
@@ -226,6 +227,74 @@ static void test_groups(void)
     CHECK(bx_host_group_free(root) == 1e8);
 }
 
+/* Eight CPUs of which the first four have other values in a file of /sys. */
+static void put_values(const char *name, int first, int others)
+{
+    char path[128];
+    for (int cpu = 0; cpu < 8; cpu++) {
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/%s", cpu, name);
+        put(path, "%d\n", cpu < 4 ? first : others);
+    }
+}
+
+/* Whether the first four CPUs are of one kind, and the others of another one. */
+static bool has_kinds(int first, int others)
+{
+    int cpus, *kinds = bx_host_kinds(root, &cpus);
+    bool has = cpus == 8;
+    for (int cpu = 0; has && cpu < cpus; cpu++) has = kinds[cpu] == (cpu < 4 ? first : others);
+    free(kinds);
+    return has;
+}
+
+static bool has_model(const char *model)
+{
+    char *text = bx_host_model(root);
+    bool has = text ? model && strcmp(text, model) == 0 : !model;
+    free(text);
+    return has;
+}
+
+/* "processor", implementer, part and variant of eight CPUs of which the first four have others. */
+static void put_arm(int part, int of_others)
+{
+    char text[2048] = "";
+    for (int cpu = 0; cpu < 8; cpu++)
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "processor\t: %d\nBogoMIPS\t: 50.00\nCPU implementer\t: 0x41\n"
+                 "CPU architecture: 8\nCPU variant\t: 0x1\nCPU part\t: 0x%x\nCPU revision\t: 0\n\n",
+                 cpu, cpu < 4 ? part : of_others);
+    put("/proc/cpuinfo", "%s", text);
+}
+
+/* Slow cores by design are a kind; those of one kind differ by a few per cent. */
+static void test_cores(void)
+{
+    int cpus;
+    CHECK(has_model(NULL));
+    CHECK(!bx_host_kinds(root, &cpus) && cpus == 0);
+    put_arm(0xd4f, 0xd4f);
+    CHECK(has_model("implementer 0x41, part 0xd4f, variant 0x1"));
+    put_values("topology/core_id", 0, 1); /* nothing else is known */
+    CHECK(!bx_host_kinds(root, &cpus) && cpus == 0);
+    put_arm(0xd03, 0xd08);
+    CHECK(has_model("implementer 0x41, part 0xd03, variant 0x1; "
+                    "implementer 0x41, part 0xd08, variant 0x1"));
+    CHECK(has_kinds(1, 0));
+    put_values("cpufreq/cpuinfo_max_freq", 5300000, 5100000);
+    CHECK(has_kinds(1, 0)); /* the same, whatever the parts are */
+    put_values("cpufreq/cpuinfo_max_freq", 3900000, 2800000);
+    CHECK(has_kinds(0, 1));
+    put_values("cpu_capacity", 1024, 1024);
+    CHECK(has_kinds(0, 1));
+    put_values("cpu_capacity", 446, 1024);
+    CHECK(has_kinds(1, 0));
+    put("/sys/devices/system/cpu/cpu4/cpu_capacity", "980\n");
+    CHECK(has_kinds(1, 0));
+    put("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Made-up CPU @ 2.00GHz\nflags\t: fpu\n");
+    CHECK(has_model("Made-up CPU @ 2.00GHz"));
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -237,6 +306,7 @@ int main(int argc, char **argv)
     setenv("BX_SYS_ROOT", root, 1);
     if (run.rank == 0) test_reading();
     if (run.rank == 0) test_groups();
+    if (run.rank == 0) test_cores();
     run.node_of = bx_memory_alloc((size_t)run.size, sizeof *run.node_of);
     for (int r = 0; r < run.size; r++) run.node_of[r] = r;
     bx_profile_start(run.world, run.node_of, false);

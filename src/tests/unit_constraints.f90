@@ -5,7 +5,7 @@ program unit_constraints
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Comm_rank, MPI_Finalize, MPI_Init
   use md_atoms, only: make_box, reserve
-  use md_constraints, only: bond_error
+  use md_constraints, only: bond_error, bonds_of_all, make_constraints
   use md_domain, only: home_of, make_domain
   use md_judge, only: molecule_errors
   use md_potential, only: find_potential, water_sites
@@ -27,6 +27,7 @@ program unit_constraints
   end do
   call test_turning([1.0_dp, 0.0_dp, 0.0_dp], [0.0_dp, 1.0_dp, 0.0_dp], style_t(dlpoly3=.true.))
   call test_turning([1.0_dp, 0.0_dp, 0.0_dp], [0.0_dp, 1.0_dp, 0.0_dp], style_t(replicated=.true.))
+  call test_one_molecule_of_many()
   call test_skipped()
   call test_torn(5.0_dp, 2_c_int64_t)
   call test_torn(0.0_dp, 4_c_int64_t)
@@ -149,6 +150,22 @@ contains
     errors = molecule_errors(system, before, wrong, system%timestep)
     call check(all(errors(::2) > 1), "a place that is no number is seen", errors(3))
   end subroutine test_wrong
+
+  !> What a rank does for the bonds of its atoms does not depend on how many there are elsewhere.
+  subroutine test_one_molecule_of_many()
+    integer(c_int64_t), parameter :: others = 3*10_c_int64_t**12
+    type(system_t) :: system
+    integer(c_int64_t) :: missing
+    real(dp) :: bonds(2)
+    call make([1.0_dp, 0.0_dp, 0.0_dp], [0.0_dp, 1.0_dp, 0.0_dp], 0.0_dp, style_t(), system)
+    call advance(system, 0)
+    bonds(1) = bonds_of_all(system%constraints, system%domain, system%atoms)
+    system%atoms%id(:system%atoms%all) = system%atoms%id(:system%atoms%all) + others
+    call make_constraints(system%constraints, system%potential, system%domain, system%atoms, &
+                          others + 3, missing)
+    bonds(2) = bonds_of_all(system%constraints, system%domain, system%atoms)
+    call check(missing == 0 .and. all(abs(bonds - 3) < 0.1_dp), "three bonds", bonds(2))
+  end subroutine test_one_molecule_of_many
 
   !> Ranks that skip the exchange of a molecule's atoms are seen: its bonds, or a failure.
   subroutine test_skipped()

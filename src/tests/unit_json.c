@@ -11,6 +11,19 @@
 static const double NUMBERS[] = {0,    -1,     0.1, 1 / 3., 1e-300, 4e-324, 9007199254740993.,
                                  1e22, DBL_MAX};
 
+/* All texts of up to four of these bytes, at which UTF-8's ranges begin or end. */
+static void add_bytes(bx_json *list)
+{
+    static const unsigned char edges[] = {0,    0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf,
+                                          0xc1, 0xc2, 0xe0, 0xed, 0xef, 0xf0, 0xf4, 0xf5};
+    const size_t count = sizeof edges;
+    for (size_t i = 0; i < count * count * count * count; i++) {
+        char text[5] = "";
+        for (size_t rest = i, k = 0; k < 4; k++, rest /= count) text[k] = (char)edges[rest % count];
+        bx_json_text(list, NULL, text);
+    }
+}
+
 int main(void)
 {
     bx_json *json = bx_json_create(), *nested = bx_json_array(json, "nested");
@@ -29,6 +42,7 @@ int main(void)
     BX_NUMBERS(inner, {"replaced", 1}, {"last", 2});
     bx_json_object(bx_json_object(inner, "replaced"), "by");
     bx_json_object(json, "empty");
+    add_bytes(bx_json_array(json, "bytes"));
     CHECK(bx_json_get(inner, "last") && !bx_json_get(inner, "first") && !bx_json_get(NULL, "a"));
     CHECK(!bx_json_object(NULL, "a"));
     bx_json_number(NULL, "a", 1);

@@ -3,8 +3,7 @@
  *
  * Usage: unit_profile [cost]: prints, on rank 0, what a counted call costs above a bare one.
  */
-#include "profile.h"
-
+#include "calls.h"
 #include "peers.h"
 #include "ticks.h"
 #include "unit.h"
@@ -141,6 +140,23 @@ static void test_collectives(const party *p)
         if (p->rank == 0) expect(p->world[i], counts[i]);
     }
     CHECK_SENT();
+    /* what means nothing on a rank is not looked at there */
+    MPI_Datatype nonsense, type;
+    memset(&nonsense, 0x5a, sizeof nonsense);
+    bool is_root = p->rank == 0;
+    int count = is_root ? 7 : 2;
+    type = is_root ? nonsense : MPI_DOUBLE;
+    MPI_Gather(is_root ? MPI_IN_PLACE : sent, count, type, received, 2, MPI_DOUBLE, 0, p->comm);
+    for (int i = 0; i < p->size; i++) counts[i] = 2, at[i] = 2 * i;
+    MPI_Gatherv(is_root ? MPI_IN_PLACE : sent, count, type, received, counts, at, MPI_DOUBLE, 0,
+                p->comm);
+    if (!is_root) expect(p->world[0], 16), expect(p->world[0], 16);
+    CHECK_SENT();
+    type = is_root ? MPI_DOUBLE : nonsense;
+    MPI_Scatter(sent, is_root ? 2 : 7, type, received, 2, MPI_DOUBLE, 0, p->comm);
+    MPI_Scatterv(sent, is_root ? counts : NULL, at, type, received, 2, MPI_DOUBLE, 0, p->comm);
+    for (int i = 0; is_root && i < p->size; i++) expect(p->world[i], 16), expect(p->world[i], 16);
+    CHECK_SENT();
     MPI_Allreduce(sent, received, 2, MPI_DOUBLE, MPI_SUM, p->comm);
     expect(p->world[(p->rank + 1) % p->size], 16);
     MPI_Reduce(sent, received, 2, MPI_DOUBLE, MPI_SUM, 0, p->comm);
@@ -226,6 +242,37 @@ static void test_classes(void)
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     bx_profile_read(then);
     CHECK(then[BX_COLLECTIVE].waiting > first[BX_COLLECTIVE].waiting);
+}
+
+/* However many are under way; and looking for one among many takes no time of a step. */
+static void test_many_requests(void)
+{
+    enum { MANY = 200, PRETENDED = 20000 };
+    bx_traffic first[BX_CLASS_COUNT], then[BX_CLASS_COUNT];
+    MPI_Request requests[MANY], none = MPI_REQUEST_NULL;
+    int mine = 1, sums[MANY], done;
+    bx_profile_read(first);
+    for (int i = 0; i < MANY; i++)
+        MPI_Iallreduce(&mine, &sums[i], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[i]);
+    for (int i = 0; i < MANY; i++) MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+    bx_profile_read(then);
+    CHECK(then[BX_COLLECTIVE].calls - first[BX_COLLECTIVE].calls == 2 * MANY);
+    CHECK(then[BX_P2P].calls == first[BX_P2P].calls);
+    CHECK(bx_calls.requests == 0);
+
+    double least = INFINITY;
+    MPI_Iallreduce(&mine, &sums[0], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
+    for (int i = 0; i < PRETENDED; i++) bx_calls_remember(requests[0]);
+    requests[1] = MPI_REQUEST_NULL;
+    for (int i = 0; i < 20; i++) {
+        double wall = PMPI_Wtime(), clock = bx_profile_clock();
+        for (int k = 0; k < 10; k++) MPI_Test(&none, &done, MPI_STATUS_IGNORE);
+        clock = bx_profile_clock() - clock;
+        least = fmin(least, clock / (PMPI_Wtime() - wall));
+    }
+    CHECK(least < 0.5);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    bx_calls.requests = 0;
 }
 
 /* Seconds in MPI are those of the clock that steps are measured by.  A rank may lose its core
@@ -400,6 +447,7 @@ int main(int argc, char **argv)
         MPI_Comm_free(&copy);
     }
     test_classes();
+    test_many_requests();
     test_seconds();
     test_clock();
     bx_ticks_counted = false; /* where no counter is trusted */

@@ -221,6 +221,20 @@ static void test_damage(const char *path)
         flip(path, flips[i].bytes);
         refused(load(path, SCHEMA, 3), path, flips[i].words, "a changed bit is seen");
     }
+    for (int less = 1; less < 8; less++) { /* the header's length is a number of words */
+        uint64_t bytes = 0;
+        expect(save(path, 3) == 0, "it is written again");
+        int descriptor = rank == 0 ? open(path, O_RDWR) : -1;
+        if (rank == 0) {
+            const off_t at = 56; /* behind the schema and the checksum */
+            expect(pread(descriptor, &bytes, sizeof bytes, at) == 8 && bytes % 8 == 0, "a length");
+            bytes -= (uint64_t)less;
+            expect(pwrite(descriptor, &bytes, sizeof bytes, at) == 8, "changed");
+            close(descriptor);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        refused(load(path, SCHEMA, 3), path, "is damaged", "another length of the header");
+    }
     for (double share = 0; share <= 1; share += 0.125) {
         expect(save(path, 3) == 0, "it is written again");
         cut(path, share);
@@ -269,6 +283,29 @@ static void test_failed_writes(const char *path)
     remove_it(path);
 }
 
+/* A folder that the last rank does not see: its working folder is another one. */
+static void test_unseen(const char *folder)
+{
+    char words[80], elsewhere[220];
+    if (ranks != 2) return; /* once: a rank looks for ten seconds */
+    snprintf(words, sizeof words, "rank %d does not see the file of rank 0: No such file",
+             ranks - 1);
+    snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", folder);
+    make_folder(elsewhere);
+    expect(chdir(rank == ranks - 1 ? elsewhere : folder) == 0, "a folder is entered");
+    alarm(120); /* without the file, some MPI libraries wait for ever */
+    refused(save("unseen", 3), "unseen.partial", words, "a file that is not seen is not written");
+    expect(!there("unseen") && !there("unseen.partial"), "no part is left");
+    char path[220];
+    snprintf(path, sizeof path, "%s/unseen", folder);
+    expect(save(path, 3) == 0, "a file that is seen is written");
+    refused(load("unseen", SCHEMA, 3), "unseen", words, "a file that is not seen is not read");
+    alarm(0);
+    expect(chdir("/") == 0, "the folder is left");
+    remove_it(path);
+    remove_it(elsewhere);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -284,6 +321,7 @@ int main(int argc, char **argv)
     test_refusals(path);
     test_damage(path);
     test_failed_writes(path);
+    test_unseen(folder);
 
     if (rank == 0) expect(rmdir(folder) == 0, "nothing else is left");
     MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -318,13 +318,25 @@ static void columns_of(const chain *c, int n, bx_direction way, int band, int sl
     if (n == 0 && j->ffts) columns(j, way, band, slot);
 }
 
-/* Neighbours may still read what is in shared memory: one way alone keeps them in step by a barrier
- * after all have read (forward), before any writes (inverse, whatever came before it).  There and
- * back, the other way's exchange does. */
+/* After all ranks of the node have read the half-transformed fields that they share, before any
+ * writes them. */
+static void keep_in_step(const chain *c)
+{
+    MPI_Win windows[MOST_EXCHANGES];
+    int count = 0;
+    for (int i = 0; i < c->count; i++)
+        if (c->exchange[i].plan->halves.window != MPI_WIN_NULL)
+            windows[count++] = c->exchange[i].plan->halves.window;
+    bx_window_sync(c->exchange[0].plan->node, windows, count);
+}
+
+/* Neighbours may still read what is in shared memory: one way alone keeps them in step after all
+ * have read (forward), before any writes (inverse, whatever came before it).  There and back, the
+ * other way's exchange does. */
 void bx_transform_one(const bx_exchange *x, bx_direction way, int band, int slot, bool ffts)
 {
     const chain c = link_exchanges(x, ffts, NULL);
-    if (way == BX_INVERSE) MPI_Barrier(x->plan->node);
+    if (way == BX_INVERSE) keep_in_step(&c);
     for (int i = 0; i < c.count; i++) {
         int n = way == BX_FORWARD ? i : c.count - 1 - i;
         const job *j = &c.exchange[n];
@@ -339,7 +351,7 @@ void bx_transform_one(const bx_exchange *x, bx_direction way, int band, int slot
         else
             columns_of(&c, n, way, band, slot);
     }
-    if (way == BX_FORWARD) MPI_Barrier(x->plan->node);
+    if (way == BX_FORWARD) keep_in_step(&c);
 }
 
 int bx_transform_slots(const bx_method *method) { return method->lag + 1; }

@@ -32,6 +32,7 @@ ROUNDS, ROUNDS_OF_SCALE = 6, 8  # of changes found in what remains; of a scale
 ASSUMED, MOST = 0.7, 0.9  # of the variance: between launches of one night, usually; at most
 SURER = 1.3  # 1 / the variance: such a night stands for two
 LOUD = 8.0  # nights that the usual variance is worth, of a part of a series
+FAR = 3.0  # scales: one spike among few nights does not make their level loud
 KNOWN = 20.0  # degrees of freedom that this, and then the table, are worth for a series
 
 
@@ -87,7 +88,7 @@ def look(
     new, before = age < LIMITS.level, age == LIMITS.level
     new &= (new & repeated).any(axis=1)[:, None] & ~(before & repeated).any(axis=1)[:, None]
     known = ~np.isnan(rest)
-    gaps = lasting_gaps(states(rest, rest.shape[1]), known) if table else np.empty(0)
+    gaps = lasting_gaps(states(rest, rest.shape[1]), known) if table else np.zeros(len(rest))
     for round_number in range(ROUNDS):
         noise = _whitened(rest, table, variance, new, ticks)
         hits = _scan(noise, rest, gaps, pending, math.log(chance / len(rows)))
@@ -335,7 +336,7 @@ def _scan(
 
     Args:
         noise, series: the series, as noise and as they are.
-        gaps: between states that last, of any series.
+        gaps: between states that last, of each series, 0 of one without.
         pieces: of them, to look at.
         least: logarithm of the chance of one series that makes it a change.
 
@@ -407,7 +408,8 @@ def _scan(
         values = (noise.values[row, at] for at in sides)
         ranks = scipy.stats.mannwhitneyu(*values, method=method).pvalue / 2  # one-sided
         # Two or three repeated nights cannot have a smaller chance than beyond all others.
-        least_rank = 1.001 / math.comb(high - low - 1, few)
+        ways = math.lgamma(high - low) - math.lgamma(few + 1) - math.lgamma(high - low - few)
+        least_rank = 1.001 * math.exp(-ways)
         if noise.by_ranks:
             log_chance = math.log(max(ranks, 1e-300)) + trials[of_kind]
             agrees = log_chance <= least
@@ -424,6 +426,8 @@ def _louder(noise: _Noise, row: int, few: np.ndarray, many: np.ndarray) -> float
     squares, errors = [], []
     for at in (few, many):
         values, roots = noise.plain[row, at], np.sqrt(noise.weights[row, at])
+        if at is few:
+            values = np.clip(values - roots * np.median(values / roots), -FAR, FAR)
         squares.append(((values - roots * (roots @ values / (roots @ roots))) ** 2).sum())
         errors.append(1 / (roots @ roots))
     usual = max(1.0, squares[1] / (len(many) - 1))

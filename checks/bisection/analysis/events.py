@@ -6,6 +6,7 @@ event for the worse, and one for the better. Their night is the median of what a
 makes probable, which is the estimate that errs by the fewest nights.
 """
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -253,9 +254,17 @@ def _of_table(table: Table, chance: float, false_alarms: float) -> list[Event]:
             events.append(event)
     points = [point for event in events for point in event.points]
     for alike in grouped(points, lambda point: point.key).values():
-        for point in alike:
-            point.stands = point.at == max(other.at for other in alike)
+        alike.sort(key=lambda point: point.at)
+        for point, after in itertools.pairwise(alike):
+            point.stands = False
+            after.back = _is_back(point, after)
     return events
+
+
+def _is_back(better: ChangePoint, point: ChangePoint) -> bool:
+    """True if a metric got better, for no longer than it had been as before, and is back there."""
+    while_better = better.verdict == Verdict.IMPROVED and better.after <= better.before
+    return while_better and point.cost > 1 > point.cost * better.cost / (1 + LIMITS.step)
 
 
 def _event(

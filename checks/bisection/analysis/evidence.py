@@ -28,7 +28,8 @@ UNSURE = 0.05  # p-value of a share that may have changed: then levels alone say
 CHANGES = 4  # of state, at least: a level that began, or was taken back, has fewer
 LASTING = 0.6  # changes of state, at most, of those of independent nights
 SURELY = 3.0  # standard errors by which a table has fewer of them
-ALIKE, SEVERAL = 0.25, 3  # logarithm of a step over the gap of states; metrics that have them
+ALIKE = 0.25  # logarithm of a step over the gap of states
+SEVERAL, PART = 3, 0.01  # metrics; and of a table: that speak for others
 LEAST_GAP = np.log1p(0.05)  # between states that are worth a word
 
 
@@ -64,7 +65,7 @@ class Evidence:
     followed: np.ndarray  # whether its factor has shifted for sure
     apart: Shifts  # of what no factor has
     states: States
-    moves: float  # the largest shift of one within a side, logarithm; 0: none lasts
+    moves: float  # the third largest shift of one within a side, logarithm; 0: none lasts
     like_states: np.ndarray  # whether it shifted by as much as states of others are apart that last
 
 
@@ -175,8 +176,9 @@ def _own_shifts(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shi
 
 
 def _moves(noise: np.ndarray, count: int) -> float:
-    """The largest shift of a metric's own between earlier and later nights of one side; 0 if nights
-    resemble the nights before them no more than in any other order: then none lasts."""
+    """The third largest shift of a metric's own between earlier and later nights of one side: one
+    or two metrics that changed there say nothing about others. 0 if nights resemble the nights
+    before them no more than in any other order: then none lasts."""
     rest, longest = noise.shape[1] - count, max(count, noise.shape[1] - count)
     series = np.full((2 * len(noise), longest), np.nan)
     series[: len(noise), :count], series[len(noise) :, :rest] = np.split(noise, [count], axis=1)
@@ -189,25 +191,28 @@ def _moves(noise: np.ndarray, count: int) -> float:
         return 0.0
     later = np.isfinite(series[:, longest // 2 :]).sum(axis=1)
     seen, _ = _own_shifts(series[np.minimum(later, known - later) >= 2], longest // 2, None)
-    return np.abs(seen.estimate[seen.p <= RARE]).max(initial=0)
+    moved = np.sort(np.abs(seen.estimate[seen.p <= RARE]))
+    return float(moved[-SEVERAL]) if len(moved) >= SEVERAL else 0.0
 
 
 def lasting_gaps(split: States, known: np.ndarray) -> np.ndarray:
-    """How far apart the states of metrics are, of those that last, if states of the table do: they
-    change less often from night to night than those of independent nights."""
+    """How far apart the states of each metric are that last; 0 if its own do not, or those of the
+    table: they change less often from night to night than those of independent nights."""
     both = known[:, 1:] & known[:, :-1]
     share = split.slow.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     changes = (np.diff(split.slow, axis=1) & both).sum(axis=1)
     by_chance = 2 * share * (1 - share) * both.sum(axis=1)
     fewer = (by_chance - changes)[split.two].sum()
     last = split.two & (changes >= CHANGES) & (changes < LASTING * by_chance)
-    return split.gap[last & (fewer > SURELY * np.sqrt(by_chance[split.two].sum()))]
+    last &= fewer > SURELY * np.sqrt(by_chance[split.two].sum())
+    return np.where(last, split.gap, 0)
 
 
 def like_states(steps: np.ndarray, gaps: np.ndarray) -> np.ndarray:
-    """Whether each step is as large as the states of several metrics are apart."""
-    beside = np.log(gaps / np.maximum(np.abs(steps), SAME)[..., None])
-    return (np.abs(beside) < ALIKE).sum(axis=-1) >= SEVERAL
+    """Whether each step is as large as the states of several metrics, and of a part of the table,
+    are apart: a few of thousands say nothing about others. `gaps` are as of lasting_gaps()."""
+    apart = np.log(np.maximum(gaps, SAME)) - np.log(np.maximum(np.abs(steps), SAME))[..., None]
+    return ((np.abs(apart) < ALIKE) & (gaps > 0)).sum(axis=-1) >= max(SEVERAL, PART * len(gaps))
 
 
 def states(values: np.ndarray, nights: int) -> States:

@@ -57,6 +57,12 @@ class Row(MetricId):
         self.verdict, self.reason = verdict, reason
 
     @property
+    def is_of_other_ranks(self) -> bool:
+        """True if the sides cannot be compared, as they ran on unlike ranks, nodes or threads."""
+        unlike = self.reason is not None and self.reason.code == Code.UNLIKE
+        return unlike and self.reason["what"] == "geometry"
+
+    @property
     def is_worse(self) -> bool:
         """True if it got worse, or one session is outside of what the earlier ones showed."""
         worse = self.outlier or self.verdict == Verdict.REGRESSED
@@ -134,6 +140,7 @@ class ChangePoint(MetricId):
     verdict: Verdict = Verdict.REGRESSED  # or improved
     cause: Reason | None = None  # what of the network explains that a code got slower
     stands: bool = True  # whether the newest level is this one
+    back: bool = False  # whether it was so before it got better for a while: no change
 
     @property
     def cost(self) -> float:
@@ -167,7 +174,8 @@ class Event:
     @property
     def worse(self) -> list[ChangePoint]:
         """The points for the worse whose level stands."""
-        return [p for p in self.points if p.stands and p.verdict == Verdict.REGRESSED]
+        standing = (point for point in self.points if point.stands and not point.back)
+        return [point for point in standing if point.verdict == Verdict.REGRESSED]
 
     @property
     def alarm(self) -> bool:

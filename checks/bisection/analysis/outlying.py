@@ -57,10 +57,12 @@ def mark_outliers(
     )
     earlier, new = sign[:, None] * earlier, sign * np.log([row.seen for row in open_rows])
     chance = LIMITS.changed_chance if environment_changed else LIMITS.slower_chance
-    slower, bound = outside(earlier, new, chance)
-    faster, _ = outside(-earlier, -new)
     level = np.nanmean(earlier, axis=1)
-    together, size = _together(open_rows, earlier - level[:, None], new - level, chance)
+    groups = _groups(open_rows)
+    nights = np.column_stack([earlier, new]) - level[:, None]
+    slower, bound = outside(earlier, new, chance, _shared(groups, nights, chance))
+    faster, _ = outside(-earlier, -new)
+    together, size = _together(groups, nights, chance)
     for line, row in enumerate(open_rows):
         row.limit = exp(sign[line] * bound[line])
         if new[line] > level[line] + together[line]:
@@ -71,43 +73,74 @@ def mark_outliers(
     _leave_baselines(open_rows, new - level)
 
 
-def _together(
-    rows: Sequence[Row], apart: np.ndarray, new: np.ndarray, chance: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Tests what the times of a launch, a kernel and a partition have in common.
-
-    Args:
-        rows: the metrics.
-        apart, new: of the earlier sessions and of the new one, from the metrics' levels, logarithms
-            of costs: [metrics, sessions], [metrics].
-        chance: of a night without a change.
-
-    Returns:
-        Of each metric the bound that its launch, kernel or partition is beyond, infinite if none
-        is: [metrics]; how many times its launch has: [metrics].
-    """
+def _groups(rows: Sequence[Row]) -> dict[tuple[str, ...], list[int]]:
+    """The numbers of the times of each launch, of each kernel and of each partition, by its names;
+    of those that have several."""
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for line, row in enumerate(rows):
         if row.absolute and not row.control:
             place = (row.system, row.partition, row.environ)
             for name in ((row.check, row.case, row.layout), (row.check,), ()):
                 groups[(*place, *name)].append(line)
-    bounds, size = np.full(len(rows), np.inf), np.zeros(len(rows), int)
+    return {name: lines for name, lines in groups.items() if len(lines) >= LIMITS.together}
+
+
+LAUNCH = 6  # words that name one
+
+
+def _shared(
+    groups: Mapping[tuple[str, ...], Sequence[int]], nights: np.ndarray, chance: float
+) -> np.ndarray:
+    """Returns what the times of each launch share, [metrics, nights]; 0 of other metrics.
+
+    Of the last night, no more than a launch has shown before: beyond that, what most of its times
+    share is news, and no reason for others to be so. It may exceed the range of the earlier nights
+    by a part, or as much as it does by this chance. `nights` are from the metrics' levels,
+    logarithms, [metrics, nights]; NaN: a session did not measure.
+    """
+    shared = np.zeros(nights.shape)
     for name, lines in groups.items():
-        size[lines] = len(lines) if len(name) == 6 else size[lines]
-    large = [lines for lines in groups.values() if len(lines) >= LIMITS.together]
-    if not large:
+        if len(name) == LAUNCH:
+            *earlier, now = _in_common(nights[lines])
+            known = np.array(earlier)[np.isfinite(earlier)]
+            mean, count = known.mean(), np.array(len(known))
+            error = _spread(((known - mean) ** 2).sum(), count)
+            above = mean - scipy.special.stdtrit(count - 1, chance) * error
+            above = max(above, known.max() + LIMITS.wider * np.ptp(known))
+            shared[lines] = [*earlier, np.clip(now, known.min(), above)]
+    return shared
+
+
+def _together(
+    groups: Mapping[tuple[str, ...], Sequence[int]], nights: np.ndarray, chance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tests what the times of a launch, a kernel and a partition have in common.
+
+    Args:
+        groups: the numbers of their metrics.
+        nights: the earlier ones and the new one, from the metrics' levels, logarithms of costs,
+            [metrics, nights].
+        chance: of a night without a change.
+
+    Returns:
+        Of each metric the bound that its launch, kernel or partition is beyond, infinite if none
+        is: [metrics]; how many times its launch has: [metrics].
+    """
+    bounds, size = np.full(len(nights), np.inf), np.zeros(len(nights), int)
+    if not groups:
         return bounds, size
-    nights = np.column_stack([apart, new])
-    shifts = np.array([_in_common(nights[lines]) for lines in large])
+    for name, lines in groups.items():
+        size[lines] = len(lines) if len(name) == LAUNCH else size[lines]
+    apart, new = nights[:, :-1], nights[:, -1]
+    shifts = np.array([_in_common(nights[lines]) for lines in groups.values()])
     beyond, limits = outside(shifts[:, :-1], shifts[:, -1], chance)
     # Of independent metrics each is beyond its n earlier values by a chance of 1 / (n + 1).
     highest = new > np.nanmax(apart, axis=1)
     alone = 1 / (1 + np.isfinite(apart).sum(axis=1))
     above = scipy.special.bdtrc  # the chance of more than so many
-    for lines, is_beyond, limit in zip(large, beyond, limits, strict=True):
+    for lines, is_beyond, limit in zip(groups.values(), beyond, limits, strict=True):
         by_chance = above(highest[lines].sum() - 1, len(lines), alone[lines].max())
-        if is_beyond and by_chance <= chance / len(large):
+        if is_beyond and by_chance <= chance / len(groups):
             bounds[lines] = np.minimum(bounds[lines], limit)
     return bounds, size
 
@@ -146,7 +179,10 @@ def _is_open(row: Row) -> bool:
 
 
 def outside(
-    earlier: np.ndarray, new: np.ndarray, chance: float = LIMITS.slower_chance
+    earlier: np.ndarray,
+    new: np.ndarray,
+    chance: float = LIMITS.slower_chance,
+    shared: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns which metrics of a new session are higher than all earlier ones say.
 
@@ -154,31 +190,34 @@ def outside(
         earlier: logarithms of costs, [metrics, sessions]; NaN where a session did not measure.
         new: of the new session, [metrics].
         chance: that a session like all others has a metric outside.
+        shared: what metrics share, of both, [metrics, sessions + 1]: they are judged beside it.
 
     Returns:
         Whether each is outside, [metrics]; the bound of each, [metrics].
     """
-    known = np.isfinite(earlier)
+    shared = np.zeros((len(new), earlier.shape[1] + 1)) if shared is None else shared
+    rest, now = earlier - shared[:, :-1], new - shared[:, -1]
+    known = np.isfinite(rest)
     n = known.sum(axis=1)
-    values = np.where(known, earlier, 0)
+    values = np.where(known, rest, 0)
     mean = values.sum(axis=1) / n
-    apart = np.where(known, earlier - mean[:, None], 0)
+    apart = np.where(known, rest - mean[:, None], 0)
     squares = (apart**2).sum(axis=1)
     spread = _spread(squares, n)
-    p = scipy.special.stdtr(n - 1, (mean - new) / spread)
+    p = scipy.special.stdtr(n - 1, (mean - now) / spread)
     # Each earlier value by the others: leaving out x moves their mean by (x - mean) / (n - 1).
-    rest = n[:, None] - 1
-    moved = apart / rest
-    others = np.maximum(squares[:, None] - apart**2 - rest * moved**2, 0)
-    tail = _Tail(scipy.special.stdtr(rest - 1, -(apart + moved) / _spread(others, rest))[known])
+    others = n[:, None] - 1
+    moved = apart / others
+    left = np.maximum(squares[:, None] - apart**2 - others * moved**2, 0)
+    tail = _Tail(scipy.special.stdtr(others - 1, -(apart + moved) / _spread(left, others))[known])
     adjusted = scipy.stats.false_discovery_control(np.maximum(p, tail.observed(p)))
     # The largest chance that is outside, with as many metrics as are: again for the retest.
     critical = tail.critical(chance * max((adjusted <= chance).sum(), 1) / len(new))
     bound = np.maximum.reduce(
         [
-            mean - scipy.special.stdtrit(n - 1, critical) * spread,
+            mean - scipy.special.stdtrit(n - 1, critical) * spread + shared[:, -1],
             np.where(known, earlier, -np.inf).max(axis=1),
-            mean + math.log1p(LIMITS.slower_margin),
+            np.nanmean(earlier, axis=1) + math.log1p(LIMITS.slower_margin),
         ]
     )
     return new > bound, bound

@@ -16,15 +16,16 @@ import numpy as np
 from bisection.analysis.bounds import bounds
 from bisection.analysis.history import histories
 from bisection.analysis.model import changes
+from bisection.core.grouping import grouped
 from bisection.core.reasons import Code
 from bisection.core.references import Case, faults, lookup, span_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED, KIND_OF_UNIT
-from bisection.core.verdicts import Verdict, Word
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.reference_edit import Path_ as Place
 from bisection.sites.site import Defect, Site
-from bisection.store.database import Session, Store, Tally
+from bisection.store.database import Session, Store
+from bisection.store.selection import LeftOut, of_no_use
 
 # Facts that make references those of another machine, if they change.
 SOFTWARE = (
@@ -47,16 +48,6 @@ ALIKE = (*SOFTWARE, "kernels")
 Nights = dict[Session, list[float]]
 
 
-class LeftOut(Word):
-    """Reasons to leave a session out of references. The first that applies counts."""
-
-    EXCLUDED = "excluded"
-    TAGGED = "tagged"
-    PREEMPTED = "preempted"
-    FAILED = "failed"
-    NOT_MEASURED = "not-measured"
-
-
 def usable(
     store: Store,
     sessions: Sequence[Session],
@@ -71,21 +62,8 @@ def usable(
         also: kinds of LeftOut to use nevertheless.
         tags: NAME=VALUE; sessions that have one of these are not left out as tagged.
     """
-    tallies = store.tallies()
-    parts: dict[LeftOut | None, list[Session]] = {None: []}
-    for session in of_site(sessions, site):
-        tally = tallies.get(session.id, Tally())
-        labels = {f"{name}={value}" for name, value in session.own_tags.items()}
-        reasons = {
-            LeftOut.EXCLUDED: bool(session.excluded),
-            LeftOut.TAGGED: bool(labels) and not labels & set(tags),
-            LeftOut.PREEMPTED: tally.preempted > LIMITS.preempted_launch,
-            LeftOut.FAILED: tally.verdict == Verdict.FAIL,
-            LeftOut.NOT_MEASURED: tally.measured_part < LIMITS.measured_part,
-        }
-        reason = next((r for r, holds in reasons.items() if holds and r not in also), None)
-        parts.setdefault(reason, []).append(session)
-    return parts[None], {reason: parts[reason] for reason in LeftOut if reason in parts}
+    parts = grouped(of_site(sessions, site), of_no_use(store, also, tags))
+    return parts.get(None, []), {reason: parts[reason] for reason in LeftOut if reason in parts}
 
 
 def of_site(sessions: Iterable[Session], site: Site) -> list[Session]:
@@ -133,6 +111,7 @@ class Proposal:
     entries: list[Entry] = field(default_factory=list)
     wide: list[Entry] = field(default_factory=list)  # too wide for a reference
     few: list[Entry] = field(default_factory=list)  # of too few sessions
+    unmeasured: list[Case] = field(default_factory=list)  # no session has them
     # What amending a file left as it is: (entry, bounds in the file), (place, tests without one).
     wider: list[tuple[Entry, Sequence[Any]]] = field(default_factory=list)
     kept: list[tuple[Entry, Sequence[Any]]] = field(default_factory=list)  # as a person asks
@@ -155,6 +134,8 @@ def propose(
     claimed = {p["fullname"]: p["extras"].get("references", []) for p in site.partitions}
     samples = _samples(store, sessions)
     proposal, entries = Proposal(), []
+    known = {test[:-1] for test in samples}
+    proposal.unmeasured = [case for case in site.cases if _test(case) not in known]
     for case in site.cases:
         for metric in case["required"]:
             # Layouts of the same geometry have the same references.
@@ -239,25 +220,16 @@ def _rounded(value: float, low: float, high: float) -> list[float]:
 
 def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool) -> bool:
     """Puts what is proposed into a file, and adds what that keeps to the proposal. An entry that
-    stands for several tests is changed only if each of them has a proposal, to bounds within which
-    all of them are. Returns whether any entry was changed."""
-    tests = defaultdict(set)  # place -> tests that take their reference from it
-    for case in site.cases:
-        for metric in case["required"]:
-            tests[file.where(case, metric)].add(_test(case))
-    proposed = defaultdict(dict)
-    for entry in proposal.entries:
-        proposed[file.where(entry.case, entry.metric)][_test(entry.case)] = entry
+    stands for several tests is changed, to bounds within which all of them are, if each has a
+    proposal; else those that have one get entries of their own, as do metrics without an entry.
+    Returns whether any entry was changed."""
     changed = False
-    for place, entries in proposed.items():
-        if missing := tests[place] - entries.keys():
-            proposal.shared.append((place, sorted(" ".join(map(str, test)) for test in missing)))
-            continue
-        together = _together(list(entries.values()))
-        old = file.get(place)
+    for place, entries in _by_place(proposal, file, site):
+        together, now = _together(entries), file.where(entries[0].case, entries[0].metric)
+        old = file.get(now)
         if old is None or faults(old):  # text, or no bounds: it never passed
             old = None
-        elif file.comment(place).startswith(KEEP):
+        elif file.comment(now).startswith(KEEP):
             proposal.kept.append((together, old))
             continue
         elif not widen and _is_wider(together.bounds, old):
@@ -271,6 +243,34 @@ def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool)
     if changed:
         _set_provenance(_in_order(proposal.entries), file)
     return changed
+
+
+def _by_place(
+    proposal: Proposal, file: EditableReferences, site: Site
+) -> list[tuple[Place, list[Entry]]]:
+    """What is proposed, by its place in the file. Places that several tests share come first, as
+    entries of a test's own begin with what is there. Where tests of a place have no proposal, that
+    is noted, unless no session has their environment."""
+    unused = {case["$environ"] for case in proposal.unmeasured}
+    unused -= {case["$environ"] for case in site.cases if case not in proposal.unmeasured}
+    tests: dict[Place, set[tuple[str, ...]]] = defaultdict(set)  # that take their reference there
+    own: dict[Place, set[tuple[str, ...]]] = defaultdict(set)
+    for case in site.cases:
+        for metric in case["required"] if case["$environ"] not in unused else ():
+            tests[file.where(case, metric)].add(_test(case))
+            own[file.own(case, metric)].add(_test(case))
+    shared, alone = [], []
+    for place, entries in grouped(proposal.entries, lambda e: file.where(e.case, e.metric)).items():
+        if file.get(place) is not None and tests[place] <= {_test(e.case) for e in entries}:
+            shared.append((place, entries))
+        else:
+            alone += grouped(entries, lambda entry: file.own(entry.case, entry.metric)).items()
+    for place, entries in alone:
+        if missing := own[place] - {_test(entry.case) for entry in entries}:
+            proposal.shared.append((place, sorted(" ".join(map(str, test)) for test in missing)))
+        else:
+            shared.append((place, entries))
+    return shared
 
 
 def _together(entries: Sequence[Entry]) -> Entry:

@@ -16,6 +16,7 @@ from bisection.analysis.history import History
 from bisection.analysis.model import Row
 from bisection.core.grouping import grouped
 from bisection.core.identity import TestId
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
 from bisection.runs.command import launch_pattern, once
 from bisection.runs.model import Request, RunVerdict, TestResult
@@ -168,10 +169,14 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
     sweeps = any(len(sets) > 1 for sets in verdict.request.nodes.values())
     if sweeps or end_of_run(verdict.troubles):
         return []
-    lost = {case.launch for case in verdict.lost_to_others}
-    launches = [case for case in verdict.cases if case.fixture and case.launch in lost]
+    launches = [case for case in verdict.cases if case.is_launch]
+    of_lost = {}  # of a test of several, those that were disturbed
+    for test in verdict.lost_to_others:
+        taken = [launch for launch in launches if test.takes(launch)]
+        bad = [each for each in taken if each.record.disturbed > LIMITS.preempted_confirm]
+        of_lost |= {launch.launch: launch for launch in bad or taken}
     seconds, chosen = START, {}
-    for case in sorted(launches, key=lambda case: -case.record.preempted):
+    for case in sorted(of_lost.values(), key=lambda case: -case.record.disturbed):
         if case.launch[:-1] not in chosen and seconds + case.seconds <= budget:
             seconds += case.seconds
             chosen[case.launch[:-1]] = case
@@ -180,7 +185,6 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
 
 def request_for(verdict: RunVerdict, launches: Sequence[TestResult]) -> Request:
     """Returns what ReFrame is asked for, to run these launches again, once each."""
-    chosen = {launch.launch for launch in launches}
     partitions = sorted({f"{launch.system}:{launch.partition}" for launch in launches})
-    tests = (case for case in verdict.judged if case.launch in chosen)
+    tests = (case for case in verdict.judged if any(map(case.takes, launches)))
     return _rerun(verdict, tests, reruns=0, partitions=partitions)

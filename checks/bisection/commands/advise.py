@@ -7,6 +7,7 @@ Exit code: 0 a table was printed, 2 usage, 3 there are no measurements.
 """
 
 import argparse
+import os
 import shlex
 import sys
 
@@ -22,6 +23,7 @@ from bisection.report.advice import eigen_advice, md_advice, npar_advice
 from bisection.runs.command import invocation
 from bisection.store.marks import excluded_folders
 
+RANKS_PER_CORE = 32  # more would not end in hours
 # Of each kernel: its launches, the cases of --measure, what is measured beside the methods, the
 # text.
 ADVICE = {
@@ -37,8 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("kernel", metavar="|".join(ADVICE), choices=ADVICE, help="for which codes")
     where = "folders with result files, searched with all below; default: all results kept"
     add("--from", dest="folders", metavar="DIR", action="append", help=where)
-    now = "measure now, on this host, with these numbers of ranks (md: ranks times threads)"
-    add("--measure", metavar="RANKS", type=at_least(2), nargs="+", help=now)
+    now = "measure now, on this host, with these numbers of ranks (md: ranks times threads), "
+    now += f"at most {RANKS_PER_CORE} per core"
+    most = RANKS_PER_CORE * len(os.sched_getaffinity(0))
+    add("--measure", metavar="RANKS", type=at_least(2, most), nargs="+", help=now)
 
 
 def act(options: argparse.Namespace) -> Exit:

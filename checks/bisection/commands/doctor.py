@@ -5,7 +5,8 @@ with exit code 0, or not at all: it skips a check file that does not load, ignor
 that matches nothing, and takes the last of two equal keys.
 Lines with `note: ` after the line number are not defects: a method without references, a Spack
 environment that is not built yet.
-Exit code: 0 no defects, 1 defects, 2 usage, 3 a site file does not load within ten minutes.
+Exit code: 0 no defects, 1 defects, 2 usage, or two partitions of one name, 3 a site file does not
+load within ten minutes.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bisection.analysis.propose import stale
 from bisection.core import paths, references
 from bisection.core.format import plural
+from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit
 from bisection.report.words import defect_line
 from bisection.sites.reference_rules import read, reference_defects
@@ -70,4 +72,5 @@ def act(options: argparse.Namespace) -> Exit:
         print(f"doctor: no defects ({examined})")
         return Exit.OK
     print(f"doctor: {plural(len(defects), 'defect')} in {examined}")
-    return Exit.FAILED
+    twice = any(defect.reason.code == Code.NAME_TWICE for defect in defects)
+    return Exit.USAGE if twice else Exit.FAILED

@@ -1,9 +1,10 @@
 """Makes references from stored sessions.
 
 `propose` makes references for the asserted metrics on the partitions of a system. It shows the
-changes of reference/systems/SYSTEM.yaml, and writes them with --write; comments stay. An entry
-for several tests changes only if all of them were measured. Limits become wider only with
---widen. An entry whose comment begins with `keep` does not change.
+changes of reference/systems/SYSTEM.yaml, and writes them with --write; comments stay. An entry for
+several tests changes only if all of them were measured; otherwise each measured test gets an entry
+of its own. Limits become wider only with --widen. An entry whose comment begins with `keep` does
+not change.
 
 `propose` leaves out sessions that are excluded (`bisection sessions exclude`), tagged (by
 `bisection run --tag` or `bisection sessions tag`: an experiment), preempted, failed or half
@@ -32,7 +33,7 @@ from bisection.report.words import defect_line, group
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.site import Site, load_site, require_site
 from bisection.store.database import Session, Store
-from bisection.store.selection import HELP, select
+from bisection.store.selection import HELP, LeftOut, select
 from bisection.store.sync import opened
 
 
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     few = at_least(3)  # of two, the spread is not known
     add("--least", type=few, default=LIMITS.reference_sessions, metavar="N", help=least)
     add("--kinds", metavar="KINDS", help="ratio,time; default: the kinds that partitions enable")
-    also = f"use sessions that are left out by default: {','.join(propose.LeftOut)}"
+    also = f"use sessions that are left out by default: {','.join(LeftOut)}"
     add("--also", type=_reasons, default=(), metavar="REASONS", help=also)
     add("--mix", action="store_true", help="mix sessions of different hardware or software")
     add("--widen", action="store_true", help="also change limits that become wider")
@@ -55,8 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _reasons(text: str) -> tuple[str, ...]:
     reasons = tuple(word.strip() for word in text.split(","))
-    if unknown := [reason for reason in reasons if reason not in list(propose.LeftOut)]:
-        known = ", ".join(propose.LeftOut)
+    if unknown := [reason for reason in reasons if reason not in list(LeftOut)]:
+        known = ", ".join(LeftOut)
         raise argparse.ArgumentTypeError(f"{unknown[0]!r}: allowed are {known}")
     return reasons
 
@@ -95,7 +96,11 @@ def act(options: argparse.Namespace) -> Exit:
     if changed:
         target.parent.mkdir(parents=True, exist_ok=True)
         paths.write_whole(target, new)
-    print(f"{shown}: {'written' if changed else 'as proposed already'}")
+    left = len(proposal.shared) + len(proposal.wider) + len(proposal.kept)
+    unchanged = f"unchanged, {plural(left, 'entry', 'entries')} above" if left else ""
+    print(f"{shown}: {'written' if changed else unchanged or 'as proposed already'}")
+    if proposal.shared and not changed:
+        return Exit.NOT_MEASURED
     return Exit.FAILED if proposal.wider else Exit.OK
 
 
@@ -119,12 +124,12 @@ def _used(store: Store, site: Site, options: argparse.Namespace) -> tuple[list[S
     return used, notes
 
 
-def _counted(left_out: Mapping[propose.LeftOut, Sequence[Session]]) -> str:
+def _counted(left_out: Mapping[LeftOut, Sequence[Session]]) -> str:
     """Returns how many sessions are left out, by reason; of tagged ones, the tags."""
     counts = []
     for reason, sessions in left_out.items():
         tags = {f"{name}={text}" for s in sessions for name, text in s.own_tags.items()}
-        which = f" ({some(sorted(tags), 3)})" if reason == propose.LeftOut.TAGGED else ""
+        which = f" ({some(sorted(tags), 3)})" if reason == LeftOut.TAGGED else ""
         counts.append(f"{len(sessions)} {reason}{which}")
     return f"{', '.join(counts)} (--also REASON uses them)"
 
@@ -145,6 +150,12 @@ def _notes(proposal: propose.Proposal, least: int) -> Iterable[str]:
         yield f"kept, by its comment: {entry.name}: {span(*span_of(old))}"
     for place, tests in proposal.shared:
         yield f"not changed: {' / '.join(place)}: without enough sessions of {some(tests, 2)}"
+    environs = grouped(proposal.unmeasured, lambda case: case["$environ"])
+    for environ, cases in environs.items():
+        parts = grouped(cases, lambda case: case["check"]).items()
+        names = (f"{check} {some(sorted({c['case'] for c in alike}), 4)}" for check, alike in parts)
+        tests = plural(len(cases), "test")
+        yield f"not measured in environment {environ}: {tests}: {'; '.join(names)}"
     if proposal.few:
         checks = Counter(entry.case["check"] for entry in proposal.few)
         counts = ", ".join(f"{count} of {check}" for check, count in checks.items())

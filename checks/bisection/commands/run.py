@@ -8,7 +8,7 @@ passes, with a note. A wrong answer fails without a retest.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
 the site cannot be used, 3 not everything was measured, or the verdict on the network is `look`,
 4 everything passed, but the retest confirmed slower metrics or a slow node, or metrics are worse
-since an earlier session.
+since an earlier session, 130 interrupted before the first launch.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from bisection.core.format import duration, plural, seconds_of, some
 from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.slurm import SLURM
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import RAN, TIERS, BisectionError, Exit, NotMeasured, Verdict
 from bisection.judge import evidence as judged_by
 from bisection.judge import rule
@@ -43,6 +44,7 @@ from bisection.judge.launches import replaced
 from bisection.judge.retest import Reruns
 from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
+from bisection.report.lines import commanded, wrapped
 from bisection.report.model import Report
 from bisection.report.text import beside
 from bisection.report.words import defect_line
@@ -73,7 +75,7 @@ JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    lines = [f"  {n:13} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
+    lines = [f"  {n:12} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
     parser.epilog = "\n".join(["tiers, with minutes on two quiet cores, at most:", *lines])
     add = parser.add_argument
     add("--tier", choices=TIERS, default="nightly", help="default: nightly")
@@ -108,6 +110,8 @@ def act(options: argparse.Namespace) -> Exit:
     request, site, partitions = prepare(options)
     schedulers = {partition["scheduler"] for partition in partitions}
     wait(schedulers, options.wait)
+    if defects := before_run.unknown_queues(site, partitions):
+        raise BisectionError("\n".join(map(defect_line, defects)))
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
     request.is_local = schedulers == {"local"}
@@ -125,9 +129,10 @@ def act(options: argparse.Namespace) -> Exit:
     partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
-    print(f"command: {command.pasted(request.command)}", flush=True)
+    print("\n".join(commanded("command", command.pasted(request.command))), flush=True)
     run = folder.named(measure(request, results), results)
     night = Night(run.noting(troubles=damaged), site, results)
+    night.began -= run.seconds
     budget = options.retest
     if request.deadline:  # nothing fits into the last second
         budget = min(budget, max(request.until - time.time(), 1.0))
@@ -142,6 +147,7 @@ class Night:
     site: Path  # file
     results: Path  # folder
     evidence: Evidence = field(default_factory=Evidence)
+    began: float = field(default_factory=time.monotonic)  # when its launches began
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -305,7 +311,7 @@ def tell(reason: Reason | str, advice: str = "") -> None:
     about a job that waits."""
     calm = isinstance(reason, str) or reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN)
     text = f"{'' if calm else 'warning: '}{clause(reason)}{advice}"
-    print("\n".join(run_report.wrapped(text)), flush=True)
+    print("\n".join(wrapped(text)), flush=True)
 
 
 def measure(request: Request, results: Path, limit: float | None = None) -> RunVerdict:
@@ -318,9 +324,16 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
 
     Raises:
         BisectionError: ReFrame does not take the command line, or it leaves no check.
+        KeyboardInterrupt: a run without a limit was interrupted before its first launch.
     """
     began = time.monotonic()
-    code, log = command.watch(request, results, tell, limit)
+    try:
+        code, log = command.watch(request, results, tell, limit)
+    except KeyboardInterrupt:  # there is nothing to keep
+        if request.job_name:
+            waiting.cancel(request.job_name)
+        folder.discard(results)
+        raise
     left = waiting.cancel(request.job_name) if request.job_name else None
     if error := reframe_report.usage_error(log):
         folder.discard(results)
@@ -487,6 +500,9 @@ def retest(
     repeated = measure_again(night, request, "retest", agenda.budget)
     night.evidence = replace(night.evidence, retest=Retest(agenda, repeated))
     ended(night, repeated, until)
+    disturbed_most = max((c.record.disturbed for c in repeated.cases), default=0) if repeated else 0
+    if night.run.request.is_local and disturbed_most > LIMITS.preempted_confirm:
+        night.run = night.run.noting(remarks=filter(None, [waiting.busy()]))
 
 
 def look_back(night: Night, store: Store) -> None:
@@ -503,6 +519,8 @@ def keep_repeats(night: Night, store: Store) -> None:
     if repeats and Reruns(night.verdict, night.evidence.retest).slower:
         repeats = None
     night.trouble(*sync.keep(store, paths.home(), night.verdict, night.results, repeats))
+    with night.keeps():
+        night.evidence = judged_by.count_nights(night.evidence, store, night.run)
     if repeats:
         look_back(night, store)
 
@@ -510,6 +528,7 @@ def keep_repeats(night: Night, store: Store) -> None:
 def reported(night: Night, store: Store | None) -> list[str]:
     """Writes the verdict's files and the report. Returns lines on the report and on the
     comparison."""
+    night.run = replace(night.run, seconds=time.monotonic() - night.began)  # with all reruns
     run, report = night.run, None
     if store and run.session and run.judged:
         with night.keeps("no report"):
@@ -528,4 +547,4 @@ def reported(night: Night, store: Store | None) -> list[str]:
     lines = beside(report.comparison) if report.comparison else []
     lines += interconnect.text(report.interconnect) if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
-    return run_report.wrapped(*lines)
+    return wrapped(*lines)

@@ -23,7 +23,7 @@ from bisection.analysis.propose import ALIKE
 from bisection.core import paths
 from bisection.core.format import plural, short, some, utc
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.report.run import WIDTH, wrapped
+from bisection.report.lines import WIDTH, wrapped
 from bisection.report.tables import columns
 from bisection.runs.command import tag
 from bisection.store.database import Session, Store, Tally

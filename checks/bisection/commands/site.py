@@ -14,10 +14,9 @@ from bisection.core.verdicts import Exit, NotMeasured
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     commands = parser.add_subparsers(required=True, metavar="SUBCOMMAND")
-    form = argparse.RawDescriptionHelpFormatter
     for name, module in (("new", site_new), ("check", site_check)):
         text, summary = module.__doc__, module.__doc__.partition(":")[0].partition(",")[0]
-        command = commands.add_parser(name, help=summary, description=text, formatter_class=form)
+        command = commands.add_parser(name, help=summary, description=text)
         module.add_arguments(command)
         command.set_defaults(act_on_site=module.act)
 

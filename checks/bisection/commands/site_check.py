@@ -7,13 +7,14 @@ Exit code: 0 all ok, 1 something is wrong, 2 usage, 3 something was not tried.
 
 import argparse
 import contextlib
+import itertools
 import shutil
 import time
 
 from bisection.core import paths
 from bisection.core.format import seconds_of
 from bisection.core.verdicts import Exit
-from bisection.report.site import result_lines
+from bisection.report.site import fitting, result_lines, untried
 from bisection.sites.before_run import choose_partitions
 from bisection.sites.cluster import check
 from bisection.sites.cluster.check import State
@@ -38,18 +39,22 @@ def act(options: argparse.Namespace) -> Exit:
     partitions = choose_partitions(site, options.name) if site.partitions else []
     checked = options.name.partition(":")[2]
     folder = paths.home() / "site-check" / (f"{site.name}-{checked}" if checked else site.name)
-    place, states = None, []
+    states = []
     try:
         shutil.rmtree(folder, ignore_errors=True)  # of an earlier check
         folder.mkdir(parents=True)
         subjects = check.subjects(site, partitions, folder, options.patience)
         with contextlib.closing(check.run(PROBES, subjects)) as findings:
-            for finding in findings:
-                if finding.partition != place:
-                    place = finding.partition
-                    print(f"{site.name}:{place}" if place else site.name)
-                print("\n".join(result_lines(finding, site.name)), flush=True)
-                states.append(finding.state)
+            for place, group in itertools.groupby(findings, lambda finding: finding.partition):
+                print(f"{site.name}:{place}" if place else site.name)
+                of_place = []
+                for finding in group:
+                    for line in result_lines(finding, site.name):
+                        print(line, flush=True)
+                    of_place.append(finding)
+                for line in untried(of_place):
+                    print(line, flush=True)
+                states += [finding.state for finding in of_place]
         if State.WRONG not in states:
             shutil.rmtree(folder)
     finally:
@@ -57,7 +62,8 @@ def act(options: argparse.Namespace) -> Exit:
             shutil.rmtree(build, ignore_errors=True)
     counts = ", ".join(f"{states.count(state)} {state}" for state in State if state in states)
     kept = f"; output of the jobs: {paths.shown(folder)}" if any(folder.glob("*")) else ""
-    print(f"site check {site.name}: {counts} in {time.monotonic() - begin:.0f} s{kept}")
+    text = f"site check {site.name}: {counts} in {time.monotonic() - begin:.0f} s{kept}"
+    print("\n".join(fitting(text)))
     if State.WRONG in states:
         return Exit.FAILED
     return Exit.NOT_MEASURED if State.NOT_TRIED in states else Exit.OK

@@ -4,13 +4,15 @@ It queries the scheduler for its queues, looks for MPI, modules and libraries, a
 job in each queue. The job finds the kind of nodes, the launcher that starts one MPI world with a
 core per rank, and the device that carries the messages. First load the modules with which your site
 builds and runs: they become the site's. Each decision left to you is a line `# DECIDE:` in NAME.py.
-It never overwrites NAME.py; --refresh rewrites NAME.json for the partitions of NAME.py.
+It replaces NAME.py only while that has such a line and nobody has changed it: correct the command
+line and run it again. --refresh rewrites NAME.json for the partitions of NAME.py.
 Without a scheduler, NAME.py describes this host.
 For `-p spack` it writes spack-env/NAME/spack.yaml, with the machine's MPI, compilers and libraries.
 Exit code: 0 nothing is left to decide, 1 something is, 2 usage, 3 the scheduler does not answer.
 """
 
 import argparse
+import hashlib
 import re
 import time
 from pathlib import Path
@@ -22,6 +24,7 @@ from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels.spack.externals import SpackError
 from bisection.kernels.spack.site_environment import environment_for
 from bisection.report import site_new as words
+from bisection.report.site import fitting
 from bisection.sites.cluster import facts, new
 from bisection.sites.cluster.new import Draft
 from bisection.sites.cluster.survey import SchedulerError
@@ -49,7 +52,7 @@ def act(options: argparse.Namespace) -> Exit:
         known = new.survey(options.account)
         site = refresh(file, known) if options.refresh else create(options, file, known)
     except SchedulerError as error:
-        print(f"site new: {clause(error.reason)}")
+        show(f"site new: {clause(error.reason)}")
         return Exit.NOT_MEASURED
     return Exit.FAILED if site.all_decisions else Exit.OK
 
@@ -66,7 +69,8 @@ def checked(options: argparse.Namespace) -> Path:
         raise BisectionError(f"--refresh takes no --{choices[0]}: NAME.py holds the choices")
     if options.refresh and not file.exists():
         raise BisectionError(f"--refresh: there is no {paths.shown(file)}")
-    if file.exists() and not (options.refresh or options.dry_run):
+    kept = file.exists() and not facts.is_draft(file)
+    if kept and not (options.refresh or options.dry_run):
         raise BisectionError(
             f"{paths.shown(file)} exists and is not overwritten. Remove it to begin anew; to add a "
             "queue, copy its partition from what --dry-run --queue Q prints, then --refresh"
@@ -83,16 +87,22 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Draft:
             site.decisions.append(Code.NOT_TRIED())
         print(words.site_file(site), end="")
         return site
-    print("\n".join(words.about(site)), flush=True)
+    show(*words.about(site))
     try_out(site)
+    text = words.site_file(site)
+    draft = {"draft": hashlib.sha256(text.encode()).hexdigest()} if site.all_decisions else {}
     if known.kind:
-        facts.write(facts.file_of(file), site.facts)
-    paths.write_whole(file, words.site_file(site))
-    environment = write_environment(site)
-    print("\n".join([*environment, *(words.decisions(site) or ["nothing is left to decide"])]))
+        facts.write(facts.file_of(file), {**site.facts, **draft})
+    paths.write_whole(file, text)
+    show(*write_environment(site), *(words.decisions(site) or ["nothing is left to decide"]))
     names = f"{paths.shown(file)}" + (f" and {file.stem}.json" if known.kind else "")
-    print(f"wrote {names} in {duration(time.monotonic() - begin)}")
+    show(f"wrote {names} in {duration(time.monotonic() - begin)}")
     return site
+
+
+def show(*lines: str) -> None:
+    """Prints lines, broken where a terminal ends."""
+    print("\n".join(part for line in lines for part in fitting(line)), flush=True)
 
 
 def write_environment(site: Draft) -> list[str]:
@@ -114,23 +124,24 @@ def refresh(file: Path, known: new.Survey) -> Draft:
     """Writes NAME.json anew for the partitions of NAME.py; returns the draft."""
     site, target = new.refreshed(file, known), facts.file_of(file)
     before = facts.old(target)
-    print("\n".join(words.about(site)), flush=True)
+    show(*words.about(site))
     try_out(site)
     if odd := [part.name for part in site.parts if new.unlike(part, before)]:
-        print(f"not as recorded, tried a second time: {', '.join(odd)}", flush=True)
+        show(f"not as recorded, tried a second time: {', '.join(odd)}")
         second = new.refreshed(file, known)
         second.parts = [part for part in second.parts if part.name in odd]
         try_out(second)
         new.take_better(site, second)
     facts.write(target, site.facts)
     changes = facts.compare(before, site.facts) if before else []
-    print("\n".join([*words.decisions(site), *words.moved(changes)]))
+    if lines := [*words.decisions(site), *words.moved(changes)]:
+        show(*lines)
     count = f"{len(changes)} facts changed" if before else "made"
-    print(f"wrote {paths.shown(target)}: {count}")
+    show(f"wrote {paths.shown(target)}: {count}")
     return site
 
 
 def try_out(site: Draft) -> None:
     """Runs the trial jobs of a draft, and prints what they show."""
     for part in new.try_out(site):
-        print(words.tried(part), flush=True)
+        show(words.tried(part))

@@ -43,7 +43,8 @@ def read(path: Path) -> RunVerdict:
         if path.is_dir():
             if not (path / "verdict.json").exists():
                 raise NotMeasured(f"{path} has no verdict: the run was stopped, or still runs")
-            return RunVerdict.from_dict(json.loads((path / "verdict.json").read_text()))
+            file = paths.regular(path / "verdict.json")
+            return RunVerdict.from_dict(json.loads(file.read_text()))
         report = reframe_report.load_report(path)
     except OSError as error:
         raise BisectionError(f"no verdict in {path}: {error.strerror}") from None

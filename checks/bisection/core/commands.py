@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 PATIENCE = 60  # s for a command to answer
+# What a line has that says why a command failed, of the page that some print.
+WORDS = r"not built|unable|cannot|can't|could not|invalid|denied|error|fail|option: |unrecognized|"
+TELLING = re.compile(WORDS + "no such|not found", re.I)
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,13 @@ def all_errors(command: str, stderr: str) -> str:
     has none. A scheduler's last line rarely has what a site's own policy prints."""
     lines = dict.fromkeys(_lines(command, stderr))
     return f"{command}: {'; '.join(lines)}" if lines else ""
+
+
+def telling(text: str) -> str:
+    """The line of an output that says most of why a command failed; "" for none."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" -*=")]
+    lines = [re.sub(r"^\[\S+:\d+\] ", "", line) for line in lines]  # Open MPI's host and process
+    return next(filter(TELLING.search, lines), (lines or [""])[-1])
 
 
 def _lines(command: str, stderr: str) -> list[str]:

@@ -209,12 +209,13 @@ def regex(text: str) -> re.Pattern[str]:
         raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """The type of whole numbers of at least `least`."""
+def at_least(least: int, most: int = 1_000_000) -> Callable[[str], int]:
+    """The type of whole numbers from `least` to `most`."""
 
     def whole_number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above {least - 1}")
+        if not re.fullmatch(r"[0-9]{1,18}", text) or not least <= int(text) <= most:
+            words = f"{short(repr(text), 40)} is not a whole number above {least - 1}"
+            raise argparse.ArgumentTypeError(f"{words}, at most {most}")
         return int(text)
 
     return whole_number

@@ -1,6 +1,7 @@
 """Where things are, how a path is shown, and how a file is written whole."""
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Iterable
@@ -75,6 +76,15 @@ def free_space(folder: Path | str) -> float | None:
     return 0.0 if full else float(known.f_bavail) * known.f_frsize
 
 
+def regular(path: Path | str) -> Path:
+    """A path that names no pipe, device or socket, which may have no end and cannot be replaced;
+    OSError if it does. There need be nothing at it."""
+    path = Path(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return path
+
+
 def text_of(path: Path | str) -> str:
     """The text of a file; "" if it cannot be read."""
     try:
@@ -96,9 +106,9 @@ def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
         The path of the file.
 
     Raises:
-        OSError: the file cannot be written; the old one is untouched.
+        OSError: the file cannot be written, or is no file; the old one is untouched.
     """
-    path = Path(path)
+    path = regular(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(temporary, "w", encoding="utf-8", newline="\n") as file:

@@ -1,6 +1,7 @@
 """Slurm's states and words, its nodes, and the records that its commands print."""
 
 import re
+from collections.abc import Iterable, Iterator
 
 from bisection.core.commands import ask
 from bisection.core.reasons import Code
@@ -29,6 +30,17 @@ DEADLINE = "BISECTION_DEADLINE"
 # A file's path; its JSON: a partition's full name -> lists of nodes, used in turn. They may be too
 # many for the environment.
 NODES = "BISECTION_NODES"
+
+# By which a job names its queue, and its cluster where that is not this host's.
+QUEUE, CLUSTER = ("-p", "--partition"), ("-M", "--clusters", "--cluster")
+
+
+def queues() -> list[str]:
+    """The names of the queues, hidden ones too; none if Slurm does not answer."""
+    lines = ask("scontrol", "show", "partition", "--all", "-o").text.splitlines()
+    records = map(record_of, lines)
+    return [record["PartitionName"] for record in records if "PartitionName" in record]
+
 
 # ---- nodes ----
 
@@ -64,6 +76,12 @@ def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[st
 # ---- jobs ----
 
 
+def nodes_of(listed: Iterable[str] | None) -> list[str]:
+    """The nodes of a job as ReFrame lists them, which is "None" if the job left the queue before
+    ReFrame looked."""
+    return [name for name in listed or () if name != "None"]
+
+
 def free(job: str) -> bool:
     """Drops the request of a job in the queue, by its number, for nodes by name; True if Slurm
     accepted that."""
@@ -77,9 +95,29 @@ def job_record(jobid: str) -> tuple[dict[str, str], str]:
 
 
 def record_of(line: str) -> dict[str, str]:
-    """A line of `scontrol show ... -o`; values may contain blanks, as WorkDir and Reason do."""
-    words = re.findall(r"(?:^|\s)([A-Z][\w/:]*)=(.*?)(?=\s+[A-Z][\w/:]*=|\s*$)", line)
-    return {name: "" if value in ("(null)", "N/A") else value for name, value in words}
+    """A line of `scontrol show ... -o`; values may contain blanks, as WorkDir and OS do. Of several
+    fields of one name the first counts: Slurm prints paths and other free text last."""
+    record: dict[str, str] = {}
+    for name, value in re.findall(r"(?:^|\s)([A-Z][\w/:]*)=(.*?)(?=\s+[A-Z][\w/:]*=|\s*$)", line):
+        record.setdefault(name, "" if value in ("(null)", "N/A") else value)
+    return record
+
+
+def node_records(text: str) -> Iterator[dict[str, str]]:
+    """Yields the records of `scontrol show node -o`, each with the first line of its Reason.
+
+    Reason, Comment and Extra hold what anybody wrote, also words such as State=IDLE. Slurm prints
+    all other fields that are read here before them (slurm_sprint_node_table in its
+    src/api/node_info.c, from 20.11 to 25.11), so that a record ends where the first of them begins.
+    """
+    for line in text.split("\n"):
+        fields, *free = re.split(r"\s(?=(?:Reason|Comment|Extra)=)", line, maxsplit=1)
+        record = record_of(fields)
+        if "NodeName" in record:
+            # Behind it: by whom and when it was written.
+            ends = r" \[\S+@\S+\](?=\s|$)|\s(?:Comment|Extra)=|$"
+            reason = re.search(rf"(?:^|\s)Reason=(.*?)(?:{ends})", "".join(free))
+            yield record | ({"Reason": reason[1].strip()} if reason else {})
 
 
 def configuration(text: str) -> dict[str, str]:

@@ -20,10 +20,23 @@ NAMED = 10  # sessions that a command names one by one
 
 
 def rule_changes(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
-    """Notes how many sessions there are, what changed since the last one, and what is faster."""
+    """Notes how many sessions there are, what changed since the last one, and what is faster. What
+    ran on other ranks than before is not measured: nothing slower could be seen."""
     verdict = replace(verdict, nights=evidence.nights)
     rows = evidence.comparison.rows if evidence.comparison else []
     changes = evidence.changes
+    if unlike := [row for row in rows if row.is_of_other_ranks]:
+        cores = next((asdict(change) for change in changes if change.what == "cores"), None)
+        verdict = verdict.noting(
+            troubles=[
+                Code.OTHER_RANKS(
+                    tests=len({row.identity for row in unlike}),
+                    before=unlike[0].before.geometry,
+                    now=unlike[0].after.geometry,
+                    cores=cores and Code.CHANGED(**cores, since=evidence.since),
+                )
+            ]
+        )
     remarks = [Code.CHANGED(**asdict(c), since=evidence.since) for c in changes]
     if better := faster(rows):
         remarks.append(reason_of(Code.FASTER, better[0], metrics=len(better)))

@@ -27,7 +27,7 @@ from bisection.runs.folder import kept_verdicts
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.store.database import Session, Store
 from bisection.store.sample_file import StoreError
-from bisection.store.selection import EARLIER, SelectionError, select
+from bisection.store.selection import EARLIER, SelectionError, of_no_use, select
 
 PAST = 60  # sessions whose history is judged
 
@@ -59,7 +59,8 @@ class Evidence:
     unreadable: tuple[Reason, ...] = ()  # matrices of pairs
     impacts: tuple[Impact, ...] = ()
     # Of the store:
-    nights: int | None = None  # sessions of its kind, this one among them; None: not known
+    before: tuple[Session, ...] = ()  # sessions that the run is compared with
+    nights: int | None = None  # of its kind, this one among them, which references may be made from
     nodes: tuple[Suspect, ...] = ()  # slow by the times of all launches
     comparison: Comparison | None = None
     since: float = 0.0  # Unix time of the session before
@@ -147,12 +148,19 @@ def of_nights(
     except SelectionError:
         before = []
     nodes = tuple(suspects(store, recent(store, now[0])))
-    evidence = replace(evidence, nights=len(before) + 1, nodes=nodes)
+    evidence = count_nights(replace(evidence, before=tuple(before), nodes=nodes), store, run)
     if not before:
         return evidence
     comparison = compare(store, before, now, suspects=nodes)
     since = tuple(changes(before[-1:], now))
     return replace(evidence, comparison=comparison, changes=since, since=before[-1].start)
+
+
+def count_nights(evidence: Evidence, store: Store, run: RunVerdict) -> Evidence:
+    """Counts the nights that references may be made from, as the run is stored now. SelectionError:
+    it is not."""
+    nights = [*evidence.before, *select(run.session, store)]
+    return replace(evidence, nights=[*map(of_no_use(store), nights)].count(None))
 
 
 def of_history(

@@ -50,25 +50,28 @@ def rule_reruns(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 
 
 def replaced(verdict: RunVerdict, part: Disturbed) -> tuple[RunVerdict, int]:
-    """Replaces disturbed launches, and their tests, by the reruns; also returns how many are not
-    disturbed any more. A wrong answer of a rerun is a failure of the run."""
+    """Replaces disturbed launches, and their tests, by the reruns; also returns of how many fewer
+    tests are lost now. A wrong answer of a rerun is a failure of the run."""
     if part.rerun is None:
         return verdict, 0
     reruns = {case.launch[:-1]: case for case in part.rerun.cases if case.is_launch}
+    before = verdict.lost_to_others
     tests = {(case.name, case.launch[:-1]): case for case in part.rerun.cases}
     cases, better = [*verdict.cases], 0
     for launch in part.launches:
         second = reruns.get(launch.launch[:-1])
         if second is None or second.verdict == Verdict.NOT_MEASURED:
             continue
-        quieter = second.record.preempted < launch.record.preempted
         for index, case in enumerate(cases):
             new = tests.get((case.name, case.launch[:-1]))
-            replaces = case.launch == launch.launch and (case.fixture or case.lost_to_others)
-            if new and replaces and (quieter or new.verdict == Verdict.FAIL):
-                cases[index] = replace(new, run=launch.run)
-        passed = second.verdict != Verdict.FAIL
-        better += passed and second.record.preempted <= LIMITS.preempted_launch
+            if new and case.takes(launch) and (case.is_launch or case.lost_to_others):
+                quieter = new.record.disturbed < case.record.disturbed
+                if quieter or new.verdict == Verdict.FAIL:
+                    cases[index] = replace(new, run=launch.run)
+    after = [case for case in cases if not case.fixture and case.lost_to_others]
+    for launch in part.launches:
+        lost = [sum(case.takes(launch) for case in tests) for tests in (before, after)]
+        better += lost[1] < lost[0]
     new = [reason for reason in part.rerun.failures if reason not in verdict.failures]
     return replace(verdict, cases=cases).noting(failures=new), better
 

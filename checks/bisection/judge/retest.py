@@ -18,6 +18,7 @@ from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Verdict
 from bisection.judge.alarms import reason_of
 from bisection.judge.evidence import Evidence, Retest
+from bisection.kernels.launch_record import LaunchRecord
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 from bisection.store.selection import SLOWER
 
@@ -82,8 +83,8 @@ def metric_values(verdict: RunVerdict | None) -> dict[Key, Rerun]:
     values: dict[Key, Rerun] = defaultdict(Rerun)
     for case in sorted(verdict.cases if verdict else (), key=lambda case: case.run):
         unmeasured = case.verdict == Verdict.NOT_MEASURED
-        if unmeasured or case.record.preempted > LIMITS.preempted_launch:
-            continue
+        if unmeasured or case.record.disturbed > LIMITS.preempted_confirm:
+            continue  # it confirms nothing
         for key, value in _values(case):
             if finite(value) and value > 0:
                 values[key].values.append(value)
@@ -108,9 +109,13 @@ def rule_limits(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     if retest is None or retest.rerun is None:
         return verdict
     reruns = Reruns(verdict, retest)
-    lost = {case.identity for case in retest.rerun.judged if case.lost_to_others}
+    lost = {
+        case.identity: case.record
+        for case in retest.rerun.judged
+        if case.record.disturbed > LIMITS.preempted_confirm
+    }
     cases = [
-        _ruled(case, reruns, case.identity in lost)
+        _ruled(case, reruns, lost.get(case.identity))
         if case in retest.plan.failed and case.launch[:-1] in retest.plan.chosen
         else case
         for case in verdict.cases
@@ -153,9 +158,10 @@ def _limits(metric: JudgedMetric) -> tuple[float, float]:
     return 0.0 if low is None else low, math.inf if high is None else high
 
 
-def _ruled(case: TestResult, reruns: Reruns, preempted: bool) -> TestResult:
+def _ruled(case: TestResult, reruns: Reruns, lost: LaunchRecord | None) -> TestResult:
     """A test that failed by its limits as passed if all is within them now; else with the values of
-    the retest. `preempted`: other processes used the cores of the retest."""
+    the retest. `lost`: a launch of the retest that other processes disturbed; it confirms nothing.
+    """
     values, nodes = {}, []
     outside = [metric for metric in case.metrics if metric.failed]
     for metric in outside:
@@ -167,11 +173,11 @@ def _ruled(case: TestResult, reruns: Reruns, preempted: bool) -> TestResult:
         remark = case.reason.with_values(**more, retest=Verdict.PASS)
         metrics = [replace(m, verdict="pass") if m.failed else m for m in case.metrics]
         return replace(case, verdict=Verdict.PASS, reason=None, remark=remark, metrics=metrics)
+    if lost and all(bound is None for bound in nodes):
+        return case.unconfirmed(lost)
     if values:
         more["retest"] = Verdict.FAIL
         more["nodes"] = sorted({node for bound in nodes for node in bound or ()})
-    elif preempted:
-        more["retest"] = "preempted"
     return replace(case, reason=case.reason.with_values(**more))
 
 

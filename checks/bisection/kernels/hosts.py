@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS, MAD
 from bisection.kernels import layouts, results
@@ -81,7 +82,8 @@ def slow_writers(result: results.Result) -> list[Reason]:
 
 def slow_clocks(result: results.Result) -> list[Reason]:
     """SLOW_CLOCK for the slowest rank of each host on which a rank's clock is far below the
-    launch's median clock.
+    median clock of the launch's ranks on the same kind of core: a processor may have slow ones by
+    design. A rank whose threads may be on cores of several kinds is not judged.
 
     Of a launch that other processes preempted, a rank's clock must be slow before and after: each
     reading is the best of many attempts, of which processes spare some. A limit on the processor
@@ -92,12 +94,17 @@ def slow_clocks(result: results.Result) -> list[Reason]:
     readings = (filter(None, pair) for pair in zip(*result["layout"]["ghz"], strict=True))
     pairs = ((rank, [*pair]) for rank, pair in enumerate(readings))
     clocks = {rank: (max if shared else min)(pair) for rank, pair in pairs if len(pair) > shared}
+    taken = layouts.places(result["layout"])
+    kinds = dict(pair for p in taken if p.kinds for pair in zip(p.ranks, p.kinds, strict=True))
+    alike = grouped(clocks, lambda rank: kinds.get(rank, ""))
+    alike.pop(layouts.ANY_KIND, None)
+    below = [item for ranks in alike.values() for item in _slow({r: clocks[r] for r in ranks})]
     slow: dict[str, Reason] = {}
-    if below := _slow(clocks):
-        taken = layouts.places(result["layout"])
+    if below:
         seats = {r: (p, at) for p in taken for at, r in enumerate(p.ranks)}
-    for rank, ghz, median in below:
+    for rank, ghz, median in sorted(below, key=lambda item: item[1] / item[2]):
         place, at = seats[rank]
         of_rank = {"host": place.host, "rank": rank, "cpus": place.cpus[at]}
-        slow.setdefault(place.host, Code.SLOW_CLOCK(**of_rank, ghz=ghz, median=median))
+        of_rank |= {"ghz": ghz, "median": median, "kind": kinds.get(rank)}
+        slow.setdefault(place.host, Code.SLOW_CLOCK(**of_rank))
     return [*slow.values()]

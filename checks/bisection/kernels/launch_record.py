@@ -6,12 +6,12 @@ and verdict.json have it from there. A new fact is a field of LaunchRecord, set 
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bisection.core.reasons import Reason
+from bisection.core.reasons import Code, Reason
 from bisection.kernels import adapters, results
 from bisection.kernels.hosts import slow_hosts, slow_writers
 
@@ -32,27 +32,36 @@ class LaunchRecord:
     seconds: tuple[float, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)  # what may explain a change of its times
     preempted: float = 0.0  # fraction of samples in which other processes took a core
+    waited: float = 0.0  # fraction of the time of samples in which a thread had no core
+    stopped: Reason | None = None  # something stopped its processes, so that all is preempted
     controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)
     slowest: str = ""  # the host that the clock is of
     wrong: tuple[str, ...] = ()  # methods that gave a wrong answer
-    host_faults: tuple[Reason, ...] = ()  # slow hosts and faulty adapters, by the result
+    # Slow hosts and faulty adapters, by the result; what libraries warned of.
+    host_faults: tuple[Reason, ...] = ()
 
-    def with_result(self, result: results.Result, claimed: Sequence[str]) -> "LaunchRecord":
+    def with_result(
+        self, result: results.Result, claimed: Sequence[str], notes: Iterable[Reason] = ()
+    ) -> "LaunchRecord":
         """Returns the record with what the kernel recorded.
 
         Args:
             result: the kernel's result file.
             claimed: network devices that the site file names for the partition.
+            notes: what libraries warned of.
         """
         build = result["build"]
         libraries = [f"{name} {version}" for name, version in build["libraries"].items()]
         controls, slowest = results.controls(result)
+        stopped = results.stopped(result)
         return replace(
             self,
             built_with="; ".join([build["compiler"], build["mpi"], *libraries]),
             hosts=tuple(results.hosts(result)),
             facts={**self.facts, **results.facts(result)},
-            preempted=1.0 if results.stopped(result) else results.preempted(result),
+            preempted=1.0 if stopped else results.preempted(result),
+            waited=results.waited(result),
+            stopped=stopped,
             controls=controls,
             slowest=slowest,
             wrong=tuple(results.wrong_methods(result)),
@@ -60,12 +69,25 @@ class LaunchRecord:
                 *slow_hosts(result),
                 *slow_writers(result),
                 *adapters.faults(result, claimed),
+                *notes,
             ),
         )
+
+    @property
+    def disturbed(self) -> float:
+        """The part that other processes disturbed: of the samples, or of their time."""
+        return max(self.preempted, self.waited)
+
+    @property
+    def lost(self) -> Reason:
+        """What its measurement was lost to."""
+        waited = round(self.waited, 4) or None
+        return self.stopped or Code.PREEMPTED(fraction=round(self.preempted, 4), waited=waited)
 
     def as_json(self) -> dict[str, Any]:
         """Returns the record as JSON has it."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
+        values["stopped"] = self.stopped and self.stopped.as_dict()
         return {**values, "host_faults": [reason.as_dict() for reason in self.host_faults]}
 
     def write(self, folder: Path | str) -> None:
@@ -79,4 +101,5 @@ class LaunchRecord:
         values = {item.name: stored[item.name] for item in fields(cls) if item.name in stored}
         faults = map(Reason.read, values.pop("host_faults", ()))
         values = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
-        return cls(**values, host_faults=tuple(faults))
+        stopped = Reason.read(values.pop("stopped", None))
+        return cls(**values, stopped=stopped, host_faults=tuple(faults))

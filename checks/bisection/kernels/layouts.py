@@ -22,8 +22,10 @@ class Place(NamedTuple):
     cpus: Sequence[str]  # of each of its ranks
     threads: Sequence[Sequence[str]]  # of each: the CPUs of each thread
     text: str = ""  # its ranks as a list: 0-3,8
+    kinds: Sequence[str] = ()  # of core, of each of its ranks; empty where all cores are alike
 
 
+ANY_KIND = "any"  # of core: of a rank whose threads may be on several
 HOSTS, OF_HOST = 8, 2  # with misplaced ranks that are listed; of each
 # One rank per core; one per node, with a thread per core; two per node, which share its cores out.
 LAYOUTS = ("mpi", "node", "node2")
@@ -128,7 +130,8 @@ def places(layout: Mapping[str, Any]) -> list[Place]:
     for node, group in sorted(nodes, key=lambda pair: pair[0]["node"]):
         ranks, *more = ranges(node["ranks"])
         ranks = sorted({*ranks}.union(*more)) if more else ranks
-        listed.append(Place(node["host"], ranks, group["cpus"], group["threads"], node["ranks"]))
+        of_group = group["cpus"], group["threads"], node["ranks"], group.get("kinds", ())
+        listed.append(Place(node["host"], ranks, *of_group))
     return listed
 
 

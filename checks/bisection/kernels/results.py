@@ -162,10 +162,18 @@ def preempted(*results: Result) -> float:
     return sum(flags) / len(flags) if flags else 0.0
 
 
+def waited(result: Result) -> float:
+    """The fraction of the time of samples in which a thread was ready to run and had no core."""
+    columns = [entry["samples"] for entry in result["results"]]
+    lost = sum(sum(filter(None, of_entry.get("waited", ()))) for of_entry in columns)
+    took = sum(sum(of_entry.get("seconds", ())) for of_entry in columns)
+    return min(lost / took, 1.0) if took else 0.0
+
+
 def stopped(result: Result) -> Reason | None:
-    """Returns a reason if processes were stopped in few samples: all took many times what their
-    medians add up to, and the processes ran for a part of the time, though no other had their
-    cores. Where the network stalls, they wait running."""
+    """Returns a reason if processes were stopped, or had no core, in few samples: all took many
+    times what their medians add up to, and the processes ran for a part of the time. Where the
+    network stalls, they wait running."""
     harness = result.get("harness") or {}
     if not harness.get("launch_s") or preempted(result) > LIMITS.preempted_launch:
         return None
@@ -175,7 +183,11 @@ def stopped(result: Result) -> Reason | None:
     took = sum(map(sum, filter(None, samples)))
     factor = took / medians if medians else 1.0
     stopped = factor >= LIMITS.stopped and ran < LIMITS.stopped_ran
-    return Code.STOPPED(factor=factor, ran=ran) if stopped else None
+    if not stopped:
+        return None
+    lost = {"ran": ran, "waited": waited(result)}
+    starved = lost["waited"] > (1 - ran) / 2
+    return Code.STARVED(**lost) if starved else Code.STOPPED(**lost, factor=factor)
 
 
 def late(result: Result) -> Reason | None:

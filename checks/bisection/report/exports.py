@@ -14,7 +14,15 @@ from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.grouping import grouped
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, Code, Reason, clause
+from bisection.core.reasons import (
+    FAULTS_OF_HOSTS,
+    MACHINE_FAULTS,
+    REPORTED,
+    SLOW_HOSTS,
+    Code,
+    Reason,
+    clause,
+)
 from bisection.core.reasons.network import slowness
 from bisection.core.reasons.performance import longer
 from bisection.core.topology import expanded
@@ -329,9 +337,9 @@ def _accused(case: TestResult) -> list[str]:
     """The hosts of a test that its reason names: where a fault of the machine was, or where ranks
     were placed wrongly."""
     reason = case.reason
-    if reason is None or reason.code not in (*MACHINE_FAULTS, Code.MISPLACED):
+    if reason is None or reason.code not in MACHINE_FAULTS - REPORTED | {Code.MISPLACED}:
         return []
-    named = {reason["host"]}
+    named = {reason["host"], *(reason["hosts"] or ())}
     named |= {host for _, host in reason["silent"] or ()}  # ranks that did not answer
     named |= {seat.get("host") for seat in reason["seats"] or ()}
     # By Slurm's names; of several nodes it is not known which one ran out of time or memory.
@@ -339,7 +347,7 @@ def _accused(case: TestResult) -> list[str]:
     if len(nodes) > 1 and reason.code != Code.NODE_FAIL:
         nodes = []
     hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.record.hosts}
-    accused = [host for host, node in hosts.items() if host in named or node in nodes]
+    accused = [host for host, node in hosts.items() if named & {host, node} or node in nodes]
     return accused + [node for node in nodes if node not in hosts.values()]
 
 
@@ -372,7 +380,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
 
 
 def _case_as_json(case: TestResult) -> dict[str, Any]:
-    names = "check case layout method environ hash run fixture verdict folders files ran"
+    names = "check case layout method environ hash run fixture launches verdict folders files ran"
     reasons = {"cause": case.reason, "remark": case.remark}
     return {
         "test": case.name,

@@ -1,14 +1,13 @@
 """A run's verdict for people: a mail, and the table of all tests."""
 
 import re
-import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bisection.core import paths
-from bisection.core.format import amount, duration, finite, number, plain, plural, short, some, utc
+from bisection.core.format import amount, duration, finite, number, plural, short, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.reasons import DISTURBED, Code, Reason, clause
 from bisection.core.reasons.launches import span
@@ -17,13 +16,12 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Exit, Verdict
 from bisection.kernels import tables
+from bisection.report.lines import WIDTH, commanded, wrapped
 from bisection.report.tables import indented
 from bisection.report.words import MOST, banner, next_steps, slow_nodes
 from bisection.runs.command import dependents, rerun
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 
-# Columns: of a mail, fewer on a narrow terminal.
-WIDTH = max(40, min(80, shutil.get_terminal_size().columns))
 NAMES = {
     Exit.OK: "PASS",
     Exit.FAILED: "FAIL",
@@ -67,15 +65,18 @@ def _counts(verdict: RunVerdict) -> list[str]:
     """How the tests came out."""
     if not verdict.judged:
         return ["no check ran"]
-    preempted = len(verdict.lost_to_others)
+    preempted, passed = len(verdict.lost_to_others), verdict.count(Verdict.PASS)
+    applicable = len(verdict.judged) - verdict.count(Verdict.NOT_APPLICABLE)
+    if preempted and passed + preempted == applicable:
+        times = f"the times of {preempted} were disturbed"
+        return [f"all {plural(applicable, 'answer')} are right; {times}"]
     numbers = [
         (verdict.count(Verdict.FAIL), "failed"),
         (verdict.count(Verdict.NOT_MEASURED) - preempted, "not measured"),
         (preempted, "preempted"),
         (verdict.count(Verdict.KNOWN), "failed as known"),
     ]
-    applicable = len(verdict.judged) - verdict.count(Verdict.NOT_APPLICABLE)
-    parts = [f"{verdict.count(Verdict.PASS)} of {applicable} checks passed"]
+    parts = [f"{passed} of {applicable} checks passed"]
     return parts + [f"{number} {name}" for number, name in numbers if number]
 
 
@@ -106,14 +107,14 @@ def times_judged(verdict: RunVerdict) -> str:
     times = [metric for _, metric in metrics if KIND_OF_UNIT.get(metric.unit) == "time"]
     if not times or any(metric.asserted for metric in times):
         return ""
-    earlier, needed = verdict.nights - 1, LIMITS.reference_sessions
-    if earlier < LIMITS.fewest:
+    needed = LIMITS.reference_sessions
+    if verdict.nights <= LIMITS.fewest:
         why = f"reference values need {needed} nights, {verdict.nights} recorded"
         return f"Run times not checked yet: {why}"
     why = f"no references yet ({verdict.nights} of {needed} nights)"
     if verdict.nights >= needed:
         why = "`references propose` makes references"
-    return f"Times are judged by {earlier} earlier nights: {why}"
+    return f"Times are judged by earlier nights: {why}"
 
 
 # ---- what went wrong ----
@@ -127,8 +128,8 @@ def failures(verdict: RunVerdict) -> list[str]:
     lines = wrapped(*lines)
     for group in failure_groups(verdict):
         lines += [f"{group.verdict}: {group.where}", *wrapped(*group.causes, indent="    ")]
-        lines.append(f"    rerun: {group.rerun}")
-        lines += [f"    files: {group.files}"] if group.files else []
+        lines += commanded("rerun", group.rerun, "    ")
+        lines += commanded("files", group.files, "    ") if group.files else []
     return lines
 
 
@@ -155,12 +156,14 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
             own = [case for case in cases if case.reason not in verdict.troubles]
             methods = ", ".join(dict.fromkeys(case.method for case in own if case.method))
             lines.append(f"{methods}: {cause}" if methods else cause)
+            steps = dict.fromkeys(case.reason["next"] for case in own if case.reason["next"])
+            lines += [f"next: {step}" for step in steps]
         alike.setdefault((kind, tuple(lines)), []).extend(launch)
     groups = [
         _group(kind, lines, rerun(dependents(verdict, cases) or cases, verdict.request), cases)
         for (kind, lines), cases in alike.items()
     ]
-    if lost := sorted(verdict.lost_to_others, key=lambda case: -case.record.preempted):
+    if lost := sorted(verdict.lost_to_others, key=lambda case: -case.record.disturbed):
         worst = {case.reason.code: case.reason for case in reversed(lost)}
         count = len({case.group for case in lost})
         of = f" (the worst of {count} launches)" if count > 1 else ""
@@ -203,7 +206,8 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
             sessions = plural(max(reason["sessions"] for reason in reasons), "earlier session")
             lines += [f"{title.format(sessions)}:", *_launches(reasons)]
     if lines:
-        lines += [f"    rerun: {rerun(_slower_tests(verdict), verdict.request, LIMITS.fewest - 1)}"]
+        again = rerun(_slower_tests(verdict), verdict.request, LIMITS.fewest - 1)
+        lines += commanded("rerun", again, "    ")
     return lines
 
 
@@ -240,7 +244,8 @@ def alarms(reasons: Sequence[Reason]) -> Iterator[str]:
     """Since when metrics are worse, by their history, and what to do about it."""
     for alarm in reasons[:MOST]:
         yield from wrapped(clause(alarm))
-        yield from (f"    {': '.join(step)}" for step in next_steps(alarm))
+        for step in next_steps(alarm):
+            yield from commanded(*step, "    ")
 
 
 def changed(verdict: RunVerdict) -> list[str]:
@@ -378,7 +383,9 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     others = [remark for remark in verdict.remarks if remark not in verdict.network]
     others += [remark for remark in built if remark.code != Code.KERNELS_KEPT]
     lines = [f"kernels: {clause(remark)}" for remark in built] if verbose else []
-    lines += [f"note: {clause(remark)}" for remark in others if remark.code != Code.CHANGED]
+    for remark in (remark for remark in others if remark.code != Code.CHANGED):
+        step = f"; next: {remark['next']}" if remark["next"] else ""
+        lines.append(f"note: {clause(remark)}{step}")
     for remark, cases in grouped(remarked, lambda case: case.remark).items():
         others = f" and {plural(len(cases) - 1, 'other test')}" if cases[1:] else ""
         lines.append(f"note: {cases[0].group}{others}: {clause(remark)}")
@@ -408,12 +415,4 @@ def next_step(verdict: RunVerdict) -> list[str]:
         return []
     stopped = any(case.reason.code == Code.STOPPED for case in verdict.lost_to_others)
     when = "when nothing stops its processes" if stopped else "at a quieter time"
-    return [f"next: rerun {when}: {_in_quiet(verdict)}"]
-
-
-def wrapped(*lines: str, indent: str = "") -> list[str]:
-    """Lines in as many as a mail has room for; long words stay whole, to be copied."""
-    further = indent + ("    " if indent else "  ")
-    wrapper = textwrap.TextWrapper(WIDTH, indent, further, break_long_words=False)
-    wrapper.break_on_hyphens = False
-    return [part for line in lines for part in wrapper.wrap(plain(line)) or [""]]
+    return commanded(f"next: rerun {when}", _in_quiet(verdict))

@@ -14,7 +14,7 @@ from bisection.analysis.predict import Prediction
 from bisection.core import paths
 from bisection.core.format import amount, plural, short, size_of, times
 from bisection.core.grouping import grouped
-from bisection.core.reasons import clause
+from bisection.core.reasons import Reason, clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import interconnect, tables, words
@@ -97,17 +97,37 @@ def _worse(report: Report) -> Content:
         row
         for row in words.alone(others)
         if row.verdict in (Verdict.REGRESSED, Verdict.MISSING)
-        or row.outlier
+        or (row.outlier and row.excess > 1)
         or row.against == Against.BELOW
     ]
     titled = {words.CODES.capitalize(): codes, "": rows}
     contents = [tables.rows_table(part, WORST, title) for title, part in titled.items()]
-    run, comparison = report.run, report.comparison
-    reasons = [*run.slower[:WORST], *run.outliers[:WORST], *run.remarks] if run else []
-    shared = map(words.finding, comparison.findings if comparison else ())
+    run = report.run
+    reasons = [*run.slower[:WORST], *run.outliers[:WORST]] if run else []
+    shared = (words.finding(each) for each in _shared(report, Verdict.REGRESSED))
     alarms = report.alarms[: words.MOST]
     steps = [Table(*words.STEPS, words.next_steps(alarm), title=clause(alarm)) for alarm in alarms]
     return "", [*steps, *contents], [*shared, *map(clause, reasons)]
+
+
+def _better(report: Report) -> Content:
+    rows = [
+        row
+        for row in words.alone(report.rows)
+        if row.verdict == Verdict.IMPROVED or (row.outlier and row.excess < 1)
+    ]
+    shared = [words.finding(each) for each in _shared(report, Verdict.IMPROVED)]
+    return "", [tables.rows_table(rows, WORST)], shared
+
+
+def _shared(report: Report, verdict: Verdict) -> list[Reason]:
+    """The changes that many metrics share, of one direction."""
+    findings = report.comparison.findings if report.comparison else ()
+    return [finding for finding in findings if words.direction(finding) == verdict]
+
+
+def _notes(report: Report) -> Content:
+    return "", [], list(map(clause, report.run.remarks)) if report.run else []
 
 
 def _failures(report: Report) -> Content:
@@ -266,6 +286,8 @@ SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
     "worse": ("Worse than before", _worse),
     "failures": ("Failed and not measured", _failures),
     "checks": ("Checks of the newest run", _checks),
+    "notes": ("Notes", _notes),
+    "better": ("Better than before", _better),
     "changes": ("What changed", _changes),
     "speedups": (
         "Speed-up",

@@ -1,7 +1,11 @@
 """The output of `bisection site check`: a line per probe, and advice below a wrong one."""
 
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Iterable
 
+from bisection.core.grouping import grouped
+from bisection.core.parser import WIDEST
 from bisection.core.reasons import Code, Reason, clause
 from bisection.sites.cluster.check import Finding, State
 from bisection.sites.cluster.check_probes import PROBES
@@ -18,7 +22,7 @@ REMEDIES = {
     Code.ACCOUNT_UNKNOWN: "Write one of these in the site file (sacctmgr show assoc).",
     Code.QUEUE_ACCOUNTS: "Write an account that can in the site file, or another queue.",
     Code.QUEUE_UNKNOWN: "Write one of these in the site file; `sinfo` lists them.",
-    Code.NODES_UP: "Resume sound nodes (scontrol update nodename=... state=resume) or use fewer.",
+    Code.NODES_UP: "Resume sound nodes, `scontrol update nodename=... state=resume`, or use fewer.",
     Code.NOT_PLACED: "Correct nodes, cores and options of {partition} in the site file.",
     Code.BLOCKED: "Look at the queue with `squeue`; --patience lets the job wait longer.",
     Code.TIMEOUT: "Look at the last step in the job's output.",
@@ -30,7 +34,7 @@ REMEDIES = {
     Code.NOT_ENDED: "Look at the job's output.",
     Code.MODULES_FAIL: "Write modules in the site file that `module avail` lists on a node.",
     Code.PROBE_NOT_BUILT: "Load an MPI library that has mpicc: modules=[...] in the site file.",
-    Code.KERNELS_FAIL: "Load what is missing, or build with Spack (bisection run -p spack).",
+    Code.KERNELS_FAIL: "Load what is missing, or build with Spack: `bisection run -p spack`.",
     Code.NO_SPACE: "Make room there, or set BISECTION_HOME to a folder on another file system.",
     Code.KERNELS_LATE: "Other processes use the nodes, or the file system is slow: check again.",
     Code.FOLDER_UNSEEN: "Put BISECTION_HOME on a file system that these nodes mount and may write.",
@@ -50,6 +54,7 @@ REMEDIES = {
     Code.MEMORY_SHORT: "Ask for all memory of a node (--mem=0), or use fewer nodes.",
     # not tried
     Code.NO_FACTS: "`bisection site new {name} --refresh` writes it.",
+    Code.LINK_DISTURBED: "Check again while nothing else runs on these nodes.",
     Code.SPEED_UNKNOWN: "`bisection site new {name} --refresh` records them.",
     Code.BYTES_UNCOUNTED: "Look at the MPI library's own report of its transport.",
     Code.SCHEDULER_UNASKED: "Slurm and PBS are checked; `bisection run` works with others.",
@@ -67,12 +72,36 @@ def remedy(reason: Reason, name: str, partition: str) -> str:
     return text.format(name=name, partition=partition, environ=reason["environ"])
 
 
-def result_lines(finding: Finding, name: str) -> Iterator[str]:
-    """The lines of a result of the site `name`: one, and for what is wrong or not tried another
-    with what to do."""
+BELOW = " " * 15  # further lines of a result begin below its title
+
+
+def fitting(text: str, further: str = "  ") -> list[str]:
+    """A text as lines that a terminal has room for. What is to be copied stays whole: long words,
+    and commands in backquotes."""
+    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), text)
+    how = {"break_long_words": False, "break_on_hyphens": False}
+    lines = textwrap.wrap(whole, WIDEST, subsequent_indent=further, **how)
+    return [line.replace("\0", " ") for line in lines]
+
+
+def result_lines(finding: Finding, name: str) -> list[str]:
+    """The lines of a result of the site `name`: its words, and for what is wrong or not tried what
+    to do. None for what rests on another result: `untried` has them together."""
     state, reason = finding.state, finding.reason
-    rests = reason.code == Code.RESTS_ON
-    words = f'as "{TITLES[reason["probe"]]}" is not ok' if rests else clause(reason)
-    yield f"  {state:<9}  {TITLES[finding.probe]:<{WIDTH}}  {words}".rstrip()
-    if state != State.OK and not rests:
-        yield f"{'':{WIDTH + 13}}  -> {remedy(reason, name, finding.partition)}"
+    if reason.code == Code.RESTS_ON:
+        return []
+    lines = fitting(f"  {state:<9}  {TITLES[finding.probe]:<{WIDTH}}  {clause(reason)}", BELOW)
+    if state != State.OK:
+        lines += fitting(f"{BELOW}-> {remedy(reason, name, finding.partition)}", f"{BELOW}   ")
+    return lines
+
+
+def untried(findings: Iterable[Finding]) -> list[str]:
+    """The lines on results of one partition that rest on others, by these."""
+    resting = (finding for finding in findings if finding.reason.code == Code.RESTS_ON)
+    lines = []
+    for root, rest in grouped(resting, lambda finding: finding.reason["probe"]).items():
+        titles = ", ".join(TITLES[finding.probe] for finding in rest)
+        why = f'as "{TITLES[root]}" is not ok'
+        lines += fitting(f"  {State.NOT_TRIED:<9}  {why}: {titles}", f"{BELOW[:-2]}")
+    return lines

@@ -11,6 +11,7 @@ from typing import Any
 from bisection.core import paths
 from bisection.core.format import amount, duration, one_line, plural, some
 from bisection.core.reasons import Reason, clause
+from bisection.core.thresholds import LIMITS
 from bisection.sites.cluster.new import Draft, Part
 from bisection.sites.cluster.survey import Survey
 
@@ -74,6 +75,7 @@ def described(part: Part) -> str:
         text += f", {network['kind']}{rate}"
     text += f", {duration(queue.max_time)} at most" if queue.max_time else ""
     text += ", whole nodes only" if queue.whole_nodes else ""
+    text += f"; {called(part)}" if part.taken else ""
     if part.outcome is None:
         return text + ("" if part.decisions else "; no launcher was tried")
     # Of other types of the same launcher only those that were tried before, and failed.
@@ -85,6 +87,11 @@ def described(part: Part) -> str:
     if right := [str(launcher) for launcher, fault in others if fault is None]:
         text += f"; {' and '.join(right)} {'start' if right[1:] else 'starts'} one world too"
     return "; ".join([text, *(clause(fault) for _, fault in others if fault)])
+
+
+def called(part: Part) -> str:
+    """Returns that a partition has another name than its queue, and why."""
+    return f"called {part.name}, as {part.taken} is the name of another partition"
 
 
 # ---- what is printed ----
@@ -107,6 +114,7 @@ def about(site: Draft) -> list[str]:
         f"MPI: {mpi} ({software.mpi['compiler'] or 'no compiler'}); modules: {loaded}",
         *(f"left out: {clause(reason)}" for reason in site.closed),
         *(f"{part.name}: {described(part)}" for part in site.parts if not part.group.up),
+        *(f"queue {p.queue.name}: {called(p)}" for p in site.parts if p.taken and p.group.up),
     ]
 
 
@@ -122,6 +130,8 @@ def tried(part: Part) -> str:
         devices = ", ".join(f"{name} {share:.0%}" for name, share in outcome.carried.items())
         text += f"; {duration(outcome.latency)}, {amount(outcome.bandwidth, 'B/s')}"
         text += f" through {devices}" if devices else ""
+        if max((link[4] for link in outcome.links), default=0) > LIMITS.preempted_sample:
+            text += ", while other processes had the cores"
     return text
 
 

@@ -15,6 +15,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Against, Scope, Verdict
 from bisection.judge import alarms
 from bisection.report import words
+from bisection.report.lines import commanded, wrapped
 from bisection.report.tables import lines_of
 
 MOST = 30  # rows of a verdict that are listed one by one
@@ -34,12 +35,13 @@ def comparison_text(result: Comparison) -> list[str]:
         lines += [*_table(title, rows), ""] if rows else []
     if result.expected is not None:
         lines += [*_upgrade(result), ""]
-    lines += [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
-    lines += [clause(suspect.reason) for suspect in result.suspects]
-    lines += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
-    lines += [f"note: {clause(advice)}" for advice in result.advice]
-    lines += [f"rerun: {result.rerun}"] if result.rerun else []
-    return [*lines, words.sentence(result)]
+    notes = [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
+    notes += [clause(suspect.reason) for suspect in result.suspects]
+    notes += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
+    notes += [f"note: {clause(advice)}" for advice in result.advice]
+    lines += wrapped(*notes)
+    lines += commanded("rerun", result.rerun) if result.rerun else []
+    return [*lines, *wrapped(words.sentence(result))]
 
 
 def beside(result: Comparison) -> list[str]:
@@ -180,9 +182,10 @@ def history_text(
     elif short:
         have = "has" if short == 1 else "have"
         text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
-    lines += [f"note: {clause(note)}" for note in notes]
+    lines += wrapped(*(f"note: {clause(note)}" for note in notes))
     lines += [f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
     for alarm in [*alarms.alarms_of(events)][: words.MOST]:
-        steps = map(": ".join, words.next_steps(alarm))
-        lines += [f"{alarm['session'][:8]}:", *(f"    {step}" for step in steps)]
+        lines.append(f"{alarm['session'][:8]}:")
+        for step in words.next_steps(alarm):
+            lines += commanded(*step, "    ")
     return lines

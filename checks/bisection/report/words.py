@@ -36,10 +36,14 @@ def why(row: Row) -> str:
     return "; ".join(filter(None, (text, clause(row.cause))))
 
 
+def direction(finding: Reason) -> Verdict:
+    """Whether a change that metrics share is for the worse or for the better."""
+    return Verdict.REGRESSED if float(finding["change"]["ratio"]) > 1 else Verdict.IMPROVED
+
+
 def finding(reason: Reason) -> str:
     """A change that metrics share, as a line."""
-    worse = float(reason["change"]["ratio"]) > 1
-    return f"{Verdict.REGRESSED if worse else Verdict.IMPROVED}: {clause(reason)}"
+    return f"{direction(reason)}: {clause(reason)}"
 
 
 def alone(rows: Sequence[Row]) -> list[Row]:
@@ -83,9 +87,9 @@ def sentence(comparison: Comparison) -> str:
     """The verdict in one line: counts, and what they mean together."""
     rows = comparison.rows
     numbers = [f"{comparison.count(v)} {v}" for v in COMPARED if comparison.count(v)]
+    text = f"{', '.join(numbers) or 'nothing to compare'} (of {plural(len(rows), 'metric')}"
     strange = sum(row.outlier for row in rows)
-    numbers += [plural(strange, "outlier")] if strange else []
-    text = f"{', '.join(numbers) or 'nothing to compare'} (of {plural(len(rows), 'metric')})"
+    text += f", {plural(strange, 'outlier')} among them)" if strange else ")"
     parts = [*map(clause, comparison.findings), *_by_kind(rows)]
     if looked_at := [row.cause.code for row in rows if row.cause]:
         count = sum(code == Code.NETWORK_EXPLAINS for code in looked_at)
@@ -174,6 +178,8 @@ def state(event: Event) -> str:
         return "accepted"
     if event.alarm:
         return "worse"
+    if any(point.back for point in event.points):
+        return "back"  # where it was before it got better for a while
     return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "ended"
 
 

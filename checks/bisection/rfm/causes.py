@@ -1,5 +1,5 @@
-"""Finds the cause of a launch without an answer, from the words of schedulers, launchers, MPI
-libraries and the kernels' watchdog.
+"""Finds the cause of a launch without an answer: from the words of schedulers, launchers, MPI
+libraries and the kernels' watchdog. core/causes.csv has those of all but the watchdog.
 
 An exit code alone does not distinguish an abort from a crash, nor the rank that died from those
 that the launcher then ended. A job that Slurm ended leaves no other trace.
@@ -10,14 +10,20 @@ import json
 import os
 import re
 import signal
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bisection.core import paths, slurm
-from bisection.core.reasons import Code, Reason
+from bisection.core.causes import CAUSES, NOT_MEASURED, Cause
+from bisection.core.commands import telling
+from bisection.core.format import short, some
+from bisection.core.reasons import KINDS, Code, Reason
+from bisection.core.reasons.kinds import PRINTED
 from bisection.core.thresholds import LIMITS
+from bisection.core.topology import expanded
 from bisection.core.verdicts import KernelExit
 from bisection.kernels import layouts, results
 
@@ -34,7 +40,26 @@ class Ended:
     exit_code: int | None = None  # of the launcher; None if the job did not come so far
     errors: str = ""  # the job's error output
     output: str = ""  # its standard output
-    hosts: Sequence[str] = ()  # as far as they are known
+    hosts: Sequence[str] = ()  # of the job, as far as they are known
+    nodes: int = 0  # how many it has
+    cpus: int | None = None  # that a launch on this host may use; None on others
+
+    @property
+    def result(self) -> Path:
+        """Its result file."""
+        return Path(self.folder, "result.json")
+
+    @property
+    def has_begun(self) -> bool:
+        """True if the kernel ran."""
+        return self.result.exists()
+
+    @property
+    def is_answered(self) -> bool:
+        """True if the kernel ran to its end, and says so in its result."""
+        with contextlib.suppress(results.ResultError):
+            return bool(results.load(self.result, self.kernel))
+        return False
 
 
 def places_of(folder: str) -> list[layouts.Place]:
@@ -58,32 +83,56 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         which it then ended; None if the job did not come so far. And the cause, None if the kernel
         ended with an answer.
     """
-    death = first_death(ended, job.launcher.registered_name)
+    said = Said(ended, job.launcher.registered_name)
+    death = said.first_death
     if death and ended.exit_code:
         ended = replace(ended, exit_code=death.exit_code)
-    errors, exit_code = ended.errors, ended.exit_code
+    exit_code = ended.exit_code
     fault = of_hang(ended) or of_job(job, ended)
-    if exit_code == KernelExit.VERIFIED or (fault and fault.code != Code.TIMEOUT):
+    if fault and fault.code not in (Code.TIMEOUT, Code.OUT_OF_MEMORY):
         return exit_code, fault
-    cause = of_worlds(errors) or of_unseen(errors)
-    if not cause and exit_code not in REFUSALS:
-        cause = of_abort(ended)
+    # A launcher, too, ends with 1: it is a wrong answer only where the kernel says so.
+    if exit_code in (KernelExit.VERIFIED, KernelExit.WRONG_ANSWER) and ended.is_answered:
+        return exit_code, fault
+    own = last_line(ended.errors, ended.kernel) or ""
+    refused = exit_code in REFUSALS and own.startswith(f"bisection-{ended.kernel}:")
+    cause = of_worlds(ended.errors) or (None if refused else said.cause(late=bool(fault)))
+    if fault and fault.code == Code.OUT_OF_MEMORY:  # the scheduler knows no node
+        same = cause is not None and cause.code == fault.code
+        return exit_code, cause.with_values(**fault.values) if same else fault
     crashed = death is not None and death.exit_code in CRASHES
     if cause or (fault and not crashed):
         return exit_code, cause or fault
-    if exit_code == KernelExit.WRONG_ANSWER:
+    if exit_code == KernelExit.VERIFIED:
         return exit_code, None
-    last = last_line(errors, ended.kernel, any_line=not death)
+    began = ended.has_begun or exit_code in REFUSALS
+    if exit_code is not None and not began and _signal(exit_code) is None:
+        at = {"rank": death.rank, "host": death.host or None} if death else {}
+        before = f"the launch ended with exit code {exit_code} before the kernel began"
+        last = telling(f"{ended.errors}\n{ended.output}") or None
+        at |= {"last": last and short(last, LINE), "next": said.lost}
+        return exit_code, Code.NOT_STARTED(cause=before, **at)
+    last = last_line(ended.errors, ended.kernel, any_line=not death)
     if exit_code is None and not crashed:
         return None, Code.NOT_ENDED(last=last)
     ended_with = {"exit_code": death.exit_code if death else exit_code, "last": last}
+    ended_with |= {"next": said.lost}
     if death and exit_code not in REFUSALS:  # these are of all ranks
-        ended_with |= {"rank": death.rank, "host": death.host}
-    if crashed:
-        with contextlib.suppress(results.ResultError):  # only MPI had not ended
-            results.load(Path(ended.folder, "result.json"), ended.kernel)
-            ended_with["complete"] = True
+        ended_with |= {"rank": death.rank, "host": death.host or None}
+    if crashed and ended.is_answered:  # only MPI had not ended
+        ended_with["complete"] = True
     return exit_code, Code.KERNEL_EXIT(kernel=ended.kernel, **ended_with)
+
+
+def notes_of(ended: Ended, hosts: Sequence[str]) -> Iterator[Reason]:
+    """Yields what libraries warned of in a launch that succeeded on these hosts."""
+    said = Said(ended, "")
+    for row, match in said.rows:
+        if row.notes:
+            values = said.values(row, match)
+            host = _as_in(hosts, values["host"]) or next(iter(hosts), None)
+            more = {"host": host, "next": values["next"], "last": values["last"]}
+            yield Code.LIBRARY_WARNS(fact=values["cause"], **more)
 
 
 def of_full_disk(folder: Path | str, output: Iterable[str]) -> Reason | None:
@@ -108,14 +157,6 @@ def of_full_disk(folder: Path | str, output: Iterable[str]) -> Reason | None:
 
 # Of a job whose folder or output files the node could not open: it ends without a word.
 NOT_LAUNCHED = "0:53"
-# States of a job by its error output, where the scheduler has forgotten it.
-SLURM_WORDS = (
-    (r"CANCELLED AT \S+ DUE TO TIME LIMIT", "TIMEOUT"),
-    (r"CANCELLED AT \S+ DUE TO NODE FAILURE", "NODE_FAIL"),
-    (r"CANCELLED AT \S+ DUE TO PREEMPTION", "PREEMPTED"),
-    (r"slurmstepd\S*: error: Detected \d+ oom.kill event", "OUT_OF_MEMORY"),
-    (r"slurmstepd\S*: error: \*\*\* JOB \S+ ON \S+ CANCELLED AT", "CANCELLED"),
-)
 
 
 def of_job(job: Any, ended: Ended) -> Reason | None:
@@ -127,7 +168,9 @@ def of_job(job: Any, ended: Ended) -> Reason | None:
     record, error = slurm.job_record(job.jobid)
     state = record.get("JobState") or job.state
     if state not in slurm.STATES:
-        state = next((s for text, s in SLURM_WORDS if re.search(text, ended.errors)), state)
+        rows = (row for row, _ in Said(ended, scheduler).rows if row.about in ("memory", "a job"))
+        states = (row.cause if row.cause in slurm.STATES else row.kind for row in rows)
+        state = next(states, state)
     if state in slurm.STATES:
         return _stopped(state, job, record)
     if record.get("ExitCode") == NOT_LAUNCHED:
@@ -157,6 +200,11 @@ def _stopped(state: str, job: Any, record: dict[str, str]) -> Reason:
         bad, rows = ("down", "fail", "error"), slurm.node_rows("%N|%T|%E", names=nodes)
         more["down"] = list({name: why for name, s, why in rows if s.startswith(bad)}.items())
     elif code == Code.CANCELLED:
+        # Slurm cancels a job whose prolog fails, and drains the node.
+        rows = slurm.node_rows("%N|%T|%E", names=nodes) if nodes else []
+        for name, now, why in rows:
+            if now.startswith("drain") and "prolog" in why.lower():
+                return Code.NODE_FAULT(cause="the prolog failed", host=name, last=why)
         more["state"] = state
     return code(**more)
 
@@ -190,6 +238,7 @@ def of_hang(ended: Ended) -> Reason | None:
         elif (match := re.fullmatch(ROUTINE, line)) and ranks:
             stacks.setdefault(ranks, []).append(match[1])
     ended_well = ended.exit_code in (KernelExit.VERIFIED, KernelExit.WRONG_ANSWER)
+    ended_well = ended_well and (ended.exit_code == KernelExit.VERIFIED or ended.is_answered)
     if ended_well or (limit is None and ended.exit_code != KernelExit.HANG):
         return None
     if limit is None:
@@ -237,34 +286,18 @@ def last_line(errors: str, kernel: str = "", *, any_line: bool = False) -> str |
     return next((group[-1] for group in (named, lines, every) if group), None)
 
 
-# ---- MPI_Abort, and the first rank that died ----
+# ---- the table of causes ----
 
-# Open MPI, and MPICH with those derived from it; both print it on standard error.
-ABORTS = (
-    r"^MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator .*\n?"
-    r"(?:\s*Proc: .*\n\s*Errorcode: |with errorcode )(?P<code>-?\d+)",
-    r"^.*application called MPI_Abort\(.*?, (?P<code>-?\d+)\) - process (?P<rank>\d+)",
-)
-# Open MPI's mpirun; hydra, the mpirun of MPICH and of Intel MPI, on standard output.
-MPIRUN = re.compile(
-    r"^\S+ noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on\s"
-    r"signal (?P<signal>\d+)",  # from version 5 in two lines
-    re.M,
-)
-HYDRA = re.compile(
-    r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"
-    r"=\s+(?:RANK (?P<rank>\d+) )?PID \d+ RUNNING AT (?P<host>\S+)\n"
-    r"=\s+(?:KILLED BY SIGNAL: (?P<signal>\d+)|EXIT (?:CODE|STATUS): (?P<code>\d+))"
-)
-SRUN = re.compile(
-    r"^srun: error: (?P<host>\S+): tasks? (?P<ranks>[\d,-]+): "
-    r"(?:Exited with exit code (?P<code>\d+)|(?P<signal>.*?)(?: \(core dumped\))?)$",
-    re.M,
-)
+# What launchers put before each line, if told to: mpirun --tag-output, srun --label.
+TAG = re.compile(r"^(?:\[\d+,\d+\]<std\w+>: ?| *\d+: )", re.M)
+MOST = 1 << 18  # letters that are searched at each end of an output
+LINE = 200  # letters of a line that are quoted
 SIGNALS = {signal.strsignal(number): int(number) for number in signal.Signals}
 CORE_DUMPED = 0x80  # in a wait status
 # Exit codes of a program that crashed; others are of one that somebody ended.
 CRASHES = frozenset(128 + getattr(signal, f"SIG{n}") for n in ("ABRT", "BUS", "FPE", "ILL", "SEGV"))
+# A library ends its rank like this after it has said why; mpirun and people end one like that.
+ABORTED, KILLED, TERMINATED = (128 + getattr(signal, f"SIG{n}") for n in ("ABRT", "KILL", "TERM"))
 
 
 @dataclass(frozen=True)
@@ -276,81 +309,171 @@ class Death:
     host: str
 
 
-def of_abort(ended: Ended) -> Reason | None:
-    """The reason if a rank called MPI_Abort, as MPI reported it on standard error, else None."""
-    errors = ended.errors
-    abort = next((match for text in ABORTS if (match := re.search(text, errors, re.M))), None)
-    if abort is None:
+class Said:
+    """The rows of the table that an output has, under ReFrame's name of the launcher."""
+
+    def __init__(self, ended: Ended, launcher: str) -> None:
+        self.ended = ended
+        texts = (ended.errors, ended.output)
+        ends = (t if len(t) <= 2 * MOST else f"{t[:MOST]}\n{t[-MOST:]}" for t in texts)
+        self.text = TAG.sub("", "\n".join(ends))
+        # An mpirun may start its daemons by srun, whose lines are then about those.
+        rows = [row for row in CAUSES if launcher.startswith(row.launcher)]
+        found = ((row, row.words.search(self.text)) for row in rows)
+        self.rows = [(row, match) for row, match in found if match]
+        self.deaths = [*self._deaths()]
+
+    @property
+    def first_death(self) -> Death | None:
+        """The first rank that died, of which a launcher then ended the others; None if none is
+        named. A rank that dumps its core is heard of late."""
+        deaths = [death for death in self.deaths if death.exit_code != TERMINATED]
+        return min(deaths, key=lambda d: d.exit_code not in CRASHES - {ABORTED}, default=None)
+
+    @property
+    def lost(self) -> str | None:
+        """What to do if Open MPI 4 lost what it had to say, as its error log shows: it does so in
+        one of five launches (4.1.4). None if it did not."""
+        lost = re.search(r"ORTE_ERROR_LOG: .* in file \S*show_help\.c", self.text)
+        return "rerun it: Open MPI lost its own message" if lost else None
+
+    def cause(self, late: bool = False) -> Reason | None:
+        """The reason by the first row that counts, else None. `late`: it ran to its time limit, so
+        that what may be a warning alone is none."""
+        died = self.first_death and self.first_death.exit_code
+        alone = {death.exit_code for death in self.deaths} <= {KILLED, TERMINATED}
+        outright = died in CRASHES - {ABORTED} or (died == KILLED and alone)
+        for row, match in self.rows:
+            if row.kind == Code.KERNEL_EXIT and outright:
+                return None
+            counts = row.ends and row.about != "a job" and row.kind != Code.KERNEL_EXIT
+            counts = counts and not (late and row.notes)
+            if counts and self._counts(row) and (reason := self._reason(row, match)):
+                return reason
         return None
-    rank, code = int(abort["rank"]), int(abort["code"])
-    hosts = [*filter(None, [layouts.host_of(places_of(ended.folder), rank)])]
-    hosts += [death.host for death in _deaths_of_srun(errors) if death.rank == rank]
-    hosts += ended.hosts if len(ended.hosts) == 1 else []
-    last = last_line(errors[: abort.start()])
-    return Code.MPI_ABORT(rank=rank, host=next(iter(hosts), None), exit_code=code, last=last)
+
+    def values(self, row: Cause, match: re.Match[str]) -> dict[str, Any]:
+        """The values of a reason of a row, by what its words say."""
+        groups = {name: text for name, text in match.groupdict().items() if text}
+        ranks = groups.get("rank", "")
+        rank = int(ranks) if ranks.isdecimal() else ranks or None
+        host = _as_in(self.ended.hosts, groups.get("host") or self._host_of(rank))
+        hosts = self._hosts(row) if row.nodes else []
+        if hosts:
+            host = hosts[0] if len(hosts) == 1 else None
+        place = host or (some(hosts, 3) if hosts else "the node")
+        named = {"folder": "/dev/shm", **groups, "host": place, "allowed": ""}
+        if "function" in named:  # as programs call it
+            named["function"] = re.sub("^(?:internal_|PMPI_)", "MPI_", named["function"])
+        if self.ended.cpus:
+            named["allowed"] = f", {self.ended.cpus} CPUs are granted"
+        known = defaultdict(lambda: "?", named)
+        line = groups.get("says") or self._line_of(match)
+        return {
+            "cause": row.cause.format_map(known),
+            "host": host,
+            "hosts": hosts if len(hosts) > 1 else None,
+            "rank": rank,
+            "exit_code": int(groups["code"]) if "code" in groups else None,
+            "next": row.next.format_map(known) or None,
+            "last": short(" ".join(line.split()), LINE),
+            "path": groups.get("path"),
+        }
+
+    def _reason(self, row: Cause, match: re.Match[str]) -> Reason | None:
+        values, kind = self.values(row, match), KINDS[row.kind]
+        path = values["path"]
+        if path and os.access(os.path.join(self.ended.folder, path), os.X_OK):
+            missing = Code.NOT_SHARED(host=values["host"] or "a node", path=path)
+            return Code.INFRASTRUCTURE(why=missing)
+        if kind == Code.MPI_ABORT:
+            if values["exit_code"] in REFUSALS:
+                return None  # by which a kernel refuses a launch
+            values["last"] = last_line(self.ended.errors.partition(match[0])[0])
+        takes = {*kind.takes, *PRINTED}
+        return kind(**{name: value for name, value in values.items() if name in takes})
+
+    def _counts(self, row: Cause) -> bool:
+        """True if a row, whose words are there, is about this launch."""
+        if row.verdict.startswith(NOT_MEASURED) and self.ended.has_begun:
+            return False  # it did not keep the launch from starting
+        codes = {self.ended.exit_code, *(death.exit_code for death in self.deaths)}
+        if row.exit and None not in codes and int(row.exit) not in codes:
+            return False
+        if not row.nodes:
+            return True
+        return 0 < len(self._hosts(row)) < self.ended.nodes
+
+    def _hosts(self, row: Cause) -> list[str]:
+        """The hosts that a row's words name, and those of ranks that died with its exit code."""
+        names = [match.groupdict().get("host") for match in row.words.finditer(self.text)]
+        if row.exit:
+            names += [d.host for d in self.deaths if d.exit_code == int(row.exit)]
+        hosts = (host for name in filter(None, names) for host in expanded(name))
+        return list(dict.fromkeys(map(_short_name, hosts)))
+
+    def _host_of(self, rank: int | str | None) -> str | None:
+        """The host of a rank, where it can be known."""
+        hosts = [layouts.host_of(places_of(self.ended.folder), rank)] if rank is not None else []
+        hosts += [death.host for death in self.deaths if death.rank == rank is not None]
+        hosts += self.ended.hosts if len(self.ended.hosts) == 1 else []
+        return next(filter(None, hosts), None)
+
+    def _line_of(self, match: re.Match[str]) -> str:
+        begin = self.text.rfind("\n", 0, match.start()) + 1
+        line = self.text[begin:].partition("\n")[0]
+        return re.sub(r"^\[\S+:\d+\] ", "", line)  # Open MPI's host and process
+
+    def _deaths(self) -> Iterator[Death]:
+        """The deaths that the launcher names, in its order."""
+        for row, _ in self.rows:
+            if row.kind == Code.KERNEL_EXIT:
+                for match in row.words.finditer(self.text):
+                    groups = defaultdict(str, {n: t for n, t in match.groupdict().items() if t})
+                    code = self._exit_code(groups)
+                    rank = int(groups["rank"]) if groups["rank"].isdecimal() else None
+                    if "status" in groups:  # hydra does not say which rank
+                        here = (p for p in places_of(self.ended.folder) if p.host == groups["host"])
+                        ranks = [rank for place in here for rank in place.ranks]
+                        rank = ranks[0] if len(ranks) == 1 else None
+                    if code:
+                        yield Death(code, rank, groups["host"])
+
+    def _exit_code(self, groups: dict[str, str]) -> int:
+        """As a shell has it; 0 for an end that is no rank's."""
+        if "signal" in groups:
+            return 128 + int(groups["signal"])
+        if "name" in groups:
+            number = SIGNALS.get(groups["name"], 0)
+            return 128 + number if number else 0
+        if "status" not in groups:
+            return int(groups["code"])
+        # MPICH prints a wait status for an exit code where a signal ended the rank.
+        status = int(groups["status"])
+        number = status & ~CORE_DUMPED
+        named = re.search(rf"\(signal {number}\)|Caught signal {number}\b", self.text)
+        killed = named or status > max(KernelExit)
+        return 128 + number if killed and number in set(signal.Signals) else status
 
 
-def first_death(ended: Ended, launcher: str) -> Death | None:
-    """The first rank that died, of which a launcher then ended the others; None if none is named.
-    `launcher` is ReFrame's name of it.
-
-    An mpirun may start its daemons by srun, whose lines are then about those.
-    """
-    text = ended.errors + ended.output
-    if match := MPIRUN.search(text):
-        return Death(128 + int(match["signal"]), int(match["rank"]), match["host"])
-    if match := HYDRA.search(text):
-        here = (place for place in places_of(ended.folder) if place.host == match["host"])
-        ranks = [rank for place in here for rank in place.ranks]
-        rank = ranks[0] if len(ranks) == 1 else None
-        rank = int(match["rank"]) if match["rank"] else rank
-        return Death(_exit_code_of_hydra(match, text), rank, match["host"])
-    deaths = _deaths_of_srun(text) if launcher.startswith("srun") else []
-    return next((death for death in deaths if death.exit_code != 128 + signal.SIGTERM), None)
+def _signal(exit_code: int) -> int | None:
+    number = exit_code - 128
+    return number if number in set(signal.Signals) else None
 
 
-def _exit_code_of_hydra(match: re.Match[str], text: str) -> int:
-    """MPICH prints a wait status for an exit code where a signal ended the rank."""
-    if match["signal"]:
-        return 128 + int(match["signal"])
-    status = int(match["code"])
-    number = status & ~CORE_DUMPED
-    named = re.search(rf"\(signal {number}\)|Caught signal {number}\b", text)
-    killed = named or status > max(KernelExit)
-    return 128 + number if killed and number in set(signal.Signals) else status
+def _short_name(host: str) -> str:
+    return host.partition(".")[0]
 
 
-def _deaths_of_srun(text: str) -> Iterator[Death]:
-    """In the order in which srun heard of them."""
-    for match in SRUN.finditer(text):
-        code = int(match["code"]) if match["code"] else 128 + SIGNALS.get(match["signal"], 0)
-        if code > 128 or match["code"]:
-            rank = int(match["ranks"]) if match["ranks"].isdigit() else None
-            yield Death(code, rank, match["host"])
+def _as_in(hosts: Sequence[str], host: str | None) -> str | None:
+    """A host by the name that it has among others, with its domain or without."""
+    return next((name for name in hosts if host and _short_name(name) == _short_name(host)), host)
 
 
-# ---- ranks that did not start ----
+# ---- worlds ----
 
-# A host and the path that it lacks: srun, Open MPI's mpirun, hydra.
-UNSEEN = (
-    r"^slurmstepd-(?P<host>\S+): error: couldn't chdir to `(?P<path>.*?)': No such file",
-    r"^slurmstepd-(?P<host>\S+): error: execve\(\): (?P<path>.*?): No such file",
-    r"^Executable: (?P<path>.*)\nNode: (?P<host>\S+)$",
-    r"^\[proxy:[\d:]+@(?P<host>\S+)\] .*execvp error on file (?P<path>\S+) \(No such file",
-)
 # The kernels, where `--expect-ranks` is not the size of MPI_COMM_WORLD: a line for each world.
 WORLD = r"^bisection-\S+: --expect-ranks (\d+): this MPI world has (\d+)\b"
-# Open MPI, started by a launcher that it was not built for.
-NO_WORLD = r"^\*\*\* An error occurred in MPI_Init"
-
-
-def of_unseen(errors: str) -> Reason | None:
-    """The reason if a node lacks a file or folder that is here, else None."""
-    matches = (re.search(pattern, errors, re.M) for pattern in UNSEEN)
-    for match in filter(None, matches):
-        if os.path.exists(match["path"]):
-            return Code.INFRASTRUCTURE(why=Code.NOT_SHARED(host=match["host"], path=match["path"]))
-    return None
 
 
 def of_worlds(errors: str) -> Reason | None:
@@ -362,7 +485,4 @@ def of_worlds(errors: str) -> Reason | None:
         if len(worlds) == 1:
             seat = Code.RANKS_RAN(ranks=ranks, asked=asked)
         return Code.MISPLACED(seats=[seat])
-    if not re.search(NO_WORLD, errors, re.M):
-        return None
-    page = re.search(r"^-{60,}\n(.*?)(?:\n\n|\.\s|\n-{60,}$)", errors, re.M | re.S)
-    return Code.NO_WORLD(last=" ".join(page[1].split()) if page else None)
+    return None

@@ -27,7 +27,7 @@ from reframe.core.runtime import runtime
 from bisection.core import paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons import OUTER_FAULTS, Code, Reason
-from bisection.core.slurm import SLURM
+from bisection.core.slurm import SLURM, nodes_of
 from bisection.core.verdicts import KernelExit
 from bisection.kernels import adapters, build_folder, launch_record, layouts, results, sources
 from bisection.kernels.launch_record import LaunchRecord
@@ -406,17 +406,17 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         if self.is_dry_run():
             return
         exit_code = self._read("exit_code").strip()
-        exit_code, fault = causes.of_launch(
-            self.job,
-            Ended(
-                kernel=self.kernel,
-                folder=self.stagedir,
-                exit_code=int(exit_code) if exit_code else None,
-                errors=self._read(self.job.stderr),
-                output=self._read(self.job.stdout),
-                hosts=(self.job.nodelist or []) if self.is_local() else [],
-            ),
+        self.ended = Ended(
+            kernel=self.kernel,
+            folder=self.stagedir,
+            exit_code=int(exit_code) if exit_code else None,
+            errors=self._read(self.job.stderr),
+            output=self._read(self.job.stdout),
+            hosts=nodes_of(self.job.nodelist),
+            nodes=self.shape.nodes,
+            cpus=len(os.sched_getaffinity(0)) if self._scheduler == "local" else None,
         )
+        exit_code, fault = causes.of_launch(self.job, self.ended)
         facts = {**self.record.facts, **recorded(self.stagedir)}
         self._note(exit_code=exit_code, facts=facts, seconds=(self._seconds_held(),))
         self.record.write(self.stagedir)  # also of a launch that fails
@@ -441,11 +441,13 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             path = os.path.join(self.stagedir, "result.json")
             self.result = result = results.load(path, self.kernel, self.kernel_case)
         except ResultError as error:
-            self.fail_for(self._full_disk() or error.reason)
-        if reason := results.stopped(result) or results.late(result):
+            last = causes.last_line(self.ended.errors, self.kernel, any_line=True)
+            self.fail_for(self._full_disk() or error.reason.with_values(last=last))
+        if reason := results.late(result):
             self.add_remark(reason)
         claimed = self.current_partition.extras.get("network", [])
-        record = self.record = self.record.with_result(result, claimed)
+        notes = causes.notes_of(self.ended, results.hosts(result))
+        record = self.record = self.record.with_result(result, claimed, notes)
         record.write(self.stagedir)
         wrong_exit = record.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(record.wrong) or result["verified"] is bool(record.wrong):

@@ -39,8 +39,8 @@ def tag(text: str) -> str:
     """A tag on the command line."""
     if RESERVED.fullmatch(text):
         raise ArgumentTypeError(f"{text!r}: the name {text.partition('=')[0]} is reserved")
-    if not TAG.fullmatch(text):
-        raise ArgumentTypeError(f"{text!r}: not NAME=VALUE without commas")
+    if not TAG.fullmatch(text) or not text.isprintable():
+        raise ArgumentTypeError(f"{text!r}: not NAME=VALUE on one line, without commas")
     return text
 
 
@@ -211,12 +211,17 @@ def watch(
 
     Returns:
         Its exit code, and its output.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted before the first launch, and has ended. Not with a
+            limit.
     """
     progress = Progress(sys.stdout, folder / "stage", say)
     chosen = (nodes for sets in request.nodes.values() for nodes in sets)
     jobs = waiting.Watch(request.job_name, chosen, progress.say)
     until = math.inf if limit is None else time.monotonic() + limit
     output: list[bytes] = []
+    interrupted = False
 
     def keep(chunk: bytes) -> None:
         """Keeps output here, and in a file as far as the disk has room."""
@@ -262,6 +267,7 @@ def watch(
                     if chunk is None:
                         jobs.look()
                 except KeyboardInterrupt:
+                    interrupted = True
                     stop(0 if sys.stdin.isatty() else signal.SIGINT)  # a terminal sends it to both
                     continue
                 if chunk == b"":
@@ -274,6 +280,8 @@ def watch(
                 progress.show()
             progress.clear()
             code = process.wait()
+    if interrupted and limit is None and not progress.launched:
+        raise KeyboardInterrupt
     if code < 0:  # while it loads tests, a signal ends it without a word
         keep(f"ERROR: run session stopped: {signal.Signals(-code).name}\n".encode())
     return code, b"".join(output).decode(errors="replace")
@@ -316,6 +324,7 @@ class Progress:
         self._say = say
         self.began = time.monotonic()
         self.done, self.now = "", "loading checks"
+        self.launched = False  # whether anything but a build has begun
         self.begun: dict[str, str] = {}  # test that has not ended -> its words; the oldest first
         self.launches: dict[Path, bool] = {}  # result -> whether others took its cores
 
@@ -325,7 +334,9 @@ class Progress:
             words = [word for word in match[2].split() if not word.startswith("%")]
             words = [words[0].removesuffix("Launch").lower(), *words[1:]]
             text = " ".join(words + re.findall(r"%\S+=(\S+)", match[2]))
-            self.begun[match[1]] = "building the kernels" if words[0] == "build" else text
+            builds = words[0] == "build"
+            self.begun[match[1]] = "building the kernels" if builds else text
+            self.launched = self.launched or not builds
         elif match := re.match(r"\[\s+\w+ \] \(\s*(\d+/\d+)\) (.*)", line):
             self.done = f"{match[1]}  "
             self.begun.pop(re.sub(r" \[.*\]$", "", match[2]), None)

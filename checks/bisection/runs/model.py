@@ -65,6 +65,7 @@ class TestResult(TestId):
     hash: str = ""  # for -n /hash
     run: int = 0
     fixture: bool = False
+    launches: tuple[str, ...] = ()  # names of those that it takes metrics from
     verdict: Verdict = Verdict.NOT_MEASURED
     reason: Reason | None = None
     remark: Reason | None = None  # what a person should know though nothing is wrong
@@ -92,6 +93,21 @@ class TestResult(TestId):
         """Returns the identity of the test's launch."""
         place = (self.system, self.partition, self.environ)
         return (self.record.kernel, self.case, self.layout, *place, self.run)
+
+    def takes(self, launch: "TestResult") -> bool:
+        """True if it is of this launch, or takes metrics from it beside its own."""
+        beside = launch.name in self.launches and self.launch[3:] == launch.launch[3:]
+        return beside or self.launch == launch.launch
+
+    def unmeasured(self, reason: Reason) -> "TestResult":
+        """The test as not measured, for a reason."""
+        return replace(self, verdict=Verdict.NOT_MEASURED, reason=reason, remark=None)
+
+    def unconfirmed(self, record: LaunchRecord) -> "TestResult":
+        """The test as not measured: it is outside its limits, which the launch of this record, that
+        other processes disturbed, does not confirm."""
+        metrics = [(m.name, m.value, m.unit, m.low, m.high) for m in self.metrics if m.failed]
+        return self.unmeasured(Code.UNCONFIRMED(metrics=metrics, cause=record.lost))
 
     @property
     def seconds(self) -> float:
@@ -220,7 +236,8 @@ class RunVerdict:
     alarms: tuple[Reason, ...] = ()  # of the history: worse since a session
     remarks: tuple[Reason, ...] = ()  # what a person should know beside
     interconnect: Interconnect | None = None  # None: the tier asks another question
-    nights: int | None = None  # sessions of its kind, this one among them; None: not known
+    # Sessions of its kind that references may be made from, this one among them; None: not known.
+    nights: int | None = None
     seconds: float = 0.0
     # Of all launches, those of reruns and of the retest among them.
     price: Price = field(default_factory=Price)
@@ -238,19 +255,17 @@ class RunVerdict:
 
     def without_preempted(self) -> "RunVerdict":
         """Returns the run in which tests that passed or were slow are not measured, where other
-        processes had the cores of their launch."""
-        launches = {case.launch: case for case in self.cases if case.is_launch}
+        processes had the cores of a launch of theirs. It takes less of that to leave open whether
+        metrics are outside their limits."""
         cases = []
         for case in self.cases:
-            launch = launches.get(case.launch)
+            record = case.record
             slow = case.verdict == Verdict.FAIL and any(metric.failed for metric in case.metrics)
-            preempted = case.record.preempted > LIMITS.preempted_launch
             timed = not case.fixture and (slow or case.verdict == Verdict.PASS)
-            if launch and preempted and timed:
-                reason = Code.PREEMPTED(fraction=round(case.record.preempted, 4))
-                if launch.remark and launch.remark.code == Code.STOPPED:
-                    reason = launch.remark
-                case = replace(case, verdict=Verdict.NOT_MEASURED, reason=reason, remark=None)
+            if timed and record.preempted > LIMITS.preempted_launch:
+                case = case.unmeasured(record.lost)
+            elif timed and slow and record.disturbed > LIMITS.preempted_confirm:
+                case = case.unconfirmed(record)
             cases.append(case)
         return replace(self, cases=cases)
 

@@ -13,10 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bisection.core import paths
 from bisection.core.commands import all_errors, last_error
 from bisection.core.grouping import grouped
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
-from bisection.core.slurm import UNREACHABLE
+from bisection.core.slurm import UNREACHABLE, nodes_of
 from bisection.core.verdicts import KernelExit, Verdict
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.rfm import causes
@@ -32,7 +33,7 @@ RECORDED += "|(prefix|time|num)_.*"
 
 def load_report(path: Path) -> dict[str, Any]:
     """ReFrame's report in a file. OSError, ValueError: it cannot be read, or is not a report."""
-    report = json.loads(path.read_text(encoding="utf-8"))
+    report = json.loads(paths.regular(path).read_text(encoding="utf-8"))
     if not isinstance(report, dict) or "runs" not in report:
         raise ValueError(f"{path} is not a report of ReFrame")
     return report
@@ -180,13 +181,14 @@ def _key(entry: Entry) -> Key:
 
 def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
     """The record of each launch and build; of a test that of the launch that it depends on. A test
-    of launches in several layouts has hosts and facts of the first."""
+    of launches in several layouts has hosts and facts of the first, and is as disturbed as the one
+    that is most."""
     records = {}
     for key, entry in entries.items():
         if entry["fixture"]:
             stored = entry.get("launch_record") or {"facts": entry.get("facts") or {}}
             record = LaunchRecord.read(stored)
-            hosts = record.hosts or tuple(entry.get("job_nodelist") or ())
+            hosts = record.hosts or tuple(nodes_of(entry.get("job_nodelist")))
             records[key] = replace(record, hosts=hosts)
     for key, entry in entries.items():
         needed = [tuple(other) for other in entry.get("dependencies_actual") or []]
@@ -194,11 +196,22 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
         alike = [k for k in launches if entries[k].get("layout") == entry.get("layout")]
         record = records[(alike or launches)[0]] if launches else LaunchRecord()
         if len(launches) > 1:
-            seconds = tuple(s for name in launches for s in records[name].seconds)
-            unlike = {} if alike else {"geometry": "", "work": None, "wrong": (), "preempted": 0.0}
-            record = replace(record, seconds=seconds, **unlike)
+            of_all = [records[name] for name in launches]
+            worst = max(of_all, key=lambda each: each.disturbed)
+            record = replace(
+                record,
+                seconds=tuple(part for each in of_all for part in each.seconds),
+                **{name: getattr(worst, name) for name in ("preempted", "waited", "stopped")},
+                **({} if alike else {"geometry": "", "work": None, "wrong": ()}),
+            )
         records.setdefault(key, record)
     return records
+
+
+def _launches(entry: Entry, entries: Mapping[Key, Entry]) -> list[str]:
+    """The names of the launches that a test depends on."""
+    needed = (entries.get(tuple(key)) for key in entry.get("dependencies_actual") or [])
+    return [each["display_name"] for each in needed if each and each.get("launch_record")]
 
 
 class _Known(NamedTuple):
@@ -230,6 +243,7 @@ def _case(entry: Entry, known: _Known) -> TestResult:
         hash=entry["hashcode"],
         run=entry["run_index"],
         fixture=entry["fixture"],
+        launches=() if entry["fixture"] else _launches(entry, known.entries),
         verdict=verdict,
         reason=reason,
         remark=Reason.read(entry.get("remark")),
@@ -270,9 +284,9 @@ def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:
     A fault says which: a machine on which a launch hangs or loses a node has failed it; one that
     never got it has not.
     """
-    reached = entry["fail_phase"] in ("sanity", "performance", "cleanup")
     if reason.code in MACHINE_FAULTS | OUTER_FAULTS:
-        reached = reason.code in MACHINE_FAULTS
+        return Verdict.FAIL if reason.code in MACHINE_FAULTS else Verdict.NOT_MEASURED
+    reached = entry["fail_phase"] in ("sanity", "performance", "cleanup")
     build = entry["fixture"] and not record.kernel
     refused = record.exit_code in (KernelExit.USAGE, KernelExit.RESOURCES)
     refused = refused and reason.code != Code.MISPLACED

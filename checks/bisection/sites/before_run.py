@@ -1,16 +1,21 @@
-"""Checks the request for a run against its site before anything is built: seconds, offline."""
+"""Checks the request for a run against its site before anything is built: seconds, offline but for
+the names of queues."""
 
-import argparse
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from bisection.core import references
+from bisection.core.commands import option_value
 from bisection.core.format import some
+from bisection.core.parser import Parser
+from bisection.core.reasons import Code
+from bisection.core.slurm import CLUSTER, QUEUE, SLURM, queues
 from bisection.core.verdicts import TIERS, BisectionError
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import in_site_file, partition_faults
-from bisection.sites.site import Defect, Site
+from bisection.sites.site import Defect, Site, line_of
 
 Partitions = Sequence[dict[str, Any]]
 
@@ -22,7 +27,7 @@ def name_patterns(arguments: Sequence[str]) -> list[str]:
     Raises:
         BisectionError: one is no regular expression.
     """
-    parser = argparse.ArgumentParser(prog="bisection run", add_help=False)
+    parser = Parser(prog="bisection run", add_help=False)
     parser.add_argument("-n", "--name", action="append", default=[])
     parser.add_argument("-c", "--checkpath", action="append")
     options = parser.parse_known_args(arguments)[0]
@@ -64,6 +69,27 @@ def unusable(site: Site, partitions: Partitions) -> list[Defect]:
     if file.exists() and read(file)[0] is None:
         defects += reference_defects(file, site)
     return defects
+
+
+def unknown_queues(file: Path, partitions: Partitions) -> list[Defect]:
+    """The defects of partitions whose queue Slurm does not know, which is asked.
+
+    Args:
+        file: of the site.
+        partitions: those of the run.
+    """
+    named = [
+        (partition["name"], queue)
+        for partition in partitions
+        if partition["scheduler"] in SLURM and not option_value(partition["access"], *CLUSTER)
+        for queue in filter(None, option_value(partition["access"], *QUEUE).split(","))
+    ]
+    known = queues() if named else []
+    return [
+        Defect.of(file, line_of(file, name, "queue"), Code.QUEUE_UNKNOWN(queue=queue, known=known))
+        for name, queue in named
+        if known and queue not in known
+    ]
 
 
 def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str:

@@ -1,6 +1,7 @@
 """Runs in a process of its own: loads one site file and all checks, and writes their facts."""
 
 import contextlib
+import difflib
 import gc
 import json
 import os
@@ -68,8 +69,9 @@ def located(error: BaseException, file: Path) -> Located:
     """An error that a site or check file raised, or ReFrame because of it."""
     if isinstance(error.__cause__, ValidationError):
         return rejected(error.__cause__, file)
-    if type(error).__name__ == "SiteError":  # of site-configs/common_cluster.py
-        return str(error.path), error.line, Code.NOT_LOADING(error=error.text).as_dict()
+    kinds = {"SiteError": Code.NOT_LOADING, "NameTwice": Code.NAME_TWICE}
+    if kind := kinds.get(type(error).__name__):  # of site-configs/common_cluster.py
+        return str(error.path), error.line, kind(error=error.text).as_dict()
     path, line = file, None
     for frame in traceback.extract_tb(error.__traceback__):
         folder = Path(frame.filename).parent
@@ -94,7 +96,11 @@ def rejected(error: ValidationError, file: Path) -> Located:
     inner = error.message if isinstance(error.instance, dict) else f"'{error.instance}'"
     names = [word for word in at if not word.isdigit()] + re.findall(r"'([^']+)'", inner)
     where = "/".join(at) or "the configuration"
-    reason = Code.REFRAME_REJECTS(where=where, error=one_line(error.message))
+    text = one_line(error.message)
+    if error.validator == "additionalProperties":
+        near = difflib.get_close_matches(names[-1], error.schema["properties"], n=1)
+        text += f": is it {near[0]}?" if near else ""
+    reason = Code.REFRAME_REJECTS(where=where, error=text)
     return str(file), line_of(file, *names), reason.as_dict()
 
 

@@ -49,17 +49,24 @@ class EditableReferences:
         Raises:
             ValueError: the check's $index has an attribute that is not known before a run.
         """
-        entry = self.tree.get(case["check"])
-        index = entry.get("$index") if isinstance(entry, CommentedMap) else INDEX
-        if not is_index(index) or any(name not in case for name in index):
-            raise ValueError(f"{case['check']} has the $index {index}: it cannot be amended")
-        path, data = [case["check"]], entry
-        for name in index:
+        path, data = [case["check"]], self.tree.get(case["check"])
+        for name in self._index(case):
             keys = [key for key in data if key != "$index"] if isinstance(data, Mapping) else []
             key = choose(keys, case[name])
             data = data[key] if key is not None else None
             path.append(case[name] if key is None else key)
         return (*path, metric)
+
+    def own(self, case: Mapping[str, Any], metric: str) -> Path_:
+        """The place of a reference of this test case alone: its own values. ValueError as above."""
+        return (case["check"], *(case[name] for name in self._index(case)), metric)
+
+    def _index(self, case: Mapping[str, Any]) -> Sequence[str]:
+        entry = self.tree.get(case["check"])
+        index = entry.get("$index") if isinstance(entry, CommentedMap) else INDEX
+        if not is_index(index) or any(name not in case for name in index):
+            raise ValueError(f"{case['check']} has the $index {index}: it cannot be amended")
+        return index
 
     def get(self, path: Path_) -> Any:
         """The reference, or the branch, at a place; None if there is none."""
@@ -76,15 +83,18 @@ class EditableReferences:
 
     def put(self, path: Path_, entry: Sequence[float | None], note: str) -> None:
         """Sets the reference at a place, with a note behind it. Parts that aliases share with
-        other places are copied first: the others stay. Comments of a person stay."""
+        other places are copied first: the others stay. So are those that ReFrame takes as long as
+        the place has no part of its own. Comments of a person stay."""
         data = self.tree
         for depth, key in enumerate(path[:-1]):
             part = data.get(key)
             if part is None:
-                part = CommentedMap()
+                keys = [other for other in data if other != "$index"] if depth else []
+                like = choose(keys, key)
+                part = CommentedMap() if like is None else _bare(data[like])
                 if depth == 0:
                     part["$index"] = _flow(INDEX)
-                data[key] = part
+                data.insert(len(data) if like is None else list(data).index(like), key, part)
                 if depth == 0:
                     data.yaml_set_comment_before_after_key(key, before="\n")
             elif part.anchor.value:  # aliases share it with other places
@@ -125,6 +135,13 @@ def _flow(items: Sequence[Any]) -> CommentedSeq:
     sequence = CommentedSeq(items)
     sequence.fa.set_flow_style()
     return sequence
+
+
+def _bare(node: Any) -> Any:
+    """A copy without comments and names."""
+    if isinstance(node, CommentedMap):
+        return CommentedMap((key, _bare(part)) for key, part in node.items())
+    return _flow(node) if isinstance(node, CommentedSeq) else node
 
 
 def _drop_anchors(node: Any) -> None:

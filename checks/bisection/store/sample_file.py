@@ -1,7 +1,7 @@
 """Sample files: the sessions that the store is made from, as JSON lines.
 
     {"schema": "bisection-samples", "version": 4, "session": "7f3c...", "start": 1795249161.9,
-     "tags": {"tier": "nightly"}, "facts": {"MPI": "Open MPI 4.1.4"}}
+     "tags": {"system": "lab", "tier": "nightly"}, "facts": {"MPI": "Open MPI 4.1.4"}}
     {"check": "transpose", "case": "cnt40", "layout": "mpi", "method": "p2p", "system": "localhost",
      "partition": "default", "environ": "system", "geometry": "2x1", "hosts": ["n1"],
      "metrics": {"time": [8.9e-05, "s", "lower"]}}
@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bisection.core.paths import write_whole
+from bisection.core.paths import regular, write_whole
 from bisection.core.verdicts import BisectionError
 
 SCHEMA, VERSION = "bisection-samples", 4
@@ -67,7 +67,7 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
     sessions: dict[str, Contents] = {}
     cases: list[Line] | None = None
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(regular(path), encoding="utf-8") as file:
             for number, text in enumerate(file, 1):
                 where = f"{path}:{number}"
                 line = _parsed(text, where) if text.strip() else None
@@ -95,7 +95,7 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
 def first_session(path: Path | str) -> str | None:
     """The identifier of a sample file's first session; None if it cannot be read."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(regular(path), encoding="utf-8") as file:
             return json.loads(file.readline()).get("session")
     except (OSError, ValueError, AttributeError, RecursionError):
         return None

@@ -14,13 +14,14 @@ named by its identifier, its folder or its file only; all other words leave it o
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 
 from bisection.core.format import plural, some, utc
 from bisection.core.reasons import Code, Reason
-from bisection.core.verdicts import BisectionError
-from bisection.store.database import Session, Store
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import BisectionError, Verdict, Word
+from bisection.store.database import Session, Store, Tally
 from bisection.store.sync import import_file
 
 HELP = "latest, latest~N, earlier, a day, DAY..DAY, TAG=VALUE, an identifier, a folder, a file"
@@ -40,6 +41,43 @@ class Selection(list[Session]):
     def __init__(self, chosen: Iterable[Session], excluded: Iterable[Session] = ()) -> None:
         self.excluded = _in_order(excluded)
         super().__init__(_in_order(chosen))
+
+
+class LeftOut(Word):
+    """Reasons to leave a session out of references. The first that applies counts."""
+
+    EXCLUDED = "excluded"
+    TAGGED = "tagged"
+    PREEMPTED = "preempted"
+    FAILED = "failed"
+    NOT_MEASURED = "not-measured"
+
+
+def of_no_use(
+    store: Store, also: Collection[str] = (), tags: Collection[str] = ()
+) -> Callable[[Session], LeftOut | None]:
+    """A function that says why no reference is made from a session; None: it is a night.
+
+    Args:
+        store: where it is stored.
+        also: kinds of LeftOut to use nevertheless.
+        tags: NAME=VALUE; sessions that have one of these are not left out as tagged.
+    """
+    tallies = store.tallies()
+
+    def why(session: Session) -> LeftOut | None:
+        tally = tallies.get(session.id, Tally())
+        labels = {f"{name}={value}" for name, value in session.own_tags.items()}
+        reasons = {
+            LeftOut.EXCLUDED: bool(session.excluded),
+            LeftOut.TAGGED: bool(labels) and not labels & set(tags),
+            LeftOut.PREEMPTED: tally.preempted > LIMITS.preempted_launch,
+            LeftOut.FAILED: tally.verdict == Verdict.FAIL,
+            LeftOut.NOT_MEASURED: tally.measured_part < LIMITS.measured_part,
+        }
+        return next((r for r, holds in reasons.items() if holds and r not in also), None)
+
+    return why
 
 
 def left_out(*sides: Sequence[Session]) -> Reason | None:
@@ -98,10 +136,10 @@ def _group(
     word: str, sessions: Sequence[Session], other: Sequence[Session]
 ) -> list[Session] | None:
     """The sessions that a word names by their time or by a tag; None if it is no such word."""
-    if match := re.fullmatch(r"latest(?:~(\d+))?", word):
+    if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", word):
         back, past = int(match[1] or 0), [s for s in sessions if not s.ahead]
         return [past[-1 - back]] if back < len(past) else []
-    if match := re.fullmatch(r"earlier(?::(\d+))?", word):
+    if match := re.fullmatch(r"earlier(?::([0-9]{1,9}))?", word):
         if not other:
             raise SelectionError("'earlier' is before the other side; name that one otherwise")
         kinds, names = {session.kind for session in other}, {session.uuid for session in other}
@@ -145,6 +183,11 @@ def _names_none(
     if excluded:
         names = some([session.uuid[:8] for session in excluded], 3)
         there = f"{plural(len(excluded), 'session')} excluded ({names})"
+    elif "=" in text and sessions:
+        name = text.partition("=")[0]
+        values = dict.fromkeys(filter(None, (s.tags.get(name) for s in sessions)))
+        tags = dict.fromkeys(f"{n}={v}" for s in sessions for n, v in s.own_tags.items())
+        there = f"tag {name} is {some(values)}" if values else f"tags are {some(tags)}"
     elif sessions:
         first, last = (utc(session.start)[:10] for session in (sessions[0], sessions[-1]))
         days = f"of {first}" if first == last else f"of {first} to {last}"

@@ -119,20 +119,28 @@ def contents(path: Path | str) -> list[Contents]:
     if source.suffix != ".json":
         return list(sample_file.read_samples(source))
     try:
-        return [_of_report(source.read_bytes(), source)]
+        return [_of_report(paths.regular(source).read_bytes(), source)]
     except OSError as error:
         raise StoreError(f"cannot read {source}: {error.strerror}") from None
 
 
 def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[set[str], int]:
     """Stores the sessions of a file or folder (`contents`), and keeps a copy below `home`, so that
-    the store can be made again. Forgotten sessions stay forgotten. If the file cannot be read,
-    nothing of it is stored.
+    the store can be made again. Forgotten sessions stay forgotten.
 
     Returns:
         The identifiers of all its sessions, and how many were not stored before.
+
+    Raises:
+        StoreError: the file cannot be read, or a session is of no system or tier, as of another
+            program that runs ReFrame: no session could be compared with it. Nothing is stored.
     """
     sessions = contents(path)
+    for session, _ in sessions:
+        tags = session.get("tags") or {}
+        if lacks := [name for name in ("system", "tier") if not tags.get(name)]:
+            text = f"session {session['session'][:40]} names no {' and no '.join(lacks)}"
+            raise StoreError(f"{path}: {text}: it is not one of `bisection run`")
     known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
     (Path(home) / IMPORTED).mkdir(parents=True, exist_ok=True)
     copies = []

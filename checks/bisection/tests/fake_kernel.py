@@ -118,14 +118,16 @@ def seats(ranks, threads):
 
 def layout_of(seats, **more):
     """The "layout" of a result whose ranks, in order, have these seats: host, and if it matters
-    threads, cpus and ghz."""
+    threads, cpus, kind of core and ghz."""
     groups = []
     for node, host in enumerate(dict.fromkeys(seat["host"] for seat in seats)):
         ranks = {str(rank): seat for rank, seat in enumerate(seats) if seat["host"] == host}
         threads = [seat.get("threads", ["0"]) for seat in ranks.values()]
         cpus = [seat.get("cpus", ",".join(seat.get("threads", "0"))) for seat in ranks.values()]
         nodes = [{"node": node, "host": host, "ranks": ",".join(ranks)}]
-        groups.append({"cpus": cpus, "threads": threads, "nodes": nodes})
+        kinds = {"kinds": list(filter(None, (seat.get("kind") for seat in ranks.values())))}
+        kinds = kinds if kinds["kinds"] else {}
+        groups.append({"cpus": cpus, "threads": threads, **kinds, "nodes": nodes})
     ghz = itertools.zip_longest(*(seat.get("ghz", []) for seat in seats))
     facts = {"nodes": len(groups), "ranks": len(seats), "threads": 1, "emulated_nodes": False}
     fullest = max((len(group["cpus"]) for group in groups), default=0)
@@ -288,7 +290,43 @@ def hang(result, **_):
     return 4
 
 
+def unanswered(code, words, **values):
+    """Ends with a code and words, and without a result; with `status` it has begun one."""
+
+    def fault(result, **_):
+        print(words.format(host=socket.gethostname()), file=sys.stderr)
+        result.update(values or {"status": None})
+        return code
+
+    return fault
+
+
+PAGE = "-" * 74
 FAULTS = {
+    # What launchers and libraries print, and with which code they end.
+    "mpi-error": unanswered(
+        1,
+        "[{host}:00431] *** An error occurred in MPI_Alltoallw\n"
+        "[{host}:00431] *** reported by process [3104309249,1]\n"
+        "[{host}:00431] *** on communicator MPI_COMM_WORLD\n"
+        "[{host}:00431] *** MPI_ERR_TRUNCATE: message truncated\n"
+        "[{host}:00431] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,",
+        status="running",
+    ),
+    "no-library": unanswered(
+        127,
+        "bisection-halo: error while loading shared libraries: libgone.so.7: cannot open shared "
+        "object file: No such file or directory",
+    ),
+    "odd-launcher": unanswered(1, "launchd: the oracle could not be reached\nSee the manual."),
+    "no-interface": unanswered(0, "[{host}:9] opal_ifinit: unable to find network interfaces."),
+    "warns": lambda *_, **__: print(
+        f"{PAGE}\nIt appears as if there is not enough space for /dev/shm/segment.7 (the "
+        "shared-memory backing\nfile). It is likely that your MPI job will now either abort or "
+        f"experience\nperformance degradation.\n\n  Local host:  {socket.gethostname()}\n"
+        f"  Space Requested: 4194312 B\n  Space Available: 16384 B\n{PAGE}",
+        file=sys.stderr,
+    ),
     "wrong": wrong,
     "wrong-baseline": lambda result, **_: wrong(result, "serial"),
     "wrong-but-exit-0": lambda result, method: wrong(result, method) and 0,
@@ -342,8 +380,9 @@ def main():
         is_its = result["kernel"] != "patterns" or name in ("wrong", "inapplicable")
         if where == launch or (has and is_its):
             code = fault(name)(result, method=method) or code
-    with open(options.output, "w", encoding="utf-8") as file:
-        json.dump(result, file)
+    if result["status"]:
+        with open(options.output, "w", encoding="utf-8") as file:
+            json.dump(result, file)
     print("measured", flush=True)
     if code < 0:
         signal.signal(-code, signal.SIG_DFL)

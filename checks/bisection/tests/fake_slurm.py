@@ -3,7 +3,7 @@
 
 Installed as sbatch, squeue, sacct, scancel, scontrol and sinfo. Jobs are files of the folder
 FAKE_SLURM. The variable FAKE_SLURM_FAULTS, a JSON object, says what goes wrong where: "mpi/cnt40"
-is a launch, by layout and case, and "build" a build, "refused" or with one of WAITS or ENDS;
+is a launch, by layout and case, and "build" a build, "refused" or with one of WAITS, ENDS or STEPS;
 "sacct" is a command, with the number of calls that fail because its daemon does not answer;
 "MaxSubmitJobs" is how many jobs may be in the queue; "nodes": "gone" refuses nodes that are named,
 "drained" lets jobs wait for them. A job starts at once, with `--dependency=singleton` when it is
@@ -33,6 +33,13 @@ ENDS = {
     "scancel": ("CANCELLED", "None", ""),
     "unseen": ("FAILED", "JobLaunchFailure", None),
 }
+# In one with one of these, mpirun ends with this code, and prints this.
+STEPS = {
+    "step": (1, "srun: error: Unable to create step for job 47: Memory required by task is not "
+             "available"),
+    "step-oom": (137, "slurmstepd-n2: error: Detected 1 oom_kill event in StepId=47.0. Some of the "
+                 "step tasks have been OOM Killed.\nsrun: error: n2: task 1: Out Of Memory"),
+}  # fmt: skip
 ALIVE = ("PENDING", "RUNNING")
 NO_DATABASE = (
     "sacct: error: Sending PersistInit msg: Connection refused\n"
@@ -90,7 +97,7 @@ def begin(job):
     with contextlib.suppress(FileExistsError):
         (FOLDER / f"{job['id']}.begun").touch(exist_ok=False)
         store(job)
-        if job["fault"] is None:
+        if job["fault"] is None or job["fault"] in STEPS:
             none = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
             command = [sys.executable, __file__, "--run", job["id"]]
             subprocess.Popen(command, start_new_session=True, **none)
@@ -160,6 +167,13 @@ def run(jobid):
     """The job itself, in the background."""
     job = load(jobid)
     command, folder = ["bash", job["script"]], Path(job["script"]).parent
+    if job["fault"] in STEPS:
+        code, words = STEPS[job["fault"]]
+        tools = FOLDER / job["fault"]
+        tools.mkdir(exist_ok=True)
+        (tools / "mpirun").write_text(f"#!/bin/sh\ncat >&2 <<'EOF'\n{words}\nEOF\nexit {code}\n")
+        (tools / "mpirun").chmod(0o755)
+        os.environ["PATH"] = f"{tools}:{os.environ['PATH']}"
     with open(job["output"], "wb") as stdout, open(job["error"], "wb") as stderr:
         code = subprocess.call(command, cwd=folder, stdout=stdout, stderr=stderr)
     job.update(state="FAILED" if code else "COMPLETED", exit=f"{code}:0", end=time.time())

@@ -183,6 +183,7 @@ def cluster():
         failure(hosts=["cn016", "cn017"]),
         failure(unmeasured, said("the launch was killed"), hosts=["cn020"], method="padded"),
         failure(unmeasured, Code.FOLLOWS(test="TransposeLaunch"), method="p2p"),
+        remarks=[Code.BUSY(used=0.4, cores=128, top=[["collectl", 0.4]])],
         seconds=723.0,
     )
     beside = {"comparison": compared, "events": history, "series": histories}

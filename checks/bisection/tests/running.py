@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -56,6 +57,11 @@ def of_other_sources(home, fake):
     return folder
 
 
+def joined(text):
+    """The text with each command that was printed in several lines in one, behind its label."""
+    return re.sub(r"(?<=:)\n +", " ", re.sub(r" \\\n +", " ", text))
+
+
 @dataclasses.dataclass
 class Run:
     """What one `bisection run` left behind."""
@@ -67,12 +73,12 @@ class Run:
     @property
     def said(self):
         """The text on one line: lines of a mail are broken where they are too long."""
-        return " ".join(self.text.split())
+        return " ".join(joined(self.text).split())
 
     @property
     def whole(self):
         """verdict.txt, which has every test, on one line."""
-        return " ".join((self.folder / "verdict.txt").read_text().split())
+        return " ".join(joined((self.folder / "verdict.txt").read_text()).split())
 
     @property
     def verdict(self):

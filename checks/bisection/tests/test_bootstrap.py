@@ -47,7 +47,7 @@ case "$1 $2" in
             *) {pip}
                 ;;
         esac ;;
-    "-c "*bisection.cli*) shift 2; echo "$BISECTION_HOME: $*" ;;
+    "-c "*bisection.start*) shift 2; echo "$BISECTION_HOME: $*" ;;
 esac
 """
 # pip prints the reason when it tries again, and not with --quiet.
@@ -171,10 +171,17 @@ def test_installs_nothing_where_it_may_not(root):
     assert run.stderr == (
         "set-up: INSTALL=no, and missing: Debian packages libfftw3-dev; "
         f"Python packages in {root.home}/venv\n"
+        "set-up: install them: sudo apt-get install --no-install-recommends libfftw3-dev\n"
+        "set-up: or let Spack build the libraries: make nightly ARGS='-p spack'\n"
+        "set-up: `make setup` without INSTALL=no installs what is missing\n"
     )
     assert not root.log.exists()
     assert not (root.home / "venv").exists()
     root.with_python().stub("pkg-config")
+    assert root.bootstrap(INSTALL="no").stderr == (
+        f"set-up: INSTALL=no, and missing: Python packages in {root.home}/venv\n"
+        "set-up: `make setup` without INSTALL=no installs what is missing\n"
+    )
     assert root.bootstrap().returncode == 0
     assert root.bootstrap(INSTALL="no").returncode == 0
 

@@ -37,9 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--node",
         action="append",
         type=_typed(Node.parsed),
-        metavar=NODE_FORM,
-        help="nodes that are alike; again for others; NODES: a number, or names such as c[01-03]; "
-        "default: 4:1",
+        metavar="NODES[:...]",
+        help=f"{NODE_FORM}: nodes that are alike; again for others; NODES: a number, or names such "
+        "as c[01-03]; default: 4:1",
     )
     up.add_argument(
         "--partition",

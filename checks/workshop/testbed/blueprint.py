@@ -77,7 +77,7 @@ class Partition:
         Raises:
             ValueError: the text has another form.
         """
-        form = r"([A-Za-z]\w*)=(?:(\d+)-)?([1-9]\d?)(:whole)?(?::([1-9]\d*))?"
+        form = r"([A-Za-z0-9][\w.-]*)=(?:(\d+)-)?([1-9]\d?)(:whole)?(?::([1-9]\d*))?"
         match = re.fullmatch(form, text)
         if not match or not 1 <= int(match[2] or 1) <= int(match[3]):
             raise ValueError(f"{text!r} is not NAME=NODES[:whole][:MINUTES], NODES as 4 or 2-4")

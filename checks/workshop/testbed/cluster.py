@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -81,6 +82,9 @@ class Cluster:
         faults = blueprint.faults(len(os.sched_getaffinity(0)))
         if len(str(self.folder)) > LONGEST:
             faults.append(f"{self.folder}: longer than {LONGEST} characters, and sockets are in it")
+        if re.search(r"\s", str(self.folder)):
+            text = "a blank, which the configuration files of Slurm and MariaDB do not take"
+            faults.append(f"{str(self.folder)!r}: {text}")
         if faults or (faults := list(filter(None, [unavailable(blueprint.accounting)]))):
             raise TestbedError("; ".join(faults))
         self.down()

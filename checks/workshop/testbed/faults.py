@@ -252,6 +252,14 @@ def mpi_abort(scene: Scene) -> Ran:
     return scene.run("srun-2", *LONG, "-S", preload)
 
 
+# ---- launchers that cannot start ----
+
+
+def no_step(scene: Scene) -> Ran:
+    """srun asks for more tasks than the job has cores."""
+    return scene.run("srun-2", *SHORT, "-S", "TransposeLaunch.env_vars=SLURM_NTASKS:64")
+
+
 # ---- the queue ----
 
 
@@ -499,6 +507,7 @@ FAULTS = [
     Fault(segv_srun, Code.KERNEL_EXIT, ("SIGSEGV", "1", "node2"), within=30, quick=True),
     Fault(segv_mpirun, Code.KERNEL_EXIT, ("SIGSEGV", "1", "node2"), within=30),
     Fault(mpi_abort, Code.MPI_ABORT, ("1", "node2")),
+    Fault(no_step, Code.NOT_STARTED, ("srun",), Exit.NOT_MEASURED),
     Fault(time_limit, Code.TIMEOUT, within=150),
     Fault(cancelled, Code.CANCELLED, exit_code=Exit.NOT_MEASURED, within=30),
     Fault(ctrl_c, Code.REFRAME_TEXT, ("user",), exit_code=Exit.NOT_MEASURED, within=60),

@@ -5,6 +5,7 @@ compared as data; `clause` words it, and nothing reads the words back. A new rea
 topic: `launches`, `machines`, `files`, `network` or `performance`.
 """
 
+from bisection.core import causes
 from bisection.core.reasons.files import Files
 from bisection.core.reasons.kinds import KINDS, Kind, Reason, clause
 from bisection.core.reasons.launches import Launches
@@ -20,11 +21,16 @@ class Code(Launches, Machines, Files, Network, Performance):
 
 
 # Something else had the cores of a launch that ended well, so that its times say nothing.
-DISTURBED = {Code.PREEMPTED, Code.STOPPED}
-# Whose fault a stopped launch is: the machine's, which has failed it ...
-MACHINE_FAULTS = {Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABORT, Code.HANG}
+DISTURBED = {Code.PREEMPTED, Code.STARVED, Code.STOPPED, Code.UNCONFIRMED}
+# Whose fault a stopped launch is, as the table of causes says: the machine's, which has failed it
+MACHINE_FAULTS = {Code.HANG, *(KINDS[kind] for kind in causes.kinds(causes.FAILED))}
+# ... by its library or its network, of which the host that reports it need not be the fault;
+REPORTED = {Code.MPI_ERROR, Code.NETWORK_ERROR}
 # ... or that of what is around it, which leaves the launch unmeasured.
-OUTER_FAULTS = {Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE}
+OUTER_FAULTS = {
+    *(Code.BLOCKED, Code.INFRASTRUCTURE),
+    *(KINDS[kind] for kind in causes.kinds(causes.NOT_MEASURED)),
+}
 # What a launch shows of a host: it is slow ...
 SLOW_HOSTS = {
     *(Code.SLOW_CLOCK, Code.SLOW_CORES, Code.SLOW_MEMORY, Code.BUSY_CORES, Code.SLOW_WRITER)

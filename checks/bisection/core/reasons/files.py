@@ -33,6 +33,7 @@ class Files(Topic):
     VALUE_NOWHERE = "no partition and environment of any site can run {key} {value} of {check}"
     NO_TIER = "no tier ({tiers}) selects {test}"
     NAME_UNKNOWN = "{variable} of {check} names {key} {value}: there are {known}"
+    NAME_TWICE = "does not load: {error}"
     LOAD_DIED = "does not load: the process that tried ended with exit code {exit_code}"
     FILE_WITHOUT_TEST = "ReFrame finds no test in it"
 

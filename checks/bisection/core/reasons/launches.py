@@ -3,6 +3,7 @@
 import math
 import re
 import signal
+from collections.abc import Callable
 from typing import Any
 
 from bisection.core.format import duration, number, short, some, utc
@@ -51,6 +52,23 @@ def _exit(code: int) -> str:
         return f"exited with {code}"
 
 
+def _place(host: str, rank: int | str | None) -> str:
+    return _on(host) + ("" if rank in (None, "") else f", {_ranks(str(rank))}")
+
+
+def _labelled(label: str) -> Callable[..., str]:
+    """The words of a row of the table of causes (core/causes.csv): what it is, where, and behind
+    that `last`, the line that says so. `hosts`: where they are several; `next`: what to do."""
+
+    def words(
+        cause: str, host: str = "", rank: int | str | None = None, hosts: list = (), next: str = ""
+    ) -> str:
+        place = _place(some(hosts, MOST) if hosts else host, rank)
+        return f"{label}: {cause}{'' if host and host in cause.split() else place}"
+
+    return words
+
+
 def _seat(rank: int, host: str, thread: int | None) -> str:
     return f"rank {rank} on {host}" + ("" if thread is None else f" thread {thread}")
 
@@ -81,12 +99,27 @@ class Launches(Topic):
         job, limit = f"job {job}" if job else "it", f" of {duration(limit)}" if limit else ""
         return f"TIMEOUT: {job} ran to its time limit{limit}{_on(nodes)}"
 
-    def NODE_FAIL(job: str, nodes: str = "", down: list = ()) -> str:
+    # a job's state, or what a launcher printed
+    def NODE_FAIL(
+        job: str = "", nodes: str = "", down: list = (), cause: str = "", host: str = "",
+        next: str = "",
+    ) -> str:  # fmt: skip
+        if cause:
+            return f"NODE_FAIL: {cause}{_on(host)}"
         nodes = f", it ran on {nodes}" if nodes else ""
         return f"NODE_FAIL: job {job} lost {with_reasons(down) if down else 'a node'}{nodes}"
 
-    def OUT_OF_MEMORY(job: str, nodes: str = "") -> str:
-        return f"OUT_OF_MEMORY: job {job} used more memory than it may{_on(nodes)}"
+    def OUT_OF_MEMORY(
+        job: str = "", nodes: str = "", cause: str = "", host: str = "",
+        rank: int | str | None = None, next: str = "",
+    ) -> str:  # fmt: skip
+        used = f"job {job} used more memory than it may" if job else cause
+        return f"OUT_OF_MEMORY: {used}{_place(host or nodes, rank)}"
+
+    NODE_FAULT = _labelled("NODE_FAULT")
+    NETWORK_ERROR = _labelled("NETWORK_ERROR")
+    MPI_ERROR = _labelled("MPI_ERROR")
+    NOT_STARTED = _labelled("NOT_STARTED")
 
     def MPI_ABORT(rank: int, exit_code: int, host: str = "") -> str:
         return f"MPI_ABORT: rank {rank}{_on(host)} aborted with code {exit_code}"
@@ -124,6 +157,10 @@ class Launches(Topic):
 
     def CANCELLED(job: str, state: str, nodes: str = "") -> str:
         return f"CANCELLED: job {job} was {state.lower()}{_on(nodes)}, not by this run"
+
+    # of a launch that succeeds; fact: what its library warns of
+    def LIBRARY_WARNS(fact: str, host: str = "", next: str = "") -> str:
+        return f"{host or 'a library'}: {fact}"
 
     # why: a reason; jobs: those left in the scheduler's queue
     def INFRASTRUCTURE(why: dict, scheduler: str = "", jobs: list = ()) -> str:
@@ -170,12 +207,15 @@ class Launches(Topic):
 
     # rank and host: of the first rank that died; complete: its result was written before
     def KERNEL_EXIT(
-        kernel: str, exit_code: int, rank: int | None = None, host: str = "", complete: bool = False
-    ) -> str:
+        kernel: str, exit_code: int, rank: int | None = None, host: str = "",
+        complete: bool = False, next: str = "",
+    ) -> str:  # fmt: skip
         rank = "" if rank is None else f", rank {rank}"
         built = "; it was built for another processor" if exit_code == 128 + signal.SIGILL else ""
         late = "; its result was complete: MPI had only to end" if complete else ""
-        return f"{kernel} {_exit(exit_code)}{rank}{_on(host)}{built}{late}"
+        # without an answer it is not the kernel's own word for a wrong one
+        ended = "exited with 1" if exit_code == KernelExit.WRONG_ANSWER else _exit(exit_code)
+        return f"{kernel} {ended}{rank}{_on(host)}{built}{late}"
 
     def EXIT_CONTRADICTS(
         kernel: str, exit_code: int, wrong: list, verified: bool | None = None
@@ -263,27 +303,38 @@ class Launches(Topic):
     SKIPPED = "skipped: {why}"
     NOT_RUN = "ReFrame's result is {result}"
     RUN_ENDED = "the run ended before it"
-    PREEMPTED = "other processes used the cores in {fraction:.0%} of the samples"
+
+    def PREEMPTED(fraction: float, waited: float = 0) -> str:
+        text = f"other processes used the cores in {fraction:.0%} of the samples"
+        return f"{text}, for {waited:.0%} of their time" if waited > fraction else text
+
     STOPPED = (
-        "the processes ran for {ran:.0%} of the time, and the samples took {factor:.0f} times what "
-        "their medians add up to: something stops them, as a limit of their processor time"
+        "the processes ran for {ran:.0%} of the time, and waited for a core for {waited:.0%}; the "
+        "samples took {factor:.0f} times what their medians add up to: something stops them"
     )
+    STARVED = (
+        "the processes ran for {ran:.0%} of the time, and waited for a core for {waited:.0%}: "
+        "other processes, or a quota of processor time, had it"
+    )
+
+    # metrics: [[name, value, unit, low, high]]
+    def UNCONFIRMED(metrics: list, cause: dict) -> str:
+        return f"{Launches.OUT_OF_BOUNDS.says(metrics)}: not confirmed, as {clause(cause)}"
+
     RERUN = "launches whose cores other processes used: {launches}; quiet in the rerun: {quiet}"
     LAYOUT_FASTER = "{layout} is {gain:.0%} faster than one rank per core on {cores} cores"
     UNJUDGED_WRONG_ANSWER = "wrong answer of {method} in {place}, and no selected check judges it"
 
-    # metrics: [[name, value, unit, low, high]]; of the retest: its verdict or preempted, rerun:
-    # name -> value, nodes: to which it is bound
+    # metrics: [[name, value, unit, low, high]]; of the retest: its verdict, rerun: name -> value,
+    # nodes: to which it is bound
     def OUT_OF_BOUNDS(
         metrics: list, retest: str = "", rerun: dict | None = None, nodes: list = ()
     ) -> str:
-        preempted, parts = retest == "preempted", []
-        rerun = {} if preempted else rerun or {}
+        rerun, parts = rerun or {}, []
         for name, value, unit, low, high in metrics:
             text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
             second = f", in the retest {number(rerun[name])}" if name in rerun else ""
             parts.append(f"{text}, allowed is {span(low, high)}{second}")
-        parts += ["other processes used the cores of the retest"] if preempted else []
         parts += ["it did not repeat"] if retest == Verdict.PASS else []
         parts += [f"on {some(nodes, 3)}, and not on others"] if nodes else []
         return "; ".join(parts)
@@ -314,6 +365,16 @@ class Launches(Topic):
     RETEST_NOT_STORED = "what the retest showed is not stored: {error}"
     NODES_TAKEN = "busy nodes: {nodes}; their request is dropped for the jobs {jobs}"
     TESTS_GONE = "tests of the last session are gone: {tests}"
+
+    # before, now: nodes x ranks per node x threads; cores: how those that are granted changed
+    def OTHER_RANKS(tests: int, before: str, now: str, cores: dict | None = None) -> str:
+        count = f"{tests} {'test' if tests == 1 else 'tests'}"
+        why = f"; {clause(cores)}" if cores else ""
+        return (
+            f"{count} ran as {now}, in earlier sessions as {before}, and cannot be compared with "
+            f"them{why}; if it stays so, `bisection sessions exclude` of those sessions accepts it"
+        )
+
     LAUNCHES_PREEMPTED = (
         "other processes used the cores of the first {launches} launches; what they slow down is "
         "not measured. Ctrl-C ends the run; --wait 30m waits for a quiet machine first"

@@ -53,11 +53,6 @@ class Machines(Topic):
 
     # ---- a host in launches; values are of the worst ----
 
-    # ghz: of the slowest rank; median: of the launch
-    SLOW_CLOCK = (
-        "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, the launch's "
-        "median {median:.2f} GHz"
-    )
     # lost: share of the time of the cores
     BUSY_CORES = (
         "{host} is slow: other processes used {lost:.0%} of the time of its cores, {median:.1%} on "
@@ -66,6 +61,14 @@ class Machines(Topic):
     # ratio: to the mean of the other ranks
     SLOW_WRITER = "{host}: rank {rank} writes files {ratio:.1f} times as slowly as the other ranks"
     TCP_LOSSES = "{host}: TCP sent {fraction:.2%} of its segments again"
+
+    # ghz: of the slowest rank; median: of the launch's ranks on its kind of core
+    def SLOW_CLOCK(
+        host: str, rank: int, cpus: str, ghz: float, median: float, kind: str = ""
+    ) -> str:
+        clock = f"the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz"
+        usual = "that of such cores in the launch" if kind else "the launch's median"
+        return f"{host} is slow: {clock}, {usual} {median:.2f} GHz"
 
     # the same work on the median node
     def SLOW_CORES(host: str, seconds: float, median: float) -> str:
@@ -151,8 +154,9 @@ class Machines(Topic):
     def SCHEDULER_ANSWERS(version: str, cluster: str = "") -> str:
         return version + (f", cluster {cluster}" if cluster else "")
 
+    # needed: by Slurm's accounting; a site's own policy may want one, too
     def QUEUE_OPEN(queue: str, account: str = "", needed: bool = False) -> str:
-        usual = "the default account" if needed else "no account is needed"
+        usual = "the default account" if needed else "no account is given"
         return f"{queue}, " + (f"account {account}" if account else usual)
 
     # down: [[node, reason]]
@@ -232,6 +236,11 @@ class Machines(Topic):
 
     def LINK_SLOW(now: list, before: list, pair: list) -> str:
         return f"{_speed(now)} ({pair[0]} to {pair[1]}); were {_speed(before)}"
+
+    # waited: share of the time
+    def LINK_DISTURBED(now: list, before: list, pair: list, waited: float) -> str:
+        slow = f"{_speed(now)} ({pair[0]} to {pair[1]}), were {_speed(before)}"
+        return f"not judged, as other processes had the cores in {waited:.0%} of the time: {slow}"
 
     def TIME_SHORT(limit: float, asked: float) -> str:
         return f"the queue gives a job {duration(limit)}, a launch asks for {duration(asked)}"

@@ -99,9 +99,12 @@ class Subject:
         self.kernel_key = self.same_nodes, tuple(self.modules), self.extras.get("march")
         extras = self.extras | environ.get("extras", {})
         self.launcher = Launcher(part.get("launcher", ""), binding=extras.get("binding", []))
-        # The facts of NAME.json; quad-2 has those of quad.
-        recorded = (self.facts or {}).get("partitions", {})
-        self.known = recorded.get(self.name) or recorded.get(self.name.rpartition("-")[0])
+        # The facts of NAME.json; quad-2 has those of quad, unless a queue quad-2 has facts, too.
+        recorded, names = (self.facts or {}).get("partitions", {}), [self.name]
+        names.append(self.name.rpartition("-")[0])
+        known = [recorded[name] for name in names if name in recorded]
+        same = (facts for facts in known if facts.get("queue") == self.queue_name)
+        self.known = next(same, next(iter(known), None))
 
     @property
     def info(self) -> QueueInfo | None:

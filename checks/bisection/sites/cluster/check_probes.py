@@ -365,7 +365,8 @@ def network_used(subject: Subject) -> Finding | None:
 
 
 def link_speed(subject: Subject) -> Finding | None:
-    """Latency and bandwidth are as NAME.json has them, of the slowest node."""
+    """Latency and bandwidth are as NAME.json has them, of the slowest node. Where other processes
+    had the cores of a slow link's ranks, that says nothing of the link, unless it is far slower."""
     outcome = next(iter(subject.trial.outcomes), None)
     if subject.nodes < 2 or outcome is None or outcome.latency is None:
         return None
@@ -378,8 +379,12 @@ def link_speed(subject: Subject) -> Finding | None:
     narrow = outcome.bandwidth < known["bandwidth"] / LIMITS.link_factor
     if slow_start or narrow:
         key = (lambda link: link[3]) if narrow else (lambda link: -link[2])
-        pair = min(outcome.links, key=key)[:2]
-        return wrong(Code.LINK_SLOW(now=now, before=before, pair=pair))
+        link = min(outcome.links, key=key)
+        slow = {"now": now, "before": before, "pair": link[:2]}
+        gross = outcome.bandwidth < known["bandwidth"] / LIMITS.link_gross
+        if link[4] > LIMITS.preempted_sample and not gross:
+            return not_tried(Code.LINK_DISTURBED(**slow, waited=link[4]))
+        return wrong(Code.LINK_SLOW(**slow))
     return ok(Code.LINK_SPEED(now=now, before=before))
 
 
@@ -398,11 +403,18 @@ def limits(subject: Subject) -> Finding | None:
         return wrong(Code.TIME_SHORT(limit=longest, asked=asked))
     if not trial.nodes:
         return None
-    node = min(trial.nodes, key=lambda node: node["granted"])
-    memory = min(node["granted"], trial.memory or math.inf)
+    # A node may have more than its scheduler gives away, also where that is not enforced.
+    groups = subject.info.groups if subject.info else ()
+    given = {node.name: node.memory for group in groups for node in group.nodes if node.memory}
+    of_nodes = {
+        node["host"]: min(node["granted"], given.get(node["node"] or node["host"], math.inf))
+        for node in trial.nodes
+    }
+    host = min(of_nodes, key=of_nodes.__getitem__)
+    memory = min(of_nodes[host], trial.memory or math.inf)
     buffers = LIMITS.patterns_memory * 2**20 * subject.partition["cores"]
     needed = LIMITS.node_memory * 2**30 + buffers
-    values = {"memory": memory, "needed": needed, "host": node["host"]}
+    values = {"memory": memory, "needed": needed, "host": host}
     if memory < needed:
         return wrong(Code.MEMORY_SHORT(**values))
     return ok(Code.LIMITS_SUFFICE(**values, limit=longest))

@@ -3,6 +3,8 @@
     version     of this format
     system      NAME
     written     time, UTC
+    draft       SHA-256 of NAME.py, where `site new` left a decision in it: while that is so, it
+                replaces NAME.py by another try
     scheduler   kind, version, cluster, accounting
     software    mpi (kind, version, compiler, launcher), modules_system, modules, libraries
     partitions  by name, as NAME.py has it:
@@ -19,6 +21,7 @@ What was not seen is left out. site-configs/common_cluster.py reads it for ReFra
 """
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
@@ -28,7 +31,7 @@ from typing import Any
 from bisection.core import paths
 from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import SLURM, configuration, record_of
+from bisection.core.slurm import SLURM, configuration, node_records
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 
@@ -39,7 +42,7 @@ Facts = dict[str, Any]
 FAST = ("infiniband", "omni-path", "slingshot", "efa")
 UP = ("active", "up", "unknown")  # states of a device
 MEASURED = ("latency", "bandwidth", "carried")  # differ a little each time
-PASSING = ("written", "boot")  # differ each time, or after each boot
+PASSING = ("written", "draft", "boot")  # differ each time, or after each boot
 
 
 def file_of(site_file: Path) -> Path:
@@ -64,6 +67,15 @@ def old(file: Path) -> Facts:
         return read(file)
     except BisectionError:
         return {}
+
+
+def is_draft(site_file: Path) -> bool:
+    """True if a site file is as `site new` wrote it, with a decision left: a person has nothing in
+    it."""
+    with contextlib.suppress(OSError):
+        written = hashlib.sha256(site_file.read_bytes()).hexdigest()
+        return old(file_of(site_file)).get("draft") == written
+    return False
 
 
 def write(file: Path, facts: Facts) -> None:
@@ -122,7 +134,7 @@ def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
     }
     names = ",".join(sorted(host.partition(".")[0] for host in hosts))
     nodes = ask("scontrol", "show", "node", "--all", "-o", names).text if hosts else ""
-    boots = (record_of(line).get("BootTime", "") for line in nodes.splitlines())
+    boots = (record.get("BootTime", "") for record in node_records(nodes))
     events = {"boot": max((float(boot) for boot in boots if boot.isdigit()), default=0.0)}
     file = configuration(ask("scontrol", "show", "config").text).get("SLURM_CONF")
     with contextlib.suppress(OSError):  # of a file that this host does not see

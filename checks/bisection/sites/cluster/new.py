@@ -6,7 +6,7 @@ import runpy
 import shutil
 import threading
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -57,10 +57,17 @@ class Part:
     nodes: int | list[int]  # per launch
     launcher: Launcher  # as the site file has it, without the options for cores
     words: Mapping[str, Any] | None = None  # of a site file that is there
+    taken: str = ""  # the name that it would have, if another one had not
     trial: Trial = field(default_factory=Trial)  # empty where no job ran
     outcome: Outcome | None = None  # of `launcher`, if it was right
     others: list[tuple[Launcher, Reason | None]] = field(default_factory=list)  # None: right, too
     decisions: list[Reason] = field(default_factory=list)
+
+    @property
+    def names(self) -> set[str]:
+        """Its name, and those that its partitions of several numbers of nodes have."""
+        counts = self.nodes if isinstance(self.nodes, list) else []
+        return {self.name, *(f"{self.name}-{count}" for count in counts)}
 
     @property
     def largest(self) -> int:
@@ -226,6 +233,9 @@ def draft(options: Namespace, known: Survey) -> Draft:
     for queue in wanted:
         if not queue.closed:
             site.parts += _parts(site, queue, most)
+    _name_apart(site.parts)
+    for part in site.parts:
+        part.decisions += _questions(part)
     if not site.parts and not site.unread:
         site.decisions.append(Code.NO_QUEUE())
     return site
@@ -243,14 +253,29 @@ def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
         # ReFrame's names of partitions have no dots, and no digit in front.
         name = re.sub("[^A-Za-z0-9_-]|^(?=[0-9-])", "_", name)
         nodes = min(most or USUAL_NODES, len(group.nodes), queue.max_nodes or len(group.nodes))
-        part = Part(name, queue, group, nodes if most else sizes(nodes), candidates(site)[0])
-        if group.up < nodes:
-            down = [(node.name, node.down) for node in group.nodes if node.down]
-            values = {"up": group.up, "wanted": nodes, "down": down}
-            part.decisions.append(Code.NODES_DOWN(partition=name, **values))
-        if queue.shared:
-            part.decisions.append(Code.QUEUE_SHARED(partition=name))
-        yield part
+        yield Part(name, queue, group, nodes if most else sizes(nodes), candidates(site)[0])
+
+
+def _name_apart(parts: Sequence[Part]) -> None:
+    """Gives partitions names of their own, also by number of nodes: gpu.a and gpu_a are both gpu_a
+    to ReFrame, and quad with one node is quad-1. Queues whose own name will do keep it."""
+    taken: set[str] = set()
+    for part in sorted(parts, key=lambda part: part.name != part.queue.name):
+        plain, number = part.name, 1
+        while part.names & taken:
+            number += 1
+            part.name, part.taken = f"{plain}_{number}", plain
+        taken |= part.names
+
+
+def _questions(part: Part) -> Iterator[Reason]:
+    """Yields what a person must decide on a partition before any job ran."""
+    if part.group.up < part.largest:
+        down = [(node.name, node.down) for node in part.group.nodes if node.down]
+        values = {"up": part.group.up, "wanted": part.largest, "down": down}
+        yield Code.NODES_DOWN(partition=part.name, **values)
+    if part.queue.shared:
+        yield Code.QUEUE_SHARED(partition=part.name)
 
 
 def sizes(most: int) -> int | list[int]:

@@ -48,6 +48,22 @@ def field(pattern: str, path: str) -> str:
     return match.group(1).strip() if match else ""
 
 
+def model() -> str:
+    """The processor's model; where /proc/cpuinfo names none, as on servers of Arm, the implementer,
+    part and variant of each kind of core, as src/common/cores.c has them."""
+    name = field(r"^model name[ \t]*:(.*)$", "/proc/cpuinfo")
+    if name:
+        return name
+    parts, of_cpu = [], {}
+    for line in read("/proc/cpuinfo").splitlines():  # CPU by CPU, the part last
+        key, _, value = line.partition(":")
+        of_cpu[key.strip()] = value.strip()
+        if key.strip() == "CPU part":
+            names = ("implementer", "part", "variant")
+            parts.append(", ".join(name + " " + of_cpu.get("CPU " + name, "") for name in names))
+    return "; ".join(sorted(set(parts), key=parts.index))
+
+
 def processor() -> dict:
     """ReFrame's processor information of the CPUs that this process may use."""
     allowed = os.sched_getaffinity(0)
@@ -71,7 +87,7 @@ def processor() -> dict:
     return {
         "arch": os.uname().machine,
         "vendor": field(r"^(?:vendor_id|CPU implementer)[ \t]*:(.*)$", "/proc/cpuinfo"),
-        "model": field(r"^(?:model name|CPU part)[ \t]*:(.*)$", "/proc/cpuinfo"),
+        "model": model(),
         "num_cpus": count,
         "num_cpus_per_core": per_core,
         "num_cpus_per_socket": -(-count // len(sockets)),
@@ -85,18 +101,29 @@ def processor() -> dict:
     }
 
 
+def groups(controller: str) -> list:
+    """The folders of this process's control groups with this controller, of versions 1 and 2, and
+    of all groups above them: a job's limit may be that of a group above the process's own. A
+    container sees its own group at the mount."""
+    folders = []
+    for line in read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        mount = "/sys/fs/cgroup" + ("/" + controller if controllers else "")
+        if controllers and controller not in controllers.split(","):
+            continue
+        while path.strip("/"):
+            folders.append(mount + path)
+            path = os.path.dirname(path)
+        folders.append(mount)
+    return folders
+
+
 def granted(whole: int) -> int:
     """Bytes that this process may use on this node: the least of its control groups and the node's
     memory, which is `whole`. The scheduler knows what it allocated to the job."""
-    files = ["/sys/fs/cgroup/memory.max"]
-    for line in read("/proc/self/cgroup").splitlines():
-        path = line.split(":", 2)[2]
-        while path.strip("/"):  # a job's limit may be that of a group above the process's own
-            files.append(f"/sys/fs/cgroup{path}/memory.max")
-            files.append(f"/sys/fs/cgroup/memory{path}/memory.limit_in_bytes")
-            path = os.path.dirname(path)
-    limits = [int(text) for text in map(read, files) if text.isdigit()]
-    return min([whole, *limits])
+    names = ("memory.max", "memory.limit_in_bytes")
+    texts = [read(folder + "/" + name) for folder in groups("memory") for name in names]
+    return min([whole, *(int(text) for text in texts if text.isdigit())])
 
 
 def rate(text: str, unit: float = 1.0) -> float:

@@ -8,8 +8,11 @@
  * It needs an MPI library and nothing else, so that a bare `mpicc` builds it. The line is
  *
  *     PROBE {"size": ranks of MPI_COMM_WORLD, "library": text, "ranks": [[host, CPUs], ...],
- *            "links": [[host, host, latency in s, bandwidth in B/s], ...],
+ *            "links": [[host, host, latency in s, bandwidth in B/s, waited], ...],
  *            "messages": bytes that the first rank sent, "sent": [[device, bytes], ...]}
+ *
+ * "waited" is the share of the measurement in which one of the two ranks was ready to run and had
+ * no core, as others had it: then the link is not what was measured.
  *
  * A launcher that does not know the MPI library starts a world per rank, and so prints several such
  * lines. "sent" is of the first rank's node, from the kernel's counters and those of RDMA ports,
@@ -72,6 +75,19 @@ static void print_time(void)
 
 /* ---- messages ---- */
 
+enum { REPORT = 1 }; /* the tag of what a rank says of its link */
+
+/* Seconds in which this process was ready to run and had no core; 0 where Linux does not say so
+ * (Documentation/scheduler/sched-stats.rst). */
+static double waited(void)
+{
+    unsigned long long nanoseconds = 0;
+    FILE *file = fopen("/proc/self/schedstat", "r");
+    if (file && fscanf(file, "%*u %llu", &nanoseconds) != 1) nanoseconds = 0;
+    if (file) fclose(file);
+    return 1e-9 * (double)nanoseconds;
+}
+
 /* Seconds per message, of messages between the first rank and `other`, both of which call it. */
 static double ping_pong(int rank, int other, char *buffer, int bytes, int turns)
 {
@@ -113,21 +129,26 @@ static void choose_leaders(const seat *seats, int size, int *leads)
 
 /* Latency in s and bandwidth in B/s between the first rank and `other`, the best of ROUNDS. The
  * first rank sleeps `pause` ns before each, so that another process on its cores for some
- * milliseconds does not slow all of them. */
-static void measure_link(int rank, int other, long pause, char *buffer, double *latency,
-                         double *bandwidth)
+ * milliseconds does not slow all of them. Returns the share of the rounds in which this rank waited
+ * for a core. */
+static double measure_link(int rank, int other, long pause, char *buffer, double *latency,
+                           double *bandwidth)
 {
     const struct timespec interval = {0, pause};
-    double transfer = 0;
+    double transfer = 0, waiting = 0, seconds = 0;
     for (int round = -1; round < ROUNDS; round++) { /* the first connects */
         if (rank == 0) nanosleep(&interval, NULL);
+        double before = waited(), start = MPI_Wtime();
         ping_pong(rank, other, buffer, SHORT, 10); /* cores and connection wake up */
         double brief = ping_pong(rank, other, buffer, SHORT, SHORT_TURNS);
         double lengthy = ping_pong(rank, other, buffer, LONG, round < 0 ? 1 : TURNS);
         if (round <= 0 || brief < *latency) *latency = brief;
         if (round <= 0 || lengthy < transfer) transfer = lengthy;
+        waiting += waited() - before;
+        seconds += MPI_Wtime() - start;
     }
     *bandwidth = LONG / transfer;
+    return waiting / seconds;
 }
 
 /* The first rank measures the link to a rank of each other node, one after the other, and prints
@@ -142,14 +163,15 @@ static void print_links(int size, const seat *seats, const int *leads, char *buf
     bx_adapters_read(&before);
     printf(", \"links\": [");
     for (int other = 1; other < size; other++) {
-        double latency = 0, bandwidth = 0;
+        double latency = 0, bandwidth = 0, theirs, ours;
         if (!leads[other]) continue;
         MPI_Send(NULL, 0, MPI_CHAR, other, 0, MPI_COMM_WORLD); /* its turn */
-        measure_link(0, other, links < PAUSES / PAUSE ? PAUSE : PAUSES / links, buffer, &latency,
-                     &bandwidth);
+        ours = measure_link(0, other, links < PAUSES / PAUSE ? PAUSE : PAUSES / links, buffer,
+                            &latency, &bandwidth);
+        MPI_Recv(&theirs, 1, MPI_DOUBLE, other, REPORT, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         messages += (1.0 + ROUNDS * TURNS) * LONG;
-        printf("%s[\"%s\", \"%s\", %.4g, %.5g]", comma, seats[0].host, seats[other].host, latency,
-               bandwidth);
+        printf("%s[\"%s\", \"%s\", %.4g, %.5g, %.3f]", comma, seats[0].host, seats[other].host,
+               latency, bandwidth, ours > theirs ? ours : theirs);
         comma = ", ";
     }
     bx_adapters_read(&after);
@@ -179,7 +201,8 @@ static void measure_links(int rank, int size, const seat *seats)
         MPI_Request turn;
         MPI_Irecv(NULL, 0, MPI_CHAR, 0, 0, MPI_COMM_WORLD, &turn);
         sleep_until(&turn);
-        measure_link(rank, rank, 0, buffer, &latency, &bandwidth);
+        double share = measure_link(rank, rank, 0, buffer, &latency, &bandwidth);
+        MPI_Send(&share, 1, MPI_DOUBLE, 0, REPORT, MPI_COMM_WORLD);
     }
     wait_for_all();
     free(buffer);

@@ -63,22 +63,25 @@ def node(fields: Mapping[str, str]) -> survey.Node:
     sockets = _number(fields.get("Sockets"), 1)
     cores = sockets * _number(fields.get("CoresPerSocket"), 1)
     total = _number(fields.get("CPUTot"), cores)
-    # A site may have Slurm count cores where the hardware has two threads of each.
+    # A site may have Slurm count cores where the hardware has two threads of each. Where only some
+    # cores have two, cores are what it counts: of 14 cores with 20 CPUs, 14.
     per_core = max(1, total // cores)
+    spared = _number(fields.get("CoreSpecCount"), 0)
     # CPUEfctv since 22.05; before, what Slurm keeps for the system was to be taken off.
-    spared = _number(fields.get("CoreSpecCount"), 0) * per_core
-    usable = _number(fields.get("CPUEfctv"), total - spared)
+    usable = _number(fields.get("CPUEfctv"), total - spared * per_core) // per_core
+    usable = min(usable, cores - spared) if total > cores * per_core else usable
     features = fields.get("AvailableFeatures") or fields.get("Features") or ""
     state = fields.get("State", "UNKNOWN")
-    why = re.sub(r" \[\S+@\S+\]$", "", fields.get("Reason", ""))  # without by whom, and when
+    memory = _number(fields.get("RealMemory"), 1)  # MiB; 1 where slurm.conf names none
     return survey.Node(
         name=fields["NodeName"],
-        cores=max(1, usable // per_core),
+        cores=max(1, usable),
         per_core=per_core,
         sockets=sockets,
         gres=re.sub(r"\(S:[^)]*\)", "", fields.get("Gres", "")),
         features=frozenset(filter(None, features.split(","))),
-        down="" if slurm.takes_jobs(state) else why or state,
+        memory=0.0 if memory <= 1 else 2.0**20 * (memory - _number(fields.get("MemSpecLimit"), 0)),
+        down="" if slurm.takes_jobs(state) else fields.get("Reason") or state,
     )
 
 
@@ -93,11 +96,9 @@ def queues(
         groups, accounts: of the user; no accounts if they are not known.
     """
     members: dict[str, list[survey.Node]] = {}
-    for line in nodes.splitlines():
-        fields = slurm.record_of(line)
-        if "NodeName" in fields:
-            for name in filter(None, fields.get("Partitions", "").split(",")):
-                members.setdefault(name, []).append(node(fields))
+    for fields in slurm.node_records(nodes):
+        for name in filter(None, fields.get("Partitions", "").split(",")):
+            members.setdefault(name, []).append(node(fields))
     for fields in map(slurm.record_of, partitions.splitlines()):
         if name := fields.get("PartitionName"):
             sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
@@ -167,7 +168,7 @@ class Slurm(Scheduler):
     """How a trial job is submitted to Slurm, with or without an accounting database."""
 
     commands = ("scontrol", "sbatch")
-    queue_options = ("-p", "--partition")
+    queue_options = slurm.QUEUE
     account_options = ("-A", "--account")
     read = staticmethod(read)
 

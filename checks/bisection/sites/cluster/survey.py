@@ -18,6 +18,7 @@ class Node:
     sockets: int
     gres: str = ""  # accelerators and the like
     features: frozenset[str] = frozenset()
+    memory: float = 0.0  # B that jobs may have; 0 where its scheduler does not count memory
     down: str = ""  # why it takes no jobs, in its scheduler's words; "" if it does
 
     @property

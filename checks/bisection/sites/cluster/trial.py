@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bisection.core.commands import telling
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
@@ -30,9 +31,6 @@ SCHEDULERS = {"slurm": Slurm, "squeue": Slurm, "pbs": Pbs, "local": Scheduler}
 # It shows where a launcher placed the ranks, and which network device carries their messages.
 PROBE = Path(__file__).with_name("probe.c")
 COMPILERS = ("mpicc", "cc")  # that find MPI by themselves; cc is Cray's
-# What a line has that says why a launcher failed, of the page that some print.
-WORDS = r"not built|unable|cannot|can't|could not|invalid|denied|error|fail|option: "
-TELLING = re.compile(WORDS, re.I)
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,8 @@ class Outcome:
     carried: dict[str, float] = field(default_factory=dict)  # device -> fraction of the bytes
     latency: float | None = None  # s, of the slowest node
     bandwidth: float | None = None  # B/s, likewise
-    links: list[Sequence[Any]] = field(default_factory=list)  # (host, host, s, B/s)
+    # (host, host, s, B/s, share of the time in which one of them had no core)
+    links: list[Sequence[Any]] = field(default_factory=list)
     fault: Reason | None = None  # None: one world, a core per rank and thread
 
 
@@ -194,13 +193,6 @@ def _read_facts(trial: Trial, folder: Path) -> None:
         if host.partition(".")[0] not in wrote:
             trial.unseen[host] = telling(ended.text)
     trial.nodes.sort(key=lambda node: node["host"])
-
-
-def telling(text: str) -> str:
-    """The line of an output that says most of why it failed; "" for none."""
-    lines = [line.strip() for line in text.splitlines() if line.strip(" -*=")]
-    lines = [re.sub(r"^\[\S+:\d+\] ", "", line) for line in lines]  # Open MPI's host and process
-    return next(filter(TELLING.search, lines), (lines or [""])[-1])
 
 
 def _outcome(

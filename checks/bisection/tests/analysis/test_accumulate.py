@@ -16,6 +16,7 @@ from scipy.stats import binom
 from bisection.analysis import accumulate
 from bisection.analysis.events import events_of, tables_of, unusual
 from bisection.analysis.history import History
+from bisection.report import words
 from bisection.store.database import Metric, Session, StoredTest
 
 METRICS, NIGHTS = 2100, 60
@@ -246,6 +247,41 @@ def test_levels_that_come_and_go_are_no_alarm(noise):
 def test_values_of_a_few_ticks_and_nights_louder_than_others_are_no_alarm(noise, seed):
     logs = REAL[noise](np.random.default_rng([77, seed]), (300, 60))
     assert not any(event.alarm for event in events_in(logs))
+
+
+@pytest.mark.parametrize(("lasting", "found"), [(3, True), (60, False)])
+def test_states_of_few_metrics_hide_no_step_of_others(lasting, found):
+    """States as far apart count where 1% of the metrics of a table have them."""
+    logs = np.random.default_rng(11).normal(0, 0.01, (400, 60))
+    states = np.arange(60) // 6 % 2 * np.log(1.3)
+    logs[:lasting] += [np.roll(states, 2 * row) for row in range(lasting)]
+    assert named(changed(logs, 1.3, [200], 45), [200]).all() == found
+
+
+def test_one_spike_in_a_new_level_does_not_hide_it():
+    logs = np.random.default_rng(5).normal(0, 0.01, (300, 50))
+    logs[7, 47] += np.log(3)
+    assert named(changed(logs, 1.08, [7], 44), [7]).all()
+
+
+def test_a_step_in_years_of_nights_is_found():
+    logs = np.random.default_rng(2).normal(0, 0.02, (40, 1100))
+    (event,) = events_in(changed(logs, 1.3, [7], 600))
+    assert int(event.session, 16) == 600
+
+
+@pytest.mark.parametrize(
+    ("better_for", "later", "factor", "state"),
+    [(6, 20, 1.0, "back"), (6, 20, 1.2, "worse"), (30, 10, 1.0, "worse")],
+)
+def test_better_then_back_is_no_alarm(better_for, later, factor, state):
+    """Unless it is worse than it was, or was better for longer than it had been so before."""
+    logs = np.random.default_rng(3).normal(0, 0.02, (60, 20 + better_for + later))
+    logs[7, 20 : 20 + better_for] -= np.log(1.5)
+    events = events_in(changed(logs, factor, [7], 20 + better_for))
+    states = {int(event.session, 16): words.state(event) for event in events}
+    assert states == {20: "better", 20 + better_for: state}
+    assert any(event.alarm for event in events) == (state == "worse")
 
 
 def test_a_step_is_found_beside_weekends_as_large():

@@ -130,6 +130,41 @@ def test_a_launch_that_is_slower_as_a_whole_is_suspect(compared):
     assert (moved.baseline_moved, moved.outlier) == (True, False)
 
 
+SEEDS = 8
+SENDERS = ("alltoallv", "p2p", "padded", "gather-scatter", "alltoallw", "overlap")
+METHODS = (*SENDERS, "shm", "shm-padded", "direct", "leaders")
+
+
+@pytest.mark.parametrize(("by", "state"), [(1.3, 1), (1.5, 0), (1.0, 1), (1.0, 0)])
+def test_what_a_launch_in_two_states_has_not_shown_before_is_suspect(compared, told, by, state):
+    """A host of two states, 20% apart; in a night with another MPI environment, methods that send
+    messages are slower by a factor, and no other is called so."""
+    named = 0
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        response = rng.uniform(1.0, 1.2, len(METHODS)) * np.log(1.2)  # to the state
+        states = np.array([0, 1, 0, 1, 1, 0, state])
+        logs = response[:, None] * states + rng.normal(0, 0.01, (len(METHODS), 7))
+        logs[: len(SENDERS), -1] += np.log(by)
+        times = dict(zip(METHODS, 60e-6 * np.exp(logs), strict=True))
+        sides = (slice(0, 6), "none"), (slice(6, 7), "OMPI_MCA_btl=tcp,self")
+        before, after = (
+            nights(
+                {name: values[side] for name, values in times.items()},
+                10 * seed + side.start,
+                facts={"MPI environment": environment},
+            )
+            for side, environment in sides
+        )
+        comparison = compared(before, after)
+        slow = {row.method for row in slower(comparison.rows)}
+        named += len(slow) > len(SENDERS) / 2
+        assert slow <= {*(SENDERS if by > 1 else ())}
+        assert not faster(comparison.rows)
+    told.append(f"two states, senders x{by} in state {state}: named in {named} of {SEEDS}")
+    assert named >= 0.75 * SEEDS if by > 1 else not named
+
+
 def tabled(logs, per_launch):
     """Rows of times, and their jobs: the last night is the new one."""
     *before, last = range(logs.shape[1])

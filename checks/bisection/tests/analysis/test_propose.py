@@ -16,6 +16,8 @@ from bisection.commands import references
 from bisection.core.references import path as references_path
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
+from bisection.judge.evidence import Evidence, of_nights
+from bisection.runs.model import RunVerdict
 from bisection.sites.reference_edit import EditableReferences
 from bisection.store import sync
 from bisection.store.marks import Mark
@@ -168,14 +170,40 @@ def test_file_by_hand_is_amended_and_keeps_its_comments(rng, propose, file):
     assert tree["provenance"]["amended"]["count"] == 10
 
 
-def test_entry_of_several_tests_changes_only_if_all_were_measured(rng, propose, site, file):
+def test_of_an_entry_of_several_tests_what_was_measured_gets_its_own(rng, propose, site, file):
     file.write_text(BY_HAND)
-    site.cases.append({**site.cases[1], "method": "padded"})  # takes the reference of shm
-    told, tree = propose(measured(rng))
-    assert "without enough sessions of transpose lab:cpu system 2x1 cnt40 padded" in told.out
+    site.cases += [
+        {**site.cases[1], "method": "padded"},  # takes the reference of shm
+        {**site.cases[1], "case": "silicon"},
+        *({**case, "$environ": "spack"} for case in site.cases),  # is not installed
+    ]
+    nightly = measured(rng, metrics=lambda *_: {"time": 1e-3})
+    told, tree = propose(nightly, kinds="ratio,time")
+    assert "not measured in environment system: 2 tests: transpose cnt40, silicon" in told.out
+    assert "not measured in environment spack: 2 tests" in told.out
     places = tree["transpose"]["lab:cpu"]["2x1"]
-    assert places[".*"][".*"]["ratio_serial"] == [1.0, -0.4, 0.4]
-    assert places[".*"]["p2p"]["ratio_serial"] != [1.0, -0.5, 0.5]
+    assert places[".*"][".*"] == {
+        "ratio_serial": [1.0, -0.4, 0.4],
+        "exchange_share": [0.5, -0.4, 0.4],
+    }
+    own = places["cnt40"]["shm"]
+    assert own["exchange_share"] == [0.5, -0.4, 0.4]  # as before
+    assert (own["ratio_serial"][1] > -0.2, own["time"][0]) == (True, 1e-3)
+    assert places["cnt40"]["p2p"]["time"][0] == 1e-3
+    assert places["cnt40"][".*"] == places[".*"][".*"]  # of padded
+    told, again = propose(kinds="ratio,time")
+    assert (again, "as proposed already" in told.out) == (tree, True)
+
+
+def test_an_entry_of_two_environments_changes_only_if_both_were_measured(rng, propose, site, file):
+    file.write_text(BY_HAND)
+    site.cases += [{**case, "$environ": "spack"} for case in site.cases]
+    few = measured(rng, first=50, count=2)
+    for _, cases in few:
+        cases[:] = [{**line, "environ": "spack"} for line in cases]
+    told, tree = propose(measured(rng), few, code=3)
+    assert "without enough sessions of transpose lab:cpu spack 2x1 cnt40 p2p" in told.out
+    assert tree["transpose"]["lab:cpu"]["2x1"]["tin"]["p2p"]["ratio_serial"] == [1.0, -0.5, 0.5]
 
 
 def test_entry_of_several_tests_holds_all_of_them(rng, propose, file):
@@ -300,6 +328,11 @@ def test_sessions_that_say_nothing_of_the_machine_are_left_out(rng, propose, tmp
             marks[others[5][0]["session"]] = Mark(excluded="fan")
     told, tree = propose(usual)
     assert tree["provenance"]["count"] == 10
+    with sync.opened(tmp_path) as opened_store:  # a verdict counts the same nights
+        opened_store.add([(session(19), [])])  # killed
+        for last, nights in ((9, 10), (19, 10), (22, 10), (23, 10), (24, 10)):
+            run = RunVerdict(session=session(last)["session"])
+            assert of_nights(Evidence(), opened_store, run).nights == nights
     assert "used: 10 sessions, 00000000 of 2026-06-01 00:00 UTC to 00000009 of" in told.out
     assert (
         "left out: 1 excluded, 2 tagged (phase=after, phase=before), 1 preempted, 1 failed, "

@@ -151,9 +151,9 @@ def turns(*values, hosts=(), **more):
     cases = [
         changed(case, run=turn, hosts=hosts[turn] if hosts else ["n1"])
         for turn, value in enumerate(values)
-        for case in outside(value).cases
+        for case in outside(value, **more).cases
     ]
-    return RunVerdict(cases, **more)
+    return RunVerdict(cases)
 
 
 OTHERS = {"hosts": [["n1", "n2"], ["n3", "n4"]]}
@@ -165,7 +165,6 @@ OTHERS = {"hosts": [["n1", "n2"], ["n3", "n4"]]}
         (turns(1.4, 1.5), True, ", in the retest 1.45"),
         (turns(1.4, 1.1), True, ", in the retest 1.24"),
         (turns(1.4), True, ", in the retest 1.40"),
-        (outside(preempted=0.5), True, "; other processes used the cores of the retest"),
         (RunVerdict(), True, ""),
         (None, True, ""),
         (turns(1.0, 1.1), False, ", in the retest 1.05; it did not repeat"),
@@ -189,6 +188,28 @@ def test_what_is_outside_its_bounds_passes_only_if_the_retest_is_within(again, f
     assert (test.reason is not None) == fails
     said = clause(test.reason if fails else test.remark)
     assert said == f"ratio is 1.30, allowed is 0.50..1.20{says}"
+
+
+@pytest.mark.parametrize("lost", [{"preempted": 0.5}, {"preempted": 0.2}, {"waited": 0.2}])
+@pytest.mark.parametrize("value", [1.3, 1.1])
+def test_a_disturbed_retest_confirms_nothing(lost, value):
+    verdict, retest = outside(), outside(value, **lost)
+    if value < 1.2:
+        passed = {"verdict": Verdict.PASS, "reason": None, "metrics": []}
+        retest = with_case(retest, 1, **passed)
+    verdict = after(verdict, plan([], verdict, 900), retest)
+    assert (verdict.exit_code, len(verdict.lost_to_others)) == (Exit.NOT_MEASURED, 1)
+    said = clause(verdict.cases[1].reason)
+    assert said.startswith(
+        "ratio is 1.30, allowed is 0.50..1.20: not confirmed, as other processes"
+    )
+
+
+@pytest.mark.parametrize(("quiet", "code"), [(1.4, Exit.FAILED), (1.0, Exit.OK)])
+def test_of_a_retest_the_undisturbed_launches_count(quiet, code):
+    verdict, busy = outside(), turns(1.4, preempted=0.2)
+    retest = RunVerdict([*busy.cases, *(replace(c, run=1) for c in turns(quiet).cases)])
+    assert after(verdict, plan([], verdict, 900), retest).exit_code == code
 
 
 @pytest.mark.parametrize(
@@ -248,6 +269,7 @@ def test_what_reframe_is_asked_for():
         (run({"a": 1.3e-3}), "slower", Exit.SLOWER),
         (run({"a": 1.1e-3}), "remarks", Exit.OK),
         (run({"a": 8e-3}, preempted=0.5), "outliers", Exit.NOT_MEASURED),
+        (run({"a": 8e-3}, preempted=0.2), "outliers", Exit.NOT_MEASURED),
         (RunVerdict(), "outliers", Exit.NOT_MEASURED),
         (None, "outliers", Exit.NOT_MEASURED),
     ],

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from made_up import with_case
 from results_made import changed, launched
+from running import joined
 
 from bisection.analysis.retest import disturbed, request_for
 from bisection.commands import run as command
@@ -19,11 +20,12 @@ from bisection.runs.model import JudgedMetric, Request, RunVerdict
 BUSY = Code.BUSY(used=1.5, cores=2, top=[["grep", 1.4]])
 
 
-def run_of(preempted, verdict=Verdict.PASS, remarks=None, **more):
+def run_of(preempted, verdict=Verdict.PASS, remarks=None, stopped=None, **more):
     """A run: a launch and its test for each case, of which others had a fraction of the samples."""
     cases = []
     for case, fraction in preempted.items():
-        launch, test = launched(case=case, time=1 + fraction, preempted=fraction)
+        why = (stopped or {}).get(case)
+        launch, test = launched(case=case, time=1 + fraction, preempted=fraction, stopped=why)
         remark = (remarks or {}).get(case)
         cases += [changed(launch, seconds=[10.0], remark=remark), replace(test, verdict=verdict)]
     return RunVerdict(cases, request=Request(is_local=True), **more)
@@ -78,6 +80,48 @@ def test_what_is_rerun(rerun, first, turns, budget, asked, preempted, quiet):
     assert night.exit_code == (Exit.NOT_MEASURED if max(preempted) > 0.3 else Exit.OK)
     launches = len({*asked} - {" "})
     assert night.remarks == (Code.RERUN(launches=launches, quiet=quiet),)
+
+
+def with_ratio(mpi, node, ratio):
+    """A run of two launches, of which others had these fractions of the samples, and a test of the
+    ratio of their times, which may be 1.5 at most."""
+    tests = []
+    for layout, fraction in (("mpi", mpi), ("node", node)):
+        of_layout = {"layout": layout, "preempted": fraction}
+        launch, test = (changed(part, **of_layout) for part in launched(time=1 + fraction))
+        tests += [changed(launch, name=f"Launch {layout}"), test]
+    metric = JudgedMetric("ratio_mpi", ratio, "ratio", 0.5, 1.5, "pass" if ratio < 1.5 else "fail")
+    names = {"check": "both", "name": "both", "launches": ["Launch mpi", "Launch node"]}
+    both = changed(tests[-1], **names, metrics=[metric], preempted=max(mpi, node))
+    if ratio > 1.5:
+        why = Code.OUT_OF_BOUNDS(metrics=[["ratio_mpi", ratio, "ratio", 0.5, 1.5]])
+        both = changed(both, verdict=Verdict.FAIL, reason=why)
+    return RunVerdict([*tests, both], request=Request(is_local=True))
+
+
+@pytest.mark.parametrize(
+    ("first", "turns", "ratio", "code"),
+    [
+        # Of the launch that was quiet, too: its ratio is not to a time that no longer counts.
+        ((0.7, 0.0, 0.3), [(0.0, 0.0, 1.0)], 1.0, Exit.OK),
+        ((0.7, 0.0, 3.0), [(0.0, 0.0, 1.0)], 1.0, Exit.OK),
+        ((0.0, 0.7, 3.0), [(0.0, 0.0, 1.0)], 1.0, Exit.OK),
+        ((0.0, 0.2, 3.0), [(0.0, 0.0, 1.0)], 1.0, Exit.OK),
+        # Of either launch it is lost.
+        ((0.7, 0.0, 1.0), [(0.0, 0.6, 1.1), (0.0, 0.5, 1.2)], 1.2, Exit.NOT_MEASURED),
+        ((0.7, 0.0, 1.0), [(0.9, 0.0, 3.0)], 1.0, Exit.NOT_MEASURED),
+        ((0.7, 0.0, 1.0), [(0.0, 0.2, 3.0), (0.0, 0.2, 3.0)], 3.0, Exit.NOT_MEASURED),
+        ((0.7, 0.0, 1.0), [(0.0, 0.0, 3.0)], 3.0, Exit.FAILED),
+    ],
+)  # fmt: skip
+def test_a_ratio_is_of_two_launches_that_count(rerun, first, turns, ratio, code):
+    night, asked = rerun(with_ratio(*first), *(with_ratio(*turn) for turn in turns))
+    assert len(asked) == len(turns)
+    test = next(case for case in night.judged if case.check == "both")
+    assert (test.metrics[0].value, night.exit_code) == (ratio, code)
+    assert test.lost_to_others == (code == Exit.NOT_MEASURED)
+    again = request_for(night, [night.cases[0]]).arguments  # of the launch in the layout mpi
+    assert any(argument.startswith("--name=^both") for argument in again)
 
 
 def test_what_other_partitions_measured_stays(rerun):
@@ -137,21 +181,26 @@ def test_a_remark_on_a_launch_is_a_note(remark, says):
 
 
 @pytest.mark.parametrize(
-    ("remarks", "when"),
+    ("stopped", "when"),
     [
         ({}, "at a quieter time"),
-        ({"a": Code.STOPPED(factor=50.0, ran=0.12)}, "when nothing stops its processes"),
+        ({"a": Code.STARVED(ran=0.12, waited=0.8)}, "at a quieter time"),
+        ({"a": Code.STOPPED(factor=50.0, ran=0.12, waited=0)}, "when nothing stops its processes"),
     ],
 )
-def test_a_launch_that_was_disturbed_or_stopped_is_not_measured(rerun, remarks, when):
-    run = run_of({"a": 1.0, "b": 0.4}, remarks=remarks)
+def test_a_launch_that_was_disturbed_or_stopped_is_not_measured(rerun, stopped, when):
+    run = run_of({"a": 1.0, "b": 0.4}, stopped=stopped)
     night = rule(run)
     assert night.exit_code == Exit.NOT_MEASURED
-    assert run_report.counted(night).endswith(", 2 preempted")
+    right = "NOT MEASURED: all 2 answers are right; the times of 2 were disturbed"
+    assert run_report.counted(night) == right
+    beside = with_case(run, 3, verdict=Verdict.FAIL, reason=Code.NOT_VERIFIED())
+    assert run_report.counted(rule(beside)).endswith("of 2 checks passed, 1 failed, 1 preempted")
     (group,) = run_report.failure_groups(night)
-    assert (len(group.cases), len(group.causes)) == (2, 1 + len(remarks))
+    assert (len(group.cases), len(group.causes)) == (2, 1 + len(stopped))
     assert group.rerun.endswith("--wait 30m")
-    assert run_report.next_step(night) == [f"next: rerun {when}: {group.rerun}"]
-    assert night.judged[0].reason == remarks.get("a", Code.PREEMPTED(fraction=1.0))
+    step = joined("\n".join(run_report.next_step(night)))
+    assert step == f"next: rerun {when}: {group.rerun}"
+    assert night.judged[0].reason == stopped.get("a", Code.PREEMPTED(fraction=1.0))
     night, _ = rerun(run, run_of({"a": 0.0, "b": 0.0}))
     assert night.exit_code == Exit.OK

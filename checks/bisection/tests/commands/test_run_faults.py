@@ -8,9 +8,10 @@ import json
 import re
 import shlex
 import shutil
+import socket
 
 import pytest
-from running import SITES, command, first_cores, run_in, start
+from running import SITES, command, first_cores, joined, run_in, start
 
 from bisection.kernels import tables
 from bisection.sites import site
@@ -34,12 +35,24 @@ LAUNCH_FAULTS = [
     ("node/cpmd-mini", "shared-core", "FAIL", "thread 1 (cpus 0) "),
     ("mpi/gamess-uk-mini", "tcp", "FAIL", "mlx5_0"),
     ("node/gamess-uk-mini", None, "pass", ""),
-]
+    # Who ended it was the launcher, or a library.
+    ("mpi/pchan-24", "slots", "not measured", "NOT_STARTED: the launcher has too few slots: 99 "
+     "ranks are asked for, 2 CPUs are granted on "),
+    ("mpi/pchan-24", "slots", "not measured", ": There are not enough slots available in the "),
+    ("mpi/polcoms-48", "mpi-error", "FAIL", "MPI_ERROR: MPI_ERR_TRUNCATE in MPI_Alltoallw on "),
+    ("mpi/thor-24", "no-library", "not measured", "NOT_STARTED: libgone.so.7 does not load on "),
+    ("node/pchan-24", "odd-launcher", "not measured", "NOT_STARTED: the launch ended with exit "
+     "code 1 before the kernel began"),
+    ("node/pchan-24", "odd-launcher", "not measured", "the oracle could not be reached"),
+    ("node/thor-24", "no-interface", "not measured", "unable to find network interfaces"),
+    ("node/polcoms-48", "warns", "pass", ""),
+]  # fmt: skip
 
 
 # That takes MPICH's options for the number of ranks and for cores, and has Open MPI start them.
 MPICH = """[ "$1" = --version ] && exec echo HYDRA build details
 words=("${{@:1:2}}" --bind-to none "${{@:9}}")
+[[ $FAKE_FAULTS == *pchan-24*slots* && $* == *pchan-24*layout=mpi* ]] && words[1]=99
 exec {} "${{words[@]}}"
 """
 
@@ -62,6 +75,8 @@ def launch_run(fake, gallery):
         command(home / "mpi" / "bin", "mpirun", MPICH.format(shutil.which("mpirun")))
         selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%")
         selected += ("-n", "^tasks%method=counter%launch.layout=(mpi|node)%.*mini")
+        small = "(pchan-24|polcoms-48|thor-24)$"
+        selected += ("-n", f"^halo%method=isend%launch.layout=(mpi|node)%launch.case={small}")
         how = {"selected": selected, "tier": "upgrade", "faults": faults, "references": home}
         return run_in(home, fake, "--system", str(file), **how)
 
@@ -75,6 +90,14 @@ def test_a_run_with_faults_fails(launch_run):
     bypassed = {"code": "NETWORK_BYPASSED", "carried": [["eth0", 1.0]], "expected": ["mlx5_0"]}
     reasons = launch_run.case("", case="gamess-uk-mini")["reasons"]
     assert reasons["cause"].items() >= bypassed.items()
+
+
+def test_what_a_launcher_says_is_in_the_verdict_with_what_to_do(launch_run):
+    for step in ("ask for fewer cores (processor in the site file)", "load the modules that have"):
+        assert f"next: {step}" in launch_run.said
+    note = f"note: {socket.gethostname()}: no space for shared memory in /dev/shm, in 1 of "
+    (shown,) = re.findall(f"{re.escape(note)}[0-9]+ launches: (.*?) price: ", launch_run.said)
+    assert shown.startswith("It appears as if there is not enough space; next: remove what is left")
 
 
 def test_launches_have_path_and_options_of_their_environment(launch_run):
@@ -201,7 +224,7 @@ def test_hosts_with_a_slow_clock_or_an_adapter_that_counted_errors_are_named(met
 def test_the_command_to_rerun_selects_the_launches_that_failed(method_run):
     """As ReFrame selects: all methods of a launch of which any failed, or these alone."""
     verdict = (method_run.folder / "verdict.txt").read_text()
-    words = shlex.split(" ".join(re.findall("rerun: (.*)", verdict)))
+    words = shlex.split(" ".join(re.findall("rerun: (.*)", joined(verdict))))
     names = [name for option, name in itertools.pairwise(words) if option == "-n"]
     selected = [test for test in site.load_site("localhost", names).tests if test["named"]]
     selected = {(t["check"], t["method"], t["layout"], t["case"]) for t in selected}
@@ -214,7 +237,7 @@ def test_the_printed_command_can_be_run_dry_and_layouts_that_do_not_fit_do_not_r
     method_run, tmp_path
 ):
     """Real for what a shell makes of the command; on one core."""
-    (printed,) = re.findall("^command: (.*) -r$", method_run.text, re.M)
+    (printed,) = re.findall("^command: (.*) -r$", joined(method_run.text), re.M)
     dry = printed.replace(str(method_run.folder), str(tmp_path)) + " --dry-run"
     code, text = start(["sh", "-c", dry], tmp_path, cpus=first_cores(1))
     assert code == 0, text

@@ -20,7 +20,7 @@ from results_made import SLOW_MEMORY, launched, noise_run, outlier, outside
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
 from bisection.analysis.compare import compare
 from bisection.analysis.impact import Impact
-from bisection.analysis.model import Comparison, Suspect
+from bisection.analysis.model import Change, Comparison, Suspect
 from bisection.analysis.pairs import KINDS
 from bisection.analysis.retest import plan
 from bisection.analysis.suspicions import Part
@@ -115,6 +115,15 @@ WORSE = compared("pairs", "sampled", "tournament", Verdict.REGRESSED, 1.4)
 REGRESSED = Evidence(comparison=Comparison([], [], [WORSE]))
 
 
+UNLIKE = replace(
+    outlier(), outlier=False, reason=Code.UNLIKE(what="geometry", values=["1x1", "2x1"])
+)
+OTHER_RANKS = Evidence(
+    comparison=Comparison([], [], [replace(UNLIKE, verdict=Verdict.NOT_MEASURED)]),
+    changes=(Change("cores", "2", "1 of 2: CPU quota 0.24"),),
+)
+
+
 def both(first, second):
     """All of it."""
     return replace(first, **{name: value for name, value in vars(second).items() if value})
@@ -186,6 +195,7 @@ RUNS = {
     "a launch that was rerun": Case(LOST, OK, rerun(run(launched()))),
     "a launch that was preempted again": Case(LOST, MISSING, rerun(LOST)),
     "a launch that was wrong the second time": Case(LOST, FAIL, rerun(FAILED)),
+    "outside its bounds, of a disturbed launch": Case(outside(preempted=0.2), MISSING),
     # hosts
     "a suspect node": Case(SUSPECT, MISSING),
     "a slow node": Case(SUSPECT, WORSE_NOW, retested(SUSPECT, SUSPECT)),
@@ -214,6 +224,9 @@ RUNS = {
     "outside its bounds, not retested": Case(outside(), FAIL, retested(outside(), budget=0.0)),
     "outside its bounds, twice": Case(outside(), FAIL, retested(outside(), outside())),
     "outside its bounds, once": Case(outside(), OK, retested(outside(), outside(1.0))),
+    "outside its bounds, in a disturbed retest": Case(
+        outside(), MISSING, retested(outside(), outside(waited=0.2))
+    ),
     "outside its bounds, then wrong": Case(outside(), FAIL, retested(outside(), FAILED)),
     "outside its bounds, in a retest that did not end": Case(outside(), FAIL, retested(outside())),
     # earlier nights, and their retest
@@ -221,7 +234,11 @@ RUNS = {
     "slower once": Case(SLOW, OK, slower(FAST)),
     "slower, not retested": Case(SLOW, MISSING, slower(budget=0.0)),
     "slower, in a retest that did not end": Case(SLOW, MISSING, slower()),
+    "slower, in a disturbed retest": Case(
+        SLOW, MISSING, slower(run(launched(time=8e-3, preempted=0.2)))
+    ),
     "slower, then wrong": Case(SLOW, FAIL, slower(FAILED)),
+    "on other ranks than before": Case(SOUND, MISSING, OTHER_RANKS),
     "a new network that is slower twice": Case(
         triage(SLOW_PAIRS), WORSE_NOW, slower(SLOW_PAIRS, check="pairs"), NO_GO
     ),

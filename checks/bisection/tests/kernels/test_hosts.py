@@ -3,7 +3,7 @@
 import pytest
 from fake_kernel import layout_of
 
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, clause
 from bisection.kernels import results
 from bisection.kernels.hosts import slow_clocks, slow_hosts, slow_writers
 
@@ -37,6 +37,45 @@ def test_hosts_with_a_slow_clock(clocks, slow):
     assert [(reason["host"], reason["rank"]) for reason in reasons] == slow
     if slow:
         assert results.controls(result) == ({"clock": reasons[0]["ghz"]}, slow[0][0])
+
+
+P, E = (3.9, "0"), (2.8, "1")  # GHz and kind of the cores of a hybrid processor
+
+
+def on_kinds(**hosts):
+    """A result of these hosts, of each the GHz and the kind of core of its ranks."""
+    seats = [
+        {"host": host, "ghz": [ghz], "kind": kind}
+        for host, ranks in hosts.items()
+        for ghz, kind in ranks
+    ]
+    return {"layout": layout_of(seats), "results": []}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "slow"),
+    [
+        ({"n1": [P] * 10 + [E] * 10}, {}),
+        (
+            {"n1": [(2.4, "0")] * 4 + [(1.8, "1")] * 4, "n2": [(2.4, "0")] * 4 + [(1.8, "1")] * 4},
+            {},
+        ),
+        # A slow one among its like, on both kinds; P at the clock of E is slow.
+        ({"n1": [P] * 3 + [E] * 2 + [(2.4, "1")]}, {"n1": (5, 2.8)}),
+        ({"n1": [P] * 3 + [E] * 3, "n2": [P] * 2 + [(2.8, "0")] + [E] * 3}, {"n2": (8, 3.9)}),
+        ({"n1": [P] * 3 + [E] * 3, "n2": [P] * 3 + [(2.5, "1")] * 3}, {"n2": (9, 2.8)}),
+        # A node with all of its clocks low is a slow node, not one of another kind.
+        ({"n1": [P] * 2, "n2": [P] * 2, "n3": [(2.8, "0")] * 2}, {"n3": (4, 3.9)}),
+        # Ranks over both kinds of core, each thread bound; and unbound, which says nothing.
+        ({"n1": [(2.8, "0-1")], "n2": [(2.8, "0-1")], "n3": [(2.2, "0-1")]}, {"n3": (2, 2.8)}),
+        ({"n1": [(3.9, "any"), (2.8, "any"), (3.9, "any")]}, {}),
+    ],
+)
+def test_a_clock_is_judged_by_those_of_its_kind_of_core(hosts, slow):
+    reasons = slow_clocks(on_kinds(**hosts))
+    assert {r["host"]: (r["rank"], r["median"]) for r in reasons} == slow
+    for reason in reasons:
+        assert f"that of such cores in the launch {reason['median']:.2f} GHz" in clause(reason)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from reports import (
     words,
 )
 from results_made import changed
+from running import joined
 
 from bisection.analysis.model import Change, Side, Suspect
 from bisection.core.identity import parsed
@@ -164,7 +165,7 @@ def test_failures_are_grouped_as_in_the_terminal_and_followers_counted():
     assert first["cause"] == "a, b: the network is gone\nc: slow"
     assert second["cause"] == "a, b: the network is gone"
     assert part.notes == ["1 test only followed another one's failure."]
-    lines = run_report.failures(report.run)
+    lines = joined("\n".join(run_report.failures(report.run))).splitlines()
     heads = [line for line in lines if line.startswith("FAIL")]
     assert heads == [f"FAIL: {row['where']}" for row in rows]
     assert all(f"    rerun: {row['rerun']}" in lines for row in rows)

@@ -9,7 +9,7 @@ from fake_kernel import layout_of
 from bisection.core import slurm as core_slurm
 from bisection.core.reasons import Code, Reason, clause
 from bisection.rfm import causes
-from bisection.rfm.causes import Ended
+from bisection.rfm.causes import Ended, Said
 from bisection.runs.report import failure, read
 
 LAST = "bx_verification_check: 'energy' in 'eV': too many checks in one method"
@@ -111,16 +111,16 @@ def said(text):
     ],
 )
 def test_abort_has_rank_and_node(words, values):
-    reason = causes.of_abort(Ended(errors=words))
+    reason = Said(Ended(errors=words), "srun").cause()
     assert is_of(reason, Code.MPI_ABORT, values)
     assert ("last" in reason.values) == ("last" in values)
 
 
 def test_hosts_of_an_abort_and_ranks_of_hydra_are_in_the_result_alone(folder):
-    reason = causes.of_abort(Ended(errors=OPEN_MPI_5, folder=folder))
+    reason = Said(Ended(errors=OPEN_MPI_5, folder=folder), "mpirun").cause()
     assert reason.values == {"rank": 3, "host": "node4", "exit_code": 5}
-    assert causes.of_abort(Ended(errors="process rank 1 exited on signal 11")) is None
-    assert causes.first_death(Ended(errors=HYDRA), "mpirun").rank is None
+    assert Said(Ended(errors="process rank 1 exited on signal 11"), "mpirun").cause() is None
+    assert Said(Ended(errors=HYDRA), "mpirun").first_death.rank is None
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_hosts_of_an_abort_and_ranks_of_hydra_are_in_the_result_alone(folder):
     ],
 )
 def test_first_death(folder, words, launcher, exit_code, rank):
-    death = causes.first_death(Ended(errors=words, folder=folder), launcher)
+    death = Said(Ended(errors=words, folder=folder), launcher).first_death
     assert death == (exit_code and causes.Death(exit_code, rank, "node2"))
 
 
@@ -183,11 +183,17 @@ UNSEEN = {
 
 @pytest.mark.parametrize("launcher", UNSEEN)
 def test_node_that_does_not_see_a_folder_is_named(tmp_path, launcher):
-    reason = causes.of_unseen(UNSEEN[launcher].format(tmp_path))
+    reason = Said(Ended(errors=UNSEEN[launcher].format(tmp_path)), launcher).cause()
     assert clause(reason) == (
         f"INFRASTRUCTURE: node2 does not see {tmp_path}, which all nodes must share"
     )
-    assert causes.of_unseen(UNSEEN[launcher].format(tmp_path / "nowhere")) is None
+    nowhere = str(tmp_path / "nowhere")  # not even here
+    reason = Said(Ended(errors=UNSEEN[launcher].format(nowhere)), launcher).cause()
+    assert (reason.code, reason["host"], nowhere in clause(reason)) == (
+        "NOT_STARTED",
+        "node2",
+        True,
+    )
 
 
 @pytest.mark.parametrize(("worlds", "seat"), [(4, Code.WORLDS), (1, Code.RANKS_RAN)])
@@ -206,10 +212,10 @@ def test_library_that_the_launcher_does_not_know():
     )
     line = "-" * 74
     words = f"{line}\n{page}{line}\n*** An error occurred in MPI_Init\n*** on a NULL\n"
-    says = clause(causes.of_worlds(words))
+    says = clause(Said(Ended(errors=words), "srun").cause())
     assert says.startswith("the launcher started no MPI world: The application")
     assert says.endswith("OMPI was not built with SLURM's PMI support and therefore cannot execute")
-    assert causes.of_worlds("") is None
+    assert causes.of_worlds("") is Said(Ended(), "srun").cause() is None
 
 
 def job(state=None, cancelling=False):
@@ -249,6 +255,22 @@ def test_faults_in_the_record_of_a_job(monkeypatch, end, record, words, exit_cod
     assert is_of(causes.of_job(end, ended), code, values)
     end.scheduler.registered_name = "local"
     assert causes.of_job(end, ended) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "host"),
+    [
+        ([["n1", "drained", "Prolog error"], ["n2", "idle", "none"]], Code.NODE_FAULT, "n1"),
+        ([["n1", "draining", "fan"], ["n2", "mixed", "prolog tested"]], Code.CANCELLED, None),
+        ([], Code.CANCELLED, None),
+    ],
+)
+def test_a_job_whose_prolog_failed_is_cancelled_and_its_node_drained(monkeypatch, rows, code, host):
+    record = {"JobState": "CANCELLED", "NodeList": "n[1-2]"}
+    monkeypatch.setattr(core_slurm, "job_record", lambda jobid: (record, ""))
+    monkeypatch.setattr(core_slurm, "node_rows", lambda *_, names: rows if names else None)
+    reason = causes.of_job(job("CANCELLED"), Ended())
+    assert (reason.code, reason["host"]) == (code, host)
 
 
 HANG = """\
@@ -361,7 +383,8 @@ SEGV = {"exit_code": 139, "rank": 1, "host": "node2"}
     [
         (0, "COMPLETED", "", None, {}, 0),
         (143, "COMPLETED", SRUN, Code.KERNEL_EXIT, SEGV, 139),
-        (143, "COMPLETED", WRONG, None, {}, 1),  # srun ended ranks that were about to end
+        # The launcher's 1 is no wrong answer.
+        (143, "COMPLETED", WRONG, Code.NOT_STARTED, {"host": "node2", "rank": 1}, 1),
         (143, "COMPLETED", REFUSED, Code.KERNEL_EXIT, {"last": "bisection-md: no room"}, 3),
         (None, "TIMEOUT", SRUN, Code.KERNEL_EXIT, SEGV, None),
         (None, "TIMEOUT", OTHERS, Code.TIMEOUT, {"limit": 900}, None),
@@ -377,3 +400,35 @@ def test_cause_of_a_launch(monkeypatch, exit_code, state, words, code, values, a
     exit_code, reason = causes.of_launch(job(state), ended)
     assert exit_code == accepted
     assert is_of(reason, code, values)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_message_that_open_mpi_lost_is_told(tmp_path, begun):
+    if begun:
+        place_ranks(tmp_path, ["node1"] * 2)
+    words = (
+        "[n1:36] [[25337,0],0] ORTE_ERROR_LOG: Data unpack would read past end of buffer in file "
+    )
+    words += "../../../orte/util/show_help.c at line 501\n"
+    _, reason = causes.of_launch(job("COMPLETED"), Ended("md", str(tmp_path), 15, words))
+    assert reason.code == (Code.KERNEL_EXIT if begun else Code.NOT_STARTED)
+    assert reason["next"] == "rerun it: Open MPI lost its own message"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "words", "verified", "fault"),
+    [
+        (0, "a warning", True, None),
+        (1, "", False, None),
+        (143, WRONG, False, None),  # srun ended ranks that were about to end
+        (1, OPEN_MPI_5, False, None),
+        (139, SRUN, True, Code.KERNEL_EXIT),
+    ],
+)
+def test_an_answer_is_what_the_result_says(tmp_path, exit_code, words, verified, fault):
+    result = {"schema": "bisection-result", "version": 4, "kernel": "md", "status": "complete"}
+    result |= {"verified": verified, "layout": layout_of([{"host": "node1"}])}
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    code, reason = causes.of_launch(job("COMPLETED"), Ended("md", str(tmp_path), exit_code, words))
+    assert (reason and reason.code) == fault
+    assert code in (0, 1, 139)

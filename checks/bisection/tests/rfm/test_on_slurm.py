@@ -76,6 +76,11 @@ ON_SLURM = {
         "node configuration is not available"),
     "node/tin-8k": ("unseen", "not measured",
         "INFRASTRUCTURE: n1 does not see /home/lab/bisection, which all nodes must share"),
+    "mpi/cpmd": ("step-oom", "FAIL", "OUT_OF_MEMORY: a step used more memory than it may on n2: "
+        "srun: error: n2: task 1: Out Of Memory"),
+    "node/al2o3-g": ("step", "not measured", "NOT_STARTED: the job step asks for more memory than "
+        "the job has: srun: error: Unable to create step for job 47: Memory required by task is "
+        "not available"),
 }  # fmt: skip
 NO_PLACE = ("no-place", "not measured",
     "BLOCKED: the scheduler refused the job: sbatch: allocation failure: Requested node "

@@ -42,6 +42,35 @@ def test_a_signal_before_the_first_launch_is_a_trouble_and_no_empty_selection(tm
     assert list(map(clause, verdict.troubles)) == [f"run session stopped: {number.name}"]
 
 
+BUILD = "[ RUN      ] Build ~localhost:default+system /0123abcd"
+LAUNCH = "[ RUN      ] TransposeLaunch %layout=mpi ~localhost:default+system /0123abcd"
+
+
+@pytest.mark.parametrize(
+    ("printed", "limit", "ends"),
+    [
+        ("", None, False),
+        (BUILD, None, False),
+        (LAUNCH, None, True),
+        (LAUNCH, 60, True),
+        ("", 60, True),
+    ],
+)
+def test_an_interrupt_before_the_first_launch_leaves_no_results(home, printed, limit, ends):
+    """A rerun or retest, which has a limit, is a part of a night that has results already."""
+    results = new_folder()
+    heard = f"until [ -s {results}/reframe.log ]; do sleep 0.1; done"
+    script = f"echo '{printed}'; {heard}; kill -INT $PPID; exec sleep 600"
+    request = Request(command=["bash", "-c", script])
+    if ends:
+        verdict = measure(request, results, limit)
+        assert verdict.exit_code == Exit.NOT_MEASURED
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            measure(request, results, limit)
+    assert results.exists() == ends
+
+
 def test_each_run_has_a_folder_of_its_own(home, monkeypatch):
     """Also where another one makes its folder between a look and the making of ours."""
     monkeypatch.setattr("pathlib.Path.exists", lambda path: False)

@@ -18,6 +18,7 @@ def node(host):
     topology = {"cores": ["0x1", "0x2", "0x4", "0x8"]}
     return {
         "host": host,
+        "node": "",
         "processor": {"model": "EPYC", **cores, "topology": topology},
         "memory": 16 * GIB,
         "granted": 16 * GIB,
@@ -41,7 +42,7 @@ def outcome(shape, **more):
 
 def trial():
     """A job in which all was right."""
-    links = [("n1", "n2", 2e-6, 2e10)]
+    links = [("n1", "n2", 2e-6, 2e10, 0.0)]
     sent = {"latency": 2e-6, "bandwidth": 2e10, "links": links, "carried": {"mlx5_0": 1.0}}
     outcomes = [outcome(Geometry(2, 4, 1), **sent)]
     outcomes += [outcome(Geometry(2, 1, 4)), outcome(Geometry(2, 2, 2))]
@@ -53,7 +54,7 @@ def trial():
 
 KNOWN = {
     "queue": "standard",
-    **{name: value for name, value in node("n1").items() if name not in ("host", "sees")},
+    **{name: value for name, value in node("n1").items() if name not in ("host", "node", "sees")},
     "carried": {"mlx5_0": 1.0},
     "latency": 2e-6,
     "bandwidth": 2e10,

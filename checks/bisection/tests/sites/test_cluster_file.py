@@ -156,7 +156,15 @@ def test_modules_bring_their_system(cluster):
     ("old", "new", "where", "words"),
     [
         ('"quad"', '"quat"', "13", "'quat' has no facts in vc.json, only duo, quad: "),
-        ("exclusive=True", "exclusife=True", "12", "'exclusife' was unexpected"),
+        ("exclusive=True", "exclusife=True", "12", "exclusife is unknown; is it exclusive?"),
+        ('launcher="srun"', 'luncher="srun"', "12", "luncher is unknown; is it launcher?"),
+        ("exclusive=True", 'qeue="x"', "12", "partition 'duo': qeue is unknown; is it queue?"),
+        ("exclusive=True", "max_job=2", "12", "max_job is unknown; is it max_jobs?"),
+        ("exclusive=True", "xyzzy=2", "12", "partition 'duo': xyzzy is unknown\n"),
+        (', launcher="srun"', "", "12", "partition 'duo' has no launcher"),
+        ('"duo", nodes=2', '"duo"', "12", "partition 'duo' has no nodes"),
+        ("nodes=[1, 2, 4]", "nodes=[]", "13", "partition 'quad' has no nodes"),
+        ("__file__,", '__file__, acount="a",', "1", "the system: acount is unknown; is it account"),
         ("[1, 2, 4]", "[1, 0]", "13", "vc:quad-0: extras.nodes is 0: "),
         ("exclusive=True", 'options=["-n {cores}"]', "12", "extras.binding has {cores} in"),
         ("exclusive=True", 'qos="high"', "12", "partition 'duo': pbs has no qos"),
@@ -173,7 +181,52 @@ def test_defects_of_the_file_have_a_line(cluster, old, new, where, words):
     loaded = site.load_site("vc")
     lines = told([*loaded.defects, *rules.site_defects(loaded)])
     assert f"site-configs/vc.py:{where}: " in lines
-    assert words in lines
+    assert words in f"{lines}\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            *('"duo", nodes=2', '"quad-2", queue="duo", nodes=1'),
+            "13: does not load: two partitions are called 'quad-2': 'quad-2' with nodes=1 in line "
+            "12, queue duo, and 'quad' with nodes=[1, 2, 4] in line 13; rename one",
+        ),
+        (
+            *('"quad", nodes=[1, 2, 4]', '"duo", queue="du.o", nodes=4'),
+            "13: does not load: two partitions are called 'duo': 'duo' with nodes=2 in line 12, "
+            "and 'duo' with nodes=4 in line 13, queue du.o; rename one",
+        ),
+    ],
+)
+def test_partitions_of_one_name_are_refused(cluster, command_line, old, new, says):
+    """Results of one would be stored under the other."""
+    partitions = FACTS["partitions"] | {"quad-2": FACTS["partitions"]["duo"]}
+    folder = cluster(old, new, partitions=partitions)
+    code, printed, _ = command_line("doctor", "--system", "vc")
+    assert (code, printed.splitlines()[0]) == (2, f"site-configs/vc.py:{says}")
+    code, _, errors = command_line("run", "--system", "vc")
+    assert (code, errors) == (2, f"bisection run: error: site-configs/vc.py:{says}\n")
+    program = "import sys; from reframe.frontend.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "-C", str(folder / "vc.py"), "--show-config"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert says.partition(": does not load: ")[2] in done.stderr
+
+
+def test_partitions_of_one_name_that_are_written_by_hand(house, command_line):
+    file = house / "site-configs" / "localhost.py"
+    text = file.read_text()
+    begin, end = (
+        text.index('                {\n                    "name":'),
+        text.index("            ],"),
+    )
+    part = text[begin:end].rstrip()
+    both = [part.replace('"max_jobs"', f'"access": ["-p {q}"], "max_jobs"') for q in ("a.b", "a_b")]
+    file.write_text(text[:begin] + ",\n".join(both) + "\n" + text[end:])
+    code, printed, _ = command_line("doctor", "--system", "localhost")
+    assert (code, printed.count("\n")) == (2, 2)
+    assert "two partitions are called 'default': -p a.b, and -p a_b; rename one" in printed
 
 
 @pytest.mark.parametrize(

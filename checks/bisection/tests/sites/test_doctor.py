@@ -46,7 +46,7 @@ SITE_DEFECTS = {
     "raises": ('__file__).stem', '__file__).stm', '__file__).stm', "AttributeError: "),
     "exits": ("common =", "raise SystemExit(0)\ncommon =", "raise", "SystemExit: 0"),
     "dies": ("common =", "import os; os._exit(3)\ncommon =", "", "tried ended with exit code 3"),
-    "schema": ('"max_jobs": 1', '"max_job": 1', '"max_job": 1', "rejects systems/0/partitions/0: "),
+    "schema": ('"max_jobs": 1', '"max_job": 1', '"max_job": 1', "unexpected): is it max_jobs?"),
     "value": ('"max_jobs": 1', '"max_jobs": "1"', '"max_jobs": "1"', "'1' is not of type"),
     "renamed": ("Path(__file__).stem", '"other"', "", "for the requested system: 'renamed'"),
     "scheduler": ('"scheduler": "local"', '"scheduler": "slrum"', '"slrum"', "no such scheduler"),

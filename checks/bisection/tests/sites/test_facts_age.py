@@ -58,7 +58,7 @@ def test_without_slurm_or_facts_nothing_is_asked(site, monkeypatch):
 
 def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
     file = site(boot=60, changed=-60)
-    prepared = (Request(), file, [{"scheduler": "slurm"}])
+    prepared = (Request(), file, [{"scheduler": "slurm", "access": []}])
     for name, result in (("measure_alone", None), ("wait", None), ("prepare", prepared)):
         monkeypatch.setattr(run, name, Mock(return_value=result))
     monkeypatch.setattr(run.sync, "set_damaged_aside", Mock(side_effect=InterruptedError))

@@ -5,15 +5,25 @@ import os
 import pytest
 from running import load_site
 
+from bisection.sites.cluster import node_facts
+
 
 @pytest.fixture
 def common():
     return load_site("common")
 
 
-def test_cpulist(common):
-    assert common.cpulist("0-2,8\n") == {0, 1, 2, 8}
-    assert common.cpulist("") == set()
+@pytest.fixture
+def files(monkeypatch):
+    """What /proc and /sys have, by path; nothing else is there."""
+    texts = {}
+    monkeypatch.setattr(node_facts, "read", lambda path: texts.get(path, "").strip())
+    return texts
+
+
+def test_cpulist():
+    assert node_facts.cpulist("0-2,8") == {0, 1, 2, 8}
+    assert node_facts.cpulist("") == set()
 
 
 def test_this_machine_counts_what_may_be_used(common, monkeypatch):
@@ -26,32 +36,67 @@ def test_this_machine_counts_what_may_be_used(common, monkeypatch):
 
 
 @pytest.mark.parametrize(("quota", "cores"), [(None, 2), (1.9, 1), (0.5, 1)])
-def test_two_threads_of_a_core_are_one_core(common, monkeypatch, quota, cores):
-    cpus = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-    siblings = {cpus.format(cpu): f"{cpu % 2},{cpu % 2 + 2}" for cpu in range(4)}
-    monkeypatch.setattr(common.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+def test_two_threads_of_a_core_are_one_core(common, files, monkeypatch, quota, cores):
+    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    files |= {siblings.format(cpu): f"{cpu % 2},{cpu % 2 + 2}" for cpu in range(4)}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     monkeypatch.setattr(common, "cpu_quota", lambda: quota)
-    monkeypatch.setattr(common, "_read", lambda path: siblings.get(str(path), ""))
     machine = common.this_machine()
     assert (machine["num_cpus"], machine["num_cpus_per_core"]) == (2 * cores, 2)
     assert machine["topology"]["cores"] == ["0x5", "0xa"]
 
 
-V1 = "/sys/fs/cgroup/cpu/b/cpu.cfs_"
+GROUPS = "3:cpu,cpuacct:/b/job_7/step\n5:memory:/m\n0::/a/user.slice/x\n"
+V1, V2 = "/sys/fs/cgroup/cpu", "/sys/fs/cgroup"
+
+
+def of_v1(group, quota):
+    return {f"{V1}{group}/cpu.cfs_{n}_us": t for n, t in (("quota", quota), ("period", "100000\n"))}
 
 
 @pytest.mark.parametrize(
-    ("files", "quota"),
+    ("limits", "quota"),
     [
-        ({"/sys/fs/cgroup/a/cpu.max": "150000 100000\n"}, 1.5),
-        ({"/sys/fs/cgroup/a/cpu.max": "max 100000\n"}, None),
-        ({"/sys/fs/cgroup/cpu.max": "400000 100000\n"}, 4.0),
-        ({f"{V1}quota_us": "200000\n", f"{V1}period_us": "100000\n"}, 2.0),
-        ({f"{V1}quota_us": "-1\n", f"{V1}period_us": "100000\n"}, None),
+        ({f"{V2}/a/user.slice/x/cpu.max": "150000 100000\n"}, 1.5),
+        ({f"{V2}/a/user.slice/x/cpu.max": "max 100000\n"}, None),
+        ({f"{V2}/cpu.max": "400000 100000\n"}, 4.0),
+        # the least of a group and of those above it
+        ({f"{V2}/a/cpu.max": "50000 100000\n", f"{V2}/a/user.slice/x/cpu.max": "2 1"}, 0.5),
+        ({f"{V2}/a/user.slice/cpu.max": "200000 100000\n"}, 2.0),
+        (of_v1("/b/job_7/step", "200000\n"), 2.0),
+        (of_v1("/b/job_7", "25000\n") | of_v1("/b/job_7/step", "-1\n"), 0.25),
+        (of_v1("/b", "300000\n") | of_v1("", "-1\n"), 3.0),
+        (of_v1("/b/job_7/step", "-1\n"), None),
+        (of_v1("/m", "100000\n"), None),  # a group of another controller
         ({}, None),
     ],
 )
-def test_quota(common, monkeypatch, files, quota):
-    files = {"/proc/self/cgroup": "3:cpu,cpuacct:/b\n0::/a\n", **files}
-    monkeypatch.setattr(common, "_read", lambda path: files.get(str(path), ""))
+def test_quota(common, files, limits, quota):
+    files |= {"/proc/self/cgroup": GROUPS, **limits}
     assert common.cpu_quota() == quota
+
+
+def test_memory_is_limited_by_groups_above_and_by_no_others(files):
+    files |= {"/proc/self/cgroup": GROUPS, f"{V2}/memory/b/memory.limit_in_bytes": "5\n"}
+    assert node_facts.granted(1000) == 1000
+    files |= {f"{V2}/memory/m/memory.limit_in_bytes": "800", f"{V2}/a/memory.max": "900"}
+    assert node_facts.granted(1000) == 800
+
+
+@pytest.mark.parametrize(
+    ("parts", "model"),
+    [
+        (["0xd4f", "0xd4f"], "implementer 0x41, part 0xd4f, variant 0x1"),
+        (
+            ["0xd05", "0xd0b", "0xd05"],
+            "implementer 0x41, part 0xd05, variant 0x1; implementer 0x41, part 0xd0b, variant 0x1",
+        ),
+    ],
+)
+def test_a_processor_without_a_name(common, files, monkeypatch, parts, model):
+    about = "processor\t: {}\nCPU implementer\t: 0x41\nCPU variant\t: 0x1\nCPU part\t: {}\n\n"
+    files["/proc/cpuinfo"] = "".join(about.format(*cpu) for cpu in enumerate(parts))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(len(parts))})
+    assert (common.this_machine()["vendor"], common.this_machine()["model"]) == ("0x41", model)
+    files["/proc/cpuinfo"] = "processor\t: 0\nmodel name\t: Made-up @ 2 GHz\n"
+    assert common.this_machine()["model"] == "Made-up @ 2 GHz"

@@ -64,9 +64,15 @@ def checked(machine, command_line, monkeypatch):
 def test_all_is_right(checked, tmp_path):
     code, text, reasons = checked()
     assert (code, [*reasons[State.OK]]) == (0, [*TITLES])
-    lines = (f"  ok         {title:<{WIDTH}}  " for title in TITLES.values())
-    assert re.search(".*".join(map(re.escape, lines)), text, re.S)
+    lines = (f"  ok         {title}( {{2,}}|\n)" for title in TITLES.values())
+    assert re.search(".*".join(lines), text, re.S)
     assert not list((tmp_path / "home" / "site-check").iterdir())
+
+
+def test_a_node_has_the_memory_that_slurm_gives_of_it(machine, checked):
+    small()(machine)
+    text = " ".join(checked()[1].split())
+    assert "memory and time suffice 15 GiB per node, 1.25 GiB needed" in text
 
 
 def test_job_asks_for_a_rank_per_core_and_no_longer_than_the_queue_allows(machine, checked):
@@ -106,6 +112,16 @@ def drained(machine):
         vars(node).update(down="bad DIMM")
 
 
+def small(*names):
+    """Nodes that have less memory to Slurm than they show."""
+
+    def spoil(machine):
+        for node in machine.queue.groups[0].nodes:
+            vars(node).update(memory=GIB / 2 if node.name in names else 15.0 * GIB)
+
+    return spoil
+
+
 def no_account(machine):
     machine.partition.update(access=["-p", "standard"])
     survey(decisions=[Code.ACCOUNT_OPEN(user="me", accounts=["a"])])(machine)
@@ -136,7 +152,13 @@ WORLDS = Code.WORLDS(launcher="srun", worlds=8, size=1, asked=8)
 THREE_SHARE = Code.MISPLACED(seats=[SHARED] * 3)
 DOWN = [["n1", "bad DIMM"], ["n2", "bad DIMM"]]
 MLX = [["mlx5_0", "infiniband", 200.0]]
-LINKS = [("n1", "n2", 2e-6, 2e10), ("n1", "n3", 2e-6, 5e9), ("n1", "n4", 9e-6, 2e10)]
+LINKS = [
+    ("n1", "n2", 2e-6, 2e10, 0.9),
+    ("n1", "n3", 2e-6, 5e9, 0.01),
+    ("n1", "n4", 9e-6, 2e10, 0.0),
+]
+GROSS = [("n1", "n2", 2e-6, 2e10, 0.9), ("n1", "n3", 2e-6, 9e8, 0.9)]
+BUSY_LINKS = [("n1", "n2", 2e-6, 2e10, 0.0), ("n1", "n3", 9e-6, 5e9, 0.4)]
 NO_OMP = (2, 2.0, "-- x\nError: y\n")
 FULL = (1, 2.0, "No space left on device\nError: x\n")
 TWO_CPUS = {**KNOWN["processor"], "num_cpus": 2}
@@ -172,6 +194,8 @@ WRONG = [  # what spoils it, the probe, the code of its reason, and some of its 
     (launch(0, carried={"eth0": 1.01}), "network", "NETWORK_UNUSED_BY", {"expected": MLX}),
     (launch(0, bandwidth=5e9, links=LINKS), "speed", "LINK_SLOW", {"pair": ["n1", "n3"]}),
     (launch(0, latency=9e-6, links=LINKS), "speed", "LINK_SLOW", {"pair": ["n1", "n4"]}),
+    # So slow is no link because of other processes.
+    (launch(0, bandwidth=9e8, links=GROSS), "speed", "LINK_SLOW", {"pair": ["n1", "n3"]}),
     (steps(leave=(124, 30.0, "")), "exit", "RANK_EXIT_HANGS", {"seconds": 30.0}),
     # A long start does not count.
     (steps(leave=(124, 45.0, "LEFT 80.0\n", 100.0)), "exit", "RANK_EXIT_HANGS", {"seconds": 20.0}),
@@ -179,6 +203,7 @@ WRONG = [  # what spoils it, the probe, the code of its reason, and some of its 
     (steps(leave=(0, 0.5, "")), "exit", "RANK_EXIT_LOST", {"left": 3}),
     (queue(max_time=300), "limits", "TIME_SHORT", {"limit": 300, "asked": 900}),
     (second_node(granted=GIB // 2), "limits", "MEMORY_SHORT", {"host": "n2", "needed": 1.25 * GIB}),
+    (small("n2"), "limits", "MEMORY_SHORT", {"memory": GIB / 2, "host": "n2"}),
     # By Slurm's configuration, where nothing enforces it.
     (job(memory=GIB / 2), "limits", "MEMORY_SHORT", {"memory": GIB / 2}),
 ]
@@ -197,14 +222,19 @@ def test_what_is_wrong_is_named_with_a_remedy(
     assert reason.code == getattr(Code, kind)
     assert {name: reason[name] for name in values} == values
     mend = remedy(reason, "lab", "standard")
-    assert f"\n  WRONG      {TITLES[probe]:<{WIDTH}}  " in text
-    assert f"-> {mend}\n" in text
+    assert re.search(
+        f"\n  WRONG      {TITLES[probe]}({' ' * (WIDTH - len(TITLES[probe]))}  |\n)", text
+    )
+    assert f" -> {mend} " in " ".join(text.split())
+    assert all(len(line) <= 80 for line in text.splitlines() if "/" not in line)
     assert (mend == OTHERWISE) == (kind == "QUEUE_GROUPS")
     # What rests on it is not tried, and all else is.
     rests = {probe}
     for each in check_probes.PROBES:
         rests |= {each.name} if rests & {*each.rests_on} else set()
     assert {probe, *reasons[State.NOT_TRIED]} == rests
+    # In one line, also if it is broken.
+    assert text.count("\n  not tried  ") == (len(rests) > 1) + (probe in ("file", "scheduler"))
     if "job" not in reasons[State.NOT_TRIED]:  # an empty folder is not named
         assert str(tmp_path / "home" / "site-check" / "lab") in text.splitlines()[-1]
 
@@ -233,6 +263,9 @@ OF_SLURM = {"accounting", "account", "nodes", "placement"}
     [
         (lambda m: setattr(m, "known", None), 3, {"facts", "speed"}, set()),
         (launch(0, carried={"eth0": 0.03}), 3, {"network"}, set()),  # no device counts the bytes
+        # Other processes had the cores of the link that looks slow.
+        (launch(0, latency=9e-6, bandwidth=5e9, links=BUSY_LINKS), 3, {"speed"}, set()),
+        (launch(0, links=BUSY_LINKS), 0, set(), set()),
         (steps(leave=(3, 30.0, "LEFT 99.500\n", 100.0)), 0, set(), set()),  # a long start-up
         (lambda m: m.partition.update(scheduler="lsf"), 3, {*TITLES} - {"file"}, set()),
         (pbs, 0, set(), {"accounting", "placement"}),

@@ -245,6 +245,47 @@ def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, hou
     assert "# DECIDE: queue mix has other nodes beside 4 nodes of 284 cores and gpu:4" in text
 
 
+def test_queues_whose_names_are_one_to_reframe(new_site, machine, house):
+    """Each keeps a partition of its own; with one of several sizes, `duo` has the name `duo-2`."""
+    duo, quad, *nodes = CLUSTER.splitlines()
+    lines = [duo.replace("=duo ", f"={name} ") for name in ("big.mem", "big_mem", "4.a")]
+    lines += [quad.replace("=quad ", "=duo "), duo.replace("=duo ", "=duo-2 "), *nodes]
+    there = "Partitions=big.mem,big_mem,4.a,duo,duo-2"
+    machine.cluster(re.sub(r"Partitions=\S+", there, "\n".join(lines)))
+    printed, text = new_site("--nodes", "2")
+    queues = dict(re.findall(r'common.partition\("([^"]+)"(?:, queue="([^"]+)")?', text))
+    assert queues == {"big_mem_2": "big.mem", "big_mem": "", "_4_a": "4.a", "duo": "", "duo-2": ""}
+    assert "queue big.mem: called big_mem_2, as big_mem is the name of another" in printed
+    assert len(loads()) == 5
+    stored = {name: facts["queue"] for name, facts in known(house).items()}
+    assert stored == {name: queue or name for name, queue in queues.items()}
+    _, text = new_site(name="vd")
+    assert 'common.partition("duo", nodes=[1, 2, 4], ' in text
+    assert "called duo-2_2, as duo-2 is the name of another partition" in words_of(text)
+    assert len(loads("vd")) == 15
+
+
+def test_a_first_try_that_failed_is_replaced_while_nobody_changed_it(new_site, machine, house):
+    machine.faults = [BLOCKED]
+    _, failed = new_site("--queue", "duo", code=1)
+    assert "DECIDE: duo: no launcher is proven" in words_of(failed)
+    _, text = new_site("--queue", "duo", "--account", "physics")
+    assert ('account="physics"' in text, "DECIDE" in text) == (True, False)
+    assert known(house).keys() == {"duo"}
+    printed, kept = new_site("--account", "chemistry", code=2)  # nothing is left to decide
+    assert "vc.py exists and is not overwritten" in printed
+    assert kept == text
+    machine.faults = [BLOCKED]
+    new_site("--queue", "duo", name="vd", code=1)
+    file = house / "site-configs" / "vd.py"
+    file.write_text(file.read_text() + "# mine\n")
+    printed, kept = new_site("--account", "physics", name="vd", code=2)
+    assert "vd.py exists and is not overwritten" in printed
+    assert kept.endswith("# mine\n")
+    printed, _ = new_site("--refresh", name="vd")
+    assert "draft" not in printed
+
+
 def test_accounts(new_site, machine):
     machine.cluster(CLUSTER, enforce="associations,limits")
     elsewhere = '*onlydefaults*) ;; *cluster=vcluster*) printf "a1\\na2\\n" ;; *) echo a9 ;;'

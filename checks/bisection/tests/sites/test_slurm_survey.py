@@ -1,6 +1,7 @@
 """What is read of Slurm: outputs of several versions and of unlike machines (folder slurm/)."""
 
 import os
+import random
 import shlex
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from bisection.core.commands import Answer
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
-from bisection.core.slurm import record_of, takes_jobs
+from bisection.core.slurm import node_records, record_of, takes_jobs
 from bisection.sites.cluster import pbs, slurm, survey
 from bisection.sites.cluster.jobs import Request
 
@@ -86,11 +87,95 @@ def test_queues_of_groups_and_of_root_are_open_to_root(monkeypatch):
 
 
 def test_values_with_blanks_and_equals_signs():
-    lines = (OUTPUTS / "22.05-unlike.txt").read_text().splitlines()
-    fields = record_of(lines[-1])
-    assert fields["Reason"] == "bad DIMM, ticket=4711 [root@2026-11-22T08:11:41]"
+    *_, fields = node_records((OUTPUTS / "22.05-unlike.txt").read_text())
+    assert fields["Reason"] == "bad DIMM, ticket=4711"
     assert fields["OS"] == "Linux 6.18.44-fc-v657 #1 SMP PREEMPT_DYNAMIC @0"
     assert (fields["AllocTRES"], fields["Gres"], fields["State"]) == ("", "", "IDLE+DRAIN")
+    job = "JobId=7 JobState=RUNNING NodeList=n1 Command=/a JobState=x/run NodeList=n9"
+    assert record_of(job)["JobState"] == "RUNNING"
+    assert record_of(job)["NodeList"] == "n1"
+
+
+def in_words(rng, *, lines=False):
+    """What somebody may write into a node's Reason, Comment or Extra."""
+    fields = "State=IDLE State=DOWN CPUTot=2 CPUEfctv=2 CoresPerSocket=1 Sockets=8 Partitions=other"
+    fields += (
+        " Gres=gpu:8 CoreSpecCount=5 AvailableFeatures=x NodeName=n9 Reason=none Comment=1 Extra="
+    )
+    words = [
+        *fields.split(),
+        '{"seen":"CPUTot=2 Sockets=1"}',
+        "moved:",
+        "DIMM",
+        "ü",
+        "#4711",
+        "=",
+        '"',
+    ]
+    words += ["[now]", "State", "A=b=c", *(["\n"] if lines else [])]
+    return " ".join(rng.choices(words, k=rng.randrange(8)))
+
+
+def with_words(line, rng):
+    """A node's line with such words, in the order of any version of Slurm; and its reason."""
+    reason, comment, extra = (in_words(rng, lines=name == "Reason") for name in FREE)
+    first, *further = [text for text in reason.split("\n") if text] or [""]
+    # As slurm_sprint_node_table writes a reason of several lines.
+    written = [f"{first} [root@1795334400]", *(f"        {text}" for text in further)]
+    fields = [f"Reason={' '.join(written)}", f"Comment={comment}", f"Extra={extra}"]
+    fields = fields if rng.random() < 0.5 else [*fields[1:], fields[0]]
+    return " ".join([line.partition(" Reason=")[0], *fields])
+
+
+FREE = ("Reason", "Comment", "Extra")
+
+
+@pytest.mark.parametrize(
+    "version", ["20.11-threads", "22.05-unlike", "24.05-spared", "25.05-grace"]
+)
+def test_no_words_about_a_node_change_what_it_is(version):
+    """Those of its queue, its cores and its state are Slurm's own."""
+    text = (OUTPUTS / f"{version}.txt").read_text()
+    expected, rng = [*slurm.queues(text, text, "", set())], random.Random(4711)
+    for _ in range(200):
+        lines = (
+            with_words(line, rng) if line.startswith("NodeName=") else line
+            for line in text.splitlines()
+        )
+        read = [*slurm.queues(text, "\n".join(lines), "", set())]
+        for queue, other in zip(read, expected, strict=True):
+            assert groups(queue) == groups(other)
+            assert [[n.name for n in g.nodes] for g in queue.groups] == [
+                [n.name for n in g.nodes] for g in other.groups
+            ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "memory"),
+    [
+        ("RealMemory=4017 AllocMem=0", 4017 * 2**20),
+        ("RealMemory=4017 MemSpecLimit=17", 4000 * 2**20),
+        ("RealMemory=1", 0),  # as where slurm.conf names none
+        ("", 0),
+    ],
+)
+def test_memory_of_a_node_that_jobs_may_have(fields, memory):
+    assert slurm.node(record_of(f"NodeName=n1 {fields} State=IDLE")).memory == memory
+
+
+@pytest.mark.parametrize(
+    ("fields", "cores"),
+    [
+        ("CoresPerSocket=10 Sockets=1 CPUTot=16 CPUEfctv=16 ThreadsPerCore=1", 10),  # 6 with two
+        ("CoresPerSocket=10 Sockets=1 CPUTot=16 CPUEfctv=14 CoreSpecCount=1", 9),
+        ("CoresPerSocket=10 Sockets=1 CPUTot=16 CoreSpecCount=2", 8),
+        ("CoresPerSocket=10 Sockets=1 CPUTot=20 CPUEfctv=20 ThreadsPerCore=2", 10),
+        ("CoresPerSocket=24 Sockets=1 CPUTot=32 CPUEfctv=32", 24),
+    ],
+)
+def test_cores_of_which_only_some_have_two_threads(fields, cores):
+    record = record_of(f"NodeName=n1 {fields} State=IDLE")
+    assert slurm.node(record).cores == cores
 
 
 def test_states():

@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from running import TWO_CORES
 from bisection.core import launchers
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
+from bisection.core.thresholds import LIMITS
 from bisection.sites.cluster import jobs, node_facts
 from bisection.sites.cluster.jobs import Ended, Refused, Scheduler, State, Step
 from bisection.sites.cluster.pbs import Pbs
@@ -204,7 +206,12 @@ def test_where_ranks_are(ranks, shape, nodes, wrong):
 
 
 def test_headers_of_messages_do_not_count_as_messages(tmp_path):
-    world = {"size": 8, "library": "", "ranks": [["n1", "0"]] * 8, "links": [["n1", "n2", 1, 1]]}
+    world = {
+        "size": 8,
+        "library": "",
+        "ranks": [["n1", "0"]] * 8,
+        "links": [["n1", "n2", 1, 1, 0.0]],
+    }
     sent = {"messages": 100, "sent": [["eth0", 101], ["lo", 1]]}
     text = f"@begin launch/0\nPROBE {json.dumps({**world, **sent})}\n\n@end 0 1 2\n@done\n"
     asked = request(tmp_path, Scripted(OVER, output=text), shape=(2, 4, 1))
@@ -248,6 +255,39 @@ def test_trial_on_this_host(tmp_path, commands, monkeypatch):
     assert (strange.fault.code, strange.fault["worlds"]) == (Code.WORLDS, 2)
     assert broken.fault.code == Code.NO_WORLD
     assert "no-such-option" in broken.fault["last"]
+
+
+@needs_mpi
+@pytest.mark.parametrize("others", [True, False])
+def test_a_rank_without_a_core_is_told_from_a_slow_link(tmp_path, monkeypatch, others):
+    """Two hosts by their names, each with one core: with another process on it, or before all."""
+    alone = ["chrt", "--fifo", "10"]
+    able = [["unshare", "--uts", "true"], [*alone, "true"]]
+    if "," not in TWO_CORES or any(
+        subprocess.run(line, capture_output=True).returncode for line in able
+    ):
+        pytest.skip("needs two cores, and the rights of root")
+    program = tmp_path / "probe"
+    subprocess.run(["mpicc", "-O1", "-o", program, PROGRAM.with_name("probe.c")], check=True)
+    cores = TWO_CORES.split(",")
+    first, second = (
+        shlex.join([*([] if others else alone), "taskset", "-c", core, str(program)])
+        for core in cores
+    )
+    line = ["mpirun", "-n", "1", "--bind-to", "none", *first.split(), ":", "-n", "1"]
+    line += ["unshare", "--uts", "sh", "-c", f"hostname other; exec {second}"]
+    loop = ["sh", "-c", "while :; do :; done"]
+    busy = [subprocess.Popen(["taskset", "-c", core, *loop]) for core in cores if others]
+    try:
+        environ = {**os.environ, **launchers.AS_ROOT, **launchers.SHARING}
+        done = subprocess.run(line, env=environ, capture_output=True, text=True, timeout=300)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    (link,) = json.loads(done.stdout.partition("PROBE ")[2])["links"]
+    assert link[1] == "other"
+    assert (link[4] > LIMITS.preempted_sample) == others
 
 
 def test_module_that_does_not_load_is_named(tmp_path, monkeypatch):

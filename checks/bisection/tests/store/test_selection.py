@@ -47,8 +47,10 @@ def test_earlier_is_of_the_same_kind(named):
         ("latest~7", "'latest~7' names no session: 7 sessions stored"),
         ("0000000", "begins 7 identifiers"),
         ("earlier", "'earlier' is before the other side"),
-        ("phase=never", "names no session"),
-        ("phase=None", "names no session"),
+        ("phase=befor", "'phase=befor' names no session: tag phase is before, after$"),
+        ("phase=None", "names no session: tag phase is before, after$"),
+        ("tier=night", "names no session: tag tier is nightly, quick$"),
+        ("pase=before", "names no session: tags are phase=before, phase=after$"),
         ("a" * 5000, "names no session"),
         ("..2026-06-31", "no such day"),
     ],
@@ -72,6 +74,7 @@ def test_identifiers_and_tags_are_taken_as_they_are(tmp_path):
     [
         ([], "nonsense", "^'nonsense': no session is stored"),
         ([], "..", "^no session is stored"),
+        ([0], "a=b", r"'a=b' names no session: tags are none$"),
         ([0], "nonsense", r"names no session: 1 session stored, of 2026-06-01$"),
     ],
 )

@@ -11,6 +11,7 @@ import sys
 import time
 from argparse import ArgumentTypeError
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import results_made
@@ -156,6 +157,54 @@ def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
         sample_file.write_samples(tmp_path / "x.jsonl", session(1), [{"a": float("nan")}])
     assert list(tmp_path.glob("*x.jsonl*")) == []
     assert list(tmp_path.glob(".*")) == []
+
+
+@pytest.mark.parametrize("name", ["pipe", "pipe.json", "/dev/zero"])
+@pytest.mark.parametrize(
+    "words", ["import {}", "compare {} latest", "verdict {}", "sessions list {}"]
+)
+def test_what_is_no_file_is_not_read(home, file, command_line, name, words):
+    """A pipe may wait for ever, and a device have no end."""
+    sync.import_file(Store(paths.store_db(home)), home, file)
+    path = Path(home, name)
+    if not path.exists():
+        os.mkfifo(path)
+    code, out, errors = command_line(*words.format(path).split())
+    assert (code, out, errors.count("\n")) == (2, "", 1)
+    assert errors.endswith(f"{path}: not a regular file\n")
+
+
+def test_a_comparison_replaces_no_pipe(home, command_line):
+    store(paths.store_db(home), nights({"p2p": [1.0, 1.0]})).close()
+    os.mkfifo(home / "pipe")
+    code, _, errors = command_line("compare", "latest~1", "latest", "--json", str(home / "pipe"))
+    assert (code, errors) == (2, f"bisection compare: error: {home}/pipe: not a regular file\n")
+    assert (home / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("tags", "lacks"),
+    [
+        ({"tier": "quick"}, "names no system"),
+        ({"system": "lab"}, "names no tier"),
+        ({"system": "", "tier": ""}, "names no system and no tier"),
+        ({}, "names no system and no tier"),
+        (None, "names no system and no tier"),
+    ],
+)
+def test_a_session_without_a_kind_is_not_imported(home, file, command_line, tags, lacks):
+    """No other could be compared with it."""
+    file.write_text("".join(json.dumps(session(n, tags=tags)) + "\n" for n in (1, 2)))
+    foreign = report()
+    del foreign["session_info"]["tier"]
+    (home / "report.json").write_text(json.dumps(foreign))
+    for path, says in ((file, lacks), (home / "report.json", "names no system and no tier")):
+        code, out, errors = command_line("import", str(path))
+        assert (code, out, errors.count("\n")) == (2, "", 1)
+        assert f"{path}: session " in errors
+        assert f" {says}: it is not one of `bisection run`" in errors
+    assert Store(paths.store_db(home)).sessions() == []
+    assert not [*home.glob("imported/*")]
 
 
 # ---- ReFrame's record ----
@@ -370,6 +419,12 @@ def test_nights_that_end_together_are_all_stored(tmp_path):
 def test_tags_that_a_session_would_lose_are_refused(text, taken):
     with pytest.raises(ArgumentTypeError, match="is reserved") if taken else nullcontext():
         assert command.tag(text) == text
+
+
+@pytest.mark.parametrize("text", ["a=b\nc", "a=b\x1b[31m", "a=b\u2028c", "a=\udc80", "a=b,c", "=b"])
+def test_tags_that_no_line_can_hold_are_refused(text):
+    with pytest.raises(ArgumentTypeError, match="not NAME=VALUE on one line, without commas"):
+        command.tag(text)
 
 
 def kept(home, report, folder):

@@ -33,6 +33,7 @@ def test_nodes_and_partitions_are_read_from_short_words():
     assert Node.parsed("c[08-09]:1x2") == [Node(threads=2, name=name) for name in ("c08", "c09")]
     assert Partition.parsed("duo=2:30") == Partition("duo", 1, 2, minutes=30)
     assert Partition.parsed("q=2-4:whole") == Partition("q", 2, 4, whole=True)
+    assert Partition.parsed("4.fat-long=2") == Partition("4.fat-long", 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,12 @@ def test_what_the_machine_cannot_hold_is_named():
     assert not blueprint.faults(4)[2:]
     odd = dataclasses.replace(PAIR, nodes=(Node(name="head"), Node()), policies=("/my.lua",))
     assert [fault.partition(":")[0] for fault in odd.faults(4)] == ["node head", "policy /my.lua"]
+
+
+def test_a_folder_with_a_blank_is_refused_before_anything_is_built(tmp_path):
+    with pytest.raises(TestbedError, match="my bed': a blank, which the configuration files of Sl"):
+        Cluster(tmp_path / "my bed").up(PAIR)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_line_of_slurm_conf_takes_the_place_of_ours(tmp_path):

@@ -1,0 +1,50 @@
+"""How command lines are read: errors in one line, help as wide as a terminal."""
+
+import argparse
+import re
+import shutil
+import textwrap
+from typing import Any, NoReturn
+
+from bisection.core.verdicts import Exit
+
+WIDEST = 80  # columns
+
+
+class Help(argparse.HelpFormatter):
+    """Help with paragraphs as wide as the terminal has room for. Lines that begin with blanks or
+    have columns stay lines of their own, and so does the exit code."""
+
+    def __init__(self, prog: str, **how: Any) -> None:
+        columns = min(shutil.get_terminal_size().columns, WIDEST)
+        super().__init__(prog, **{"width": columns, **how})
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs: list[str] = []
+        for line in text.strip("\n").splitlines():
+            alone = not line.strip() or re.search(r"^ |\S {2,}\S", line)
+            joins = paragraphs and not alone and not line.startswith("Exit code")
+            if joins and paragraphs[-1].strip() and not re.search(r"^ | {2,}\S", paragraphs[-1]):
+                paragraphs[-1] += f" {line}"
+            else:
+                paragraphs.append(line)
+        return "\n".join(map(self._wrapped, paragraphs))
+
+    def _wrapped(self, line: str) -> str:
+        columns = re.match(r" *(?:\S+(?: \S+)* {2,})*", line)  # what stands before the last one
+        further = " " * len(columns[0])
+        how = {"break_long_words": False, "break_on_hyphens": False}
+        return textwrap.fill(line, self._width, subsequent_indent=further, **how)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line each."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**{"formatter_class": Help, **how})
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program."""
+        if "are required" in message:
+            message += f"; `{self.prog} --help` lists them"
+        self.exit(Exit.USAGE, f"{self.prog}: error: {message}\n")

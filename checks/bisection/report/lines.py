@@ -1,0 +1,36 @@
+"""Text as lines that a mail or a terminal has room for."""
+
+import re
+import shutil
+import textwrap
+
+from bisection.core.format import plain
+
+# Columns: of a mail, fewer on a narrow terminal.
+WIDTH = max(40, min(80, shutil.get_terminal_size().columns))
+WORD = r"""(?:[^\s'"]|'[^']*'|"[^"]*")+"""  # of a command, with what is quoted
+
+
+def wrapped(*lines: str, indent: str = "") -> list[str]:
+    """Lines in as many as there is room for; long words stay whole, to be copied."""
+    further = indent + ("    " if indent else "  ")
+    wrapper = textwrap.TextWrapper(WIDTH, indent, further, break_long_words=False)
+    wrapper.break_on_hyphens = False
+    return [part for line in lines for part in wrapper.wrap(plain(line)) or [""]]
+
+
+def commanded(label: str, command: str, indent: str = "") -> list[str]:
+    """A command behind its label; below it, in as many lines as a shell joins again, where there is
+    no room."""
+    if len(line := f"{indent}{label}: {plain(command)}") <= WIDTH:
+        return [line]
+    lines = [""]
+    for word in re.findall(WORD, plain(command)):
+        if lines[-1] and len(f"{indent}    {lines[-1]} {word} \\") > WIDTH:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return [*wrapped(f"{label}:", indent=indent), *_continued(lines, f"{indent}    ")]
+
+
+def _continued(lines: list[str], indent: str) -> list[str]:
+    return [f"{indent}{line} \\" for line in lines[:-1]] + [f"{indent}{lines[-1]}"]

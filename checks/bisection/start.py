@@ -1,0 +1,25 @@
+"""Starts a program, `bisection` or `workshop`, with nothing loaded before."""
+
+import importlib
+import sys
+
+INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
+
+
+def start(name: str) -> None:
+    """Ends this process as the program ends. An interrupt is one line, also while modules load."""
+    try:
+        sys.exit(importlib.import_module(f"{name}.cli").main())
+    except BaseException as error:
+        if not is_interrupt(error):
+            raise
+    sys.stderr.write(f"{name}: interrupted\n")
+    sys.exit(INTERRUPTED)
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """True of KeyboardInterrupt, and of what it became on its way: while a class is made, Python
+    turns it into RuntimeError."""
+    while error and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

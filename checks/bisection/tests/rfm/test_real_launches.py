@@ -1,0 +1,191 @@
+"""Faults of real launches: Open MPI's mpirun, and hydra of MPICH, say what went wrong."""
+
+import os
+import shutil
+import socket
+import subprocess
+import types
+
+import pytest
+from running import TWO_CORES
+
+from bisection.core.launchers import AS_ROOT, library
+from bisection.core.reasons import Code, clause
+from bisection.rfm import causes
+from bisection.rfm.causes import Ended
+
+PROGRAM = r"""
+#include <mpi.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef LINKED
+int elsewhere(void);
+#endif
+int main(int argc, char **argv)
+{
+    int rank, size, number[100] = {0}, sum;
+    const char *fault = argc > 1 ? argv[1] : "";
+    char *memory;
+    MPI_Win window;
+#ifdef LINKED
+    elsewhere();
+#endif
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank == size - 1) {
+        if (!strcmp(fault, "abort")) MPI_Abort(MPI_COMM_WORLD, 7);
+        if (!strcmp(fault, "kill")) raise(SIGKILL);
+        if (!strcmp(fault, "crash")) raise(SIGSEGV);
+        if (!strcmp(fault, "exit")) _Exit(1);
+        if (!strcmp(fault, "truncate"))
+            MPI_Recv(number, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (!strcmp(fault, "truncate") && rank == 0) {
+        MPI_Send(number, 100, MPI_INT, size - 1, 0, MPI_COMM_WORLD);
+    }
+    if (!strcmp(fault, "memory")) {
+        MPI_Win_allocate_shared(8 << 20, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+        memset(memory, 1, 8 << 20);
+        MPI_Win_free(&window);
+    }
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+"""
+# Suffixes of Debian's commands -> the library that must be behind them.
+LIBRARIES = {"": "openmpi", ".mpich": "mpich"}
+HERE = socket.gethostname()
+# In a /dev/shm of a few kilobytes; root alone may mount one.
+TINY = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=16k tmpfs /dev/shm && exec "$@"', "-"]
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    """programs(suffix) is the folder with the programs of a library, `plain` and `linked`, which
+    misses a library."""
+    built = {}
+
+    def build(suffix):
+        if "," not in TWO_CORES:
+            pytest.skip("needs two cores")
+        if library(f"mpirun{suffix}")[0] != LIBRARIES[suffix] or not shutil.which(f"mpicc{suffix}"):
+            pytest.skip(f"no {LIBRARIES[suffix]}")
+        if suffix not in built:
+            folder = tmp_path_factory.mktemp("programs")
+            (folder / "program.c").write_text(PROGRAM)
+            (folder / "gone.c").write_text("int elsewhere(void) { return 0; }\n")
+            lines = ["gcc -shared -fPIC -o libgone.so gone.c"]
+            lines.append(f"mpicc{suffix} -o plain program.c")
+            lines.append(f"mpicc{suffix} -DLINKED -o linked program.c -L. -lgone")
+            for line in lines:
+                subprocess.run(line.split(), cwd=folder, check=True, capture_output=True)
+            (folder / "libgone.so").unlink()
+            built[suffix] = folder
+        return built[suffix]
+
+    return build
+
+
+def is_lost(ended):
+    """True if the launcher lost what the rank said: Open MPI 4.1.4 does in one launch of five,
+    hydra 4.0.2 where the machine is busy."""
+    return "show_help.c" in ended.errors or not (ended.errors + ended.output).strip()
+
+
+@pytest.fixture
+def launched(programs):
+    """launched(suffix, *words, code=..., before=...) is (exit code, reason, Ended) of a launch that
+    should have a reason of this code; what a launcher loses is tried again."""
+
+    def run(suffix, *words, code=None, before=()):
+        folder = programs(suffix)
+        env = {name: v for name, v in os.environ.items() if "oversubscribe" not in name.lower()}
+        how = {"hosts": [HERE], "cpus": len(os.sched_getaffinity(0))}
+        names = (types.SimpleNamespace(registered_name=name) for name in ("local", "mpirun"))
+        named = dict(zip(("scheduler", "launcher"), names, strict=True))
+        for _ in range(20):
+            done = subprocess.run(
+                [*before, f"mpirun{suffix}", *words],
+                cwd=folder,
+                env={**env, **AS_ROOT},
+                capture_output=True,
+                text=True,
+                timeout=600,  # only so that a hang ends
+            )
+            ended = Ended("md", str(folder), done.returncode, done.stderr, done.stdout, **how)
+            exit_code, reason = causes.of_launch(types.SimpleNamespace(**named, state=None), ended)
+            if (reason and reason.code) == code or not is_lost(ended):
+                break
+        return exit_code, reason, ended
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("suffix", "words", "code", "says", "at"),
+    [
+        ("", "-np 99 ./plain", Code.NOT_STARTED, "too few slots: 99 ranks are asked for", {}),
+        ("", "-np 2 ./nowhere", Code.NOT_STARTED, "./nowhere cannot be started", {"host": HERE}),
+        ("", "-np 2 ./linked", Code.NOT_STARTED, "libgone.so does not load", {"host": HERE}),
+        ("", "--odd -np 2 ./plain", Code.NOT_STARTED, "does not know the option --odd", {}),
+        ("", "-np 2 ./plain kill", Code.KERNEL_EXIT, "SIGKILL", {"rank": 1, "host": HERE}),
+        ("", "-np 2 ./plain crash", Code.KERNEL_EXIT, "SIGSEGV", {"rank": 1, "host": HERE}),
+        ("", "-np 2 ./plain exit", Code.NOT_STARTED, "before the kernel began", {"rank": 1}),
+        ("", "-np 2 ./plain abort", Code.MPI_ABORT, "code 7", {"rank": 1, "host": HERE}),
+        ("", "-np 2 ./plain truncate", Code.MPI_ERROR, "MPI_ERR_TRUNCATE in MPI_Recv",
+         {"rank": 1, "host": HERE}),
+        (".mpich", "-np 2 ./nowhere", Code.NOT_STARTED, "./nowhere: No such", {"host": HERE}),
+        (".mpich", "-np 2 ./linked", Code.NOT_STARTED, "libgone.so does not load", {}),
+        (".mpich", "-odd -np 2 ./plain", Code.NOT_STARTED, "does not know the option odd", {}),
+        (".mpich", "-np 2 ./plain kill", Code.KERNEL_EXIT, "SIGKILL", {"host": HERE}),
+        (".mpich", "-np 2 ./plain crash", Code.KERNEL_EXIT, "SIGSEGV", {"host": HERE}),
+        (".mpich", "-np 2 ./plain exit", Code.NOT_STARTED, "before the kernel began", {}),
+        (".mpich", "-np 2 ./plain abort", Code.MPI_ABORT, "code 7", {"rank": 1, "host": HERE}),
+        (".mpich", "-np 2 ./plain truncate", Code.MPI_ERROR, "Message truncated in MPI_Recv",
+         {"rank": 1, "host": HERE}),
+    ],
+)  # fmt: skip
+def test_a_fault_has_its_cause_rank_and_host(launched, suffix, words, code, says, at):
+    exit_code, reason, ended = launched(suffix, *words.split(), code=code)
+    assert exit_code != 0
+    assert (reason.code, says in clause(reason)) == (code, True), (clause(reason), ended)
+    assert at.items() <= reason.values.items()
+    assert "wrote no result file" not in clause(reason)
+
+
+@pytest.fixture
+def tiny():
+    """The command that gives a program a tiny /dev/shm."""
+    if subprocess.run([*TINY, "true"], capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    return TINY
+
+
+@pytest.mark.parametrize("suffix", LIBRARIES)
+def test_a_full_shared_memory_is_the_nodes_fault(launched, tiny, suffix):
+    how = {"code": Code.NODE_FAULT, "before": tiny}
+    _, reason, ended = launched(suffix, "-np", "2", "./plain", "memory", **how)
+    assert reason.code == Code.NODE_FAULT, (clause(reason), ended)
+    assert "no space for shared memory in /dev/shm" in clause(reason)
+    assert reason["host"] == HERE
+
+
+def test_a_launch_that_does_without_shared_memory_is_noted(launched, tiny):
+    for _ in range(20):
+        exit_code, _, ended = launched("", "-np", "2", "./plain", before=tiny)
+        assert exit_code == 0
+        if not is_lost(ended):
+            break
+    (note,) = causes.notes_of(ended, [HERE])
+    assert "no space for shared memory in /dev/shm" in clause(note)
+
+
+def test_a_host_without_a_network_interface_is_told(launched):
+    alone = ["unshare", "--net"]
+    if subprocess.run([*alone, "true"], capture_output=True).returncode:
+        pytest.skip("no network can be taken away here")
+    _, reason, ended = launched("", "-np", "2", "./plain", code=Code.NOT_STARTED, before=alone)
+    assert (reason.code, reason["host"]) == (Code.NOT_STARTED, HERE), (clause(reason), ended)
+    assert "unable to find network interfaces" in clause(reason)

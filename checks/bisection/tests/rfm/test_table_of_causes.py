@@ -1,0 +1,151 @@
+"""The table of causes, core/causes.csv: each row decides a launch of launches.txt or a note of
+warnings.txt, which say how they are written."""
+
+import json
+import re
+import types
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fake_kernel import layout_of
+from results_made import entry, report
+
+from bisection.core import slurm as core_slurm
+from bisection.core.causes import CAUSES, FAILED, NOT_MEASURED, NOTE
+from bisection.core.reasons import KINDS, MACHINE_FAULTS, OUTER_FAULTS, Code, clause
+from bisection.report import exports
+from bisection.report.model import Report
+from bisection.rfm import causes
+from bisection.rfm.causes import Ended
+from bisection.runs.report import read
+
+HERE = Path(__file__).parent
+NODES = ["n1", "n2", "n3", "n4"]  # two ranks on each
+HEAD = re.compile(
+    r"(?P<launcher>\w+), exit (?P<exit>\d+|-)(?:, (?P<state>[A-Z_]+))?(?P<begun>, begun)?"
+    r"(?:, on (?P<node>\w+))? -> (?P<verdict>FAIL|not measured) "
+    r"(?P<kind>\w+)(?P<at>[^:]*): (?P<cause>.+)"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch, its output, and what a run says of it; of a warning, the node and the note."""
+
+    head: str
+    text: str
+
+    @property
+    def wanted(self):
+        return HEAD.fullmatch(self.head)
+
+
+def cases_of(name):
+    """The paragraphs of a file, each a head and indented output with empty lines."""
+    cases = []
+    for line in (HERE / name).read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        if line and not line.startswith("    "):
+            cases.append([line])
+        elif cases:
+            cases[-1].append(line.removeprefix("    "))
+    return [Case(head, "\n".join(lines).strip("\n") + "\n") for head, *lines in cases]
+
+
+LAUNCHES, WARNINGS = cases_of("launches.txt"), cases_of("warnings.txt")
+
+
+def job(launcher, state):
+    scheduler, named = (types.SimpleNamespace(registered_name=n) for n in ("squeue", launcher))
+    words = {"scheduler": scheduler, "launcher": named, "jobid": "7", "state": state}
+    times = {"time_limit": 900, "submit_time": 100.0, "completion_time": 190.0}
+    return types.SimpleNamespace(is_cancelling=False, **words, **times)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """The folder of a launch that has begun and not ended. Slurm has forgotten all jobs."""
+    folder = tmp_path_factory.mktemp("begun")
+    layout = layout_of([{"host": host} for host in NODES for _ in range(2)])
+    (folder / "result.json").write_text(json.dumps({"status": "running", "layout": layout}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core_slurm, "job_record", lambda jobid: ({}, "scontrol: gone"))
+        yield folder
+
+
+def told(case, begun):
+    """The exit code and the reason of a launch."""
+    wanted = case.wanted
+    folder = begun if wanted["begun"] else begun / "none"
+    code = None if wanted["exit"] == "-" else int(wanted["exit"])
+    hosts = [wanted["node"]] if wanted["node"] else NODES
+    ended = Ended("md", str(folder), code, case.text, hosts=hosts, nodes=len(hosts))
+    return causes.of_launch(job(wanted["launcher"], wanted["state"] or "FAILED"), ended)
+
+
+def noted(case):
+    return [*causes.notes_of(Ended("md", "", 0, f"a banner\n{case.text}"), NODES)]
+
+
+@pytest.mark.parametrize("case", LAUNCHES, ids=lambda case: case.head)
+def test_a_launch_has_its_verdict_cause_and_node(case, begun):
+    wanted, (code, reason) = case.wanted, told(case, begun)
+    says = clause(reason)
+    assert (reason.code, wanted["cause"] in says) == (wanted["kind"], True), says
+    at = dict(pair.split("=") for pair in wanted["at"].split())
+    shown = {name: reason[name] for name in at}
+    shown = {n: ",".join(v) if isinstance(v, list) else str(v or "-") for n, v in shown.items()}
+    assert shown == at
+    assert len(says) < 400
+    record = {"kernel": "md", "exit_code": code, "hosts": NODES}
+    how = {"fixture": True, "fail_phase": "sanity", "launch_record": record}
+    run = read(report(entry("Launch", "fail", **how, reason=reason.dumps())))
+    assert run.cases[0].verdict == wanted["verdict"]
+    accused = re.findall(r"^(\S+) bisection:", exports.nodecheck(Report("", 0.0, run=run)), re.M)
+    if reason.code in ("NODE_FAULT", "NODE_FAIL") and "host" in at:
+        assert accused == at.get("hosts", at["host"].partition(".")[0]).split(",")
+    if wanted["verdict"] != "FAIL" or reason.code in ("MPI_ERROR", "NETWORK_ERROR", "KERNEL_EXIT"):
+        assert accused == []
+
+
+@pytest.mark.parametrize("case", WARNINGS, ids=lambda case: case.head)
+def test_what_a_library_warns_of_is_noted_where_the_launch_succeeds(case):
+    node, _, says = case.head.partition(": ")
+    (note,) = noted(case)
+    assert says in clause(note)
+    assert note["host"] == node
+
+
+@pytest.mark.parametrize("row", CAUSES, ids=lambda row: row.words.pattern)
+def test_each_row_decides_a_launch(row, begun, monkeypatch):
+    launches, warnings = (
+        [case for case in cases if row.words.search(case.text)] for cases in (LAUNCHES, WARNINGS)
+    )
+
+    def outcome():
+        return [told(case, begun) for case in launches], [noted(case) for case in warnings]
+
+    by_the_whole_table = outcome()
+    monkeypatch.setattr(causes, "CAUSES", [other for other in CAUSES if other is not row])
+    assert outcome() != by_the_whole_table
+
+
+@pytest.mark.parametrize("row", CAUSES, ids=lambda row: row.words.pattern)
+def test_a_row_can_be_told_and_its_kind_has_one_verdict(row):
+    faults = {FAILED: MACHINE_FAULTS, NOT_MEASURED: OUTER_FAULTS}
+    verdict = row.verdict.partition(",")[0]
+    if verdict in faults:
+        assert row.kind in faults.pop(verdict)
+        assert row.kind not in next(iter(faults.values()))
+    else:  # of a dead rank, its exit code says
+        assert row.kind == Code.KERNEL_EXIT if verdict == "" else verdict == NOTE
+    assert row.kind in KINDS
+    assert row.source
+    groups = dict.fromkeys(("host", "folder", "allowed", *row.words.groupindex), "x")
+    for text in (row.cause, row.next):
+        assert "{" not in text.format(**groups)
+    assert row.exit == "" or int(row.exit)
+    assert row.nodes in ("", "some")
+    assert row.launcher in ("", "srun")

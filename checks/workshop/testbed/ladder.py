@@ -1,0 +1,369 @@
+"""A ladder of real faults of this host: what a run must report of each, after quiet nights.
+
+The first line of a fault's docstring is its description. Nights are runs of one small launch, on
+the cores of this host. A second history has the same nights, every second of them in a slower state
+of the host: their times are longer by a factor.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bisection.core import paths
+from bisection.core.verdicts import Exit
+from bisection.store import sync
+from bisection.store.sample_file import SPOOLED, read_samples
+from workshop.testbed.hosts import TestbedError, enter_group
+from workshop.testbed.scene import shim
+from workshop.testbed.site import installed
+
+QUIET = 6  # nights before a fault
+TRIES = 3  # as many nights as that times those are begun, where neighbours disturb some
+SLOWER_STATE = 1.25  # times of every second night of the second history
+STATES = {"one": 1.0, "two": SLOWER_STATE}  # history -> factor
+LAUNCH = ("-n", "^transpose%.*layout=mpi%launch.case=cnt40$")
+PATIENCE = "1m"  # --retest: half of it waits for a quiet host
+LIMIT = 600.0  # s, for one run
+NIGHT = 86400.0  # s
+
+
+class Withheld(TestbedError):
+    """This host cannot have the fault."""
+
+
+@dataclass
+class Tonight:
+    """How a run differs from a quiet one."""
+
+    variables: dict[str, str] = field(default_factory=dict)  # of the environment
+    arguments: tuple[str, ...] = ()  # of `bisection run`
+    begin: Callable[[], object] | None = None  # is called in the run's process before it begins
+    kernels: Path | None = None  # in place of the usual ones
+
+
+@dataclass
+class Night:
+    """A run that has ended."""
+
+    exit_code: int
+    text: str  # what it printed, on one line
+
+    @property
+    def first(self) -> str:
+        """The first line of the verdict."""
+        return next(
+            iter(re.findall(r"(?:PASS|FAIL|NOT MEASURED|SLOWER THAN BEFORE): [^:]*", self.text)), ""
+        )
+
+    @property
+    def disturbed(self) -> bool:
+        """True if the times were lost to other processes."""
+        return bool(re.search(r"the times of \d+ were disturbed|\d+ preempted", self.text))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault, and what a run must report."""
+
+    make: "Callable[[Host], AbstractContextManager[Tonight]]"
+    codes: tuple[Exit, ...]  # any of these
+    says: tuple[str, ...]  # all of these, as patterns of the text
+    quick: bool = True  # one of those of `make testbed`
+
+    @property
+    def name(self) -> str:
+        """As the command line has it."""
+        return self.make.__name__.replace("_", "-")
+
+    @property
+    def text(self) -> str:
+        """Returns the fault in words."""
+        return (self.make.__doc__ or "").partition("\n")[0].rstrip(".")
+
+
+class Host:
+    """This host, with kernels and histories of quiet nights below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """TestbedError: there are no kernels."""
+        self.folder = folder
+        kernels = installed(paths.home() / "build", folder / "usual")
+        if kernels is None:
+            raise TestbedError(
+                f"no kernels in {paths.home() / 'build'}: `make kernels` builds them"
+            )
+        self.usual = kernels
+
+    def home(self, state: str) -> Path:
+        """The folder of a history, where runs keep their results."""
+        return self.folder / state
+
+    def run(self, state: str, tonight: Tonight | None = None) -> Night:
+        """One night. TestbedError: it does not end in time."""
+        tonight = tonight or Tonight()
+        # One path for all kernels: runs of other arguments are not of the same kind.
+        link = self.folder / "kernels"
+        link.unlink(missing_ok=True)
+        link.symlink_to(tonight.kernels or self.usual)
+        line = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "--retest", PATIENCE]
+        line += [*LAUNCH, "-S", f"Build.kernels={link}", *tonight.arguments]
+        own = {"BISECTION_HOME": str(self.home(state)), "PYTHONPATH": str(paths.ROOT / "checks")}
+        try:
+            done = subprocess.run(
+                line, env={**os.environ, **own, **tonight.variables}, preexec_fn=tonight.begin,
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise TestbedError(f"the run did not end in {LIMIT:.0f} s") from None
+        return Night(done.returncode, " ".join((done.stdout + done.stderr).split()))
+
+    def rest(self, say: Callable[[str], None]) -> None:
+        """Runs the quiet nights. Withheld: this host is not quiet; TestbedError: one fails."""
+        quiet = 0
+        for number in range(1, TRIES * QUIET + 1):
+            night = self.run("one")
+            quiet += night.exit_code == Exit.OK
+            say(f"night {number}: {night.first}")
+            if night.exit_code == Exit.FAILED:
+                raise TestbedError(f"a quiet night failed: {night.text}")
+            if quiet == QUIET:
+                self._in_two_states()
+                return
+        raise Withheld(f"{quiet} of {TRIES * QUIET} nights were quiet, {QUIET} are needed")
+
+    def _in_two_states(self) -> None:
+        """Makes the second history of the first: every second night is slower."""
+        spooled = sorted(self.home("one").glob(f"results/*/{SPOOLED}"))
+        contents = [(path, *next(read_samples(path))) for path in spooled]
+        with sync.opened(self.home("two")) as store:
+            for number, (_, session, cases) in enumerate(contents):
+                factor = STATES["two"] if number % 2 else 1.0
+                line = {**session, "session": str(uuid.uuid4())}
+                store.add([(line, [_slower(case, factor) for case in cases])])
+
+
+def _slower(case: dict, factor: float) -> dict:
+    """A test, or a control, whose times are longer; ratios, shares and rates stay."""
+    metrics = {
+        name: [value * factor if unit == "s" else value, unit, better]
+        for name, (value, unit, better) in case["metrics"].items()
+    }
+    return {**case, "metrics": metrics}
+
+
+# ---- faults ----
+
+
+@contextlib.contextmanager
+def tcp(host: Host) -> Iterator[Tonight]:
+    """Messages go through TCP."""
+    yield Tonight({"OMPI_MCA_btl": "tcp,self"})
+
+
+@contextlib.contextmanager
+def eager_limit(host: Host) -> Iterator[Tonight]:
+    """Messages from 256 B on wait for their receiver."""
+    yield Tonight({"OMPI_MCA_btl_vader_eager_limit": "256"})
+
+
+def _quota(percent: int) -> Callable[[Host], AbstractContextManager[Tonight]]:
+    @contextlib.contextmanager
+    def quota(host: Host) -> Iterator[Tonight]:
+        cores = len(os.sched_getaffinity(0))
+        with _group(percent * cores / 100) as group:
+            yield Tonight(begin=lambda: enter_group(group))
+
+    quota.__name__ = f"quota_{percent}"
+    quota.__doc__ = f"A control group grants {percent}% of each core."
+    return quota
+
+
+@contextlib.contextmanager
+def _group(cores: float) -> Iterator[Path]:
+    """A control group with so much processor time. Withheld: it cannot be made."""
+    root = next(
+        (Path(f) for f in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup") if Path(f).is_dir()), None
+    )
+    group = root / f"bisection-ladder-{os.getpid()}" if root else None
+    try:
+        if group is None:
+            raise OSError("no control groups are mounted")
+        group.mkdir()
+        period = 100000  # us
+        if (group / "cpu.max").exists():
+            (group / "cpu.max").write_text(f"{cores * period:.0f} {period}")
+        else:
+            (group / "cpu.cfs_period_us").write_text(str(period))
+            (group / "cpu.cfs_quota_us").write_text(f"{cores * period:.0f}")
+    except OSError as error:
+        with contextlib.suppress(OSError, AttributeError):
+            group.rmdir()
+        raise Withheld(f"no control group with a quota: {error}") from None
+    try:
+        yield group
+    finally:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+
+
+@contextlib.contextmanager
+def busy_loop(host: Host) -> Iterator[Tonight]:
+    """A program computes on one core."""
+    with _beside("yes"):
+        yield Tonight()
+
+
+@contextlib.contextmanager
+def memory_traffic(host: Host) -> Iterator[Tonight]:
+    """A program writes memory without end."""
+    with _beside("dd", "if=/dev/zero", "of=/dev/null", "bs=64M"):
+        yield Tonight()
+
+
+@contextlib.contextmanager
+def _beside(*words: str) -> Iterator[None]:
+    core = {min(os.sched_getaffinity(0))}
+    if not shutil.which(words[0]):
+        raise Withheld(f"there is no {words[0]}")
+    process = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: os.sched_setaffinity(0, core),
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def affinity(host: Host) -> Iterator[Tonight]:
+    """The run may use one core only."""
+    core = {min(os.sched_getaffinity(0))}
+    yield Tonight(begin=lambda: os.sched_setaffinity(0, core))
+
+
+BIND = """
+#define _GNU_SOURCE
+#include <sched.h>
+#include <string.h>
+#include <errno.h>
+__attribute__((constructor)) static void bind(void)
+{
+    cpu_set_t set;
+    if (strncmp(program_invocation_short_name, "bisection-", 10)) return;
+    CPU_ZERO(&set);
+    CPU_SET(CORE, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+"""
+
+
+@contextlib.contextmanager
+def shared_core(host: Host) -> Iterator[Tonight]:
+    """All ranks are bound to one core."""
+    core = str(min(os.sched_getaffinity(0)))
+    library = shim(BIND.replace("CORE", core), host.folder)
+    yield Tonight(arguments=("-S", f"TransposeLaunch.env_vars=LD_PRELOAD:{library}"))
+
+
+@contextlib.contextmanager
+def unoptimised(host: Host) -> Iterator[Tonight]:
+    """The kernels are built without optimisation."""
+    build, into = host.folder / "unoptimised-build", host.folder / "unoptimised"
+    options = ["-DCMAKE_BUILD_TYPE=Debug", "-DBX_TESTS=OFF"]
+    lines = [
+        ["cmake", "-S", str(paths.ROOT / "src"), "-B", str(build), *options],
+        ["cmake", "--build", str(build), "--parallel", "2", "--target", "bisection-transpose"],
+    ]
+    for line in lines if not build.exists() else ():
+        done = subprocess.run(line, capture_output=True, text=True)
+        if done.returncode:
+            raise TestbedError(f"{' '.join(line)}: {done.stderr.strip()[-300:]}")
+    yield Tonight(kernels=installed(build, into))
+
+
+@contextlib.contextmanager
+def half_clock(host: Host) -> Iterator[Tonight]:
+    """The cores run at half of their frequency."""
+    limits = sorted(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_max_freq"))
+    before = {path: path.read_text() for path in limits}
+    if not before:
+        raise Withheld("the frequency of the cores cannot be set (no cpufreq)")
+    try:
+        for path, text in before.items():
+            path.write_text(str(int(text) // 2))
+    except OSError as error:
+        raise Withheld(f"the frequency of the cores cannot be set: {error}") from None
+    try:
+        yield Tonight()
+    finally:
+        for path, text in before.items():
+            path.write_text(text)
+
+
+SLOWER, LOST = (Exit.SLOWER,), (Exit.NOT_MEASURED,)
+FAULTS = [
+    Fault(tcp, SLOWER, ("MPI environment: .*btl=tcp,self", "alltoallv|alltoallw|p2p")),
+    Fault(eager_limit, (Exit.OK, Exit.SLOWER), ("MPI environment: .*btl_vader_eager_limit=256",)),
+    *(Fault(_quota(part), LOST, ("1 of [0-9]+ cores: CPU quota",)) for part in (12, 25, 50)),
+    Fault(busy_loop, LOST, ("other processes use .* cores .*yes",)),
+    Fault(memory_traffic, LOST, ("other processes use .* cores .*dd",)),
+    Fault(affinity, LOST, ("1 of [0-9]+ cores: affinity",)),
+    Fault(shared_core, (Exit.FAILED,), ("INVALID placement", "shares a core")),
+    Fault(unoptimised, SLOWER, ("flags: .*-O3.* -> ",)),
+    Fault(half_clock, SLOWER, ("clock: ",)),
+]
+
+
+@dataclass
+class Outcome:
+    """A fault after one history, and what of the wanted report is missing."""
+
+    fault: Fault
+    state: str
+    night: Night | None = None
+    withheld: str = ""  # why it was not made, or says nothing
+    wrong: list[str] = field(default_factory=list)  # empty: all as wanted
+
+
+def tried(fault: Fault, host: Host, state: str) -> Outcome:
+    """Makes one fault, and judges what the run reports."""
+    outcome = Outcome(fault, state)
+    try:
+        with fault.make(host) as tonight:
+            outcome.night = host.run(state, tonight)
+        judge(outcome, outcome.night)
+    except Withheld as error:
+        outcome.withheld = str(error)
+    except TestbedError as error:
+        outcome.wrong.append(str(error))
+    return outcome
+
+
+def judge(outcome: Outcome, night: Night) -> None:
+    """Says what of the wanted report is not there. A night that neighbours disturbed says nothing
+    of a fault that would be slower; but it is no pass."""
+    fault = outcome.fault
+    if "Traceback (most recent call last)" in night.text:
+        outcome.wrong.append("a traceback")
+    if (
+        night.exit_code == Exit.NOT_MEASURED
+        and Exit.NOT_MEASURED not in fault.codes
+        and night.disturbed
+    ):
+        outcome.withheld = "other processes disturbed the night"
+        return
+    if night.exit_code not in fault.codes:
+        wanted = " or ".join(f"{code:d}" for code in fault.codes)
+        outcome.wrong.append(f"exit {night.exit_code}, not {wanted}")
+    missing = [pattern for pattern in fault.says if not re.search(pattern, night.text)]
+    outcome.wrong += [f"not said: {pattern}" for pattern in missing]
