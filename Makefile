@@ -98,11 +98,11 @@ test-portable: setup-dev ## build and test by other compilers, for ARM64, ...: A
 test-sanitized: export ASAN_OPTIONS = detect_leaks=0
 test-sanitized: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
 test-sanitized: setup-dev
-	@echo "== kernels: unit tests under the address and undefined-behaviour sanitizers"
+	@echo "== kernels: unit tests, launches of every method, under the address and undefined-behaviour sanitizers"
 	@time ( cmake -S src -B "$(HOME_DIR)/build-sanitize" -DCMAKE_BUILD_TYPE=Debug -DBX_SANITIZE=ON \
 	      $(CMAKE_QUIET) >/dev/null \
-	    && cmake --build "$(HOME_DIR)/build-sanitize" --parallel $$(nproc) --target units without-nan \
-	    && ctest --test-dir "$(HOME_DIR)/build-sanitize" --label-regex unit $(CTEST) )
+	    && cmake --build "$(HOME_DIR)/build-sanitize" --parallel $$(nproc) --target launched without-nan \
+	    && ctest --test-dir "$(HOME_DIR)/build-sanitize" --label-regex "unit|sanitized" $(CTEST) )
 
 test-python: setup-dev
 	@echo "== the suite's Python: pytest"

@@ -177,11 +177,9 @@ contains
     end do
     if (domain%ranks > 1) then
       if (plan%all_to_all) then
-        call exchange_all(plan, domain, sending%peer, leaving, leaving_at, receiving%peer, &
-                          coming, coming_at)
+        call exchange_all(plan, domain, sending, leaving, leaving_at, receiving, coming, coming_at)
       else
-        call send_parts(plan, domain, sending%peer, leaving, leaving_at, receiving%peer, coming, &
-                        coming_at)
+        call send_parts(plan, domain, sending, leaving, leaving_at, receiving, coming, coming_at)
       end if
     end if
     if (bx_is_simulated) then
@@ -245,29 +243,31 @@ contains
   end subroutine lay_out
 
   !> One MPI_Alltoallv, which needs numbers of all ranks.
-  subroutine exchange_all(plan, domain, receivers, leaving, leaving_at, senders, coming, coming_at)
+  subroutine exchange_all(plan, domain, sending, leaving, leaving_at, receiving, coming, coming_at)
     type(regrid_t), intent(inout) :: plan
     type(domain_t), intent(inout) :: domain
-    integer, intent(in), dimension(:) :: receivers, leaving, leaving_at, senders, coming, coming_at
+    type(part_t), intent(in) :: sending(:), receiving(:)
+    integer, intent(in), dimension(:) :: leaving, leaving_at, coming, coming_at
     integer, allocatable, dimension(:) :: sent, sent_at, received, received_at
     allocate (sent(0:domain%ranks - 1), source=0)
     sent_at = sent
     received = sent
     received_at = sent
-    sent(receivers) = leaving
-    sent_at(receivers) = leaving_at
-    received(senders) = coming
-    received_at(senders) = coming_at
+    sent(sending%peer) = leaving
+    sent_at(sending%peer) = leaving_at
+    received(receiving%peer) = coming
+    received_at(receiving%peer) = coming_at
     call MPI_Alltoallv(plan%outgoing, sent, sent_at, MPI_DOUBLE_PRECISION, plan%incoming, &
                        received, received_at, MPI_DOUBLE_PRECISION, domain%comm)
     call count_messages(domain, domain%ranks - 1, 8*sum(leaving))
   end subroutine exchange_all
 
   !> A message to each rank that has a part, and one from each.
-  subroutine send_parts(plan, domain, receivers, leaving, leaving_at, senders, coming, coming_at)
+  subroutine send_parts(plan, domain, sending, leaving, leaving_at, receiving, coming, coming_at)
     type(regrid_t), intent(inout), asynchronous :: plan
     type(domain_t), intent(inout) :: domain
-    integer, intent(in), dimension(:) :: receivers, leaving, leaving_at, senders, coming, coming_at
+    type(part_t), intent(in) :: sending(:), receiving(:)
+    integer, intent(in), dimension(:) :: leaving, leaving_at, coming, coming_at
     type(MPI_Request) :: requests(size(leaving) + size(coming))
     integer, parameter :: tag = 3 !< beside the sides of md_domain
     integer :: part, n
@@ -276,13 +276,13 @@ contains
       if (coming(part) == 0) cycle
       n = n + 1
       call MPI_Irecv(plan%incoming(coming_at(part) + 1:), coming(part), MPI_DOUBLE_PRECISION, &
-                     senders(part), tag, domain%comm, requests(n))
+                     receiving(part)%peer, tag, domain%comm, requests(n))
     end do
     do part = 1, size(leaving)
       if (leaving(part) == 0) cycle
       n = n + 1
       call MPI_Isend(plan%outgoing(leaving_at(part) + 1:), leaving(part), MPI_DOUBLE_PRECISION, &
-                     receivers(part), tag, domain%comm, requests(n))
+                     sending(part)%peer, tag, domain%comm, requests(n))
     end do
     call MPI_Waitall(n, requests, MPI_STATUSES_IGNORE)
     call count_messages(domain, count(leaving > 0), 8*sum(leaving))

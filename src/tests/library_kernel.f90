@@ -212,7 +212,7 @@ contains
   subroutine dense_forward(l, band, grid)
     type(layout_t), intent(in) :: l
     integer, intent(in) :: band
-    complex(c_double_complex), intent(out) :: grid(:, :, :)
+    complex(c_double_complex), intent(out), contiguous :: grid(:, :, :)
     integer :: i, z
     grid = 0
     do i = 1, size(l%xy)

@@ -2,10 +2,12 @@
 
 Usage: test_launches.py BUILD_FOLDER [EXECUTABLE...]
 
-Lines that begin with `long` are for `ctest -L long`.
+Lines that begin with `long` are for `ctest -L long`, and with `sanitized` for builds with
+sanitizers, where BX_SANITIZED is set and nothing else is launched.
 """
 
 import itertools
+import os
 import re
 import sys
 import unittest
@@ -15,6 +17,7 @@ from kernel_run import LONG, long, main, run
 
 BUILD = Path()
 CHOSEN: "list[str]" = []  # all, if it is empty
+KIND = "long " if LONG else "sanitized " if "BX_SANITIZED" in os.environ else ""
 
 
 def launches() -> "dict[str, list[str]]":
@@ -22,10 +25,10 @@ def launches() -> "dict[str, list[str]]":
     lines = Path(__file__).with_name("launches.txt").read_text().splitlines()
     commands: dict[str, list[str]] = {}
     for line in lines:
-        line = line.partition("#")[0]
-        if line.startswith("long ") != LONG:
+        kind, command = re.fullmatch(r"((?:long |sanitized )?)(.*?)(?:#.*)?", line).groups()
+        if kind != KIND:
             continue
-        parts = re.split(r"\{(.*?)\}", line[len("long ") :] if LONG else line)
+        parts = re.split(r"\{(.*?)\}", command)
         for texts in itertools.product(*(part.split(",") for part in parts[1::2])):
             texts = [*texts, ""]
             words = "".join(map("".join, zip(parts[::2], texts, strict=True))).split()
@@ -39,9 +42,7 @@ class Launches(unittest.TestCase):
         for name, commands in launches().items():
             if CHOSEN and name not in CHOSEN:
                 continue
-            executable = next((p for p in BUILD.glob(f"*/{name}") if p.is_file()), None)
-            if not executable and name.startswith("checked-"):
-                continue  # gfortran's
+            executable = next(path for path in BUILD.glob(f"*/{name}") if path.is_file())
             for layout, *arguments in commands:
                 ranks, _, threads = layout.partition("x")
                 with self.subTest(" ".join([layout, name, *arguments])):
