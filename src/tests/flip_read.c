@@ -96,9 +96,10 @@ READ_PARTS(preadv64, (int file, const struct iovec *parts, int number, off64_t a
     int name(MPI_File file, MPI_Offset at, void *buffer, int number, MPI_Datatype type,            \
              MPI_Status *status)                                                                   \
     {                                                                                              \
-        int code = P##name(file, at, buffer, number, type, status);                                \
+        REAL(name);                                                                                \
+        int code = real(file, at, buffer, number, type, status);                                   \
         bx_flip_received("File_read", 1, buffer, number, type);                                    \
         return code;                                                                               \
     }
-FILE_READ(MPI_File_read_at)
-FILE_READ(MPI_File_read_at_all)
+FILE_READ(PMPI_File_read_at)
+FILE_READ(PMPI_File_read_at_all)
