@@ -3,11 +3,12 @@
 The faults are made after nights in one state of the host, and in two. It takes kernels of
 .bisection/build (`make kernels`), two cores or more, and a host that nobody else uses. What the
 host cannot have is skipped.
-Exit code: 0 all as wanted, 1 a fault was reported otherwise, 2 usage, 3 this host is not quiet.
+Exit code: 0 all as wanted, 1 a fault was reported otherwise, 2 usage, 3 all were skipped.
 """
 
 import argparse
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from bisection.core.format import plural
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="faults; default: all")
     parser.add_argument("--list", action="store_true", help="print the faults, and make none")
+    parser.add_argument("--quick", action="store_true", help="those of the project's own tests")
     text = "histories: one, two; default: both"
     parser.add_argument("--states", choices=STATES, action="append", help=text)
     parser.add_argument("--keep", metavar="DIR", type=Path, help="keep all files in this folder")
@@ -36,16 +38,17 @@ def act(options: argparse.Namespace) -> Exit:
         return Exit.OK
     with tempfile.TemporaryDirectory(prefix="bisection-") as temporary:
         host = Host(options.keep or Path(temporary))
-        host.rest(lambda line: print(line, flush=True))
         outcomes = []
         for fault in chosen:
-            for state in options.states or STATES:
-                outcomes.append(tried(fault, host, state))
+            for state in fault.quick if options.quick else options.states or STATES:
+                outcomes.append(tried(fault, host, state, partial(print, flush=True)))
                 print("\n".join(as_lines(outcomes[-1])), flush=True)
     wrong = sum(bool(outcome.wrong) for outcome in outcomes)
     skipped = sum(bool(outcome.withheld) for outcome in outcomes)
     counts = f"{plural(len(outcomes), 'fault')}: {wrong} not as wanted, {skipped} skipped"
     print(f"{'FAIL' if wrong else 'PASS'}: {counts}")
+    if skipped == len(outcomes):
+        return Exit.NOT_MEASURED
     return Exit.FAILED if wrong else Exit.OK
 
 

@@ -1,8 +1,8 @@
 """A ladder of real faults of this host: what a run must report of each, after quiet nights.
 
-The first line of a fault's docstring is its description. Nights are runs of two small launches,
-on the cores of this host. A second history has the same nights, every second of them in a slower state
-of the host: their times are longer by a factor.
+The first line of a fault's docstring is its description. Nights are runs of a small launch, on the
+cores of this host. A second history has the same nights, every second of them in a slower state of
+the host: their times are longer by a factor. Each fault gets a copy of a history.
 """
 
 import contextlib
@@ -30,16 +30,29 @@ QUIET = 6  # nights before a fault
 MOST = 10  # nights that are begun for them, where neighbours disturb some
 SLOWER_STATE = 1.25  # times of every second night of the second history
 STATES = {"one": 1.0, "two": SLOWER_STATE}  # history -> factor
-# A transpose, and the patterns: what 57 us of a transpose take longer through TCP, a host that turns
-# faster by itself may hide; a message takes ten times as long.
-LAUNCHES = "^(transpose%.*layout=mpi%launch.case=cnt40|network%.*layout=mpi%launch.case=sweep)$"
-PATIENCE = "40s"  # --retest: half of it waits for a quiet host
+FIRST_LINE = (
+    r"\b(PASS|FAIL|NOT MEASURED|SLOWER THAN BEFORE): .*?, in [0-9.]+ (ms|s|min)( [0-9]+ s)?"
+)
 LIMIT = 600.0  # s, for one run
 NIGHT = 86400.0  # s
 
 
 class Withheld(TestbedError):
     """This host cannot have the fault."""
+
+
+@dataclass(frozen=True)
+class Nights:
+    """What runs every night."""
+
+    launch: str  # name of the tests, as ReFrame has it
+    patience: str  # --retest: half of it waits for a quiet host
+
+
+TRANSPOSE = Nights("^transpose%.*layout=mpi%launch.case=cnt40$", "40s")
+# Through TCP a message takes ten times as long. A transpose takes 20 us longer, which a host that
+# turns faster by itself may hide.
+PATTERNS = Nights("^network%.*layout=mpi%launch.case=sweep$", "2m")
 
 
 @dataclass
@@ -62,9 +75,8 @@ class Night:
     @property
     def first(self) -> str:
         """The first line of the verdict."""
-        return next(
-            iter(re.findall(r"(?:PASS|FAIL|NOT MEASURED|SLOWER THAN BEFORE): [^:]*", self.text)), ""
-        )
+        match = re.search(FIRST_LINE, self.text)
+        return match[0] if match else ""
 
     @property
     def disturbed(self) -> bool:
@@ -79,6 +91,8 @@ class Rung(Named):
     make: "Callable[[Host], AbstractContextManager[Tonight]]"
     codes: tuple[Exit, ...]  # any of these
     says: tuple[str, ...]  # all of these, as patterns of the text
+    nights: Nights = TRANSPOSE
+    quick: tuple[str, ...] = ("one",)  # histories that `make testbed` makes it after
 
 
 class Host:
@@ -93,21 +107,32 @@ class Host:
                 f"no kernels in {paths.home() / 'build'}: `make kernels` builds them"
             )
         self.usual = kernels
+        self.rested: dict[Nights, str] = {}  # "" where quiet nights have run, or why not
 
-    def home(self, state: str) -> Path:
+    def home(self, nights: Nights, state: str) -> Path:
         """The folder of a history, where runs keep their results."""
-        return self.folder / state
+        return self.folder / f"{state}-{re.findall('[a-z]+', nights.launch)[0]}"
 
-    def run(self, state: str, tonight: Tonight | None = None) -> Night:
+    def copy(self, nights: Nights, state: str, name: str) -> Path:
+        """A copy of a history, with the name of a fault."""
+        own = self.folder / f"{state}-{name}"
+        shutil.rmtree(own, ignore_errors=True)
+        return shutil.copytree(self.home(nights, state), own, symlinks=True)
+
+    def run(self, nights: Nights, home: Path, tonight: Tonight | None = None) -> Night:
         """One night. TestbedError: it does not end in time."""
         tonight = tonight or Tonight()
         # One path for all kernels: runs of other arguments are not of the same kind.
         link = self.folder / "kernels"
         link.unlink(missing_ok=True)
         link.symlink_to(tonight.kernels or self.usual)
-        line = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "--retest", PATIENCE]
-        line += ["-n", LAUNCHES, "-S", f"Build.kernels={link}", *tonight.arguments]
-        own = {"BISECTION_HOME": str(self.home(state)), "PYTHONPATH": str(paths.ROOT / "checks")}
+        line = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "--retest"]
+        line += [nights.patience, "-n", nights.launch, "-S", f"Build.kernels={link}"]
+        line += tonight.arguments
+        own = {
+            "BISECTION_HOME": str(home),
+            "PYTHONPATH": str(paths.ROOT / "checks"),
+        }
         try:
             done = subprocess.run(
                 line, env={**os.environ, **own, **tonight.variables}, preexec_fn=tonight.begin,
@@ -117,26 +142,32 @@ class Host:
             raise TestbedError(f"the run did not end in {LIMIT:.0f} s") from None
         return Night(done.returncode, " ".join((done.stdout + done.stderr).split()))
 
-    def rest(self, say: Callable[[str], None]) -> None:
-        """Runs the quiet nights. Withheld: this host is not quiet; TestbedError: one fails."""
+    def rest(self, nights: Nights, say: Callable[[str], None]) -> None:
+        """Runs the quiet nights, once. Withheld: this host is loud; TestbedError: a night fails."""
+        if nights not in self.rested:
+            self.rested[nights] = self._rest(nights, say)
+        if self.rested[nights]:
+            raise Withheld(self.rested[nights])
+
+    def _rest(self, nights: Nights, say: Callable[[str], None]) -> str:
         quiet = 0
         for number in range(1, MOST + 1):
-            night = self.run("one")
+            night = self.run(nights, self.home(nights, "one"))
             quiet += night.exit_code == Exit.OK
             say(f"night {number}: {night.first}")
             if night.exit_code == Exit.FAILED:
                 raise TestbedError(f"a quiet night failed: {night.text}")
             if quiet == QUIET:
-                self._in_two_states()
-                return
-        raise Withheld(f"{quiet} of {MOST} nights were quiet, {QUIET} are needed")
+                self._in_two_states(nights)
+                return ""
+        return f"{quiet} of {MOST} nights were quiet, {QUIET} are needed"
 
-    def _in_two_states(self) -> None:
+    def _in_two_states(self, nights: Nights) -> None:
         """Makes the second history of the first: every second night is slower."""
-        spooled = sorted(self.home("one").glob(f"results/*/{SPOOLED}"))
-        contents = [(path, *next(read_samples(path))) for path in spooled]
-        with sync.opened(self.home("two")) as store:
-            for number, (_, session, cases) in enumerate(contents):
+        spooled = sorted(self.home(nights, "one").glob(f"results/2*/{SPOOLED}"))
+        contents = [next(read_samples(path)) for path in spooled]
+        with sync.opened(self.home(nights, "two")) as store:
+            for number, (session, cases) in enumerate(contents):
                 factor = STATES["two"] if number % 2 else 1.0
                 line = {**session, "session": str(uuid.uuid4())}
                 store.add([(line, [_slower(case, factor) for case in cases])])
@@ -304,15 +335,18 @@ def half_clock(host: Host) -> Iterator[Tonight]:
 
 
 SLOWER, LOST = (Exit.SLOWER,), (Exit.NOT_MEASURED,)
+NETWORK = ("alltoallv|pingpong",)
 LADDER = [
-    Rung(tcp, SLOWER, ("MPI environment: .*btl=tcp,self", "alltoallv|alltoallw|p2p")),
-    Rung(eager_limit, (Exit.OK, Exit.SLOWER), ("MPI environment: .*btl_vader_eager_limit=256",)),
-    *(Rung(_quota(part), LOST, ("cores: .* 1 of [0-9]+: CPU quota",)) for part in (12, 25, 50)),
+    Rung(tcp, SLOWER, ("MPI environment: .*btl=tcp,self", *NETWORK), PATTERNS),
+    Rung(eager_limit, SLOWER, ("MPI environment: .*eager_limit=256", *NETWORK), PATTERNS, ()),
+    Rung(_quota(12), LOST, ("cores: .* 1 of [0-9]+: CPU quota",), quick=("one", "two")),
+    Rung(_quota(25), LOST, ("cores: .* 1 of [0-9]+: CPU quota",), quick=()),
+    Rung(_quota(50), LOST, ("cores: .* 1 of [0-9]+: CPU quota",), quick=()),
     Rung(busy_loop, LOST, ("other processes use .* cores .*yes",)),
-    Rung(memory_traffic, LOST, ("other processes use .* cores .*dd",)),
-    Rung(affinity, LOST, ("cores: .* 1 of [0-9]+: affinity",)),
+    Rung(memory_traffic, LOST, ("other processes use .* cores .*dd",), quick=()),
+    Rung(affinity, LOST, ("cores: .* 1 of [0-9]+: affinity",), quick=("one", "two")),
     Rung(shared_core, (Exit.FAILED,), ("INVALID placement", "shares a core")),
-    Rung(unoptimised, SLOWER, ("flags: .*-O3.* -> ",)),
+    Rung(unoptimised, SLOWER, ("flags: .*-O3.* -> ",), quick=("one", "two")),
     Rung(half_clock, SLOWER, ("clock: ",)),
 ]
 
@@ -328,12 +362,14 @@ class Outcome:
     wrong: list[str] = field(default_factory=list)  # empty: all as wanted
 
 
-def tried(fault: Rung, host: Host, state: str) -> Outcome:
-    """Makes one fault, and judges what the run reports."""
+def tried(fault: Rung, host: Host, state: str, say: Callable[[str], None] = print) -> Outcome:
+    """Makes one fault after quiet nights, and judges what the run reports."""
     outcome = Outcome(fault, state)
     try:
+        host.rest(fault.nights, say)
+        home = host.copy(fault.nights, state, fault.name)
         with fault.make(host) as tonight:
-            outcome.night = host.run(state, tonight)
+            outcome.night = host.run(fault.nights, home, tonight)
         judge(outcome, outcome.night)
     except Withheld as error:
         outcome.withheld = str(error)
