@@ -91,7 +91,7 @@ class Faults(unittest.TestCase):
     def test_aggressor_that_receives_a_wrong_bit_is_named(self):
         for aggressor in AGGRESSORS:
             with self.subTest(aggressor=aggressor):
-                for checks in self.wrong(aggressor, "20").values():
+                for checks in self.wrong(aggressor, "0").values():
                     self.assertEqual(checks, [f"content of {aggressor}"])
 
     def test_first_word_of_any_round_of_an_aggressor_is_looked_at(self):
