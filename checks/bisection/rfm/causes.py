@@ -320,8 +320,8 @@ class Said:
         self.text = TAG.sub("", "\n".join(ends))
         # An mpirun may start its daemons by srun, whose lines are then about those.
         rows = [row for row in CAUSES if launcher.startswith(row.launcher)]
-        found = ((row, row.words.search(self.text)) for row in rows)
-        self.rows = [(row, match) for row, match in found if match]
+        matches = ((row, row.words.search(self.text)) for row in rows)
+        self.rows = [(row, match) for row, match in matches if match]
         self.deaths = [*self._deaths()]
 
     @property
