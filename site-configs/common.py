@@ -268,7 +268,8 @@ def granted() -> str:
     machine = this_machine()
     may_use = machine["num_cpus"] // machine["num_cpus_per_core"]
     allowed = len(machine["topology"]["cores"])
-    whole = max(allowed, (os.cpu_count() or 0) // machine["num_cpus_per_core"])
+    masked = (os.cpu_count() or 0) - len(os.sched_getaffinity(0))  # CPUs
+    whole = allowed + max(masked, 0) // machine["num_cpus_per_core"]
     if may_use < allowed:
         return f"{may_use} of {whole}: CPU quota {cpu_quota():.2g}"
     return f"{allowed} of {whole}: affinity mask" if allowed < whole else str(allowed)

@@ -87,7 +87,7 @@ def require_names(partitions: Iterable[tuple[str, str, int]], path: Path) -> Non
         known[name] = words
 
 
-def require_known(words: Iterable[str], whole: bool, what: str, path: Path, line: int) -> None:
+def require_known(words: Iterable[str], whole: bool, owner: str, path: Path, line: int) -> None:
     """Requires that words are those of `partition` or, of a `whole` system, of `system`, or keys of
     ReFrame; SiteError names the first that is not, and the one that it is nearest to."""
     keys = json.loads(SCHEMA.read_text())["properties"]["systems"]["items"]["properties"]
@@ -96,7 +96,7 @@ def require_known(words: Iterable[str], whole: bool, what: str, path: Path, line
     for word in words:
         if word not in known:
             near = difflib.get_close_matches(word, known, n=1)
-            text = f"{what}: {word} is unknown" + (f"; is it {near[0]}?" if near else "")
+            text = f"{owner}: {word} is unknown" + (f"; is it {near[0]}?" if near else "")
             raise SiteError(text, path, line)
 
 
@@ -128,12 +128,12 @@ def partition(
     Raises:
         SiteError: a word is unknown, or nodes or launcher are missing.
     """
-    caller, what = sys._getframe(1), f"partition '{name}'"
+    caller, owner = sys._getframe(1), f"partition '{name}'"
     path, line = Path(caller.f_code.co_filename), caller.f_lineno
-    require_known(choices, False, what, path, line)
+    require_known(choices, False, owner, path, line)
     for word, value in (("nodes", nodes), ("launcher", launcher)):
         if value in ((), [], ""):
-            raise SiteError(f"{what} has no {word}", path, line)
+            raise SiteError(f"{owner} has no {word}", path, line)
     return {"name": name, "nodes": nodes, "launcher": launcher, **choices, "line": line}
 
 

@@ -210,15 +210,15 @@ static void check_sharing(const state *s, size_t method, int64_t turns,
     const bx_fock *f = &s->fock;
     const bx_tasks *t = &s->methods[method];
     const bx_tasks_method *m = method_of(method);
-    double taken = 0, least = 0, most = 0, dealt = 0, one = (double)f->largest;
+    double taken = 0, least = 0, most = 0, dealt = 0, longest = (double)f->largest;
     MPI_Win_sync(s->window);
     if (t->rank == 0) taken = (double)*s->counter + (m->serve ? (double)t->next : 0);
     if (t->rank == 0 && m->taken) m->taken(t, &least, &most);
     bx_verification_count(verification, "numbers taken from rank 0", taken, least, most);
-    least = 0, most = m->spare && t->rank == 0 ? 0 : (double)f->turns + one;
+    least = 0, most = m->spare && t->rank == 0 ? 0 : (double)f->turns + longest;
     for (int64_t task = t->rank; m->dealt && task < f->tasks; task += f->ranks)
         dealt += (double)bx_fock_cost(f, task);
-    if (m->dealt) least = dealt - one, most = dealt + one;
+    if (m->dealt) least = dealt - longest, most = dealt + longest;
     bx_verification_count(verification, "turns", (double)turns, least, most);
 }
 

@@ -262,7 +262,7 @@ def _of_table(table: Table, chance: float, false_alarms: float) -> list[Event]:
 
 
 def _is_back(better: ChangePoint, point: ChangePoint) -> bool:
-    """True if a metric got better, for no longer than it had been as before, and is back there."""
+    """True if a metric got better, for no longer than the level before had lasted, and is back."""
     while_better = better.verdict == Verdict.IMPROVED and better.after <= better.before
     return while_better and point.cost > 1 > point.cost * better.cost / (1 + LIMITS.step)
 

@@ -40,6 +40,7 @@ class Observations:
         self.values: dict[Key, list[tuple[int, int, float]]] = defaultdict(list)  # session, run
         self.lost: dict[Key, list[float]] = defaultdict(list)  # values while others had the cores
         self.kinds = defaultdict(set)  # key -> (geometry, unit, better, control)
+        self.geometries: dict[Key, dict[int, str]] = defaultdict(dict)  # by session
         self.hosts: dict[frozenset[int], list[str]] = {}
         self.compared = set()  # tests with metrics that are compared
         self.elsewhere = set()  # tests with numbers that are not
@@ -52,6 +53,7 @@ class Observations:
                 continue
             key = (*test.key, metric.name)
             self.kinds[key].add((test.geometry, metric.unit, metric.better, test.control))
+            self.geometries[key][session] = test.geometry
             if metric.unit not in CONTEXT:
                 self.compared.add(test.key)
             if preempted is None or metric.unit in COUNTED:
@@ -87,14 +89,29 @@ class Observations:
         works = list(self.works.get(key[3:5], {}).values())
         return works[-1] if works else None
 
-    def side(self, key: Key, work: str | None = None) -> tuple[Side, Jobs]:
+    def geometry(self, key: Key) -> str | None:
+        """Returns the ranks and threads of a metric's test in the newest session that has it."""
+        geometries = self.geometries.get(key, {})
+        return geometries[max(geometries, key=self.order.__getitem__)] if geometries else None
+
+    def is_usual(self, key: Key, geometry: str | None) -> bool:
+        """True if a metric's test ran on these ranks and threads in half of the sessions or more:
+        then a session on others is the odd one."""
+        geometries = [*self.geometries.get(key, {}).values()]
+        return bool(geometries) and 2 * geometries.count(geometry) >= len(geometries)
+
+    def side(
+        self, key: Key, work: str | None = None, geometry: str | None = None
+    ) -> tuple[Side, Jobs]:
         """One metric on this side, without the sessions in which its test is known to have computed
-        other work."""
+        other work, nor, with a `geometry`, those on other ranks or threads."""
         works, kinds = self.works.get(key[3:5], {}), self.kinds.get(key, set())
+        geometries = self.geometries.get(key, {})
         counted = any(unit in COUNTED for _, unit, *_ in kinds)
         jobs: Jobs = defaultdict(list)
         for session, _, value in self.values.get(key, ()):
             same = work is None or works.get(session, work) == work
+            same = same and geometry in (None, geometries[session])
             if same and (value > 0 or (counted and value == value)):
                 jobs[session].append(value)
         outcomes = self.outcomes.get(key[:-1], ())
@@ -103,7 +120,7 @@ class Observations:
             sessions=len(jobs),
             jobs=sum(map(len, jobs.values())),
             median=float(median(medians)) if medians else None,
-            geometry=" | ".join(sorted({kind[0] for kind in kinds})),
+            geometry=geometry or " | ".join(sorted({kind[0] for kind in kinds})),
             hosts=self._hosts(outcomes),
             software=self.software,
             preempted=float(np.mean([o.preempted for o in outcomes])) if outcomes else 0.0,
@@ -160,8 +177,12 @@ def rows_of(
             continue
         if after.inapplicable(key[:-1], was_measured=key in before.kinds):
             continue
-        work = after.work(key)
-        (left, was), (right, now) = before.side(key, work), after.side(key, work)
+        work, geometry = after.work(key), after.geometry(key)
+        if before.is_usual(key, geometry):
+            values = {kind for kind in values if kind[0] == geometry} | after.kinds[key]
+        else:
+            geometry = None
+        (left, was), (right, now) = before.side(key, work, geometry), after.side(key, work)
         _, *kind = min(values, default=("", "", "lower", False))
         row = Row(*key, *kind, before=left, after=right)
         if ruling := _without_numbers(row, values, before, after):

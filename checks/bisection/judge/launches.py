@@ -50,8 +50,8 @@ def rule_reruns(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 
 
 def replaced(verdict: RunVerdict, part: Disturbed) -> tuple[RunVerdict, int]:
-    """Replaces disturbed launches, and their tests, by the reruns; also returns of how many fewer
-    tests are lost now. A wrong answer of a rerun is a failure of the run."""
+    """Replaces disturbed launches, and their tests, by the reruns; also returns how many launches
+    have fewer lost tests now. A wrong answer of a rerun is a failure of the run."""
     if part.rerun is None:
         return verdict, 0
     reruns = {case.launch[:-1]: case for case in part.rerun.cases if case.is_launch}
@@ -70,8 +70,8 @@ def replaced(verdict: RunVerdict, part: Disturbed) -> tuple[RunVerdict, int]:
                     cases[index] = replace(new, run=launch.run)
     after = [case for case in cases if not case.fixture and case.lost_to_others]
     for launch in part.launches:
-        lost = [sum(case.takes(launch) for case in tests) for tests in (before, after)]
-        better += lost[1] < lost[0]
+        was, now = (sum(case.takes(launch) for case in lost) for lost in (before, after))
+        better += now < was
     new = [reason for reason in part.rerun.failures if reason not in verdict.failures]
     return replace(verdict, cases=cases).noting(failures=new), better
 
@@ -103,7 +103,7 @@ def faulty_hosts(cases: Sequence[TestResult]) -> Iterator[Reason]:
     known: dict[tuple[Any, ...], list[Reason]] = defaultdict(list)
     for reason in (reason for case in launches for reason in case.record.host_faults):
         part = (reason["adapter"] or "", reason["fact"] or "", reason["cores"] or 0)
-        known[reason["host"], reason.code, part].append(reason)
+        known[reason["host"] or "", reason.code, part].append(reason)
     faulty, ran = {host for host, *_ in known}, defaultdict(list)
     for case in launches:
         for host in faulty.intersection(case.record.hosts):

@@ -8,7 +8,7 @@ from bisection.core.format import plain
 
 # Columns: of a mail, fewer on a narrow terminal.
 WIDTH = max(40, min(80, shutil.get_terminal_size().columns))
-WORD = r"""(?:[^\s'"]|'[^']*'|"[^"]*")+"""  # of a command, with what is quoted
+WORD = r"""(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+"""  # of a command, with what is quoted
 
 
 def fitting(text: str, further: str = "  ", indent: str = "") -> list[str]:

@@ -23,7 +23,7 @@ from bisection.core.format import short, some
 from bisection.core.reasons import KINDS, Code, Reason
 from bisection.core.reasons.kinds import PRINTED
 from bisection.core.thresholds import LIMITS
-from bisection.core.topology import expanded
+from bisection.core.topology import TopologyError, expanded
 from bisection.core.verdicts import KernelExit
 from bisection.kernels import layouts, results
 
@@ -130,7 +130,8 @@ def notes_of(ended: Ended, hosts: Sequence[str]) -> Iterator[Reason]:
     for row, match in said.rows:
         if row.notes:
             values = said.values(row, match)
-            host = _as_in(hosts, values["host"]) or next(iter(hosts), None)
+            # Of several hosts the words name none: no host is accused.
+            host = _as_in(hosts, values["host"]) or (hosts[0] if len(hosts) == 1 else None)
             more = {"host": host, "next": values["next"], "last": values["last"]}
             yield Code.LIBRARY_WARNS(fact=values["cause"], **more)
 
@@ -319,8 +320,8 @@ class Said:
         self.text = TAG.sub("", "\n".join(ends))
         # An mpirun may start its daemons by srun, whose lines are then about those.
         rows = [row for row in CAUSES if launcher.startswith(row.launcher)]
-        found = ((row, row.words.search(self.text)) for row in rows)
-        self.rows = [(row, match) for row, match in found if match]
+        matches = ((row, row.words.search(self.text)) for row in rows)
+        self.rows = [(row, match) for row, match in matches if match]
         self.deaths = [*self._deaths()]
 
     @property
@@ -409,7 +410,7 @@ class Said:
         names = [match.groupdict().get("host") for match in row.words.finditer(self.text)]
         if row.exit:
             names += [d.host for d in self.deaths if d.exit_code == int(row.exit)]
-        hosts = (host for name in filter(None, names) for host in expanded(name))
+        hosts = (host for name in filter(None, names) for host in _listed(name))
         return list(dict.fromkeys(map(_short_name, hosts)))
 
     def _host_of(self, rank: int | str | None) -> str | None:
@@ -447,7 +448,7 @@ class Said:
             number = SIGNALS.get(groups["name"], 0)
             return 128 + number if number else 0
         if "status" not in groups:
-            return int(groups["code"])
+            return int(groups["code"] or 0)
         # MPICH prints a wait status for an exit code where a signal ended the rank.
         status = int(groups["status"])
         number = status & ~CORE_DUMPED
@@ -459,6 +460,14 @@ class Said:
 def _signal(exit_code: int) -> int | None:
     number = exit_code - 128
     return number if number in set(signal.Signals) else None
+
+
+def _listed(names: str) -> list[str]:
+    """The hosts of a list of Slurm's; what is no such list is a name."""
+    try:
+        return expanded(names)
+    except TopologyError:
+        return [names]
 
 
 def _short_name(host: str) -> str:

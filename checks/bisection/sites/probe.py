@@ -98,7 +98,7 @@ def rejected(error: ValidationError, file: Path) -> Located:
     where = "/".join(at) or "the configuration"
     text = one_line(error.message)
     if error.validator == "additionalProperties":
-        near = difflib.get_close_matches(names[-1], error.schema["properties"], n=1)
+        near = difflib.get_close_matches(names[-1], error.schema.get("properties", ()), n=1)
         text += f": is it {near[0]}?" if near else ""
     reason = Code.REFRAME_REJECTS(where=where, error=text)
     return str(file), line_of(file, *names), reason.as_dict()

@@ -14,6 +14,7 @@ from pathlib import Path
 from bisection.core.format import plural
 from bisection.core.verdicts import Exit
 from bisection.report.lines import wrapped
+from bisection.report.run import NAMES
 from bisection.report.tables import indented
 from workshop.testbed.faults import named
 from workshop.testbed.ladder import LADDER, STATES, Host, Outcome, tried
@@ -46,10 +47,9 @@ def act(options: argparse.Namespace) -> Exit:
     wrong = sum(bool(outcome.wrong) for outcome in outcomes)
     skipped = sum(bool(outcome.withheld) for outcome in outcomes)
     counts = f"{plural(len(outcomes), 'fault')}: {wrong} not as wanted, {skipped} skipped"
-    print(f"{'FAIL' if wrong else 'PASS'}: {counts}")
-    if skipped == len(outcomes):
-        return Exit.NOT_MEASURED
-    return Exit.FAILED if wrong else Exit.OK
+    code = Exit.FAILED if wrong else Exit.NOT_MEASURED if skipped == len(outcomes) else Exit.OK
+    print(f"{NAMES[code]}: {counts}")
+    return code
 
 
 def as_lines(outcome: Outcome) -> list[str]:

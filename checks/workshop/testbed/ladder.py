@@ -323,15 +323,16 @@ def half_clock(host: Host) -> Iterator[Tonight]:
     if not before:
         raise Withheld("the frequency of the cores cannot be set (no cpufreq)")
     try:
-        for path, text in before.items():
-            path.write_text(str(int(text) // 2))
-    except OSError as error:
-        raise Withheld(f"the frequency of the cores cannot be set: {error}") from None
-    try:
+        try:
+            for path, text in before.items():
+                path.write_text(str(int(text) // 2))
+        except OSError as error:
+            raise Withheld(f"the frequency of the cores cannot be set: {error}") from None
         yield Tonight()
-    finally:
+    finally:  # also of those that were set before one could not be
         for path, text in before.items():
-            path.write_text(text)
+            with contextlib.suppress(OSError):
+                path.write_text(text)
 
 
 SLOWER, LOST = (Exit.SLOWER,), (Exit.NOT_MEASURED,)

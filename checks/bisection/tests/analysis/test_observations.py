@@ -51,6 +51,34 @@ def test_what_is_not_measured_and_why(rng, compared, after, says):
         assert "1 not measured, as other processes used the cores" in sentence(result)
 
 
+@pytest.mark.parametrize(
+    ("odd", "now", "slower"),
+    [
+        (1, "2x1", 1.0),  # a quota, for a night
+        (1, "2x1", 1.5),
+        (6, "2x1", 1.0),
+        (7, "2x1", None),
+        (0, "1x1", None),
+        (1, "1x1", None),  # it is still there
+        (5, "1x1", None),
+        (6, "1x1", 1.0),  # that is usual now
+    ],
+)
+def test_a_night_is_set_beside_those_that_ran_on_its_ranks_if_they_are_half_of_all(
+    compared, odd, now, slower
+):
+    """Of twelve; else a night on fewer ranks would leave all that follow without a comparison."""
+    shapes = ["2x1"] * (12 - odd) + ["1x1"] * odd
+    cost = {"2x1": 1e-3, "1x1": 2e-3}
+    before = sessions(0, [[case(metrics={"time": cost[s]}, geometry=s)] for s in shapes])
+    time = cost[now] * (slower or 1.0)
+    result = row(compared(before, series([time], 50, geometry=now)))
+    assert result.is_of_other_ranks == (slower is None)
+    assert result.outlier == (slower == 1.5)
+    if slower:
+        assert (result.before.geometry, result.before.sessions) == (now, shapes.count(now))
+
+
 def test_launch_that_is_not_made_any_more_is_not_missing(compared):
     def tests(layout):
         clock = {"clock": [2.0, "GHz", "higher"]}

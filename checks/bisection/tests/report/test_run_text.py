@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 from made_up import with_case
 from results_made import changed, result_of
+from running import joined
 
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
 from bisection.report import run as run_report
+from bisection.report.lines import commanded
 from bisection.runs.model import JudgedMetric, RunVerdict
 
 BUILT = "GNU 12.2.0; Open MPI v4.1.4; fftw 3.3.10; hdf5 1.10.8; openblas 0.3.21"
@@ -76,10 +78,15 @@ def test_a_good_night_fits_a_mail():
     assert "ratio_alltoallv 73%" in rows["transpose", "cnt40"]
 
 
+def test_what_is_to_be_copied_keeps_an_odd_quote():
+    path = f"/home/o'neil/{'x' * 60}/a b"
+    assert joined("\n".join(commanded("files", path, "    "))) == f"    files: {path}"
+
+
 def test_failures_come_first_with_cause_and_rerun_command():
     reason = Code.OUT_OF_BOUNDS(metrics=[["ratio_serial", 9.0, "ratio", 0.5, 1.5]])
     verdict = with_case(slow(nightly(), -1), 0, verdict=Verdict.NOT_MEASURED, reason=reason)
-    lines = run_report.text(verdict)
+    lines = joined("\n".join(run_report.text(verdict))).splitlines()
     assert lines[0].startswith("FAIL: 343 of 345 checks passed, 1 failed")
     assert lines[1] == "FAIL: network sweep node2 (system)"
     assert "gather-scatter1: ratio_alltoallv is 2.50, allowed is 0.50..1.50" in lines[2]

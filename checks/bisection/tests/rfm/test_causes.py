@@ -116,6 +116,19 @@ def test_abort_has_rank_and_node(words, values):
     assert ("last" in reason.values) == ("last" in values)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "srun: error: Task launch for StepId=7.0 failed on node n[1: Communication connection lost",
+        "srun: error: n1: task 0: ",
+    ],
+)
+def test_words_that_were_cut_end_no_verdict(words):
+    said = Said(Ended(errors=words, nodes=2), "srun")
+    assert (said.cause() is None) == ("task 0" in words)
+    assert said.first_death is None
+
+
 def test_hosts_of_an_abort_and_ranks_of_hydra_are_in_the_result_alone(folder):
     reason = Said(Ended(errors=OPEN_MPI_5, folder=folder), "mpirun").cause()
     assert reason.values == {"rank": 3, "host": "node4", "exit_code": 5}

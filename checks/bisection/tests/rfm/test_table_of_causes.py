@@ -85,8 +85,8 @@ def told(case, begun):
     return causes.of_launch(job(wanted["launcher"], wanted["state"] or "FAILED"), ended)
 
 
-def noted(case):
-    return [*causes.notes_of(Ended("md", "", 0, f"a banner\n{case.text}"), NODES)]
+def noted(case, hosts=NODES):
+    return [*causes.notes_of(Ended("md", "", 0, f"a banner\n{case.text}"), hosts)]
 
 
 @pytest.mark.parametrize("case", LAUNCHES, ids=lambda case: case.head)
@@ -114,8 +114,11 @@ def test_a_launch_has_its_verdict_cause_and_node(case, begun):
 def test_what_a_library_warns_of_is_noted_where_the_launch_succeeds(case):
     node, _, says = case.head.partition(": ")
     (note,) = noted(case)
-    assert says in clause(note)
-    assert note["host"] == node
+    assert clause(note).startswith(case.head)
+    assert note["host"] == (None if node == "a library" else node)
+    if node == "a library":  # of a launch on one host it is that one's
+        (alone,) = noted(case, ["n1"])
+        assert clause(alone).startswith(f"n1: {says}")
 
 
 @pytest.mark.parametrize("row", CAUSES, ids=lambda row: row.words.pattern)

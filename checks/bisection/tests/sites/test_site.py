@@ -58,6 +58,16 @@ def test_two_threads_of_a_core_are_one_core(
     assert common.granted() == granted
 
 
+def test_no_mask_is_told_where_only_some_cores_have_two_threads(common, files, monkeypatch):
+    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    shared = ("0-1", "0-1", "2-3", "2-3", "4", "5")
+    files |= {siblings.format(cpu): text for cpu, text in enumerate(shared)}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr(common, "cpu_quota", lambda: None)
+    assert common.granted() == "4"
+
+
 GROUPS = "3:cpu,cpuacct:/b/job_7/step\n5:memory:/m\n0::/a/user.slice/x\n"
 V1, V2 = "/sys/fs/cgroup/cpu", "/sys/fs/cgroup"
 

@@ -1,5 +1,6 @@
 """Real faults of this host, after quiet nights: what a run reports."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from running import CHECKS
 
 from bisection.core import paths
 from bisection.core.verdicts import Exit
+from workshop.commands import ladder as command
 from workshop.testbed.faults import UnknownFault, named
 from workshop.testbed.ladder import LADDER, Night, Outcome, judge
 
@@ -36,6 +38,26 @@ def test_what_a_run_does_not_report_is_wrong(exit_code, text, wrong, withheld):
     judge(outcome, Night(exit_code, text))
     assert outcome.wrong[:2] == wrong
     assert bool(outcome.withheld) == withheld
+
+
+@pytest.mark.parametrize(
+    ("wrong", "withheld", "code", "word"),
+    [
+        ([], "", 0, "PASS"),
+        (["exit 0, not 4"], "", 1, "FAIL"),
+        ([], "loud", 3, "NOT MEASURED"),
+        (["a traceback"], "loud", 1, "FAIL"),
+    ],
+)
+def test_the_last_line_begins_as_the_exit_code_says(
+    monkeypatch, capsys, wrong, withheld, code, word
+):
+    outcome = Outcome(TCP, "one", withheld=withheld, wrong=wrong)
+    monkeypatch.setattr(command, "Host", lambda folder: None)
+    monkeypatch.setattr(command, "tried", lambda *_: outcome)
+    given = {"names": ["tcp"], "list": False, "quick": True, "states": None, "keep": None}
+    assert command.act(argparse.Namespace(**given)) == code
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"{word}: 1 fault: ")
 
 
 def test_an_unknown_fault_is_refused():
