@@ -20,6 +20,6 @@ def start(name: str) -> None:
 def is_interrupt(error: BaseException | None) -> bool:
     """True of KeyboardInterrupt, and of what it became on its way: while a class is made, Python
     turns it into RuntimeError."""
-    while error and not isinstance(error, KeyboardInterrupt):
+    while isinstance(error, RuntimeError):
         error = error.__cause__ or error.__context__
-    return error is not None
+    return isinstance(error, KeyboardInterrupt)

@@ -259,18 +259,18 @@ def _by_place(
         for metric in case["required"] if case["$environ"] not in unused else ():
             tests[file.where(case, metric)].add(_test(case))
             own[file.own(case, metric)].add(_test(case))
-    shared, alone = [], []
+    places, alone = [], []
     for place, entries in grouped(proposal.entries, lambda e: file.where(e.case, e.metric)).items():
         if file.get(place) is not None and tests[place] <= {_test(e.case) for e in entries}:
-            shared.append((place, entries))
+            places.append((place, entries))
         else:
             alone += grouped(entries, lambda entry: file.own(entry.case, entry.metric)).items()
     for place, entries in alone:
         if missing := own[place] - {_test(entry.case) for entry in entries}:
             proposal.shared.append((place, sorted(" ".join(map(str, test)) for test in missing)))
         else:
-            shared.append((place, entries))
-    return shared
+            places.append((place, entries))
+    return places
 
 
 def _together(entries: Sequence[Entry]) -> Entry:

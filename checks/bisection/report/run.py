@@ -68,8 +68,9 @@ def _counts(verdict: RunVerdict) -> list[str]:
     preempted, passed = len(verdict.lost_to_others), verdict.count(Verdict.PASS)
     applicable = len(verdict.judged) - verdict.count(Verdict.NOT_APPLICABLE)
     if preempted and passed + preempted == applicable:
-        times = f"the times of {preempted} were disturbed"
-        return [f"all {plural(applicable, 'answer')} are right; {times}"]
+        if applicable == 1:
+            return ["the answer is right; its times were disturbed"]
+        return [f"all {applicable} answers are right; the times of {preempted} were disturbed"]
     numbers = [
         (verdict.count(Verdict.FAIL), "failed"),
         (verdict.count(Verdict.NOT_MEASURED) - preempted, "not measured"),

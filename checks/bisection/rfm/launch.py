@@ -365,9 +365,9 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             options = queue.deadline_options(self.time_limit)
             options += queue.nodelist(self.current_partition.fullname, self.unique_name)
             self.job.options += ["--no-requeue", *options]
-        facts = self.build.facts
-        cores = extras.get("granted") or str(self.current_partition.processor.num_cores)
-        self._note(facts={**facts, "cores": cores})  # also of a launch that does not start
+        cores = str(extras.get("granted") or self.current_partition.processor.num_cores)
+        facts = {**self.build.facts, "cores": cores}
+        self._note(facts=facts)  # also of a launch that does not start
         labels = {
             "system": self.current_system.name,
             "partition": self.current_partition.name,

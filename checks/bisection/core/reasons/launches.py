@@ -381,8 +381,8 @@ class Launches(Topic):
         count = f"{tests} {'test' if tests == 1 else 'tests'}"
         why = f"; {clause(cores)}" if cores else ""
         return (
-            f"{count} ran as {now}, in earlier sessions as {before}, and cannot be compared with "
-            f"them{why}; if it stays so, `bisection sessions exclude` of those sessions accepts it"
+            f"{count} ran as {now}, in earlier sessions as {before}: not compared{why}; "
+            "`bisection sessions exclude` of the earlier sessions accepts the change"
         )
 
     LAUNCHES_PREEMPTED = (
