@@ -341,14 +341,14 @@ BUSY = (Exit.OK, Exit.NOT_MEASURED)  # few samples may be disturbed
 LADDER = [
     Rung(tcp, SLOWER, ("MPI environment: .*btl=tcp,self", *NETWORK), PATTERNS, ("one",)),
     Rung(eager_limit, SLOWER, ("MPI environment: .*eager_limit=256", *NETWORK), PATTERNS),
-    Rung(_quota(12), LOST, ("cores: .* 1 of [0-9]+: CPU quota",), quick=("two",)),
+    Rung(_quota(12), LOST, ("cores: .* 1 of [0-9]+: CPU quota",)),
     Rung(_quota(25), LOST, ("cores: .* 1 of [0-9]+: CPU quota",)),
-    Rung(_quota(50), LOST, ("cores: .* 1 of [0-9]+: CPU quota",)),
+    Rung(_quota(50), LOST, ("cores: .* 1 of [0-9]+: CPU quota",), quick=("two",)),
     Rung(busy_loop, BUSY, ("other processes use .* cores .*yes",)),
     Rung(memory_traffic, BUSY, ("other processes use .* cores .*dd",)),
     Rung(affinity, LOST, ("cores: .* 1 of [0-9]+: affinity",), quick=("one",)),
     Rung(shared_core, (Exit.FAILED,), ("INVALID placement", "shares a core"), quick=("one",)),
-    Rung(unoptimised, SLOWER, ("flags: .*-O3.* -> ",), quick=("two",)),
+    Rung(unoptimised, SLOWER, ("flags: .*-O3.* -> ",)),
     Rung(half_clock, SLOWER, ("clock: ",)),
 ]
 
