@@ -49,7 +49,7 @@ class Nights:
 
 
 TRANSPOSE = Nights("^transpose%.*layout=mpi%launch.case=cnt40$", "40s")
-DYNAMICS = Nights("^md%.*layout=mpi%launch.case=cu3au$", "2m")  # most of its time is computed
+MESH = Nights("^halo%.*layout=mpi%launch.case=pchan-24$", "2m")  # most of its time is computed
 # Through TCP a message takes ten times as long. A transpose takes 20 us longer, which a host that
 # turns faster by itself may hide.
 PATTERNS = Nights("^network%.*layout=mpi%launch.case=sweep$", "2m")
@@ -305,7 +305,7 @@ def unoptimised(host: Host) -> Iterator[Tonight]:
     options = ["-DCMAKE_BUILD_TYPE=Debug", "-DBX_TESTS=OFF"]
     lines = [
         ["cmake", "-S", str(paths.ROOT / "src"), "-B", str(build), *options],
-        ["cmake", "--build", str(build), "--parallel", "2", "--target", "bisection-md"],
+        ["cmake", "--build", str(build), "--parallel", "2", "--target", "bisection-halo"],
     ]
     for line in lines if not build.exists() else ():
         done = subprocess.run(line, capture_output=True, text=True)
@@ -347,7 +347,7 @@ LADDER = [
     Rung(memory_traffic, BUSY, ("other processes use .* cores .*dd",)),
     Rung(affinity, LOST, ("cores: .* 1 of [0-9]+: affinity",), quick=("one",)),
     Rung(shared_core, (Exit.FAILED,), ("INVALID placement", "shares a core"), quick=("one",)),
-    Rung(unoptimised, SLOWER, ("flags: .*-O3.* -> ",), DYNAMICS),
+    Rung(unoptimised, SLOWER, ("flags: .*-O3.* -> ",), MESH),
     Rung(half_clock, SLOWER, ("clock: ",)),
 ]
 
