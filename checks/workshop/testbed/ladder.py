@@ -80,8 +80,9 @@ class Night:
 
     @property
     def disturbed(self) -> bool:
-        """True if the times were lost to other processes."""
-        return bool(re.search(r"the times of \d+ were disturbed|\d+ preempted", self.text))
+        """True if times were lost to other processes, or the time for the retest was."""
+        lost = r"times (of \d+ )?were disturbed|\d+ preempted|outliers? not confirmed"
+        return bool(re.search(lost, self.text))
 
 
 @dataclass(frozen=True)
