@@ -192,8 +192,7 @@ void bx_window_close(MPI_Win *window)
 {
     size_t at = 0;
     if (*window == MPI_WIN_NULL) return;
-    while (at < opened_count && opened[at].window != *window) at++;
-    if (at == opened_count) return; /* of another owner */
+    while (opened[at].window != *window) at++;
     host.claimed -= opened[at].claimed;
     opened_count--;
     memmove(&opened[at], &opened[at + 1], (opened_count - at) * sizeof *opened);

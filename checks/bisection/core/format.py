@@ -11,6 +11,7 @@ from typing import Any
 from bisection.core.units import is_absolute
 
 NONE = "\N{EN DASH}"  # where there is no number
+WIDEST = 80  # columns of a mail, and of what a terminal shows
 
 
 def finite(value: Any) -> bool:

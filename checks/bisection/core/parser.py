@@ -6,9 +6,8 @@ import shutil
 import textwrap
 from typing import Any, NoReturn
 
+from bisection.core.format import WIDEST
 from bisection.core.verdicts import Exit
-
-WIDEST = 80  # columns
 
 
 class Help(argparse.HelpFormatter):

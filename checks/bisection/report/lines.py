@@ -4,10 +4,9 @@ import re
 import shutil
 import textwrap
 
-from bisection.core.format import plain
+from bisection.core.format import WIDEST, plain
 
-# Columns: of a mail, fewer on a narrow terminal.
-WIDTH = max(40, min(80, shutil.get_terminal_size().columns))
+WIDTH = max(40, min(WIDEST, shutil.get_terminal_size().columns))
 WORD = r"""(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+"""  # of a command, with what is quoted
 
 

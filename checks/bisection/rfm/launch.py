@@ -439,8 +439,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     def ran_as_asked(self) -> bool:
         """True if the result is whole and the ranks ran where they should; keeps it in `result`."""
         try:
-            path = os.path.join(self.stagedir, "result.json")
-            self.result = result = results.load(path, self.kernel, self.kernel_case)
+            self.result = result = results.load(self.ended.result, self.kernel, self.kernel_case)
         except ResultError as error:
             last = causes.last_line(self.ended.errors, self.kernel, any_line=True)
             self.fail_for(self._full_disk() or error.reason.with_values(last=last))

@@ -28,15 +28,20 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
+def is_text(value: Any) -> bool:
+    """True if it is a text that says anything."""
+    return isinstance(value, str) and value != ""
+
+
 # Values that extras of a partition may have.
 ALLOWED: dict[str, Callable[[Any], bool]] = {
     "nodes": is_count,
     # native is the processor of the host that builds, which is another.
     "march": lambda v: isinstance(v, str) and re.fullmatch(r"(?!native$)[\w.+-]+", v) is not None,
     "max_time": is_count,
-    "granted": lambda value: isinstance(value, str) and value != "",
+    "granted": is_text,
     "network": lambda v: isinstance(v, list) and all(isinstance(part, str) for part in v),
-    "topology": lambda value: isinstance(value, str) and value != "",
+    "topology": is_text,
     "scratch": lambda value: all(
         isinstance(folder, str) and re.fullmatch(r"/[\w./-]*", folder)
         for folder in (value if isinstance(value, list) else [value])
