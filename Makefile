@@ -112,11 +112,11 @@ test-quick: setup-dev
 	@echo "== the quick checks, on this machine"
 	@time $(BISECTION) run --tier quick --system $(SYSTEM) $(ARGS)
 
-simulated: setup-dev ## a transpose on each simulated machine of checks/workshop/smpi
+simulated: setup-dev ## a transpose on each machine of site-configs/published
 	@command -v smpirun >/dev/null || { echo "skipped: SimGrid is not installed"; exit; }; \
 	for machine in $(SIMULATED); do $(BISECTION) run --system $$machine -n $(PUBLISHED) $(ARGS) || exit; done
 
-SIMULATED := hector-xt4 hector-xt6 hpcx-phase1 hpcx-phase2 hpcx-phase2-sp7 merlin stella
+SIMULATED := $(filter-out %/common_simulated,$(patsubst site-configs/%.py,%,$(wildcard site-configs/published/*.py)))
 PUBLISHED := '^transpose%method=shm%.*layout=mpi%launch.case=cnt40$$'
 testbed: setup-dev ## launches and faults on virtual Slurm clusters, faults of this host; ARGS=--full: all of them
 	@echo "== launches and faults, on virtual Slurm clusters; faults of this host"

@@ -26,7 +26,6 @@ Facts = dict[str, Any]  # a part of the dictionary that ReFrame reads
 
 _cluster = import_module_from_file(str(Path(__file__).with_name("common_cluster.py")))
 partition, make_system, AS_ROOT = _cluster.partition, _cluster.system, _cluster.AS_ROOT
-_simulated = import_module_from_file(str(Path(__file__).with_name("common_simulated.py")))
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = Path(os.environ.get("BISECTION_HOME") or ROOT / ".bisection")
@@ -40,13 +39,6 @@ SPACK = {
     "name": "spack",
     "features": ["kernels", "spack"],
     "extras": {"spack_env": "auto"},  # a folder of spack-env/, or auto
-    **NO_COMPILERS,
-}
-# For partitions that SimGrid simulates: CMake takes its smpicc.
-SMPI = {
-    "name": "smpi",
-    "features": ["kernels", "simulated"],
-    "extras": {"cmake": [f"-DBX_SIMULATED={_simulated.SMPI}"]},
     **NO_COMPILERS,
 }
 ENVIRONMENTS = [{"name": "system", "features": ["kernels"], **NO_COMPILERS}, SPACK]
@@ -188,16 +180,6 @@ def cluster(
 def slurm(file: str, *, scheduler: str = "slurm", **choices: Any) -> Facts:
     """A Slurm cluster; its scheduler is squeue where there is no accounting database."""
     return cluster(file, scheduler=scheduler, **choices)
-
-
-def simulated(file: str, nodes: int) -> Facts:
-    """The dictionary that ReFrame reads of a machine of checks/workshop/smpi/machines.csv.
-
-    Args:
-        file: the site file, whose name is the machine's.
-        nodes: how many of its nodes a launch uses.
-    """
-    return configuration([_simulated.make_system(Path(file).stem, nodes)], [SMPI])
 
 
 def _scheduled(partitions: list[Facts]) -> list[Facts]:

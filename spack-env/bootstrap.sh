@@ -80,14 +80,14 @@ known_site() {
     name=${1%%:*}
     case $name in
         *.py) [ ! -f "$name" ] || return 0 ;;
-        common*) ;;
+        common* | */common*) ;;
         *) [ ! -f "$root/site-configs/$name.py" ] || return 0 ;;
     esac
     sites=''
-    for file in "$root"/site-configs/*.py; do
-        name=${file##*/}
+    for file in "$root"/site-configs/*.py "$root"/site-configs/*/*.py; do
+        name=${file#"$root"/site-configs/}
         case $name in
-            common*) ;;
+            common* | */common*) ;;
             *) sites="$sites${sites:+, }${name%.py}" ;;
         esac
     done

@@ -61,9 +61,11 @@ def site_file(system: str) -> Path:
 
 
 def site_names() -> list[str]:
-    """The names of the site files in site-configs/: all but common.py and what it imports."""
-    files = (paths.ROOT / "site-configs").glob("*.py")
-    return sorted(path.stem for path in files if not path.stem.startswith("common"))
+    """The names of the site files in site-configs/, such as localhost and published/stella: all
+    but common.py and what it imports."""
+    folder = paths.ROOT / "site-configs"
+    files = [path for path in sorted(folder.rglob("*.py")) if not path.stem.startswith("common")]
+    return [path.relative_to(folder).with_suffix("").as_posix() for path in files]
 
 
 def require_site(system: str) -> Path:

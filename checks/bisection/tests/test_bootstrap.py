@@ -11,6 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from bisection.sites.site import site_names
+
 SPACK_ENV = Path(__file__).resolve().parents[3] / "spack-env"
 BOOTSTRAP = SPACK_ENV / "bootstrap.sh"
 PACKAGES = {name: SPACK_ENV / name / "packages.txt" for name in ("debian12", "rhel9")}
@@ -251,9 +253,7 @@ def test_an_extra_is_not_insisted_on(user):
     assert "set-up: Python environment ... failed" in run.stdout  # it went on
 
 
-SITES = sorted(file.name for file in SPACK_ENV.parent.glob("site-configs/*.py"))
-SITES = [name.removesuffix(".py") for name in SITES if not name.startswith("common")]
-SITES = f"site-configs/ has {', '.join(SITES)}"
+SITES = f"site-configs/ has {', '.join(site_names())}"
 WRITES = "cannot write to /proc/home; BISECTION_HOME names another folder"
 ODD = 'cannot work in a folder with one of : ; $ \\ " ` % * ? [ # in its path'
 OPTIONS = "there are --dev, --build and --site"

@@ -347,7 +347,7 @@ LADDER = [
     Rung(busy_loop, BUSY, ("other processes use .* cores .*yes",)),
     Rung(memory_traffic, BUSY, ("other processes use .* cores .*dd",)),
     Rung(affinity, LOST, ("cores: .* 1 of [0-9]+: affinity",), quick=("one",)),
-    Rung(shared_core, (Exit.FAILED,), ("INVALID placement", "shares a core"), quick=("one",)),
+    Rung(shared_core, (Exit.FAILED,), ("INVALID placement", "shares a core")),
     Rung(unoptimised, SLOWER, ("flags: .*-O3.* -> ",), MESH),
     Rung(half_clock, SLOWER, ("clock: ",)),
 ]

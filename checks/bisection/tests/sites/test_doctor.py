@@ -173,7 +173,7 @@ def test_check_defect(broken_checks, name):
 @pytest.fixture(scope="module")
 def published(site):
     """A simulated system, of which only the checks that `site` has not are there."""
-    other = load_site("hector-xt4")
+    other = load_site("published/hector-xt4")
     return dataclasses.replace(
         other,
         checks={name: check for name, check in other.checks.items() if name not in site.checks},

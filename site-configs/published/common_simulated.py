@@ -9,8 +9,18 @@ from typing import Any
 
 from reframe.core.backends import register_launcher
 from reframe.core.launchers import JobLauncher
+from reframe.utility import import_module_from_file
 
-SMPI = Path(__file__).resolve().parents[1] / "checks" / "workshop" / "smpi"
+SITES = Path(__file__).resolve().parents[1]
+SMPI = SITES.parent / "checks" / "workshop" / "smpi"
+common = import_module_from_file(str(SITES / "common.py"))
+# CMake takes SimGrid's smpicc.
+ENVIRONMENT = {
+    "name": "smpi",
+    "features": ["kernels", "simulated"],
+    "extras": {"cmake": [f"-DBX_SIMULATED={SMPI}"]},
+    **common.NO_COMPILERS,
+}
 
 
 @register_launcher("smpirun")
@@ -40,14 +50,19 @@ def cores_of(machine: str) -> int:
     raise KeyError(machine)
 
 
-def make_system(machine: str, nodes: int) -> dict[str, Any]:
-    """A system of one partition, whose launches take so many nodes of the machine.
+def simulated(file: str, nodes: int) -> dict[str, Any]:
+    """The dictionary that ReFrame reads of a machine of checks/workshop/smpi/machines.csv.
+
+    Args:
+        file: the site file, whose name is the machine's.
+        nodes: how many of its nodes a launch uses.
 
     Raises:
         KeyError: there is no such machine.
     """
+    machine = Path(file).stem
     cores = cores_of(machine)
-    return {
+    system = {
         "name": machine,
         "descr": f"{machine}, simulated by SimGrid",
         "hostnames": [".*"],
@@ -71,3 +86,4 @@ def make_system(machine: str, nodes: int) -> dict[str, Any]:
             }
         ],
     }
+    return common.configuration([system], [ENVIRONMENT])

@@ -4,6 +4,6 @@ from pathlib import Path
 
 from reframe.utility import import_module_from_file
 
-common = import_module_from_file(str(Path(__file__).with_name("common.py")))
+machine = import_module_from_file(str(Path(__file__).with_name("common_simulated.py")))
 
-site_configuration = common.simulated(__file__, nodes=2)
+site_configuration = machine.simulated(__file__, nodes=2)
