@@ -36,8 +36,8 @@ ADVICE = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     add = parser.add_argument
-    add("kernel", metavar="|".join(ADVICE), choices=ADVICE, help="for which codes")
-    where = "folders with result files, searched with all below; default: all results kept"
+    add("kernel", metavar="|".join(ADVICE), choices=ADVICE, help="kernel to recommend for")
+    where = "folder with result files, with its subfolders; default: all results kept"
     add("--from", dest="folders", metavar="DIR", action="append", help=where)
     now = "measure now, on this host, with these numbers of ranks (md: ranks times threads), "
     now += f"at most {RANKS_PER_CORE} per core"

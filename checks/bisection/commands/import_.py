@@ -22,7 +22,7 @@ from bisection.store.sync import import_file, set_damaged_aside, synchronise
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument("files", nargs="*", metavar="FILE")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="files to store")
 
 
 def act(options: argparse.Namespace) -> Exit:

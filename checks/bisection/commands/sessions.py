@@ -2,7 +2,7 @@
 
 `list` (the default) prints the sessions, the newest last. SESSIONS are named as for `bisection
 compare`; here every word also selects excluded sessions. Below a session, the list has its tags,
-the reason of its exclusion, and the changes of hardware and software since the session before.
+the reason for its exclusion, and the changes of hardware and software since the session before.
 
 `exclude` keeps sessions in the store, and leaves them out of comparisons (`earlier`, days, tags,
 `latest`), histories, references and advice. `include` undoes that. `tag` adds a tag, and

@@ -40,7 +40,7 @@ class Met(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument("--write", action="store_true", help="update the table in checks/docs/tested.md")
+    parser.add_argument("--write", action="store_true", help="update the table of the page")
 
 
 def act(options: argparse.Namespace) -> Exit:
