@@ -34,7 +34,6 @@ ADVICE = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add = parser.add_argument
     add("kernel", metavar="|".join(ADVICE), choices=ADVICE, help="kernel to recommend for")
     where = "folder with result files, with its subfolders; default: all results kept"
@@ -46,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     if options.measure and options.folders:
         raise BisectionError("--measure: measures here; it does not go with --from")
     kernel = options.kernel

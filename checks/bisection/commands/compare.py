@@ -44,7 +44,6 @@ NEWEST = 40  # sessions of the newest one's kind, by whose noise --plan plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add_shared(parser)
     add = parser.add_argument
     planning = "print only how many nights show a change of this size, such as 5%%, at the noise "
@@ -84,7 +83,6 @@ def _verdicts(text: str) -> tuple[str, ...]:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     if options.plan or options.budget:
         if options.after or options.json:
             options.parser.error("--plan and --budget take neither AFTER nor --json")
@@ -122,7 +120,6 @@ def planned(options: argparse.Namespace) -> Exit:
 
 
 def noise_of(sessions: Sequence[Session]) -> str:
-    """A line on the sessions whose noise is used."""
     span = f"{utc(sessions[0].start)} to {utc(sessions[-1].start)}"
     return f"noise of {plural(len(sessions), 'session')}, {span}"
 

@@ -27,7 +27,6 @@ from bisection.store.sync import opened, store_defects
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     which = "examine only site-configs/NAME.py, or another file DIR/NAME.py, with its checks and "
     parser.add_argument("--system", metavar="NAME", help=f"{which}references")
 

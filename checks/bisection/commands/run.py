@@ -75,7 +75,6 @@ JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     lines = [f"  {n:12} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
     parser.epilog = "\n".join(["tiers, with minutes on two quiet cores, at most:", *lines])
     add = parser.add_argument
@@ -156,11 +155,9 @@ class Night:
 
     @functools.cached_property
     def verdict(self) -> RunVerdict:
-        """The verdict by what is known now."""
         return rule(self.run, self.evidence)
 
     def trouble(self, *reasons: Reason) -> None:
-        """Notes why the run is not complete, each reason once."""
         new = [reason for reason in reasons if reason not in self.run.troubles]
         self.run = self.run.noting(troubles=new)
 

@@ -24,7 +24,6 @@ from bisection.sites.site import load_site, require_site
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add = parser.add_argument
     where = "the site: site-configs/NAME.py, or the path of a site file elsewhere"
     add("name", metavar="NAME[:PARTITION]", help=where)
@@ -33,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     begin = time.monotonic()
     require_site(options.name)
     site = load_site(options.name)

@@ -31,7 +31,6 @@ from bisection.sites.cluster.survey import SchedulerError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add = parser.add_argument
     add("name", metavar="NAME", help="name of the system: letters, digits, - and _")
     only = "use only this queue; may be repeated"
@@ -46,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     file = checked(options)
     try:
         known = new.survey(options.account)
@@ -101,7 +99,6 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Draft:
 
 
 def show(*lines: str) -> None:
-    """Prints lines, broken where a terminal ends."""
     print("\n".join(part for line in lines for part in fitting(line)), flush=True)
 
 
@@ -142,6 +139,5 @@ def refresh(file: Path, known: new.Survey) -> Draft:
 
 
 def try_out(site: Draft) -> None:
-    """Runs the trial jobs of a draft, and prints what they show."""
     for part in new.try_out(site):
         show(words.tried(part))

@@ -34,7 +34,6 @@ class Rerun:
 
     @property
     def value(self) -> float:
-        """The mean of the logarithms, as a value."""
         return geometric_mean(self.values)
 
     def outside(self, low: float, high: float) -> list[str] | None:
