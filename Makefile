@@ -49,7 +49,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo "  SYSTEM=NAME    the machine to judge, a file of site-configs/ (default: localhost, this machine)"
 	@echo "  ARGS='...'     further arguments for \`bisection run\`, or for ReFrame"
-	@echo "  INSTALL=no     install nothing; name what is missing"
+	@echo "  INSTALL=no     install nothing; print missing packages"
 	@echo "  BUNDLE=FOLDER  an unpacked archive of \`make bundle\`, in place of a network"
 	@echo "  PYTHON=FILE    the Python to use, 3.10 or newer"
 	@echo "  BISECTION_HOME=DIR   the folder for everything that is written (default: .bisection)"
@@ -61,7 +61,7 @@ setup-dev:
 	@$(SETUP) --dev
 
 bundle: SETUP = spack-env/bootstrap.sh --build site
-bundle: setup ## pack all that a set-up without network needs: ARGS=--no-spack, ARGS=--sources
+bundle: setup ## pack everything for a set-up without network: ARGS=--no-spack, ARGS=--sources
 	@$(WORKSHOP) bundle $(ARGS)
 
 # A run needs the site's file before anything is installed.
@@ -69,10 +69,10 @@ nightly test-quick: SETUP += --site "$(SYSTEM)"
 nightly: setup ## judge this machine: build, run the nightly checks, end with a verdict
 	@$(BISECTION) run --tier nightly --system $(SYSTEM) $(ARGS)
 
-test: setup-dev lint test-kernels test-python ## test the suite itself: what tells whether a change is right
+test: setup-dev lint test-kernels test-python ## test the suite itself: style, kernels, Python
 	@echo "-- make test: $$(( $$(date +%s) - $(BEGAN) )) s"
 
-test-all: test test-long test-sanitized test-portable test-quick testbed test-mutants ## the same, and what takes longer
+test-all: test test-long test-sanitized test-portable test-quick testbed test-mutants ## the same, and longer tests
 	@echo "-- make test-all: $$(( $$(date +%s) - $(BEGAN) )) s"
 
 kernels: setup-dev

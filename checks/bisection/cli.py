@@ -88,13 +88,11 @@ class Output:
                 self.lost = self.lost or str(error.strerror)
 
     def write(self, text: str) -> int:
-        """Writes text; returns its length."""
         with self._kept():
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Writes what is buffered."""
         with self._kept():
             self._stream.flush()
 

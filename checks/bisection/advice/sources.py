@@ -66,7 +66,6 @@ class Launched:
 
 
 def cores_here() -> int:
-    """The cores of this host."""
     return len(os.sched_getaffinity(0))
 
 
@@ -104,7 +103,6 @@ class Sweep(Launched):
 
 
 def _by_round(seconds: Sequence[float], rounds: Sequence[int], **_: object) -> list[float]:
-    """The median of the samples of each round."""
     pairs = [*zip(rounds, seconds, strict=True)]
     return [statistics.median(s for of, s in pairs if of == n) for n in sorted(set(rounds))]
 
@@ -159,7 +157,6 @@ def recommended(times: dict[int, float]) -> tuple[int, float]:
 
 
 def nearest(choices: Iterable[int], wanted: float) -> int:
-    """The choice whose ratio to `wanted` is nearest to one."""
     return min(choices, key=lambda n: (abs(math.log(n / wanted)), n))
 
 
@@ -259,12 +256,10 @@ def npar_times(benchmark: int) -> dict[int, dict[int, float]]:
 
 
 def best(times: dict[Choice, float]) -> Choice:
-    """The choice of the shortest time."""
     return min(times, key=times.get)
 
 
 def spread(times: dict[Choice, float]) -> float:
-    """The longest time over the shortest."""
     return max(times.values()) / min(times.values())
 
 

@@ -494,7 +494,6 @@ def _levels(values: np.ndarray, starts: dict[int, float]) -> list[Shift]:
 
 
 def _medians(values: np.ndarray, cuts: list[int]) -> np.ndarray:
-    """The levels of the parts of a series."""
     return np.array([np.median(part) for part in np.split(values, cuts)])
 
 

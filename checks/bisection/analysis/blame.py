@@ -93,8 +93,8 @@ class Blame:
 
 def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
     """Judges what was measured between nodes. `before`: earlier matrices of the same place, oldest
-    first: what is worse than in all of them but the last, and was in the last one already, is
-    worse."""
+    first. A component is worse if this matrix and the last earlier one are both worse than every
+    older one."""
     matrix, notes = _placed(matrix)
     blame = Blame(matrix, notes=notes)
     suspicions: list[Suspicion] = []

@@ -56,12 +56,10 @@ class Launch:
 
     @property
     def name(self) -> str:
-        """What it is called."""
         return " ".join(filter(None, (self.checks[0], self.case, self.layout)))
 
     @property
     def kinds(self) -> set[tuple[str, str]]:
-        """Its checks, each with the layout."""
         return {(check, self.layout) for check in self.checks}
 
 
@@ -89,7 +87,6 @@ class Proposal:
 
     @property
     def hours(self) -> tuple[float, float]:
-        """The node-hours of all, and of those chosen."""
         return sum(each.hours for each in self.launches), sum(each.hours for each in self.chosen)
 
 

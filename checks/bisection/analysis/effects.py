@@ -42,7 +42,6 @@ class Observations:
 
     @property
     def effects(self) -> int:
-        """Returns how many effects there are."""
         return self.nodes * (1 + self.directed)
 
     @property
@@ -103,7 +102,6 @@ def pack(group: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def unpack(packed: np.ndarray) -> np.ndarray:
-    """The values that were packed."""
     bits = packed.astype(np.uint32)
     bits = np.where(bits >> 31, bits & np.uint32((1 << 31) - 1), ~bits)
     return bits.view(np.float32).astype(float)

@@ -27,7 +27,6 @@ class History(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The identity of the metric of a test: eight words."""
         return (*self.test.identity, self.metric.name)
 
 

@@ -107,7 +107,6 @@ def _impact(
 
 
 def _ratios(windows: Windows, loaded: str, name: str) -> np.ndarray:
-    """Loaded over quiet of the cycles that have both."""
     quiet = {cycle: window[name] for cycle, window in windows.get(QUIET, {}).items()}
     values = {cycle: window[name] for cycle, window in windows.get(loaded, {}).items()}
     return np.array([v / quiet[c] for c, v in values.items() if v and quiet.get(c)])

@@ -53,7 +53,6 @@ class Row(MetricId):
     states: Reason | None = None  # the two that it has, and how often it is in the slower one
 
     def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
-        """Makes a ruling, which counts until another is made."""
         self.verdict, self.reason = verdict, reason
 
     @property
@@ -97,7 +96,6 @@ class Row(MetricId):
 
     @property
     def change(self) -> dict[str, Any]:
-        """The row's change as values of a Reason."""
         names = ("test", "metric", "unit", "better", "ratio", "low", "high")
         return {name: getattr(self, name) for name in names}
 
@@ -115,7 +113,6 @@ class Suspect:
 
     @property
     def reason(self) -> Reason:
-        """The fault of the node, or of one of several."""
         return Code.SLOW_NODE(**asdict(self))
 
 
@@ -173,13 +170,11 @@ class Event:
 
     @property
     def worse(self) -> list[ChangePoint]:
-        """The points for the worse whose level stands."""
         standing = (point for point in self.points if point.stands and not point.back)
         return [point for point in standing if point.verdict == Verdict.REGRESSED]
 
     @property
     def alarm(self) -> bool:
-        """True if metrics are worse since then, and nobody accepted it."""
         return bool(self.worse) and not self.accepted
 
 
@@ -212,7 +207,6 @@ class Comparison:
     limits: Thresholds = LIMITS
 
     def count(self, verdict: Verdict) -> int:
-        """Returns how many rows have this verdict."""
         return sum(row.verdict == verdict for row in self.rows)
 
 
@@ -234,7 +228,6 @@ def changes(before: Sequence[Session], after: Sequence[Session]) -> Iterator[Cha
 
 
 def _different(texts: Iterable[str | None]) -> list[str]:
-    """Each text once, without those that are empty."""
     return list(dict.fromkeys(filter(None, texts)))
 
 

@@ -261,12 +261,10 @@ def _spread(squares: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 
 def slower(rows: Sequence[Row]) -> list[Row]:
-    """The rows that are slower than in all earlier sessions, the worst first."""
     rows = [row for row in rows if row.outlier and row.excess > 1]
     return sorted(rows, key=lambda row: -row.excess)
 
 
 def faster(rows: Sequence[Row]) -> list[Row]:
-    """The rows that are faster than in all earlier sessions, the fastest first."""
     rows = [row for row in rows if row.outlier and row.excess < 1]
     return sorted(rows, key=lambda row: row.excess)

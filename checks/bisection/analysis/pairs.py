@@ -60,11 +60,9 @@ class Matrix:
     unplaced: tuple[str, ...] = ()  # nodes that the topology lacks, which is therefore not used
 
     def stage(self, number: int) -> np.ndarray:
-        """The records of a stage: TOURNAMENT or RETEST."""
         return self.records[self.records["stage"] == number]
 
     def switch_name(self, level: int, number: int) -> str:
-        """The name of a switch, by its level and its number."""
         return self.names[level][number] if self.names else f"switch {number}"
 
     def switch_names(self, level: int) -> dict[str, str]:

@@ -60,7 +60,6 @@ class Prediction:
 
     @property
     def ratio(self) -> float:
-        """Measured over predicted."""
         return self.seconds / self.predicted
 
 

@@ -67,7 +67,6 @@ def usable(
 
 
 def of_site(sessions: Iterable[Session], site: Site) -> list[Session]:
-    """The sessions of a site's system, and those that name no system."""
     return [s for s in sessions if s.tags.get("system", site.name).partition(":")[0] == site.name]
 
 
@@ -100,7 +99,6 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The reference, for people."""
         return _name(self.case, self.metric)
 
 
@@ -206,7 +204,6 @@ def _set_bounds(entries: Sequence[Entry]) -> None:
 
 
 def _in_order(entries: Iterable[Entry]) -> list[Session]:
-    """The sessions that references are made from, in the order of time."""
     used = {session for entry in entries for session in entry.nights}
     return sorted(used, key=lambda session: (session.start, session.id))
 

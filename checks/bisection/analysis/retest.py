@@ -46,12 +46,10 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Returns how long the retest takes, by what its launches took before."""
         return START + self.repeats * self._turn
 
     @property
     def repeats(self) -> int:
-        """How often each launch is repeated."""
         if self.unusual.keys().isdisjoint(self.chosen) or not self._turn:
             return TURNS
         return min(max(int((self.budget - START) / self._turn), TURNS), MOST_TURNS)
@@ -61,7 +59,6 @@ class Plan:
         return sum(self.cost[launch] for launch in filter(None, [*self.chosen, self.control]))
 
     def fits(self, seconds: float) -> bool:
-        """True if the budget allows one more launch, which takes so long (s)."""
         return START + TURNS * (self._turn + seconds) <= self.budget
 
 
@@ -184,7 +181,6 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
 
 
 def request_for(verdict: RunVerdict, launches: Sequence[TestResult]) -> Request:
-    """Returns what ReFrame is asked for, to run these launches again, once each."""
     partitions = sorted({f"{launch.system}:{launch.partition}" for launch in launches})
     tests = (case for case in verdict.judged if any(map(case.takes, launches)))
     return _rerun(verdict, tests, reruns=0, partitions=partitions)

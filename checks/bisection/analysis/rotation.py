@@ -1,8 +1,8 @@
 """Chooses other nodes for each run, where a partition has more nodes than a launch uses.
 
 Jobs with a slow node are compared with jobs without it (bisection.analysis.nodes);
-Slurm gives an idle partition's first nodes to every job. Chosen are idle nodes: those that stored
-sessions used least, and among these those that were together least.
+Slurm gives an idle partition's first nodes to every job. A run takes the idle nodes that stored
+sessions used least. Of equally used nodes it takes the ones that were least in one launch.
 """
 
 import re

@@ -34,10 +34,9 @@ ADVICE = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add = parser.add_argument
-    add("kernel", metavar="|".join(ADVICE), choices=ADVICE, help="for which codes")
-    where = "folders with result files, searched with all below; default: all results kept"
+    add("kernel", metavar="|".join(ADVICE), choices=ADVICE, help="kernel to recommend for")
+    where = "folder with result files, with its subfolders; default: all results kept"
     add("--from", dest="folders", metavar="DIR", action="append", help=where)
     now = "measure now, on this host, with these numbers of ranks (md: ranks times threads), "
     now += f"at most {RANKS_PER_CORE} per core"
@@ -46,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     if options.measure and options.folders:
         raise BisectionError("--measure: measures here; it does not go with --from")
     kernel = options.kernel

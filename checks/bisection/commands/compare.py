@@ -44,14 +44,13 @@ NEWEST = 40  # sessions of the newest one's kind, by whose noise --plan plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add_shared(parser)
     add = parser.add_argument
-    planning = "only print how many nights it takes to see a change of this size, such as "
-    planning += f"5%%, by the noise of BEFORE; default: the newest {NEWEST} sessions of one kind"
+    planning = "print only how many nights show a change of this size, such as 5%%, at the noise "
+    planning += f"of BEFORE; default: the newest {NEWEST} sessions of one kind"
     add("--plan", type=part, metavar="PART", help=planning)
-    spending = "only print which launches find most such changes (default: 10%%) within so many "
-    spending += "node-hours a night, such as 20 or 8m, and what is given up"
+    spending = "print only the launches that detect most such changes (default: 10%%) within this "
+    spending += "many node-hours per night, such as 20 or 8m, and the launches that are dropped"
     add("--budget", type=node_hours, metavar="NODE-HOURS", help=spending)
     add("--json", metavar="FILE", help="write the whole comparison to a JSON file")
 
@@ -59,15 +58,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_shared(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments that `compare` and `report` have in common."""
     add = parser.add_argument
-    groups = f"sessions: {HELP}; several with commas between"
+    groups = f"sessions before the change: {HELP}; commas join several"
     add("before", metavar="BEFORE", nargs="?", help=groups)
-    add("after", metavar="AFTER", nargs="?", help="likewise")
-    speedup = "expected speed-up, such as the ratio of clock rates, to report each test against"
+    add("after", metavar="AFTER", nargs="?", help="sessions after the change, named likewise")
+    speedup = "expected speed-up, such as the ratio of clock rates; tests are above, at or below it"
     add("--expected-ratio", type=number_from(0.01, 100), metavar="R", help=speedup)
     add("--aa", metavar="SESSIONS", help="an A/A test: sessions like BEFORE, with nothing changed")
-    cores = "further tests that measure the cores alone"
+    cores = "names of further tests that measure only the cores"
     add("--control", metavar="REGEX", type=regex, help=cores)
-    add("-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it")
+    add("-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match REGEX")
     which = f"{', '.join((*EXITS, 'nothing'))}; default: {','.join(FAIL_ON)}"
     failing = f"verdicts that fail: {which}"
     add("--fail-on", metavar="VERDICTS", type=_verdicts, default=FAIL_ON, help=failing)
@@ -84,7 +83,6 @@ def _verdicts(text: str) -> tuple[str, ...]:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     if options.plan or options.budget:
         if options.after or options.json:
             options.parser.error("--plan and --budget take neither AFTER nor --json")
@@ -122,7 +120,6 @@ def planned(options: argparse.Namespace) -> Exit:
 
 
 def noise_of(sessions: Sequence[Session]) -> str:
-    """A line on the sessions whose noise is used."""
     span = f"{utc(sessions[0].start)} to {utc(sessions[-1].start)}"
     return f"noise of {plural(len(sessions), 'session')}, {span}"
 

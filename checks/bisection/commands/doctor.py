@@ -27,8 +27,7 @@ from bisection.store.sync import opened, store_defects
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
-    which = "only site-configs/NAME.py, or a site file elsewhere, DIR/NAME.py, with its checks and "
+    which = "examine only site-configs/NAME.py, or another file DIR/NAME.py, with its checks and "
     parser.add_argument("--system", metavar="NAME", help=f"{which}references")
 
 

@@ -1,8 +1,8 @@
 """Finds metrics that became slower or faster in the stored nights, and since when.
 
-Small changes are found over several nights. Metrics that changed together are one event: its night,
-the nights in which it may have begun, and the changes of the environment then. An event stays an
-alarm until the metrics recover or `--accept EVENT` accepts its level as normal.
+Small changes are found over several nights. Metrics that changed together are one event. An event
+has its night, the nights in which it may have begun, and the changes of the environment then. It
+stays an alarm until the metrics recover, or until `--accept EVENT` accepts its level as normal.
 Exit code: 0 no alarm, 1 metrics are worse, 2 usage, 3 too few sessions.
 """
 
@@ -26,24 +26,22 @@ from bisection.store.sync import opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add = parser.add_argument
     sessions = f"{HELP}; default: the nights of the usual tier, untagged"
     add("sessions", nargs="?", help=sessions)
-    add("-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it")
-    rate = "false alarms that a year of nights may raise, over all metrics (default: %(default)g); "
-    rate += "a larger number finds small changes earlier"
+    add("-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match REGEX")
+    rate = "false alarms per year of nights, over all metrics (default: %(default)g); a larger "
+    rate += "number detects small changes earlier"
     number = {"metavar": "N", "type": number_from(0.01, 50), "default": LIMITS.false_alarms}
     add("--false-alarms-per-year", **number, help=rate)
     add("--metrics", action="store_true", help="list the metrics of each event")
-    add("-m", "--reason", metavar="TEXT", default="accepted", help="why it is accepted")
+    add("-m", "--reason", metavar="TEXT", default="accepted", help="reason for --accept")
     marking = parser.add_mutually_exclusive_group()
-    marking.add_argument("--accept", metavar="EVENT", help="accept what got worse since then")
+    marking.add_argument("--accept", metavar="EVENT", help="accept the level since EVENT as normal")
     marking.add_argument("--revoke", metavar="EVENT", help="undo `--accept`")
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         chosen = select(options.sessions or "..", store)
         sessions, notes = (list(chosen), []) if options.sessions else usual(chosen)

@@ -21,12 +21,10 @@ from bisection.store.sync import import_file, set_damaged_aside, synchronise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
-    parser.add_argument("files", nargs="*", metavar="FILE")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="files to store")
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     home = paths.home()
     damaged = set_damaged_aside(home)
     for trouble in damaged:

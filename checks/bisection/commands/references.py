@@ -38,19 +38,18 @@ from bisection.store.sync import opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     add = actions.add_parser("propose", help="make references from stored sessions").add_argument
     add("--sessions", default="..", metavar="SESSIONS", help=f"{HELP}; default: all")
-    least = f"sessions that a reference needs; default: {LIMITS.reference_sessions}"
+    least = f"sessions needed for a reference; default: {LIMITS.reference_sessions}"
     few = at_least(3)  # of two, the spread is not known
     add("--least", type=few, default=LIMITS.reference_sessions, metavar="N", help=least)
     add("--kinds", metavar="KINDS", help="ratio,time; default: the kinds that partitions enable")
-    also = f"use sessions that are left out by default: {','.join(LeftOut)}"
+    also = f"use sessions that are otherwise left out: {','.join(LeftOut)}"
     add("--also", type=_reasons, default=(), metavar="REASONS", help=also)
     add("--mix", action="store_true", help="mix sessions of different hardware or software")
     add("--widen", action="store_true", help="also change limits that become wider")
-    add("--write", action="store_true", help="change the file")
+    add("--write", action="store_true", help="write the changes to the file")
     add("--system", default="localhost", metavar="NAME", help="default: localhost")
 
 
@@ -63,7 +62,6 @@ def _reasons(text: str) -> tuple[str, ...]:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     kinds = options.kinds.split(",") if options.kinds else None
     if kinds and set(kinds) - set(KINDS):
         raise BisectionError(f"--kinds {options.kinds}: {', '.join(KINDS)} are allowed")

@@ -1,10 +1,11 @@
 """Runs a tier of checks with ReFrame and ends with a verdict on this machine.
 
 Arguments that are not listed here are passed to ReFrame (-n NAME, -S VAR=VALUE, ...).
-Launches that other processes disturbed are rerun at the end of the run.
-A retest follows at once for metrics outside their limits or slower than in all earlier sessions,
-for nodes that look slow, and for metrics that may have got worse lately. What it does not confirm
-passes, with a note. A wrong answer fails without a retest.
+At the end of the run, launches that other processes disturbed are rerun. A retest follows for:
+  metrics outside their limits, or slower than in all earlier sessions
+  nodes that look slow
+  metrics that may have got worse lately
+A test that the retest does not confirm passes, with a note. A wrong answer fails without a retest.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
 the site cannot be used, 3 not everything was measured, or the verdict on the network is `look`,
 4 everything passed, but the retest confirmed slower metrics or a slow node, or metrics are worse
@@ -74,7 +75,6 @@ JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     lines = [f"  {n:12} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
     parser.epilog = "\n".join(["tiers, with minutes on two quiet cores, at most:", *lines])
     add = parser.add_argument
@@ -83,17 +83,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--system", default="localhost", metavar="NAME", help=text)
     text = "how the kernels are built: system, spack, or an environment of the site"
     add("-p", dest="environ", metavar="NAME", help=text)
-    text = "a name for the session, to select it by: --tag phase=before"
+    text = "name the session, such as phase=before; other commands select it by that name"
     add("--tag", action="append", default=[], type=command.tag, metavar="NAME=VALUE", help=text)
     span = {"type": seconds_of, "metavar": "DURATION"}
-    text = "time for the retest, half of it also for launches that other processes disturbed; 0: "
-    text += "no retest, and metrics outside their limits fail; default: 10m"
+    text = "time budget for retests; up to half may go to rerunning disturbed launches. 0: no "
+    text += "retest, so metrics outside their limits fail; default: 10m"
     add("--retest", default="10m", **span, help=text)
     text = f"compare the run with these sessions, such as network=old; {HELP}; default: earlier "
     add("--against", metavar="SESSIONS", help=f"{text}sessions of its kind")
     text = "wait up to this time for a quiet machine; if it stays busy, run nothing, exit with 3"
     add("--wait", **span, help=text)
-    text = "start no launch later than this after the run's start: later ones are BLOCKED"
+    text = "start no launch after this time; launches that have not started are BLOCKED"
     add("--deadline", **span, help=text)
     text = "accept kernels that were built from other sources than this checkout's"
     add("--stale", action="store_true", help=text)
@@ -155,11 +155,9 @@ class Night:
 
     @functools.cached_property
     def verdict(self) -> RunVerdict:
-        """The verdict by what is known now."""
         return rule(self.run, self.evidence)
 
     def trouble(self, *reasons: Reason) -> None:
-        """Notes why the run is not complete, each reason once."""
         new = [reason for reason in reasons if reason not in self.run.troubles]
         self.run = self.run.noting(troubles=new)
 

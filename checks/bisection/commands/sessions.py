@@ -2,7 +2,7 @@
 
 `list` (the default) prints the sessions, the newest last. SESSIONS are named as for `bisection
 compare`; here every word also selects excluded sessions. Below a session, the list has its tags,
-the reason of its exclusion, and the changes of hardware and software since the session before.
+the reason for its exclusion, and the changes of hardware and software since the session before.
 
 `exclude` keeps sessions in the store, and leaves them out of comparisons (`earlier`, days, tags,
 `latest`), histories, references and advice. `include` undoes that. `tag` adds a tag, and
@@ -33,7 +33,6 @@ from bisection.store.sync import opened, synchronise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.set_defaults(sessions=[], json=False)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print sessions (the default)")
@@ -58,7 +57,6 @@ def _text(text: str) -> str:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         if options.action == "restore":
             lines = restored(store, options.sessions)

@@ -12,7 +12,6 @@ from bisection.core.verdicts import Exit, NotMeasured
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     commands = parser.add_subparsers(required=True, metavar="SUBCOMMAND")
     for name, module in (("new", site_new), ("check", site_check)):
         text, summary = module.__doc__, module.__doc__.partition(":")[0].partition(",")[0]

@@ -24,16 +24,14 @@ from bisection.sites.site import load_site, require_site
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add = parser.add_argument
     where = "the site: site-configs/NAME.py, or the path of a site file elsewhere"
     add("name", metavar="NAME[:PARTITION]", help=where)
-    most = "how long a job may take from its submission on, such as 90s, 10m [5m]"
+    most = "longest time of a job from its submission, such as 90s or 10m; default: 5m"
     add("--patience", type=seconds_of, default=300.0, metavar="TIME", help=most)
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     begin = time.monotonic()
     require_site(options.name)
     site = load_site(options.name)

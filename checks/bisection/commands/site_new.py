@@ -3,9 +3,9 @@
 It queries the scheduler for its queues, looks for MPI, modules and libraries, and runs one short
 job in each queue. The job finds the kind of nodes, the launcher that starts one MPI world with a
 core per rank, and the device that carries the messages. First load the modules with which your site
-builds and runs: they become the site's. Each decision left to you is a line `# DECIDE:` in NAME.py.
-It replaces NAME.py only while that has such a line and nobody has changed it: correct the command
-line and run it again. --refresh rewrites NAME.json for the partitions of NAME.py.
+builds and runs: NAME.py will load them. Each decision left to you is a line `# DECIDE:` in NAME.py.
+While NAME.py has such a line and nobody has changed it, the command may be run again, and replaces
+it. --refresh rewrites NAME.json for the partitions of NAME.py.
 Without a scheduler, NAME.py describes this host.
 For `-p spack` it writes spack-env/NAME/spack.yaml, with the machine's MPI, compilers and libraries.
 Exit code: 0 nothing is left to decide, 1 something is, 2 usage, 3 the scheduler does not answer.
@@ -31,14 +31,13 @@ from bisection.sites.cluster.survey import SchedulerError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add = parser.add_argument
-    add("name", metavar="NAME", help="of the system: letters, digits, - and _")
-    only = "only this queue; may be repeated"
+    add("name", metavar="NAME", help="name of the system: letters, digits, - and _")
+    only = "use only this queue; may be repeated"
     add("--queue", action="append", default=[], metavar="Q", help=only)
     add("--account", default="", metavar="A", help="the account that jobs use")
     add("--qos", default="", metavar="Q", help="the Slurm QOS that jobs ask for")
-    text = "nodes per launch (default: 1, 2 and 4; 1, 2 and 3 of a queue of 3; both of 2)"
+    text = "nodes per launch; default: 1, 2 and 4 (3 nodes: 1, 2 and 3; 2 nodes: 1 and 2)"
     add("--nodes", type=at_least(1), metavar="N", help=text)
     add = parser.add_mutually_exclusive_group().add_argument
     add("--dry-run", action="store_true", help="print the file; submit and write nothing")
@@ -46,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     file = checked(options)
     try:
         known = new.survey(options.account)
@@ -101,7 +99,6 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Draft:
 
 
 def show(*lines: str) -> None:
-    """Prints lines, broken where a terminal ends."""
     print("\n".join(part for line in lines for part in fitting(line)), flush=True)
 
 
@@ -142,6 +139,5 @@ def refresh(file: Path, known: new.Survey) -> Draft:
 
 
 def try_out(site: Draft) -> None:
-    """Runs the trial jobs of a draft, and prints what they show."""
     for part in new.try_out(site):
         show(words.tried(part))

@@ -32,12 +32,10 @@ class Cause:
 
     @property
     def ends(self) -> bool:
-        """True if it may be why a launch ended without an answer."""
         return self.verdict != NOTE
 
     @property
     def notes(self) -> bool:
-        """True if it is noted where a launch succeeds."""
         return NOTE in self.verdict
 
 
@@ -50,5 +48,4 @@ with open(Path(__file__).with_suffix(".csv"), newline="", encoding="utf-8") as f
 
 
 def kinds(verdict: str) -> set[str]:
-    """The kinds of reasons that have this verdict."""
     return {row.kind for row in CAUSES if row.verdict.startswith(verdict)}

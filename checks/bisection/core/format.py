@@ -15,7 +15,6 @@ WIDEST = 80  # columns of a mail, and of what a terminal shows
 
 
 def finite(value: Any) -> bool:
-    """True if it is a number that can be drawn."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -31,7 +30,6 @@ def printable(lines: Iterable[str]) -> str:
 
 
 def short(text: Any, limit: int = 300) -> str:
-    """Text of at most `limit` characters."""
     text = plain(text)
     return text if len(text) <= limit else text[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
@@ -55,7 +53,6 @@ def amount(value: Any, unit: str) -> str:
 
 
 def times(ratio: Any) -> str:
-    """A ratio as text."""
     return number(ratio) if finite(ratio) else NONE
 
 

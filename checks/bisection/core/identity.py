@@ -17,12 +17,10 @@ class Geometry:
 
     @property
     def ranks(self) -> int:
-        """The ranks of all nodes."""
         return self.nodes * self.ranks_per_node
 
     @property
     def cores(self) -> int:
-        """Ranks times threads: the cores of all nodes."""
         return self.ranks * self.threads
 
     def __str__(self) -> str:
@@ -53,13 +51,11 @@ class TestId:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Returns the identity of the test: seven words."""
         place = (self.system, self.partition, self.environ)
         return (*place, self.check, self.case, self.layout, self.method)
 
     @property
     def test(self) -> str:
-        """The test, for people."""
         return " ".join(w for w in (self.check, self.case, self.layout, self.method) if w)
 
     @property
@@ -90,17 +86,14 @@ class MetricId(TestId):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Returns the identity of the metric of a test: eight words."""
         return (*self.identity, self.metric)
 
     @property
     def base(self) -> str:
-        """The metric's name without the size of a sweep."""
         return POINT.sub("", self.metric)
 
     @property
     def absolute(self) -> bool:
-        """True for a time or a rate: what a slower clock changes by itself."""
         return is_absolute(self.unit)
 
     @property

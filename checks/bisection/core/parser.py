@@ -43,7 +43,6 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**{"formatter_class": Help, **how})
 
     def error(self, message: str) -> NoReturn:
-        """Ends the program."""
         if "are required" in message:
             message += f"; `{self.prog} --help` lists them"
         self.exit(Exit.USAGE, f"{self.prog}: error: {message}\n")

@@ -17,12 +17,10 @@ def home() -> Path:
 
 
 def store_db(home: Path | str) -> Path:
-    """The store of `home`."""
     return Path(home) / "store.db"
 
 
 def results_db(home: Path | str) -> Path:
-    """ReFrame's own database."""
     return Path(home) / "reframe" / "results.db"
 
 

@@ -69,7 +69,6 @@ def faults(reference: Any) -> list[Reason]:
 
 
 def is_index(names: Any) -> bool:
-    """True if it can be a check's $index: a list of attributes."""
     return isinstance(names, list) and bool(names) and all(isinstance(n, str) for n in names)
 
 

@@ -11,7 +11,7 @@ from bisection.judge import alarms, launches, network, retest
 from bisection.judge.evidence import Evidence
 from bisection.runs.model import RunVerdict
 
-# In the order of checks/README, "Reading the verdict".
+# In the order of checks/docs/night.md, "Reading the verdict".
 RULINGS = (
     launches.rule_price,  # core-hours, with those of reruns and the retest
     launches.rule,  # other processes used the cores; wrong answers without a selected test
@@ -27,7 +27,7 @@ RULINGS = (
 
 
 def rule(run: RunVerdict, evidence: Evidence | None = None) -> RunVerdict:
-    """Rules on a run, as it was read from ReFrame's report, by what is known beside it."""
+    """Applies all rulings to a run, as it was read from ReFrame's report, and to the evidence."""
     for ruling in RULINGS:
         try:
             run = ruling(run, evidence or Evidence())

@@ -105,7 +105,6 @@ def by_check(event: Event) -> dict[str, dict[str, Any]]:
 
 
 def worst_first(points: Iterable[ChangePoint]) -> list[ChangePoint]:
-    """Change points, the largest change first."""
     return sorted(points, key=lambda point: -abs(point.cost - 1))
 
 

@@ -99,7 +99,6 @@ def launches(run: RunVerdict, kernel: str = pairs.KERNEL) -> Iterator[TestResult
 
 
 def file_of(case: TestResult, suffix: str) -> Path:
-    """A kept file of a launch."""
     return Path(paths.ROOT, case.files[:-1] + suffix)
 
 

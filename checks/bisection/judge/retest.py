@@ -34,12 +34,11 @@ class Rerun:
 
     @property
     def value(self) -> float:
-        """The mean of the logarithms, as a value."""
         return geometric_mean(self.values)
 
     def outside(self, low: float, high: float) -> list[str] | None:
-        """None if it is within these limits now; else the nodes to which that is bound, if it is
-        within them on the others."""
+        """Returns None if the retest is within these limits, [] if it is outside on all nodes, and
+        the run's nodes if it is outside only on them."""
         first = set(self.hosts[0])
         sides: dict[bool, list[bool]] = {True: [], False: []}  # on the same nodes, on others
         for value, hosts in zip(self.values, self.hosts, strict=True):

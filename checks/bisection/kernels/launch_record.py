@@ -85,7 +85,6 @@ class LaunchRecord:
         return self.stopped or Code.PREEMPTED(fraction=round(self.preempted, 4), waited=waited)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the record as JSON has it."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         values["stopped"] = self.stopped and self.stopped.as_dict()
         return {**values, "host_faults": [reason.as_dict() for reason in self.host_faults]}

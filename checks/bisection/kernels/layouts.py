@@ -108,7 +108,6 @@ def ranges(text: str) -> list[range]:
 
 
 def cpulist(text: str) -> set[int]:
-    """The same as a set."""
     return set(itertools.chain(*ranges(text)))
 
 
@@ -136,7 +135,6 @@ def places(layout: Mapping[str, Any]) -> list[Place]:
 
 
 def host_of(taken: Iterable[Place], rank: int) -> str | None:
-    """The host of a rank; None if it is not known."""
     return next((place.host for place in taken if rank in place.ranks), None)
 
 

@@ -104,7 +104,6 @@ def wrong_methods(result: Result) -> list[str]:
 
 
 def hosts(result: Result) -> list[str]:
-    """The hosts that ran the launch, in order."""
     return sorted({node["host"] for group in result["layout"]["seats"] for node in group["nodes"]})
 
 

@@ -21,7 +21,6 @@ def digest(*parts: str) -> str:
 
 
 def sha256(file: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
@@ -57,7 +56,6 @@ def digest_of(folder: Path) -> str:
 
 
 def of_checkout() -> str:
-    """The hash of this checkout's sources."""
     return digest_of(paths.ROOT / "src")
 
 

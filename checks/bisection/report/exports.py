@@ -93,7 +93,6 @@ def _md(text: Any) -> str:
 
 
 def _md_code(text: Any) -> str:
-    """Text as code."""
     text = " ".join(plain(text).replace("`", "'").split())
     return text and f"`{text}`"
 
@@ -176,7 +175,6 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
 
 
 def _alarm(alarm: Reason) -> Entry:
-    """An alarm of the history, with what to do about it."""
     text = clause(alarm)
     message = "; ".join([text, *map(": ".join, words.next_steps(alarm))])
     return Entry("the history", "bisection.history", text, Verdict.REGRESSED, message)

@@ -72,7 +72,6 @@ def text(network: Interconnect) -> list[str]:
 
 
 def findings(network: Interconnect) -> Table:
-    """The findings that are no components, which have a table of their own."""
     others = [f for f in network.findings if not _is_component(f.reason)]
     return listing(others, FINDINGS, MOST, "findings", "Findings")
 
@@ -133,5 +132,4 @@ def notes(blame: Blame) -> list[str]:
 
 
 def worst(part: BadComponent) -> str:
-    """A component and its worst factor, in a caption."""
     return f"{component(asdict(part))} x{number(part.factor)}"

@@ -34,27 +34,22 @@ class Report:
 
     @property
     def comparison(self) -> Comparison | None:
-        """The comparison with other sessions; None without one."""
         return self.evidence.comparison
 
     @property
     def rows(self) -> Sequence[Row]:
-        """The rows of the comparison."""
         return self.comparison.rows if self.comparison else ()
 
     @property
     def suspects(self) -> Sequence[Suspect]:
-        """Slow nodes by the comparison."""
         return self.comparison.suspects if self.comparison else ()
 
     @property
     def interconnect(self) -> Interconnect | None:
-        """The verdict on the network, if that is what the run was asked for."""
         return self.run.interconnect if self.run else None
 
     @cached_property
     def alarms(self) -> Sequence[Reason]:
-        """The events since which metrics are worse, that of most metrics first."""
         run = self.run or RunVerdict()
         events = self.evidence.events
         return run.alarms if self.of_run else [*alarms_of(events, self.run and run.request)]

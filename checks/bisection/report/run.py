@@ -53,7 +53,6 @@ def sentence(verdict: RunVerdict) -> str:
 
 
 def counted(verdict: RunVerdict) -> str:
-    """The verdict with all its counts, as in the first line and in a report's banner."""
     return _headed(verdict, [*_counts(verdict), *_more_counts(verdict)])
 
 
@@ -250,7 +249,6 @@ def alarms(reasons: Sequence[Reason]) -> Iterator[str]:
 
 
 def changed(verdict: RunVerdict) -> list[str]:
-    """Returns the changes since the session before."""
     changes = [remark for remark in verdict.remarks if remark.code == Code.CHANGED]
     lines = (f"changed since {utc(change['since'])}: {clause(change)}" for change in changes)
     return wrapped(*lines)

@@ -48,7 +48,6 @@ class Section:
 
     @property
     def shown(self) -> bool:
-        """True if it has content."""
         return bool(self.groups or self.tables or self.sparks or self.notes)
 
 
@@ -121,7 +120,6 @@ def _better(report: Report) -> Content:
 
 
 def _shared(report: Report, verdict: Verdict) -> list[Reason]:
-    """The changes that many metrics share, of one direction."""
     findings = report.comparison.findings if report.comparison else ()
     return [finding for finding in findings if words.direction(finding) == verdict]
 
@@ -263,7 +261,6 @@ def _restart(report: Report) -> Content:
 
 
 def _metric(case: TestResult, name: str) -> str:
-    """A metric of a test as text; "" if it has none."""
     return next((amount(m.value, m.unit) for m in case.metrics if m.name == name), "")
 
 

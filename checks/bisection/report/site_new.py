@@ -149,7 +149,6 @@ def decisions(site: Draft) -> list[str]:
 
 
 def moved(changes: Iterable[tuple[str, Any, Any]]) -> list[str]:
-    """Facts that are others now."""
     return [
         f"{name}: {_fact(name, before)} -> {_fact(name, after)}" for name, before, after in changes
     ]

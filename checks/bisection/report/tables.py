@@ -108,12 +108,10 @@ def rows_table(rows: Sequence[Row], most: int = ROWS, title: str = "") -> Table:
     several = len(words.scopes(rows)) > 1
 
     def why(row: Row) -> str:
-        """Why, with what else a person should know of a row."""
         scope = f"holds for {row.scope}" if several and row.scope else ""
         return short("; ".join(filter(None, (words.why(row), clause(row.explained), scope))), 240)
 
     def geometries(row: Row) -> str:
-        """Of the two sides, where they differ."""
         sides = row.before.geometry, row.after.geometry
         return short(before_after(*sides), 60) if all(sides) and sides[0] != sides[1] else ""
 
@@ -148,12 +146,10 @@ def rows_by_check(rows: Sequence[Row]) -> list[Table]:
 
 
 def case_name(case: TestResult) -> str:
-    """A test of a run with its geometry, for people."""
     names = (case.check, case.case, case.layout, case.record.geometry, case.method)
     return " ".join(filter(None, names)) or case.name or "unnamed test"
 
 
 def nodes_of(cases: Iterable[TestResult]) -> str:
-    """Names of the nodes that tests ran on, each once; the first of many."""
     nodes = dict.fromkeys(host for case in cases for host in case.record.hosts)
     return short(some(nodes, 8), 200) if nodes else ""

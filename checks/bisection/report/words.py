@@ -42,12 +42,10 @@ def direction(finding: Reason) -> Verdict:
 
 
 def finding(reason: Reason) -> str:
-    """A change that metrics share, as a line."""
     return f"{direction(reason)}: {clause(reason)}"
 
 
 def alone(rows: Sequence[Row]) -> list[Row]:
-    """The rows that have not changed as part of a finding."""
     return [row for row in rows if row.reason is None or row.reason.code != Code.SHARED]
 
 
@@ -79,7 +77,6 @@ def slow_nodes(suspects: Sequence[Suspect], verdict: RunVerdict) -> list[str]:
 
 
 def unsafe(comparison: Comparison) -> str:
-    """Returns why verdicts cannot be trusted; "" if they can."""
     return "; ".join(map(clause, comparison.unsafe))
 
 
@@ -102,7 +99,6 @@ def sentence(comparison: Comparison) -> str:
 
 
 def _preempted(reason: Reason | None) -> bool:
-    """True if numbers were unusable because of other processes."""
     if reason is None:
         return False
     return reason.code in DISTURBED or _preempted(Reason.read(reason["cause"]))
@@ -152,7 +148,6 @@ def _together(rows: Sequence[Row]) -> str:
 
 
 def scopes(rows: Sequence[Row]) -> list[Scope]:
-    """Returns the scope of the verdicts: the machine, or the sessions alone."""
     return sorted({row.scope for row in rows if row.scope})
 
 
@@ -206,7 +201,6 @@ def sure(event: Event) -> str:
 
 
 def changed(event: Event) -> str:
-    """Returns the changes of the environment with an event, certain or possible."""
     return "no night in which it began" if event.drift else performance.changed_then(*causes(event))
 
 

@@ -46,17 +46,14 @@ class Ended:
 
     @property
     def result(self) -> Path:
-        """Its result file."""
         return Path(self.folder, "result.json")
 
     @property
     def has_begun(self) -> bool:
-        """True if the kernel ran."""
         return self.result.exists()
 
     @property
     def is_answered(self) -> bool:
-        """True if the kernel ran to its end, and says so in its result."""
         with contextlib.suppress(results.ResultError):
             return bool(results.load(self.result, self.kernel))
         return False

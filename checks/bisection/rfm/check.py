@@ -61,7 +61,6 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
 
     @property
     def geometry(self) -> str:
-        """The geometry of the launch, by which references are chosen."""
         return self.launch.record.geometry
 
     @sanity_function
@@ -159,7 +158,6 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
 
     @property
     def _place(self) -> dict[str, str]:
-        """The partition, and the file of its references."""
         file = references.path(self.current_system.name)
         return {"partition": self.current_partition.fullname, "file": str(file)}
 

@@ -79,13 +79,11 @@ class Reporting(rfm.RegressionTestPlugin):
         raise error(str(reason))
 
     def add_remark(self, remark: Reason) -> None:
-        """Adds a remark to those that it has."""
         if earlier := Reason.read(self.remark):
             remark = Code.REMARKS(remarks=[*(earlier["remarks"] or [earlier]), remark])
         self.remark = remark.dumps()
 
     def skip_for(self, reason: Reason) -> None:
-        """Reports the test as not applicable, for a reason."""
         self.not_applicable = reason.dumps()
         self.skip(str(reason))
 
@@ -198,7 +196,6 @@ class Build(rfm.RegressionTest, Reporting):
 
     @run_after("compile")
     def run_here(self) -> None:
-        """Lists on this host what was built."""
         self.local = True
 
     @loggable
@@ -296,14 +293,12 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
 
     @run_after("init")
     def begin_record(self) -> None:
-        """Begins the record of the launch."""
         self.kernel_case = self.case
         self.record = LaunchRecord(self.kernel)
 
     @loggable
     @property
     def launch_record(self) -> dict[str, Any]:
-        """The record of the launch, for ReFrame's report."""
         return self.record.as_json()
 
     @run_after("setup")

@@ -134,7 +134,6 @@ def missing(options: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def allowed() -> float:
-    """The number of jobs of the run that may be in the queue."""
     return _allowed[0]
 
 

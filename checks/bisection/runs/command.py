@@ -73,7 +73,6 @@ def command(request: Request, site: Path, folder: Path, tags: Sequence[str] = ()
 
 
 def _each(option: str, values: Iterable[str]) -> list[str]:
-    """Each value behind the option."""
     return [word for value in values for word in (option, value)]
 
 
@@ -153,7 +152,6 @@ def invocation() -> list[str]:
 
 
 def bisection_command(*words: str) -> str:
-    """A command of this program, as it can be pasted into a shell."""
     return shlex.join([*invocation(), *words])
 
 
@@ -357,7 +355,6 @@ class Progress:
                 self.say(Code.LAUNCHES_PREEMPTED(launches=len(self.launches)))
 
     def say(self, reason: Reason) -> None:
-        """Prints a reason above the line."""
         self.clear()
         self._say(reason)
 
@@ -369,6 +366,5 @@ class Progress:
             print(f"\r\033[K{text[:width]}", end="", file=self.stream, flush=True)
 
     def clear(self) -> None:
-        """Removes the line from a terminal."""
         if self.live:
             print("\r\033[K", end="", file=self.stream, flush=True)

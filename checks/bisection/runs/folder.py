@@ -45,7 +45,6 @@ def new_folder() -> Path:
 
 
 def discard(folder: Path) -> None:
-    """Removes the folder of a run that did not begin."""
     shutil.rmtree(folder)
     point_to_latest(folder.parent)
 

@@ -20,7 +20,6 @@ def _as_tuples(record: Any) -> None:
 
 
 def _fields(kind: type, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a stored record that are fields of its class."""
     return {part.name: stored[part.name] for part in fields(kind) if part.name in stored}
 
 
@@ -39,12 +38,10 @@ class JudgedMetric:
 
     @property
     def asserted(self) -> bool:
-        """True if it has limits."""
         return self.low is not None or self.high is not None
 
     @property
     def failed(self) -> bool:
-        """True if it is outside its limits."""
         return self.verdict == "fail"
 
     @property
@@ -85,12 +82,10 @@ class TestResult(TestId):
 
     @property
     def is_launch(self) -> bool:
-        """True of a launch; False of a build and of a test."""
         return self.fixture and bool(self.record.kernel)
 
     @property
     def launch(self) -> tuple[str | int, ...]:
-        """Returns the identity of the test's launch."""
         place = (self.system, self.partition, self.environ)
         return (self.record.kernel, self.case, self.layout, *place, self.run)
 
@@ -100,7 +95,6 @@ class TestResult(TestId):
         return beside or self.launch == launch.launch
 
     def unmeasured(self, reason: Reason) -> "TestResult":
-        """The test as not measured, for a reason."""
         return replace(self, verdict=Verdict.NOT_MEASURED, reason=reason, remark=None)
 
     def unconfirmed(self, record: LaunchRecord) -> "TestResult":
@@ -117,19 +111,16 @@ class TestResult(TestId):
 
     @property
     def lost_to_others(self) -> bool:
-        """True if it was not measured only because other processes used the cores."""
         disturbed = self.reason is not None and self.reason.code in DISTURBED
         return self.verdict == Verdict.NOT_MEASURED and disturbed
 
     @property
     def by_bounds(self) -> bool:
-        """True if it failed only by its limits."""
         code = self.reason.code if self.reason else None
         return self.verdict == Verdict.FAIL and code == Code.OUT_OF_BOUNDS
 
     @property
     def group(self) -> str:
-        """The launch, or the build, that the test is about, for people."""
         words = [self.check, self.case, self.layout]
         return " ".join(word for word in words if word) + f" ({self.environ})"
 
@@ -200,17 +191,14 @@ class Interconnect:
 
     @property
     def grade(self) -> Grade:
-        """The grade of the worst finding."""
         return self.findings[0].grade if self.findings else Grade.GO
 
     def as_dict(self) -> dict[str, Any]:
-        """The verdict for verdict.json."""
         findings = [(grade, reason.as_dict()) for grade, reason in self.findings]
         return {"findings": findings, "unmeasured": [why.as_dict() for why in self.unmeasured]}
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "Interconnect":
-        """The verdict of verdict.json."""
         findings = [Finding(Grade(grade), Reason.read(why)) for grade, why in kept["findings"]]
         return cls(tuple(findings), tuple(map(Reason.read, kept["unmeasured"])))
 
@@ -250,7 +238,6 @@ class RunVerdict:
         _as_tuples(self)
 
     def noting(self, **reasons: Iterable[Reason]) -> "RunVerdict":
-        """The verdict with further reasons, by the name of their tuple."""
         return replace(self, **{n: (*getattr(self, n), *more) for n, more in reasons.items()})
 
     def without_preempted(self) -> "RunVerdict":
@@ -271,12 +258,10 @@ class RunVerdict:
 
     @property
     def judged(self) -> list[TestResult]:
-        """The tests without fixtures."""
         return [case for case in self.cases if not case.fixture]
 
     @property
     def price_of_launches(self) -> Price:
-        """What the run's own launches held."""
         held = [(c.seconds / 3600, parsed(c.record.geometry)) for c in self.cases if c.is_launch]
         cores = sum(hours * shape.cores for hours, shape in held if shape)
         return Price(cores, sum(hours * shape.nodes for hours, shape in held if shape))
@@ -296,7 +281,6 @@ class RunVerdict:
 
     @property
     def lost_to_others(self) -> list[TestResult]:
-        """The tests that were not measured because other processes used the cores."""
         return [case for case in self.judged if case.lost_to_others]
 
     def count(self, verdict: Verdict) -> int:

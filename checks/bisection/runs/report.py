@@ -209,7 +209,6 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
 
 
 def _launches(entry: Entry, entries: Mapping[Key, Entry]) -> list[str]:
-    """The names of the launches that a test depends on."""
     needed = (entries.get(tuple(key)) for key in entry.get("dependencies_actual") or [])
     return [each["display_name"] for each in needed if each and each.get("launch_record")]
 

@@ -109,7 +109,6 @@ class EditableReferences:
             data.ca.items[path[-1]][2].value += below
 
     def text(self) -> str:
-        """The file."""
         stream = io.StringIO()
         self.yaml.dump(self.tree, stream)
         return re.sub(r"(?m)(\S)  # ", r"\1 # ", stream.getvalue())
@@ -138,7 +137,6 @@ def _flow(items: Sequence[Any]) -> CommentedSeq:
 
 
 def _bare(node: Any) -> Any:
-    """A copy without comments and names."""
     if isinstance(node, CommentedMap):
         return CommentedMap((key, _bare(part)) for key, part in node.items())
     return _flow(node) if isinstance(node, CommentedSeq) else node

@@ -24,12 +24,10 @@ Placed = Iterator[tuple[str, Reason]]  # key of the partition in the site file, 
 
 
 def is_count(value: Any) -> bool:
-    """True if it is a whole number above zero."""
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def is_text(value: Any) -> bool:
-    """True if it is a text that says anything."""
     return isinstance(value, str) and value != ""
 
 
@@ -161,7 +159,6 @@ def unreachable(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Rea
 
 
 def unselected(tests: Sequence[Facts]) -> Iterator[Reason]:
-    """Each case and layout that no tier selects."""
     left_out = [test for test in tests if test["places"] and not set(TIERS) & set(test["tags"])]
     for words in dict.fromkeys((test["check"], test["case"], test["layout"]) for test in left_out):
         yield Code.NO_TIER(test=" ".join(filter(None, words)), tiers=list(TIERS))

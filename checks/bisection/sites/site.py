@@ -34,7 +34,6 @@ class Defect:
 
     @property
     def is_note(self) -> bool:
-        """True if it is a note for a person, not a defect."""
         return self.reason.code in NOTES
 
 

@@ -78,12 +78,10 @@ class Session:
 
     @property
     def ahead(self) -> bool:
-        """True if it begins in the future, by a clock that was wrong."""
         return self.start > time.time() + DAY
 
     @property
     def own_tags(self) -> dict[str, str]:
-        """The tags that a person gave it."""
         return {name: value for name, value in self.tags.items() if name not in KIND}
 
 
@@ -139,12 +137,10 @@ class Outcome(NamedTuple):
 
     @property
     def reason(self) -> Reason | None:
-        """Returns why the outcome is what it is; None for one that passed."""
         return _reason(self.cause)
 
     @property
     def left_out(self) -> bool:
-        """True if the build lacks its kernel."""
         inapplicable = self.verdict == Verdict.NOT_APPLICABLE
         return inapplicable and self.reason is not None and self.reason.code == Code.LEFT_OUT
 
@@ -167,12 +163,10 @@ class Tally:
 
     @property
     def jobs(self) -> int:
-        """Returns how many jobs there are."""
         return sum(self.counts.values())
 
     @property
     def measured_part(self) -> float:
-        """The fraction of jobs that were measured; 0 without jobs."""
         lost = self.counts.get(Verdict.NOT_MEASURED, 0)
         return (self.jobs - lost) / self.jobs if self.jobs else 0.0
 
@@ -207,7 +201,6 @@ class Store(contextlib.AbstractContextManager):
                         self.connection.execute(statement)
 
     def close(self) -> None:
-        """Closes the database."""
         self.connection.close()
 
     def __exit__(self, *_: object) -> None:
@@ -367,12 +360,10 @@ class Store(contextlib.AbstractContextManager):
         return tallies
 
     def tests(self) -> dict[int, StoredTest]:
-        """All tests, by their number in the store."""
         rows = self._rows("SELECT * FROM tests")
         return {row[0]: StoredTest(*row[1:9], bool(row[9]), row[10]) for row in rows}
 
     def metrics(self) -> dict[int, Metric]:
-        """All metrics, by their number in the store."""
         return {number: Metric(*row) for number, *row in self._rows("SELECT * FROM metrics")}
 
     def outcomes(self, sessions: Sequence[Session]) -> list[Outcome]:

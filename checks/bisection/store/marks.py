@@ -30,7 +30,6 @@ class Mark:
 
 
 def marks_file(store: Path) -> Path:
-    """The file of marks that belongs to a store's database."""
     return store.with_name("sessions.json")
 
 

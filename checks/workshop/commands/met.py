@@ -1,4 +1,4 @@
-"""Prints what the suite has met, as the README's table: builds, runs and clusters that passed here.
+"""Prints the builds, runs and clusters that passed here, as the table of checks/docs/tested.md.
 
 A row is made of what a program wrote when it ran: CMake the compilers and the MPI library of a
 build, ctest and pytest their counts, `bisection run` its verdict.
@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from bisection.core import paths
 from bisection.core.verdicts import Exit
 
-README = paths.ROOT / "README.md"
+PAGE = paths.ROOT / "checks" / "docs" / "tested.md"
 HEAD = "| what ran | MPI | compilers | processor | system | scheduler | passed | day |\n"
 TABLE = re.compile(re.escape(HEAD) + r"\|[-|]+\|\n((?:\|.*\n)*)")
 
@@ -40,18 +40,18 @@ class Met(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument("--write", action="store_true", help="update the table in README.md")
+    parser.add_argument("--write", action="store_true", help="update the table of the page")
 
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     rows = [row for row in (*tests(paths.home()), *runs(paths.home())) if row.passed]
-    text = README.read_text()
+    text = PAGE.read_text()
     table = TABLE.search(text)
     known = [*map(parse, table[1].splitlines())] if table and options.write else []
     lines = "".join(map(line, newest([*known, *rows])))
     if options.write and table:
-        README.write_text(text[: table.start(1)] + lines + text[table.end(1) :])
+        PAGE.write_text(text[: table.start(1)] + lines + text[table.end(1) :])
     else:
         print(HEAD + "|---" * len(Met._fields) + "|\n" + lines, end="")
     return Exit.OK

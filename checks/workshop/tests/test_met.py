@@ -24,10 +24,10 @@ def suite(failures, *properties):
 
 @pytest.fixture
 def home(home, monkeypatch):
-    """A home folder with a build whose tests passed, and a README that knows another."""
-    readme = home / "README.md"
-    readme.write_text(f"Above.\n\n{met.HEAD}|---|\n{met.line(KNOWN)}\nBelow.\n")
-    monkeypatch.setattr(met, "README", readme)
+    """A home folder with a build whose tests passed, and a page that knows another."""
+    page = home / "tested.md"
+    page.write_text(f"Above.\n\n{met.HEAD}|---|\n{met.line(KNOWN)}\nBelow.\n")
+    monkeypatch.setattr(met, "PAGE", page)
     (home / "build").mkdir()
     (home / "build/built-with.json").write_text(json.dumps(BUILT))
     (home / "build/tests.xml").write_text(suite(0))
@@ -35,7 +35,7 @@ def home(home, monkeypatch):
 
 
 def rows(home):
-    return [*map(met.parse, met.TABLE.search((home / "README.md").read_text())[1].splitlines())]
+    return [*map(met.parse, met.TABLE.search((home / "tested.md").read_text())[1].splitlines())]
 
 
 def test_what_passed_is_written_beside_what_is_known_and_replaces_what_is_old(home):
@@ -44,7 +44,7 @@ def test_what_passed_is_written_beside_what_is_known_and_replaces_what_is_old(ho
     known, new = sorted(rows(home), key=lambda row: row.mpi)
     assert known == KNOWN
     assert (new.mpi, new.processor, new.passed) == (BUILT["mpi"], BUILT["processor"], 8)
-    text = (home / "README.md").read_text()
+    text = (home / "tested.md").read_text()
     assert text.startswith("Above.\n")
     assert text.endswith("\nBelow.\n")
 

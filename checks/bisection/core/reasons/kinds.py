@@ -57,7 +57,6 @@ class Kind(str):
 
     @property
     def signature(self) -> inspect.Signature:
-        """The values of a reason of this kind."""
         printed = {name: inspect.Parameter(name, BY_NAME, default=None) for name in PRINTED}
         values = {**printed, **self.takes}.values()
         return inspect.Signature(sorted(values, key=lambda value: value.kind))
@@ -136,7 +135,6 @@ class Reason:
         return " ".join([self.code, *values])
 
     def with_values(self, **values: Any) -> "Reason":
-        """The Reason with more values, or others."""
         return Reason(self.code, {**self.values, **values})
 
     def as_dict(self) -> dict[str, Any]:

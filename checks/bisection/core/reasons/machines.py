@@ -44,7 +44,6 @@ def _launcher(launcher: str, layout: str) -> tuple[str, str]:
 
 
 def _speed(speed: list) -> str:
-    """Latency and bandwidth."""
     return f"{amount(speed[0], 's')}, {amount(speed[1], 'B/s')}"
 
 

@@ -11,7 +11,6 @@ NAMED = 4  # checks that are named
 
 
 def nights(first: float, at: float, last: float) -> str:
-    """The night of an event, and those in which it may have been."""
     first, day, last = (utc(time)[:10] for time in (first, at, last))
     return day if first == last else f"{day} ({first} to {last})"
 
@@ -40,7 +39,6 @@ def _sizes(low: float, middle: float, high: float) -> str:
 
 
 def fact(change: Mapping[str, str]) -> str:
-    """A fact that changed."""
     return f"{change['what']}: {change['before']} -> {change['after']}"
 
 

@@ -24,7 +24,6 @@ class SpackError(NotMeasured):
 
 
 def systems() -> dict[str, Path]:
-    """The environments there are: name and spack.yaml."""
     files = sorted((paths.ROOT / "spack-env").glob("*/spack.yaml"))
     return {path.parent.name: path for path in files}
 

@@ -149,7 +149,6 @@ class Environment:
         )
 
     def keep(self, **changes: Any) -> None:
-        """Changes the state, and stores it."""
         self.state = dataclasses.replace(self.state, **changes)
         paths.write_whole(self.stamp, json.dumps(dataclasses.asdict(self.state), indent=1))
 
@@ -211,7 +210,6 @@ class Environment:
 
 
 def executables(prefix: str) -> list[Path]:
-    """The kernels in an installation."""
     return [path for path in Path(prefix, "bin").glob("bisection-*") if os.access(path, os.X_OK)]
 
 

@@ -37,14 +37,12 @@ class Pin:
 
     @property
     def url(self) -> str:
-        """The repository's address, as git takes it."""
         url = os.environ.get(self.variable) or self.upstream
         # Git ignores --depth for a plain path.
         return Path(url).resolve().as_uri() if Path(url).is_dir() else url
 
     @property
     def folder(self) -> Path:
-        """The folder of its clone."""
         return paths.home() / "spack" / f"{self.name}-{self.release}"
 
 
@@ -58,7 +56,6 @@ PACKAGES = Pin(
 
 
 def note(text: str) -> None:
-    """Prints a line of progress on standard error."""
     print(f"spack: {text}", file=sys.stderr, flush=True)
 
 
@@ -120,7 +117,6 @@ def clone(pin: Pin) -> Path:
 
 
 def imports_clingo(python: str) -> bool:
-    """True if a Python has clingo, Spack's solver."""
     return bool(ask(python, "-E", "-c", "import clingo", patience=PATIENCE))
 
 

@@ -108,7 +108,6 @@ def environment_for(system: str, mpi_prefix: str) -> str:
 
 
 def _probed(probes: Mapping[str, Probe], prefix: str) -> dict[str, External]:
-    """Those packages that are below a prefix."""
     versions = {name: installed_version(probe, prefix) for name, probe in probes.items()}
     return {n: {"spec": f"{n}@{v}", "prefix": prefix} for n, v in versions.items() if v}
 
@@ -191,5 +190,4 @@ def _file(words: Sequence[str], name: str) -> Path | None:
 
 
 def _words(*command: str) -> list[str]:
-    """The words that a program prints; none if it is not there or fails."""
     return ask(*command, environ=os.environ).split()

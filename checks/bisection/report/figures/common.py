@@ -110,17 +110,14 @@ class MeasuredCase(TestId):
 
     @property
     def took(self) -> str:
-        """The time, for people."""
         return duration(self.time)
 
     @property
     def cores(self) -> int:
-        """The cores of its launch."""
         return self.shape.cores
 
     @property
     def seat(self) -> str:
-        """Layout and geometry, for people."""
         return f"{self.layout} {self.geometry}"
 
 

@@ -148,7 +148,6 @@ def _slowest_nodes(matrix: Matrix, values: Observations, speed: np.ndarray) -> T
 
 
 def _lowest(values: np.ndarray) -> np.ndarray:
-    """The places of the lowest values, in ascending order."""
     most = min(LISTED, len(values))
     places = np.argpartition(values, most - 1)[:most] if most else np.arange(0)
     return places[np.argsort(values[places], kind="stable")]

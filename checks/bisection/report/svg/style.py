@@ -150,7 +150,6 @@ class Style:
 
 
 def numbered(names: Iterable[str]) -> dict[str, Style]:
-    """A style for each name, in the order in which they come."""
     return {name: Style.number(index) for index, name in enumerate(dict.fromkeys(names))}
 
 
@@ -198,14 +197,12 @@ def symbol(**look: Any) -> Figure:
 @functools.cache
 @drawn
 def swatch(index: int) -> Figure:
-    """A box of a stack, as SVG."""
     figure, axes = _key()
     axes.barh(7, 28, 12, left=2, **filled(index))
     return figure
 
 
 def filled(index: int) -> dict[str, str]:
-    """Colour and hatch of the index-th part of a stack."""
     return {"color": COLOURS[index % 6], "hatch": HATCHES[index % 6], "edgecolor": PAPER}
 
 

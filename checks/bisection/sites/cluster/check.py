@@ -116,7 +116,6 @@ class Subject:
 
     @property
     def apart(self) -> bool:
-        """True if its job has whole nodes, and this host does not build for it."""
         whole = self.info.whole_nodes if self.info else False
         return (whole or "--exclusive" in self.access) and not self.builds_here
 
@@ -145,7 +144,6 @@ class Subject:
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
-        """Returns the result of the launcher for each layout."""
         return dict(zip(self.shapes, self.trial.outcomes, strict=False))
 
 

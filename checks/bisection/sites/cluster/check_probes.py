@@ -240,7 +240,6 @@ def _traits(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _alike(name: str, value: Any, usual: Any) -> bool:
-    """True if a trait is the usual one, or memory is nearly that."""
     if name == "memory" and usual and value:
         return abs(value / usual - 1) <= LIMITS.node_memory_change
     return value == usual

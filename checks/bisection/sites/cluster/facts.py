@@ -46,7 +46,6 @@ PASSING = ("written", "draft", "boot")  # differ each time, or after each boot
 
 
 def file_of(site_file: Path) -> Path:
-    """The file of the facts of a site file."""
     return site_file.with_suffix(".json")
 
 
@@ -84,7 +83,6 @@ def write(file: Path, facts: Facts) -> None:
 
 
 def cores_of(processor: Mapping[str, Any]) -> int:
-    """The cores of ReFrame's processor information."""
     return processor["num_cpus"] // processor["num_cpus_per_core"]
 
 

@@ -95,7 +95,6 @@ class Scheduler:
 
     @classmethod
     def is_here(cls) -> bool:
-        """True if this host has its commands."""
         return bool(cls.commands) and all(map(shutil.which, cls.commands))
 
     def header(self, request: "Request", minutes: int) -> list[str]:
@@ -128,7 +127,6 @@ class Scheduler:
         return State("RUNNING" if alive else "COMPLETED", alive)
 
     def cancel(self, job: str) -> None:
-        """Cancels a job."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(int(job), signal.SIGTERM)
 
@@ -148,7 +146,6 @@ class Request:
 
     @property
     def output(self) -> Path:
-        """The file that it writes."""
         return self.folder / f"{self.name}.out"
 
 

@@ -65,13 +65,11 @@ class Part:
 
     @property
     def names(self) -> set[str]:
-        """Its name, and those that its partitions of several numbers of nodes have."""
         counts = self.nodes if isinstance(self.nodes, list) else []
         return {self.name, *(f"{self.name}-{count}" for count in counts)}
 
     @property
     def largest(self) -> int:
-        """The nodes of the largest launch."""
         return max(self.nodes) if isinstance(self.nodes, list) else self.nodes
 
     @property
@@ -133,7 +131,6 @@ class Part:
 
     @property
     def devices(self) -> list[Mapping[str, Any]]:
-        """The networks of a node that are up, the fast ones first."""
         there = [d for node in self.trial.nodes[:1] for d in node["networks"] if d["state"] in UP]
         return sorted(there, key=lambda device: device["kind"] not in FAST)
 
@@ -174,7 +171,6 @@ class Draft:
 
     @property
     def all_decisions(self) -> list[Reason]:
-        """Returns the decisions left to a person, of the site and of its partitions."""
         return sum((part.decisions for part in self.parts), self.decisions)
 
 

@@ -144,5 +144,4 @@ class Pbs(Scheduler):
         return State(word, word not in ("F", "X"), reason, ",".join(dict.fromkeys(hosts)))
 
     def cancel(self, job: str) -> None:
-        """Cancels a job."""
         ask("qdel", job)

@@ -246,5 +246,4 @@ class Slurm(Scheduler):
         return State(word, alive, reason, hosts, allocated_memory(record))
 
     def cancel(self, job: str) -> None:
-        """Cancels a job."""
         ask("scancel", job)

@@ -23,7 +23,6 @@ class Node:
 
     @property
     def kind(self) -> tuple[int, int, int, str]:
-        """Returns the properties that make nodes alike."""
         return self.cores, self.per_core, self.sockets, self.gres
 
 
@@ -37,12 +36,10 @@ class Group:
 
     @property
     def known(self) -> Node:
-        """Any of them."""
         return self.nodes[0]
 
     @property
     def up(self) -> int:
-        """Returns how many of them take jobs now, or once they are idle."""
         return sum(not node.down for node in self.nodes)
 
 

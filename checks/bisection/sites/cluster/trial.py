@@ -142,7 +142,6 @@ def try_queue(
 
 
 def program(request: Request) -> Path:
-    """The MPI program that the trial of a queue builds, for further steps."""
     return request.folder / f"{request.name}.probe"
 
 

@@ -36,7 +36,7 @@ ETHERNET = {"name": "eth0", "kind": "ethernet", "rate": 0.0, "state": "up"}
 INFINIBAND = {"name": "mlx5_0", "kind": "infiniband", "rate": 200.0, "state": "active"}
 CORES = {"num_cpus": 2, "num_cpus_per_core": 1, "num_cpus_per_socket": 2, "num_sockets": 1}
 PROCESSOR = {**CORES, "topology": {"cores": ["0x1", "0x2"], "numa_nodes": ["0x3"]}}
-README = SITES / "README.md"
+PAGE = SITES.parent / "checks" / "docs" / "new-site.md"
 BLOCKED = Code.BLOCKED(job="1", waited=600.0, reason="Priority")
 
 
@@ -125,7 +125,7 @@ def known(house, name="vc"):
 
 def test_the_whole_file(new_site, machine, house):
     printed, text = new_site()
-    example = re.search("```python\n(site_configuration.*?)```", README.read_text(), re.DOTALL)
+    example = re.search("```python\n(site_configuration.*?)```", PAGE.read_text(), re.DOTALL)
     assert text[text.index("site_configuration") :] == example[1]
     assert text.startswith('"""vc: Slurm 22.05.8, cluster vcluster. Written by `bisection site new')
     assert "srun starts one world of 2 ranks; 20 us, 1 GB/s through eth0 100%" in printed
