@@ -65,7 +65,9 @@ def start_scripts_below_blanks() -> None:
 
 
 def take_over_slurm(
-    submit: Callable[[Callable[[Any], None], Any], None], spared: Callable[[Any, Any], list[Any]]
+    submit: Callable[[Callable[[Any], None], Any], None],
+    spared: Callable[[Any, Any], list[Any]],
+    overdue: Callable[[Sequence[Any]], list[Any]],
 ) -> None:
     """Changes ReFrame's back-ends of Slurm. They no longer stop a second at each job that ReFrame
     itself has cancelled.
@@ -75,6 +77,7 @@ def take_over_slurm(
         spared: those of the jobs in its first argument that are not to be cancelled for Slurm's
             reason of waiting. The second one has the reasons by job number, None where ReFrame has
             yet to ask.
+        overdue: those of the jobs in its argument that are to be cancelled, as they wait too long.
     """
     original, wait = SlurmJobScheduler.submit, SlurmJobScheduler.wait
     cancel = SlurmJobScheduler._cancel_if_blocked
@@ -86,6 +89,9 @@ def take_over_slurm(
     SlurmJobScheduler.submit = lambda self, job: submit(partial(original, self), job)
     SlurmJobScheduler.wait = lambda self, job: job.is_cancelling or wait(self, job)
     SlurmJobScheduler._cancel_if_blocked = cancel_others
+    SlurmJobScheduler._cancel_if_pending_too_long = lambda self, jobs: self.cancel_many(
+        overdue(jobs)
+    )
 
 
 def queue_at_once(jobs: int) -> None:
