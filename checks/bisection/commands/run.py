@@ -227,13 +227,14 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Part
             raise BisectionError(f"{argument} is rejected: {why}")
     names = before_run.name_patterns(options.rest)
     site = load_site(options.system.partition(":")[0], names)
-    defects = [] if site.checks else site.defects
-    partitions = before_run.choose_partitions(site, options.system) if site.checks else []
+    loads = site.partitions and not site.files.keys() <= {defect.path for defect in site.defects}
+    defects = [] if loads else site.defects
+    partitions = before_run.choose_partitions(site, options.system) if site.partitions else []
     if defects := defects or before_run.unusable(site, partitions):
         raise BisectionError("\n".join(map(defect_line, defects)))
     before_run.require_tests(site, options.tier, names)
     environ = before_run.choose_environ(site, partitions, options.environ)
-    needed = {site.checks[t["check"]]["path"] for t in site.tests if t["named"] and names}
+    needed = {check["path"] for check in site.checks.values()}
     request = Request(
         options.tier,
         file.stem + "".join(options.system.partition(":")[1:]),

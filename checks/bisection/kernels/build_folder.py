@@ -1,13 +1,13 @@
-"""One folder per environment for the kernels that CMake built, used again while nothing changes.
+"""Folders of the kernels that CMake built, each used again while nothing changes.
 
     python -m bisection.kernels.build_folder find rfm_build.sh    prints it; exits with 1 if none
-    python -m bisection.kernels.build_folder keep rfm_build.sh    installs build/ in it, prints it
+    python -m bisection.kernels.build_folder keep rfm_build.sh    installs build/ in a new one
 
-Both print {"prefix": folder, "built": Unix time, "kept": true if it was there before}. The folder
-is named by a digest of all that is known before CMake runs (sources, build script, variables,
-tools on PATH, processor), and by one of the headers, libraries and tools that the build read. It
-is not used if one of these changes, or a file beside one is added, as by an upgrade of packages.
-`find` runs where the build would run: with its modules, on its node.
+Both print {"prefix": folder, "built": Unix time, "kept": true if it was there before}. A folder's
+name has a digest of all that is known before CMake runs (sources, build script, variables, tools
+on PATH, processor). Its record has the size and time of all that the build read. `cmake --build`
+would compare times alone: a package's files are often older than the kernels that it replaces a
+part of. `find` runs where the build would run: with its modules, on its node.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -47,8 +48,8 @@ TOOLS = (
 LOCAL = [f"/usr/local/{name}" for name in ("bin", "include", "lib", "lib64")]
 
 
-def folder(script: Path) -> Path:
-    """Returns the folder of the build that a script makes here and now, without its last part.
+def name_of(script: Path) -> str:
+    """The first part of the names of the folders for what a script builds here and now.
 
     Args:
         script: the build script; the number of parallel jobs in it does not count, nor what it
@@ -61,7 +62,7 @@ def folder(script: Path) -> Path:
     tools = [shutil.which(name) for name in TOOLS]
     facts = [sources.of_checkout(), variables, tools, platform.machine(), processor()]
     commands = re.sub(r"(?m)^#.*\n|(-j|--parallel) \d+", "", script.read_text())
-    return paths.home() / "kernels" / digest(commands, json.dumps(facts, sort_keys=True))[:16]
+    return digest(commands, json.dumps(facts, sort_keys=True))[:16]
 
 
 def files_read(build: Path) -> set[str]:
@@ -89,18 +90,6 @@ def states(prefix: Path, names: Iterable[str]) -> dict[str, list[int] | None]:
     return {name: s and [s.st_size, s.st_mtime_ns] for name, s in known.items()}
 
 
-def unchanged(prefix: Path) -> tuple[dict[str, Any] | None, str]:
-    """Returns the record of the build in a folder, None if what it read has changed or the folder
-    is not whole; then also the first name that changed."""
-    try:
-        record = json.loads((prefix / "build.json").read_text())
-    except (OSError, ValueError):
-        return None, ""
-    now = states(prefix, record["states"])
-    changed = [name for name, state in record["states"].items() if now[name] != state]
-    return (None, changed[0]) if changed else (record, "")
-
-
 def find(script: Path) -> dict[str, Any] | None:
     """Returns the build that the script would make again; None if there is none.
 
@@ -112,14 +101,16 @@ def find(script: Path) -> dict[str, Any] | None:
     Raises:
         OSError: the script or a source file cannot be read.
     """
-    place, name = folder(script), ""
-    for prefix in place.parent.glob(f"{place.name}-*"):
-        record, name = unchanged(prefix)
-        if record:
-            os.utime(prefix)
-            return {"prefix": str(prefix), "built": record["built"], "kept": True}
-    if name:
-        print(f"kernels: rebuilt, as {name} changed", file=sys.stderr)
+    changed: list[str] = []
+    for file in paths.home().glob(f"kernels/{name_of(script)}-*/build.json"):
+        record = json.loads(file.read_text())
+        now = states(file.parent, record["states"])
+        changed = [name for name, state in record["states"].items() if now[name] != state]
+        if not changed:
+            os.utime(file.parent)
+            return {"prefix": str(file.parent), "built": record["built"], "kept": True}
+    if changed:
+        print(f"kernels: rebuilt, as {changed[0]} changed", file=sys.stderr)
     return None
 
 
@@ -133,26 +124,19 @@ def keep(script: Path, build: Path = Path("build")) -> dict[str, Any]:
     Raises:
         OSError, subprocess.CalledProcessError: it cannot be installed, and nothing is kept.
     """
-    place, now = folder(script), time.time()
-    aside = place.with_name(f".{place.name}-{platform.node()}-{os.getpid()}")
+    now = time.time()
+    prefix = paths.home() / "kernels" / f"{name_of(script)}-{secrets.token_hex(4)}"
+    aside = prefix.with_name(f".{prefix.name}")
     aside.mkdir(parents=True)
     try:
         install = ["cmake", "--install", build, "--prefix", aside]
         subprocess.run(install, check=True, stdout=sys.stderr)
         files = files_read(build)
-        programs = {str(file.relative_to(aside)) for file in aside.glob("bin/*")}
-        names = sorted({*files, *map(os.path.dirname, files), *LOCAL})
-        read = states(aside, names)
-        record = {"built": now, "states": {**read, **states(aside, sorted(programs))}}
+        names = {*files, *map(os.path.dirname, files), *LOCAL}
+        names |= {str(file.relative_to(aside)) for file in aside.glob("bin/*")}
+        record = {"built": now, "states": states(aside, sorted(names))}
         paths.write_whole(aside / "build.json", json.dumps(record, indent=1))
-        prefix = place.with_name(f"{place.name}-{digest(json.dumps(read))[:8]}")
-        if prefix.exists() and not unchanged(prefix)[0]:  # a program of it was changed by hand
-            shutil.rmtree(prefix, ignore_errors=True)
-        try:
-            aside.rename(prefix)
-        except OSError:
-            if not prefix.exists():
-                raise  # else an equal build ended meanwhile
+        aside.rename(prefix)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     for path in prefix.parent.iterdir():

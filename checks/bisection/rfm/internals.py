@@ -7,19 +7,20 @@ import copy
 import os
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from types import NoneType, SimpleNamespace
 from typing import Any
 
 from reframe.core import fields, logging, pipeline
+from reframe.core.decorators import TestRegistry
 from reframe.core.runtime import runtime
 from reframe.core.schedulers import local
 from reframe.core.schedulers.pbs import PbsJobScheduler
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.core.systems import ProcessorInfo
 from reframe.core.variables import VarSpace
-from reframe.frontend import executors
+from reframe.frontend import executors, filters
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
 from reframe.frontend.loader import RegressionCheckLoader
 from reframe.utility import jsonext
@@ -64,7 +65,9 @@ def start_scripts_below_blanks() -> None:
 
 
 def take_over_slurm(
-    submit: Callable[[Callable[[Any], None], Any], None], spared: Callable[[Any, Any], list[Any]]
+    submit: Callable[[Callable[[Any], None], Any], None],
+    spared: Callable[[Any, Any], list[Any]],
+    overdue: Callable[[Sequence[Any]], list[Any]],
 ) -> None:
     """Changes ReFrame's back-ends of Slurm. They no longer stop a second at each job that ReFrame
     itself has cancelled.
@@ -74,6 +77,7 @@ def take_over_slurm(
         spared: those of the jobs in its first argument that are not to be cancelled for Slurm's
             reason of waiting. The second one has the reasons by job number, None where ReFrame has
             yet to ask.
+        overdue: those of the jobs in its argument that are to be cancelled, as they wait too long.
     """
     original, wait = SlurmJobScheduler.submit, SlurmJobScheduler.wait
     cancel = SlurmJobScheduler._cancel_if_blocked
@@ -85,6 +89,9 @@ def take_over_slurm(
     SlurmJobScheduler.submit = lambda self, job: submit(partial(original, self), job)
     SlurmJobScheduler.wait = lambda self, job: job.is_cancelling or wait(self, job)
     SlurmJobScheduler._cancel_if_blocked = cancel_others
+    SlurmJobScheduler._cancel_if_pending_too_long = lambda self, jobs: self.cancel_many(
+        overdue(jobs)
+    )
 
 
 def queue_at_once(jobs: int) -> None:
@@ -158,6 +165,25 @@ def hasten_loading() -> None:
 
     values.once = True
     VarSpace._inject, RegressionCheckLoader._validate_check = values, accepted
+
+
+def make_only(names: Sequence[str]) -> None:
+    """Has ReFrame make only the tests that these patterns of its option -n select. It makes all
+    tests, a millisecond each, and selects then; the class and its variants know the names."""
+    selects = filters.have_any_name(names)
+    make = TestRegistry.instantiate_all
+
+    def is_selected(kind: type, variant: int) -> bool:
+        test = object.__new__(kind)
+        test.__dict__["_rfm_variant_num"] = variant
+        return bool(selects(SimpleNamespace(check=test)))
+
+    def make_selected(self: Any, *arguments: Any, **options: Any) -> list[Any]:
+        for kind, calls in self._tests.items():
+            calls[:] = [call for call in calls if is_selected(kind, call[1]["variant_num"])]
+        return make(self, *arguments, **options)
+
+    TestRegistry.instantiate_all = make_selected
 
 
 def hasten_judging() -> None:

@@ -40,7 +40,7 @@ internals.give_back_temporary_folder()
 internals.start_scripts_below_blanks()
 internals.hasten_loading()
 internals.hasten_judging()
-internals.take_over_slurm(queue.submit, queue.free_blocked)
+internals.take_over_slurm(queue.submit, queue.free_blocked, queue.overdue)
 internals.submit_within(queue.allowed)
 if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued
     internals.queue_at_once(1000)
@@ -418,7 +418,6 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         self.record.write(self.stagedir)  # also of a launch that fails
         if fault and fault.code == Code.BLOCKED:
             self.fail_for(queue.late() or fault)
-        queue.advance()
         fault = fault and (self._full_disk() or fault)
         if fault:
             places = causes.places_of(self.stagedir)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe.core.exceptions import ReframeError, SpawnedProcessError
+from reframe.core.schedulers.slurm import slurm_state_pending
 
 from bisection.core.commands import all_errors, ask, last_error, option_value
 from bisection.core.reasons import Code, Reason
@@ -138,8 +139,8 @@ def allowed() -> float:
 
 
 def submit(original: Callable[[Any], None], job: Any) -> None:
-    """Submits a job that Slurm can place, and puts it in line; where the user may not queue more
-    jobs, once another one is gone. ReFrame watches no launch until then, and submits no more than
+    """Submits a job that Slurm can place; where the user may not queue more jobs, once another one
+    is gone. ReFrame watches no launch until then, and submits no more than
     this number of jobs from then on.
 
     Args:
@@ -150,23 +151,22 @@ def submit(original: Callable[[Any], None], job: Any) -> None:
         ReframeError: Slurm does not take it.
     """
     require_place(job)
-    patience = job.max_pending_time or math.inf
-    until = min(time.time() + patience, deadline())
+    until = min(time.time() + (job.max_pending_time or math.inf), deadline())
     while job.jobid is None:
         try:
             original(job)
         except SpawnedProcessError as error:
             if not QUEUE_FULL.search(error.stderr or "") or time.time() > until:
                 raise
-            _allowed[:] = [max(sum(not other.completion_time for other, _ in line), 1)]
+            _allowed[:] = [max(sum(not other.completion_time for other in queued), 1)]
             time.sleep(QUEUE_FULL_PAUSE)
-    line.append((job, patience))
-    _bound(len(line) - 1, job.submit_time)
+    queued.append(job)
 
 
-# ---- a turn ----
+# ---- how long a job may wait ----
 
-line: list[tuple[Any, float]] = []  # jobs in the queue, and how long each may wait for its turn, s
+queued: list[Any] = []  # ReFrame's jobs that Slurm took
+_last_ran = [0.0]  # when one of them was last seen running or ended, Unix time
 
 
 def deadline() -> float:
@@ -201,18 +201,17 @@ def deadline_options(time_limit: float | None) -> list[str]:
     return [time.strftime("--deadline=%Y-%m-%dT%H:%M:%S", end)]
 
 
-def advance() -> None:
-    """Lets all jobs in line wait anew, as one of the run's launches has run."""
-    line[:] = [(job, patience) for job, patience in line if not job.completion_time]
-    for place in range(len(line)):
-        _bound(place, time.time())
+def overdue(jobs: Sequence[Any]) -> list[Any]:
+    """Those of ReFrame's jobs, in their state of now, that wait in the queue for too long: beyond
+    the deadline of the run, or for longer than they may since a launch of the run ran."""
+    now = time.time()
+    jobs = [job for job in jobs if job.state and not job.is_cancelling]
+    pending = [job for job in jobs if slurm_state_pending(job.state)]
+    if len(pending) < len(jobs):
+        _last_ran[0] = now
 
+    def end(job: Any) -> float:
+        patience = job.max_pending_time or math.inf
+        return min(max(job.submit_time, _last_ran[0]) + patience, deadline())
 
-def _bound(place: int, since: float) -> None:
-    """Sets the longest time in the queue of a job in line: its patience, from the Unix time `since`
-    on, and the time limits of the jobs before it."""
-    job, patience = line[place]
-    before = sum(other.time_limit or 0 for other, _ in line[:place])
-    end = min(since + before + patience, deadline())
-    # at least 1: ReFrame takes 0 for no limit
-    job.max_pending_time = None if end == math.inf else max(end - job.submit_time, 1)
+    return [job for job in pending if now >= end(job)]

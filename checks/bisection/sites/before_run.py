@@ -15,7 +15,7 @@ from bisection.core.slurm import CLUSTER, QUEUE, SLURM, queues
 from bisection.core.verdicts import TIERS, BisectionError
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import in_site_file, partition_faults
-from bisection.sites.site import Defect, Site, line_of
+from bisection.sites.site import Defect, Site, line_of, load_site
 
 Partitions = Sequence[dict[str, Any]]
 
@@ -129,9 +129,10 @@ def require_tests(site: Site, tier: str, names: Sequence[str]) -> None:
         if tests and tier not in tiers:
             raise BisectionError(f"-n {name}: nothing in tier {tier}; in {some(tiers)}")
         if not tests:
-            texts = [f"checks {some(site.checks)}"]
+            whole = load_site(str(site.path))
+            texts = [f"checks {some(whole.checks)}"]
             for key in ("method", "layout", "case"):
-                values = dict.fromkeys(str(test[key]) for test in site.tests if test[key])
+                values = dict.fromkeys(str(test[key]) for test in whole.tests if test[key])
                 parameter = "launch.case" if key == "case" else key
                 texts.append(f"{parameter}={some(values, 4)}")
             raise BisectionError(f"-n {name}: no such test; there are {'; '.join(texts)}")

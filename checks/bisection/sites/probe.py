@@ -159,14 +159,16 @@ def check_facts(
     Args:
         runtime: ReFrame's.
         folder: of the check files.
-        names: patterns of -n. Every test has those that select it. With them, as before a run,
-            there are no cases.
+        names: patterns of -n, before a run: only tests that one of them selects are made, each
+            with those that do, and there are no cases. None: all tests.
         defects: gets an entry for each file and test that does not load.
     """
     warnings = internals.recorded_warnings()
     facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
     loader = RegressionCheckLoader([str(folder)])
     patterns = {name: filters.have_any_name([name]) for name in names or ()}
+    if names is not None:
+        internals.make_only(names)
     for file in sorted(folder.glob("*.py")):
         warnings.clear()
         try:

@@ -16,8 +16,6 @@ from bisection.core.units import KIND_OF_UNIT, UNITS
 from bisection.sites.site import Defect, Site, site_names
 
 PROVENANCE = ("date", "sessions", "lock")
-# A geometry, as in 2x1, or a pattern of geometries.
-GEOMETRY = re.compile(r"(\d+x){1,2}\d+|(?=.*\W)(\\d|[\dx\W])+")
 
 Faults = Iterator[tuple[int, Reason]]  # line and reason
 
@@ -171,7 +169,8 @@ class Branch:
             key: the key.
             lines: key -> line, of all keys of the level.
         """
-        name, values = self.index[0], self.values
+        name = self.index[0]
+        values = list(dict.fromkeys(c[name] for c in self.cases if c[name] is not None))
         if isinstance(key, str):
             try:
                 re.compile(f"^{key}$")
@@ -182,22 +181,15 @@ class Branch:
         matched = [value for value in values if references.matches(key, value)]
         if more := [v for v in matched if v != key and not re.fullmatch(key, str(v))]:
             return Code.KEY_TAKES_MORE(key=key, more=more)
-        if name == "geometry":  # it may be for other machines
-            odd = values and not matched and not GEOMETRY.fullmatch(str(key))
-            return Code.KEY_NO_GEOMETRY(key=str(key)) if odd else None
         taken = [references.choose(lines, value) for value in matched]
-        if matched and key not in taken:
+        if name == "geometry" or not values or key in taken:
+            return None  # a geometry may be that of another machine
+        if matched:
             return Code.KEY_UNREACHED(key=key, first=str(taken[0]), line=lines[taken[0]])
-        if values and not matched and not references.is_numbered_as(key, values):
-            where = {"name": name.removeprefix("$"), "branch": str(self)}
-            return Code.KEY_UNKNOWN(key=str(key), **where, known=values)
-        return None
-
-    @property
-    def values(self) -> list[Any]:
-        """The values of the level's attribute; empty if they are not known."""
-        values = dict.fromkeys(case[self.index[0]] for case in self.cases)
-        return [value for value in values if value is not None]
+        if references.is_numbered_as(key, values):
+            return None
+        where = {"name": name.removeprefix("$"), "branch": str(self)}
+        return Code.KEY_UNKNOWN(key=str(key), **where, known=values)
 
     def below(self, key: Any, keys: Mapping[Any, int]) -> "Branch":
         """The branch under a key, one of the keys of this level."""

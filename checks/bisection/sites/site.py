@@ -39,7 +39,7 @@ class Defect:
 
 @dataclass
 class Site:
-    """A site file with all checks, as ReFrame loads them; `checks` is empty if it does not."""
+    """A site file with checks, as ReFrame loads them; `partitions` is empty if it does not."""
 
     name: str
     path: Path
@@ -102,8 +102,8 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
 
     Args:
         system: the name of a site file in site-configs/, or the path of one elsewhere.
-        names: patterns of ReFrame's option -n, for a run: every test has those that select it,
-            and `cases` stays empty. None where no run follows.
+        names: patterns of ReFrame's option -n, for a run: only tests that one of them selects are
+            made, each with those that do, and `cases` stays empty. None where no run follows.
 
     Raises:
         NotMeasured: it does not load within PATIENCE. That is no defect of the file.

@@ -67,7 +67,6 @@ class Files(Topic):
     )
     KEY_NO_REGEX = "{key} is no regular expression: {error}"
     KEY_UNKNOWN = "{key} is no {name} of {branch}: there are {known}"
-    KEY_NO_GEOMETRY = "{key} is no geometry: those are [nodes x]ranks x threads, as in 2x1"
     KEY_UNREACHED = "{key} is never reached: {first} in line {line} comes first"
     NO_PROVENANCE = "there is no provenance, a mapping of {parts}"
     PROVENANCE_LACKS = "provenance has no {part}"

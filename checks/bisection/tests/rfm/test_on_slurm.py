@@ -268,9 +268,9 @@ class TestTurn:
         monkeypatch.setattr(queue, "require_place", lambda _: None)
         monkeypatch.setattr(queue.time, "sleep", lambda _: setattr(waiting, "jobid", "4"))
         monkeypatch.setattr(queue, "_allowed", [math.inf])
-        monkeypatch.setattr(queue, "line", [(job(1.0), 60.0) for _ in range(3)])
-        queue.line[0][0].completion_time = 2.0
-        waiting = SimpleNamespace(**vars(job(3.0)), jobid=None, max_pending_time=None)
+        monkeypatch.setattr(queue, "queued", [job(1.0) for _ in range(3)])
+        queue.queued[0].completion_time = 2.0
+        waiting = SimpleNamespace(**vars(job(3.0)), jobid=None)
         full = SpawnedProcessError("sbatch", "", "sbatch: error: QOSMaxSubmitJobPerUserLimit", 1)
         queue.submit(Mock(side_effect=full), waiting)
         assert queue.allowed() == 2
@@ -285,24 +285,35 @@ class TestTurn:
                 Policy._advance_ready_run(policy, task)
         assert submitted == [launch, judge, judge]
 
-    def test_patience_counts_from_the_launch_before(self, monkeypatch):
+    def test_ends_a_day_after_the_last_launch_or_at_the_deadline(self, monkeypatch):
         monkeypatch.delenv(queue.DEADLINE, raising=False)
-        monkeypatch.setattr(queue.time, "time", lambda: now)
-        now, line = 1000.0, [job(100.0), job(100.0), job(100.0)]
-        monkeypatch.setattr(queue, "line", [(each, 60.0) for each in line])
-        for place, each in enumerate(line):
-            queue._bound(place, each.submit_time)
-        assert [each.max_pending_time for each in line] == [60, 60 + 900, 60 + 2 * 900]
-        line[0].completion_time = 1000.0
-        queue.advance()
-        assert [each.max_pending_time for each in line] == [60, 900 + 60, 900 + 60 + 900]
-        monkeypatch.setenv(queue.DEADLINE, "1010.0 3600.0")
-        queue.advance()
-        assert [each.max_pending_time for each in line[1:]] == [910, 910]
+        monkeypatch.setattr(queue, "_last_ran", [0.0])
+        running, first, second = line = [job(100.0), job(100.0), job(200.0)]
+
+        def overdue(now, **states):
+            monkeypatch.setattr(queue.time, "time", lambda: now)
+            vars(running).update(states)
+            return queue.overdue(line)
+
+        assert overdue(159.0) == []
+        assert overdue(160.0) == [running, first]
+        assert overdue(900.0, state="RUNNING") == []
+        assert overdue(910.0, state="COMPLETED") == []
+        assert overdue(965.0, state="CANCELLED", is_cancelling=True) == []  # by the run: no launch
+        assert overdue(970.0) == [first, second]
+        monkeypatch.setenv(queue.DEADLINE, "969.0 3600.0")
+        assert overdue(968.0, state="RUNNING", is_cancelling=False) == []
+        assert overdue(969.0) == [first, second]
 
 
 def job(submitted):
-    return SimpleNamespace(submit_time=submitted, completion_time=None, time_limit=900.0)
+    return SimpleNamespace(
+        submit_time=submitted,
+        completion_time=None,
+        max_pending_time=60.0,
+        state="PENDING",
+        is_cancelling=False,
+    )
 
 
 class TestDeadline:

@@ -69,8 +69,6 @@ DEFECTS = [
     ("(p2p|shm)", "shm|direct", "shm|direct", Code.KEY_TAKES_MORE, {"more": ["shm-padded"]}),
     ("(p2p|shm)", ".+", ".*: {ratio_alltoallv: [1.0, -0.5, 0.5], ", Code.KEY_UNREACHED,
      {"key": ".*"}),
-    ("2x1", "2x1x1x1", "2x1x1x1", Code.KEY_NO_GEOMETRY, {}),
-    ("2x1", "2y.*", "2y", Code.KEY_NO_GEOMETRY, {}),
     ("ratio_serial: [0.7", "ratio_sereal: [0.7", "sereal", Code.METRIC_UNKNOWN, {}),
     ("0.5, ratio]", "0.5, s]", "0.5, s]", Code.METRIC_UNIT, {"measured": "ratio"}),
     ("      .*: *all\n", "      .*: 1\n", ".*: 1", Code.BRANCH_NO_MAPPING,

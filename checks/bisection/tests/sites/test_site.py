@@ -6,6 +6,7 @@ import pytest
 from running import load_site
 
 from bisection.sites.cluster import node_facts
+from bisection.sites.site import load_site as loaded_site
 
 
 @pytest.fixture
@@ -122,3 +123,16 @@ def test_a_processor_without_a_name(common, files, monkeypatch, parts, model):
     assert (common.this_machine()["vendor"], common.this_machine()["model"]) == ("0x41", model)
     files["/proc/cpuinfo"] = "processor\t: 0\nmodel name\t: Made-up @ 2 GHz\n"
     assert common.this_machine()["model"] == "Made-up @ 2 GHz"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "of"),
+    [
+        ("^transpose%method=shm%", {"check": "transpose", "method": "shm"}),
+        ("launch.case=mini1", {"case": "mini1"}),
+        ("no such test", {"check": ""}),
+    ],
+)
+def test_patterns_of_names_load_what_reframe_selects_of_all(site, pattern, of):
+    known = [{**test, "named": [pattern]} for test in site.tests if of.items() <= test.items()]
+    assert loaded_site("localhost", [pattern]).tests == known
