@@ -56,7 +56,7 @@ def histories(
     wanted = [
         number
         for number, test in tests.items()
-        if not test.pair and (not name or name.search(" ".join(test.identity[3:])))
+        if not name or name.search(" ".join(test.identity[3:]))
     ]
     context = [n for n, metric in metrics.items() if metric.unit in left_out]
     keep = (rows["value"] > 0) & np.isin(rows["test"], wanted) & ~np.isin(rows["metric"], context)

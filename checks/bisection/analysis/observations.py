@@ -8,7 +8,7 @@ from statistics import median  # of few values much faster than NumPy's
 import numpy as np
 
 from bisection.analysis.model import Row, Side
-from bisection.core.identity import POINT
+from bisection.core.identity import is_ratio_to_itself
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
@@ -49,7 +49,7 @@ class Observations:
             preempted = unusable.get((session, number, run))
             if value == value and preempted is None and metric.unit in CONTEXT:
                 self.elsewhere.add(test.key)
-            if POINT.sub("", metric.name) == f"ratio_{test.method}":  # to itself
+            if is_ratio_to_itself(metric.name, test.method):
                 continue
             key = (*test.key, metric.name)
             self.kinds[key].add((test.geometry, metric.unit, metric.better, test.control))

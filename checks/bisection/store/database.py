@@ -24,7 +24,7 @@ from bisection.core.verdicts import Verdict
 from bisection.store.marks import Mark, marks_file, read_marks, write_marks
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
-DATABASE_VERSION = 5
+DATABASE_VERSION = 6
 IMPORT_AGAIN = "; `bisection import` rebuilds it"  # of results folders and sample files
 DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
@@ -34,8 +34,8 @@ CREATE TABLE IF NOT EXISTS sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL U
 CREATE TABLE IF NOT EXISTS tests(id INTEGER PRIMARY KEY, system TEXT NOT NULL,
     partition TEXT NOT NULL, environ TEXT NOT NULL, check_name TEXT NOT NULL,
     case_name TEXT NOT NULL, layout TEXT NOT NULL, method TEXT NOT NULL, geometry TEXT NOT NULL,
-    control INTEGER NOT NULL, pair TEXT NOT NULL, UNIQUE(system, partition, environ, check_name,
-    case_name, layout, method, geometry, control, pair));
+    control INTEGER NOT NULL, UNIQUE(system, partition, environ, check_name, case_name, layout,
+    method, geometry, control));
 CREATE TABLE IF NOT EXISTS metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL,
     better TEXT NOT NULL, UNIQUE(name, unit, better));
 CREATE TABLE IF NOT EXISTS places(id INTEGER PRIMARY KEY, hosts TEXT NOT NULL UNIQUE);
@@ -107,14 +107,11 @@ class StoredTest(TestId):
 
     geometry: str
     control: bool  # measures the cores alone
-    pair: str  # names of two nodes with a blank between, or ""
 
     @functools.cached_property
     def key(self) -> tuple[str, ...]:
-        """The test's identity; each pair of nodes is a test of its own."""
-        case = f"{self.case} {self.pair}".strip()
-        place = (self.system, self.partition, self.environ)
-        return (*place, self.check, case, self.layout, self.method)
+        """The identity of the test."""
+        return self.identity
 
 
 class Metric(NamedTuple):
@@ -132,7 +129,7 @@ class Outcome(NamedTuple):
     test: int
     run: int
     verdict: str
-    cause: str  # a Reason as JSON, or text
+    cause: str  # a Reason as JSON, or ""
     preempted: float  # fraction of samples
     hosts: tuple[str, ...]
     seconds: tuple[float, ...] = ()  # that each launch that it needs held its nodes
@@ -263,7 +260,7 @@ class Store(contextlib.AbstractContextManager):
         outcomes, samples, repeats, runs = [], [], [], set()
         for case in cases:
             columns = [str(case.get(name) or "") for name in (*IDENTITY, "geometry")]
-            columns += [bool(case.get("control")), " ".join(case.get("pair") or [])]
+            columns.append(bool(case.get("control")))
             test = self._id("tests", tuple(columns), tests)
             run_number = int(case.get("run") or 0)
             repeat = bool(case.get("repeat"))
@@ -271,7 +268,7 @@ class Store(contextlib.AbstractContextManager):
                 run_number += 1
             runs.add((test, repeat, run_number))
             verdict, reason = case.get("verdict") or Verdict.PASS, case.get("reason")
-            cause = json.dumps(reason, sort_keys=True) if reason else case.get("cause") or ""
+            cause = json.dumps(reason, sort_keys=True) if reason else ""
             hosts, preempted = tuple(case.get("hosts") or ()), case.get("disturbed") or 0.0
             seconds = tuple(filter(finite_or_none, case.get("seconds") or ()))
             outcome = Outcome(number, test, run_number, verdict, cause, preempted, hosts, seconds)
@@ -369,7 +366,7 @@ class Store(contextlib.AbstractContextManager):
     def tests(self) -> dict[int, StoredTest]:
         """All tests, by their number in the store."""
         rows = self._rows("SELECT * FROM tests")
-        return {row[0]: StoredTest(*row[1:9], bool(row[9]), row[10]) for row in rows}
+        return {row[0]: StoredTest(*row[1:9], bool(row[9])) for row in rows}
 
     def metrics(self) -> dict[int, Metric]:
         """All metrics, by their number in the store."""

@@ -19,8 +19,6 @@ from bisection.core.paths import regular, write_whole
 from bisection.core.verdicts import BisectionError
 
 SCHEMA, VERSION = "bisection-samples", 4
-# Programs that know only 2 would take repeats for jobs; those that know only 3, no hosts by number.
-READABLE = (2, 3, VERSION)
 MANY = 8  # hosts: more are listed once
 HUGE = 1e300  # no metric is that large
 SPOOLED = "samples.jsonl"  # in a results folder
@@ -138,10 +136,10 @@ def _parsed(text: str, where: str) -> Line:
         raise StoreError(f"{where}: not JSON, or cut short: {text.strip()[:40]}") from None
     if not isinstance(line, dict):
         raise StoreError(f"{where}: not an object")
-    if "schema" in line and (line["schema"] != SCHEMA or line.get("version") not in READABLE):
+    if "schema" in line and (line["schema"] != SCHEMA or line.get("version") != VERSION):
         raise StoreError(
             f"{where}: schema {line['schema']!r} version {line.get('version')!r}; only {SCHEMA!r} "
-            f"versions {READABLE[0]} to {VERSION} can be read: move the file away, or rerun"
+            f"version {VERSION} can be read: move the file away, or rerun"
         )
     check_line(line, where)
     if "\\ud" in text.lower():
