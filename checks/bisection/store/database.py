@@ -1,7 +1,7 @@
-"""The store: every metric of every test of all sessions, in one SQLite file.
+"""The store: an index of every metric of every test of all sessions, in one SQLite file.
 
-ReFrame's own database is the record of a run; the store is made from it, or from sample files
-(sample_file.py), and can be made again.
+The record of a session is its sample file (sample_file.py). The store is made from these files
+(sync.py), and may be deleted.
 """
 
 import contextlib
@@ -25,28 +25,27 @@ from bisection.store.marks import Mark, marks_file, read_marks, write_marks
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
 DATABASE_VERSION = 6
-IMPORT_AGAIN = "; `bisection import` rebuilds it"  # of results folders and sample files
 DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
 TABLES = f"""
-CREATE TABLE IF NOT EXISTS sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE,
+CREATE TABLE sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE,
     start REAL NOT NULL, tags TEXT NOT NULL, facts TEXT NOT NULL, work TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS tests(id INTEGER PRIMARY KEY, system TEXT NOT NULL,
+CREATE TABLE tests(id INTEGER PRIMARY KEY, system TEXT NOT NULL,
     partition TEXT NOT NULL, environ TEXT NOT NULL, check_name TEXT NOT NULL,
     case_name TEXT NOT NULL, layout TEXT NOT NULL, method TEXT NOT NULL, geometry TEXT NOT NULL,
     control INTEGER NOT NULL, UNIQUE(system, partition, environ, check_name, case_name, layout,
     method, geometry, control));
-CREATE TABLE IF NOT EXISTS metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL,
+CREATE TABLE metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL,
     better TEXT NOT NULL, UNIQUE(name, unit, better));
-CREATE TABLE IF NOT EXISTS places(id INTEGER PRIMARY KEY, hosts TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL,
+CREATE TABLE places(id INTEGER PRIMARY KEY, hosts TEXT NOT NULL UNIQUE);
+CREATE TABLE outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL,
     run INTEGER NOT NULL, verdict TEXT NOT NULL, cause TEXT NOT NULL, disturbed REAL NOT NULL,
     place INTEGER NOT NULL, seconds TEXT NOT NULL,
     PRIMARY KEY(session, test, run)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS samples(session INTEGER NOT NULL, test INTEGER NOT NULL,
+CREATE TABLE samples(session INTEGER NOT NULL, test INTEGER NOT NULL,
     metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
     PRIMARY KEY(session, test, metric, run)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS repeats(session INTEGER NOT NULL, test INTEGER NOT NULL,
+CREATE TABLE repeats(session INTEGER NOT NULL, test INTEGER NOT NULL,
     metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
     PRIMARY KEY(session, test, metric, run)) WITHOUT ROWID;
 PRAGMA user_version = {DATABASE_VERSION};
@@ -183,8 +182,8 @@ class Tally:
 
 
 class Store(contextlib.AbstractContextManager):
-    """The database; it and the folders above it are made when it is opened first. Each function
-    raises StoreError if it cannot be used, is damaged, or is of another version."""
+    """The database; it and the folders above it are made when it is opened first. One of another
+    version is emptied. Each function raises StoreError if it cannot be used, or is damaged."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -192,16 +191,20 @@ class Store(contextlib.AbstractContextManager):
         with self._own_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
-            ((version,),) = self._rows("PRAGMA user_version")
-            if version not in (0, DATABASE_VERSION):
-                raise StoreError(
-                    f"{self.path} has version {version}, of another Bisection; only version "
-                    f"{DATABASE_VERSION} can be read: rename it{IMPORT_AGAIN}"
-                )
-            if not version:
-                with self.writing():  # two processes may do it one after the other
-                    for statement in TABLES.split(";"):
-                        self.connection.execute(statement)
+            if not self._is_of_this_version():
+                with self.writing():
+                    self._create()
+
+    def _is_of_this_version(self) -> bool:
+        return self._rows("PRAGMA user_version") == [(DATABASE_VERSION,)]
+
+    def _create(self) -> None:
+        if self._is_of_this_version():  # another process was first
+            return
+        for (name,) in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'"):
+            self.connection.execute(f"DROP TABLE {name}")
+        for statement in TABLES.split(";"):
+            self.connection.execute(statement)
 
     def close(self) -> None:
         """Closes the database."""
@@ -222,7 +225,7 @@ class Store(contextlib.AbstractContextManager):
         except sqlite3.Error as error:
             text = " ".join(str(error).split())
             if type(error) is sqlite3.DatabaseError:  # the file is damaged, or is no database
-                text += "; `bisection import` moves it aside and rebuilds it"
+                text += "; remove it: the next command makes it again"
             raise StoreError(f"{self.path}: {text}") from None
 
     @contextlib.contextmanager

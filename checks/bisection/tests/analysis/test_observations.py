@@ -4,7 +4,7 @@ import math
 import re
 
 import pytest
-from made_up import case, jobs, nights, noise, row, series, sessions, times
+from made_up import case, jobs, nights, row, series, sessions, times
 
 from bisection.core.reasons import Code
 from bisection.core.verdicts import COMPARED, Against, Verdict

@@ -71,6 +71,13 @@ def test_kernels_are_built_once_and_nothing_is_left_in_the_folder_of_temporary_f
     assert list(first.folder.glob(".reframe-*")) == []
 
 
+def test_a_verdict_that_was_removed_is_made_again_of_the_record(first, tmp_path, command_line):
+    shutil.copy(first.folder / sample_file.SPOOLED, tmp_path)
+    code, text, _ = command_line("verdict", str(tmp_path))
+    assert (code, text.splitlines()[0] in first.text) == (first.code, True)
+    assert json.loads((tmp_path / "verdict.json").read_text()) == first.verdict
+
+
 # Parts of records whose keys are names of what was measured or recorded.
 OPEN = ("perfvalues", "metrics", "tags", "facts", "controls")
 
@@ -125,13 +132,10 @@ FILES = {
 @pytest.fixture(scope="session")
 def troubled(fake, gallery):
     """Real for what ReFrame says of such files: a run with them, and with kernels of other sources,
-    which it accepts, without one. Databases are damaged, and ReFrame's cannot be written."""
+    which it accepts, without one. The store cannot be used."""
 
     def run(home):
-        (home / "reframe" / ".db.lock").mkdir(parents=True)
-        (home / "reframe" / "results.db").write_bytes(b"this is no database" * 100)
         (home / "store.db").mkdir()
-        (home / "store.db" / "x").touch()
         for name, text in FILES.items():
             (home / f"{name}.py").write_text(text)
         added = [word for name in FILES for word in ("-c", str(home / f"{name}.py"))]
@@ -160,12 +164,11 @@ def test_kernels_of_other_sources_are_accepted_by_stale(troubled):
     assert "left out of the build: npar: no ScaLAPACK" in troubled.said
 
 
-def test_databases_that_are_damaged_or_locked_lose_no_night(troubled):
+def test_a_store_that_cannot_be_used_loses_no_night(troubled):
     home = troubled.folder.parents[1]
-    for path in (home / "reframe" / "results.db", home / "store.db"):
-        assert f"{path.name} was damaged" in troubled.said
-        assert len(list(path.parent.glob(f"{path.name}.broken-*"))) == 1
-    assert "trouble: failed to store results in the database" in troubled.said
+    assert f"{home / 'store.db'}: unable to open database file" in troubled.said
+    assert not (home / "reframe" / "results.db").exists()
+    (home / "store.db").rmdir()
     with sync.opened(home) as stored:
         assert [session.uuid for session in stored.sessions()] == [troubled.verdict["session"]]
 
