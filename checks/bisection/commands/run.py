@@ -395,7 +395,7 @@ def compare(night: Night, store: Store, against: str | None) -> None:
         tests = store.tests()
 
         def keys(jobs: Iterable[Outcome]) -> set[tuple[str, ...]]:
-            return {tests[job.test].key for job in jobs if not tests[job.test].control}
+            return {tests[job.test].identity for job in jobs if not tests[job.test].control}
 
         last = store.outcomes(select("earlier:1", store, now))
         gone = keys(job for job in last if job.verdict != Verdict.NOT_APPLICABLE)

@@ -107,11 +107,6 @@ class StoredTest(TestId):
     geometry: str
     control: bool  # measures the cores alone
 
-    @functools.cached_property
-    def key(self) -> tuple[str, ...]:
-        """The identity of the test."""
-        return self.identity
-
 
 class Metric(NamedTuple):
     """A metric's name, unit and direction."""
@@ -390,37 +385,17 @@ class Store(contextlib.AbstractContextManager):
             self.hosts[place] = tuple(map(sys.intern, text.split()))
         return self.hosts[place]
 
-    def repeats(self, sessions: Sequence[Session]) -> dict[tuple[int, int, int], list[float]]:
-        """Returns what usable repeats of launches of these sessions measured, by the numbers of
-        test, metric and session."""
-        values: dict[tuple[int, int, int], list[float]] = {}
+    def repeats(self, sessions: Sequence[Session]) -> list[tuple[int, int, int, float]]:
+        """Returns what usable repeats of launches of these sessions measured: the numbers of test,
+        metric and session, and the value."""
         query = "SELECT test, metric, session, value FROM repeats WHERE value > 0 AND "
-        for *numbers, value in self._rows(f"{query}session IN ({_numbers(sessions)})"):
-            values.setdefault(tuple(numbers), []).append(value)
-        return values
+        return self._rows(f"{query}session IN ({_numbers(sessions)})")
 
-    def samples(
-        self, sessions: Sequence[Session] | None = None, usable: bool = False
-    ) -> np.ndarray:
-        """The values of all jobs of these sessions, or of all; `usable`: without the jobs whose
-        numbers are not to be used.
-
-        Returns:
-            A structured array [jobs x metrics] with the fields session, test, metric, run and value
-            (NaN: not measured).
-        """
-        kind = [*((name, "i4") for name in ("session", "test", "metric", "run")), ("value", "f8")]
-        where = "1" if sessions is None else f"session IN ({_numbers(sessions)})"
-        if usable:
-            where += " AND (session, test, run) NOT IN (SELECT session, test, run FROM outcomes "
-            where += f"WHERE verdict = '{Verdict.NOT_MEASURED}'"
-            where += f" OR disturbed > {LIMITS.preempted_launch})"
-        columns = "session, test, metric, run, ifnull(value, 9e999)"  # infinity: none is stored
+    def array(self, query: str, sessions: Sequence[Session], kind: list[Any]) -> np.ndarray:
+        """The rows of a query of these sessions, as a structured array."""
         with self._own_errors():
-            rows = self.connection.execute(f"SELECT {columns} FROM samples WHERE {where}")
-            values = np.fromiter(rows, kind)
-        values["value"][np.isinf(values["value"])] = np.nan
-        return values
+            rows = self.connection.execute(f"{query} ({_numbers(sessions)})")
+            return np.fromiter(rows, kind)
 
 
 def _numbers(sessions: Sequence[Session]) -> str:

@@ -22,6 +22,7 @@ from bisection.core.verdicts import Exit, Verdict
 from bisection.rfm import causes
 from bisection.runs.model import RunVerdict
 from bisection.store import sample_file, sync
+from bisection.store.nights import Nights
 from bisection.store.selection import select
 
 
@@ -39,14 +40,14 @@ def test_equal_layouts_are_launched_once_and_the_others_as_often_as_asked(first)
 def test_a_session_has_its_tags_facts_work_price_and_the_seconds_of_all_its_jobs(first):
     with sync.opened(first.folder.parents[1]) as stored:
         (session,) = select("phase=before", stored)
-        tests, metrics, outcomes = stored.tests(), stored.metrics(), stored.outcomes([session])
-        rows = [row for row in stored.samples() if row["session"] == session.id]
+        nights = Nights(stored, [session])
+        times = [each for each in nights.series if each.metric.name == "time"]
     assert session.uuid == first.verdict["session"]
     assert session.tags["tier"] == "upgrade"
     assert session.facts["MPI"] == "none"
     assert session.work == {"transpose": {"cnt40": "", "cnt80": "--bands 3"}}
-    times = [(tests[r["test"]], r["run"]) for r in rows if metrics[r["metric"]].name == "time"]
-    jobs = [(test.case, run) for test, run in times if not test.control]
+    times = [each for each in times if not each.test.control]
+    jobs = [(each.test.case, run) for each in times for run in each.jobs["run"]]
     assert sorted(jobs) == sorted([("cnt40", 0), ("cnt40", 1), ("cnt80", 0), ("cnt80", 1)] * 2)
     commands = [json.loads(path.read_text()) for path in (first.folder / "kernels").glob("*.json")]
     assert all(("--bands" in c["command"]) == (c["case"] == "cnt80") for c in commands)
@@ -57,7 +58,10 @@ def test_a_session_has_its_tags_facts_work_price_and_the_seconds_of_all_its_jobs
     price = {"core_hours": 2 * sum(held) / 3600, "node_hours": sum(held) / 3600}
     assert first.verdict["price"] == pytest.approx(price)
     assert "core-hours" in first.said
-    assert {outcome.seconds for outcome in outcomes} == {(), *((seconds,) for seconds in held)}
+    assert {outcome.seconds for outcome in nights.launches} == {
+        (),
+        *((seconds,) for seconds in held),
+    }
 
 
 def test_kernels_are_built_once_and_nothing_is_left_in_the_folder_of_temporary_files(first):

@@ -27,6 +27,7 @@ from bisection.runs import command
 from bisection.runs.report import read
 from bisection.store import sample_file, sync
 from bisection.store.database import Store
+from bisection.store.nights import Nights
 from bisection.store.selection import select
 
 
@@ -36,6 +37,11 @@ def file(tmp_path):
     path = tmp_path / "samples.jsonl"
     sample_file.write_samples(path, session(1), [case(metrics={"time": 1.5}), case("shm")])
     return path
+
+
+def jobs_of(store):
+    """The values of all jobs."""
+    return Nights(store, store.sessions()).jobs
 
 
 # ---- sample files ----
@@ -50,7 +56,7 @@ def test_sample_file_is_what_the_store_gets(tmp_path, file):
     assert (only.uuid, only.facts) == ("00000001-made-up", {"MPI": "Open MPI 4.1.4"})
     tests = [(test.method, test.geometry) for test in stored.tests().values()]
     assert tests == [("p2p", "2x1"), ("shm", "2x1")]
-    assert stored.samples()[["run", "value"]].tolist() == [(0, 1.5), (1, 2.5)]
+    assert jobs_of(stored)[["run", "value"]].tolist() == [(0, 1.5), (1, 2.5)]
     assert [o.verdict for o in stored.outcomes([only])] == ["pass"] * 3
 
 
@@ -146,7 +152,7 @@ def test_half_a_file_stores_nothing(home, file, fields, says, command_line):
 def test_import_twice_is_import_once(home, file, command_line):
     for counts in ("1 session stored", "0 sessions stored, 1 stored before"):
         assert command_line("import", str(file)) == (0, f"{file}: {counts}\n", "")
-    assert len(Store(paths.store_db(home)).samples()) == 1
+    assert len(jobs_of(Store(paths.store_db(home)))) == 1
 
 
 def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
@@ -335,7 +341,7 @@ def test_a_writer_that_was_killed_or_has_no_room_stores_nothing_and_leaves_no_da
     assert (tmp_path / "store.db-journal").exists() == (code == -9)
     assert not sync.is_damaged(path)
     with Store(path) as stored:
-        assert (len(stored.sessions()), len(stored.samples())) == (1, 1)
+        assert (len(stored.sessions()), len(jobs_of(stored))) == (1, 1)
 
 
 def test_a_store_that_another_writes_to_is_not_damaged(tmp_path, monkeypatch):
@@ -408,7 +414,7 @@ def test_nights_that_end_together_are_all_stored(tmp_path):
     assert in_processes(add_many, *([path, 100 * i] for i in range(4))) == [0] * 4
     with Store(path) as stored:
         assert len(stored.sessions()) == 40
-        assert len(stored.samples()) == 2000
+        assert len(jobs_of(stored)) == 2000
 
 
 # ---- what a run keeps ----
@@ -477,7 +483,7 @@ def test_values_that_are_no_numbers_are_not_measured_and_kept(home, file, comman
     assert len(list((home / "imported").glob("*.jsonl"))) == 1
     (home / "store.db").unlink()
     with sync.opened(home) as store:  # made again from the copy
-        (stored,) = store.samples()["value"]
+        (stored,) = jobs_of(store)["value"]
         assert (stored == stored) == (value == "1e-320")
 
 
