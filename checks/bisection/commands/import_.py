@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     home = paths.home()
-    with opened(home) as store:
+    with opened(home, check=True) as store:
         for file in options.files:
             names, added = import_file(store, home, file)
             gone = sorted(names & store.forgotten().keys())
@@ -35,5 +35,4 @@ def act(options: argparse.Namespace) -> Exit:
         if options.files:
             return Exit.OK
         print(f"the store has {plural(len(store.sessions()), 'session')}")
-        _, faults = synchronise(store, home)  # `opened` printed them
-        return Exit.USAGE if faults else Exit.OK
+        return Exit.USAGE if synchronise(store, home) else Exit.OK  # `opened` printed why

@@ -122,7 +122,7 @@ def act(options: argparse.Namespace) -> Exit:
             f"`bisection site new {site.stem} --refresh` records it",
         )
     with contextlib.suppress(StoreError):  # as the run's end says
-        sync.opened(paths.home()).close()
+        sync.opened(paths.home(), check=True).close()
     against = named(options.against)
     results = folder.new_folder()
     if schedulers <= set(SLURM):

@@ -9,7 +9,6 @@ import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 from bisection.core import paths
 from bisection.core.format import some
@@ -94,25 +93,19 @@ def _facts(verdict: RunVerdict) -> dict[str, str]:
     return {name: ", ".join(sorted(parts)) for name, parts in sorted(items.items()) if parts}
 
 
-def contents(path: Path | str) -> list[Contents]:
-    """All sessions of a sample file, or of the one in a results folder. StoreError: it is none of
-    these, or cannot be read."""
-    source = Path(path)
-    return list(sample_file.read_samples(source / SPOOLED if source.is_dir() else source))
-
-
 def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[set[str], int]:
-    """Stores the sessions of a file or folder (`contents`), and keeps a copy below `home`, so that
-    the store can be made again. Forgotten sessions stay forgotten.
+    """Stores the sessions of a sample file, or of the one in a results folder, and keeps a copy
+    below `home`: the record of them there. Forgotten sessions stay forgotten.
 
     Returns:
         The identifiers of all its sessions, and how many were not stored before.
 
     Raises:
-        StoreError: the file cannot be read, or a session is of no system or tier, as of another
-            program that runs ReFrame: no session could be compared with it. Nothing is stored.
+        StoreError: the file cannot be read, or a session is of no system or tier: no session could
+            be compared with it. Nothing is stored.
     """
-    sessions = contents(path)
+    file = Path(path, SPOOLED) if Path(path).is_dir() else path
+    sessions = list(sample_file.read_samples(file))
     for session, _ in sessions:
         tags = session.get("tags") or {}
         if lacks := [name for name in ("system", "tier") if not tags.get(name)]:
@@ -137,14 +130,15 @@ def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[set[s
 # ---- the index of the files ----
 
 
-def opened(home: Path | str) -> Store:
+def opened(home: Path | str, check: bool = False) -> Store:
     """The store of `home`, with the sessions of all of its sample files, to be closed by the
-    caller. A damaged one is made again. What cannot be read is reported on standard error."""
+    caller. A damaged one is made again. What cannot be read is reported on standard error.
+    `check`: looks for damage in all of it, which takes two seconds per 100 MB."""
     path = paths.store_db(home)
-    if is_damaged(path):
+    if is_damaged(path, check):
         _remove(path)
     store = Store(path)
-    _, faults = synchronise(store, home)
+    faults = synchronise(store, home)
     ahead = [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]
     if ahead:
         faults.append(f"`latest` leaves out sessions that begin in the future: {some(ahead, 4)}")
@@ -153,22 +147,22 @@ def opened(home: Path | str) -> Store:
     return store
 
 
-def synchronise(store: Store, home: Path | str) -> tuple[int, list[str]]:
+def synchronise(store: Store, home: Path | str) -> list[str]:
     """Stores what the sample files of results folders and imported ones have and the store has not.
-    Returns how many sessions that were, and a line per file that cannot be read as a whole."""
+    Returns a line per file that cannot be read as a whole."""
     known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
     files = [*Path(home).glob(f"results/*/{SPOOLED}"), *Path(home).glob(f"{IMPORTED}/*.jsonl")]
     files = [path for path in sorted(files) if sample_file.first_session(path) not in known]
-    added, faults = 0, []
+    faults = []
     for number, path in enumerate(files):
         try:
             sessions = list(sample_file.read_samples(path))
         except StoreError as error:
             sessions = error.whole
             faults.append(f"{error}: restore this file, or move it away; the rest is used")
-        added += store.add(sessions)
+        store.add(sessions)
         _show_progress(number + 1, len(files))
-    return added, faults
+    return faults
 
 
 def _show_progress(done: int, of: int) -> None:
@@ -178,17 +172,16 @@ def _show_progress(done: int, of: int) -> None:
         print(f"\rindex [{bar:40}] {done}/{of} sessions", end=end, file=sys.stderr, flush=True)
 
 
-def is_damaged(path: Path) -> bool:
-    """True if a store can be read and is none. One that is not there, or is out of reach, as
-    another process writes to it, is not damaged."""
+def is_damaged(path: Path, whole: bool = True) -> bool:
+    """True if a file can be read and SQLite finds damage in its head, or in the `whole`. One that
+    is not there, or is out of reach, as another process writes to it, is not damaged."""
     if not path.is_file() or not os.access(path, os.R_OK):
         return False
-    # It can be written to, where the file can: what a writer that was killed left half done is
-    # then taken back.
-    name = f"file:{quote(str(path))}?mode=rw"
     try:
-        with contextlib.closing(sqlite3.connect(name, uri=True, timeout=TIMEOUT)) as database:
-            return database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",)
+        with contextlib.closing(sqlite3.connect(path, timeout=TIMEOUT)) as database:
+            query = "PRAGMA quick_check(1)" if whole else "PRAGMA schema_version"
+            (answer,) = database.execute(query).fetchone()
+            return whole and answer != "ok"
     except sqlite3.Error as error:
         return type(error) is sqlite3.DatabaseError
 

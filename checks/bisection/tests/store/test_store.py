@@ -39,6 +39,11 @@ def file(tmp_path):
     return path
 
 
+def read_all(path):
+    """All sessions of a sample file."""
+    return list(sample_file.read_samples(path))
+
+
 def jobs_of(store):
     """The values of all jobs."""
     return Nights(store, store.sessions()).jobs
@@ -51,7 +56,7 @@ def test_sample_file_is_what_the_store_gets(tmp_path, file):
     """A test that was repeated is stored each time."""
     with file.open("a") as more:
         more.write(json.dumps({**case(metrics={"time": 2.5}), "run": 0}) + "\n")
-    stored = store(tmp_path / "store.db", sync.contents(file))
+    stored = store(tmp_path / "store.db", read_all(file))
     (only,) = stored.sessions()
     assert (only.uuid, only.facts) == ("00000001-made-up", {"MPI": "Open MPI 4.1.4"})
     tests = [(test.method, test.geometry) for test in stored.tests().values()]
@@ -67,9 +72,9 @@ def test_many_hosts_are_written_and_stored_once(tmp_path):
     path, lines = tmp_path / "samples.jsonl", [case(f"m{n}", hosts=h) for n, h in enumerate(hosts)]
     sample_file.write_samples(path, session(1), lines)
     assert path.stat().st_size < 2.5 * len(json.dumps(many))
-    ((_, cases),) = sync.contents(path)
+    ((_, cases),) = read_all(path)
     assert [each["hosts"] for each in cases] == hosts
-    stored = store(tmp_path / "store.db", sync.contents(path))
+    stored = store(tmp_path / "store.db", read_all(path))
     outcomes = stored.outcomes(stored.sessions())
     assert [[*outcome.hosts] for outcome in outcomes] == hosts
     assert outcomes[1].hosts is outcomes[6].hosts
@@ -77,7 +82,7 @@ def test_many_hosts_are_written_and_stored_once(tmp_path):
     with path.open("a") as more:
         more.write(json.dumps(case(hosts=6)) + "\n" + json.dumps(case(hosts=8)) + "\n")
     with pytest.raises(sample_file.StoreError, match=":10: hosts is 8"):
-        sync.contents(path)
+        read_all(path)
 
 
 def test_other_tools_need_to_say_little(tmp_path):
@@ -86,7 +91,7 @@ def test_other_tools_need_to_say_little(tmp_path):
         '{"schema": "bisection-samples", "version": 4, "session": "a", "start": 5}\n'
         '{"check": "hpl", "metrics": {"rate": [2.5e12, "flop/s", "higher"]}}\n'
     )
-    stored = store(tmp_path / "store.db", sync.contents(path))
+    stored = store(tmp_path / "store.db", read_all(path))
     assert next(iter(stored.metrics().values())) == ("rate", "flop/s", "higher")
 
 
@@ -119,7 +124,7 @@ def test_session_line_that_is_none(tmp_path, text, says):
     path = tmp_path / "bad.jsonl"
     path.write_text(text + "\n")
     with pytest.raises(sample_file.StoreError, match=says):
-        sync.contents(path)
+        read_all(path)
 
 
 @pytest.mark.parametrize(
@@ -352,16 +357,6 @@ def test_a_store_that_another_writes_to_is_not_damaged(tmp_path, monkeypatch):
     other.execute("BEGIN EXCLUSIVE")
     assert not sync.is_damaged(path)
     other.close()
-
-
-def test_homes_have_any_name(tmp_path):
-    home = tmp_path / "50%20off a?b#c"
-    home.mkdir()
-    with sync.opened(home) as stored:
-        stored.add(nights({"p2p": [1.0]}))
-    with sync.opened(home) as stored:
-        assert len(stored.sessions()) == 1
-    assert list(tmp_path.iterdir()) == [home]
 
 
 def test_the_journal_of_a_damaged_store_goes_with_it(tmp_path):
