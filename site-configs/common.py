@@ -54,13 +54,6 @@ GENERAL = {
     "report_file": str(REFRAME / "reports" / "run-report-{sessionid}.json"),
 }
 
-STORAGE = {
-    "enable": True,
-    "backend": "sqlite",
-    "sqlite_db_file": str(REFRAME / "results.db"),
-    "sqlite_conn_timeout": 60,
-}
-
 # Of batch systems; a partition's own sched_options override them.
 SCHED_OPTIONS = {
     # In polls, half a second or more each: a night survives a restart of the accounting database.
@@ -150,7 +143,6 @@ def configuration(
         ],
         "environments": [*ENVIRONMENTS, *environments],
         "general": [{**GENERAL, **general}],
-        "storage": [STORAGE],
         "logging": [LOGGING],
     }
 

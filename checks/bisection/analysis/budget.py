@@ -36,6 +36,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.units import is_absolute
 from bisection.core.verdicts import RAN
 from bisection.store.database import Outcome, Session, Store, StoredTest
+from bisection.store.nights import Nights
 
 NIGHTS = 10  # within which a slow-down is to be found
 LEAST = 1e-3  # of all slow-downs: a launch that adds less is left out
@@ -92,9 +93,9 @@ class Proposal:
 
 def by_nodes(store: Store, sessions: Sequence[Session]) -> dict[int, list[Session]]:
     """The sessions by the nodes of their largest launch."""
-    tests, nodes = store.tests(), Counter()
-    for outcome in store.outcomes(sessions):
-        nodes[outcome.session] = max(nodes[outcome.session], _nodes(tests[outcome.test], outcome))
+    nights, nodes = Nights(store, sessions), Counter()
+    for each in nights.launches:
+        nodes[each.session] = max(nodes[each.session], _nodes(nights.tests[each.test], each))
     return grouped((session for session in sessions if session.id in nodes), lambda s: nodes[s.id])
 
 
@@ -109,9 +110,9 @@ def launches_of(
     """The launches of the newest of these sessions; with `name`, of tests that match it. A launch
     is known by its seconds, which all of its tests have. It costs what it usually does a session.
     Tests of several launches come last, as launches that need those and cost nothing."""
-    tests, order = store.tests(), {session.id: index for index, session in enumerate(sessions)}
-    spent, newest = defaultdict(Counter), {}
-    for outcome in sorted(store.outcomes(sessions), key=lambda o: order[o.session]):
+    nights, order = Nights(store, sessions), {s.id: index for index, s in enumerate(sessions)}
+    tests, spent, newest = nights.tests, defaultdict(Counter), {}
+    for outcome in sorted(nights.launches, key=lambda o: order[o.session]):
         test = tests[outcome.test]
         named = not name or name.search(" ".join(test.identity[3:]))
         if outcome.seconds and outcome.verdict in RAN and named and not test.control:
@@ -245,7 +246,7 @@ def finding(
     of each test, [tests]. A test with too few nights counts like the usual one."""
 
     def of_key(test: StoredTest) -> tuple[str, ...]:
-        return (*test.key, test.geometry)
+        return (*test.identity, test.geometry)
 
     numbers = [number for launch in launches for number in launch.tests]
     column = {of_key(tests[number]): index for index, number in enumerate(numbers)}

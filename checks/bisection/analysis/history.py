@@ -11,6 +11,7 @@ from bisection.core.grouping import grouped
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
 from bisection.store.database import Metric, Session, Store, StoredTest, works_of
+from bisection.store.nights import Nights
 from bisection.store.selection import SLOWER
 
 
@@ -50,58 +51,36 @@ def histories(
         A history per test and metric that has positive values, without unusable jobs; indices are
         of `sessions`, values in the metric's unit.
     """
-    tests, metrics = store.tests(), store.metrics()
-    rows = store.samples(sessions, usable=True)
-    wanted = [
-        number
-        for number, test in tests.items()
-        if not test.pair and (not name or name.search(" ".join(test.identity[3:])))
-    ]
-    context = [n for n, metric in metrics.items() if metric.unit in left_out]
-    keep = (rows["value"] > 0) & np.isin(rows["test"], wanted) & ~np.isin(rows["metric"], context)
-    for place, works in works_of(sessions).items():
-        last = list(works.values())[-1]
-        if other := [session for session, work in works.items() if work != last]:
-            of_case = [n for n, test in tests.items() if (test.check, test.case) == place]
-            keep &= ~(np.isin(rows["test"], of_case) & np.isin(rows["session"], other))
-    rows = rows[keep]
-    if not len(rows):
-        return []
-    numbers = np.array([session.id for session in sessions])
-    order = np.argsort(numbers)
-    when = order[np.searchsorted(numbers[order], rows["session"])]
-    rows = rows[by := np.lexsort((when, rows["metric"], rows["test"]))]
-    when = when[by]
-    repeated = store.repeats(sessions) if repeats else {}
-    of_metric = grouped(repeated, lambda key: key[:2])
-    splits = np.flatnonzero(np.diff(rows["test"]) | np.diff(rows["metric"])) + 1
-    result = []
-    for part, indices in zip(np.split(rows, splits), np.split(when, splits), strict=True):
-        starts, values = np.flatnonzero(np.diff(indices, prepend=-1)), part["value"]
-        if len(starts) < len(indices):
-            values = np.array([np.median(jobs) for jobs in np.split(values, starts[1:])])
-        key = int(part["test"][0]), int(part["metric"][0])
-        history = History(tests[key[0]], metrics[key[1]], indices[starts], values)
-        nights = {session: repeated[(*key, session)] for *_, session in of_metric.get(key, ())}
-        result.append(
-            _with_repeats(history, part["session"][starts], nights) if nights else history
-        )
+    nights, result = Nights(store, sessions), []
+    places = {session.id: at for at, session in enumerate(sessions)}
+    other_work = {
+        place: [places[number] for number, work in works.items() if work != [*works.values()][-1]]
+        for place, works in works_of(sessions).items()
+    }
+    for test, metric, jobs, medians in nights.series:
+        if metric.unit in left_out or (name and not name.search(" ".join(test.identity[3:]))):
+            continue
+        known = np.isfinite(medians)
+        known[other_work.get((test.check, test.case), [])] = False
+        if indices := np.flatnonzero(known).tolist():
+            history = History(test, metric, np.array(indices), medians[known])
+            number = int(jobs["test"][0]), int(jobs["metric"][0])
+            again = nights.repeats.get(number, {}) if repeats else {}
+            result.append(_with_repeats(history, again))
     return result
 
 
-def _with_repeats(
-    history: History, sessions: np.ndarray, nights: Mapping[int, Sequence[float]]
-) -> History:
-    """The history with its repeats. `sessions`: the number of each value's; `nights`: what launches
-    measured again, by the session's number."""
-    repeats = np.zeros((3, len(sessions)))
+def _with_repeats(history: History, again: Mapping[int, Sequence[float]]) -> History:
+    """The history with its repeats; `again`: the values of a session's launches that were repeated,
+    by its index."""
+    repeats = np.zeros((3, len(history.indices)))
     repeats[0] = 1
-    for place, session in enumerate(sessions.tolist()):
-        if session in nights:
-            logs = np.log(nights[session])
+    for place, at in enumerate(history.indices.tolist()):
+        if at in again:
+            logs = np.log(again[at])
             more = logs.mean() - np.log(history.values[place])
             repeats[:, place] = 1 + len(logs), len(logs) * logs.var(), more
-    return history._replace(repeats=repeats)
+    return history._replace(repeats=repeats) if again else history
 
 
 def regular(sessions: Sequence[Session]) -> list[Session]:

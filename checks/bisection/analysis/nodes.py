@@ -27,6 +27,7 @@ from bisection.analysis.statistics import scale
 from bisection.core.grouping import grouped
 from bisection.core.thresholds import LIMITS
 from bisection.store.database import Session, Store
+from bisection.store.nights import Nights
 
 SHUFFLES, PIECE = 5000, 500  # of votes, at most; at a time
 SURELY = 0.05  # chance that is above LIMITS.node_chance whatever further shuffles show
@@ -52,27 +53,30 @@ def suspects(
     Preempted launches count as others do: what takes the cores of one node again and again is a
     fault of that node.
     """
-    tests, metrics = store.tests(), store.metrics()
+    nights = Nights(store, sessions)
     names = None if rows is None else {row.key for row in rows}
     order = {s.id: at for at, s in enumerate(sorted(sessions, key=lambda s: s.start))}
     # A control may have the host of its slowest rank alone: the launch has them all.
     hosts: dict[tuple[object, ...], tuple[str, ...]] = defaultdict(tuple)
     launches, sets = {}, {}  # sets: of nodes, each once
-    for o in store.outcomes(sessions):
+    for o in nights.launches:
         if o.hosts and (o.preempted or not o.unusable):
-            test = tests[o.test]
+            test = nights.tests[o.test]
             launch = (o.session, o.run, test.system, test.partition, test.case, test.layout)
             launches[o.session, o.test, o.run] = launch
             if (number := id(o.hosts)) not in sets:
                 sets[number] = tuple(sorted(set(o.hosts)))
             hosts[launch] = max(hosts[launch], sets[number], key=len)
     values = defaultdict(list)
-    for session, test, metric, run, value in store.samples(sessions).tolist():
-        key = (*tests[test].key, metrics[metric].name)
-        time = key[-1].startswith("time") and (names is None or key in names)
-        if time and value > 0 and (session, test, run) in launches:
-            nodes = hosts[launches[session, test, run]]
-            values[key, len(nodes)].append((session, run, nodes, math.log(value)))
+    for test, metric, jobs, _ in nights.series:
+        key = (*test.identity, metric.name)
+        if not metric.name.startswith("time") or (names is not None and key not in names):
+            continue
+        for number, _, at, run, value, _ in jobs[jobs["value"] > 0].tolist():
+            session = sessions[at].id
+            if launch := launches.get((session, number, run)):
+                nodes = hosts[launch]
+                values[key, len(nodes)].append((session, run, nodes, math.log(value)))
     costs = defaultdict(list)
     for (key, _), jobs in values.items():
         usual = median(cost for *_, cost in jobs)

@@ -8,12 +8,13 @@ from statistics import median  # of few values much faster than NumPy's
 import numpy as np
 
 from bisection.analysis.model import Row, Side
-from bisection.core.identity import POINT
+from bisection.core.identity import is_ratio_to_itself
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
 from bisection.core.verdicts import Verdict
 from bisection.store.database import Outcome, Session, Store, works_of
+from bisection.store.nights import PREEMPTED, USABLE, Nights, Series
 
 Key = tuple[str, ...]  # a test's identity, and the name of a metric behind it
 Jobs = dict[int, list[float]]  # session -> usable values, one per job
@@ -26,14 +27,10 @@ class Observations:
         self.sessions, self.software = sessions, _software(sessions)
         self.works = works_of(sessions)
         self.order = {session.id: index for index, session in enumerate(sessions)}
-        tests, metrics = store.tests(), store.metrics()
+        nights = Nights(store, sessions)
         self.outcomes: dict[Key, list[Outcome]] = defaultdict(list)  # by test
-        unusable = {}  # (session, test, run) -> whether others had the cores
-        for outcome in store.outcomes(sessions):
-            self.outcomes[tests[outcome.test].key].append(outcome)
-            if outcome.unusable:
-                preempted = outcome.preempted > LIMITS.preempted_launch
-                unusable[outcome.session, outcome.test, outcome.run] = preempted
+        for outcome in nights.launches:
+            self.outcomes[nights.tests[outcome.test].identity].append(outcome)
         self.fits = defaultdict(bool)  # launch -> whether it has something to measure
         for test, outcomes in self.outcomes.items():
             self.fits[_launch(test)] |= outcomes[-1].verdict != Verdict.NOT_APPLICABLE
@@ -44,22 +41,32 @@ class Observations:
         self.hosts: dict[frozenset[int], list[str]] = {}
         self.compared = set()  # tests with metrics that are compared
         self.elsewhere = set()  # tests with numbers that are not
-        for session, number, metric_number, run, value in store.samples(sessions).tolist():
-            test, metric = tests[number], metrics[metric_number]
-            preempted = unusable.get((session, number, run))
-            if value == value and preempted is None and metric.unit in CONTEXT:
-                self.elsewhere.add(test.key)
-            if POINT.sub("", metric.name) == f"ratio_{test.method}":  # to itself
-                continue
-            key = (*test.key, metric.name)
-            self.kinds[key].add((test.geometry, metric.unit, metric.better, test.control))
-            self.geometries[key][session] = test.geometry
-            if metric.unit not in CONTEXT:
-                self.compared.add(test.key)
-            if preempted is None or metric.unit in COUNTED:
-                self.values[key].append((session, run, value))
-            elif preempted and value > 0:
-                self.lost[key].append(value)
+        for series in sorted(nights.series, key=lambda each: min(nights.numbers[each.jobs["at"]])):
+            self._add(series, nights)
+        for values in self.values.values():  # of several geometries or units
+            values.sort(key=lambda job: job[0])
+
+    def _add(self, series: Series, nights: Nights) -> None:
+        test, metric, jobs, _ = series
+        usable = jobs["of"] == USABLE
+        if metric.unit in CONTEXT and np.isfinite(jobs["value"][usable]).any():
+            self.elsewhere.add(test.identity)
+        if is_ratio_to_itself(metric.name, test.method):
+            return
+        if metric.unit not in CONTEXT:
+            self.compared.add(test.identity)
+        key = (*test.identity, metric.name)
+        self.kinds[key].add((test.geometry, metric.unit, metric.better, test.control))
+        if metric.unit in COUNTED:
+            usable = np.full(len(jobs), True)
+        numbers = nights.numbers[jobs["at"]]
+        self.geometries[key].update(dict.fromkeys(numbers.tolist(), test.geometry))
+        columns = (column[usable].tolist() for column in (numbers, jobs["run"], jobs["value"]))
+        if values := [*zip(*columns, strict=True)]:
+            self.values[key] += values
+        lost = jobs["value"][~usable & (jobs["of"] == PREEMPTED) & (jobs["value"] > 0)]
+        if len(lost):
+            self.lost[key] += lost.tolist()
 
     def gone(self, row: Row) -> int:
         """In how many of the newest sessions a row's test or metric is not, if those are enough to

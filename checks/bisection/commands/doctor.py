@@ -21,9 +21,10 @@ from bisection.core.verdicts import Exit
 from bisection.report.words import defect_line
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import check_defects, site_defects
-from bisection.sites.site import load_site, require_site, site_file, site_names
+from bisection.sites.site import Defect, load_site, require_site, site_file, site_names
 from bisection.sites.stored import lock_findings
-from bisection.store.sync import opened, store_defects
+from bisection.store.sample_file import StoreError
+from bisection.store.sync import opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,20 +41,22 @@ def act(options: argparse.Namespace) -> Exit:
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         loaded = pool.map(load_site, site_names() if system is None else [system])
         sites = {site.name: site for site in loaded}
-    store_faults = store_defects(home)
-    findings = [*store_faults]
+    findings = []
     for site in sites.values():
         findings += [*site.defects, *site_defects(site), *lock_findings(site)]
     findings += check_defects(sites.values(), everywhere=system is None)
     name = "*" if system is None else site_file(system).stem
     files = sorted(references.path(name).parent.glob(f"{name}.yaml"))
     recorded: dict[str, str] = {}
-    if not store_faults and paths.store_db(home).exists():
+    try:
         with opened(home) as store:
             recorded = {metric.name: metric.unit for metric in store.metrics().values()}
             for file in files:
                 if (site := sites.get(file.stem)) and (tree := read(file)[0]):
                     findings += stale(store, site, file, tree)
+    except StoreError as error:
+        reason = Code.STORE_UNUSABLE(error=str(error))
+        findings.append(Defect.of(paths.store_db(home), 1, reason))
     for file in files:
         findings += reference_defects(file, sites.get(file.stem), recorded)
     findings = sorted(set(findings), key=lambda f: (f.is_note, f.path, f.line, f.reason.dumps()))

@@ -1,23 +1,18 @@
-"""Stores sessions from files, and rebuilds a damaged store.
+"""Stores sessions of other machines.
 
-Files are sample files (JSON lines; checks/bisection/store/sample.schema.json), report files of
-ReFrame and results folders; a copy of each is kept. Without FILE, it imports all sessions of
-results folders, copies and ReFrame's database that are not in the store. Stored sessions do not
-change; forgotten ones (`bisection sessions forget`) stay forgotten. A damaged store is moved aside
-and rebuilt.
-Exit code: 0 stored, 2 a file cannot be read and nothing of it is stored, 3 something was damaged.
+FILE is a sample file (JSON lines; checks/bisection/store/sample.schema.json) or a results folder. A
+copy is kept. Stored sessions do not change; forgotten ones (`bisection sessions forget`) stay
+forgotten. Without FILE, it stores the sessions of all results folders and copies that are not
+stored yet, as every command does that reads sessions.
+Exit code: 0 stored, 2 a file cannot be read and nothing of it is stored.
 """
 
 import argparse
-import sys
 
 from bisection.core import paths
 from bisection.core.format import plural, some
-from bisection.core.reasons import clause
 from bisection.core.verdicts import Exit
-from bisection.store.database import Store
-from bisection.store.sample_file import StoreError
-from bisection.store.sync import import_file, set_damaged_aside, synchronise
+from bisection.store.sync import import_file, opened, synchronise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,27 +21,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(options: argparse.Namespace) -> Exit:
     home = paths.home()
-    damaged = set_damaged_aside(home)
-    for trouble in damaged:
-        print(f"bisection import: {clause(trouble)}")
-    fault = ""
-    try:
-        with Store(paths.store_db(home)) as store:
-            for file in options.files:
-                names, added = import_file(store, home, file)
-                gone = sorted(names & store.forgotten().keys())
-                known = len(names) - added - len(gone)
-                counts = [f"{plural(added, 'session')} stored"]
-                counts += [f"{known} stored before"] if known else []
-                counts += [f"{len(gone)} forgotten ({some(gone, 3)})"] if gone else []
-                print(f"{file}: {', '.join(counts)}")
-            if not options.files:
-                added, fault = synchronise(store, home)
-                print(f"{plural(added, 'session')} stored; the store has {len(store.sessions())}")
-    except StoreError as error:
-        fault = str(error)
-    if fault:
-        print(f"bisection import: error: {fault}", file=sys.stderr)
-    if damaged:
-        return Exit.NOT_MEASURED
-    return Exit.USAGE if fault else Exit.OK
+    with opened(home, check=True) as store:
+        for file in options.files:
+            names, added = import_file(store, home, file)
+            gone = sorted(names & store.forgotten().keys())
+            known = len(names) - added - len(gone)
+            counts = [f"{plural(added, 'session')} stored"]
+            counts += [f"{known} stored before"] if known else []
+            counts += [f"{len(gone)} forgotten ({some(gone, 3)})"] if gone else []
+            print(f"{file}: {', '.join(counts)}")
+        if options.files:
+            return Exit.OK
+        print(f"the store has {plural(len(store.sessions()), 'session')}")
+        return Exit.USAGE if synchronise(store, home) else Exit.OK  # `opened` printed why

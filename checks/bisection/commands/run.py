@@ -57,7 +57,7 @@ from bisection.sites.cluster import facts
 from bisection.sites.site import load_site, require_site
 from bisection.store import sync
 from bisection.store.database import Outcome, Store
-from bisection.store.sample_file import StoreError
+from bisection.store.sample_file import SPOOLED, StoreError, add_verdict
 from bisection.store.selection import EARLIER, HELP, SelectionError, select
 
 # ReFrame's options that would make a failure pass. It rejects those itself that run nothing.
@@ -121,7 +121,8 @@ def act(options: argparse.Namespace) -> Exit:
             f"; `bisection site check {site.stem}` reports what changed, and "
             f"`bisection site new {site.stem} --refresh` records it",
         )
-    damaged = sync.set_damaged_aside(paths.home())
+    with contextlib.suppress(StoreError):  # as the run's end says
+        sync.opened(paths.home(), check=True).close()
     against = named(options.against)
     results = folder.new_folder()
     if schedulers <= set(SLURM):
@@ -131,7 +132,7 @@ def act(options: argparse.Namespace) -> Exit:
     request.command = command.command(request, site, results, options.tag)
     print("\n".join(commanded("command", command.pasted(request.command))), flush=True)
     run = folder.named(measure(request, results), results)
-    night = Night(run.noting(troubles=damaged), site, results)
+    night = Night(run, site, results)
     night.began -= run.seconds
     budget = options.retest
     if request.deadline:  # nothing fits into the last second
@@ -200,8 +201,8 @@ def conclude(
     with night.keeps():
         store = Store(paths.store_db(paths.home()))
     stored = store if night.run.session else None
-    if stored:
-        night.trouble(*sync.keep(stored, paths.home(), night.verdict, night.results))
+    if night.run.session:
+        night.trouble(*sync.keep(store, night.verdict, night.results))
     with night.keeps("network not judged"):
         night.evidence = judged_by.of_network(night.evidence, store, night.verdict)
     if stored:
@@ -319,7 +320,7 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
     Args:
         request: what is asked for, with ReFrame's command line.
         results: the results folder.
-        limit: s after which ReFrame is stopped; it does not store a run with a limit.
+        limit: s after which ReFrame is stopped.
 
     Raises:
         BisectionError: ReFrame does not take the command line, or it leaves no check.
@@ -369,6 +370,8 @@ def write(verdict: RunVerdict, results: Path) -> None:
     installed = paths.text_of(paths.home() / "installed.txt").splitlines()
     kept = {**exports.as_json(verdict), "installed": installed}
     paths.write_whole(results / "verdict.json", json.dumps(kept, indent=1))
+    if (record := results / SPOOLED).exists():
+        add_verdict(record, kept)
     report = Report("", verdict.started, run=verdict, of_run=True)
     paths.write_whole(results / "junit.xml", exports.junit(report))
 
@@ -391,7 +394,7 @@ def compare(night: Night, store: Store, against: str | None) -> None:
         tests = store.tests()
 
         def keys(jobs: Iterable[Outcome]) -> set[tuple[str, ...]]:
-            return {tests[job.test].key for job in jobs if not tests[job.test].control}
+            return {tests[job.test].identity for job in jobs if not tests[job.test].control}
 
         last = store.outcomes(select("earlier:1", store, now))
         gone = keys(job for job in last if job.verdict != Verdict.NOT_APPLICABLE)
@@ -517,7 +520,7 @@ def keep_repeats(night: Night, store: Store) -> None:
     repeats = night.evidence.retest.rerun
     if repeats and Reruns(night.verdict, night.evidence.retest).slower:
         repeats = None
-    night.trouble(*sync.keep(store, paths.home(), night.verdict, night.results, repeats))
+    night.trouble(*sync.keep(store, night.verdict, night.results, repeats))
     with night.keeps():
         night.evidence = judged_by.count_nights(night.evidence, store, night.run)
     if repeats:

@@ -6,6 +6,7 @@ Exit code: as of the run; 2 there is no such folder or file; 3 the run has no ve
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit, NotMeasured
@@ -13,6 +14,7 @@ from bisection.judge import rule
 from bisection.report import run as run_report
 from bisection.runs import report as reframe_report
 from bisection.runs.model import RunVerdict
+from bisection.store.sample_file import SPOOLED, verdict_in
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +32,18 @@ def act(options: argparse.Namespace) -> Exit:
     return verdict.exit_code
 
 
+def _kept(folder: Path) -> dict[str, Any]:
+    """What verdict.json has; if it is gone, it is made again of the record."""
+    file = folder / "verdict.json"
+    if file.exists():
+        return json.loads(paths.regular(file).read_text())
+    kept = verdict_in(folder / SPOOLED) if (folder / SPOOLED).exists() else None
+    if kept is None:
+        raise NotMeasured(f"{folder} has no verdict: the run was stopped, or still runs")
+    paths.write_whole(file, json.dumps(kept, indent=1))
+    return kept
+
+
 def read(path: Path) -> RunVerdict:
     """The verdict of a results folder, or on a report file.
 
@@ -39,10 +53,7 @@ def read(path: Path) -> RunVerdict:
     """
     try:
         if path.is_dir():
-            if not (path / "verdict.json").exists():
-                raise NotMeasured(f"{path} has no verdict: the run was stopped, or still runs")
-            file = paths.regular(path / "verdict.json")
-            return RunVerdict.from_dict(json.loads(file.read_text()))
+            return RunVerdict.from_dict(_kept(path))
         report = reframe_report.load_report(path)
     except OSError as error:
         raise BisectionError(f"no verdict in {path}: {error.strerror}") from None

@@ -70,6 +70,11 @@ IDENTITY = tuple(field.name for field in fields(TestId))  # the names of its sev
 POINT = re.compile(r"_\d+[KM]?i?B$")  # the size of a sweep, at the end of a metric's name
 
 
+def is_ratio_to_itself(metric: str, method: str) -> bool:
+    """True for the ratio of a method to itself, which is always 1."""
+    return POINT.sub("", metric) == f"ratio_{method.replace('-', '_')}"
+
+
 def swept_size(metric: str) -> int | None:
     """The bytes of a time at one point of a sweep: 2048 of time_2KiB; None of another metric."""
     match = re.fullmatch(f"time_([1-9][0-9]*)({'|'.join(BYTES)})", metric)

@@ -20,10 +20,6 @@ def store_db(home: Path | str) -> Path:
     return Path(home) / "store.db"
 
 
-def results_db(home: Path | str) -> Path:
-    return Path(home) / "reframe" / "results.db"
-
-
 def program(name: str) -> Path | None:
     """`bisection` or `reframe` as set-up put it beside this Python's environment; None without."""
     path = Path(sys.prefix).parent / "bin" / name

@@ -13,6 +13,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.exceptions import PerformanceError, ReferenceParseError
 
 from bisection.core import references
+from bisection.core.identity import is_ratio_to_itself
 from bisection.core.reasons import Code, Reason
 from bisection.core.units import KIND_OF_UNIT
 from bisection.kernels import results
@@ -91,8 +92,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
 
     def _judged(self) -> list[str]:
         """The metrics asserted of this method; its ratio to itself could not fail."""
-        to_itself = f"ratio_{self.method.replace('-', '_')}"
-        return [name for name in self.asserted if name != to_itself]
+        return [name for name in self.asserted if not is_ratio_to_itself(name, self.method)]
 
     def _at_points(self, metrics: list[str]) -> list[str]:
         points = [f"_{point}" for point in self.points] or [""]

@@ -176,6 +176,7 @@ def environment(folder: Path, request: Request | None = None) -> Iterator[dict[s
     """
     python = [str(paths.ROOT / "site-configs"), os.environ.get("PYTHONPATH")]
     ours = {"BISECTION_HOME": str(paths.home()), "PYTHONPATH": ":".join(filter(None, python))}
+    ours["RFM_ENABLE_RESULTS_STORAGE"] = "0"  # sample files are the record
     if request and request.deadline:
         ours[DEADLINE] = f"{request.until} {request.deadline}"
     temporary = None
@@ -204,8 +205,7 @@ def watch(
         request: what is asked for, with the command line.
         folder: the results folder, which is there.
         say: is called with what a person should know before the run ends.
-        limit: s after which ReFrame is stopped, with its jobs. A run with a limit is a part of
-            another one, and ReFrame does not store it.
+        limit: s after which ReFrame is stopped, with its jobs.
 
     Returns:
         Its exit code, and its output.
@@ -235,7 +235,6 @@ def watch(
             process.send_signal(number)
 
     with environment(folder, request) as variables:
-        variables |= {} if limit is None else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
         try:
             process = subprocess.Popen(
                 request.command,

@@ -61,8 +61,6 @@ def read(
     log = log or ""
     if report is None:
         if not re.search(r"^\[=+\] Running [1-9]\d* check", log, re.M):
-            # Nothing ran, so nothing could be stored.
-            troubles = [trouble for trouble in troubles if trouble.code != Code.NOT_RECORDED]
             return RunVerdict(troubles=troubles or [Code.NONE_SELECTED()])
         report = {"session_info": {"time_elapsed": 0.0, "uuid": ""}, "runs": [{"testcases": []}]}
         troubles.append(Code.NO_REPORT())
@@ -111,7 +109,7 @@ def usage_error(log: str) -> str | None:
 
 
 def log_troubles(log: str) -> list[Reason]:
-    """Returns failures to load or record, and those that stopped the run."""
+    """Returns failures to load, and those that stopped the run."""
     reasons = []
     for line in log.splitlines():
         if match := re.match(r"WARNING: skipping (test file|test|incompatible test) (.*)", line):
@@ -124,10 +122,6 @@ def log_troubles(log: str) -> list[Reason]:
             # The words behind it may say more.
             fault = failure(log[log.index(line) :]) if line.startswith("ERROR") and ends else None
             reasons.append(fault or Code.REFRAME_TEXT(text=text, ended=ends))
-    ran = re.search(r"^\[==========\] Finished", log, re.M)
-    stored = r"^Current session stored with UUID: |^(ERROR|WARNING): .*results in the database"
-    if ran and not re.search(stored, log, re.M):
-        reasons.append(Code.NOT_RECORDED())
     return reasons
 
 

@@ -1,7 +1,7 @@
-"""The store: every metric of every test of all sessions, in one SQLite file.
+"""The store: an index of every metric of every test of all sessions, in one SQLite file.
 
-ReFrame's own database is the record of a run; the store is made from it, or from sample files
-(sample_file.py), and can be made again.
+The record of a session is its sample file (sample_file.py). The store is made from these files
+(sync.py), and may be deleted.
 """
 
 import contextlib
@@ -24,29 +24,28 @@ from bisection.core.verdicts import Verdict
 from bisection.store.marks import Mark, marks_file, read_marks, write_marks
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
-DATABASE_VERSION = 5
-IMPORT_AGAIN = "; `bisection import` rebuilds it"  # of results folders and sample files
+DATABASE_VERSION = 6
 DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
 TABLES = f"""
-CREATE TABLE IF NOT EXISTS sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE,
+CREATE TABLE sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE,
     start REAL NOT NULL, tags TEXT NOT NULL, facts TEXT NOT NULL, work TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS tests(id INTEGER PRIMARY KEY, system TEXT NOT NULL,
+CREATE TABLE tests(id INTEGER PRIMARY KEY, system TEXT NOT NULL,
     partition TEXT NOT NULL, environ TEXT NOT NULL, check_name TEXT NOT NULL,
     case_name TEXT NOT NULL, layout TEXT NOT NULL, method TEXT NOT NULL, geometry TEXT NOT NULL,
-    control INTEGER NOT NULL, pair TEXT NOT NULL, UNIQUE(system, partition, environ, check_name,
-    case_name, layout, method, geometry, control, pair));
-CREATE TABLE IF NOT EXISTS metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL,
+    control INTEGER NOT NULL, UNIQUE(system, partition, environ, check_name, case_name, layout,
+    method, geometry, control));
+CREATE TABLE metrics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL,
     better TEXT NOT NULL, UNIQUE(name, unit, better));
-CREATE TABLE IF NOT EXISTS places(id INTEGER PRIMARY KEY, hosts TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL,
+CREATE TABLE places(id INTEGER PRIMARY KEY, hosts TEXT NOT NULL UNIQUE);
+CREATE TABLE outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL,
     run INTEGER NOT NULL, verdict TEXT NOT NULL, cause TEXT NOT NULL, disturbed REAL NOT NULL,
     place INTEGER NOT NULL, seconds TEXT NOT NULL,
     PRIMARY KEY(session, test, run)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS samples(session INTEGER NOT NULL, test INTEGER NOT NULL,
+CREATE TABLE samples(session INTEGER NOT NULL, test INTEGER NOT NULL,
     metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
     PRIMARY KEY(session, test, metric, run)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS repeats(session INTEGER NOT NULL, test INTEGER NOT NULL,
+CREATE TABLE repeats(session INTEGER NOT NULL, test INTEGER NOT NULL,
     metric INTEGER NOT NULL, run INTEGER NOT NULL, value REAL,
     PRIMARY KEY(session, test, metric, run)) WITHOUT ROWID;
 PRAGMA user_version = {DATABASE_VERSION};
@@ -105,14 +104,6 @@ class StoredTest(TestId):
 
     geometry: str
     control: bool  # measures the cores alone
-    pair: str  # names of two nodes with a blank between, or ""
-
-    @functools.cached_property
-    def key(self) -> tuple[str, ...]:
-        """The test's identity; each pair of nodes is a test of its own."""
-        case = f"{self.case} {self.pair}".strip()
-        place = (self.system, self.partition, self.environ)
-        return (*place, self.check, case, self.layout, self.method)
 
 
 class Metric(NamedTuple):
@@ -130,7 +121,7 @@ class Outcome(NamedTuple):
     test: int
     run: int
     verdict: str
-    cause: str  # a Reason as JSON, or text
+    cause: str  # a Reason as JSON, or ""
     preempted: float  # fraction of samples
     hosts: tuple[str, ...]
     seconds: tuple[float, ...] = ()  # that each launch that it needs held its nodes
@@ -180,8 +171,8 @@ class Tally:
 
 
 class Store(contextlib.AbstractContextManager):
-    """The database; it and the folders above it are made when it is opened first. Each function
-    raises StoreError if it cannot be used, is damaged, or is of another version."""
+    """The database; it and the folders above it are made when it is opened first. One of another
+    version is emptied. Each function raises StoreError if it cannot be used, or is damaged."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -189,16 +180,20 @@ class Store(contextlib.AbstractContextManager):
         with self._own_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
-            ((version,),) = self._rows("PRAGMA user_version")
-            if version not in (0, DATABASE_VERSION):
-                raise StoreError(
-                    f"{self.path} has version {version}, of another Bisection; only version "
-                    f"{DATABASE_VERSION} can be read: rename it{IMPORT_AGAIN}"
-                )
-            if not version:
-                with self.writing():  # two processes may do it one after the other
-                    for statement in TABLES.split(";"):
-                        self.connection.execute(statement)
+            if not self._is_of_this_version():
+                with self.writing():
+                    self._create()
+
+    def _is_of_this_version(self) -> bool:
+        return self._rows("PRAGMA user_version") == [(DATABASE_VERSION,)]
+
+    def _create(self) -> None:
+        if self._is_of_this_version():  # another process was first
+            return
+        for (name,) in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'"):
+            self.connection.execute(f"DROP TABLE {name}")
+        for statement in TABLES.split(";"):
+            self.connection.execute(statement)
 
     def close(self) -> None:
         self.connection.close()
@@ -218,7 +213,7 @@ class Store(contextlib.AbstractContextManager):
         except sqlite3.Error as error:
             text = " ".join(str(error).split())
             if type(error) is sqlite3.DatabaseError:  # the file is damaged, or is no database
-                text += "; `bisection import` moves it aside and rebuilds it"
+                text += "; remove it: the next command makes it again"
             raise StoreError(f"{self.path}: {text}") from None
 
     @contextlib.contextmanager
@@ -256,7 +251,7 @@ class Store(contextlib.AbstractContextManager):
         outcomes, samples, repeats, runs = [], [], [], set()
         for case in cases:
             columns = [str(case.get(name) or "") for name in (*IDENTITY, "geometry")]
-            columns += [bool(case.get("control")), " ".join(case.get("pair") or [])]
+            columns.append(bool(case.get("control")))
             test = self._id("tests", tuple(columns), tests)
             run_number = int(case.get("run") or 0)
             repeat = bool(case.get("repeat"))
@@ -264,7 +259,7 @@ class Store(contextlib.AbstractContextManager):
                 run_number += 1
             runs.add((test, repeat, run_number))
             verdict, reason = case.get("verdict") or Verdict.PASS, case.get("reason")
-            cause = json.dumps(reason, sort_keys=True) if reason else case.get("cause") or ""
+            cause = json.dumps(reason, sort_keys=True) if reason else ""
             hosts, preempted = tuple(case.get("hosts") or ()), case.get("disturbed") or 0.0
             seconds = tuple(filter(finite_or_none, case.get("seconds") or ()))
             outcome = Outcome(number, test, run_number, verdict, cause, preempted, hosts, seconds)
@@ -361,7 +356,7 @@ class Store(contextlib.AbstractContextManager):
 
     def tests(self) -> dict[int, StoredTest]:
         rows = self._rows("SELECT * FROM tests")
-        return {row[0]: StoredTest(*row[1:9], bool(row[9]), row[10]) for row in rows}
+        return {row[0]: StoredTest(*row[1:9], bool(row[9])) for row in rows}
 
     def metrics(self) -> dict[int, Metric]:
         return {number: Metric(*row) for number, *row in self._rows("SELECT * FROM metrics")}
@@ -381,37 +376,17 @@ class Store(contextlib.AbstractContextManager):
             self.hosts[place] = tuple(map(sys.intern, text.split()))
         return self.hosts[place]
 
-    def repeats(self, sessions: Sequence[Session]) -> dict[tuple[int, int, int], list[float]]:
-        """Returns what usable repeats of launches of these sessions measured, by the numbers of
-        test, metric and session."""
-        values: dict[tuple[int, int, int], list[float]] = {}
+    def repeats(self, sessions: Sequence[Session]) -> list[tuple[int, int, int, float]]:
+        """Returns what usable repeats of launches of these sessions measured: the numbers of test,
+        metric and session, and the value."""
         query = "SELECT test, metric, session, value FROM repeats WHERE value > 0 AND "
-        for *numbers, value in self._rows(f"{query}session IN ({_numbers(sessions)})"):
-            values.setdefault(tuple(numbers), []).append(value)
-        return values
+        return self._rows(f"{query}session IN ({_numbers(sessions)})")
 
-    def samples(
-        self, sessions: Sequence[Session] | None = None, usable: bool = False
-    ) -> np.ndarray:
-        """The values of all jobs of these sessions, or of all; `usable`: without the jobs whose
-        numbers are not to be used.
-
-        Returns:
-            A structured array [jobs x metrics] with the fields session, test, metric, run and value
-            (NaN: not measured).
-        """
-        kind = [*((name, "i4") for name in ("session", "test", "metric", "run")), ("value", "f8")]
-        where = "1" if sessions is None else f"session IN ({_numbers(sessions)})"
-        if usable:
-            where += " AND (session, test, run) NOT IN (SELECT session, test, run FROM outcomes "
-            where += f"WHERE verdict = '{Verdict.NOT_MEASURED}'"
-            where += f" OR disturbed > {LIMITS.preempted_launch})"
-        columns = "session, test, metric, run, ifnull(value, 9e999)"  # infinity: none is stored
+    def array(self, query: str, sessions: Sequence[Session], kind: list[Any]) -> np.ndarray:
+        """The rows of a query of these sessions, as a structured array."""
         with self._own_errors():
-            rows = self.connection.execute(f"SELECT {columns} FROM samples WHERE {where}")
-            values = np.fromiter(rows, kind)
-        values["value"][np.isinf(values["value"])] = np.nan
-        return values
+            rows = self.connection.execute(f"{query} ({_numbers(sessions)})")
+            return np.fromiter(rows, kind)
 
 
 def _numbers(sessions: Sequence[Session]) -> str:

@@ -6,11 +6,12 @@
      "partition": "default", "environ": "system", "geometry": "2x1", "hosts": ["n1"],
      "metrics": {"time": [8.9e-05, "s", "lower"]}}
 
-sample.schema.json beside this file says what each field means and which must be there.
+sample.schema.json beside this file says what each field means and which must be there. The last
+line of a run's file has its verdict, of which verdict.json is made.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,22 @@ from bisection.core.paths import regular, write_whole
 from bisection.core.verdicts import BisectionError
 
 SCHEMA, VERSION = "bisection-samples", 4
-# Programs that know only 2 would take repeats for jobs; those that know only 3, no hosts by number.
-READABLE = (2, 3, VERSION)
 MANY = 8  # hosts: more are listed once
 HUGE = 1e300  # no metric is that large
 SPOOLED = "samples.jsonl"  # in a results folder
+VERDICT = '{"verdict":'  # how the line with the verdict on a session begins
 
 Line = dict[str, Any]
 Contents = tuple[Line, list[Line]]  # a session and its test cases
 
 
 class StoreError(BisectionError):
-    """The store or a sample file cannot be used; the text is one line that says why."""
+    """The store or a sample file cannot be used; the text is one line that says why.
+
+    `whole`: the sessions of a sample file that end before the line that is wrong.
+    """
+
+    whole: Sequence[Contents] = ()
 
 
 def finite_or_none(value: Any) -> float | None:
@@ -63,17 +68,18 @@ def _with_hosts_once(cases: Iterable[Line]) -> Iterator[Line]:
 
 def read_samples(path: Path | str) -> Iterator[Contents]:
     """Yields each session of a sample file with its test cases, once the whole file is read.
-    StoreError names the line that is wrong."""
+    StoreError names the line that is wrong, and has the sessions before it."""
     sessions: dict[str, Contents] = {}
     cases: list[Line] | None = None
+    twice = False
     try:
         with open(regular(path), encoding="utf-8") as file:
             for number, text in enumerate(file, 1):
                 where = f"{path}:{number}"
-                line = _parsed(text, where) if text.strip() else None
+                line = _parsed(text, where) if _is_read(text) else None
                 if line and "schema" in line:
                     name, cases = line["session"], []
-                    if name in sessions:
+                    if twice := name in sessions:
                         raise StoreError(f"{where}: session {name} twice")
                     sessions[name] = line, cases
                 elif line and cases is None:
@@ -87,9 +93,31 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error  # without the path, again
         raise StoreError(f"cannot read {path}: {reason}") from None
+    except StoreError as error:  # the last session may lack lines
+        error.whole = [*sessions.values()][: None if twice else -1]
+        raise
     if not sessions:
         raise StoreError(f"{path}: no session in it")
     yield from sessions.values()
+
+
+def _is_read(text: str) -> bool:
+    return bool(text.strip()) and not text.startswith(VERDICT)
+
+
+def add_verdict(path: Path, verdict: Mapping[str, Any]) -> None:
+    """Puts the verdict on a session at the end of its sample file, in place of one that is there.
+    OSError: it cannot be written."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = [line for line in lines if not line.startswith(VERDICT)]
+    write_whole(path, [*lines, f"{VERDICT} {json.dumps(verdict)}}}\n"])
+
+
+def verdict_in(path: Path) -> dict[str, Any] | None:
+    """The verdict in a sample file; None without one. OSError, ValueError: it cannot be read."""
+    with open(regular(path), encoding="utf-8") as file:
+        lines = [line for line in file if line.startswith(VERDICT)]
+    return json.loads(lines[-1])["verdict"] if lines else None
 
 
 def first_session(path: Path | str) -> str | None:
@@ -138,10 +166,10 @@ def _parsed(text: str, where: str) -> Line:
         raise StoreError(f"{where}: not JSON, or cut short: {text.strip()[:40]}") from None
     if not isinstance(line, dict):
         raise StoreError(f"{where}: not an object")
-    if "schema" in line and (line["schema"] != SCHEMA or line.get("version") not in READABLE):
+    if "schema" in line and (line["schema"] != SCHEMA or line.get("version") != VERSION):
         raise StoreError(
-            f"{where}: schema {line['schema']!r} version {line.get('version')!r}; only {SCHEMA!r} "
-            f"versions {READABLE[0]} to {VERSION} can be read: move the file away, or rerun"
+            f"{where}: schema {line['schema']!r} version {line.get('version')!r}, of another "
+            f"Bisection; only {SCHEMA!r} version {VERSION} can be read"
         )
     check_line(line, where)
     if "\\ud" in text.lower():

@@ -1,17 +1,14 @@
-"""Sources of sessions, and what keeps the store in step with them: judged runs, results folders,
-copies of imported files, ReFrame's database."""
+"""Sessions go one way: from a judged run to its sample file, the record, and from sample files to
+the store, their index."""
 
 import contextlib
 import hashlib
-import json
 import os
 import sqlite3
 import statistics
 import sys
-import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 from bisection.core import paths
 from bisection.core.format import some
@@ -19,13 +16,12 @@ from bisection.core.identity import IDENTITY
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.runs.model import RunVerdict, TestResult
-from bisection.runs.report import read
-from bisection.sites.site import Defect
 from bisection.store import sample_file
-from bisection.store.database import IMPORT_AGAIN, TIMEOUT, Store
+from bisection.store.database import TIMEOUT, Store
 from bisection.store.sample_file import SPOOLED, Contents, Line, StoreError, write_samples
 
 IMPORTED = "imported"  # folder with copies of what came from elsewhere
+MANY = 50  # sessions to store: then a bar shows the progress
 LISTS = ("libraries", "nodes", "MPI environment", "modules")  # facts that are lists of their items
 
 # ---- sessions as lines of sample files ----
@@ -97,45 +93,19 @@ def _facts(verdict: RunVerdict) -> dict[str, str]:
     return {name: ", ".join(sorted(parts)) for name, parts in sorted(items.items()) if parts}
 
 
-def _of_report(text: str | bytes, where: str | Path) -> Contents:
-    """The session of a report of ReFrame. StoreError, which names `where`: it is none."""
-    try:
-        return of_verdict(read(json.loads(text)).without_preempted())
-    except (
-        *(ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError),
-        StoreError,
-    ) as error:
-        fault = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise StoreError(f"{where}: not a report of ReFrame: {fault}") from None
-
-
-def contents(path: Path | str) -> list[Contents]:
-    """All sessions of a sample file, of a report of ReFrame (*.json), or of a results folder.
-    StoreError: it is none of these, or cannot be read."""
-    source = Path(path)
-    if source.is_dir():
-        samples = source / SPOOLED
-        source = samples if samples.exists() else source / "report.json"
-    if source.suffix != ".json":
-        return list(sample_file.read_samples(source))
-    try:
-        return [_of_report(paths.regular(source).read_bytes(), source)]
-    except OSError as error:
-        raise StoreError(f"cannot read {source}: {error.strerror}") from None
-
-
 def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[set[str], int]:
-    """Stores the sessions of a file or folder (`contents`), and keeps a copy below `home`, so that
-    the store can be made again. Forgotten sessions stay forgotten.
+    """Stores the sessions of a sample file, or of the one in a results folder, and keeps a copy
+    below `home`: the record of them there. Forgotten sessions stay forgotten.
 
     Returns:
         The identifiers of all its sessions, and how many were not stored before.
 
     Raises:
-        StoreError: the file cannot be read, or a session is of no system or tier, as of another
-            program that runs ReFrame: no session could be compared with it. Nothing is stored.
+        StoreError: the file cannot be read, or a session is of no system or tier: no session could
+            be compared with it. Nothing is stored.
     """
-    sessions = contents(path)
+    file = Path(path, SPOOLED) if Path(path).is_dir() else path
+    sessions = list(sample_file.read_samples(file))
     for session, _ in sessions:
         tags = session.get("tags") or {}
         if lacks := [name for name in ("system", "tier") if not tags.get(name)]:
@@ -157,132 +127,83 @@ def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[set[s
         raise
 
 
-# ---- the store in step with them ----
+# ---- the index of the files ----
 
 
-def opened(home: Path | str) -> Store:
-    """The store of `home`, with everything that ReFrame's database and results folders hold, to be
-    closed by the caller. What cannot be read is reported on standard error."""
-    store = Store(paths.store_db(home))
-    _, fault = synchronise(store, home)
+def opened(home: Path | str, check: bool = False) -> Store:
+    """The store of `home`, with the sessions of all of its sample files, to be closed by the
+    caller. A damaged one is made again. What cannot be read is reported on standard error.
+    `check`: looks for damage in all of it, which takes two seconds per 100 MB."""
+    path = paths.store_db(home)
+    if is_damaged(path, check):
+        _remove(path)
+    store = Store(path)
+    faults = synchronise(store, home)
     ahead = [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]
-    if ahead and not fault:
-        fault = f"`latest` leaves out sessions that begin in the future: {some(ahead, 4)}"
-    if fault:
+    if ahead:
+        faults.append(f"`latest` leaves out sessions that begin in the future: {some(ahead, 4)}")
+    for fault in faults:
         print(f"warning: {fault}", file=sys.stderr)
     return store
 
 
-def synchronise(store: Store, home: Path | str) -> tuple[int, str]:
-    """Stores what results folders, copies and ReFrame's database have and the store has not.
-    Returns how many sessions that were, and the first fault of what cannot be read, or ""."""
+def synchronise(store: Store, home: Path | str) -> list[str]:
+    """Stores what the sample files of results folders and imported ones have and the store has not.
+    Returns a line per file that cannot be read as a whole."""
     known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
-    added, faults = 0, []
-    spooled = Path(home).glob(f"results/*/{SPOOLED}")
-    for path in sorted([*spooled, *Path(home).glob(f"{IMPORTED}/*.jsonl")]):
-        if sample_file.first_session(path) not in known:
-            try:
-                sessions = list(sample_file.read_samples(path))
-            except StoreError as error:
-                faults.append(str(error))
-                continue
-            added += store.add(sessions)
-            known |= {session["session"] for session, _ in sessions}
-    for name, text in recorded(home, known):
+    files = [*Path(home).glob(f"results/*/{SPOOLED}"), *Path(home).glob(f"{IMPORTED}/*.jsonl")]
+    files = [path for path in sorted(files) if sample_file.first_session(path) not in known]
+    faults = []
+    for number, path in enumerate(files):
         try:
-            session = _of_report(text, f"{paths.results_db(home)}: session {name}")
+            sessions = list(sample_file.read_samples(path))
         except StoreError as error:
-            faults.append(str(error))
-            continue
-        added += store.add([session])
-    return added, next(iter(faults), "")
+            sessions = error.whole
+            faults.append(f"{error}: restore this file, or move it away; the rest is used")
+        store.add(sessions)
+        _show_progress(number + 1, len(files))
+    return faults
 
 
-def recorded(home: Path | str, known: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """Yields identifier and report of the sessions of ReFrame's database that are not `known`."""
-    path = paths.results_db(home)
-    if not path.exists():
-        return
+def _show_progress(done: int, of: int) -> None:
+    """A bar on a terminal, where many sessions are stored."""
+    if of >= MANY and sys.stderr.isatty():
+        bar, end = "#" * (40 * done // of), "\n" if done == of else ""
+        print(f"\rindex [{bar:40}] {done}/{of} sessions", end=end, file=sys.stderr, flush=True)
+
+
+def is_damaged(path: Path, whole: bool = True) -> bool:
+    """True if a file can be read and SQLite finds damage in its head, or in the `whole`. One that
+    is not there, or is out of reach, as another process writes to it, is not damaged."""
+    if not path.is_file() or not os.access(path, os.R_OK):
+        return False
     try:
-        with contextlib.closing(_existing(path)) as database:
-            for (name,) in database.execute("SELECT uuid FROM sessions").fetchall():
-                if name not in known:
-                    query = "SELECT json_blob FROM sessions WHERE uuid = ?"
-                    yield name, database.execute(query, (name,)).fetchone()[0]
+        with contextlib.closing(sqlite3.connect(path, timeout=TIMEOUT)) as database:
+            query = "PRAGMA quick_check(1)" if whole else "PRAGMA schema_version"
+            (answer,) = database.execute(query).fetchone()
+            return whole and answer != "ok"
     except sqlite3.Error as error:
-        raise StoreError(f"{path}: {error}") from None
+        return type(error) is sqlite3.DatabaseError
 
 
-# ---- damage ----
-
-
-def _existing(path: Path | str) -> sqlite3.Connection:
-    """A connection to a database that must be there. It can be written to, where the file can: what
-    a writer that was killed left half done is then taken back."""
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, timeout=TIMEOUT)
-
-
-def damage(path: Path) -> str:
-    """Returns what is wrong with an SQLite file, in a clause; "" if nothing, if there is none, or
-    if it is only out of reach: another process writes to it, or this one may not read it."""
-    if not path.exists():
-        return ""
+def _remove(path: Path) -> None:
+    """Removes a store with its journal, which a new one would take for its own."""
     try:
-        with contextlib.closing(_existing(path)) as database:
-            answer = database.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.Error as error:
-        reached = not path.is_file() or os.access(path, os.R_OK)
-        answer = str(error) if reached and "locked" not in str(error) else "ok"
-    return "" if answer == "ok" else " ".join(answer.split())
-
-
-def set_damaged_aside(home: Path | str) -> list[Reason]:
-    """Moves damaged databases out of the way, so that the next run is stored. Each goes with its
-    journal, which a new one would take for its own. Returns a trouble per damaged database, which
-    says where it is now, or why it cannot be moved."""
-    troubles = []
-    for path in (paths.results_db(home), paths.store_db(home)):
-        if fault := damage(path):
-            stamp = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
-            aside, error = path.with_name(f"{path.name}.broken-{stamp}"), None
-            try:
-                for suffix in ("-journal", "-wal", "-shm", ""):
-                    with contextlib.suppress(FileNotFoundError):  # another process was first
-                        Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
-            except OSError as refused:
-                error = f"cannot set {path} aside: {refused.strerror}"
-            now = None if error else aside.name
-            troubles.append(Code.WAS_DAMAGED(path=str(path), fault=fault, now=now, error=error))
-    return troubles
-
-
-def store_defects(home: Path | str) -> list[Defect]:
-    """Returns what is wrong with ReFrame's database and with the store; one that is not there is
-    none."""
-    path, results = paths.store_db(home), paths.results_db(home)
-    defects = []
-    if fault := damage(results):
-        defects.append(Defect.of(results, 1, Code.DATABASE_DAMAGED(error=fault)))
-    fault = damage(path)
-    if path.exists() and not fault:
-        try:
-            with Store(path) as store:
-                store.forgotten()  # reads the file of marks
-        except StoreError as error:
-            fault = str(error).removeprefix(f"{path} ").removesuffix(IMPORT_AGAIN)
-    return [*defects, *([Defect.of(path, 1, Code.STORE_UNUSABLE(error=fault))] if fault else [])]
+        for suffix in ("-journal", "-wal", "-shm", ""):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path} is damaged, and cannot be removed: {error.strerror}") from None
 
 
 def keep(
-    store: Store,
-    home: Path | str,
+    store: Store | None,
     verdict: RunVerdict,
     folder: Path | str,
     retest: RunVerdict | None = None,
 ) -> list[Reason]:
-    """Writes the samples of a run and of its retest to its results folder, and stores them in place
-    of what is stored of the run. A store that is new is filled with all earlier sessions of `home`.
-    Returns a trouble for each part of this that failed."""
+    """Records a run and its retest: writes the sample file in its results folder, and stores that
+    in place of what is stored of the run. `store`: None if it cannot be used. Returns a trouble for
+    each part of this that failed."""
     try:
         session, cases = of_verdict(verdict, retest)
     except StoreError as error:
@@ -292,13 +213,9 @@ def keep(
         write_samples(Path(folder) / SPOOLED, session, cases)
     except StoreError as error:
         troubles.append(Code.NOT_KEPT(error=str(error)))
-    stored: set[str] = set()
     try:
-        stored = {each.uuid for each in store.sessions()}
-        store.replace(session, cases)
-        if not stored and (fault := synchronise(store, home)[1]):
-            troubles.append(Code.NOT_STORED(error=fault))
-    except StoreError as error:  # `import` skips what is stored already
-        code = Code.RETEST_NOT_STORED if verdict.session in stored else Code.NOT_STORED
-        troubles.append(code(error=str(error)))
+        if store:
+            store.replace(session, cases)
+    except StoreError as error:
+        troubles.append(Code.NOT_STORED(error=str(error)))
     return troubles

@@ -102,5 +102,4 @@ class Files(Topic):
 
     # ---- what is stored ----
 
-    DATABASE_DAMAGED = "is damaged: {error}"
-    STORE_UNUSABLE = "{error}; `bisection import` rebuilds it"
+    STORE_UNUSABLE = "{error}"

@@ -365,14 +365,12 @@ class Launches(Topic):
 
     NOT_LOADED = "{kind} does not load: {text}"
     REFRAME_EXIT = "ReFrame exited with {exit_code}, see {log}"
-    NOT_RECORDED = "the results were not stored in ReFrame's database (storage: enable)"
     NO_REPORT = "ReFrame ended without a report"
     NONE_SELECTED = "no check was selected: ReFrame found none for this tier, name and partition"
     NO_TEST = "no check was selected"
     TESTS_ABSENT = "{absent} of {selected} selected test cases did not run"
     NOT_KEPT = "{error}"
-    NOT_STORED = "not stored: {error}; `bisection import` stores it later"
-    RETEST_NOT_STORED = "what the retest showed is not stored: {error}"
+    NOT_STORED = "not stored: {error}; remove store.db, and the next command makes it again"
     NODES_TAKEN = "busy nodes: {nodes}; their request is dropped for the jobs {jobs}"
     TESTS_GONE = "tests of the last session are gone: {tests}"
 
@@ -402,9 +400,6 @@ class Launches(Topic):
         cancel = CANCEL.get(scheduler)
         mend = f"; cancel with {cancel} {' '.join(jobs)}" if cancel else ""
         return f"left in the queue: {', '.join(jobs)}{mend}"
-
-    def WAS_DAMAGED(path: str, fault: str, now: str = "", error: str = "") -> str:
-        return f"{path} was damaged ({fault}) and {error or f'is now {now}'}"
 
     def BUSY(used: float, cores: int, top: list) -> str:
         names = f" ({', '.join(f'{name} {part:.1f}' for name, part in top)})" if top else ""

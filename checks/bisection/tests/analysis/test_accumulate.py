@@ -31,7 +31,7 @@ def launch_of(row):
 
 def histories_of(logs, repeats=None):
     """Of logarithms of costs, [metrics, nights], and their repeats, [3, metrics, nights]."""
-    like, histories = ("2x1", False, ""), []
+    like, histories = ("2x1", False), []
     for row, kernel in enumerate(kernels_of(len(logs))):
         launch = f"kernel{kernel}", f"c{launch_of(row)}", "mpi"
         test = StoredTest(*PLACE, *launch, f"m{row}", *like)

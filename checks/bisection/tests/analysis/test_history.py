@@ -17,6 +17,7 @@ from bisection.judge.alarms import alarms_of
 from bisection.report import words as happened
 from bisection.report.text import history_text
 from bisection.store.database import Session
+from bisection.store.nights import Nights
 from bisection.store.selection import select
 
 
@@ -317,4 +318,4 @@ def test_repeats_count_in_the_history_and_nowhere_else(tmp_path):
     more = [[1, 3], [0, math.log(2) ** 2 / 2], [0, math.log(8) / 2]]  # than 1.0
     assert repeated.repeats == pytest.approx(np.array(more))
     assert [tally.jobs for tally in stored.tallies().values()] == [1, 1]
-    assert len(stored.samples()) == 2
+    assert len(Nights(stored, stored.sessions()).jobs) == 2

@@ -4,7 +4,7 @@ import math
 import re
 
 import pytest
-from made_up import case, jobs, nights, noise, row, series, sessions, times
+from made_up import case, jobs, nights, row, series, sessions, times
 
 from bisection.core.reasons import Code
 from bisection.core.verdicts import COMPARED, Against, Verdict
@@ -22,6 +22,7 @@ def test_vanished_cases_are_all_counted(compared, kept):
     assert "1000 missing" in sentence(result)
 
 
+TRANSFORM = Code.TEXT(text="wrong answer of p2p: transform").as_dict()
 BANDS = [{"work": {"transpose": {"cnt40": f"--bands {number}"}}} for number in (2, 4)]
 
 
@@ -37,7 +38,7 @@ BANDS = [{"work": {"transpose": {"cnt40": f"--bands {number}"}}} for number in (
         ),
         (series([5e-3] * 20, 50, disturbed=0.8), "used the cores in 80% of the samples"),
         (
-            sessions(50, [[case(verdict="FAIL", cause="wrong answer of p2p: transform")]]),
+            sessions(50, [[case(verdict="FAIL", reason=TRANSFORM)]]),
             "wrong answer of p2p: transform",
         ),
         (sessions(50, [[case(metrics={"rate": [1.0, "B/s", "higher"]})]]), "no number"),
@@ -191,7 +192,7 @@ def test_samples_that_are_the_same_or_beyond_all_numbers(compared, before, after
         assert time.reason.code == Code.CONSTANT
 
 
-WRONG = {"metrics": {}, "verdict": "FAIL", "cause": "wrong"}
+WRONG = {"metrics": {}, "verdict": "FAIL", "reason": Code.TEXT(text="wrong").as_dict()}
 
 
 @pytest.mark.parametrize(
@@ -212,19 +213,14 @@ def test_what_fails_now_and_then_or_is_mostly_disturbed_is_not_unchanged(
     assert why(row(result)).startswith(says)
 
 
-def test_pairs_of_nodes_are_tests_of_their_own(rng, compared):
-    def sides(first, slow):
-        def pair(other, factor):
-            rate = [1e9 * factor * float(noise(rng, 1, 0.02)[0]), "B/s", "higher"]
-            return case("pingpong", {"rate": rate}, pair=["n1", other])
-
-        return sessions(first, [[pair("n2", 1), pair("n3", slow)] for _ in range(20)])
-
-    result = compared(sides(0, 1), sides(100, 0.6))
-    assert {r.case: r.verdict for r in result.rows} == {
-        "cnt40 n1 n2": Verdict.UNCHANGED,
-        "cnt40 n1 n3": Verdict.REGRESSED,
-    }
+@pytest.mark.parametrize("method", ["alltoallv", "file-per-node"])
+def test_the_ratio_of_a_method_to_itself_is_not_compared(rng, compared, method):
+    """It is always 1; its name has no hyphens."""
+    own = f"ratio_{method.replace('-', '_')}"
+    metrics = {own: [1.0, "ratio", "lower"], f"{own}_4KiB": [1.0, "ratio", "lower"]}
+    both = [[case(method, {"time": time, **metrics})] for time in times(rng)]
+    rows = compared(sessions(0, both), sessions(50, both)).rows
+    assert [row.metric for row in rows] == ["time"]
 
 
 def test_tests_without_a_metric_to_compare_do_not_vanish(rng, compared):

@@ -22,6 +22,7 @@ from bisection.core.verdicts import Exit, Verdict
 from bisection.rfm import causes
 from bisection.runs.model import RunVerdict
 from bisection.store import sample_file, sync
+from bisection.store.nights import Nights
 from bisection.store.selection import select
 
 
@@ -39,14 +40,15 @@ def test_equal_layouts_are_launched_once_and_the_others_as_often_as_asked(first)
 def test_a_session_has_its_tags_facts_work_price_and_the_seconds_of_all_its_jobs(first):
     with sync.opened(first.folder.parents[1]) as stored:
         (session,) = select("phase=before", stored)
-        tests, metrics, outcomes = stored.tests(), stored.metrics(), stored.outcomes([session])
-        rows = [row for row in stored.samples() if row["session"] == session.id]
+        nights = Nights(stored, [session])
+        times = [each for each in nights.series if each.metric.name == "time"]
+        launches = nights.launches
     assert session.uuid == first.verdict["session"]
     assert session.tags["tier"] == "upgrade"
     assert session.facts["MPI"] == "none"
     assert session.work == {"transpose": {"cnt40": "", "cnt80": "--bands 3"}}
-    times = [(tests[r["test"]], r["run"]) for r in rows if metrics[r["metric"]].name == "time"]
-    jobs = [(test.case, run) for test, run in times if not test.control]
+    times = [each for each in times if not each.test.control]
+    jobs = [(each.test.case, run) for each in times for run in each.jobs["run"]]
     assert sorted(jobs) == sorted([("cnt40", 0), ("cnt40", 1), ("cnt80", 0), ("cnt80", 1)] * 2)
     commands = [json.loads(path.read_text()) for path in (first.folder / "kernels").glob("*.json")]
     assert all(("--bands" in c["command"]) == (c["case"] == "cnt80") for c in commands)
@@ -57,7 +59,10 @@ def test_a_session_has_its_tags_facts_work_price_and_the_seconds_of_all_its_jobs
     price = {"core_hours": 2 * sum(held) / 3600, "node_hours": sum(held) / 3600}
     assert first.verdict["price"] == pytest.approx(price)
     assert "core-hours" in first.said
-    assert {outcome.seconds for outcome in outcomes} == {(), *((seconds,) for seconds in held)}
+    assert {outcome.seconds for outcome in launches} == {
+        (),
+        *((seconds,) for seconds in held),
+    }
 
 
 def test_kernels_are_built_once_and_nothing_is_left_in_the_folder_of_temporary_files(first):
@@ -69,6 +74,13 @@ def test_kernels_are_built_once_and_nothing_is_left_in_the_folder_of_temporary_f
     assert (home / "printed").read_text() == f"{home / 'temporary'} none\n"
     assert list((home / "temporary").iterdir()) == []
     assert list(first.folder.glob(".reframe-*")) == []
+
+
+def test_a_verdict_that_was_removed_is_made_again_of_the_record(first, tmp_path, command_line):
+    shutil.copy(first.folder / sample_file.SPOOLED, tmp_path)
+    code, text, _ = command_line("verdict", str(tmp_path))
+    assert (code, text.splitlines()[0] in first.text) == (first.code, True)
+    assert json.loads((tmp_path / "verdict.json").read_text()) == first.verdict
 
 
 # Parts of records whose keys are names of what was measured or recorded.
@@ -125,13 +137,10 @@ FILES = {
 @pytest.fixture(scope="session")
 def troubled(fake, gallery):
     """Real for what ReFrame says of such files: a run with them, and with kernels of other sources,
-    which it accepts, without one. Databases are damaged, and ReFrame's cannot be written."""
+    which it accepts, without one. The store cannot be used."""
 
     def run(home):
-        (home / "reframe" / ".db.lock").mkdir(parents=True)
-        (home / "reframe" / "results.db").write_bytes(b"this is no database" * 100)
         (home / "store.db").mkdir()
-        (home / "store.db" / "x").touch()
         for name, text in FILES.items():
             (home / f"{name}.py").write_text(text)
         added = [word for name in FILES for word in ("-c", str(home / f"{name}.py"))]
@@ -160,12 +169,11 @@ def test_kernels_of_other_sources_are_accepted_by_stale(troubled):
     assert "left out of the build: npar: no ScaLAPACK" in troubled.said
 
 
-def test_databases_that_are_damaged_or_locked_lose_no_night(troubled):
+def test_a_store_that_cannot_be_used_loses_no_night(troubled):
     home = troubled.folder.parents[1]
-    for path in (home / "reframe" / "results.db", home / "store.db"):
-        assert f"{path.name} was damaged" in troubled.said
-        assert len(list(path.parent.glob(f"{path.name}.broken-*"))) == 1
-    assert "trouble: failed to store results in the database" in troubled.said
+    assert f"{home / 'store.db'}: unable to open database file" in troubled.said
+    assert not (home / "reframe" / "results.db").exists()
+    (home / "store.db").rmdir()
     with sync.opened(home) as stored:
         assert [session.uuid for session in stored.sessions()] == [troubled.verdict["session"]]
 

@@ -84,7 +84,6 @@ def test_what_does_not_repeat_passes_with_a_note(night):
 def test_a_slower_night_is_stored_so_and_its_retest_is_no_night(night):
     """A slow night is none that others are set beside."""
     home = night.folder.parents[1]
-    assert len(list(sync.recorded(home))) == 2  # with `first`
     for rebuilt in (False, True):  # from the sample files
         if rebuilt:
             paths.store_db(home).unlink()

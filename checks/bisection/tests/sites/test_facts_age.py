@@ -61,7 +61,7 @@ def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
     prepared = (Request(), file, [{"scheduler": "slurm", "access": []}])
     for name, result in (("measure_alone", None), ("wait", None), ("prepare", prepared)):
         monkeypatch.setattr(run, name, Mock(return_value=result))
-    monkeypatch.setattr(run.sync, "set_damaged_aside", Mock(side_effect=InterruptedError))
+    monkeypatch.setattr(run.sync, "opened", Mock(side_effect=InterruptedError))
     with pytest.raises(InterruptedError):
         run.act(argparse.Namespace(deadline=None, wait=None))
     printed = " ".join(capsys.readouterr().out.split())

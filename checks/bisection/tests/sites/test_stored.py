@@ -1,4 +1,4 @@
-"""Locks, ReFrame's database and the store, damaged in every way."""
+"""Locks, damaged in every way."""
 
 import dataclasses
 import json
@@ -6,13 +6,11 @@ import json
 import pytest
 from running import SITES
 
-from bisection.core import paths
 from bisection.core.reasons import Code
 from bisection.kernels.spack import externals
 from bisection.kernels.spack.install import lock_facts
 from bisection.sites import stored
 from bisection.sites.site import Site
-from bisection.store import sync
 
 
 @pytest.fixture
@@ -74,13 +72,3 @@ def test_unknown_environment(locked):
     (finding,) = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
     assert finding.reason.code == Code.SPACK_ENV_UNKNOWN
     assert finding.reason["known"] == ["debian12", "generic", "auto"]
-
-
-@pytest.mark.parametrize("content", [b"garbage" * 100, b"SQLite format 3\0" + b"x" * 5000])
-@pytest.mark.parametrize("database", [paths.results_db, paths.store_db])
-def test_damaged_database_is_a_defect(tmp_path, database, content):
-    path = database(tmp_path)
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(content)
-    (defect,) = sync.store_defects(tmp_path)
-    assert (defect.path, defect.line) == (str(path), 1)
