@@ -30,6 +30,11 @@ class History(NamedTuple):
         """The identity of the metric of a test: eight words."""
         return (*self.test.identity, self.metric.name)
 
+    @property
+    def is_long(self) -> bool:
+        """True if it can show a change of level."""
+        return len(self.values) >= 2 * LIMITS.level
+
 
 def histories(
     store: Store,

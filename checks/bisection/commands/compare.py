@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Sequence
 
 from bisection.analysis import budget
-from bisection.analysis.compare import EXITS, FAIL_ON, compare
+from bisection.analysis.compare import compare
 from bisection.analysis.judging import noise_tables, noises
 from bisection.analysis.model import Comparison
 from bisection.core import paths
@@ -30,6 +30,8 @@ from bisection.core.format import (
 )
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
+from bisection.judge import decision
+from bisection.judge.decision import FAIL_ON, OF_COMPARISON
 from bisection.report import plan
 from bisection.report.text import comparison_as_json, comparison_text
 from bisection.runs.command import NAMES, once, rerun
@@ -68,7 +70,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     cores = "further tests that measure the cores alone"
     add("--control", metavar="REGEX", type=regex, help=cores)
     add("-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it")
-    which = f"{', '.join((*EXITS, 'nothing'))}; default: {','.join(FAIL_ON)}"
+    which = f"{', '.join((*OF_COMPARISON, 'nothing'))}; default: {','.join(FAIL_ON)}"
     failing = f"verdicts that fail: {which}"
     add("--fail-on", metavar="VERDICTS", type=_verdicts, default=FAIL_ON, help=failing)
 
@@ -77,8 +79,8 @@ def _verdicts(text: str) -> tuple[str, ...]:
     names = [word.strip().replace("-", " ") for word in text.split(",") if word.strip()]
     if names == ["nothing"]:
         return ()
-    if not names or set(names) - set(EXITS):
-        allowed = ", ".join((*EXITS, "nothing"))
+    if not names or set(names) - set(OF_COMPARISON):
+        allowed = ", ".join((*OF_COMPARISON, "nothing"))
         raise argparse.ArgumentTypeError(f"{text!r}: allowed are {allowed}")
     return tuple(names)
 
@@ -95,8 +97,9 @@ def act(options: argparse.Namespace) -> Exit:
         result, _ = compared(store, options)
     print(printable(comparison_text(result)))
     if options.json:
-        paths.write_whole(options.json, json.dumps(comparison_as_json(result), indent=1) + "\n")
-    return result.exit_code
+        content = comparison_as_json(result, options.fail_on)
+        paths.write_whole(options.json, json.dumps(content, indent=1) + "\n")
+    return decision.of_comparison(result, options.fail_on)
 
 
 def planned(options: argparse.Namespace) -> Exit:
@@ -182,6 +185,5 @@ def compared(
         aa=same,
         control=options.control,
         name=options.name,
-        fail_on=options.fail_on,
     )
     return result, (sooner, later)

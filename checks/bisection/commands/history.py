@@ -18,6 +18,7 @@ from bisection.core.format import number_from, printable, regex
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
+from bisection.judge import decision
 from bisection.report.text import history_text
 from bisection.store.database import Session, Store
 from bisection.store.marks import Mark
@@ -55,9 +56,8 @@ def act(options: argparse.Namespace) -> Exit:
         explain_points([p for event in events for p in event.points], sessions, store)
     notes += [*filter(None, [left_out(chosen)]), *more]
     print(printable(history_text(events, series, len(sessions), notes, options.metrics)))
-    if max((len(history.values) for history in series), default=0) < 2 * LIMITS.level:
-        return Exit.NOT_MEASURED
-    return Exit.FAILED if any(event.alarm for event in events) else Exit.OK
+    alarms = [event for event in events if event.alarm]
+    return decision.of_history(alarms, any(history.is_long for history in series))
 
 
 def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:

@@ -15,7 +15,6 @@ from bisection.judge import evidence, network
 from bisection.report import interconnect
 from bisection.report import run as run_report
 from bisection.report.gather import gather, write
-from bisection.report.model import exit_code
 from bisection.report.words import sentence
 from bisection.runs.folder import kept_verdicts
 from bisection.store.selection import EARLIER, SelectionError, select
@@ -43,10 +42,11 @@ def act(options: argparse.Namespace) -> Exit:
             beside = evidence.of_network(beside, store, run)
             run = network.rule(run, beside)  # by these sessions
         report = gather(store, sessions, run, evidence.of_history(beside, store, sessions))
+        report.fail_on = options.fail_on
     files = write(report, options.output or paths.home() / "report")
     print(sentence(comparison) if comparison else "no earlier sessions of its kind to compare with")
     print("".join(f"{line}\n" for line in run_report.alarms(report.alarms)), end="")
     if report.interconnect:
         print("\n".join(interconnect.text(report.interconnect)))
     print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))
-    return exit_code(report)
+    return report.exit_code

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit, NotMeasured
-from bisection.judge import rule
+from bisection.judge import decision, rule
 from bisection.report import run as run_report
 from bisection.runs import report as reframe_report
 from bisection.runs.model import RunVerdict
@@ -29,7 +29,7 @@ def act(options: argparse.Namespace) -> Exit:
     verdict = read(Path(options.folder))
     lines = [*run_report.text(verdict, options.verbose), *run_report.next_step(verdict)]
     print("\n".join(lines))
-    return verdict.exit_code
+    return decision.of_run(verdict)
 
 
 def read(path: Path) -> RunVerdict:

@@ -24,16 +24,16 @@ from bisection.analysis.model import Change, Comparison, Suspect
 from bisection.analysis.pairs import KINDS
 from bisection.analysis.retest import plan
 from bisection.analysis.suspicions import Part
-from bisection.commands import run as command
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, KernelExit, Verdict
-from bisection.judge import alarms, evidence, network, rule
+from bisection.judge import alarms, decision, evidence, network, rule
 from bisection.judge.evidence import Disturbed, Evidence, Retest
 from bisection.kernels.local import Estimate
+from bisection.night import conclude
 from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
-from bisection.report.model import CODES, STATES, UNCERTAIN, Report, exit_code, headline
+from bisection.report.model import CODES, STATES, UNCERTAIN, Report, headline
 from bisection.runs.model import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
 
@@ -62,6 +62,8 @@ def clocks(slow, of=3):
 
 # ---- evidence ----
 
+TONIGHT = {"uuid": "feedbeef", "start": 0.0, "tags": {}}
+
 
 def retested(first, *second, rows=(), budget=900.0):
     """Evidence of a retest."""
@@ -74,7 +76,7 @@ def slower(*second, check="transpose", budget=900.0, first=None):
     """Evidence of a time that looks slow, and of its retest."""
     rows = [outlier(check=check)]
     beside = retested(first or run(launched(check)), *second, rows=rows, budget=budget)
-    return replace(beside, comparison=Comparison([], [], rows), nights=9)
+    return replace(beside, comparison=Comparison([], [TONIGHT], rows), nights=9)
 
 
 SLOW_PAIRS = run(launched("pairs", time=8e-3))
@@ -112,14 +114,14 @@ def alarmed(system="lab", verdict=Verdict.REGRESSED, **more):
 
 ALARM = alarmed()
 WORSE = compared("pairs", "sampled", "tournament", Verdict.REGRESSED, 1.4)
-REGRESSED = Evidence(comparison=Comparison([], [], [WORSE]))
+REGRESSED = Evidence(comparison=Comparison([], [TONIGHT], [WORSE]))
 
 
 UNLIKE = replace(
     outlier(), outlier=False, reason=Code.UNLIKE(what="geometry", values=["1x1", "2x1"])
 )
 OTHER_RANKS = Evidence(
-    comparison=Comparison([], [], [replace(UNLIKE, verdict=Verdict.NOT_MEASURED)]),
+    comparison=Comparison([], [TONIGHT], [replace(UNLIKE, verdict=Verdict.NOT_MEASURED)]),
     changes=(Change("cores", "2", "1 of 2: CPU quota 0.24"),),
 )
 
@@ -309,7 +311,7 @@ def test_every_form_says_the_same(name):
     before = deepcopy(case)
     verdict = rule(case.run, case.evidence)
     assert [str(trouble) for trouble in verdict.troubles if trouble.code == Code.NOT_KEPT] == []
-    assert verdict.exit_code == case.code
+    assert decision.of_run(verdict) == case.code
     assert (verdict.interconnect and verdict.interconnect.grade) == case.grade
     assert case.code != OK or case.grade != NO_GO
     word = run_report.NAMES[case.code] + ": "
@@ -319,9 +321,9 @@ def test_every_form_says_the_same(name):
     assert (kept["exit_code"], kept["grade"]) == (case.code, case.grade)
     assert kept["verdict"].startswith(word)
     copy = RunVerdict.from_dict(kept)
-    assert (copy.exit_code, copy.interconnect) == (case.code, verdict.interconnect)
+    assert (decision.of_run(copy), copy.interconnect) == (case.code, verdict.interconnect)
     stored = network.rule(copy, Evidence(impacts=case.evidence.impacts))  # without its pairs
-    assert stored.exit_code == case.code
+    assert decision.of_run(stored) == case.code
     assert (stored.interconnect and stored.interconnect.grade) == case.grade
     assert run_report.text(copy)[0] == run_report.text(verdict)[0]
     assert headline(report_of(verdict, case.evidence))[1].startswith(word)
@@ -338,12 +340,12 @@ def test_every_form_says_the_same(name):
 
 
 def test_what_is_slower_is_measured_again_on_a_network_that_is_no_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "measure_again", lambda *_: rule(SLOW))
-    known = replace(traffic(2.5), comparison=Comparison([], [], [outlier(), WORSE]))
-    night = command.Night(triage(SLOW), tmp_path, tmp_path, known)
-    assert night.verdict.exit_code == FAIL
-    command.retest(night, 900.0, [], None)
-    assert (len(night.verdict.slower), night.verdict.exit_code) == (1, FAIL)
+    monkeypatch.setattr(conclude, "measure_again", lambda *_: rule(SLOW))
+    known = replace(traffic(2.5), comparison=Comparison([], [TONIGHT], [outlier(), WORSE]))
+    night = conclude.Night(triage(SLOW), tmp_path, tmp_path, known)
+    assert decision.of_run(night.verdict) == FAIL
+    conclude.retest(night, 900.0, [], None)
+    assert (len(night.verdict.slower), decision.of_run(night.verdict)) == (1, FAIL)
 
 
 def test_a_verdict_is_frozen():
@@ -372,11 +374,11 @@ def nights(slower=1.0, tags=None, night=NIGHTS, worse=1.0):
     return contents
 
 
-def report_on(tmp_path, contents, run=None, of_run=False, **options):
+def report_on(tmp_path, contents, run=None, of_run=False):
     with store(tmp_path / "store.db", contents) as filled:
         after = select("latest", filled)
         before = select("earlier:20", filled, after)
-        known = Evidence(comparison=compare(filled, before, after, **options))
+        known = Evidence(comparison=compare(filled, before, after))
         known = evidence.of_history(known, filled, after, run if of_run else None)
         if run and of_run:
             run = alarms.rule(run, known)
@@ -390,7 +392,7 @@ def report_on(tmp_path, contents, run=None, of_run=False, **options):
         ({"slower": 10.0}, {}, MISSING),
         ({"slower": 10.0, "tags": {SLOWER: "confirmed"}}, {}, WORSE_NOW),
         ({"slower": 0.1}, {}, OK),
-        ({"worse": 1.3, "night": 30}, {}, FAIL),  # since a session
+        ({"worse": 1.3, "night": 30}, {}, WORSE_NOW),  # since a session
         ({}, {"run": FAILED}, FAIL),  # nothing is slower
         ({"slower": 10.0}, {"run": SOUND, "of_run": True}, OK),  # by no comparison
     ],
@@ -398,7 +400,7 @@ def report_on(tmp_path, contents, run=None, of_run=False, **options):
 def test_a_night_beside_twenty(tmp_path, how, beside, code):
     """A night ten times slower in all is not exit 0; one like all others is."""
     report = report_on(tmp_path, nights(**how), **beside)
-    assert exit_code(report) == code
+    assert report.exit_code == code
     check_forms(report, code)
     skipped = ET.fromstring(exports.junit(report)).get("skipped")
     assert skipped == "0"  # 2,008 a night in Jenkins once
@@ -406,7 +408,8 @@ def test_a_night_beside_twenty(tmp_path, how, beside, code):
 
 def test_a_person_may_ask_for_no_failure(tmp_path):
     contents = nights(slower=10.0, worse=1.3, night=30)
-    assert exit_code(report_on(tmp_path, contents, fail_on=())) == OK
+    report = report_on(tmp_path, contents)
+    assert replace(report, fail_on=()).exit_code == OK
 
 
 def test_a_history_that_cannot_be_judged_does_not_lose_the_verdict(tmp_path, monkeypatch, capsys):
@@ -416,18 +419,18 @@ def test_a_history_that_cannot_be_judged_does_not_lose_the_verdict(tmp_path, mon
     monkeypatch.setattr(evidence, "histories", fails)
     with store(tmp_path / "store.db", nights()) as filled:
         now = select("latest", filled)
-        night = command.Night(replace(SOUND, session=now[0].uuid), tmp_path, tmp_path)
-        command.look_back(night, filled)
-        command.reported(night, filled)
+        night = conclude.Night(replace(SOUND, session=now[0].uuid), tmp_path, tmp_path)
+        conclude.look_back(night, filled)
+        conclude.reported(night, filled)
     assert "ZeroDivisionError: of 8 nights" in capsys.readouterr().err
     assert [str(trouble.values["error"]) for trouble in night.verdict.troubles] == [
         "history not judged: ZeroDivisionError('of 8 nights')"
     ]
-    assert night.verdict.exit_code == MISSING
+    assert decision.of_run(night.verdict) == MISSING
 
 
 def test_a_ruling_that_fails_does_not_lose_the_verdict(capsys):
     verdict = rule(SOUND, Evidence(events=[None]))
     assert "AttributeError" in capsys.readouterr().err
     assert str(verdict.troubles[0]["error"]).startswith("alarms not judged: AttributeError(")
-    assert verdict.exit_code == MISSING
+    assert decision.of_run(verdict) == MISSING
