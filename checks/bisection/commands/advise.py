@@ -3,7 +3,6 @@
 npar: the best NPAR of each launch of the npar checks, and the loss by rules of thumb; one launch
 measures all choices in turns. md: ranks and threads for molecular dynamics, and the messages of
 each split. eigen: the rows and ranks from which a parallel eigensolver is faster.
-Exit code: 0 a table was printed, 2 usage, 3 there are no measurements.
 """
 
 import argparse
@@ -31,6 +30,9 @@ ADVICE = {
     "md": (sources.LayoutRun, ["cu3au"], "none", md_advice),
     "eigen": (sources.Solved, tables.cases("eigen")[:3], "dsyevd", eigen_advice),
 }
+
+
+CODES = {Exit.NOT_MEASURED: "there are no measurements"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,11 +1,4 @@
-"""Compares stored sessions, a group before and a group after a change.
-
-Exit code: 0 no verdict of --fail-on; 1 something regressed, or is below the expected ratio;
-2 usage; 3 something is missing, was not measured, is slower than in all earlier sessions (outlier)
-or has another verdict of --fail-on, or no metric could be judged, or the cores themselves changed;
-4 none of these, but a node is slow, or a retest confirmed that a session is slower.
-With --plan or --budget: 0 computed, 3 too few nights.
-"""
+"""Compares stored sessions, a group before and a group after a change."""
 
 import argparse
 import itertools
@@ -43,6 +36,16 @@ from bisection.store.sync import opened
 TOO_FEW = f"too few: at least {2 * LIMITS.fewest} nights with the same tests are needed"
 USUAL = 0.1  # change that a budget is for, as a part of the value
 NEWEST = 40  # sessions of the newest one's kind, by whose noise --plan plans
+
+
+CODES = {
+    Exit.OK: "no verdict of --fail-on; with --plan or --budget: computed",
+    Exit.FAILED: "something regressed, or is below the expected ratio",
+    Exit.NOT_MEASURED: "a test is missing, was not measured, or has another verdict of --fail-on; "
+    "a session is slower than all before and was not retested; nothing could be judged; the cores "
+    "themselves changed; too few nights for --plan or --budget",
+    Exit.SLOWER: "a node, or a session by its retest",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 Small changes are found over several nights. Metrics that changed together are one event: its night,
 the nights in which it may have begun, and the changes of the environment then. An event stays an
 alarm until the metrics recover or `--accept EVENT` accepts its level as normal.
-Exit code: 0 no alarm, 1 metrics are worse, 2 usage, 3 too few sessions.
 """
 
 import argparse
@@ -24,6 +23,8 @@ from bisection.store.database import Session, Store
 from bisection.store.marks import Mark
 from bisection.store.selection import HELP, left_out, select
 from bisection.store.sync import opened
+
+CODES = {Exit.NOT_MEASURED: "too few sessions", Exit.SLOWER: "metrics, since a session"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

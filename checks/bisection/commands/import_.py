@@ -5,7 +5,6 @@ ReFrame and results folders; a copy of each is kept. Without FILE, it imports al
 results folders, copies and ReFrame's database that are not in the store. Stored sessions do not
 change; forgotten ones (`bisection sessions forget`) stay forgotten. A damaged store is moved aside
 and rebuilt.
-Exit code: 0 stored, 2 a file cannot be read and nothing of it is stored, 3 something was damaged.
 """
 
 import argparse
@@ -18,6 +17,8 @@ from bisection.core.verdicts import Exit
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
 from bisection.store.sync import import_file, set_damaged_aside, synchronise
+
+CODES = {Exit.NOT_MEASURED: "something was damaged"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,8 +2,7 @@
 
 AFTER is the latest session by default, BEFORE the 20 sessions of its kind before it.
 The report is report.html (one file, no script), report.md, junit.xml, bisection.prom and
-nodecheck.txt. Exit code: the worst of `bisection compare`, of the reported run, and 1 if metrics
-are worse since a recent session; 3 if there is neither a comparison nor a run's verdict.
+nodecheck.txt.
 """
 
 import argparse
@@ -19,6 +18,12 @@ from bisection.report.words import sentence
 from bisection.runs.folder import kept_verdicts
 from bisection.store.selection import EARLIER, SelectionError, select
 from bisection.store.sync import opened
+
+CODES = {
+    Exit.FAILED: "the run failed, something regressed, or is below the expected ratio",
+    Exit.NOT_MEASURED: "as of `bisection compare` and of the run; there is neither",
+    Exit.SLOWER: "a node, a session by its retest, or metrics since a recent session",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

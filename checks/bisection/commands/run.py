@@ -18,6 +18,15 @@ from bisection.report import run as run_report
 from bisection.runs import command
 from bisection.store.selection import HELP
 
+CODES = {
+    Exit.OK: "every selected check ran and passed",
+    Exit.FAILED: "a check failed, or a component of the network is bad",
+    Exit.NOT_MEASURED: "a check did not run, something looks slower and was not retested, or the "
+    "verdict on the network is `look`",
+    Exit.SLOWER: "metrics, by a retest; a node; or metrics since an earlier session",
+    Exit.INTERRUPTED: "before the first launch; nothing is kept",
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""

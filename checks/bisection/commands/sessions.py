@@ -8,7 +8,6 @@ the reason of its exclusion, and the changes of hardware and software since the 
 `latest`), histories, references and advice. `include` undoes that. `tag` adds a tag, and
 NAME= removes it; tagged sessions make no references. `forget` removes sessions from the store, and
 `bisection import` does not restore them; results folders stay. `restore` undoes that.
-Exit code: 0 done, 2 usage.
 """
 
 import argparse

@@ -1,7 +1,4 @@
-"""Prints the verdict of an earlier run.
-
-Exit code: as of the run; 2 there is no such folder or file; 3 the run has no verdict.
-"""
+"""Prints the verdict of an earlier run."""
 
 import argparse
 import json
@@ -13,6 +10,8 @@ from bisection.judge import decision, rule
 from bisection.report import run as run_report
 from bisection.runs import report as reframe_report
 from bisection.runs.model import RunVerdict
+
+CODES = {Exit.FAILED: "", Exit.NOT_MEASURED: "or the run has no verdict", Exit.SLOWER: ""}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

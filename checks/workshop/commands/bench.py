@@ -6,8 +6,6 @@ to LAMMPS; a missing LAMMPS is skipped with a note. halo: ratios to PETSc. resta
 All print quartiles, and whether each ratio is within the project's limits.
 store: times compare, history and report on stores of 10^4 to 10^6 made-up values. suite: stores,
 judges and reports a year of nights on 4,000 made-up nodes.
-Exit code: 0 measured, whatever the ratios are; 1 the store or the suite is beyond its limits; 2
-usage; 3 not measured.
 """
 
 import argparse
@@ -44,6 +42,9 @@ EIGEN_PARTS = {
     "memory": lambda *where: texts.judged_part(eigen.memory, *where),
 }
 EIGEN_DEFAULT = ("solvers", "jacobi", "crossover", "costs")
+
+
+CODES = {Exit.FAILED: "the store or the suite is beyond its limits", Exit.NOT_MEASURED: ""}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,8 +1,4 @@
-"""Builds a Slurm cluster of virtual nodes on this machine. It needs root, and Slurm's programs.
-
-Exit code: 0 done, 2 usage, 3 no cluster can be built here, or it is not as it should be;
-exec: that of its command.
-"""
+"""Builds a Slurm cluster of virtual nodes on this machine. It needs root, and Slurm's programs."""
 
 import argparse
 import os
@@ -20,6 +16,12 @@ NODE_COMMANDS = {
     "start": ("start_node", "switch a dead node on"),
     "cut": ("cut", "pull a node's cable"),
     "mend": ("mend", "plug a node's cable in"),
+}
+
+
+CODES = {
+    Exit.OK: "exec: that of its command instead",
+    Exit.NOT_MEASURED: "no cluster can be built here, or it is not as it should be",
 }
 
 

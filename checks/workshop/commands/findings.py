@@ -3,8 +3,7 @@
 The machines are simulated: by the sessions of checks/scaling.py, or here with --simulate, which
 goes on where it was ended: a launch with a result of the same kernels is not repeated. With
 --change, a machine has other values, and the command prints which verdicts that turns. --explain
-tests the changes of changes.csv: each must make a false finding true. Exit code: 0 every finding is
-as its paper has it, or explained; 1 one is not; 2 usage; 3 launches are missing.
+tests the changes of changes.csv: each must make a false finding true.
 """
 
 import argparse
@@ -23,6 +22,11 @@ from workshop.papers import simulation
 from workshop.papers.judging import Shown, exit_code, judged
 from workshop.papers.simulation import Cost
 from workshop.papers.text import costs, text, turned
+
+CODES = {
+    Exit.FAILED: "a finding is neither as its paper has it, nor explained",
+    Exit.NOT_MEASURED: "launches are missing",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

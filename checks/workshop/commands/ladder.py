@@ -3,7 +3,6 @@
 The faults are made after nights in one state of the host, and in two. It takes kernels of
 .bisection/build (`make kernels`), two cores or more, and a host that nobody else uses. What the
 host cannot have is skipped.
-Exit code: 0 all as wanted, 1 a fault was reported otherwise, 2 usage, 3 all were skipped.
 """
 
 import argparse
@@ -18,6 +17,8 @@ from bisection.report.run import NAMES
 from bisection.report.tables import indented
 from workshop.testbed.faults import named
 from workshop.testbed.ladder import LADDER, STATES, Host, Outcome, tried
+
+CODES = {Exit.FAILED: "a fault was judged otherwise", Exit.NOT_MEASURED: "all were skipped"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

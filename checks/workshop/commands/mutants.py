@@ -1,8 +1,6 @@
 """Changes lines of the sources, and runs the tests that should notice. Without --sample, the list
 gets the test that killed each mutant, which runs first the next time.
 
-Exit code: 0 each mutant is killed, or listed as equivalent or a survivor; 1 another survives;
-2 usage.
 """
 
 import argparse
@@ -13,6 +11,8 @@ from bisection.core import paths
 from bisection.core.format import at_least
 from bisection.core.verdicts import Exit
 from workshop.mutation import killing, mutants
+
+CODES = {Exit.FAILED: "a mutant survives that is not listed"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
