@@ -71,8 +71,7 @@ class Report:
 
 
 GOOD, BAD, UNMEASURED, UNCERTAIN, UNSAFE = "good", "bad", "unmeasured", "uncertain", "unsafe"
-SEVERITY = (GOOD, UNCERTAIN, UNMEASURED, BAD)
-# What a headline with this exit code looks like at least.
+# What a headline with this exit code looks like; with 0 also UNCERTAIN.
 CODES = {Exit.OK: GOOD, Exit.FAILED: BAD, Exit.NOT_MEASURED: UNMEASURED, Exit.SLOWER: BAD}
 # What a verdict looks like: the class of its colour, its symbol.
 MARKS = {
@@ -100,16 +99,11 @@ def headline(report: Report) -> tuple[str, str]:
     counts = Counter(row.verdict for row in report.rows)
     below = sum(row.against == Against.BELOW for row in report.rows)
     late, early = slower(report.rows), faster(report.rows)
+    bad = below or late or report.suspects or any(counts[verdict] for verdict in decision.BAD)
     limited = any(row.limit is not None for row in report.rows)
     judged = limited or counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED]
-    state = GOOD if judged or (run and not comparison) else UNCERTAIN
-    if counts[Verdict.REGRESSED] or below or report.suspects:
-        state = BAD
-    elif counts[Verdict.MISSING] or counts[Verdict.NOT_MEASURED] or late:
-        state = UNMEASURED
-    elif early:
-        state = UNCERTAIN
-    state = max(state, CODES[code], key=SEVERITY.index)
+    clean = not (bad or early) and (judged or (run and not comparison))
+    state = CODES[code] if code or clean else UNCERTAIN
     parts = [counted(run)] if run and (decision.of_run(run) or not comparison) else []
     parts += [banner(report.alarms)] if report.alarms else []
     parts += ["Nothing regressed"] if comparison and state == GOOD else []

@@ -1,21 +1,22 @@
 """One run has one verdict: exit code, first line, banner, verdict.json, JUnit and Prometheus agree,
 for a fault per ruling and for combinations. A report changes no verdict. The forms of a report on
-stored sessions agree as well."""
+stored sessions agree as well, and so do `run`, `verdict`, `report`, `history` and `compare`."""
 
 import json
 import xml.etree.ElementTree as ET
 from copy import deepcopy
 from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from made_up import case as stored_case
-from made_up import store, tables, with_case
+from made_up import series, store, tables, with_case
 from made_up_network import World
 from reports import change_point, event, families
 from reports import row as compared
-from results_made import SLOW_MEMORY, launched, noise_run, outlier, outside
+from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
 from bisection.analysis.compare import compare
@@ -289,17 +290,21 @@ def report_of(verdict, known):
     return Report("A report", 0.0, known, run=verdict, of_run=True)
 
 
+def check_junit(text, code):
+    counts = ET.fromstring(text)
+    failures, errors = (int(counts.get(name)) for name in ("failures", "errors"))
+    assert (failures > 0) >= (code in (FAIL, WORSE_NOW))
+    assert (errors > 0) >= (code == MISSING)
+    assert (failures + errors > 0) == (code != OK)
+
+
 def check_forms(report, code):
     """Banner, JUnit and Prometheus of a report say the same as its exit code."""
     banner = sections.opening(report)
     assert banner.state == headline(report)[0]
     assert banner.state == CODES[code] or (code == OK and banner.state == UNCERTAIN)
     assert f"**{STATES[banner.state]} " in exports.markdown(report)
-    counts = ET.fromstring(exports.junit(report))
-    failures, errors = (int(counts.get(name)) for name in ("failures", "errors"))
-    assert (failures > 0) >= (code in (FAIL, WORSE_NOW))
-    assert (errors > 0) >= (code == MISSING)
-    assert (failures + errors > 0) == (code != OK)
+    check_junit(exports.junit(report), code)
     samples = families(exports.prometheus(report))
     assert {value for _, value in samples["bisection_exit_code"]} == {code}
     return banner
@@ -434,3 +439,97 @@ def test_a_ruling_that_fails_does_not_lose_the_verdict(capsys):
     assert "AttributeError" in capsys.readouterr().err
     assert str(verdict.troubles[0]["error"]).startswith("alarms not judged: AttributeError(")
     assert decision.of_run(verdict) == MISSING
+
+
+# ---- one night by every command ----
+
+LEVEL = 1e-3  # s
+
+
+def tonight(time=LEVEL, **more):
+    """A night of one launch and its test."""
+    return [*launched(case="cnt40", geometry="2x1", time=time, **more)]
+
+
+def without_time(code):
+    """A night whose test has no time, for this reason."""
+    launch, test = tonight()
+    verdict = Verdict.FAIL if code == Code.NOT_VERIFIED else Verdict.NOT_MEASURED
+    return [launch, changed(test, verdict=verdict, reason=code(), metrics=())]
+
+
+class Tonight(NamedTuple):
+    """A kind of finding: a night that has it, and the exit codes of each command."""
+
+    cases: list
+    run: Exit  # also of `verdict` and `report`
+    compare: Exit  # which knows no run, and no history
+    history: Exit = OK
+    troubles: tuple = ()
+    retest: list | None = None
+    before: float = 1.0  # the level of the nights before the last ten
+
+
+SLOW_NIGHT = tonight(8 * LEVEL)
+FINDINGS = {
+    "passed": Tonight(tonight(), OK, OK),
+    "failed": Tonight(without_time(Code.NOT_VERIFIED), FAIL, MISSING),
+    "slower by an alarm": Tonight(tonight(), WORSE_NOW, OK, WORSE_NOW, before=0.7),
+    "slower by an outlier": Tonight(SLOW_NIGHT, MISSING, MISSING),
+    "slower by a retest": Tonight(SLOW_NIGHT, WORSE_NOW, WORSE_NOW, retest=SLOW_NIGHT),
+    "not measured": Tonight(without_time(Code.PART_NOT_RUN), MISSING, MISSING),
+    "disturbed": Tonight(tonight(preempted=0.5), MISSING, MISSING),
+    "blocked": Tonight(without_time(Code.BLOCKED), MISSING, MISSING),
+    "a trouble": Tonight(tonight(), MISSING, OK, troubles=(JOBS_LEFT,)),
+    "nothing to judge": Tonight([], MISSING, MISSING, troubles=(Code.NO_TEST(),)),
+    "an alarm, and failed": Tonight(
+        without_time(Code.NOT_VERIFIED), FAIL, MISSING, WORSE_NOW, before=0.7
+    ),
+    "an alarm, and an outlier": Tonight(SLOW_NIGHT, WORSE_NOW, MISSING, WORSE_NOW, before=0.7),
+    "an alarm, and a trouble": Tonight(
+        tonight(), MISSING, OK, WORSE_NOW, troubles=(JOBS_LEFT,), before=0.7
+    ),
+}
+
+
+def check_files(folder, code):
+    """JUnit says the same as the exit code; so do banner and Prometheus of a report."""
+    check_junit((folder / "junit.xml").read_text(), code)
+    if (folder / "report.md").exists():
+        assert f"\n**{STATES[CODES[code]]} " in (folder / "report.md").read_text()
+        samples = families((folder / "bisection.prom").read_text())
+        assert {value for _, value in samples["bisection_exit_code"]} == {code}
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_every_command_says_the_same(name, home, command_line, monkeypatch, capsys, rng):
+    """A night goes through all of `run` that follows its launches; then each command is asked."""
+    asked = FINDINGS[name]
+    times = LEVEL * np.repeat([asked.before, 1.0], [30, 9]) * np.exp(rng.normal(0, 0.005, 39))
+    earlier = series(times)
+    store(home / "store.db", earlier).close()
+    last, again = earlier[-1][0], asked.retest and rule(RunVerdict(asked.retest))
+    monkeypatch.setattr(conclude, "measure_again", lambda *_: again)
+    known = {"session": "tonight", "started": last["start"] + 86400, "tags": last["tags"]}
+    run = RunVerdict(asked.cases, asked.troubles, request=Request("nightly", "lab"), **known)
+    results = home / "results" / "2026-07-10T000000Z"
+    results.mkdir(parents=True)
+    night = conclude.Night(run, home, results)
+    conclude.conclude(night, 900.0 if again else 0.0)
+    assert decision.of_run(night.verdict) == asked.run
+    check_files(results, asked.run)
+    word = run_report.NAMES[asked.run] + ": "
+    assert (results / "verdict.txt").read_text().startswith(word)
+    assert json.loads((results / "verdict.json").read_text())["exit_code"] == asked.run
+
+    capsys.readouterr()
+    code, text, _ = command_line("verdict", str(results))
+    assert (code, text.startswith(word)) == (asked.run, True)
+    code, _, errors = command_line("report", "-o", str(home / "report"))
+    assert code == asked.run, errors
+    check_files(home / "report", asked.run)
+    file = str(home / "compared.json")
+    assert command_line("compare", "earlier:20", "latest", "--json", file)[0] == asked.compare
+    assert json.loads(Path(file).read_text())["exit_code"] == asked.compare
+    code, text, _ = command_line("history")
+    assert (code, ": 1 metric worse" in text) == (asked.history, asked.history == WORSE_NOW)
