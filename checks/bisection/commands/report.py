@@ -37,7 +37,7 @@ def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         try:
-            comparison, (_, sessions) = compared(store, options)
+            comparison, sessions = compared(store, options)
         except SelectionError:
             if options.before != EARLIER or options.aa:
                 raise
