@@ -7,6 +7,7 @@ from pathlib import Path
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit, NotMeasured
 from bisection.judge import decision, rule
+from bisection.judge.hosts import with_slow_hosts
 from bisection.report import run as run_report
 from bisection.runs import report as reframe_report
 from bisection.runs.model import RunVerdict
@@ -49,4 +50,4 @@ def read(path: Path) -> RunVerdict:
         raise BisectionError(f"no verdict in {path}: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError) as error:
         raise BisectionError(f"no verdict in {path}: {error}") from None
-    return rule(reframe_report.read(report))
+    return rule(with_slow_hosts(reframe_report.read(report)))

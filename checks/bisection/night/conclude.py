@@ -19,6 +19,7 @@ from bisection.core.verdicts import BisectionError
 from bisection.judge import evidence as judged_by
 from bisection.judge import rule
 from bisection.judge.evidence import Disturbed, Evidence, Retest
+from bisection.judge.hosts import with_slow_hosts
 from bisection.judge.launches import replaced
 from bisection.judge.retest import Reruns
 from bisection.night.measure import measure, request_of_reruns, request_of_retest
@@ -98,6 +99,8 @@ def conclude(
     lines on its results folder and its report."""
     with night.survives():
         folder.keep(night.run, night.results)
+    with night.survives("hosts not judged"):
+        night.correct(with_slow_hosts(night.run))
     until = time.monotonic() + budget
     measure_disturbed(night, until - budget / 2)
     store = None
@@ -185,8 +188,10 @@ def measure_again(night: Night, request: Request, name: str, limit: float) -> Ru
     request.command = command.command(request, night.site, into)
     try:
         into.mkdir()
-        run = measure(request, into, limit)
-        verdict = rule(folder.named(run, into))
+        run = folder.named(measure(request, into, limit), into)
+        with night.survives("hosts of a rerun not judged"):
+            run = with_slow_hosts(run)
+        verdict = rule(run)
         folder.keep(verdict, into)
     except (BisectionError, OSError) as error:  # the night keeps its verdict
         print(f"{name}: {error}")
