@@ -20,7 +20,6 @@ CODES = {Exit.NOT_MEASURED: "there are no measurements"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add = parser.add_argument
     add("kernel", metavar="|".join(TEXTS), choices=TEXTS, help="for which codes")
     where = "folders with result files, searched with all below; default: all results kept"
@@ -32,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     if options.measure and options.folders:
         raise BisectionError("--measure: measures here; it does not go with --from")
     launches, notes = sources.launches_of(options.kernel, options.measure, options.folders)

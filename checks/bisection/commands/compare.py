@@ -36,7 +36,6 @@ CODES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add_shared(parser)
     add = parser.add_argument
     planning = "only print how many nights it takes to see a change of this size, such as "
@@ -76,7 +75,6 @@ def _verdicts(text: str) -> tuple[str, ...]:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     if options.plan or options.budget:
         if options.after or options.json:
             options.parser.error("--plan and --budget take neither AFTER nor --json")

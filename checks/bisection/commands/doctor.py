@@ -31,7 +31,6 @@ CODES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     which = "only site-configs/NAME.py, or a site file elsewhere, DIR/NAME.py, with its checks and "
     parser.add_argument("--system", metavar="NAME", help=f"{which}references")
 

@@ -23,7 +23,6 @@ CODES = {Exit.NOT_MEASURED: "too few sessions", Exit.SLOWER: "metrics, since a s
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add = parser.add_argument
     sessions = f"{HELP}; default: the nights of the usual tier, untagged"
     add("sessions", nargs="?", help=sessions)
@@ -40,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         chosen = select(options.sessions or "..", store)
         sessions, notes = (list(chosen), []) if options.sessions else usual(chosen)

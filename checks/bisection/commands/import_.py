@@ -22,12 +22,10 @@ CODES = {Exit.NOT_MEASURED: "something was damaged"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument("files", nargs="*", metavar="FILE")
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     home = paths.home()
     damaged = set_damaged_aside(home)
     for trouble in damaged:

@@ -42,7 +42,6 @@ CODES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     add = actions.add_parser("propose", help="make references from stored sessions").add_argument
     add("--sessions", default="..", metavar="SESSIONS", help=f"{HELP}; default: all")
@@ -67,7 +66,6 @@ def _reasons(text: str) -> tuple[str, ...]:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     kinds = options.kinds.split(",") if options.kinds else None
     if kinds and set(kinds) - set(KINDS):
         raise BisectionError(f"--kinds {options.kinds}: {', '.join(KINDS)} are allowed")

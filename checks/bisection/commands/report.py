@@ -27,14 +27,12 @@ CODES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add_shared(parser)
     parser.set_defaults(before=EARLIER, after="latest")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="default: .bisection/report/")
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         try:
             comparison, sessions = compared(store, options)

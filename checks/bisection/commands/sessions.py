@@ -22,7 +22,6 @@ from bisection.store.sync import opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.set_defaults(sessions=[], json=False, text="")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print sessions (the default)")
@@ -48,7 +47,6 @@ def _text(text: str) -> str:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         words = ",".join(options.sessions)
         if options.action == "restore":

@@ -15,7 +15,6 @@ CODES = {Exit.FAILED: "", Exit.NOT_MEASURED: ""}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     commands = parser.add_subparsers(required=True, metavar="SUBCOMMAND")
     for name, module in (("new", site_new), ("check", site_check)):
         summary = module.__doc__.partition(":")[0].partition(",")[0]

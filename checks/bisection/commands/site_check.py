@@ -25,7 +25,6 @@ CODES = {Exit.FAILED: "a probe is WRONG", Exit.NOT_MEASURED: "a probe was not tr
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add = parser.add_argument
     where = "the site: site-configs/NAME.py, or the path of a site file elsewhere"
     add("name", metavar="NAME[:PARTITION]", help=where)
@@ -34,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     begin = time.monotonic()
     require_site(options.name)
     site = load_site(options.name)

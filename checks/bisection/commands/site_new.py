@@ -35,7 +35,6 @@ CODES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     add = parser.add_argument
     add("name", metavar="NAME", help="of the system: letters, digits, - and _")
     only = "only this queue; may be repeated"
@@ -50,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     file = checked(options)
     try:
         known = new.survey(options.account)

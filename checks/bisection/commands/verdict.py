@@ -16,7 +16,6 @@ CODES = {Exit.FAILED: "", Exit.NOT_MEASURED: "or the run has no verdict", Exit.S
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     which = "a results folder, or a report file of ReFrame; default: the latest run"
     latest = str(paths.home() / "results" / "latest")
     parser.add_argument("folder", nargs="?", default=latest, help=which)
@@ -25,7 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     verdict = read(Path(options.folder))
     lines = [*run_report.text(verdict, options.verbose), *run_report.next_step(verdict)]
     print("\n".join(lines))

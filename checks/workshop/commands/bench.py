@@ -48,7 +48,6 @@ CODES = {Exit.FAILED: "the store or the suite is beyond its limits", Exit.NOT_ME
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     peers = parser.add_subparsers(dest="subject", required=True, metavar="SUBJECT")
     of_transpose = peers.add_parser("transpose", help="compare the transpose with FFTW")
     of_transpose.add_argument(
@@ -105,7 +104,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     folder = paths.home() / "cache" / f"bench-{options.subject}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,6 @@ CODES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     def add(name: str, text: str) -> argparse.ArgumentParser:
@@ -141,7 +140,6 @@ def _seconds(text: str) -> float:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     cluster = Cluster(options.folder)
     if options.action == "up":
         nodes = [node for group in options.node or [[Node()] * 4] for node in group]

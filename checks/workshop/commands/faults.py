@@ -26,7 +26,6 @@ CODES = {Exit.FAILED: "a fault was judged otherwise", Exit.NOT_MEASURED: "no clu
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="faults; default: all")
     parser.add_argument(
         "--backend",
@@ -42,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     chosen = faults_of(options.names, options.quick)
     if options.list:
         print("\n".join(listing(chosen)))

@@ -30,7 +30,6 @@ CODES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument("ids", metavar="ID", nargs="*", help="findings, such as G01; default: all")
     add_folders(parser)
     parser.add_argument(
@@ -98,7 +97,6 @@ def kept() -> Path:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     listed = observables.findings()
     known = [finding.id for finding in listed]
     for name in options.ids:

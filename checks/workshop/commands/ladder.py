@@ -22,7 +22,6 @@ CODES = {Exit.FAILED: "a fault was judged otherwise", Exit.NOT_MEASURED: "all we
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="faults; default: all")
     parser.add_argument("--list", action="store_true", help="print the faults, and make none")
     parser.add_argument("--quick", action="store_true", help="those of the project's own tests")
@@ -32,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     chosen = named(LADDER, options.names)
     if options.list:
         cells = [[f.name, "/".join(f"{code:d}" for code in f.codes), f.text] for f in chosen]

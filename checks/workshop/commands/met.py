@@ -39,12 +39,10 @@ class Met(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument("--write", action="store_true", help="update the table in README.md")
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     rows = [row for row in (*tests(paths.home()), *runs(paths.home())) if row.passed]
     text = README.read_text()
     table = TABLE.search(text)

@@ -16,7 +16,6 @@ CODES = {Exit.FAILED: "a mutant survives that is not listed"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument(
         "file", nargs="*", metavar="FILE", help="mutants of these files; default: all"
     )
@@ -29,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     tree = mutants.copied(paths.home() / "mutants")
     there = [mutant for mutant in mutants.listed() if mutant.place(tree)]
     if options.draw:
