@@ -13,14 +13,11 @@ from typing import Any, TypeVar
 
 from bisection.analysis.impact import estimate
 from bisection.core import paths
-from bisection.core.format import plural
-from bisection.core.reasons import Code, clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 from bisection.kernels import results, tables
-from bisection.kernels.local import BenchError, Estimate, build, launch
+from bisection.kernels.local import Estimate, build, launch
 from bisection.kernels.results import Result, ResultError
-from bisection.runs.command import bisection_command
 from bisection.store.marks import excluded_folders
 
 ROUNDS = 15  # how often each method is timed
@@ -210,30 +207,18 @@ def launched_now(
 
 def launches_of(
     kernel: str, ranks: Sequence[int] | None, folders: Sequence[str] | None
-) -> tuple[list[Any], list[str]]:
-    """The launches of a kernel that advice is made of, and notes on what is left out: measured now
-    with so many ranks, or found in these folders, or in all that runs kept. BenchError: none."""
+) -> tuple[list[Any], list[str], int]:
+    """The launches of a kernel that advice is made of: measured now with so many ranks, or found in
+    these folders, or in all that runs kept. Also which sessions are excluded, and how many launches
+    were preempted."""
     parse, cases, baselines = KERNELS[kernel]
+    excluded, left_out = [], 0
     if ranks:
-        launches, notes = [*launched_now(kernel, parse, ranks, cases, baselines)], []
+        launches = [*launched_now(kernel, parse, ranks, cases, baselines)]
     else:
         excluded = [] if folders else excluded_folders(paths.home())
         launches, left_out = stored(kernel, parse, folders, excluded)
-        names = [folder.name for folder in excluded]
-        notes = [clause(Code.EXCLUDED(sessions=names))] if names else []
-        if left_out:
-            notes.append(
-                f"{plural(left_out, 'launch', 'launches')} left out: other processes were on their "
-                f"cores in more than {LIMITS.preempted_launch:.0%} of the samples"
-            )
-    if not launches:
-        several = " with two ranks or more" if kernel == "npar" else ""
-        command = bisection_command("run", "-n", f"^{kernel}")
-        raise BenchError(
-            f"no results of the {kernel} checks{several}; measure some with `{command}`, or here "
-            "with --measure 2 4"
-        )
-    return launches, notes
+    return launches, [folder.name for folder in excluded], left_out
 
 
 def stored(

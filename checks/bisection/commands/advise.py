@@ -12,7 +12,9 @@ import sys
 from bisection.advice import sources
 from bisection.core.format import at_least, printable
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.report.advice import eigen_advice, md_advice, npar_advice
+from bisection.kernels.local import BenchError
+from bisection.report.advice import eigen_advice, left_out, md_advice, npar_advice
+from bisection.runs.command import bisection_command
 
 RANKS_PER_CORE = 32  # more would not end in hours
 TEXTS = {"npar": npar_advice, "md": md_advice, "eigen": eigen_advice}
@@ -33,8 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     if options.measure and options.folders:
         raise BisectionError("--measure: measures here; it does not go with --from")
-    launches, notes = sources.launches_of(options.kernel, options.measure, options.folders)
-    for note in notes:
+    launches, *other = sources.launches_of(options.kernel, options.measure, options.folders)
+    for note in left_out(*other):
         print(f"bisection advise: {note}", file=sys.stderr)
+    if not launches:
+        several = " with two ranks or more" if options.kernel == "npar" else ""
+        command = bisection_command("run", "-n", f"^{options.kernel}")
+        raise BenchError(
+            f"no results of the {options.kernel} checks{several}; measure some with `{command}`, "
+            "or here with --measure 2 4"
+        )
     print(printable(TEXTS[options.kernel](launches)))
     return Exit.OK

@@ -14,9 +14,9 @@ import argparse
 
 from bisection.core import paths
 from bisection.core.verdicts import Exit
-from bisection.report.session_list import listed
+from bisection.report.session_list import listed, noted, restored
 from bisection.runs.command import tag
-from bisection.store.notes import marked, restored
+from bisection.store.notes import mark, restore
 from bisection.store.selection import HELP, select
 from bisection.store.sync import opened
 
@@ -50,12 +50,13 @@ def act(options: argparse.Namespace) -> Exit:
     with opened(paths.home()) as store:
         words = ",".join(options.sessions)
         if options.action == "restore":
-            lines = restored(store, options.sessions)
+            lines = restored(restore(store, options.sessions))
         elif options.action in (None, "list"):
             named = select(words, store, excluded_too=True) if words else store.sessions()
             lines = listed(store, named, options.json)
         else:
             chosen = select(words, store, excluded_too=True)
-            lines = marked(store, chosen, options.action, options.text)
+            mark(store, chosen, options.action, options.text)
+            lines = noted(chosen, options.action, options.text)
     print("\n".join(lines))
     return Exit.OK

@@ -1,16 +1,18 @@
 """Stored sessions as a list: text and JSON."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from bisection.analysis.model import Change, changes
 from bisection.analysis.propose import ALIKE
+from bisection.core import paths
 from bisection.core.format import plural, short, some, utc
 from bisection.report.lines import WIDTH, wrapped
 from bisection.report.tables import columns
 from bisection.store.database import Session, Store, Tally
+from bisection.store.marks import results_of
 from bisection.store.selection import NONE_STORED
 
 
@@ -79,3 +81,26 @@ def _as_json(session: Session, tally: Tally, differing: Sequence[Change]) -> dic
         "preempted": tally.preempted,
         "changed": {change.what: [change.before, change.after] for change in differing},
     }
+
+
+def noted(sessions: Sequence[Session], action: str, text: str) -> Iterator[str]:
+    """A line on each session that was marked by this action; `sessions`: as they were before."""
+    folders = results_of(paths.home(), [session.uuid for session in sessions])
+    for session in sessions:
+        name, _, value = text.partition("=")
+        folder = folders.get(session.uuid)
+        stays = f"; its results stay in {paths.shown(folder)}" if folder else ""
+        done = {
+            "tag": f"tagged {text}" if value else f"tag {name} removed",
+            "exclude": f"excluded: {text}",
+            "include": "included" if session.excluded else "included already",
+            "forget": f"forgotten{stays}",
+        }
+        yield f"{session.uuid[:8]} of {utc(session.start)}: {done[action]}"
+
+
+def restored(sessions: Mapping[str, bool]) -> Iterator[str]:
+    """A line on each forgotten session: whether it is stored again."""
+    gone = "nothing is left of it; `bisection import FILE` stores it from a file"
+    for name, is_stored in sessions.items():
+        yield f"{name[:8]}: {'stored again' if is_stored else gone}"

@@ -1,46 +1,33 @@
 """What people note about stored sessions: tags, sessions to leave out, to forget, to restore."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
 from bisection.core import paths
-from bisection.core.format import some, utc
+from bisection.core.format import some
 from bisection.core.verdicts import BisectionError
-from bisection.store.database import Store
-from bisection.store.marks import Mark, results_of
-from bisection.store.selection import Selection
+from bisection.store.database import Session, Store
+from bisection.store.marks import Mark
 from bisection.store.sync import synchronise
 
 
-def marked(store: Store, chosen: Selection, action: str, text: str = "") -> list[str]:
-    """Notes about sessions, by an action: tag (`text`: NAME=VALUE), exclude (why), include, forget.
-    Returns a line on each of them."""
-    folders = results_of(paths.home(), [session.uuid for session in chosen])
-    today = datetime.now(timezone.utc).strftime("%Y-%m-%d")
-    lines = []
+def mark(store: Store, sessions: Iterable[Session], action: str, text: str = "") -> None:
+    """Notes about sessions: tag (`text`: NAME=VALUE, NAME= removes it), exclude (why), include,
+    forget."""
     with store.marking() as marks:
-        for session in chosen:
-            mark = marks.setdefault(session.uuid, Mark())
+        for session in sessions:
+            note = marks.setdefault(session.uuid, Mark())
             if action == "tag":
-                name, _, mark.tags[name] = text.partition("=")
-                done = f"tagged {text}" if mark.tags[name] else f"tag {name} removed"
-            elif action == "exclude":
-                mark.excluded = text
-                done = f"excluded: {text}"
-            elif action == "include":
-                mark.excluded = ""
-                done = "included" if session.excluded else "included already"
+                name, _, note.tags[name] = text.partition("=")
+            elif action == "forget":
+                note.forgotten = datetime.now(timezone.utc).strftime("%Y-%m-%d")
             else:
-                mark.forgotten = today
-                folder = folders.get(session.uuid)
-                stays = f"; its results stay in {paths.shown(folder)}" if folder else ""
-                done = f"forgotten{stays}"
-            lines.append(f"{session.uuid[:8]} of {utc(session.start)}: {done}")
-    return lines
+                note.excluded = text
 
 
-def restored(store: Store, words: Sequence[str]) -> list[str]:
-    """Stores forgotten sessions again from what is left of them; returns a line on each."""
+def restore(store: Store, words: Sequence[str]) -> dict[str, bool]:
+    """Stores forgotten sessions again from what is left of them; returns of each whether anything
+    is. BisectionError: a word names none alone."""
     names = []
     for word in words:
         fitting = [name for name in store.forgotten() if name.startswith(word)]
@@ -53,5 +40,4 @@ def restored(store: Store, words: Sequence[str]) -> list[str]:
             marks[name].forgotten = ""
     synchronise(store, paths.home())
     stored = {session.uuid for session in store.sessions()}
-    gone = "nothing is left of it; `bisection import FILE` stores it from a file"
-    return [f"{name[:8]}: {'stored again' if name in stored else gone}" for name in names]
+    return {name: name in stored for name in names}
