@@ -27,7 +27,7 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import clause
 from bisection.kernels import adapters, layouts, results
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.night.conclude import Night, conclude
+from bisection.night.night import Night, conclude
 from bisection.report import gather
 from bisection.runs import folder, report
 from bisection.runs.model import Request, RunVerdict

@@ -17,7 +17,7 @@ from bisection.core.reasons import Code, Reason, clause
 from bisection.core.verdicts import BisectionError, Exit, Verdict
 from bisection.judge import decision, rule
 from bisection.judge.evidence import Evidence, Retest
-from bisection.night import conclude
+from bisection.night import night as steps
 from bisection.night.measure import request_of_retest
 from bisection.report.exports import nodecheck
 from bisection.report.model import Report
@@ -107,10 +107,10 @@ def test_until_the_retest_has_ended_nothing_passes(home, monkeypatch):
         on_disk.append(json.loads((home / "verdict.json").read_text())["exit_code"])
         raise BisectionError("ReFrame cannot start")
 
-    monkeypatch.setattr(conclude, "measure", measure)
-    night = conclude.Night(run(TIMES), home, home, Evidence(unusual=(*unusual(a=2.5),)))
+    monkeypatch.setattr(steps, "measure", measure)
+    night = steps.Night(run(TIMES), home, home, Evidence(unusual=(*unusual(a=2.5),)))
     assert decision.of_run(night.verdict) == Exit.OK
-    conclude.retest(night, 900.0, [], None)
+    steps.retest(night, 900.0, [], None)
     assert [*on_disk, decision.of_run(night.verdict)] == [Exit.NOT_MEASURED] * 2
 
 
@@ -118,10 +118,10 @@ def test_until_the_retest_has_ended_nothing_passes(home, monkeypatch):
     ("takes", "code"), [(5.0, Exit.NOT_MEASURED), (901.0, Exit.OK)], ids=["person", "limit"]
 )
 def test_a_retest_that_a_person_ended_is_a_trouble(tmp_path, monkeypatch, takes, code):
-    monkeypatch.setattr(conclude, "measure_again", lambda *_: run(TIMES, troubles=[ENDED]))
-    monkeypatch.setattr(conclude.time, "monotonic", itertools.count(step=takes).__next__)
-    night = conclude.Night(run(TIMES), tmp_path, tmp_path, Evidence(unusual=(*unusual(a=2.5),)))
-    conclude.retest(night, 900.0, [], None)
+    monkeypatch.setattr(steps, "measure_again", lambda *_: run(TIMES, troubles=[ENDED]))
+    monkeypatch.setattr(steps.time, "monotonic", itertools.count(step=takes).__next__)
+    night = steps.Night(run(TIMES), tmp_path, tmp_path, Evidence(unusual=(*unusual(a=2.5),)))
+    steps.retest(night, 900.0, [], None)
     assert decision.of_run(night.verdict) == code
 
 

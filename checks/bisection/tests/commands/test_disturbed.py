@@ -13,7 +13,7 @@ from bisection.analysis.retest import disturbed
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import decision, rule
-from bisection.night import conclude
+from bisection.night import night as steps
 from bisection.night.measure import request_of_reruns
 from bisection.report import run as run_report
 from bisection.runs.model import JudgedMetric, Request, RunVerdict
@@ -51,11 +51,11 @@ def rerun(monkeypatch):
                 raise busy
             return busy
 
-        monkeypatch.setattr(conclude, "measure_again", measured)
-        monkeypatch.setattr(conclude.waiting, "until_quiet", wait)
-        monkeypatch.setattr(conclude.time, "monotonic", lambda: 1000.0)
-        night = conclude.Night(run, Path("site.py"), Path("results"))
-        conclude.measure_disturbed(night, 1000.0 + budget)
+        monkeypatch.setattr(steps, "measure_again", measured)
+        monkeypatch.setattr(steps.waiting, "until_quiet", wait)
+        monkeypatch.setattr(steps.time, "monotonic", lambda: 1000.0)
+        night = steps.Night(run, Path("site.py"), Path("results"))
+        steps.measure_disturbed(night, 1000.0 + budget)
         assert not left
         return night.verdict, asked
 

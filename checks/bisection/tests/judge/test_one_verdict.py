@@ -30,7 +30,7 @@ from bisection.core.verdicts import Exit, Grade, KernelExit, Verdict
 from bisection.judge import alarms, decision, evidence, network, rule
 from bisection.judge.evidence import Disturbed, Evidence, Retest
 from bisection.kernels.local import Estimate
-from bisection.night import conclude
+from bisection.night import night as steps
 from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
@@ -345,11 +345,11 @@ def test_every_form_says_the_same(name):
 
 
 def test_what_is_slower_is_measured_again_on_a_network_that_is_no_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(conclude, "measure_again", lambda *_: rule(SLOW))
+    monkeypatch.setattr(steps, "measure_again", lambda *_: rule(SLOW))
     known = replace(traffic(2.5), comparison=Comparison([], [TONIGHT], [outlier(), WORSE]))
-    night = conclude.Night(triage(SLOW), tmp_path, tmp_path, known)
+    night = steps.Night(triage(SLOW), tmp_path, tmp_path, known)
     assert decision.of_run(night.verdict) == FAIL
-    conclude.retest(night, 900.0, [], None)
+    steps.retest(night, 900.0, [], None)
     assert (len(night.verdict.slower), decision.of_run(night.verdict)) == (1, FAIL)
 
 
@@ -424,9 +424,9 @@ def test_a_history_that_cannot_be_judged_does_not_lose_the_verdict(tmp_path, mon
     monkeypatch.setattr(evidence, "histories", fails)
     with store(tmp_path / "store.db", nights()) as filled:
         now = select("latest", filled)
-        night = conclude.Night(replace(SOUND, session=now[0].uuid), tmp_path, tmp_path)
-        conclude.look_back(night, filled)
-        conclude.reported(night, filled)
+        night = steps.Night(replace(SOUND, session=now[0].uuid), tmp_path, tmp_path)
+        steps.look_back(night, filled)
+        steps.reported(night, filled)
     assert "ZeroDivisionError: of 8 nights" in capsys.readouterr().err
     assert [str(trouble.values["error"]) for trouble in night.verdict.troubles] == [
         "history not judged: ZeroDivisionError('of 8 nights')"
@@ -509,13 +509,13 @@ def test_every_command_says_the_same(name, home, command_line, monkeypatch, caps
     earlier = series(times)
     store(home / "store.db", earlier).close()
     last, again = earlier[-1][0], asked.retest and rule(RunVerdict(asked.retest))
-    monkeypatch.setattr(conclude, "measure_again", lambda *_: again)
+    monkeypatch.setattr(steps, "measure_again", lambda *_: again)
     known = {"session": "tonight", "started": last["start"] + 86400, "tags": last["tags"]}
     run = RunVerdict(asked.cases, asked.troubles, request=Request("nightly", "lab"), **known)
     results = home / "results" / "2026-07-10T000000Z"
     results.mkdir(parents=True)
-    night = conclude.Night(run, home, results)
-    conclude.conclude(night, 900.0 if again else 0.0)
+    night = steps.Night(run, home, results)
+    steps.conclude(night, 900.0 if again else 0.0)
     assert decision.of_run(night.verdict) == asked.run
     check_files(results, asked.run)
     word = run_report.NAMES[asked.run] + ": "
