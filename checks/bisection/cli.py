@@ -12,8 +12,8 @@ from typing import Any, TextIO
 
 from bisection import __version__
 from bisection.core import paths
-from bisection.core.parser import Parser
-from bisection.core.verdicts import BisectionError, Exit
+from bisection.core.parser import Parser, describe
+from bisection.core.verdicts import MEANINGS, BisectionError, Exit, exit_codes
 
 # Each module has `add_arguments(parser)` and `act(options)`, which gives the exit code. A module is
 # loaded when its command is chosen.
@@ -30,14 +30,6 @@ COMMANDS = {
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
     "advise": ("advise", "recommend settings for users of a partition"),
 }
-CODES = """exit codes:
-  0  everything was done, and nothing is wrong
-  1  something is wrong, slow, regressed or defective, or a file would change
-  2  usage: the command line or an input file cannot be used
-  3  not everything could be measured, or there are too few data
-  4  everything passed, but metrics or nodes are confirmed to be slower (run)
-  130  interrupted; a run, before its first launch
-"""
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,6 @@ class Program:
     name: str
     description: str
     commands: Mapping[str, tuple[str, str]]  # name -> module of NAME.commands, help
-    codes: str = CODES
 
 
 BISECTION = Program("bisection", "Acceptance and regression tests of HPC systems.", COMMANDS)
@@ -55,15 +46,16 @@ BISECTION = Program("bisection", "Acceptance and regression tests of HPC systems
 
 def parser(chosen: str | None = None, program: Program = BISECTION) -> argparse.ArgumentParser:
     """The parser, with the arguments of the chosen command."""
-    main = Parser(prog=program.name, description=program.description, epilog=program.codes)
+    codes = exit_codes(dict.fromkeys(MEANINGS, ""))
+    main = Parser(prog=program.name, description=program.description, epilog=codes)
     main.add_argument("-V", "--version", action="version", version=f"{program.name} {__version__}")
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in program.commands.items():
         command = commands.add_parser(name, help=text, allow_abbrev=name != "run")
         if name == chosen:
             loaded = importlib.import_module(f"{program.name}.commands.{module}")
-            command.description = loaded.__doc__
             loaded.add_arguments(command)
+            describe(command, loaded)
             command.set_defaults(act=loaded.act, parser=command)
     return main
 

@@ -3,8 +3,6 @@
 import importlib
 import sys
 
-INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
-
 
 def start(name: str) -> None:
     """Ends this process as the program ends. An interrupt is one line, also while modules load."""
@@ -14,7 +12,7 @@ def start(name: str) -> None:
         if not is_interrupt(error):
             raise
     sys.stderr.write(f"{name}: interrupted\n")
-    sys.exit(INTERRUPTED)
+    sys.exit(130)  # Exit.INTERRUPTED, which is not loaded here
 
 
 def is_interrupt(error: BaseException | None) -> bool:

@@ -18,7 +18,6 @@ WORKSHOP = cli.Program(
         "met": ("met", "print which MPI libraries, compilers and systems passed here"),
         "mutants": ("mutants", "change lines of the sources, and see which tests notice"),
     },
-    codes="",
 )
 
 

@@ -15,9 +15,10 @@ from bisection.analysis.impact import estimate
 from bisection.core import paths
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
-from bisection.kernels import results
+from bisection.kernels import results, tables
 from bisection.kernels.local import Estimate, build, launch
 from bisection.kernels.results import Result, ResultError
+from bisection.store.marks import excluded_folders
 
 ROUNDS = 15  # how often each method is timed
 Trial = tuple[int, int, str]  # a launch: ranks, threads per rank, methods
@@ -164,6 +165,12 @@ def nearest(choices: Iterable[int], wanted: float) -> int:
 
 Parsed = TypeVar("Parsed", bound=Launched)
 Parse = Callable[[Result], Parsed]  # raises one of USELESS
+# Of each kernel: its launches; what is measured now: the cases, and the baselines beside methods.
+KERNELS = {
+    "npar": (Sweep, ["mini1"], "none"),
+    "md": (LayoutRun, ["cu3au"], "none"),
+    "eigen": (Solved, tables.cases("eigen")[:3], "dsyevd"),
+}
 
 
 def trials(kernel: str, count: int) -> list[Trial]:
@@ -193,6 +200,22 @@ def launched_now(
             result = launch(executable, ranks, arguments, output, threads)
             with contextlib.suppress(ValueError):
                 yield parse(result)
+
+
+def launches_of(
+    kernel: str, ranks: Sequence[int] | None, folders: Sequence[str] | None
+) -> tuple[list[Any], list[str], int]:
+    """The launches of a kernel that advice is made of: measured now with so many ranks, or found in
+    these folders, or in all that runs kept. Also which sessions are excluded, and how many launches
+    were preempted."""
+    parse, cases, baselines = KERNELS[kernel]
+    excluded, left_out = [], 0
+    if ranks:
+        launches = [*launched_now(kernel, parse, ranks, cases, baselines)]
+    else:
+        excluded = [] if folders else excluded_folders(paths.home())
+        launches, left_out = stored(kernel, parse, folders, excluded)
+    return launches, [folder.name for folder in excluded], left_out
 
 
 def stored(

@@ -26,7 +26,7 @@ import scipy  # its parts load when they are used
 
 from bisection.analysis.accumulate import chance_of_alarm
 from bisection.analysis.evidence import factors
-from bisection.analysis.judging import NoiseTable
+from bisection.analysis.judging import NoiseTable, noise_tables
 from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.analysis.shifts import SAME
 from bisection.analysis.statistics import medians
@@ -143,6 +143,27 @@ def launches_of(
     for launch, places in prices.items():
         launch.hours = sum(map(median, places.values()))
     return list(launches.values())
+
+
+def proposals(
+    store: Store,
+    sessions: Sequence[Session],
+    name: re.Pattern[str] | None,
+    budget: float,
+    effect: float,
+) -> tuple[list[Proposal], Launch | None]:
+    """A proposal for each number of nodes that sessions had, within the budget (node-hours); the
+    cheapest launch, None if no noise or no price is known. With `name`, of tests that match it."""
+    tests, proposed, known = store.tests(), [], []
+    sets = {id(outcome.hosts): outcome.hosts for outcome in store.outcomes(sessions)}
+    hosts = set().union(*sets.values())
+    for nodes, group in sorted(by_nodes(store, sessions).items()):
+        launches, tables = launches_of(store, group, name), noise_tables(store, group, name)
+        if tables:
+            known += [each for each in launches if not each.needs]
+            places = tests, tables, budget, effect, nodes, len(hosts)
+            proposed += filter(None, [propose(launches, *places)])
+    return proposed, min(known, key=lambda each: each.hours, default=None)
 
 
 def propose(

@@ -3,7 +3,7 @@ controls, baselines, lost jobs."""
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,33 +12,18 @@ from bisection.analysis.explain import explain_rows
 from bisection.analysis.judging import CHANGED, STEPS, Power, judge_rows, set_against
 from bisection.analysis.model import Comparison, Row, Suspect, changes
 from bisection.analysis.observations import Key, Observations, rows_of
-from bisection.analysis.outlying import mark_outliers, slower
+from bisection.analysis.outlying import mark_outliers
 from bisection.analysis.shifts import worth
-from bisection.core.grouping import grouped
 from bisection.core.identity import POINT
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
-from bisection.core.verdicts import COMPARED, Against, Exit, Scope, Verdict
-from bisection.runs.command import rerun
-from bisection.runs.model import Request
+from bisection.core.verdicts import COMPARED, Scope, Verdict
 from bisection.store.database import Session, Store
-from bisection.store.selection import SLOWER, left_out
+from bisection.store.selection import left_out
 
 # Facts that differ from night to night.
 VARYING = {"nodes", "clock"}
-# What --fail-on may name -> the exit code.
-OUTLIERS, SLOW_NODES = "outlier", "node"
-EXITS = {
-    **dict.fromkeys((*COMPARED, OUTLIERS), Exit.NOT_MEASURED),
-    SLOW_NODES: Exit.SLOWER,
-    Verdict.REGRESSED: Exit.FAILED,
-    Against.BELOW: Exit.FAILED,
-}
-FAIL_ON = (
-    *(Verdict.REGRESSED, Against.BELOW, Verdict.MISSING, Verdict.NOT_MEASURED, OUTLIERS),
-    SLOW_NODES,
-)
 
 Place = tuple[str, ...]  # system and partition, and for one launch the rest of its identity
 
@@ -80,7 +65,6 @@ def compare(
     aa: Sequence[Session] = (),
     control: re.Pattern[str] | None = None,
     name: re.Pattern[str] | None = None,
-    fail_on: Collection[str] = FAIL_ON,
     suspects: Sequence[Suspect] | None = None,
 ) -> Comparison:
     """Compares two groups of stored sessions.
@@ -91,7 +75,6 @@ def compare(
             it, and no drift of the cores takes a verdict back.
         aa: sessions of the same state of the machine as `before`.
         control: a pattern of further metrics that measure the cores alone.
-        fail_on: keys of EXITS.
         suspects: slow nodes; None: by the times of `after`.
     """
     sides = [Observations(store, side) for side in (before, after)]
@@ -125,13 +108,10 @@ def compare(
         changes=[*changes(before, after)],
         findings=[_with_controls(finding, rows, context) for finding in findings],
         suspects=[*(nodes.suspects(store, after, rows) if suspects is None else suspects)],
-        fail_on=tuple(fail_on),
         expected=expected,
     )
-    result.rerun = _rerun(result)
     excluded = filter(None, [left_out(before, after, aa)])
     result.advice = [*_advice(result, context), *_of_nights(rows, power), *excluded]
-    result.exit_code = _exit_code(result)
     return result
 
 
@@ -148,17 +128,6 @@ def _unsafe(rows: Sequence[Row], context: Context) -> Iterator[Reason]:
     moving = len(context.noise)
     if moving > LIMITS.false_discoveries * len(rows):
         yield Code.AA_DIFFERS(metrics=moving)
-
-
-def _rerun(result: Comparison) -> str:
-    """The command that measures again what got worse or was not measured; "" if nothing was."""
-    bad = [row for row in result.rows if row.verdict in FAIL_ON or row.outlier]
-    bad = [row for row in bad if row.system and not row.control]  # what was run here
-    if not bad:
-        return ""
-    (system, environ), here = next(iter(grouped(bad, lambda r: (r.system, r.environ)).items()))
-    tier = result.after[-1]["tags"].get("tier", "nightly")
-    return rerun(here, Request(tier, system, environ), reruns=LIMITS.fewest - 1)
 
 
 def _advice(result: Comparison, context: Context) -> Iterator[Reason]:
@@ -202,20 +171,6 @@ def _of_nights(rows: Sequence[Row], power: Power | None) -> Iterator[Reason]:
     finer = next((step for step in STEPS if step < 0.7 * effect), STEPS[-1])
     needed = power.needed(finer)
     yield Code.POWER(nights=nights, effect=effect, finer=finer, needed=needed)
-
-
-def _exit_code(result: Comparison) -> Exit:
-    there = {word for row in result.rows for word in (row.verdict, row.against)}
-    there |= {SLOW_NODES} if result.suspects else set()
-    failing = [EXITS[name] for name in result.fail_on if name in there]
-    if OUTLIERS in result.fail_on and slower(result.rows):
-        retested = all(s["tags"].get(SLOWER) == "confirmed" for s in result.after)
-        failing.append(Exit.SLOWER if retested else EXITS[OUTLIERS])
-    limited = any(row.limit is not None for row in result.rows)
-    judged = limited or there & {*CHANGED, Verdict.UNCHANGED}
-    if result.fail_on and (result.unsafe or not judged):
-        failing.append(Exit.NOT_MEASURED)
-    return min(failing, default=Exit.OK)
 
 
 # ---- what withdraws a verdict ----

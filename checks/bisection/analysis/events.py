@@ -25,8 +25,9 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import is_absolute
-from bisection.core.verdicts import Verdict
-from bisection.store.database import DAY, Session
+from bisection.core.verdicts import BisectionError, Verdict
+from bisection.store.database import DAY, Session, Store
+from bisection.store.marks import Mark
 
 SHARED = 0.1  # of the chance of a false alarm: what all metrics, and kernels, share
 ALIKE = 0.5  # of a shared step: a metric that moved by less is nearer to its old level
@@ -428,3 +429,24 @@ def _ended(table: Table) -> list[Reason]:
         )
         for (end, how), names in sorted(ends.items(), reverse=True)[:5]
     ]
+
+
+def accept(store: Store, events: Sequence[Event], name: str, reason: str) -> str:
+    """Accepts what got worse since the session that begins with `name`, on all partitions; without
+    a reason, takes that back. Returns the session. BisectionError: nothing did, or it is not
+    accepted."""
+    open_to = [event for event in events if (event.worse if reason else event.accepted)]
+    uuids = list(dict.fromkeys(event.session for event in open_to))
+    named = [uuid for uuid in uuids if uuid.startswith(name)]
+    if len(named) != 1:
+        names = ", ".join(uuid[:8] for uuid in uuids) or "none"
+        raise BisectionError(f"{name!r}: no event of this name; events: {names}")
+    (uuid,) = named
+    with store.marking() as marks:
+        if reason:
+            marks.setdefault(uuid, Mark()).accepted = reason
+        else:
+            near = {s.uuid for event in open_to if event.session == uuid for s in event.near}
+            for session in near & marks.keys():
+                marks[session].accepted = ""
+    return uuid

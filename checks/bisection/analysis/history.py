@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bisection.core.grouping import grouped
+from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
 from bisection.store.database import Metric, Session, Store, StoredTest, works_of
@@ -29,6 +30,11 @@ class History(NamedTuple):
     @property
     def key(self) -> tuple[str, ...]:
         return (*self.test.identity, self.metric.name)
+
+    @property
+    def is_long(self) -> bool:
+        """True if it can show a change of level."""
+        return len(self.values) >= 2 * LIMITS.level
 
 
 def histories(
@@ -90,6 +96,19 @@ def regular(sessions: Sequence[Session]) -> list[Session]:
     kinds = grouped((session.kind for session in untagged), lambda kind: kind[1:3])
     usual = {Counter(alike).most_common(1)[0][0] for alike in kinds.values()}
     return [session for session in untagged if session.kind in usual]
+
+
+def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:
+    """The sessions of a history, without experiments and such of the future; notes on those."""
+    ahead = [session for session in chosen if session.ahead]
+    sessions = regular([session for session in chosen if session not in ahead])
+    others = [s for s in chosen if s not in sessions and s not in ahead]
+    notes = [
+        code(sessions=[session.uuid[:8] for session in group])
+        for code, group in ((Code.AHEAD, ahead), (Code.OF_OTHER_KINDS, others))
+        if group
+    ]
+    return sessions, notes
 
 
 def nights_of(sessions: Sequence[Session]) -> tuple[dict[int, int], np.ndarray]:

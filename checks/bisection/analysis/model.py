@@ -7,7 +7,7 @@ from typing import Any
 from bisection.core.identity import MetricId
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS, Thresholds
-from bisection.core.verdicts import Against, Exit, Scope, Verdict
+from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.store.database import Session
 
 
@@ -200,10 +200,7 @@ class Comparison:
     unsafe: list[Reason] = field(default_factory=list)  # why they cannot be trusted
     changes: list[Change] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
-    fail_on: Sequence[str] = (Verdict.REGRESSED,)  # () if a person wants no failure
     expected: float | None = None  # ratio of performance that an upgrade should give
-    rerun: str = ""  # command
-    exit_code: Exit = Exit.OK
     limits: Thresholds = LIMITS
 
     def count(self, verdict: Verdict) -> int:

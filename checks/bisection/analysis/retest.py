@@ -8,19 +8,16 @@ and times are divided by that. Where the scheduler has other nodes, every second
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from bisection.analysis.history import History
 from bisection.analysis.model import Row
 from bisection.core.grouping import grouped
 from bisection.core.identity import TestId
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Exit, Verdict
-from bisection.runs.command import launch_pattern, once
-from bisection.runs.model import Request, RunVerdict, TestResult
-from bisection.runs.report import end_of_run
+from bisection.core.verdicts import Verdict
+from bisection.runs.model import RunVerdict, TestResult
 
 START = 10.0  # s that ReFrame needs beside the launches
 TURNS = 2  # launches of each in the retest
@@ -86,7 +83,8 @@ def plan(
 
     outliers = grouped(rows, launch_of)
     failed = [case for case in verdict.cases if case.verdict == Verdict.FAIL]
-    if verdict.failures or not all(case.by_bounds for case in failed):
+    is_hopeless = bool(verdict.failures) or not all(case.by_bounds for case in failed)
+    if is_hopeless:
         failed = []  # no retest mends what else is wrong
     suspected = {(reason.code, reason["host"]) for reason in verdict.suspect_nodes}
     nodes = [  # launches by which a node looks slow, and no other launch shows whether it is
@@ -101,7 +99,7 @@ def plan(
     launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *outliers, *worse])
     cost = {launch: seconds.get(launch, 0.0) for launch in launches}
     agenda = Plan(outliers, budget, failed, nodes, worse, cost)
-    if (verdict.exit_code == Exit.FAILED and not failed) or end_of_run(verdict.troubles):
+    if is_hopeless or verdict.end:
         agenda.why = "failed"
     elif not budget:
         agenda.why = "off"
@@ -124,38 +122,6 @@ def plan(
     return agenda
 
 
-def request(
-    agenda: Plan, verdict: RunVerdict, others: Mapping[str, tuple[str, ...]] | None = None
-) -> Request:
-    """Returns what ReFrame is asked for, to run the chosen launches in turns. `others` are nodes
-    that the run did not have, by partition, for every second turn."""
-    launches = grouped(verdict.judged, lambda test: test.launch[:-1])
-    tests = []
-    for launch in agenda.chosen:
-        # The tests of the checks by which it is suspected; of all, if its cores alone are.
-        checks = {row.check for row in agenda.outliers.get(launch, ())}
-        if checks or launch in [*agenda.nodes, *agenda.unusual]:
-            there = launches.get(launch, [])
-            tests += [test for test in there if test.check in checks] or there
-    tests += launches.get(agenda.control, [])
-    # Those that failed are judged again, not what else is of their launches.
-    failed = [f"/{case.hash}" for case in agenda.failed if case.launch[:-1] in agenda.chosen]
-    nodes = {
-        name: [sets[0], *([others[name]] if others and name in others else [])]
-        for name, sets in verdict.request.nodes.items()
-    }
-    return _rerun(verdict, tests, failed, nodes=nodes, reruns=agenda.repeats - 1)
-
-
-def _rerun(
-    verdict: RunVerdict, tests: Iterable[TestResult], names: Sequence[str] = (), **more: Any
-) -> Request:
-    """The run's request for the launches of these tests alone, and what else has these names."""
-    names = dict.fromkeys([*names, *map(launch_pattern, tests)])
-    arguments = [*once(verdict.request.arguments), *(f"--name={name}" for name in names)]
-    return replace(verdict.request, arguments=arguments, command=[], **more)
-
-
 # ---- what other processes disturbed ----
 
 
@@ -164,7 +130,7 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
     run, the worst first, until the budget (s) is spent. None of a run that was stopped, or whose
     launches are repeated on other nodes."""
     sweeps = any(len(sets) > 1 for sets in verdict.request.nodes.values())
-    if sweeps or end_of_run(verdict.troubles):
+    if sweeps or verdict.end:
         return []
     launches = [case for case in verdict.cases if case.is_launch]
     of_lost = {}  # of a test of several, those that were disturbed
@@ -178,9 +144,3 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
             seconds += case.seconds
             chosen[case.launch[:-1]] = case
     return list(chosen.values())
-
-
-def request_for(verdict: RunVerdict, launches: Sequence[TestResult]) -> Request:
-    partitions = sorted({f"{launch.system}:{launch.partition}" for launch in launches})
-    tests = (case for case in verdict.judged if any(map(case.takes, launches)))
-    return _rerun(verdict, tests, reruns=0, partitions=partitions)

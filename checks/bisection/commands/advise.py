@@ -3,39 +3,27 @@
 npar: the best NPAR of each launch of the npar checks, and the loss by rules of thumb; one launch
 measures all choices in turns. md: ranks and threads for molecular dynamics, and the messages of
 each split. eigen: the rows and ranks from which a parallel eigensolver is faster.
-Exit code: 0 a table was printed, 2 usage, 3 there are no measurements.
 """
 
 import argparse
 import os
-import shlex
 import sys
 
 from bisection.advice import sources
-from bisection.core import paths
-from bisection.core.format import at_least, plural, printable
-from bisection.core.reasons import Code, clause
-from bisection.core.thresholds import LIMITS
+from bisection.core.format import at_least, printable
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.kernels import tables
 from bisection.kernels.local import BenchError
-from bisection.report.advice import eigen_advice, md_advice, npar_advice
-from bisection.runs.command import invocation
-from bisection.store.marks import excluded_folders
+from bisection.report.advice import eigen_advice, left_out, md_advice, npar_advice
+from bisection.runs.command import bisection_command
 
 RANKS_PER_CORE = 32  # more would not end in hours
-# Of each kernel: its launches, the cases of --measure, what is measured beside the methods, the
-# text.
-ADVICE = {
-    "npar": (sources.Sweep, ["mini1"], "none", npar_advice),
-    "md": (sources.LayoutRun, ["cu3au"], "none", md_advice),
-    "eigen": (sources.Solved, tables.cases("eigen")[:3], "dsyevd", eigen_advice),
-}
+TEXTS = {"npar": npar_advice, "md": md_advice, "eigen": eigen_advice}
+CODES = {Exit.NOT_MEASURED: "there are no measurements"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("kernel", metavar="|".join(ADVICE), choices=ADVICE, help="kernel to recommend for")
+    add("kernel", metavar="|".join(TEXTS), choices=TEXTS, help="kernel to recommend for")
     where = "folder with result files, with its subfolders; default: all results kept"
     add("--from", dest="folders", metavar="DIR", action="append", help=where)
     now = "measure now, on this host, with these numbers of ranks (md: ranks times threads), "
@@ -47,29 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     if options.measure and options.folders:
         raise BisectionError("--measure: measures here; it does not go with --from")
-    kernel = options.kernel
-    kind, cases, baselines, text = ADVICE[kernel]
-    left_out = 0
-    excluded = [] if options.folders or options.measure else excluded_folders(paths.home())
-    if options.measure:
-        launches = [*sources.launched_now(kernel, kind, options.measure, cases, baselines)]
-    else:
-        launches, left_out = sources.stored(kernel, kind, options.folders, excluded)
-    if excluded:
-        reason = Code.EXCLUDED(sessions=[folder.name for folder in excluded])
-        print(f"bisection advise: {clause(reason)}", file=sys.stderr)
-    if left_out:
-        print(
-            f"bisection advise: {plural(left_out, 'launch', 'launches')} left out: other processes "
-            f"were on their cores in more than {LIMITS.preempted_launch:.0%} of the samples",
-            file=sys.stderr,
-        )
+    launches, *other = sources.launches_of(options.kernel, options.measure, options.folders)
+    for note in left_out(*other):
+        print(f"bisection advise: {note}", file=sys.stderr)
     if not launches:
-        several = " with two ranks or more" if kernel == "npar" else ""
-        command = shlex.join([*invocation(), "run", "-n", f"^{kernel}"])
+        several = " with two ranks or more" if options.kernel == "npar" else ""
+        command = bisection_command("run", "-n", f"^{options.kernel}")
         raise BenchError(
-            f"no results of the {kernel} checks{several}; measure some with `{command}`, or here "
-            "with --measure 2 4"
+            f"no results of the {options.kernel} checks{several}; measure some with `{command}`, "
+            "or here with --measure 2 4"
         )
-    print(printable(text(launches)))
+    print(printable(TEXTS[options.kernel](launches)))
     return Exit.OK

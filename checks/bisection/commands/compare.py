@@ -1,46 +1,38 @@
-"""Compares stored sessions, a group before and a group after a change.
-
-Exit code: 0 no verdict of --fail-on; 1 something regressed, or is below the expected ratio;
-2 usage; 3 something is missing, was not measured, is slower than in all earlier sessions (outlier)
-or has another verdict of --fail-on, or no metric could be judged, or the cores themselves changed;
-4 none of these, but a node is slow, or a retest confirmed that a session is slower.
-With --plan or --budget: 0 computed, 3 too few nights.
-"""
+"""Compares stored sessions, a group before and a group after a change."""
 
 import argparse
-import itertools
 import json
-import shlex
 from collections.abc import Sequence
 
 from bisection.analysis import budget
-from bisection.analysis.compare import EXITS, FAIL_ON, compare
+from bisection.analysis.compare import compare
 from bisection.analysis.judging import noise_tables, noises
 from bisection.analysis.model import Comparison
 from bisection.core import paths
-from bisection.core.format import (
-    node_hours,
-    number,
-    number_from,
-    part,
-    plural,
-    printable,
-    regex,
-    utc,
-)
+from bisection.core.format import node_hours, number, number_from, part, printable, regex
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
+from bisection.judge import decision
+from bisection.judge.decision import FAIL_ON, OF_COMPARISON
 from bisection.report import plan
 from bisection.report.text import comparison_as_json, comparison_text
-from bisection.runs.command import NAMES, once, rerun
-from bisection.runs.model import Request
 from bisection.store.database import Session, Store
-from bisection.store.selection import HELP, SelectionError, select
+from bisection.store.selection import HELP, alike, sides_of
 from bisection.store.sync import opened
 
 TOO_FEW = f"too few: at least {2 * LIMITS.fewest} nights with the same tests are needed"
 USUAL = 0.1  # change that a budget is for, as a part of the value
 NEWEST = 40  # sessions of the newest one's kind, by whose noise --plan plans
+
+
+CODES = {
+    Exit.OK: "no verdict of --fail-on; with --plan or --budget: computed",
+    Exit.FAILED: "something regressed, or is below the expected ratio",
+    Exit.NOT_MEASURED: "a test is missing, was not measured, or has another verdict of --fail-on; "
+    "a session is slower than all before and was not retested; nothing could be judged; the cores "
+    "themselves changed; too few nights for --plan or --budget",
+    Exit.SLOWER: "a node, or a session by its retest",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +59,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     cores = "names of further tests that measure only the cores"
     add("--control", metavar="REGEX", type=regex, help=cores)
     add("-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match REGEX")
-    which = f"{', '.join((*EXITS, 'nothing'))}; default: {','.join(FAIL_ON)}"
+    which = f"{', '.join((*OF_COMPARISON, 'nothing'))}; default: {','.join(FAIL_ON)}"
     failing = f"verdicts that fail: {which}"
     add("--fail-on", metavar="VERDICTS", type=_verdicts, default=FAIL_ON, help=failing)
 
@@ -76,8 +68,8 @@ def _verdicts(text: str) -> tuple[str, ...]:
     names = [word.strip().replace("-", " ") for word in text.split(",") if word.strip()]
     if names == ["nothing"]:
         return ()
-    if not names or set(names) - set(EXITS):
-        allowed = ", ".join((*EXITS, "nothing"))
+    if not names or set(names) - set(OF_COMPARISON):
+        allowed = ", ".join((*OF_COMPARISON, "nothing"))
         raise argparse.ArgumentTypeError(f"{text!r}: allowed are {allowed}")
     return tuple(names)
 
@@ -93,92 +85,38 @@ def act(options: argparse.Namespace) -> Exit:
         result, _ = compared(store, options)
     print(printable(comparison_text(result)))
     if options.json:
-        paths.write_whole(options.json, json.dumps(comparison_as_json(result), indent=1) + "\n")
-    return result.exit_code
+        content = comparison_as_json(result, options.fail_on)
+        paths.write_whole(options.json, json.dumps(content, indent=1) + "\n")
+    return decision.of_comparison(result, options.fail_on)
 
 
 def planned(options: argparse.Namespace) -> Exit:
     """Prints how many nights it takes to see a change, or which launches to take within a budget;
     returns the exit code."""
-    effect = options.plan or USUAL
+    effect, hours = options.plan or USUAL, options.budget
     with opened(paths.home()) as store:
-        if options.before:
-            sessions = select(options.before, store)
+        sessions = alike(options.before, NEWEST, store)
+        print(plan.noise_of(sessions))
+        if hours:
+            proposals, cheapest = budget.proposals(store, sessions, options.name, hours, effect)
         else:
-            (newest,) = select("latest", store)
-            alike = [each for each in store.sessions() if each.kind == newest.kind]
-            sessions = [each for each in alike if not each.excluded][-NEWEST:]
-        if options.budget:
-            return budgeted(store, sessions, options, effect)
-        entries = noises(noise_tables(store, sessions, options.name))
-    print(noise_of(sessions))
-    if not entries:
-        print(TOO_FEW)
-        return Exit.NOT_MEASURED
-    print(printable(plan.nights_needed(entries, effect)))
-    return Exit.OK
-
-
-def noise_of(sessions: Sequence[Session]) -> str:
-    span = f"{utc(sessions[0].start)} to {utc(sessions[-1].start)}"
-    return f"noise of {plural(len(sessions), 'session')}, {span}"
-
-
-def budgeted(
-    store: Store, sessions: Sequence[Session], options: argparse.Namespace, effect: float
-) -> Exit:
-    """Prints which launches a night should have within a budget; returns the exit code."""
-    tests, proposals, cheapest = store.tests(), [], None
-    sets = {id(outcome.hosts): outcome.hosts for outcome in store.outcomes(sessions)}
-    known = set().union(*sets.values())
-    for nodes, group in sorted(budget.by_nodes(store, sessions).items()):
-        launches = budget.launches_of(store, group, options.name)
-        tables = noise_tables(store, group, options.name)
-        paid = [each for each in launches if not each.needs]
-        if paid and tables:
-            cheapest = min([*paid, *filter(None, [cheapest])], key=lambda each: each.hours)
-            places = tests, tables, options.budget, effect, nodes, len(known)
-            proposals += filter(None, [budget.propose(launches, *places)])
-    print(noise_of(sessions))
-    if not cheapest:
-        print(f"{TOO_FEW}, and one whose launches recorded their seconds")
-        return Exit.NOT_MEASURED
-    if not proposals:
+            entries = noises(noise_tables(store, sessions, options.name))
+    if hours and cheapest and not proposals:
         least = f"{cheapest.name}, takes {number(cheapest.hours)} node-hours"
-        raise BisectionError(f"--budget {options.budget:g}: the cheapest launch, {least}")
-    best = max(proposals, key=lambda each: each.finds[1] * each.reach)
-    print(printable(plan.proposed(proposals, best, effect)))
-    tags = sessions[-1].tags
-    request = Request(**{n: tags[n] for n in ("tier", "system", "environ") if n in tags})
-    request.arguments = shlex.split(tags.get("arguments", "").replace(";", ","))
-    names = [word for name in plan.patterns(best.chosen) for word in ("-n", name)]
-    request.arguments = [*once(request.arguments, NAMES), *names]
-    days = f"{utc(sessions[0].start)[:10]}..{utc(sessions[-1].start)[:10]}"
-    print(f"run it: {rerun((), request)} --against {days}")
+        raise BisectionError(f"--budget {hours:g}: the cheapest launch, {least}")
+    if not (cheapest if hours else entries):
+        print(TOO_FEW + (", and one whose launches recorded their seconds" if hours else ""))
+        return Exit.NOT_MEASURED
+    if hours:
+        lines = plan.proposed(proposals, sessions, effect)
+    else:
+        lines = plan.nights_needed(entries, effect)
+    print(printable(lines))
     return Exit.OK
 
 
-def compared(
-    store: Store, options: argparse.Namespace
-) -> tuple[Comparison, tuple[list[Session], list[Session]]]:
-    """The comparison that the command line asks for, and its two sides."""
-    before, after = options.before, options.after
-    later = [] if after.startswith("earlier") else select(after, store)
-    sooner = select(before, store, later)
-    later = later or select(after, store, sooner)
-    same = select(options.aa, store, sooner) if options.aa else []
-    sides = ((before, sooner), (after, later), (options.aa, same))
-    for (name, side), (other_name, other) in itertools.combinations(sides, 2):
-        if both := {s.uuid for s in side} & {s.uuid for s in other}:  # compared with itself
-            raise SelectionError(f"{name!r} and {other_name!r} both have session {min(both)}")
-    result = compare(
-        store,
-        sooner,
-        later,
-        expected=options.expected_ratio,
-        aa=same,
-        control=options.control,
-        name=options.name,
-        fail_on=options.fail_on,
-    )
-    return result, (sooner, later)
+def compared(store: Store, options: argparse.Namespace) -> tuple[Comparison, Sequence[Session]]:
+    """The comparison that the command line asks for, and the sessions after the change."""
+    before, after, aa = sides_of(options.before, options.after, options.aa, store)
+    expected, control, name = options.expected_ratio, options.control, options.name
+    return compare(store, before, after, expected, aa, control, name), after

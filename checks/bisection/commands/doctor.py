@@ -5,8 +5,6 @@ with exit code 0, or not at all: it skips a check file that does not load, ignor
 that matches nothing, and takes the last of two equal keys.
 Lines with `note: ` after the line number are not defects: a method without references, a Spack
 environment that is not built yet.
-Exit code: 0 no defects, 1 defects, 2 usage, or two partitions of one name, 3 a site file does not
-load within ten minutes.
 """
 
 import argparse
@@ -25,6 +23,12 @@ from bisection.sites.site import Defect, load_site, require_site, site_file, sit
 from bisection.sites.stored import lock_findings
 from bisection.store.sample_file import StoreError
 from bisection.store.sync import opened
+
+CODES = {
+    Exit.FAILED: "defects",
+    Exit.USAGE: "or two partitions have one name",
+    Exit.NOT_MEASURED: "a site file does not load within ten minutes",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

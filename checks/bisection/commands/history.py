@@ -3,26 +3,23 @@
 Small changes are found over several nights. Metrics that changed together are one event. An event
 has its night, the nights in which it may have begun, and the changes of the environment then. It
 stays an alarm until the metrics recover, or until `--accept EVENT` accepts its level as normal.
-Exit code: 0 no alarm, 1 metrics are worse, 2 usage, 3 too few sessions.
 """
 
 import argparse
-from collections.abc import Sequence
 
-from bisection.analysis.events import events_of, tables_of
+from bisection.analysis.events import accept, events_of, tables_of
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import histories, regular
-from bisection.analysis.model import Event
+from bisection.analysis.history import histories, usual
 from bisection.core import paths
 from bisection.core.format import number_from, printable, regex
-from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import BisectionError, Exit
+from bisection.core.verdicts import Exit
+from bisection.judge import decision
 from bisection.report.text import history_text
-from bisection.store.database import Session, Store
-from bisection.store.marks import Mark
 from bisection.store.selection import HELP, left_out, select
 from bisection.store.sync import opened
+
+CODES = {Exit.NOT_MEASURED: "too few sessions", Exit.SLOWER: "metrics, since a session"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,46 +44,13 @@ def act(options: argparse.Namespace) -> Exit:
         sessions, notes = (list(chosen), []) if options.sessions else usual(chosen)
         series = histories(store, sessions, options.name, repeats=True)
         events, more = events_of(tables_of(series, sessions), options.false_alarms_per_year)
-        if options.accept or options.revoke:
-            mark(store, events, options)
+        if name := options.accept or options.revoke:
+            reason = (options.reason or "accepted") if options.accept else ""
+            named = accept(store, events, name, reason)
+            print(f"{named[:8]}: {'accepted' if options.accept else 'alarm re-enabled'}")
             return Exit.OK
         explain_points([p for event in events for p in event.points], sessions, store)
     notes += [*filter(None, [left_out(chosen)]), *more]
     print(printable(history_text(events, series, len(sessions), notes, options.metrics)))
-    if max((len(history.values) for history in series), default=0) < 2 * LIMITS.level:
-        return Exit.NOT_MEASURED
-    return Exit.FAILED if any(event.alarm for event in events) else Exit.OK
-
-
-def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:
-    """The sessions of a history, without experiments and such of the future; notes on those."""
-    ahead = [session for session in chosen if session.ahead]
-    sessions = regular([session for session in chosen if session not in ahead])
-    others = [s for s in chosen if s not in sessions and s not in ahead]
-    notes = [
-        code(sessions=[session.uuid[:8] for session in group])
-        for code, group in ((Code.AHEAD, ahead), (Code.OF_OTHER_KINDS, others))
-        if group
-    ]
-    return sessions, notes
-
-
-def mark(store: Store, events: Sequence[Event], options: argparse.Namespace) -> None:
-    """Accepts what got worse since a session, on all partitions, or takes that back.
-    BisectionError: nothing did, or it is not accepted."""
-    name = options.accept or options.revoke
-    open_to = [event for event in events if (event.worse if options.accept else event.accepted)]
-    uuids = list(dict.fromkeys(event.session for event in open_to))
-    named = [uuid for uuid in uuids if uuid.startswith(name)]
-    if len(named) != 1:
-        names = ", ".join(uuid[:8] for uuid in uuids) or "none"
-        raise BisectionError(f"{name!r}: no event of this name; events: {names}")
-    (uuid,) = named
-    with store.marking() as marks:
-        if options.accept:
-            marks.setdefault(uuid, Mark()).accepted = options.reason
-        else:
-            near = {s.uuid for event in open_to if event.session == uuid for s in event.near}
-            for session in near & marks.keys():
-                marks[session].accepted = ""
-    print(f"{uuid[:8]}: {'accepted' if options.accept else 'alarm re-enabled'}")
+    alarms = [event for event in events if event.alarm]
+    return decision.of_history(alarms, any(history.is_long for history in series))

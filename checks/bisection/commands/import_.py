@@ -4,7 +4,6 @@ FILE is a sample file (JSON lines; checks/bisection/store/sample.schema.json) or
 copy is kept. Stored sessions do not change; forgotten ones (`bisection sessions forget`) stay
 forgotten. Without FILE, it stores the sessions of all results folders and copies that are not
 stored yet, as every command does that reads sessions.
-Exit code: 0 stored, 2 a file cannot be read and nothing of it is stored.
 """
 
 import argparse
@@ -13,6 +12,8 @@ from bisection.core import paths
 from bisection.core.format import plural, some
 from bisection.core.verdicts import Exit
 from bisection.store.sync import import_file, opened, synchronise
+
+CODES = {Exit.USAGE: "or a file cannot be read; nothing of it is stored"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,6 @@ not change.
 `bisection run --tag` or `bisection sessions tag`: an experiment), preempted, failed or half
 measured, and prints how many. --also includes them; so does a tag in --sessions. Sessions with
 other hardware or software are mixed only with --mix.
-Exit code: 0 up to date or written; 1 would change (use --write), or would have wider limits;
-2 usage, or the sessions differ; 3 too few sessions.
 """
 
 import argparse
@@ -35,6 +33,12 @@ from bisection.sites.site import Site, load_site, require_site
 from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, LeftOut, select
 from bisection.store.sync import opened
+
+CODES = {
+    Exit.FAILED: "the file would change (use --write), or limits would become wider",
+    Exit.USAGE: "or the sessions differ",
+    Exit.NOT_MEASURED: "too few sessions",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,8 +2,7 @@
 
 AFTER is the latest session by default, BEFORE the 20 sessions of its kind before it.
 The report is report.html (one file, no script), report.md, junit.xml, bisection.prom and
-nodecheck.txt. Exit code: the worst of `bisection compare`, of the reported run, and 1 if metrics
-are worse since a recent session; 3 if there is neither a comparison nor a run's verdict.
+nodecheck.txt.
 """
 
 import argparse
@@ -15,11 +14,16 @@ from bisection.judge import evidence, network
 from bisection.report import interconnect
 from bisection.report import run as run_report
 from bisection.report.gather import gather, write
-from bisection.report.model import exit_code
 from bisection.report.words import sentence
 from bisection.runs.folder import kept_verdicts
 from bisection.store.selection import EARLIER, SelectionError, select
 from bisection.store.sync import opened
+
+CODES = {
+    Exit.FAILED: "the run failed, something regressed, or is below the expected ratio",
+    Exit.NOT_MEASURED: "as of `bisection compare` and of the run; there is neither",
+    Exit.SLOWER: "a node, a session by its retest, or metrics since a recent session",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     with opened(paths.home()) as store:
         try:
-            comparison, (_, sessions) = compared(store, options)
+            comparison, sessions = compared(store, options)
         except SelectionError:
             if options.before != EARLIER or options.aa:
                 raise
@@ -41,10 +45,11 @@ def act(options: argparse.Namespace) -> Exit:
             beside = evidence.of_network(beside, store, run)
             run = network.rule(run, beside)  # by these sessions
         report = gather(store, sessions, run, evidence.of_history(beside, store, sessions))
+        report.fail_on = options.fail_on
     files = write(report, options.output or paths.home() / "report")
     print(sentence(comparison) if comparison else "no earlier sessions of its kind to compare with")
     print("".join(f"{line}\n" for line in run_report.alarms(report.alarms)), end="")
     if report.interconnect:
         print("\n".join(interconnect.text(report.interconnect)))
     print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))
-    return exit_code(report)
+    return report.exit_code

@@ -8,15 +8,19 @@ import argparse
 import signal
 
 from bisection.commands import site_check, site_new
+from bisection.core.parser import describe
 from bisection.core.verdicts import Exit, NotMeasured
+
+CODES = {Exit.FAILED: "", Exit.NOT_MEASURED: ""}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="SUBCOMMAND")
     for name, module in (("new", site_new), ("check", site_check)):
-        text, summary = module.__doc__, module.__doc__.partition(":")[0].partition(",")[0]
-        command = commands.add_parser(name, help=summary, description=text)
+        summary = module.__doc__.partition(":")[0].partition(",")[0]
+        command = commands.add_parser(name, help=summary)
         module.add_arguments(command)
+        describe(command, module)
         command.set_defaults(act_on_site=module.act)
 
 

@@ -2,7 +2,6 @@
 
 Each line is `ok`, `WRONG` with what to do, or `not tried` with the reason. A probe that depends on
 a wrong one is not tried.
-Exit code: 0 all ok, 1 something is wrong, 2 usage, 3 something was not tried.
 """
 
 import argparse
@@ -21,6 +20,8 @@ from bisection.sites.cluster import check
 from bisection.sites.cluster.check import State
 from bisection.sites.cluster.check_probes import PROBES
 from bisection.sites.site import load_site, require_site
+
+CODES = {Exit.FAILED: "a probe is WRONG", Exit.NOT_MEASURED: "a probe was not tried"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

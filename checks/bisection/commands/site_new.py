@@ -8,7 +8,6 @@ While NAME.py has such a line and nobody has changed it, the command may be run 
 it. --refresh rewrites NAME.json for the partitions of NAME.py.
 Without a scheduler, NAME.py describes this host.
 For `-p spack` it writes spack-env/NAME/spack.yaml, with the machine's MPI, compilers and libraries.
-Exit code: 0 nothing is left to decide, 1 something is, 2 usage, 3 the scheduler does not answer.
 """
 
 import argparse
@@ -28,6 +27,11 @@ from bisection.report.lines import fitting
 from bisection.sites.cluster import facts, new
 from bisection.sites.cluster.new import Draft
 from bisection.sites.cluster.survey import SchedulerError
+
+CODES = {
+    Exit.FAILED: "a decision is left to you",
+    Exit.NOT_MEASURED: "the scheduler does not answer, or an interrupt",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,4 @@
-"""Prints the verdict of an earlier run.
-
-Exit code: as of the run; 2 there is no such folder or file; 3 the run has no verdict.
-"""
+"""Prints the verdict of an earlier run."""
 
 import argparse
 import json
@@ -10,11 +7,14 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit, NotMeasured
-from bisection.judge import rule
+from bisection.judge import decision, rule
+from bisection.judge.hosts import with_slow_hosts
 from bisection.report import run as run_report
 from bisection.runs import report as reframe_report
 from bisection.runs.model import RunVerdict
 from bisection.store.sample_file import SPOOLED, verdict_in
+
+CODES = {Exit.FAILED: "", Exit.NOT_MEASURED: "or the run has no verdict", Exit.SLOWER: ""}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def act(options: argparse.Namespace) -> Exit:
     verdict = read(Path(options.folder))
     lines = [*run_report.text(verdict, options.verbose), *run_report.next_step(verdict)]
     print("\n".join(lines))
-    return verdict.exit_code
+    return decision.of_run(verdict)
 
 
 def _kept(folder: Path) -> dict[str, Any]:
@@ -59,4 +59,4 @@ def read(path: Path) -> RunVerdict:
         raise BisectionError(f"no verdict in {path}: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError) as error:
         raise BisectionError(f"no verdict in {path}: {error}") from None
-    return rule(reframe_report.read(report))
+    return rule(with_slow_hosts(reframe_report.read(report)))

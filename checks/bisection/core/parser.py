@@ -4,15 +4,16 @@ import argparse
 import re
 import shutil
 import textwrap
+from types import ModuleType
 from typing import Any, NoReturn
 
 from bisection.core.format import WIDEST
-from bisection.core.verdicts import Exit
+from bisection.core.verdicts import Exit, exit_codes
 
 
 class Help(argparse.HelpFormatter):
     """Help with paragraphs as wide as the terminal has room for. Lines that begin with blanks or
-    have columns stay lines of their own, and so does the exit code."""
+    have columns stay lines of their own."""
 
     def __init__(self, prog: str, **how: Any) -> None:
         columns = min(shutil.get_terminal_size().columns, WIDEST)
@@ -22,8 +23,8 @@ class Help(argparse.HelpFormatter):
         paragraphs: list[str] = []
         for line in text.strip("\n").splitlines():
             alone = not line.strip() or re.search(r"^ |\S {2,}\S", line)
-            joins = paragraphs and not alone and not line.startswith("Exit code")
-            if joins and paragraphs[-1].strip() and not re.search(r"^ | {2,}\S", paragraphs[-1]):
+            before = paragraphs[-1] if paragraphs and not alone else ""
+            if before.strip() and not re.search(r"^ | {2,}\S", before):
                 paragraphs[-1] += f" {line}"
             else:
                 paragraphs.append(line)
@@ -46,3 +47,10 @@ class Parser(argparse.ArgumentParser):
         if "are required" in message:
             message += f"; `{self.prog} --help` lists them"
         self.exit(Exit.USAGE, f"{self.prog}: error: {message}\n")
+
+
+def describe(parser: argparse.ArgumentParser, command: ModuleType) -> None:
+    """Gives the parser of a command its help: what the module says, and its exit codes."""
+    parser.description = command.__doc__
+    codes = exit_codes(getattr(command, "CODES", {}))
+    parser.epilog = f"{parser.epilog}\n\n{codes}" if parser.epilog else codes

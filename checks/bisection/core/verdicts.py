@@ -1,5 +1,6 @@
 """Tiers, the words that a verdict is made of, exit codes, and the error that ends a command."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
@@ -87,11 +88,31 @@ class Scope(Word):
 class Exit(IntEnum):
     """Exit codes of every command."""
 
-    OK = 0  # everything asked for was done, and nothing is wrong
-    FAILED = 1  # wrong, slow, regressed, defective; or a file would change
-    USAGE = 2  # the command line or an input file cannot be used (argparse's own code)
-    NOT_MEASURED = 3  # not everything could be measured, or there is too little to judge by
-    SLOWER = 4  # all passed; something, or a node, is slower in a retest too, or since nights
+    OK = 0
+    FAILED = 1
+    USAGE = 2  # argparse's own
+    NOT_MEASURED = 3
+    SLOWER = 4
+    INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
+
+
+# What each means. The help of a command lists those that it can give, with their causes there.
+MEANINGS = {
+    Exit.OK: "done, and nothing is wrong",
+    Exit.FAILED: "something is wrong",
+    Exit.USAGE: "the command line or an input file cannot be used",
+    Exit.NOT_MEASURED: "not everything could be measured or judged",
+    Exit.SLOWER: "everything passed, but something is slower, and that is confirmed",
+    Exit.INTERRUPTED: "interrupted",
+}
+
+
+def exit_codes(causes: Mapping[Exit, str]) -> str:
+    """These exit codes, and those of every command, as lines of help, with their causes."""
+    lines = ["exit codes:"]
+    for code, cause in sorted({Exit.OK: "", Exit.USAGE: "", **causes}.items()):
+        lines.append(f"  {code:<5d}" + ": ".join(filter(None, (MEANINGS[code], cause))))
+    return "\n".join(lines)
 
 
 class BisectionError(Exception):

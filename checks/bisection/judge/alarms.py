@@ -20,9 +20,12 @@ NAMED = 10  # sessions that a command names one by one
 
 
 def rule_changes(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
-    """Notes how many sessions there are, what changed since the last one, and what is faster. What
-    ran on other ranks than before is not measured: nothing slower could be seen."""
+    """Notes how many sessions there are, what changed since the last one, and what is faster. Tests
+    that are gone are not measured; nor is what ran on other ranks than before: nothing slower could
+    be seen."""
     verdict = replace(verdict, nights=evidence.nights)
+    if evidence.gone:
+        verdict = verdict.noting(troubles=[Code.TESTS_GONE(tests=evidence.gone)])
     rows = evidence.comparison.rows if evidence.comparison else []
     changes = evidence.changes
     if unlike := [row for row in rows if row.is_of_other_ranks]:

@@ -22,10 +22,11 @@ from bisection.core import paths
 from bisection.core.identity import POINT
 from bisection.core.reasons import Reason
 from bisection.core.topology import TopologyError, parse
+from bisection.core.verdicts import RAN, Verdict
 from bisection.kernels.results import ResultError, load
 from bisection.runs.folder import kept_verdicts
 from bisection.runs.model import RunVerdict, TestResult
-from bisection.store.database import Session, Store
+from bisection.store.database import Outcome, Session, Store
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import EARLIER, SelectionError, of_no_use, select
 
@@ -60,6 +61,7 @@ class Evidence:
     impacts: tuple[Impact, ...] = ()
     # Of the store:
     before: tuple[Session, ...] = ()  # sessions that the run is compared with
+    gone: tuple[str, ...] = ()  # tests of the session before that ran once, and are no more
     nights: int | None = None  # of its kind, this one among them, which references may be made from
     nodes: tuple[Suspect, ...] = ()  # slow by the times of all launches
     comparison: Comparison | None = None
@@ -147,12 +149,33 @@ def of_nights(
     except SelectionError:
         before = []
     nodes = tuple(suspects(store, recent(store, now[0])))
-    evidence = count_nights(replace(evidence, before=tuple(before), nodes=nodes), store, run)
+    known = {"before": tuple(before), "nodes": nodes, "gone": tuple(_gone(store, now))}
+    evidence = count_nights(replace(evidence, **known), store, run)
     if not before:
         return evidence
     comparison = compare(store, before, now, suspects=nodes)
     since = tuple(changes(before[-1:], now))
     return replace(evidence, comparison=comparison, changes=since, since=before[-1].start)
+
+
+def _gone(store: Store, now: Sequence[Session]) -> list[str]:
+    """The tests of the session before that are gone, or whose kernel is left out of the build now,
+    if they ever ran."""
+    tests = store.tests()
+
+    def keys(jobs: Iterable[Outcome]) -> set[tuple[str, ...]]:
+        return {tests[job.test].identity for job in jobs if not tests[job.test].control}
+
+    try:
+        last = store.outcomes(select("earlier:1", store, now))
+    except SelectionError:
+        return []
+    gone = keys(job for job in last if job.verdict != Verdict.NOT_APPLICABLE)
+    gone -= keys(job for job in store.outcomes(now) if not job.left_out)
+    if gone:
+        earlier = store.outcomes(select(EARLIER, store, now))
+        gone &= keys(job for job in earlier if job.verdict in RAN)
+    return sorted(" ".join(filter(None, key[3:])) for key in gone)
 
 
 def count_nights(evidence: Evidence, store: Store, run: RunVerdict) -> Evidence:

@@ -29,10 +29,11 @@ def rule_pairs(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     component does not pass; an unreadable matrix is a trouble."""
     verdict = verdict.noting(troubles=evidence.unreadable)
     for blame in evidence.blames:
-        doubts = [part.reason(drift=True) for part in blame.worse]
-        doubts += [Code.COMPONENT_SUSPECTED(component=part.reason()) for part in blame.suspects]
-        failures = [part.reason() for part in blame.bad]
-        verdict = verdict.noting(failures=failures, network=doubts)
+        verdict = verdict.noting(
+            failures=[part.reason() for part in blame.bad],
+            worse_components=[part.reason(drift=True) for part in blame.worse],
+            network=[Code.COMPONENT_SUSPECTED(component=s.reason()) for s in blame.suspects],
+        )
     return verdict
 
 
@@ -59,7 +60,8 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 def _of_run(run: RunVerdict) -> Iterator[Finding]:
     """Yields failures, suspects, missing launches, and faulty hosts."""
     yield from (Finding(Grade.NO_GO, failure) for failure in run.failures)
-    yield from (Finding(Grade.LOOK, reason) for reason in run.network)
+    doubts = (*run.worse_components, *run.network)
+    yield from (Finding(Grade.LOOK, reason) for reason in doubts)
     launches: dict[tuple[Verdict, Reason | None], str] = {}
     for case in run.bad:
         if not case.follows:

@@ -13,7 +13,6 @@ from typing import Any
 
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import adapters, results
-from bisection.kernels.hosts import slow_hosts, slow_writers
 
 FILE = "launch.json"  # in the folder of the launch
 
@@ -37,7 +36,7 @@ class LaunchRecord:
     controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)
     slowest: str = ""  # the host that the clock is of
     wrong: tuple[str, ...] = ()  # methods that gave a wrong answer
-    # Slow hosts and faulty adapters, by the result; what libraries warned of.
+    # Faulty adapters, by the result; what libraries warned of; slow hosts, once they are judged.
     host_faults: tuple[Reason, ...] = ()
 
     def with_result(
@@ -65,12 +64,7 @@ class LaunchRecord:
             controls=controls,
             slowest=slowest,
             wrong=tuple(results.wrong_methods(result)),
-            host_faults=(
-                *slow_hosts(result),
-                *slow_writers(result),
-                *adapters.faults(result, claimed),
-                *notes,
-            ),
+            host_faults=(*adapters.faults(result, claimed), *notes),
         )
 
     @property

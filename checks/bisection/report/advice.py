@@ -5,11 +5,23 @@ from collections.abc import Iterator, Sequence
 from bisection.advice import sources
 from bisection.advice.sources import Launched, LayoutRun, Solved, Sweep, best
 from bisection.core.format import duration, plural
+from bisection.core.reasons import Code, clause
 from bisection.core.thresholds import LIMITS
 from bisection.report.tables import indented
 
 # Published: benchmark -> the rules of thumb for it.
 RULES_OF_BENCHMARKS = {1: ("cores/8",), 5: ("cores/16", "cores/32")}
+
+
+def left_out(excluded: Sequence[str], preempted: int) -> Iterator[str]:
+    """Lines on what is left out: excluded sessions, and so many launches that were preempted."""
+    if excluded:
+        yield clause(Code.EXCLUDED(sessions=excluded))
+    if preempted:
+        yield (
+            f"{plural(preempted, 'launch', 'launches')} left out: other processes were on their "
+            f"cores in more than {LIMITS.preempted_launch:.0%} of the samples"
+        )
 
 
 def npar_advice(sweeps: Sequence[Sweep]) -> Iterator[str]:

@@ -28,9 +28,11 @@ from bisection.core.reasons.performance import longer
 from bisection.core.topology import expanded
 from bisection.core.units import UNITS, Unit
 from bisection.core.verdicts import COMPARED, Exit, Verdict
+from bisection.judge import decision
 from bisection.judge.alarms import by_check
+from bisection.judge.decision import Weight
 from bisection.report import words
-from bisection.report.model import STATES, Report, exit_code, headline
+from bisection.report.model import STATES, Report, headline
 from bisection.report.run import sentence
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
@@ -110,6 +112,15 @@ TAGS = {
 }
 
 
+# What a finding about a run as a whole is.
+KIND_OF = {
+    Weight.WRONG: Verdict.FAIL,
+    Weight.SLOWER: Verdict.REGRESSED,
+    Weight.UNMEASURED: Verdict.NOT_MEASURED,
+    Weight.DOUBT: Verdict.NOT_MEASURED,
+}
+
+
 class Entry(NamedTuple):
     """A test of JUnit."""
 
@@ -127,7 +138,7 @@ def junit(report: Report) -> str:
     alone, whose verdict does not depend on the metrics that were compared."""
     entries = [*_tests(report.run)] if report.run else []
     entries += [] if report.of_run else _metrics(report.rows)
-    code = exit_code(report)
+    code = report.exit_code
     entries += map(_alarm, report.alarms if code else ())
     verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
     if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
@@ -161,17 +172,9 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
         message = clause(case.reason) or "no cause is recorded"
         place = f"{case.place}.{check}"
         yield Entry(f"{check} on {case.place}", place, name, kind, message, seconds)
-    drifts = [reason for reason in verdict.network if reason["drift"]]
-    others = [reason for reason in verdict.network if not reason["drift"]]
-    doubts = [*verdict.troubles, *verdict.outliers, *verdict.suspect_nodes, *others]
-    kinds = {
-        Verdict.FAIL: verdict.failures,
-        Verdict.REGRESSED: [*verdict.slower, *verdict.slow_nodes, *drifts],
-        Verdict.NOT_MEASURED: doubts,
-    }
-    for kind, reasons in kinds.items():
-        for text in map(clause, reasons):
-            yield Entry("the run", "bisection.run", text, kind, text)
+    for name, weight in decision.OF_RUN.items():
+        for text in map(clause, getattr(verdict, name) if name != "alarms" else ()):
+            yield Entry("the run", "bisection.run", text, KIND_OF[weight], text)
 
 
 def _alarm(alarm: Reason) -> Entry:
@@ -256,7 +259,7 @@ def _samples(report: Report) -> Iterator[Sample]:
     places = dict.fromkeys((t.system, t.partition) for t in [*judged, *rows, *alarms])
     for here in places or [(run.request.system if run else "", "")]:
         place = dict(zip(("system", "partition"), here, strict=True))
-        yield "exit_code", exit_code(report), "", place
+        yield "exit_code", report.exit_code, "", place
         if run:
             counts = Counter(run.outcome(c) for c in judged if (c.system, c.partition) == here)
             for verdict in RUN_VERDICTS:
@@ -359,7 +362,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
     records = {id(case.record): case.record for case in verdict.cases}
     places = {key: place for place, key in enumerate(records)}
     return {
-        "exit_code": verdict.exit_code,
+        "exit_code": decision.of_run(verdict),
         "verdict": sentence(verdict),
         "session": verdict.session,
         "seconds": verdict.seconds,

@@ -1,5 +1,6 @@
 """Gathers what a report holds, and writes every form of it."""
 
+import json
 import time
 from collections.abc import Sequence
 from importlib import import_module
@@ -10,10 +11,12 @@ from bisection.core import paths
 from bisection.core.format import some
 from bisection.judge.evidence import Evidence
 from bisection.report import exports
+from bisection.report import run as run_report
 from bisection.report.model import Report
 from bisection.report.words import group
 from bisection.runs.model import RunVerdict
 from bisection.store.database import Session, Store
+from bisection.store.sample_file import SPOOLED, add_verdict
 
 FORMS = {
     # jinja2 and matplotlib load with the page: they take a second.
@@ -63,3 +66,17 @@ def write(report: Report, folder: Path | str) -> dict[str, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     texts = {name: form(report) for name, form in FORMS.items()}
     return {name: paths.write_whole(folder / name, text) for name, text in texts.items()}
+
+
+def write_verdict(verdict: RunVerdict, results: Path) -> None:
+    """Writes the verdict on a run into its results folder: as text, JSON and JUnit."""
+    lines = [*run_report.text(verdict, verbose=True), ""]
+    paths.write_whole(results / "verdict.txt", "\n".join(lines))
+    # By set-up: time, `debian` or `python`, name and version.
+    installed = paths.text_of(paths.home() / "installed.txt").splitlines()
+    kept = {**exports.as_json(verdict), "installed": installed}
+    paths.write_whole(results / "verdict.json", json.dumps(kept, indent=1))
+    if (record := results / SPOOLED).exists():
+        add_verdict(record, kept)
+    report = Report("", verdict.started, run=verdict, of_run=True)
+    paths.write_whole(results / "junit.xml", exports.junit(report))

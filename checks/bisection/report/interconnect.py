@@ -7,11 +7,11 @@ from bisection.analysis.blame import BadComponent, Blame
 from bisection.analysis.impact import Impact
 from bisection.core.format import amount, number, plural, short, size_of, some, times
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons import Code, clause
 from bisection.core.reasons.network import component, factor, look, retests, symptom
 from bisection.core.verdicts import Grade
 from bisection.report.tables import Table, listing
-from bisection.runs.model import Interconnect
+from bisection.runs.model import Finding, Interconnect
 
 MOST, LINES = 40, 8  # findings of a table, of a terminal
 HOPS = {0: "of one switch", 1: "of different switches"}
@@ -47,7 +47,7 @@ MEANING = {
 
 def headline(network: Interconnect) -> str:
     """The verdict in a few words, with the bad components by name."""
-    bad = [f.reason for f in network.findings if _is_component(f.reason)]
+    bad = [f.reason for f in network.findings if _is_bad_component(f)]
     others = len(network.findings) - len(bad)
     parts = [f"{some([component(reason.values) for reason in bad], 3)} slow"] if bad else []
     parts += [plural(others, "other finding" if bad else "finding")] if others else []
@@ -56,8 +56,8 @@ def headline(network: Interconnect) -> str:
     return f"Network: {network.grade}" + (f" ({', '.join(parts)})" if parts else "")
 
 
-def _is_component(reason: Reason) -> bool:
-    return reason.code == Code.BAD_COMPONENT and not reason["drift"]
+def _is_bad_component(finding: Finding) -> bool:
+    return finding.reason.code == Code.BAD_COMPONENT and finding.grade == Grade.NO_GO
 
 
 def text(network: Interconnect) -> list[str]:
@@ -72,7 +72,8 @@ def text(network: Interconnect) -> list[str]:
 
 
 def findings(network: Interconnect) -> Table:
-    others = [f for f in network.findings if not _is_component(f.reason)]
+    """The findings that are no components, which have a table of their own."""
+    others = [f for f in network.findings if not _is_bad_component(f)]
     return listing(others, FINDINGS, MOST, "findings", "Findings")
 
 

@@ -12,6 +12,7 @@ from bisection.analysis.predict import Prediction
 from bisection.core.format import plural
 from bisection.core.reasons import Reason
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
+from bisection.judge import decision
 from bisection.judge.alarms import alarms_of
 from bisection.judge.evidence import Evidence
 from bisection.report.run import counted
@@ -31,6 +32,7 @@ class Report:
     of_run: bool = False  # whether the report is part of that run, and has its exit code
     about: str = ""  # the sessions and the software
     folder: Path | None = None  # where it is written, for links to files beside it
+    fail_on: Sequence[str] = decision.FAIL_ON  # what of the comparison is a failure
 
     @property
     def comparison(self) -> Comparison | None:
@@ -54,10 +56,17 @@ class Report:
         events = self.evidence.events
         return run.alarms if self.of_run else [*alarms_of(events, self.run and run.request)]
 
+    @property
+    def exit_code(self) -> Exit:
+        """What banner, JUnit and Prometheus have too. A report that is part of a run has the
+        run's."""
+        if self.of_run and self.run:
+            return decision.of_run(self.run)
+        return decision.of_report(self.run, self.comparison, self.alarms, self.fail_on)
+
 
 GOOD, BAD, UNMEASURED, UNCERTAIN, UNSAFE = "good", "bad", "unmeasured", "uncertain", "unsafe"
-SEVERITY = (GOOD, UNCERTAIN, UNMEASURED, BAD)
-# What a headline with this exit code looks like at least.
+# What a headline with this exit code looks like; with 0 also UNCERTAIN.
 CODES = {Exit.OK: GOOD, Exit.FAILED: BAD, Exit.NOT_MEASURED: UNMEASURED, Exit.SLOWER: BAD}
 # What a verdict looks like: the class of its colour, its symbol.
 MARKS = {
@@ -79,23 +88,18 @@ STATES = {GOOD: "\u2713", BAD: "\u2715", UNMEASURED: "?", UNCERTAIN: "~", UNSAFE
 def headline(report: Report) -> tuple[str, str]:
     """The verdict: its state, a key of STATES, and a few words. A report that is part of a run has
     the run's, which no comparison changes."""
-    comparison, run, code = report.comparison, report.run, exit_code(report)
+    comparison, run, code = report.comparison, report.run, report.exit_code
     if report.of_run:
         return CODES[code], counted(run)
     counts = Counter(row.verdict for row in report.rows)
     below = sum(row.against == Against.BELOW for row in report.rows)
     late, early = slower(report.rows), faster(report.rows)
+    bad = below or late or report.suspects or any(counts[verdict] for verdict in decision.BAD)
     limited = any(row.limit is not None for row in report.rows)
     judged = limited or counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED]
-    state = GOOD if judged or (run and not comparison) else UNCERTAIN
-    if counts[Verdict.REGRESSED] or below or report.suspects:
-        state = BAD
-    elif counts[Verdict.MISSING] or counts[Verdict.NOT_MEASURED] or late:
-        state = UNMEASURED
-    elif early:
-        state = UNCERTAIN
-    state = max(state, CODES[code], key=SEVERITY.index)
-    parts = [counted(run)] if run and (run.exit_code or not comparison) else []
+    clean = not (bad or early) and (judged or (run and not comparison))
+    state = CODES[code] if code or clean else UNCERTAIN
+    parts = [counted(run)] if run and (decision.of_run(run) or not comparison) else []
     parts += [banner(report.alarms)] if report.alarms else []
     parts += ["Nothing regressed"] if comparison and state == GOOD else []
     parts += [f"{counts[v]} {v}" for v in COMPARED if counts[v] and v != Verdict.UNCHANGED]
@@ -104,24 +108,6 @@ def headline(report: Report) -> tuple[str, str]:
     parts += [f"{plural(len(early), 'metric')} faster than before"] if early else []
     parts += slow_nodes(report.suspects, RunVerdict())
     text = ", ".join(parts) or ("Nothing was compared" if comparison else "No verdict")
-    unsafe = comparison and comparison.unsafe and not (run and run.exit_code == Exit.FAILED)
+    failed = run and decision.of_run(run) == Exit.FAILED
+    unsafe = comparison and comparison.unsafe and not failed
     return (UNSAFE, f"Not to be trusted: {text}") if unsafe else (state, text)
-
-
-def exit_code(report: Report) -> Exit:
-    """Returns what follows from the report: banner, JUnit and Prometheus have it too.
-
-    It is the run's exit code if the report is part of a run; else the worst one of the comparison,
-    of the run that it is about, and of what its history says.
-    """
-    comparison = report.comparison
-    codes = [report.run.exit_code] if report.run else []
-    if report.of_run:
-        return codes[0]
-    if comparison and not comparison.fail_on:  # as a person asked for
-        return comparison.exit_code
-    if comparison:
-        codes.append(comparison.exit_code)
-    codes = codes or [Exit.NOT_MEASURED]
-    codes += [Exit.FAILED] if report.alarms else []
-    return min((code for code in codes if code), default=Exit.OK)

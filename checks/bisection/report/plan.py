@@ -1,17 +1,20 @@
 """Plans for people: how many nights a change takes, and which launches a night should have."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 
 from bisection.analysis.accumulate import LATEST
 from bisection.analysis.budget import NIGHTS, Launch, Proposal
 from bisection.analysis.judging import LARGEST, Power
 from bisection.analysis.retest import MOST_TURNS
-from bisection.core.format import number, plural, some
+from bisection.core.format import number, plural, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.identity import TestId
 from bisection.core.thresholds import LIMITS
 from bisection.report.tables import columns
-from bisection.runs.command import launch_pattern
+from bisection.runs.command import NAMES, launch_pattern, once, rerun
+from bisection.runs.model import Request
+from bisection.store.database import Session
 
 LISTED = 20  # launches that are left out
 
@@ -35,8 +38,17 @@ def nights_needed(
     )
 
 
-def proposed(proposals: Sequence[Proposal], best: Proposal, effect: float) -> Iterable[str]:
-    """Lines on a night within a budget: what it costs and finds, and what is given up."""
+def noise_of(sessions: Sequence[Session]) -> str:
+    """A line on the sessions whose noise is used."""
+    span = f"{utc(sessions[0].start)} to {utc(sessions[-1].start)}"
+    return f"noise of {plural(len(sessions), 'session')}, {span}"
+
+
+def proposed(
+    proposals: Sequence[Proposal], sessions: Sequence[Session], effect: float
+) -> Iterable[str]:
+    """Lines on a night within a budget: its cost, what it finds and gives up, how to run it."""
+    best = max(proposals, key=lambda each: each.finds[1] * each.reach)
     head = ["nodes", "reached", "launches", "node-hours", "finds", "of", "node-hours", "finds"]
     rows = [head]
     for each in proposals:
@@ -63,6 +75,13 @@ def proposed(proposals: Sequence[Proposal], best: Proposal, effect: float) -> It
         yield from columns(rows)
         if more := best.left_out[LISTED:]:
             yield f"and {plural(len(more), 'launch', 'launches')} that would add less"
+    tags = sessions[-1].tags
+    request = Request(**{n: tags[n] for n in ("tier", "system", "environ") if n in tags})
+    arguments = once(shlex.split(tags.get("arguments", "").replace(";", ",")), NAMES)
+    names = [word for name in patterns(best.chosen) for word in ("-n", name)]
+    request.arguments = [*arguments, *names]
+    days = f"{utc(sessions[0].start)[:10]}..{utc(sessions[-1].start)[:10]}"
+    yield f"run it: {rerun((), request)} --against {days}"
 
 
 def patterns(launches: Iterable[Launch]) -> list[str]:

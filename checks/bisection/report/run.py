@@ -15,6 +15,7 @@ from bisection.core.reasons.performance import not_retested
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Exit, Verdict
+from bisection.judge import decision
 from bisection.kernels import tables
 from bisection.report.lines import WIDTH, commanded, wrapped
 from bisection.report.tables import indented
@@ -57,7 +58,7 @@ def counted(verdict: RunVerdict) -> str:
 
 
 def _headed(verdict: RunVerdict, counts: Sequence[str]) -> str:
-    return f"{NAMES[verdict.exit_code]}: {', '.join(counts)}"
+    return f"{NAMES[decision.of_run(verdict)]}: {', '.join(counts)}"
 
 
 def _counts(verdict: RunVerdict) -> list[str]:
@@ -83,7 +84,8 @@ def _counts(verdict: RunVerdict) -> list[str]:
 def _more_counts(verdict: RunVerdict) -> list[str]:
     """Returns further problems, and possible ones."""
     slow = sum(failure.code == Code.BAD_COMPONENT for failure in verdict.failures)
-    slower, outliers, network = map(len, (verdict.slower, verdict.outliers, verdict.network))
+    slower, outliers = map(len, (verdict.slower, verdict.outliers))
+    network = len(verdict.worse_components) + len(verdict.network)
     texts = [f"{plural(slow, 'bad component')} of the network"] if slow else []
     texts += [f"{plural(slower, 'metric')} slower than before"] if slower else []
     texts += [f"{plural(outliers, 'outlier')} not confirmed"] if outliers else []
@@ -124,7 +126,8 @@ def failures(verdict: RunVerdict) -> list[str]:
     """Returns the failures: place, cause, and the command for a rerun."""
     lines = [f"trouble: {clause(trouble)}" for trouble in verdict.troubles]
     lines += [f"FAIL: {clause(failure)}" for failure in verdict.failures]
-    lines += [f"network: {clause(finding)}" for finding in verdict.network]
+    doubts = (*verdict.worse_components, *verdict.network)
+    lines += [f"network: {clause(finding)}" for finding in doubts]
     lines = wrapped(*lines)
     for group in failure_groups(verdict):
         lines += [f"{group.verdict}: {group.where}", *wrapped(*group.causes, indent="    ")]

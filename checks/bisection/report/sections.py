@@ -73,7 +73,8 @@ def opening(report: Report) -> Opening:
         return Opening(state, title, sentences, "", [], "")
     sentences.append(f"Against earlier sessions: {words.sentence(comparison)}")
     advice = list(map(clause, comparison.advice))
-    return Opening(state, title, sentences, words.unsafe(comparison), advice, comparison.rerun)
+    unsafe, rerun = words.unsafe(comparison), words.rerun_of(comparison)
+    return Opening(state, title, sentences, unsafe, advice, rerun)
 
 
 def sections(report: Report) -> Iterator[Section]:

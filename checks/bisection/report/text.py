@@ -1,7 +1,7 @@
 """Comparisons and histories as text."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +13,7 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Against, Scope, Verdict
-from bisection.judge import alarms
+from bisection.judge import alarms, decision
 from bisection.report import words
 from bisection.report.lines import commanded, wrapped
 from bisection.report.tables import lines_of
@@ -40,7 +40,8 @@ def comparison_text(result: Comparison) -> list[str]:
     notes += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
     notes += [f"note: {clause(advice)}" for advice in result.advice]
     lines += wrapped(*notes)
-    lines += commanded("rerun", result.rerun) if result.rerun else []
+    again = words.rerun_of(result)
+    lines += commanded("rerun", again) if again else []
     return [*lines, *wrapped(words.sentence(result))]
 
 
@@ -121,8 +122,11 @@ def _upgrade(result: Comparison) -> list[str]:
     return lines + ["  " + line for line in lines_of(rows, UPGRADE, MOST)]
 
 
-def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
-    """A comparison as JSON has it, its reasons as codes with values and in words."""
+def comparison_as_json(
+    comparison: Comparison, fail_on: Collection[str] = decision.FAIL_ON
+) -> dict[str, Any]:
+    """A comparison as JSON has it, its reasons as codes with values and in words; `fail_on`: what
+    of it is a failure."""
     fields = asdict(comparison, dict_factory=_plain)
     reasons = {name: getattr(comparison, name) for name in ("findings", "advice", "unsafe")}
     for row, cells in zip(comparison.rows, fields["rows"], strict=True):
@@ -131,6 +135,9 @@ def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
         cells["why"] = clause(suspect.reason)
     return fields | {
         "sentence": words.sentence(comparison),
+        "fail_on": list(fail_on),
+        "exit_code": decision.of_comparison(comparison, fail_on),
+        "rerun": words.rerun_of(comparison),
         "advice": list(map(clause, comparison.advice)),
         "unsafe": words.unsafe(comparison),
         "reasons": {name: [r.as_dict() for r in listed] for name, listed in reasons.items()},
@@ -171,9 +178,8 @@ def history_text(
         lines += ["", f"{event.session[:8]} {words.state(event)}:", *points]
     lines += [""] if lines else []
     needed = 2 * LIMITS.level
-    lengths = [len(history.values) for history in histories]
-    longest = max(lengths, default=0)
-    short = sum(length < needed for length in lengths)
+    longest = max((len(history.values) for history in histories), default=0)
+    short = sum(not history.is_long for history in histories)
     worse = sum(len(event.worse) for event in events if event.alarm)
     text = f"{plural(worse, 'metric')} worse" if worse else "no alarm"
     text += "" if all_metrics or not events else " (--metrics lists those of each event)"

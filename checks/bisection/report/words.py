@@ -13,7 +13,9 @@ from bisection.core.reasons import AFTER_CHANGE, DISTURBED, Code, Reason, clause
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Scope, Verdict
 from bisection.judge.alarms import by_check, causes
-from bisection.runs.model import RunVerdict
+from bisection.judge.decision import BAD
+from bisection.runs.command import rerun
+from bisection.runs.model import Request, RunVerdict
 from bisection.sites.site import Defect
 
 
@@ -96,6 +98,17 @@ def sentence(comparison: Comparison) -> str:
     parts += [f"{busy} not measured, as other processes used the cores"] if busy else []
     parts += [clause(suspect.reason) for suspect in comparison.suspects]
     return f"{text}: {'; '.join(parts)}" if parts else text
+
+
+def rerun_of(comparison: Comparison) -> str:
+    """The command that measures again what got worse or was not measured; "" if nothing was."""
+    bad = [row for row in comparison.rows if row.verdict in BAD or row.outlier]
+    bad = [row for row in bad if row.system and not row.control]  # what was run here
+    if not bad:
+        return ""
+    (system, environ), here = next(iter(grouped(bad, lambda r: (r.system, r.environ)).items()))
+    tier = comparison.after[-1]["tags"].get("tier", "nightly")
+    return rerun(here, Request(tier, system, environ), reruns=LIMITS.fewest - 1)
 
 
 def _preempted(reason: Reason | None) -> bool:

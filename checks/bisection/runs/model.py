@@ -6,9 +6,9 @@ from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 from bisection.core.identity import TestId, parsed
-from bisection.core.reasons import DISTURBED, Code, Reason
+from bisection.core.reasons import DISTURBED, MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Exit, Grade, Verdict
+from bisection.core.verdicts import Grade, Verdict
 from bisection.kernels.launch_record import LaunchRecord
 
 
@@ -209,8 +209,8 @@ class RunVerdict:
 
     # What is said of the run as a whole: the names of the tuples of reasons below.
     REASONS: ClassVar = (
-        *("troubles", "failures", "slower", "outliers", "slow_nodes", "suspect_nodes", "network"),
-        *("alarms", "remarks"),
+        *("troubles", "failures", "slower", "outliers", "slow_nodes", "suspect_nodes"),
+        *("worse_components", "network", "alarms", "remarks"),
     )
 
     cases: tuple[TestResult, ...] = ()
@@ -220,7 +220,8 @@ class RunVerdict:
     outliers: tuple[Reason, ...] = ()  # the same, but not retested
     slow_nodes: tuple[Reason, ...] = ()  # each a slow node, or nodes of which one is slow
     suspect_nodes: tuple[Reason, ...] = ()  # slow in the only launch that can show it
-    network: tuple[Reason, ...] = ()  # suspect or worse components; what is to be looked at
+    worse_components: tuple[Reason, ...] = ()  # of the network, than in earlier sessions
+    network: tuple[Reason, ...] = ()  # suspect components; what is to be looked at
     alarms: tuple[Reason, ...] = ()  # of the history: worse since a session
     remarks: tuple[Reason, ...] = ()  # what a person should know beside
     interconnect: Interconnect | None = None  # None: the tier asks another question
@@ -280,28 +281,18 @@ class RunVerdict:
         return Verdict.FAIL if case.follows in self._failed_launches else case.verdict
 
     @property
+    def end(self) -> Reason | None:
+        """The trouble that ended the run before its time; None if none did."""
+        ends = {Code.NO_REPORT, *MACHINE_FAULTS, *OUTER_FAULTS}
+        return next((t for t in self.troubles if t.code in ends or t["ended"]), None)
+
+    @property
     def lost_to_others(self) -> list[TestResult]:
         return [case for case in self.judged if case.lost_to_others]
 
     def count(self, verdict: Verdict) -> int:
         """Returns how many tests have this outcome, fixtures not among them."""
         return sum(self.outcome(case) == verdict for case in self.judged)
-
-    @property
-    def exit_code(self) -> Exit:
-        """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else SLOWER if
-        anything is slower than before, worse since an earlier session, or a node slower than the
-        others, else NOT_MEASURED if anything may be, also of the network, else OK."""
-        if self.failures or any(case.verdict == Verdict.FAIL for case in self.cases):
-            return Exit.FAILED
-        unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)
-        passed = self.count(Verdict.PASS) + self.count(Verdict.KNOWN)
-        complete = passed and not self.troubles and not unmeasured
-        worse = [reason for reason in self.network if reason["drift"]]
-        if complete and (self.slower or self.alarms or self.slow_nodes or worse):
-            return Exit.SLOWER
-        doubts = self.outliers or self.suspect_nodes or self.network
-        return Exit.OK if complete and not doubts else Exit.NOT_MEASURED
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "RunVerdict":

@@ -64,7 +64,7 @@ def read(
             return RunVerdict(troubles=troubles or [Code.NONE_SELECTED()])
         report = {"session_info": {"time_elapsed": 0.0, "uuid": ""}, "runs": [{"testcases": []}]}
         troubles.append(Code.NO_REPORT())
-    cases, end = [], end_of_run(troubles)
+    cases, end = [], RunVerdict(troubles=troubles).end
     skipped = dict(re.findall(r"^\[\s+SKIP \] \(.*?/([0-9a-f]{8}) @\S+ \[(.*)\]$", log, re.M))
     for run in report["runs"]:
         entries = {_key(entry): entry for entry in run["testcases"]}
@@ -123,12 +123,6 @@ def log_troubles(log: str) -> list[Reason]:
             fault = failure(log[log.index(line) :]) if line.startswith("ERROR") and ends else None
             reasons.append(fault or Code.REFRAME_TEXT(text=text, ended=ends))
     return reasons
-
-
-def end_of_run(troubles: Iterable[Reason]) -> Reason | None:
-    """The trouble that ended the run before its time; None if none did."""
-    ends = {Code.NO_REPORT, *MACHINE_FAULTS, *OUTER_FAULTS}
-    return next((t for t in troubles if t.code in ends or t["ended"]), None)
 
 
 # ---- jobs and tests that ReFrame left ----

@@ -12,6 +12,7 @@ Several with commas between are all of them. An excluded session (`bisection ses
 named by its identifier, its folder or its file only; all other words leave it out.
 """
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -51,6 +52,31 @@ class LeftOut(Word):
     PREEMPTED = "preempted"
     FAILED = "failed"
     NOT_MEASURED = "not-measured"
+
+
+def sides_of(
+    before: str, after: str, aa: str | None, store: Store
+) -> tuple[Selection, Selection, Selection]:
+    """The sessions before and after a change, and those of an A/A test; either of the first two may
+    be `earlier` than the other. SelectionError: two of them share a session."""
+    later = None if after.startswith("earlier") else select(after, store)
+    sooner = select(before, store, later or ())
+    later = later or select(after, store, sooner)
+    same = select(aa, store, sooner) if aa else Selection([])
+    sides = ((before, sooner), (after, later), (aa, same))
+    for (name, side), (other_name, other) in itertools.combinations(sides, 2):
+        if both := {s.uuid for s in side} & {s.uuid for s in other}:  # compared with itself
+            raise SelectionError(f"{name!r} and {other_name!r} both have session {min(both)}")
+    return sooner, later, same
+
+
+def alike(text: str | None, most: int, store: Store) -> list[Session]:
+    """The sessions that a text names; without one, the newest of the kind of the latest."""
+    if text:
+        return select(text, store)
+    (newest,) = select("latest", store)
+    kind = [each for each in store.sessions() if each.kind == newest.kind]
+    return [each for each in kind if not each.excluded][-most:]
 
 
 def of_no_use(

@@ -25,7 +25,7 @@ from bisection.analysis.model import (
     Suspect,
 )
 from bisection.core.reasons import Code
-from bisection.core.verdicts import Exit, Verdict
+from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Evidence
 from bisection.report import page as pages
 from bisection.report.model import Report
@@ -164,8 +164,6 @@ def cluster():
         advice=[said("Look at cn017 first."), said("Measure sic in two more sessions.")],
         changes=changes,
         suspects=[Suspect(["cn017"], 1.44, 12, "cluster:cpu")],
-        exit_code=Exit.FAILED,
-        rerun="bisection compare before after",
     )
     noise = [random.Random(n).gauss(1, 0.01) for n in range(60)]
     old, new, best = ([level * each for each in noise] for level in (0.01, 0.0142, 0.008))
@@ -250,7 +248,7 @@ def large():
         case(f"check{c}", f"case{k}", f"method{m}", f"{2**g}x16x1", 0.1 / 2**g, partition=f"a:n{g}")
         for c, k, m, g in itertools.product(range(7), range(20), range(10), range(5))
     ]
-    compared, run = comparison(rows, exit_code=Exit.FAILED), ran(*failures, *cases)
+    compared, run = comparison(rows), ran(*failures, *cases)
     evidence = Evidence(blames=[pairs(200, 7)], comparison=compared, series=histories)
     return Report("Large", MADE, evidence, run=run)
 

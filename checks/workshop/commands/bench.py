@@ -6,8 +6,6 @@ to LAMMPS; a missing LAMMPS is skipped with a note. halo: ratios to PETSc. resta
 All print quartiles, and whether each ratio is within the project's limits.
 store: times compare, history and report on stores of 10^4 to 10^6 made-up values. suite: stores,
 judges and reports a year of nights on 4,000 made-up nodes.
-Exit code: 0 measured, whatever the ratios are; 1 the store or the suite is beyond its limits; 2
-usage; 3 not measured.
 """
 
 import argparse
@@ -46,8 +44,10 @@ EIGEN_PARTS = {
 EIGEN_DEFAULT = ("solvers", "jacobi", "crossover", "costs")
 
 
+CODES = {Exit.FAILED: "the store or the suite is beyond its limits", Exit.NOT_MEASURED: ""}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     peers = parser.add_subparsers(dest="subject", required=True, metavar="SUBJECT")
     of_transpose = peers.add_parser("transpose", help="compare the transpose with FFTW")
     of_transpose.add_argument(
@@ -104,7 +104,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     folder = paths.home() / "cache" / f"bench-{options.subject}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

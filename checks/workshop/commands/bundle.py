@@ -37,7 +37,6 @@ from bisection.kernels.spack.program import (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="the archive; default: below .bisection/"
     )

@@ -1,8 +1,4 @@
-"""Builds a Slurm cluster of virtual nodes on this machine. It needs root, and Slurm's programs.
-
-Exit code: 0 done, 2 usage, 3 no cluster can be built here, or it is not as it should be;
-exec: that of its command.
-"""
+"""Builds a Slurm cluster of virtual nodes on this machine. It needs root, and Slurm's programs."""
 
 import argparse
 import os
@@ -23,8 +19,13 @@ NODE_COMMANDS = {
 }
 
 
+CODES = {
+    Exit.OK: "exec: that of its command instead",
+    Exit.NOT_MEASURED: "no cluster can be built here, or it is not as it should be",
+}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     def add(name: str, text: str) -> argparse.ArgumentParser:
@@ -139,7 +140,6 @@ def _seconds(text: str) -> float:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     cluster = Cluster(options.folder)
     if options.action == "up":
         nodes = [node for group in options.node or [[Node()] * 4] for node in group]

@@ -3,7 +3,6 @@
 Each fault disturbs a real launch. As wanted: the cause, what it names, exit code and time; nothing
 is left in the queue or on a node. It needs root, Slurm, and kernels in .bisection/build and
 .bisection/build-portable (`make test-kernels test-portable`).
-Exit code: 0 all as wanted, 1 a fault was judged otherwise, 2 usage, 3 no cluster can be built here.
 """
 
 import argparse
@@ -23,8 +22,10 @@ from workshop.testbed.text import as_line, ending, heading, listing
 BACKENDS = {"squeue": False, "slurm": True}  # ReFrame's name -> whether there is accounting
 
 
+CODES = {Exit.FAILED: "a fault was judged otherwise", Exit.NOT_MEASURED: "no cluster can be built"}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="faults; default: all")
     parser.add_argument(
         "--backend",
@@ -40,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     chosen = faults_of(options.names, options.quick)
     if options.list:
         print("\n".join(listing(chosen)))

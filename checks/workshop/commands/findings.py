@@ -3,8 +3,7 @@
 The machines are simulated: by the sessions of checks/scaling.py, or here with --simulate, which
 goes on where it was ended: a launch with a result of the same kernels is not repeated. With
 --change, a machine has other values, and the command prints which verdicts that turns. --explain
-tests the changes of changes.csv: each must make a false finding true. Exit code: 0 every finding is
-as its paper has it, or explained; 1 one is not; 2 usage; 3 launches are missing.
+tests the changes of changes.csv: each must make a false finding true.
 """
 
 import argparse
@@ -24,9 +23,13 @@ from workshop.papers.judging import Shown, exit_code, judged
 from workshop.papers.simulation import Cost
 from workshop.papers.text import costs, text, turned
 
+CODES = {
+    Exit.FAILED: "a finding is neither as its paper has it, nor explained",
+    Exit.NOT_MEASURED: "launches are missing",
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument("ids", metavar="ID", nargs="*", help="findings, such as G01; default: all")
     add_folders(parser)
     parser.add_argument(
@@ -94,7 +97,6 @@ def kept() -> Path:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     listed = observables.findings()
     known = [finding.id for finding in listed]
     for name in options.ids:

@@ -3,7 +3,6 @@
 The faults are made after nights in one state of the host, and in two. It takes kernels of
 .bisection/build (`make kernels`), two cores or more, and a host that nobody else uses. What the
 host cannot have is skipped.
-Exit code: 0 all as wanted, 1 a fault was reported otherwise, 2 usage, 3 all were skipped.
 """
 
 import argparse
@@ -19,9 +18,10 @@ from bisection.report.tables import indented
 from workshop.testbed.faults import named
 from workshop.testbed.ladder import LADDER, STATES, Host, Outcome, tried
 
+CODES = {Exit.FAILED: "a fault was judged otherwise", Exit.NOT_MEASURED: "all were skipped"}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="faults; default: all")
     parser.add_argument("--list", action="store_true", help="print the faults, and make none")
     parser.add_argument("--quick", action="store_true", help="those of the project's own tests")
@@ -31,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     chosen = named(LADDER, options.names)
     if options.list:
         cells = [[f.name, "/".join(f"{code:d}" for code in f.codes), f.text] for f in chosen]

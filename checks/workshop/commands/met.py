@@ -44,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     rows = [row for row in (*tests(paths.home()), *runs(paths.home())) if row.passed]
     text = PAGE.read_text()
     table = TABLE.search(text)

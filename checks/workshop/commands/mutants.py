@@ -1,8 +1,6 @@
 """Changes lines of the sources, and runs the tests that should notice. Without --sample, the list
 gets the test that killed each mutant, which runs first the next time.
 
-Exit code: 0 each mutant is killed, or listed as equivalent or a survivor; 1 another survives;
-2 usage.
 """
 
 import argparse
@@ -14,9 +12,10 @@ from bisection.core.format import at_least
 from bisection.core.verdicts import Exit
 from workshop.mutation import killing, mutants
 
+CODES = {Exit.FAILED: "a mutant survives that is not listed"}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument(
         "file", nargs="*", metavar="FILE", help="mutants of these files; default: all"
     )
@@ -29,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     tree = mutants.copied(paths.home() / "mutants")
     there = [mutant for mutant in mutants.listed() if mutant.place(tree)]
     if options.draw:

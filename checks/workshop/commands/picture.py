@@ -39,12 +39,10 @@ TIMES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of the subcommand."""
     parser.add_argument("file", metavar="FILE", type=Path, help="the PNG file to write")
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
     with tempfile.TemporaryDirectory() as home:
         with Store(paths.store_db(home)) as store:
             store.add(map(night, range(NIGHTS)))

@@ -100,7 +100,7 @@ def cost_of(home: Path | str, program: Sequence[str]) -> tuple[float, float, flo
     errors = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1, 3) or b"Traceback" in errors:
+    if process.returncode not in (0, 1, 3, 4) or b"Traceback" in errors:
         raise RuntimeError(f"{' '.join(program)}: {errors.decode()}")
     took = time.monotonic() - began
     return took, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024

@@ -22,12 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from bisection.commands import run
 from bisection.core import paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons import clause
 from bisection.kernels import adapters, layouts, results
 from bisection.kernels.launch_record import LaunchRecord
+from bisection.night.night import Night, conclude
+from bisection.report import gather
 from bisection.runs import folder, report
 from bisection.runs.model import Request, RunVerdict
 from bisection.store import sync
@@ -199,9 +200,8 @@ def end_launch(stage: str) -> None:
 
 def end_run(file: str) -> None:
     """All that follows the launches, from ReFrame's report."""
-    night = run.Night(read(Path(file)), Path("lab.py"), folder.new_folder())
-    night.run = folder.named(night.run, night.results)
-    run.conclude(night, 0.0)
+    results = folder.new_folder()
+    conclude(Night(folder.named(read(Path(file)), results), Path("lab.py"), results), 0.0)
 
 
 def read(file: Path) -> RunVerdict:
@@ -257,7 +257,7 @@ def leave(verdict: RunVerdict, where: Path, stage: Path) -> None:
     for file, suffix in folder.KEPT.items():
         with contextlib.suppress(FileNotFoundError):
             os.link(stage / "pairs" / file.replace("*", "result"), f"{launch.files[:-1]}{suffix}")
-    run.write(verdict, where)
+    gather.write_verdict(verdict, where)
 
 
 def opening(page: Path) -> float | None:

@@ -8,6 +8,7 @@ from nights import walk
 from bisection.analysis import model
 from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import Scope, Verdict
+from bisection.judge import decision
 from bisection.report.text import comparison_text
 from bisection.report.words import sentence, why
 
@@ -34,7 +35,7 @@ def test_each_verdict_where_it_belongs(rng, compared):
     assert (slower.method, slower.scope) == ("slower", Scope.MACHINE)
     assert slower.low < 1.14 < slower.high
     assert sentence(result).startswith("1 regressed, 1 missing, 1 improved, 1 new, 1 unchanged (of")
-    assert result.exit_code == 1
+    assert decision.of_comparison(result) == 1
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_what_metrics_share_is_told_once(rng, compared, slow, about, metrics):
     result = compared(of_kernels(rng, 0), of_kernels(rng, 50, slow, 1.08))
     (shared,) = result.findings
     assert about in clause(shared)
-    assert (shared["of"], result.exit_code) == (metrics, 1)
+    assert (shared["of"], decision.of_comparison(result)) == (metrics, 1)
     assert float(shared["change"]["ratio"]) == pytest.approx(1.08, rel=0.02)
     assert result.count(Verdict.REGRESSED) == shared["metrics"] >= 0.9 * metrics
     text = "\n".join(comparison_text(result))

@@ -8,6 +8,7 @@ from made_up import case, nights, row, tables, times
 
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
+from bisection.judge import decision
 from bisection.report.words import unsafe
 
 
@@ -37,7 +38,7 @@ def test_a_drift_of_the_control_withholds_what_it_explains(
     time = row(result)
     assert (time.verdict, time.reason and time.reason.code) == (verdict, reason)
     assert ("CPU speed of " in unsafe(result)) == (control != 1)
-    assert result.exit_code == code
+    assert decision.of_comparison(result) == code
     if control > 1:
         assert row(result, "serial").verdict == Verdict.REGRESSED
 
@@ -90,7 +91,7 @@ def test_a_a_takes_back_what_moves_by_itself_and_no_more(rng, compared, ratio):
     if ratio == 1.3:
         assert row(result).reason.code == Code.MOVES_BY_ITSELF
     assert "though nothing was changed" in unsafe(result)
-    assert result.exit_code == 1
+    assert decision.of_comparison(result) == 1
 
 
 def test_a_ratio_is_not_better_because_the_other_is_worse(rng, compared):

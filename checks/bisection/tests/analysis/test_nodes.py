@@ -10,7 +10,7 @@ from bisection.analysis.nodes import Vote, slow_nodes
 from bisection.analysis.retest import TURNS
 from bisection.core.verdicts import Verdict
 from bisection.judge import rule
-from bisection.kernels.hosts import slow_hosts
+from bisection.judge.hosts import slow_hosts
 from bisection.runs.model import RunVerdict
 
 NAMES = [f"n{number:02}" for number in range(64)]

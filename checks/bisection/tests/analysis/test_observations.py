@@ -8,6 +8,7 @@ from made_up import case, jobs, nights, row, series, sessions, times
 
 from bisection.core.reasons import Code
 from bisection.core.verdicts import COMPARED, Against, Verdict
+from bisection.judge import decision
 from bisection.report.text import comparison_text
 from bisection.report.words import sentence, why
 
@@ -17,7 +18,7 @@ def test_vanished_cases_are_all_counted(compared, kept):
     before = nights({f"m{i}": [1e-3] for i in range(1000)})
     after = sessions(9, [[case(name, {"time": 1e-3}) for name in kept]])
     result = compared(before, after)
-    assert (result.count(Verdict.MISSING), result.exit_code) == (1000, 3)
+    assert (result.count(Verdict.MISSING), decision.of_comparison(result)) == (1000, 3)
     assert len(comparison_text(result)) < 60
     assert "1000 missing" in sentence(result)
 
@@ -46,7 +47,7 @@ BANDS = [{"work": {"transpose": {"cnt40": f"--bands {number}"}}} for number in (
 )
 def test_what_is_not_measured_and_why(rng, compared, after, says):
     result = compared(nights({"p2p": times(rng)}, **BANDS[0]), after)
-    assert (row(result).verdict, result.exit_code) == (Verdict.NOT_MEASURED, 3)
+    assert (row(result).verdict, decision.of_comparison(result)) == (Verdict.NOT_MEASURED, 3)
     assert says in why(row(result))
     if "cores" in says:
         assert "1 not measured, as other processes used the cores" in sentence(result)
@@ -135,7 +136,7 @@ def test_what_is_gone_from_the_newest_sessions(rng, compared):
     for gone in (row(result, metric="time_8B"), row(result, "shm")):
         assert (gone.verdict, why(gone)) == (Verdict.MISSING, "not in the last 3 sessions after")
     assert row(result).verdict != Verdict.MISSING
-    assert result.exit_code == 3
+    assert decision.of_comparison(result) == 3
 
 
 def test_nights_before_and_jobs_of_one_session_after_are_not_mixed(rng, compared):
@@ -209,7 +210,7 @@ def test_what_fails_now_and_then_or_is_mostly_disturbed_is_not_unchanged(
     for _, cases in after[-count:]:
         cases[0] |= fault
     result = compared(before, after)
-    assert (row(result).verdict, result.exit_code) == (Verdict.NOT_MEASURED, 3)
+    assert (row(result).verdict, decision.of_comparison(result)) == (Verdict.NOT_MEASURED, 3)
     assert why(row(result)).startswith(says)
 
 
@@ -254,16 +255,17 @@ def test_counts_are_compared_to_the_last_digit(compared, old, new, unit, better,
 
 def test_nothing_to_compare_is_no_success(rng, compared):
     sides = nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50)
-    assert compared(*sides, name=re.compile("no such test")).exit_code == 3
+    result = compared(*sides, name=re.compile("no such test"))
+    assert decision.of_comparison(result) == 3
 
 
 @pytest.mark.parametrize("verdict", [*COMPARED, Against.BELOW])
 def test_every_verdict_can_fail(rng, compared, verdict):
     before = nights({name: times(rng) for name in ("same", "worse", "gone")})
     after = nights({"same": times(rng), "worse": times(rng, 1.5), "new": times(rng)}, 50)
-    result = compared(before, after, expected=1.31, fail_on=(verdict,))
+    result = compared(before, after, expected=1.31)
     fails = any(verdict in (each.verdict, each.against) for each in result.rows)
-    assert (result.exit_code != 0) == fails
+    assert (decision.of_comparison(result, (verdict,)) != 0) == fails
     assert fails or verdict != Against.BELOW
 
 

@@ -16,7 +16,7 @@ from bisection.core.format import finite
 from bisection.core.reasons import Code
 from bisection.core.topology import parse
 from bisection.core.verdicts import Exit, Verdict
-from bisection.judge import network, rule
+from bisection.judge import decision, network, rule
 from bisection.judge.evidence import Evidence, blames, of_network
 from bisection.kernels.results import ResultError
 from bisection.runs.model import RunVerdict
@@ -152,9 +152,9 @@ def slow(night, factor):
 def test_a_bad_component_fails_its_run(matrix, tmp_path):
     clean, bad = run_of(matrix, tmp_path / "clean"), run_of(slow(0, 0.7), tmp_path / "bad")
     clean, bad = map(judged, (clean, bad))
-    assert (clean.exit_code, clean.failures, clean.troubles) == (Exit.OK, (), ())
+    assert (decision.of_run(clean), clean.failures, clean.troubles) == (Exit.OK, (), ())
     (failure,) = bad.failures
-    assert (bad.exit_code, failure.code) == (Exit.FAILED, Code.BAD_COMPONENT)
+    assert (decision.of_run(bad), failure.code) == (Exit.FAILED, Code.BAD_COMPONENT)
     assert (failure["part"], failure["names"]) == ("node", ["cn0005"])
     assert all(finite(symptom["factor"]) for symptom in failure["symptoms"])
 
@@ -169,7 +169,7 @@ def test_a_bandwidth_far_below_the_rate_of_its_adapters_is_looked_at(matrix, rat
 def test_a_damaged_matrix_leaves_its_run_unmeasured(matrix, tmp_path):
     run = judged(run_of(matrix, tmp_path / "run", records=1))
     troubles = [trouble.code for trouble in run.troubles]
-    assert (run.exit_code, troubles) == (Exit.NOT_MEASURED, [Code.PAIRS_TRUNCATED])
+    assert (decision.of_run(run), troubles) == (Exit.NOT_MEASURED, [Code.PAIRS_TRUNCATED])
     failed = run_of(matrix, tmp_path / "failed", Verdict.FAIL, records=1)
     assert blames(failed) == ([], [])
 

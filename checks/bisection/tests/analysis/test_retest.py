@@ -11,13 +11,14 @@ from made_up import with_case
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 
 from bisection.analysis.history import History
-from bisection.analysis.retest import plan, request
-from bisection.commands import run as command
+from bisection.analysis.retest import plan
 from bisection.core.format import plural
 from bisection.core.reasons import Code, Reason, clause
 from bisection.core.verdicts import BisectionError, Exit, Verdict
-from bisection.judge import rule
+from bisection.judge import decision, rule
 from bisection.judge.evidence import Evidence, Retest
+from bisection.night import night as steps
+from bisection.night.measure import request_of_retest
 from bisection.report.exports import nodecheck
 from bisection.report.model import Report
 from bisection.report.run import counted
@@ -69,7 +70,7 @@ def test_what_may_have_got_worse_is_repeated_as_often_as_the_budget_allows():
         assert ("".join(case for _, case, *_ in agenda.chosen), agenda.repeats) == (chosen, turns)
         assert agenda.seconds <= budget or not chosen
     assert [case for _, case, *_ in plan(ROWS[:1], run(TIMES), 900, suspects).chosen] == ["a", "b"]
-    assert request(agenda, run(TIMES)).reruns == 3
+    assert request_of_retest(agenda, run(TIMES)).reruns == 3
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_what_repeats_showed_is_noted(again, now, repeats, says):
     remark = clause(verdict.remarks[0])
     assert f"2 metrics may have got worse lately; {plural(repeats, 'repeat')} of 2" in remark
     assert remark.endswith(says)
-    assert verdict.exit_code == Exit.OK
+    assert decision.of_run(verdict) == Exit.OK
 
 
 def test_until_the_retest_has_ended_nothing_passes(home, monkeypatch):
@@ -106,22 +107,22 @@ def test_until_the_retest_has_ended_nothing_passes(home, monkeypatch):
         on_disk.append(json.loads((home / "verdict.json").read_text())["exit_code"])
         raise BisectionError("ReFrame cannot start")
 
-    monkeypatch.setattr(command, "measure", measure)
-    night = command.Night(run(TIMES), home, home, Evidence(unusual=(*unusual(a=2.5),)))
-    assert night.verdict.exit_code == Exit.OK
-    command.retest(night, 900.0, [], None)
-    assert [*on_disk, night.verdict.exit_code] == [Exit.NOT_MEASURED] * 2
+    monkeypatch.setattr(steps, "measure", measure)
+    night = steps.Night(run(TIMES), home, home, Evidence(unusual=(*unusual(a=2.5),)))
+    assert decision.of_run(night.verdict) == Exit.OK
+    steps.retest(night, 900.0, [], None)
+    assert [*on_disk, decision.of_run(night.verdict)] == [Exit.NOT_MEASURED] * 2
 
 
 @pytest.mark.parametrize(
     ("takes", "code"), [(5.0, Exit.NOT_MEASURED), (901.0, Exit.OK)], ids=["person", "limit"]
 )
 def test_a_retest_that_a_person_ended_is_a_trouble(tmp_path, monkeypatch, takes, code):
-    monkeypatch.setattr(command, "measure_again", lambda *_: run(TIMES, troubles=[ENDED]))
-    monkeypatch.setattr(command.time, "monotonic", itertools.count(step=takes).__next__)
-    night = command.Night(run(TIMES), tmp_path, tmp_path, Evidence(unusual=(*unusual(a=2.5),)))
-    command.retest(night, 900.0, [], None)
-    assert night.verdict.exit_code == code
+    monkeypatch.setattr(steps, "measure_again", lambda *_: run(TIMES, troubles=[ENDED]))
+    monkeypatch.setattr(steps.time, "monotonic", itertools.count(step=takes).__next__)
+    night = steps.Night(run(TIMES), tmp_path, tmp_path, Evidence(unusual=(*unusual(a=2.5),)))
+    steps.retest(night, 900.0, [], None)
+    assert decision.of_run(night.verdict) == code
 
 
 def test_what_is_outside_its_bounds_is_measured_again_first():
@@ -129,7 +130,7 @@ def test_what_is_outside_its_bounds_is_measured_again_first():
     agenda = plan(ROWS[1:2], verdict, 900)
     assert [case for _, case, *_ in agenda.chosen] == ["a", "b"]
     names = ["--name=/abc", "--name=^transpose%.*layout=mpi%launch.case=b(%|$)"]
-    assert request(agenda, verdict).arguments == names
+    assert request_of_retest(agenda, verdict).arguments == names
     assert [case for _, case, *_ in plan(ROWS[1:2], verdict, 90).chosen] == ["a"]
 
 
@@ -183,7 +184,7 @@ OTHERS = {"hosts": [["n1", "n2"], ["n3", "n4"]]}
 def test_what_is_outside_its_bounds_passes_only_if_the_retest_is_within(again, fails, says):
     verdict = outside()
     verdict = after(verdict, plan([], verdict, 900), again)
-    assert verdict.exit_code == (Exit.FAILED if fails else Exit.OK)
+    assert decision.of_run(verdict) == (Exit.FAILED if fails else Exit.OK)
     test = verdict.cases[1]
     assert (test.reason is not None) == fails
     said = clause(test.reason if fails else test.remark)
@@ -198,7 +199,7 @@ def test_a_disturbed_retest_confirms_nothing(lost, value):
         passed = {"verdict": Verdict.PASS, "reason": None, "metrics": []}
         retest = with_case(retest, 1, **passed)
     verdict = after(verdict, plan([], verdict, 900), retest)
-    assert (verdict.exit_code, len(verdict.lost_to_others)) == (Exit.NOT_MEASURED, 1)
+    assert (decision.of_run(verdict), len(verdict.lost_to_others)) == (Exit.NOT_MEASURED, 1)
     said = clause(verdict.cases[1].reason)
     assert said.startswith(
         "ratio is 1.30, allowed is 0.50..1.20: not confirmed, as other processes"
@@ -209,7 +210,7 @@ def test_a_disturbed_retest_confirms_nothing(lost, value):
 def test_of_a_retest_the_undisturbed_launches_count(quiet, code):
     verdict, busy = outside(), turns(1.4, preempted=0.2)
     retest = RunVerdict([*busy.cases, *(replace(c, run=1) for c in turns(quiet).cases)])
-    assert after(verdict, plan([], verdict, 900), retest).exit_code == code
+    assert decision.of_run(after(verdict, plan([], verdict, 900), retest)) == code
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_what_was_within_its_bounds_fails_if_launches_of_the_retest_are_outside(
     rows = [outlier("b" if of == "control" else "a", 1e-3)] if of != "unusual" else []
     agenda = plan(rows, verdict, 900, unusual(a=3.5) if of == "unusual" else ())
     verdict = after(verdict, agenda, turns(*again))
-    assert (verdict.exit_code == Exit.FAILED) is fails
+    assert (decision.of_run(verdict) == Exit.FAILED) is fails
     said = ["in the retest, transpose a mpi p2p: ratio is 1.45, allowed is 0.50..1.20"]
     assert list(map(clause, verdict.failures)) == said * fails
 
@@ -233,10 +234,13 @@ def test_a_control_is_measured_between_and_times_are_taken_by_it():
     assert agenda.control[1] == "c"
     assert agenda.seconds == 10 + 2 * 80
     assert plan([outlier("a", 1.5e-3)], first, 169).control is None
-    assert "--name=^transpose%.*layout=mpi%launch.case=c(%|$)" in request(agenda, first).arguments
+    assert (
+        "--name=^transpose%.*layout=mpi%launch.case=c(%|$)"
+        in request_of_retest(agenda, first).arguments
+    )
     # Everything is slower now: not a as before.
     alike = after(first, agenda, run({"a": 1.5e-3, "c": 1.5e-3}))
-    assert (alike.slower, alike.exit_code) == ((), Exit.OK)
+    assert (alike.slower, decision.of_run(alike)) == ((), Exit.OK)
     assert [reason.code for reason in alike.remarks] == [Code.DID_NOT_REPEAT, Code.RETEST_SLOWER]
     slower = "the control transpose c mpi was 1.50x slower during the retest"
     assert clause(alike.remarks[1]) == f"{slower}; retest times are divided by 1.50"
@@ -246,7 +250,7 @@ def test_a_control_is_measured_between_and_times_are_taken_by_it():
 def test_the_second_turn_is_on_other_nodes_where_there_are():
     asked = Request(nodes={"lab:cpu": [("n1", "n2"), ("n5", "n6")], "lab:gpu": [("g1",)]})
     verdict = run(TIMES, request=asked)
-    again = request(plan(ROWS, verdict, 900), verdict, {"lab:cpu": ("n3", "n4")})
+    again = request_of_retest(plan(ROWS, verdict, 900), verdict, {"lab:cpu": ("n3", "n4")})
     assert again.nodes == {"lab:cpu": [("n1", "n2"), ("n3", "n4")], "lab:gpu": [("g1",)]}
     assert again.reruns == 1
 
@@ -256,11 +260,11 @@ def test_what_reframe_is_asked_for():
     asked = Request("quick", arguments=["-n", "x", "--reruns=3", "--reruns", "2", "-S", "a=b"])
     name = "--name=^transpose%.*layout=mpi%launch.case=a(%|$)"
     verdict = run(TIMES, request=asked)
-    again = request(plan(ROWS, verdict, 90), verdict)
+    again = request_of_retest(plan(ROWS, verdict, 90), verdict)
     assert (again.tier, again.arguments) == ("quick", ["-S", "a=b", name])
     verdict = RunVerdict([changed(case, kernel="patterns") for case in run(TIMES).cases])
     agenda = plan([outlier("a", 9e-3, "serial", "patterns")], verdict, 900)
-    assert request(agenda, verdict).arguments[0] == name
+    assert request_of_retest(agenda, verdict).arguments[0] == name
 
 
 @pytest.mark.parametrize(
@@ -279,7 +283,7 @@ def test_what_the_retest_says(again, name, code):
     verdict = after(verdict, plan(ROWS[:1], verdict, 900), again)
     counts = {each: len(getattr(verdict, each)) for each in ("slower", "outliers", "remarks")}
     assert counts == {**dict.fromkeys(counts, 0), name: 1}
-    assert verdict.exit_code == code
+    assert decision.of_run(verdict) == code
     tag = {"slower": "confirmed", "outliers": "outlier"}.get(name)
     assert verdict.tags.get(SLOWER) == tag
 
@@ -310,8 +314,8 @@ def test_what_does_not_fit_the_budget_stays_suspect_beside_what_is_sure():
     verdict = after(run(TIMES), agenda, run({"a": 9e-3}))
     assert [reason["case"] for reason in verdict.slower] == ["a"]
     assert [reason["case"] for reason in verdict.outliers] == ["b", "c"]
-    assert verdict.exit_code == Exit.SLOWER
-    assert after(run(TIMES), agenda, run({"a": 1e-3})).exit_code == Exit.NOT_MEASURED
+    assert decision.of_run(verdict) == Exit.SLOWER
+    assert decision.of_run(after(run(TIMES), agenda, run({"a": 1e-3}))) == Exit.NOT_MEASURED
 
 
 SLOW = noise_run(SLOW_MEMORY)
@@ -332,11 +336,11 @@ def test_a_node_is_slow_if_it_is_so_again(again, code, says):
     first = rule(SLOW)
     agenda = plan([], first, 900.0 if again else 0.0)
     assert [launch[0] for launch in agenda.chosen] == ["noise"] * bool(again)
-    asked = request(agenda, first).arguments
+    asked = request_of_retest(agenda, first).arguments
     assert sum("noise" in argument for argument in asked) == bool(again)
     second = RunVerdict(cases=[case for repeat in again for case in repeat.cases])
     verdict = after(SLOW, agenda, second if again else None)
-    assert verdict.exit_code == code
+    assert decision.of_run(verdict) == code
     assert says in counted(verdict)
     assert ("slow" in counted(verdict)) == bool(says)
     named = nodecheck(Report("lab", 0.0, run=verdict, of_run=True))
@@ -347,4 +351,4 @@ def test_a_node_is_slow_if_it_is_so_again(again, code, says):
 def test_a_machine_of_one_node_has_no_slow_one():
     verdict = rule(noise_run(SLOW_MEMORY, SLOW_MEMORY, hosts=["n2"]))
     assert (verdict.slow_nodes, verdict.suspect_nodes) == ((), ())
-    assert verdict.exit_code == Exit.OK
+    assert decision.of_run(verdict) == Exit.OK

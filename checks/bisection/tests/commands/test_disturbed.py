@@ -9,11 +9,12 @@ from made_up import with_case
 from results_made import changed, launched
 from running import joined
 
-from bisection.analysis.retest import disturbed, request_for
-from bisection.commands import run as command
+from bisection.analysis.retest import disturbed
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Verdict
-from bisection.judge import rule
+from bisection.judge import decision, rule
+from bisection.night import night as steps
+from bisection.night.measure import request_of_reruns
 from bisection.report import run as run_report
 from bisection.runs.model import JudgedMetric, Request, RunVerdict
 
@@ -50,11 +51,11 @@ def rerun(monkeypatch):
                 raise busy
             return busy
 
-        monkeypatch.setattr(command, "measure_again", measured)
-        monkeypatch.setattr(command.waiting, "until_quiet", wait)
-        monkeypatch.setattr(command.time, "monotonic", lambda: 1000.0)
-        night = command.Night(run, Path("site.py"), Path("results"))
-        command.measure_disturbed(night, 1000.0 + budget)
+        monkeypatch.setattr(steps, "measure_again", measured)
+        monkeypatch.setattr(steps.waiting, "until_quiet", wait)
+        monkeypatch.setattr(steps.time, "monotonic", lambda: 1000.0)
+        night = steps.Night(run, Path("site.py"), Path("results"))
+        steps.measure_disturbed(night, 1000.0 + budget)
         assert not left
         return night.verdict, asked
 
@@ -77,7 +78,7 @@ def test_what_is_rerun(rerun, first, turns, budget, asked, preempted, quiet):
     assert names == asked.split()
     assert [case.record.preempted for case in night.judged] == preempted
     assert [case.metrics[0].value for case in night.judged] == [1 + part for part in preempted]
-    assert night.exit_code == (Exit.NOT_MEASURED if max(preempted) > 0.3 else Exit.OK)
+    assert decision.of_run(night) == (Exit.NOT_MEASURED if max(preempted) > 0.3 else Exit.OK)
     launches = len({*asked} - {" "})
     assert night.remarks == (Code.RERUN(launches=launches, quiet=quiet),)
 
@@ -118,9 +119,9 @@ def test_a_ratio_is_of_two_launches_that_count(rerun, first, turns, ratio, code)
     night, asked = rerun(with_ratio(*first), *(with_ratio(*turn) for turn in turns))
     assert len(asked) == len(turns)
     test = next(case for case in night.judged if case.check == "both")
-    assert (test.metrics[0].value, night.exit_code) == (ratio, code)
+    assert (test.metrics[0].value, decision.of_run(night)) == (ratio, code)
     assert test.lost_to_others == (code == Exit.NOT_MEASURED)
-    again = request_for(night, [night.cases[0]]).arguments  # of the launch in the layout mpi
+    again = request_of_reruns(night, [night.cases[0]]).arguments  # of the launch in the layout mpi
     assert any(argument.startswith("--name=^both") for argument in again)
 
 
@@ -133,7 +134,7 @@ def test_what_other_partitions_measured_stays(rerun):
     assert len(turns) == 1
     values = {case.partition: case.metrics[0].value for case in night.judged}
     assert values == {"cpu": 1.1, "gpu": 9.0}
-    assert request_for(night, [night.cases[0]]).partitions == ["lab:cpu"]
+    assert request_of_reruns(night, [night.cases[0]]).partitions == ["lab:cpu"]
 
 
 ENDED = Code.REFRAME_TEXT(text="run session stopped", ended=True)
@@ -152,7 +153,7 @@ def test_an_interrupt_or_a_machine_that_stays_busy_ends_the_reruns(
 ):
     night, asked = rerun(run_of({"a": 0.7, "b": 0.6}), *turns, busy=busy)
     assert len(asked) == len(turns)
-    assert night.exit_code == Exit.NOT_MEASURED
+    assert decision.of_run(night) == Exit.NOT_MEASURED
     assert [reason.code for reason in night.troubles] == troubles
     assert [reason.code for reason in night.remarks] == remarks
 
@@ -161,7 +162,7 @@ def test_an_interrupt_or_a_machine_that_stays_busy_ends_the_reruns(
 def test_a_failure_beside_is_no_reason_to_leave_the_others(rerun, failed):
     wrong = {"verdict": Verdict.FAIL, "reason": Reason(failed)}
     night, _ = rerun(with_case(run_of({"a": 0.7, "b": 0.0}), 3, **wrong), run_of({"a": 0.0}))
-    assert (night.exit_code, len(night.lost_to_others)) == (Exit.FAILED, 0)
+    assert (decision.of_run(night), len(night.lost_to_others)) == (Exit.FAILED, 0)
 
 
 def test_a_sweep_over_nodes_is_not_repeated():
@@ -191,7 +192,7 @@ def test_a_remark_on_a_launch_is_a_note(remark, says):
 def test_a_launch_that_was_disturbed_or_stopped_is_not_measured(rerun, stopped, when):
     run = run_of({"a": 1.0, "b": 0.4}, stopped=stopped)
     night = rule(run)
-    assert night.exit_code == Exit.NOT_MEASURED
+    assert decision.of_run(night) == Exit.NOT_MEASURED
     right = "NOT MEASURED: all 2 answers are right; the times of 2 were disturbed"
     assert run_report.counted(night) == right
     beside = with_case(run, 3, verdict=Verdict.FAIL, reason=Code.NOT_VERIFIED())
@@ -203,4 +204,4 @@ def test_a_launch_that_was_disturbed_or_stopped_is_not_measured(rerun, stopped, 
     assert step == f"next: rerun {when}: {group.rerun}"
     assert night.judged[0].reason == stopped.get("a", Code.PREEMPTED(fraction=1.0))
     night, _ = rerun(run, run_of({"a": 0.0, "b": 0.0}))
-    assert night.exit_code == Exit.OK
+    assert decision.of_run(night) == Exit.OK

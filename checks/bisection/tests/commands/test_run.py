@@ -15,10 +15,10 @@ import results_made
 from made_up import sessions, store
 from running import CHECKS, ONE, SITES, of_other_sources, run_in, start
 
-from bisection.commands import run as command
 from bisection.core import paths
 from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import Exit, Verdict
+from bisection.night import night as steps
 from bisection.rfm import causes
 from bisection.runs.model import RunVerdict
 from bisection.store import sample_file, sync
@@ -187,13 +187,13 @@ def test_tests_that_are_gone_and_notes_that_cannot_be_read_are_troubles(tmp_path
     lacking = made_up.case("lacking", verdict=Verdict.NOT_APPLICABLE, reason=reason)
     after = sessions(1, [[made_up.case("p2p", {"time": 1e-3}), lacking]])
     stored = store(tmp_path / "store.db", before, after)
-    night = command.Night(RunVerdict(session="00000001-made-up"), tmp_path, tmp_path)
-    command.compare(night, stored, None)
+    night = steps.Night(RunVerdict(session="00000001-made-up"), tmp_path, tmp_path)
+    steps.compare(night, stored, None)
     gone = [f"transpose cnt40 mpi {method}" for method in ("lacking", "removed")]
-    assert night.run.troubles == (Code.TESTS_GONE(tests=gone),)
+    assert night.verdict.troubles == (Code.TESTS_GONE(tests=gone),)
     (tmp_path / "sessions.json").write_text("{")
-    command.compare(night, stored, None)
-    assert [trouble.code for trouble in night.run.troubles[1:]] == [Code.STORE_UNUSABLE]
+    steps.compare(night, stored, None)
+    assert [trouble.code for trouble in night.run.troubles] == [Code.STORE_UNUSABLE]
 
 
 # A small disk of its own, in a mount namespace that ends with the run.

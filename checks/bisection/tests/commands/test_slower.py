@@ -12,11 +12,11 @@ from running import ONE, install_cmake, run_command
 
 from bisection.analysis.history import histories
 from bisection.analysis.retest import TURNS
-from bisection.commands import run as command
 from bisection.core import paths
 from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import Exit, Grade, Verdict
-from bisection.judge import rule
+from bisection.judge import decision, rule
+from bisection.night import night as steps
 from bisection.runs.model import Request, RunVerdict
 from bisection.store import sample_file, sync
 from bisection.store.selection import SLOWER
@@ -112,16 +112,16 @@ def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(home, 
 
     def ended():
         run = RunVerdict([*launched(case="cnt40", time=times[-1])], session="00000027-made-up")
-        night = command.Night(run, home, home)
-        command.compare(night, stored, None)
-        command.look_back(night, stored)
-        command.retest(night, 900.0, [], stored)
-        command.reported(night, stored)
+        night = steps.Night(run, home, home)
+        steps.compare(night, stored, None)
+        steps.look_back(night, stored)
+        steps.retest(night, 900.0, [], stored)
+        steps.reported(night, stored)
         assert not night.evidence.retest.plan.chosen
         return night.verdict
 
     verdict = ended()
-    assert (verdict.exit_code, len(verdict.alarms)) == (Exit.SLOWER, 1), verdict
+    assert (decision.of_run(verdict), len(verdict.alarms)) == (Exit.SLOWER, 1), verdict
     assert "1 metric worse since 2026-07-01" in (home / "report.html").read_text()
     code, text, _ = command_line("verdict", str(home))
     assert code == Exit.SLOWER
@@ -130,7 +130,7 @@ def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(home, 
     (accept,) = [line.split("bisection ")[1] for line in text.splitlines() if "--accept" in line]
     accept = accept.removesuffix(" REASON").split()
     assert command_line(*accept, "newer libraries")[0] == 0
-    assert ended().exit_code == Exit.OK
+    assert decision.of_run(ended()) == Exit.OK
 
 
 def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(
@@ -145,14 +145,12 @@ def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(
     session = {"session": last.uuid, "started": last.start, "tags": last.tags}
     tonight = {"case": "cnt40", "geometry": "2x1"}
     run = RunVerdict([*launched(time=1.07e-3, **tonight)], **session)
-    monkeypatch.setattr(
-        command, "measure_again", lambda *_: rule(RunVerdict([*launched(**tonight)]))
-    )
-    night = command.Night(run, home, home)
-    command.compare(night, stored, None)
-    command.look_back(night, stored)
-    command.retest(night, 900.0, [], stored)
-    command.keep_repeats(night, stored)
+    monkeypatch.setattr(steps, "measure_again", lambda *_: rule(RunVerdict([*launched(**tonight)])))
+    night = steps.Night(run, home, home)
+    steps.compare(night, stored, None)
+    steps.look_back(night, stored)
+    steps.retest(night, 900.0, [], stored)
+    steps.keep_repeats(night, stored)
     assert "1 metric may have got worse lately; 1 repeat of 1 launch" in clause(
         next(remark for remark in night.verdict.remarks if remark.code == Code.REPEATED)
     )
@@ -168,10 +166,10 @@ def test_a_new_network_beside_the_sessions_of_the_old_one(home, monkeypatch):
     contents = [*nights({"p2p": [1e-3] * 6}, tags=old), *nights({"p2p": [8e-3]}, 6, tags=new)]
     stored = store(home / "store.db", contents)
     slow = [*launched(case="cnt40", time=8e-3)]
-    monkeypatch.setattr(command, "measure_again", lambda *_: rule(RunVerdict(slow)))
-    for against, grade in ((None, Grade.GO), (command.named("network=old"), Grade.NO_GO)):
+    monkeypatch.setattr(steps, "measure_again", lambda *_: rule(RunVerdict(slow)))
+    for against, grade in ((None, Grade.GO), (steps.named("network=old"), Grade.NO_GO)):
         run = RunVerdict(slow, request=Request("triage"), session="00000006-made-up")
-        night = command.Night(run, home, home)
-        command.compare(night, stored, against)
-        command.retest(night, 900.0, [], stored)
+        night = steps.Night(run, home, home)
+        steps.compare(night, stored, against)
+        steps.retest(night, 900.0, [], stored)
         assert night.verdict.interconnect.grade == grade

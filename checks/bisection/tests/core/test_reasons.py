@@ -1,4 +1,4 @@
-"""English stands in report/, commands/ and core/reasons/; what is found out elsewhere is data."""
+"""English stands in report/, night/, commands/ and core/reasons/; elsewhere there is data."""
 
 import ast
 import re

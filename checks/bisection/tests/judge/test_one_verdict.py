@@ -1,21 +1,22 @@
 """One run has one verdict: exit code, first line, banner, verdict.json, JUnit and Prometheus agree,
 for a fault per ruling and for combinations. A report changes no verdict. The forms of a report on
-stored sessions agree as well."""
+stored sessions agree as well, and so do `run`, `verdict`, `report`, `history` and `compare`."""
 
 import json
 import xml.etree.ElementTree as ET
 from copy import deepcopy
 from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from made_up import case as stored_case
-from made_up import store, tables, with_case
+from made_up import series, store, tables, with_case
 from made_up_network import World
 from reports import change_point, event, families
 from reports import row as compared
-from results_made import SLOW_MEMORY, launched, noise_run, outlier, outside
+from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
 from bisection.analysis.compare import compare
@@ -24,16 +25,16 @@ from bisection.analysis.model import Change, Comparison, Suspect
 from bisection.analysis.pairs import KINDS
 from bisection.analysis.retest import plan
 from bisection.analysis.suspicions import Part
-from bisection.commands import run as command
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, KernelExit, Verdict
-from bisection.judge import alarms, evidence, network, rule
+from bisection.judge import alarms, decision, evidence, network, rule
 from bisection.judge.evidence import Disturbed, Evidence, Retest
 from bisection.kernels.local import Estimate
+from bisection.night import night as steps
 from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
-from bisection.report.model import CODES, STATES, UNCERTAIN, Report, exit_code, headline
+from bisection.report.model import CODES, STATES, UNCERTAIN, Report, headline
 from bisection.runs.model import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
 
@@ -62,6 +63,8 @@ def clocks(slow, of=3):
 
 # ---- evidence ----
 
+TONIGHT = {"uuid": "feedbeef", "start": 0.0, "tags": {}}
+
 
 def retested(first, *second, rows=(), budget=900.0):
     """Evidence of a retest."""
@@ -74,7 +77,7 @@ def slower(*second, check="transpose", budget=900.0, first=None):
     """Evidence of a time that looks slow, and of its retest."""
     rows = [outlier(check=check)]
     beside = retested(first or run(launched(check)), *second, rows=rows, budget=budget)
-    return replace(beside, comparison=Comparison([], [], rows), nights=9)
+    return replace(beside, comparison=Comparison([], [TONIGHT], rows), nights=9)
 
 
 SLOW_PAIRS = run(launched("pairs", time=8e-3))
@@ -112,14 +115,14 @@ def alarmed(system="lab", verdict=Verdict.REGRESSED, **more):
 
 ALARM = alarmed()
 WORSE = compared("pairs", "sampled", "tournament", Verdict.REGRESSED, 1.4)
-REGRESSED = Evidence(comparison=Comparison([], [], [WORSE]))
+REGRESSED = Evidence(comparison=Comparison([], [TONIGHT], [WORSE]))
 
 
 UNLIKE = replace(
     outlier(), outlier=False, reason=Code.UNLIKE(what="geometry", values=["1x1", "2x1"])
 )
 OTHER_RANKS = Evidence(
-    comparison=Comparison([], [], [replace(UNLIKE, verdict=Verdict.NOT_MEASURED)]),
+    comparison=Comparison([], [TONIGHT], [replace(UNLIKE, verdict=Verdict.NOT_MEASURED)]),
     changes=(Change("cores", "2", "1 of 2: CPU quota 0.24"),),
 )
 
@@ -287,17 +290,21 @@ def report_of(verdict, known):
     return Report("A report", 0.0, known, run=verdict, of_run=True)
 
 
+def check_junit(text, code):
+    counts = ET.fromstring(text)
+    failures, errors = (int(counts.get(name)) for name in ("failures", "errors"))
+    assert (failures > 0) >= (code in (FAIL, WORSE_NOW))
+    assert (errors > 0) >= (code == MISSING)
+    assert (failures + errors > 0) == (code != OK)
+
+
 def check_forms(report, code):
     """Banner, JUnit and Prometheus of a report say the same as its exit code."""
     banner = sections.opening(report)
     assert banner.state == headline(report)[0]
     assert banner.state == CODES[code] or (code == OK and banner.state == UNCERTAIN)
     assert f"**{STATES[banner.state]} " in exports.markdown(report)
-    counts = ET.fromstring(exports.junit(report))
-    failures, errors = (int(counts.get(name)) for name in ("failures", "errors"))
-    assert (failures > 0) >= (code in (FAIL, WORSE_NOW))
-    assert (errors > 0) >= (code == MISSING)
-    assert (failures + errors > 0) == (code != OK)
+    check_junit(exports.junit(report), code)
     samples = families(exports.prometheus(report))
     assert {value for _, value in samples["bisection_exit_code"]} == {code}
     return banner
@@ -309,7 +316,7 @@ def test_every_form_says_the_same(name):
     before = deepcopy(case)
     verdict = rule(case.run, case.evidence)
     assert [str(trouble) for trouble in verdict.troubles if trouble.code == Code.NOT_KEPT] == []
-    assert verdict.exit_code == case.code
+    assert decision.of_run(verdict) == case.code
     assert (verdict.interconnect and verdict.interconnect.grade) == case.grade
     assert case.code != OK or case.grade != NO_GO
     word = run_report.NAMES[case.code] + ": "
@@ -319,9 +326,9 @@ def test_every_form_says_the_same(name):
     assert (kept["exit_code"], kept["grade"]) == (case.code, case.grade)
     assert kept["verdict"].startswith(word)
     copy = RunVerdict.from_dict(kept)
-    assert (copy.exit_code, copy.interconnect) == (case.code, verdict.interconnect)
+    assert (decision.of_run(copy), copy.interconnect) == (case.code, verdict.interconnect)
     stored = network.rule(copy, Evidence(impacts=case.evidence.impacts))  # without its pairs
-    assert stored.exit_code == case.code
+    assert decision.of_run(stored) == case.code
     assert (stored.interconnect and stored.interconnect.grade) == case.grade
     assert run_report.text(copy)[0] == run_report.text(verdict)[0]
     assert headline(report_of(verdict, case.evidence))[1].startswith(word)
@@ -338,12 +345,12 @@ def test_every_form_says_the_same(name):
 
 
 def test_what_is_slower_is_measured_again_on_a_network_that_is_no_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "measure_again", lambda *_: rule(SLOW))
-    known = replace(traffic(2.5), comparison=Comparison([], [], [outlier(), WORSE]))
-    night = command.Night(triage(SLOW), tmp_path, tmp_path, known)
-    assert night.verdict.exit_code == FAIL
-    command.retest(night, 900.0, [], None)
-    assert (len(night.verdict.slower), night.verdict.exit_code) == (1, FAIL)
+    monkeypatch.setattr(steps, "measure_again", lambda *_: rule(SLOW))
+    known = replace(traffic(2.5), comparison=Comparison([], [TONIGHT], [outlier(), WORSE]))
+    night = steps.Night(triage(SLOW), tmp_path, tmp_path, known)
+    assert decision.of_run(night.verdict) == FAIL
+    steps.retest(night, 900.0, [], None)
+    assert (len(night.verdict.slower), decision.of_run(night.verdict)) == (1, FAIL)
 
 
 def test_a_verdict_is_frozen():
@@ -372,11 +379,11 @@ def nights(slower=1.0, tags=None, night=NIGHTS, worse=1.0):
     return contents
 
 
-def report_on(tmp_path, contents, run=None, of_run=False, **options):
+def report_on(tmp_path, contents, run=None, of_run=False):
     with store(tmp_path / "store.db", contents) as filled:
         after = select("latest", filled)
         before = select("earlier:20", filled, after)
-        known = Evidence(comparison=compare(filled, before, after, **options))
+        known = Evidence(comparison=compare(filled, before, after))
         known = evidence.of_history(known, filled, after, run if of_run else None)
         if run and of_run:
             run = alarms.rule(run, known)
@@ -390,7 +397,7 @@ def report_on(tmp_path, contents, run=None, of_run=False, **options):
         ({"slower": 10.0}, {}, MISSING),
         ({"slower": 10.0, "tags": {SLOWER: "confirmed"}}, {}, WORSE_NOW),
         ({"slower": 0.1}, {}, OK),
-        ({"worse": 1.3, "night": 30}, {}, FAIL),  # since a session
+        ({"worse": 1.3, "night": 30}, {}, WORSE_NOW),  # since a session
         ({}, {"run": FAILED}, FAIL),  # nothing is slower
         ({"slower": 10.0}, {"run": SOUND, "of_run": True}, OK),  # by no comparison
     ],
@@ -398,7 +405,7 @@ def report_on(tmp_path, contents, run=None, of_run=False, **options):
 def test_a_night_beside_twenty(tmp_path, how, beside, code):
     """A night ten times slower in all is not exit 0; one like all others is."""
     report = report_on(tmp_path, nights(**how), **beside)
-    assert exit_code(report) == code
+    assert report.exit_code == code
     check_forms(report, code)
     skipped = ET.fromstring(exports.junit(report)).get("skipped")
     assert skipped == "0"  # 2,008 a night in Jenkins once
@@ -406,7 +413,8 @@ def test_a_night_beside_twenty(tmp_path, how, beside, code):
 
 def test_a_person_may_ask_for_no_failure(tmp_path):
     contents = nights(slower=10.0, worse=1.3, night=30)
-    assert exit_code(report_on(tmp_path, contents, fail_on=())) == OK
+    report = report_on(tmp_path, contents)
+    assert replace(report, fail_on=()).exit_code == OK
 
 
 def test_a_history_that_cannot_be_judged_does_not_lose_the_verdict(tmp_path, monkeypatch, capsys):
@@ -416,18 +424,112 @@ def test_a_history_that_cannot_be_judged_does_not_lose_the_verdict(tmp_path, mon
     monkeypatch.setattr(evidence, "histories", fails)
     with store(tmp_path / "store.db", nights()) as filled:
         now = select("latest", filled)
-        night = command.Night(replace(SOUND, session=now[0].uuid), tmp_path, tmp_path)
-        command.look_back(night, filled)
-        command.reported(night, filled)
+        night = steps.Night(replace(SOUND, session=now[0].uuid), tmp_path, tmp_path)
+        steps.look_back(night, filled)
+        steps.reported(night, filled)
     assert "ZeroDivisionError: of 8 nights" in capsys.readouterr().err
     assert [str(trouble.values["error"]) for trouble in night.verdict.troubles] == [
         "history not judged: ZeroDivisionError('of 8 nights')"
     ]
-    assert night.verdict.exit_code == MISSING
+    assert decision.of_run(night.verdict) == MISSING
 
 
 def test_a_ruling_that_fails_does_not_lose_the_verdict(capsys):
     verdict = rule(SOUND, Evidence(events=[None]))
     assert "AttributeError" in capsys.readouterr().err
     assert str(verdict.troubles[0]["error"]).startswith("alarms not judged: AttributeError(")
-    assert verdict.exit_code == MISSING
+    assert decision.of_run(verdict) == MISSING
+
+
+# ---- one night by every command ----
+
+LEVEL = 1e-3  # s
+
+
+def tonight(time=LEVEL, **more):
+    """A night of one launch and its test."""
+    return [*launched(case="cnt40", geometry="2x1", time=time, **more)]
+
+
+def without_time(code):
+    """A night whose test has no time, for this reason."""
+    launch, test = tonight()
+    verdict = Verdict.FAIL if code == Code.NOT_VERIFIED else Verdict.NOT_MEASURED
+    return [launch, changed(test, verdict=verdict, reason=code(), metrics=())]
+
+
+class Tonight(NamedTuple):
+    """A kind of finding: a night that has it, and the exit codes of each command."""
+
+    cases: list
+    run: Exit  # also of `verdict` and `report`
+    compare: Exit  # which knows no run, and no history
+    history: Exit = OK
+    troubles: tuple = ()
+    retest: list | None = None
+    before: float = 1.0  # the level of the nights before the last ten
+
+
+SLOW_NIGHT = tonight(8 * LEVEL)
+FINDINGS = {
+    "passed": Tonight(tonight(), OK, OK),
+    "failed": Tonight(without_time(Code.NOT_VERIFIED), FAIL, MISSING),
+    "slower by an alarm": Tonight(tonight(), WORSE_NOW, OK, WORSE_NOW, before=0.7),
+    "slower by an outlier": Tonight(SLOW_NIGHT, MISSING, MISSING),
+    "slower by a retest": Tonight(SLOW_NIGHT, WORSE_NOW, WORSE_NOW, retest=SLOW_NIGHT),
+    "not measured": Tonight(without_time(Code.PART_NOT_RUN), MISSING, MISSING),
+    "disturbed": Tonight(tonight(preempted=0.5), MISSING, MISSING),
+    "blocked": Tonight(without_time(Code.BLOCKED), MISSING, MISSING),
+    "a trouble": Tonight(tonight(), MISSING, OK, troubles=(JOBS_LEFT,)),
+    "nothing to judge": Tonight([], MISSING, MISSING, troubles=(Code.NO_TEST(),)),
+    "an alarm, and failed": Tonight(
+        without_time(Code.NOT_VERIFIED), FAIL, MISSING, WORSE_NOW, before=0.7
+    ),
+    "an alarm, and an outlier": Tonight(SLOW_NIGHT, WORSE_NOW, MISSING, WORSE_NOW, before=0.7),
+    "an alarm, and a trouble": Tonight(
+        tonight(), MISSING, OK, WORSE_NOW, troubles=(JOBS_LEFT,), before=0.7
+    ),
+}
+
+
+def check_files(folder, code):
+    """JUnit says the same as the exit code; so do banner and Prometheus of a report."""
+    check_junit((folder / "junit.xml").read_text(), code)
+    if (folder / "report.md").exists():
+        assert f"\n**{STATES[CODES[code]]} " in (folder / "report.md").read_text()
+        samples = families((folder / "bisection.prom").read_text())
+        assert {value for _, value in samples["bisection_exit_code"]} == {code}
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_every_command_says_the_same(name, home, command_line, monkeypatch, capsys, rng):
+    """A night goes through all of `run` that follows its launches; then each command is asked."""
+    asked = FINDINGS[name]
+    times = LEVEL * np.repeat([asked.before, 1.0], [30, 9]) * np.exp(rng.normal(0, 0.005, 39))
+    earlier = series(times)
+    store(home / "store.db", earlier).close()
+    last, again = earlier[-1][0], asked.retest and rule(RunVerdict(asked.retest))
+    monkeypatch.setattr(steps, "measure_again", lambda *_: again)
+    known = {"session": "tonight", "started": last["start"] + 86400, "tags": last["tags"]}
+    run = RunVerdict(asked.cases, asked.troubles, request=Request("nightly", "lab"), **known)
+    results = home / "results" / "2026-07-10T000000Z"
+    results.mkdir(parents=True)
+    night = steps.Night(run, home, results)
+    steps.conclude(night, 900.0 if again else 0.0)
+    assert decision.of_run(night.verdict) == asked.run
+    check_files(results, asked.run)
+    word = run_report.NAMES[asked.run] + ": "
+    assert (results / "verdict.txt").read_text().startswith(word)
+    assert json.loads((results / "verdict.json").read_text())["exit_code"] == asked.run
+
+    capsys.readouterr()
+    code, text, _ = command_line("verdict", str(results))
+    assert (code, text.startswith(word)) == (asked.run, True)
+    code, _, errors = command_line("report", "-o", str(home / "report"))
+    assert code == asked.run, errors
+    check_files(home / "report", asked.run)
+    file = str(home / "compared.json")
+    assert command_line("compare", "earlier:20", "latest", "--json", file)[0] == asked.compare
+    assert json.loads(Path(file).read_text())["exit_code"] == asked.compare
+    code, text, _ = command_line("history")
+    assert (code, ": 1 metric worse" in text) == (asked.history, asked.history == WORSE_NOW)

@@ -8,7 +8,7 @@ from results_made import entry, launched, outlier, report, result_of
 from bisection.analysis.model import Change, Comparison
 from bisection.analysis.retest import Plan
 from bisection.core.reasons import Code, Reason, clause
-from bisection.judge import rule
+from bisection.judge import decision, rule
 from bisection.judge.evidence import Disturbed, Evidence, Retest
 from bisection.judge.launches import faulty_hosts
 from bisection.kernels.launch_record import LaunchRecord
@@ -52,7 +52,7 @@ DEPENDS = {"dependencies_actual": [["Launch", "here:all", "system"]]}
     ],
 )
 def test_exit_code(entries, code):
-    assert judge(*entries).exit_code == code
+    assert decision.of_run(judge(*entries)) == code
 
 
 def test_the_price_of_a_night_has_its_reruns_its_retest_and_what_was_stopped():
@@ -88,7 +88,7 @@ def test_a_retry_hides_no_failure():
     """ReFrame's own exit code is of the last."""
     retried = report(entry(result="fail", fail_phase="performance"))
     retried["runs"] += report(entry())["runs"]
-    assert rule(read(retried)).exit_code == 1
+    assert decision.of_run(rule(read(retried))) == 1
 
 
 WRONG = {"result": "fail", "fail_phase": "sanity"}
@@ -111,7 +111,7 @@ def test_no_time_counts_where_others_had_the_cores(share, test, code, of):
     verdict = judge(launch("pass", {of: share}), entry(**test, **DEPENDS))
     if of == "waited" and not test:
         code = 0  # medians are of the samples that were not preempted
-    assert verdict.exit_code == code
+    assert decision.of_run(verdict) == code
     lost = LaunchRecord(**{of: share}).lost
     causes = [case.reason["cause"] or case.reason.as_dict() for case in verdict.lost_to_others]
     assert causes == [lost.as_dict()] * (code == 3)
@@ -150,7 +150,7 @@ def test_a_test_of_two_launches_has_the_record_of_its_layout(layout, geometry):
     busy = launch("pass", {"geometry": "2x1", "preempted": 1.0}, layout="mpi")
     verdict = judge(busy, other, entry(layout=layout, dependencies_actual=both))
     assert verdict.judged[0].record.geometry == geometry
-    assert (verdict.exit_code, len(verdict.lost_to_others)) == (3, 1)
+    assert (decision.of_run(verdict), len(verdict.lost_to_others)) == (3, 1)
 
 
 def test_a_verdict_of_another_version_is_refused_in_a_line(tmp_path, command_line):

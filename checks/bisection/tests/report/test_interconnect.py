@@ -14,7 +14,7 @@ from bisection.analysis.blame import judge
 from bisection.analysis.pairs import KINDS
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, Verdict
-from bisection.judge import network
+from bisection.judge import decision, network
 from bisection.judge.evidence import Evidence, of_network
 from bisection.report import exports
 from bisection.report import page as pages
@@ -48,7 +48,7 @@ def test_a_slow_node_is_no_go_by_its_name():
     first, second, *_ = text(verdict.interconnect)
     assert first == "Network: no-go (node cn0005 slow)"
     assert second.startswith("  no-go: node cn0005: ")
-    assert verdict.exit_code == Exit.FAILED
+    assert decision.of_run(verdict) == Exit.FAILED
     assert "1 bad component of the network" in counted(verdict)
     html = page(only(run=verdict, blames=[slow]))
     assert html.headings[0] == "Network"

@@ -8,6 +8,7 @@ from fake_kernel import layout_of
 
 from bisection.core import slurm as core_slurm
 from bisection.core.reasons import Code, Reason, clause
+from bisection.judge import decision
 from bisection.rfm import causes
 from bisection.rfm.causes import Ended, Said
 from bisection.runs.report import failure, read
@@ -380,7 +381,7 @@ def test_reframe_that_was_killed():
         "- transpose %method=p2p %launch.layout=mpi %launch.case=cnt40 /bb333c43 @a:b+system\n"
     )
     verdict = read(None, log, lambda: listing)
-    assert verdict.exit_code == 3
+    assert decision.of_run(verdict) == 3
     (case,) = verdict.cases
     assert (case.method, case.layout, case.case) == ("p2p", "mpi", "cnt40")
     assert case.reason.code == Code.NO_REPORT

@@ -12,9 +12,10 @@ from dataclasses import replace
 import pytest
 from running import CHECKS
 
-from bisection.commands.run import measure
 from bisection.core.reasons import clause
 from bisection.core.verdicts import Exit
+from bisection.judge import decision
+from bisection.night.measure import measure
 from bisection.runs.command import Progress, rerun
 from bisection.runs.folder import new_folder
 from bisection.runs.model import Request
@@ -38,7 +39,7 @@ def test_a_signal_before_the_first_launch_is_a_trouble_and_no_empty_selection(tm
     before = signal.getsignal(signal.SIGTERM)
     verdict = measure(request, tmp_path)
     assert signal.getsignal(signal.SIGTERM) == before  # which ends what follows
-    assert (verdict.exit_code, verdict.session) == (Exit.NOT_MEASURED, "")
+    assert (decision.of_run(verdict), verdict.session) == (Exit.NOT_MEASURED, "")
     assert list(map(clause, verdict.troubles)) == [f"run session stopped: {number.name}"]
 
 
@@ -64,7 +65,7 @@ def test_an_interrupt_before_the_first_launch_leaves_no_results(home, printed, l
     request = Request(command=["bash", "-c", script])
     if ends:
         verdict = measure(request, results, limit)
-        assert verdict.exit_code == Exit.NOT_MEASURED
+        assert decision.of_run(verdict) == Exit.NOT_MEASURED
     else:
         with pytest.raises(KeyboardInterrupt):
             measure(request, results, limit)

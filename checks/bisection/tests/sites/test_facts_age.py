@@ -1,14 +1,11 @@
 """A run warns where a site's facts are older than a boot of its nodes, or Slurm's configuration."""
 
-import argparse
 import json
 import os
-from unittest.mock import Mock
 
 import pytest
 
-from bisection.commands import run
-from bisection.runs.model import Request
+from bisection.night import prepare
 from bisection.sites.cluster import facts
 
 WRITTEN = 1795334400.0  # 2026-11-22 08:00 UTC
@@ -57,13 +54,9 @@ def test_without_slurm_or_facts_nothing_is_asked(site, monkeypatch):
 
 
 def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
-    file = site(boot=60, changed=-60)
-    prepared = (Request(), file, [{"scheduler": "slurm", "access": []}])
-    for name, result in (("measure_alone", None), ("wait", None), ("prepare", prepared)):
-        monkeypatch.setattr(run, name, Mock(return_value=result))
-    monkeypatch.setattr(run.sync, "opened", Mock(side_effect=InterruptedError))
-    with pytest.raises(InterruptedError):
-        run.act(argparse.Namespace(deadline=None, wait=None))
+    monkeypatch.setattr(prepare, "wait", lambda *_: None)
+    partitions = [{"scheduler": "slurm", "access": []}]
+    prepare.look_at_machine(site(boot=60, changed=-60), partitions, None)
     printed = " ".join(capsys.readouterr().out.split())
     assert "warning: lab.json is older than the last boot" in printed
     assert "`bisection site check lab`" in printed

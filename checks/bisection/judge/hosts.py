@@ -1,15 +1,41 @@
 """Slow hosts of a launch, by its result: their clocks, what they wrote, and what the kernel noise
 found."""
 
+import contextlib
 import math
 import statistics
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS, MAD
 from bisection.kernels import layouts, results
+from bisection.kernels.launch_record import LaunchRecord
+from bisection.runs.model import RunVerdict, TestResult
+
+
+def with_slow_hosts(run: RunVerdict) -> RunVerdict:
+    """The run, in which the records of launches name the hosts that were slow, by the results that
+    ReFrame left."""
+    records = {}
+    for case in run.cases:
+        if case.is_launch and case.record.controls:  # it gave an answer
+            records[id(case.record)] = _judged(case)
+    cases = [replace(case, record=records.get(id(case.record), case.record)) for case in run.cases]
+    return replace(run, cases=cases)
+
+
+def _judged(launch: TestResult) -> LaunchRecord:
+    record = launch.record
+    for folder in launch.folders:
+        with contextlib.suppress(results.ResultError):  # of two folders one has it
+            result = results.load(Path(folder, "result.json"), record.kernel)
+            slow = (*slow_hosts(result), *slow_writers(result))
+            return replace(record, host_faults=(*slow, *record.host_faults))
+    return record
 
 
 def slow_hosts(result: results.Result) -> list[Reason]:

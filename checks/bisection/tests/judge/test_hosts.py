@@ -4,8 +4,8 @@ import pytest
 from fake_kernel import layout_of
 
 from bisection.core.reasons import Code, clause
+from bisection.judge.hosts import slow_clocks, slow_hosts, slow_writers
 from bisection.kernels import results
-from bisection.kernels.hosts import slow_clocks, slow_hosts, slow_writers
 
 
 def on_hosts(**clocks):

@@ -1,0 +1,106 @@
+"""Stored sessions as a list: text and JSON."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from bisection.analysis.model import Change, changes
+from bisection.analysis.propose import ALIKE
+from bisection.core import paths
+from bisection.core.format import plural, short, some, utc
+from bisection.report.lines import WIDTH, wrapped
+from bisection.report.tables import columns
+from bisection.store.database import Session, Store, Tally
+from bisection.store.marks import results_of
+from bisection.store.selection import NONE_STORED
+
+
+def listed(store: Store, chosen: Sequence[Session], as_json: bool) -> list[str]:
+    """These sessions, and which are forgotten, as lines of text or of JSON."""
+    tallies, forgotten = store.tallies(), store.forgotten()
+    rows = [(s, tallies.get(s.id, Tally()), differences) for s, differences in beside_last(chosen)]
+    if as_json:
+        content = {"sessions": [_as_json(*row) for row in rows], "forgotten": forgotten}
+        return [json.dumps(content, indent=1)]
+    lines = _table(rows) if rows else [NONE_STORED]
+    if forgotten:
+        names = some([name[:8] for name in forgotten], 4)
+        lines.append(f"forgotten: {names} (`bisection sessions restore` brings them back)")
+    return lines
+
+
+def beside_last(sessions: Iterable[Session]) -> Iterable[tuple[Session, list[Change]]]:
+    """Each session, and what of its hardware and software differs from what sessions before it on
+    the same system recorded last."""
+    last: dict[str | None, Session] = {}
+    for session in sessions:
+        system = session.tags.get("system")
+        before = last.get(system, session)
+        differing = [change for change in changes([before], [session]) if change.what in ALIKE]
+        yield session, differing
+        last[system] = replace(session, facts={**before.facts, **session.facts})
+
+
+def _table(rows: Sequence[tuple[Session, Tally, list[Change]]]) -> list[str]:
+    """A line per session, with lines on it below; what all sessions share stands above once."""
+    names = ("system", "tier", "environ")
+    shared = {n: {session.tags.get(n, "") for session, *_ in rows} for n in names}
+    varying = [name for name in names if len(shared[name]) > 1]
+    alike = [name for name in names if len(shared[name]) == 1]
+    same = [f"{name} {short(text)}" for name in alike for text in shared[name]]
+    cells = [["session", "started (UTC)", *varying, "verdict", "passed", "preempted"]]
+    for session, tally, _ in rows:
+        tags = [short(session.tags.get(name, ""), 12) for name in varying]
+        passed = f"{tally.counts.get('pass', 0)}/{tally.jobs}"
+        started = utc(session.start).removesuffix(" UTC")
+        ends = [tally.verdict.upper(), passed, f"{tally.preempted:.0%}"]
+        cells.append([session.uuid[:8], started, *tags, *ends])
+    head, *lines = columns(cells)
+    text = [f"{plural(len(rows), 'session')}: {', '.join(same)}" if same else "", head]
+    for line, (session, _, differing) in zip(lines, rows, strict=True):
+        tags = ", ".join(f"{name}={value}" for name, value in session.own_tags.items())
+        short_tags = len(line) + 2 + len(tags) <= WIDTH
+        line = f"{line}  {tags}".rstrip() if short_tags else line
+        notes = [] if short_tags else [tags]
+        notes += [f"excluded: {session.excluded}"] if session.excluded else []
+        notes += [f"changed: {c.what}: {c.before} -> {c.after}" for c in differing]
+        text += [line, *wrapped(*notes, indent="    ")]
+    return [line for line in text if line]
+
+
+def _as_json(session: Session, tally: Tally, differing: Sequence[Change]) -> dict[str, Any]:
+    return {
+        "session": session.uuid,
+        "start": session.start,
+        "tags": session.tags,
+        "facts": session.facts,
+        "excluded": session.excluded or None,
+        "verdict": tally.verdict,
+        "jobs": tally.counts,
+        "preempted": tally.preempted,
+        "changed": {change.what: [change.before, change.after] for change in differing},
+    }
+
+
+def noted(sessions: Sequence[Session], action: str, text: str) -> Iterator[str]:
+    """A line on each session that was marked by this action; `sessions`: as they were before."""
+    folders = results_of(paths.home(), [session.uuid for session in sessions])
+    for session in sessions:
+        name, _, value = text.partition("=")
+        folder = folders.get(session.uuid)
+        stays = f"; its results stay in {paths.shown(folder)}" if folder else ""
+        done = {
+            "tag": f"tagged {text}" if value else f"tag {name} removed",
+            "exclude": f"excluded: {text}",
+            "include": "included" if session.excluded else "included already",
+            "forget": f"forgotten{stays}",
+        }
+        yield f"{session.uuid[:8]} of {utc(session.start)}: {done[action]}"
+
+
+def restored(sessions: Mapping[str, bool]) -> Iterator[str]:
+    """A line on each forgotten session: whether it is stored again."""
+    gone = "nothing is left of it; `bisection import FILE` stores it from a file"
+    for name, is_stored in sessions.items():
+        yield f"{name[:8]}: {'stored again' if is_stored else gone}"
