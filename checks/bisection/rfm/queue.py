@@ -141,8 +141,7 @@ def allowed() -> float:
 
 def submit(original: Callable[[Any], None], job: Any) -> None:
     """Submits a job that Slurm can place; where the user may not queue more jobs, once another one
-    is gone. ReFrame watches no launch until then, and submits no more than
-    this number of jobs from then on.
+    is gone. ReFrame watches no launch until then, and queues no more jobs than that from then on.
 
     Args:
         original: ReFrame's own way to submit a job, to be called in the job's folder.
@@ -207,9 +206,8 @@ def overdue(jobs: Sequence[Any]) -> list[Any]:
     the deadline of the run, or for longer than they may since a launch of the run ran. Jobs behind
     one that Slurm never starts have its time limit more: their turn comes once it is cancelled."""
     now, before, late = time.time(), 0.0, []
-    if any(
-        job.state and not slurm_state_pending(job.state) for job in jobs if not job.is_cancelling
-    ):
+    states = [job.state for job in jobs if job.state and not job.is_cancelling]
+    if not all(map(slurm_state_pending, states)):
         _last_ran[0] = now
     for job in queued:
         if job.completion_time or job.is_cancelling:
