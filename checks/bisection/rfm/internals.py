@@ -3,23 +3,21 @@
 Written for the version below; a test fails with any other, so that each is looked at again.
 """
 
-import copy
 import os
 import shlex
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from types import NoneType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
-from reframe.core import fields, logging, pipeline
+from reframe.core import fields, logging, pipeline, variables
 from reframe.core.decorators import TestRegistry
 from reframe.core.runtime import runtime
 from reframe.core.schedulers import local
 from reframe.core.schedulers.pbs import PbsJobScheduler
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.core.systems import ProcessorInfo
-from reframe.core.variables import VarSpace
 from reframe.frontend import executors, filters
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
 from reframe.frontend.loader import RegressionCheckLoader
@@ -133,40 +131,6 @@ def set_processor(partition: Any, info: dict[str, Any]) -> None:
     partition._processor = ProcessorInfo(info)
 
 
-def hasten_loading() -> None:
-    """Prepares a class once for all of its tests: two thirds of the time that checks take to load.
-
-    ReFrame declares the variables of a class, converts their defaults and looks for attributes that
-    cannot be copied again for every test. What differs between tests of one class are values.
-    """
-    inject, validate = VarSpace._inject, RegressionCheckLoader._validate_check
-    if getattr(inject, "once", False):
-        return
-
-    def values(self: Any, test: Any, kind: type) -> None:
-        if not vars(self).get("declared"):
-            inject(self, test, kind)
-            self.declared = True
-            return
-        for name, variable in self.items():
-            if variable.is_defined():
-                value = variable._default_value
-                plain = type(value) in (bool, float, int, str, NoneType)
-                test.__dict__[name] = value if plain else copy.deepcopy(value)
-
-    valid: set[type] = set()
-
-    def accepted(self: Any, test: Any) -> bool:
-        if type(test) not in valid:
-            if not validate(self, test):
-                return False
-            valid.add(type(test))
-        return True
-
-    values.once = True
-    VarSpace._inject, RegressionCheckLoader._validate_check = values, accepted
-
-
 def make_only(names: Sequence[str]) -> None:
     """Has ReFrame make only the tests that these patterns of its option -n select. It makes all
     tests, a millisecond each, and selects then; the class and its variants know the names."""
@@ -186,17 +150,38 @@ def make_only(names: Sequence[str]) -> None:
     TestRegistry.instantiate_all = make_selected
 
 
-def hasten_judging() -> None:
-    """Takes two thirds off ReFrame's own time per test.
+def hasten() -> None:
+    """Takes two thirds off ReFrame's own time per test, loaded or judged.
 
-    libyaml reads the references. A test that no other depends on is not dumped with all that its
-    launch measured. ReFrame reads deprecated variables for each log and report: it searches the
-    stack for who does so once per variable.
+    It declares the variables of a class and looks for attributes that cannot be copied again for
+    every test; tests of one class differ in values. It searches the stack for who reads a
+    deprecated variable once per variable. libyaml reads the references. A test that no other
+    depends on is not dumped with all that its launch measured.
     """
+    warn = fields.user_deprecation_warning
+    if hasattr(warn, "cache_info"):
+        return
+    fields.user_deprecation_warning = variables.user_deprecation_warning = cache(warn)
+    inject, validate = variables.VarSpace._inject, RegressionCheckLoader._validate_check
+    declared: set[type] = set()
+    valid: set[type] = set()
+
+    def values(self: Any, test: Any, kind: type) -> None:
+        if kind not in declared:
+            declared.add(kind)
+            inject(self, test, kind)
+        else:
+            test.__dict__.update({n: v.default_value for n, v in self.items() if v.is_defined()})
+
+    def accepted(self: Any, test: Any) -> bool:
+        if type(test) not in valid and validate(self, test):
+            valid.add(type(test))
+        return type(test) in valid
+
+    variables.VarSpace._inject, RegressionCheckLoader._validate_check = values, accepted
     library = pipeline.yaml
     loader = getattr(library, "CSafeLoader", library.SafeLoader)
     pipeline.yaml = SimpleNamespace(safe_load=partial(library.load, Loader=loader))
-    fields.user_deprecation_warning = cache(fields.user_deprecation_warning)
     executors.jsonext = SimpleNamespace(
         dump=lambda test, file, **how: test.is_fixture() and jsonext.dump(test, file, **how)
     )

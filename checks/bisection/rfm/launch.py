@@ -38,8 +38,7 @@ from bisection.rfm.causes import Ended
 
 internals.give_back_temporary_folder()
 internals.start_scripts_below_blanks()
-internals.hasten_loading()
-internals.hasten_judging()
+internals.hasten()
 internals.take_over_slurm(queue.submit, queue.free_blocked, queue.overdue)
 internals.submit_within(queue.allowed)
 if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued

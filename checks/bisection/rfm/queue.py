@@ -140,8 +140,7 @@ def allowed() -> float:
 
 def submit(original: Callable[[Any], None], job: Any) -> None:
     """Submits a job that Slurm can place; where the user may not queue more jobs, once another one
-    is gone. ReFrame watches no launch until then, and submits no more than
-    this number of jobs from then on.
+    is gone. ReFrame watches no launch until then, and queues no more jobs than that from then on.
 
     Args:
         original: ReFrame's own way to submit a job, to be called in the job's folder.
@@ -165,7 +164,7 @@ def submit(original: Callable[[Any], None], job: Any) -> None:
 
 # ---- how long a job may wait ----
 
-queued: list[Any] = []  # ReFrame's jobs that Slurm took
+queued: list[Any] = []  # ReFrame's jobs that Slurm took, in the order in which it starts them
 _last_ran = [0.0]  # when one of them was last seen running or ended, Unix time
 
 
@@ -203,15 +202,18 @@ def deadline_options(time_limit: float | None) -> list[str]:
 
 def overdue(jobs: Sequence[Any]) -> list[Any]:
     """Those of ReFrame's jobs, in their state of now, that wait in the queue for too long: beyond
-    the deadline of the run, or for longer than they may since a launch of the run ran."""
-    now = time.time()
-    jobs = [job for job in jobs if job.state and not job.is_cancelling]
-    pending = [job for job in jobs if slurm_state_pending(job.state)]
-    if len(pending) < len(jobs):
+    the deadline of the run, or for longer than they may since a launch of the run ran. Jobs behind
+    one that Slurm never starts have its time limit more: their turn comes once it is cancelled."""
+    now, before, late = time.time(), 0.0, []
+    states = [job.state for job in jobs if job.state and not job.is_cancelling]
+    if not all(map(slurm_state_pending, states)):
         _last_ran[0] = now
-
-    def end(job: Any) -> float:
-        patience = job.max_pending_time or math.inf
-        return min(max(job.submit_time, _last_ran[0]) + patience, deadline())
-
-    return [job for job in pending if now >= end(job)]
+    for job in queued:
+        if job.completion_time or job.is_cancelling:
+            continue
+        patience = (job.max_pending_time or math.inf) + before
+        end = min(max(job.submit_time, _last_ran[0]) + patience, deadline())
+        if job in jobs and slurm_state_pending(job.state) and now >= end:
+            late.append(job)
+        before += job.time_limit or 0.0
+    return late

@@ -1,6 +1,7 @@
 """Builds the kernels with Spack, from an environment under spack-env/.
 
-    python -m bisection.kernels.spack install --system debian12
+    python -m bisection.kernels.spack install --system debian12      prints what is known, as JSON
+    python -m bisection.kernels.spack externals --system debian12
 
 A Spack at hand (SPACK_ROOT, or `spack` on PATH) is used, else a pinned release is cloned. All that
 is generated lies below .bisection/spack/, and nothing is read from or written to ~/.spack. A call
@@ -23,22 +24,6 @@ from bisection.kernels.spack.externals import (
 from bisection.kernels.spack.install import install
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line of `python -m bisection.kernels.spack`."""
-    top = argparse.ArgumentParser(
-        prog="bisection.kernels.spack", description="Build the kernels by Spack."
-    )
-    commands = top.add_subparsers(dest="command", required=True)
-    names = ", ".join(systems())
-    for name, purpose in (
-        ("install", "install the kernels, if anything has changed; print JSON"),
-        ("externals", "compare the versions of system packages"),
-    ):
-        command = commands.add_parser(name, help=purpose)
-        command.add_argument("--system", required=True, metavar="NAME", help=f"{names}, or {AUTO}")
-    return top
-
-
 def report_externals(system: str) -> int:
     """Prints how packages of the system differ from the file; 1 if any does."""
     survey = survey_externals(environment_file(system))
@@ -53,7 +38,12 @@ def report_externals(system: str) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; returns its exit code. A failed one prints what it knows by then, too."""
-    options = parser().parse_args(arguments)
+    parser = argparse.ArgumentParser("bisection.kernels.spack", description="Build by Spack.")
+    text = "install the kernels if anything has changed, or compare versions of system packages"
+    parser.add_argument("command", choices=("install", "externals"), help=text)
+    names = f"{', '.join(systems())}, or {AUTO}"
+    parser.add_argument("--system", required=True, metavar="NAME", help=names)
+    options = parser.parse_args(arguments)
     try:
         if options.command == "externals":
             return report_externals(options.system)

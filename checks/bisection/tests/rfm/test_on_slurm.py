@@ -286,24 +286,28 @@ class TestTurn:
         assert submitted == [launch, judge, judge]
 
     def test_ends_a_day_after_the_last_launch_or_at_the_deadline(self, monkeypatch):
+        """Behind a job that Slurm never starts, after its time limit, too."""
         monkeypatch.delenv(queue.DEADLINE, raising=False)
         monkeypatch.setattr(queue, "_last_ran", [0.0])
-        running, first, second = line = [job(100.0), job(100.0), job(200.0)]
+        line = [job(100.0), job(100.0), job(200.0)]
+        monkeypatch.setattr(queue, "queued", line)
+        first, second, third = line
 
         def overdue(now, **states):
             monkeypatch.setattr(queue.time, "time", lambda: now)
-            vars(running).update(states)
+            vars(first).update(states)
             return queue.overdue(line)
 
         assert overdue(159.0) == []
-        assert overdue(160.0) == [running, first]
-        assert overdue(900.0, state="RUNNING") == []
-        assert overdue(910.0, state="COMPLETED") == []
-        assert overdue(965.0, state="CANCELLED", is_cancelling=True) == []  # by the run: no launch
-        assert overdue(970.0) == [first, second]
-        monkeypatch.setenv(queue.DEADLINE, "969.0 3600.0")
-        assert overdue(968.0, state="RUNNING", is_cancelling=False) == []
-        assert overdue(969.0) == [first, second]
+        assert overdue(160.0) == [first]
+        assert overdue(160.0 + 900.0) == [first, second]
+        assert overdue(1100.0, state="RUNNING") == []
+        assert overdue(1110.0, state="COMPLETED", completion_time=1105.0) == []
+        assert overdue(1170.0, state="CANCELLED", is_cancelling=True) == [second]  # by the run
+        assert overdue(1110.0 + 60.0 + 900.0) == [second, third]
+        monkeypatch.setenv(queue.DEADLINE, "1165.0 3600.0")
+        assert overdue(1164.0) == []
+        assert overdue(1165.0) == [second, third]
 
 
 def job(submitted):
@@ -311,6 +315,7 @@ def job(submitted):
         submit_time=submitted,
         completion_time=None,
         max_pending_time=60.0,
+        time_limit=900.0,
         state="PENDING",
         is_cancelling=False,
     )
