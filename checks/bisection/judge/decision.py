@@ -1,6 +1,6 @@
 """The one place that makes an exit code: of a run, a comparison, a history and a report."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from enum import Enum, auto
 
 from bisection.analysis.judging import CHANGED
@@ -71,7 +71,9 @@ def of_comparison(comparison: Comparison, fail_on: Collection[str] = FAIL_ON) ->
 
 def of_history(alarms: Collection[object], is_long: bool) -> Exit:
     """The exit code of a history, which must have enough nights to show a change of level."""
-    return _decided(_history(alarms) if is_long else [Weight.UNMEASURED])
+    if not is_long:
+        return _decided([Weight.UNMEASURED])
+    return _decided([Weight.SLOWER] if alarms else [])
 
 
 def of_report(
@@ -84,7 +86,7 @@ def of_report(
     known, the comparison if there is one, and the alarms of the history."""
     if comparison and not fail_on:  # as a person asked for
         return Exit.OK
-    weights = [*_history(alarms)]
+    weights = [Weight.SLOWER] if alarms else []
     weights += _run(run) if run else ()
     weights += _comparison(comparison, fail_on) if comparison else ()
     return _decided(weights if run or comparison else [Weight.UNMEASURED])
@@ -108,7 +110,3 @@ def _comparison(comparison: Comparison, fail_on: Collection[str]) -> Iterator[We
     judged = limited or there & {*CHANGED, Verdict.UNCHANGED}
     if fail_on and (comparison.unsafe or not judged):
         yield Weight.DOUBT
-
-
-def _history(alarms: Collection[object]) -> Sequence[Weight]:
-    return [Weight.SLOWER] if alarms else []
