@@ -41,7 +41,7 @@ OF_RUN = {
 }
 # The findings of a comparison, by the names that --fail-on takes.
 OUTLIER, NODE = "outlier", "node"
-OF_COMPARISON = {
+OF_COMPARISON: dict[str, Weight] = {
     **dict.fromkeys(COMPARED, Weight.UNMEASURED),
     OUTLIER: Weight.DOUBT,
     NODE: Weight.SLOWER,
@@ -100,8 +100,8 @@ def _run(run: RunVerdict) -> Iterator[Weight]:
 
 
 def _comparison(comparison: Comparison, fail_on: Collection[str]) -> Iterator[Weight]:
-    there = {word for row in comparison.rows for word in (row.verdict, row.against)}
-    there |= {NODE} if comparison.suspects else set()
+    there: set[str | None] = {NODE} if comparison.suspects else set()
+    there |= {word for row in comparison.rows for word in (row.verdict, row.against)}
     yield from (OF_COMPARISON[name] for name in fail_on if name in there)
     if OUTLIER in fail_on and slower(comparison.rows):
         retested = all(s["tags"].get(SLOWER) == "confirmed" for s in comparison.after)
