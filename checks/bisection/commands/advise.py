@@ -8,6 +8,8 @@ each split. eigen: the rows and ranks from which a parallel eigensolver is faste
 import argparse
 import os
 import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from bisection.advice import sources
 from bisection.core.format import at_least, printable
@@ -17,7 +19,11 @@ from bisection.report.advice import eigen_advice, left_out, md_advice, npar_advi
 from bisection.runs.command import bisection_command
 
 RANKS_PER_CORE = 32  # more would not end in hours
-TEXTS = {"npar": npar_advice, "md": md_advice, "eigen": eigen_advice}
+TEXTS: dict[str, Callable[[Any], Iterable[str]]] = {
+    "npar": npar_advice,
+    "md": md_advice,
+    "eigen": eigen_advice,
+}
 CODES = {Exit.NOT_MEASURED: "there are no measurements"}
 
 
@@ -35,15 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     if options.measure and options.folders:
         raise BisectionError("--measure: measures here; it does not go with --from")
-    launches, *other = sources.launches_of(options.kernel, options.measure, options.folders)
-    for note in left_out(*other):
+    kernel, ranks, folders = options.kernel, options.measure, options.folders
+    launches, excluded, preempted = sources.launches_of(kernel, ranks, folders)
+    for note in left_out(excluded, preempted):
         print(f"bisection advise: {note}", file=sys.stderr)
     if not launches:
-        several = " with two ranks or more" if options.kernel == "npar" else ""
-        command = bisection_command("run", "-n", f"^{options.kernel}")
+        several = " with two ranks or more" if kernel == "npar" else ""
+        command = bisection_command("run", "-n", f"^{kernel}")
         raise BenchError(
-            f"no results of the {options.kernel} checks{several}; measure some with `{command}`, "
+            f"no results of the {kernel} checks{several}; measure some with `{command}`, "
             "or here with --measure 2 4"
         )
-    print(printable(TEXTS[options.kernel](launches)))
+    print(printable(TEXTS[kernel](launches)))
     return Exit.OK

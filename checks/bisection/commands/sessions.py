@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tagging = actions.add_parser("tag", help="tag sessions")
     tagging.add_argument("text", metavar="NAME=VALUE", type=tag, help="NAME= removes the tag")
     excluding = actions.add_parser("exclude", help="leave sessions out of all analyses")
-    reason = {"dest": "text", "metavar": "TEXT", "required": True, "type": _text}
-    excluding.add_argument("-m", "--reason", **reason)
+    add = excluding.add_argument
+    add("-m", "--reason", dest="text", metavar="TEXT", required=True, type=_text)
     including = actions.add_parser("include", help="undo `exclude`")
     forgetting = actions.add_parser("forget", help="remove sessions from the store for good")
     restoring = actions.add_parser("restore", help="undo `forget`")
@@ -50,13 +50,13 @@ def act(options: argparse.Namespace) -> Exit:
     with opened(paths.home()) as store:
         words = ",".join(options.sessions)
         if options.action == "restore":
-            lines = restored(restore(store, options.sessions))
+            lines = [*restored(restore(store, options.sessions))]
         elif options.action in (None, "list"):
             named = select(words, store, excluded_too=True) if words else store.sessions()
             lines = listed(store, named, options.json)
         else:
             chosen = select(words, store, excluded_too=True)
             mark(store, chosen, options.action, options.text)
-            lines = noted(chosen, options.action, options.text)
+            lines = [*noted(chosen, options.action, options.text)]
     print("\n".join(lines))
     return Exit.OK

@@ -1,6 +1,6 @@
 """The one place that makes an exit code: of a run, a comparison, a history and a report."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from enum import Enum, auto
 
 from bisection.analysis.judging import CHANGED
@@ -41,7 +41,7 @@ OF_RUN = {
 }
 # The findings of a comparison, by the names that --fail-on takes.
 OUTLIER, NODE = "outlier", "node"
-OF_COMPARISON = {
+OF_COMPARISON: dict[str, Weight] = {
     **dict.fromkeys(COMPARED, Weight.UNMEASURED),
     OUTLIER: Weight.DOUBT,
     NODE: Weight.SLOWER,
@@ -71,7 +71,9 @@ def of_comparison(comparison: Comparison, fail_on: Collection[str] = FAIL_ON) ->
 
 def of_history(alarms: Collection[object], is_long: bool) -> Exit:
     """The exit code of a history, which must have enough nights to show a change of level."""
-    return _decided(_history(alarms) if is_long else [Weight.UNMEASURED])
+    if not is_long:
+        return _decided([Weight.UNMEASURED])
+    return _decided([Weight.SLOWER] if alarms else [])
 
 
 def of_report(
@@ -84,7 +86,7 @@ def of_report(
     known, the comparison if there is one, and the alarms of the history."""
     if comparison and not fail_on:  # as a person asked for
         return Exit.OK
-    weights = [*_history(alarms)]
+    weights = [Weight.SLOWER] if alarms else []
     weights += _run(run) if run else ()
     weights += _comparison(comparison, fail_on) if comparison else ()
     return _decided(weights if run or comparison else [Weight.UNMEASURED])
@@ -98,8 +100,8 @@ def _run(run: RunVerdict) -> Iterator[Weight]:
 
 
 def _comparison(comparison: Comparison, fail_on: Collection[str]) -> Iterator[Weight]:
-    there = {word for row in comparison.rows for word in (row.verdict, row.against)}
-    there |= {NODE} if comparison.suspects else set()
+    there: set[str | None] = {NODE} if comparison.suspects else set()
+    there |= {word for row in comparison.rows for word in (row.verdict, row.against)}
     yield from (OF_COMPARISON[name] for name in fail_on if name in there)
     if OUTLIER in fail_on and slower(comparison.rows):
         retested = all(s["tags"].get(SLOWER) == "confirmed" for s in comparison.after)
@@ -108,7 +110,3 @@ def _comparison(comparison: Comparison, fail_on: Collection[str]) -> Iterator[We
     judged = limited or there & {*CHANGED, Verdict.UNCHANGED}
     if fail_on and (comparison.unsafe or not judged):
         yield Weight.DOUBT
-
-
-def _history(alarms: Collection[object]) -> Sequence[Weight]:
-    return [Weight.SLOWER] if alarms else []

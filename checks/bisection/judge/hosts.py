@@ -24,8 +24,8 @@ def with_slow_hosts(run: RunVerdict) -> RunVerdict:
     for case in run.cases:
         if case.is_launch and case.record.controls:  # it gave an answer
             records[id(case.record)] = _judged(case)
-    cases = [replace(case, record=records.get(id(case.record), case.record)) for case in run.cases]
-    return replace(run, cases=cases)
+    judged = (replace(c, record=records.get(id(c.record), c.record)) for c in run.cases)
+    return replace(run, cases=tuple(judged))
 
 
 def _judged(launch: TestResult) -> LaunchRecord:

@@ -70,7 +70,7 @@ def request_of_retest(
         if checks or launch in [*agenda.nodes, *agenda.unusual]:
             there = launches.get(launch, [])
             tests += [test for test in there if test.check in checks] or there
-    tests += launches.get(agenda.control, [])
+    tests += launches.get(agenda.control or (), [])
     # Those that failed are judged again, not what else is of their launches.
     failed = [f"/{case.hash}" for case in agenda.failed if case.launch[:-1] in agenda.chosen]
     nodes = {
@@ -91,7 +91,7 @@ def _again(
     verdict: RunVerdict, tests: Iterable[TestResult], names: Sequence[str] = (), **more: Any
 ) -> Request:
     """The run's request for the launches of these tests alone, and what else has these names."""
-    names = dict.fromkeys([*names, *map(command.launch_pattern, tests)])
+    selected = dict.fromkeys([*names, *map(command.launch_pattern, tests)])
     arguments = command.once(verdict.request.arguments)
-    arguments = [*arguments, *(f"--name={name}" for name in names)]
+    arguments = [*arguments, *(f"--name={name}" for name in selected)]
     return replace(verdict.request, arguments=arguments, command=[], **more)

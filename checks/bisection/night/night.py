@@ -154,8 +154,9 @@ def conclude(
     if stored:
         compare(night, stored, against)
         look_back(night, stored)
-    retest(night, max(until - time.monotonic(), 0.0) if budget else 0.0, partitions, store)
-    if stored and (night.evidence.retest.plan.chosen or night.verdict.outliers):
+    left = max(until - time.monotonic(), 0.0) if budget else 0.0
+    chosen = retest(night, left, partitions, store)
+    if stored and (chosen or night.verdict.outliers):
         keep_repeats(night, stored)
     folder.clear(night.verdict, night.results)
     return [f"results: {paths.shown(night.results)}", *reported(night, store)]
@@ -242,9 +243,9 @@ def measure_again(night: Night, request: Request, name: str, limit: float) -> Ru
     return verdict
 
 
-def retest(night: Night, budget: float, partitions: Partitions, store: Store | None) -> None:
+def retest(night: Night, budget: float, partitions: Partitions, store: Store | None) -> bool:
     """Retests launches outside their limits or slower than in all earlier sessions, the second
-    time on other nodes, if there are any; within the budget (s)."""
+    time on other nodes, if there are any; within the budget (s). True if any was chosen."""
     comparison = night.evidence.comparison
     # The network is judged after the retest: what speaks against it is no reason for none.
     verdict = rule(night.run, replace(night.evidence, comparison=None, impacts=(), events=()))
@@ -252,7 +253,7 @@ def retest(night: Night, budget: float, partitions: Partitions, store: Store | N
     agenda = plan(rows, verdict, budget, night.evidence.unusual)
     night.learn(replace(night.evidence, retest=Retest(agenda)))
     if not agenda.chosen:
-        return
+        return False
     asked = [part for part in partitions if part["fullname"] in verdict.request.nodes]
     choices = rotation.choose(asked, verdict.request.arguments, store) if asked else {}
     others = {name: choice.sets[0] for name, choice in choices.items()}
@@ -274,6 +275,7 @@ def retest(night: Night, budget: float, partitions: Partitions, store: Store | N
     disturbed_most = max((c.record.disturbed for c in repeated.cases), default=0) if repeated else 0
     if night.run.request.is_local and disturbed_most > LIMITS.preempted_confirm:
         night.remark(*filter(None, [waiting.busy()]))
+    return True
 
 
 def look_back(night: Night, store: Store) -> None:
@@ -286,9 +288,8 @@ def look_back(night: Night, store: Store) -> None:
 
 def keep_repeats(night: Night, store: Store) -> None:
     """Stores the run again, with its retest, unless the machine got slower meanwhile."""
-    repeats = night.evidence.retest.rerun
-    if repeats and Reruns(night.verdict, night.evidence.retest).slower:
-        repeats = None
+    done = night.evidence.retest
+    repeats = done.rerun if done and not Reruns(night.verdict, done).slower else None
     night.trouble(*sync.keep(store, night.verdict, night.results, repeats))
     with night.survives():
         night.learn(judged_by.count_nights(night.evidence, store, night.run))

@@ -54,7 +54,9 @@ class Report:
     def alarms(self) -> Sequence[Reason]:
         run = self.run or RunVerdict()
         events = self.evidence.events
-        return run.alarms if self.of_run else [*alarms_of(events, self.run and run.request)]
+        return (
+            run.alarms if self.of_run else [*alarms_of(events, run.request if self.run else None)]
+        )
 
     @property
     def exit_code(self) -> Exit:
@@ -89,12 +91,14 @@ def headline(report: Report) -> tuple[str, str]:
     """The verdict: its state, a key of STATES, and a few words. A report that is part of a run has
     the run's, which no comparison changes."""
     comparison, run, code = report.comparison, report.run, report.exit_code
-    if report.of_run:
+    if report.of_run and run:
         return CODES[code], counted(run)
     counts = Counter(row.verdict for row in report.rows)
     below = sum(row.against == Against.BELOW for row in report.rows)
     late, early = slower(report.rows), faster(report.rows)
-    bad = below or late or report.suspects or any(counts[verdict] for verdict in decision.BAD)
+    bad = (
+        below or late or report.suspects or any(row.verdict in decision.BAD for row in report.rows)
+    )
     limited = any(row.limit is not None for row in report.rows)
     judged = limited or counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED]
     clean = not (bad or early) and (judged or (run and not comparison))
@@ -103,7 +107,7 @@ def headline(report: Report) -> tuple[str, str]:
     parts += [banner(report.alarms)] if report.alarms else []
     parts += ["Nothing regressed"] if comparison and state == GOOD else []
     parts += [f"{counts[v]} {v}" for v in COMPARED if counts[v] and v != Verdict.UNCHANGED]
-    parts += [f"{below} below the expected {comparison.expected:g}"] if below else []
+    parts += [f"{below} below the expected {comparison.expected:g}"] if comparison and below else []
     parts += [f"{plural(len(late), 'metric')} slower than before, not retested"] if late else []
     parts += [f"{plural(len(early), 'metric')} faster than before"] if early else []
     parts += slow_nodes(report.suspects, RunVerdict())
