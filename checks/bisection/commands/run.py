@@ -21,11 +21,12 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bisection import schedulers
 from bisection.analysis import rotation
 from bisection.analysis.outlying import slower
 from bisection.analysis.retest import START, disturbed, plan, request_for
@@ -34,7 +35,6 @@ from bisection.core import paths
 from bisection.core.format import duration, plural, seconds_of, some
 from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason, clause
-from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import RAN, TIERS, BisectionError, Exit, NotMeasured, Verdict
 from bisection.judge import evidence as judged_by
@@ -51,6 +51,7 @@ from bisection.report.words import defect_line
 from bisection.runs import command, folder, waiting
 from bisection.runs import report as reframe_report
 from bisection.runs.model import Request, RunVerdict
+from bisection.schedulers.scheduler import Scheduler
 from bisection.sites import before_run
 from bisection.sites.cluster import facts
 from bisection.sites.site import load_site, require_site
@@ -108,14 +109,14 @@ def act(options: argparse.Namespace) -> Exit:
     measure_alone()
     began = time.time()
     request, site, partitions = prepare(options)
-    schedulers = {partition["scheduler"] for partition in partitions}
-    wait(schedulers, options.wait)
+    used = [schedulers.of(name) for name in sorted({part["scheduler"] for part in partitions})]
+    wait(used, options.wait)
     if defects := before_run.unknown_queues(site, partitions):
         raise BisectionError("\n".join(map(defect_line, defects)))
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
-    request.is_local = schedulers == {"local"}
-    if outdated := facts.outdated(site, schedulers):
+    request.is_local = all(scheduler.is_local for scheduler in used)
+    if outdated := facts.outdated(site, used):
         tell(
             outdated,
             f"; `bisection site check {site.stem}` reports what changed, and "
@@ -124,8 +125,8 @@ def act(options: argparse.Namespace) -> Exit:
     damaged = sync.set_damaged_aside(paths.home())
     against = named(options.against)
     results = folder.new_folder()
-    if schedulers <= set(SLURM):
-        request.job_name = waiting.job_name(results)
+    if all(scheduler.takes_turns for scheduler in used):
+        request.scheduler, request.job_name = used[0].name, waiting.job_name(results)
     partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
@@ -269,12 +270,12 @@ def choose_partitions(request: Request, partitions: before_run.Partitions) -> be
 def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: bool) -> None:
     """Has launches ask for nodes, other ones than earlier runs did, and prints which.
     BisectionError: there is nothing to sweep over."""
-    slurm = [partition for partition in partitions if partition["scheduler"] in SLURM]
+    asking = [part for part in partitions if schedulers.of(part["scheduler"]).takes_nodes]
     store = None
-    if slurm:
+    if asking:
         with contextlib.suppress(StoreError):  # as the run's end says
             store = Store(paths.store_db(paths.home()))
-    choices = rotation.choose(slurm, request.arguments, store, sweep)
+    choices = rotation.choose(asking, request.arguments, store, sweep)
     if sweep and not choices:
         why = "no partition has more idle nodes than a launch uses"
         raise BisectionError(f"--sweep-nodes: {request.system}: {why}")
@@ -290,12 +291,15 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
         print(f"{name}: runs on {where}; {idle}", flush=True)
 
 
-def wait(schedulers: set[str], budget: float | None) -> None:
-    """Waits until Slurm answers. On one host, prints what else uses the cores, or, with a budget
-    (s), waits until it is quiet. NotMeasured: Slurm does not answer, or the host is not quiet."""
-    if schedulers & set(SLURM) and (error := waiting.silence(say_waiting)):
-        raise NotMeasured(f"Slurm does not answer, nothing was run: {error}")
-    if schedulers == {"local"} and (reason := waiting.until_quiet(budget or 0.0, say_waiting)):
+def wait(used: Sequence[Scheduler], budget: float | None) -> None:
+    """Waits until the schedulers of a run answer. On one host, prints what else uses the cores, or,
+    with a budget (s), waits until it is quiet. NotMeasured: a scheduler does not answer, or the
+    host is not quiet."""
+    for scheduler in used:
+        if error := waiting.silence(scheduler, say_waiting):
+            raise NotMeasured(f"{scheduler.title} does not answer, nothing was run: {error}")
+    here = all(scheduler.is_local for scheduler in used)
+    if here and (reason := waiting.until_quiet(budget or 0.0, say_waiting)):
         if budget:
             raise NotMeasured(f"after {duration(budget)}, {clause(reason)}; nothing was run")
         tell(reason, "; disturbed times are not checked; --wait 30m waits for a quiet machine")
@@ -326,22 +330,23 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
         BisectionError: ReFrame does not take the command line, or it leaves no check.
         KeyboardInterrupt: a run without a limit was interrupted before its first launch.
     """
-    began = time.monotonic()
+    began, scheduler = time.monotonic(), schedulers.of(request.scheduler)
     try:
         code, log = command.watch(request, results, tell, limit)
     except KeyboardInterrupt:  # there is nothing to keep
         if request.job_name:
-            waiting.cancel(request.job_name)
+            waiting.cancel(scheduler, request.job_name)
         folder.discard(results)
         raise
-    left = waiting.cancel(request.job_name) if request.job_name else None
+    left = waiting.cancel(scheduler, request.job_name) if request.job_name else None
     if error := reframe_report.usage_error(log):
         folder.discard(results)
         raise BisectionError(error)
     report = None
     with contextlib.suppress(FileNotFoundError, ValueError):  # none, or half a report
         report = reframe_report.load_report(results / "report.json")
-    run = reframe_report.read(report, log, lambda: command.listing(request.command), left)
+    listing = functools.partial(command.listing, request.command)
+    run = reframe_report.read(report, log, listing, left, request.scheduler)
     run = replace(run, request=request, seconds=time.monotonic() - began)
     if not run.cases and run.troubles == (Code.NONE_SELECTED(),):
         folder.discard(results)

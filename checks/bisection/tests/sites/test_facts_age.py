@@ -7,10 +7,13 @@ from unittest.mock import Mock
 
 import pytest
 
+from bisection import schedulers
 from bisection.commands import run
 from bisection.runs.model import Request
+from bisection.schedulers import slurm
 from bisection.sites.cluster import facts
 
+SLURM = [schedulers.of("slurm")]
 WRITTEN = 1795334400.0  # 2026-11-22 08:00 UTC
 
 
@@ -44,16 +47,16 @@ def site(tmp_path, commands):
     ],
 )
 def test_facts_that_are_older_than_an_event(site, boot, changed, event, since):
-    reason = facts.outdated(site(boot, changed), {"squeue"})
+    reason = facts.outdated(site(boot, changed), SLURM)
     assert (reason and reason["what"], reason and reason["since"]) == (event, since)
 
 
 def test_without_slurm_or_facts_nothing_is_asked(site, monkeypatch):
     file = site(60, 60, written="yesterday")
-    monkeypatch.setattr(facts, "ask", lambda *command: pytest.fail("asked"))
-    assert facts.outdated(file, {"local"}) is None
-    assert facts.outdated(file.with_name("other.py"), {"slurm"}) is None
-    assert facts.outdated(file, {"slurm"}) is None  # a broken file is left to the site file
+    monkeypatch.setattr(slurm, "ask", lambda *command: pytest.fail("asked"))
+    assert facts.outdated(file, [schedulers.of("local")]) is None
+    assert facts.outdated(file.with_name("other.py"), SLURM) is None
+    assert facts.outdated(file, SLURM) is None  # a broken file is left to the site file
 
 
 def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
