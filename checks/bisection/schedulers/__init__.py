@@ -1,5 +1,6 @@
 """Batch systems: all that the suite knows of one is a class, in a file of its own."""
 
+from bisection.schedulers.flux import Flux
 from bisection.schedulers.pbs import Pbs
 from bisection.schedulers.scheduler import Local, Scheduler
 from bisection.schedulers.slurm import Slurm
@@ -10,7 +11,7 @@ SCHEDULERS = (
     Slurm("slurm", needs_accounting=True),
     Slurm("squeue", needs_accounting=False),
     Pbs("pbs"),
-    Scheduler("flux", "Flux", ["flux"]),
+    Flux("flux"),
     Scheduler("lsf", "LSF", ["bsub"]),
     Scheduler("oar", "OAR", ["oarsub"]),
     Scheduler("sge", "Grid Engine", ["qconf"]),
