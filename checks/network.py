@@ -5,10 +5,10 @@ Tests run in the order in which they stand here.
 
 import reframe as rfm
 
-from bisection.core import topology
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import results, tables
 from bisection.kernels.layouts import LAYOUTS
+from bisection.rfm import switches
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
 
@@ -47,7 +47,7 @@ class PairsLaunch(Launch):
     @run_after("setup")
     def find_switches(self) -> None:
         """Gives the kernel the switches of the nodes, where Slurm knows them."""
-        self.options = [*self.options, *topology.options(self.current_partition, self.stagedir)]
+        self.options = [*self.options, *switches.options(self.current_partition, self.stagedir)]
 
 
 @rfm.simple_test

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bisection import schedulers
 from bisection.analysis.nodes import votes_needed
-from bisection.core.commands import option_value
-from bisection.core.slurm import SLURM, node_rows
 from bisection.core.thresholds import LIMITS
 from bisection.store.database import Store
 
@@ -38,12 +37,13 @@ def choose(
 ) -> dict[str, Choice]:
     """Chooses nodes for the launches of a run: full name of a partition -> its choice.
 
-    Left out are partitions where Slurm is to choose: where the arguments of ReFrame ask for nodes,
-    without spare nodes, with a constraint that only Slurm understands, or of which most nodes are
-    busy, as a job may then wait long for those that it names.
+    Left out are partitions where the scheduler is to choose: where the arguments of ReFrame ask for
+    nodes, without spare nodes, with a constraint that only the scheduler understands, or of which
+    most nodes are busy, as a job may then wait long for those that it names.
 
     Args:
-        partitions: those of the run that Slurm has, as the probe of the site has them.
+        partitions: those of the run whose jobs may ask for nodes, as the probe of the site has
+            them.
         arguments: ReFrame's.
         store: has the nodes of earlier sessions; None if it cannot be read.
         sweep: as many sets of nodes as tell each node from the others in one run.
@@ -56,12 +56,12 @@ def choose(
     choices = {}
     for partition in partitions:
         wanted = partition["extras"].get("nodes", 1)
-        nodes = _nodes(partition["access"])
-        idle = [name for name, _, state in nodes if state == "idle"]
+        nodes = schedulers.of(partition["scheduler"]).nodes_of(partition["access"])
+        idle = [node.name for node in nodes if node.state == "idle"]
         least = max(wanted + sweep, LIMITS.idle_nodes * len(nodes))
         if wanted >= len(nodes) or len(idle) < least:
             continue
-        names = {host: name for name, host, _ in nodes}
+        names = {node.host: node.name for node in nodes}
         used = usage(store, partition["fullname"], names) if store else Counter()
         sets = sweep_of(idle, wanted, used) if sweep else [next_set(idle, wanted, used)]
         choices[partition["fullname"]] = Choice(sets, len(idle), len(nodes))
@@ -76,31 +76,14 @@ def largest(
     the nodes of a launch and of the partition (None: not known), and the others, left out."""
     alike = defaultdict(list)
     for partition in partitions:
-        access, slurm = partition["access"], partition["scheduler"] in SLURM
-        nodes = frozenset(name for name, *_ in _nodes(access)) if slurm else frozenset()
-        alike[nodes or tuple(access)].append(partition)
+        access = partition["access"]
+        nodes = schedulers.of(partition["scheduler"]).nodes_of(access)
+        alike[frozenset(node.name for node in nodes) or tuple(access)].append(partition)
     for nodes, group in alike.items():
         best = max(group, key=lambda part: part["extras"].get("nodes", 1))
         others = [part["name"] for part in group if part is not best]
         known = len(nodes) if isinstance(nodes, frozenset) else None
         yield best["fullname"], best["extras"].get("nodes", 1), known, others
-
-
-def _nodes(access: Sequence[str]) -> list[tuple[str, str, str]]:
-    """The nodes that a partition's jobs may get; none if it is not known which they are: Slurm's
-    name, their own name, by which results have them, and Slurm's short word for their state
-    ("idle~" is one that sleeps)."""
-    wanted = set(filter(None, option_value(access, "-C", "--constraint").split("&")))
-    plain = all(re.fullmatch(r"[\w.:-]+", feature) for feature in wanted)
-    others = (("--reservation",), ("-w", "--nodelist"), ("-x", "--exclude"))
-    if any(option_value(access, *names) for names in others) or not plain:
-        return []
-    partition = option_value(access, "-p", "--partition")
-    rows = node_rows("%N|%n|%t|%P|%f", partition)
-    if not partition:  # Slurm's default one has a star
-        rows = [row for row in rows if row[3].endswith("*")]
-    nodes = [tuple(row[:3]) for row in rows if wanted <= set(row[4].split(","))]
-    return list(dict.fromkeys(nodes))  # a node has a row per partition
 
 
 def usage(store: Store, partition: str, names: Mapping[str, str]) -> Counter[NodeSet]:

@@ -16,6 +16,7 @@ import re
 import time
 from pathlib import Path
 
+from bisection import schedulers
 from bisection.core import paths
 from bisection.core.format import at_least, duration
 from bisection.core.reasons import Code, clause
@@ -24,9 +25,9 @@ from bisection.kernels.spack.externals import SpackError
 from bisection.kernels.spack.site_environment import environment_for
 from bisection.report import site_new as words
 from bisection.report.lines import fitting
+from bisection.schedulers.survey import SchedulerError
 from bisection.sites.cluster import facts, new
 from bisection.sites.cluster.new import Draft
-from bisection.sites.cluster.survey import SchedulerError
 
 CODES = {
     Exit.FAILED: "a decision is left to you",
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     file = checked(options)
     try:
-        known = new.survey(options.account)
+        known = schedulers.here().read(options.account)
         site = refresh(file, known) if options.refresh else create(options, file, known)
     except SchedulerError as error:
         show(f"site new: {clause(error.reason)}")

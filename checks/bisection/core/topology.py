@@ -3,16 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from ClusterShell.NodeSet import NodeSet, NodeSetParseError
 
 from bisection.core import paths
-from bisection.core.commands import ask, option_value
-from bisection.core.slurm import SLURM, node_rows
 
 TOPOLOGY = "topology.txt"  # in the folder of a launch: all levels
-LEAVES = "switches.txt"  # likewise, for the kernel `pairs`: lines SWITCH HOST HOST ...
 
 Switches = Mapping[str, tuple[str, ...]]  # node -> its switches, from the leaf up
 
@@ -81,39 +77,6 @@ def levels(switches: Switches, hosts: Iterable[str]) -> tuple[list[list[str]], l
     depth = max(map(len, lines), default=0)
     padded = [[*line, *[line[-1]] * (depth - len(line))] for line in lines]
     return [list(level) for level in zip(*padded, strict=True)], []
-
-
-def options(partition: Any, folder: str) -> list[str]:
-    """The kernel's option that names the file of the switches, which is written.
-
-    Args:
-        partition: of the launch.
-        folder: the launch's.
-
-    Returns:
-        One option; none where Slurm does not know the switches of all nodes of the queue. What it
-        does know is kept, so that the report names the nodes without a switch.
-    """
-    slurm = partition.scheduler.registered_name in SLURM
-    file = partition.extras.get("topology")
-    if not slurm and not file:
-        return []
-    text = file_of(file).read_text() if file else ask("scontrol", "show", "topology").text
-    try:
-        switches = parse(text)
-    except TopologyError:
-        return []
-    Path(folder, TOPOLOGY).write_text(text)
-    leaves: dict[str, dict[str, None]] = {}
-    queue = option_value(partition.access, "-p", "--partition")
-    hosts = node_rows("%N|%n", queue) if slurm else zip(switches, switches, strict=True)
-    for node, host in hosts:
-        if node not in switches:
-            return []
-        leaves.setdefault(switches[node][0], {})[host] = None
-    lines = [" ".join([leaf, *hosts]) + "\n" for leaf, hosts in leaves.items()]
-    Path(folder, LEAVES).write_text("".join(lines))
-    return [f"--switches {LEAVES}"] if leaves else []
 
 
 def file_of(name: str) -> Path:

@@ -1,6 +1,7 @@
 """Runs of ReFrame: the first of a night, those of what was disturbed, and the retest."""
 
 import contextlib
+import functools
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bisection import schedulers
 from bisection.analysis.retest import Plan
 from bisection.core.grouping import grouped
 from bisection.core.reasons import Code
@@ -31,22 +33,23 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
         BisectionError: ReFrame does not take the command line, or it leaves no check.
         KeyboardInterrupt: a run without a limit was interrupted before its first launch.
     """
-    began = time.monotonic()
+    began, scheduler = time.monotonic(), schedulers.of(request.scheduler)
     try:
         code, log = command.watch(request, results, tell, limit)
     except KeyboardInterrupt:  # there is nothing to keep
         if request.job_name:
-            waiting.cancel(request.job_name)
+            waiting.cancel(scheduler, request.job_name)
         folder.discard(results)
         raise
-    left = waiting.cancel(request.job_name) if request.job_name else None
+    left = waiting.cancel(scheduler, request.job_name) if request.job_name else None
     if error := reframe_report.usage_error(log):
         folder.discard(results)
         raise BisectionError(error)
     report = None
     with contextlib.suppress(FileNotFoundError, ValueError):  # none, or half a report
         report = reframe_report.load_report(results / "report.json")
-    run = reframe_report.read(report, log, lambda: command.listing(request.command), left)
+    listing = functools.partial(command.listing, request.command)
+    run = reframe_report.read(report, log, listing, left, request.scheduler)
     run = replace(run, request=request, seconds=time.monotonic() - began)
     if not run.cases and run.troubles == (Code.NONE_SELECTED(),):
         folder.discard(results)

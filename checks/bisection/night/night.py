@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from bisection import schedulers
 from bisection.analysis import rotation
 from bisection.analysis.outlying import slower
 from bisection.analysis.retest import START, disturbed, plan
@@ -15,7 +16,6 @@ from bisection.core import paths
 from bisection.core.format import duration, plural
 from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason, clause
-from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 from bisection.judge import evidence as judged_by
@@ -107,17 +107,17 @@ def run_night(order: Order) -> tuple[RunVerdict, Sequence[str]]:
     measure_alone()
     began = time.time()
     request, site, partitions = prepare(order)
-    look_at_machine(site, partitions, order.wait)
-    schedulers = {partition["scheduler"] for partition in partitions}
-    request.is_local = schedulers == {"local"}
+    used = [schedulers.of(name) for name in sorted({part["scheduler"] for part in partitions})]
+    look_at_machine(site, partitions, used, order.wait)
+    request.is_local = all(scheduler.is_local for scheduler in used)
     if order.deadline is not None:
         request.deadline, request.until = order.deadline, began + order.deadline
     with contextlib.suppress(StoreError):  # as the run's end says
         sync.opened(paths.home(), check=True).close()
     against = named(order.against)
     results = folder.new_folder()
-    if schedulers <= set(SLURM):
-        request.job_name = waiting.job_name(results)
+    if all(scheduler.takes_turns for scheduler in used):
+        request.scheduler, request.job_name = used[0].name, waiting.job_name(results)
     partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, order.sweeps_nodes)
     request.command = command.command(request, site, results, order.tags)

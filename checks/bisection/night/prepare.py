@@ -3,19 +3,21 @@
 import contextlib
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bisection import schedulers
 from bisection.analysis import rotation
 from bisection.core import paths
 from bisection.core.format import duration, plural, some
 from bisection.core.reasons import Code, Reason, clause
-from bisection.core.slurm import SLURM
 from bisection.core.verdicts import TIERS, BisectionError, NotMeasured
 from bisection.report.lines import wrapped
 from bisection.report.words import defect_line
 from bisection.runs import command, waiting
 from bisection.runs.model import Request
+from bisection.schedulers.scheduler import Scheduler
 from bisection.sites import before_run
 from bisection.sites.cluster import facts
 from bisection.sites.site import load_site, require_site
@@ -91,14 +93,18 @@ def refused(argument: str) -> str | None:
     return REFUSED.get(next(full, ""))
 
 
-def look_at_machine(site: Path, partitions: before_run.Partitions, patience: float | None) -> None:
+def look_at_machine(
+    site: Path,
+    partitions: before_run.Partitions,
+    used: Sequence[Scheduler],
+    patience: float | None,
+) -> None:
     """Waits for the machine, for so long (s), and prints what is odd. BisectionError: the scheduler
     does not know a queue. NotMeasured: it does not answer, or the host is not quiet."""
-    schedulers = {partition["scheduler"] for partition in partitions}
-    wait(schedulers, patience)
+    wait(used, patience)
     if defects := before_run.unknown_queues(site, partitions):
         raise BisectionError("\n".join(map(defect_line, defects)))
-    if outdated := facts.outdated(site, schedulers):
+    if outdated := facts.outdated(site, used):
         tell(
             outdated,
             f"; `bisection site check {site.stem}` reports what changed, and "
@@ -128,12 +134,12 @@ def choose_partitions(request: Request, partitions: before_run.Partitions) -> be
 def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: bool) -> None:
     """Has launches ask for nodes, other ones than earlier runs did, and prints which.
     BisectionError: there is nothing to sweep over."""
-    slurm = [partition for partition in partitions if partition["scheduler"] in SLURM]
+    asking = [part for part in partitions if schedulers.of(part["scheduler"]).takes_nodes]
     store = None
-    if slurm:
+    if asking:
         with contextlib.suppress(StoreError):  # as the run's end says
             store = Store(paths.store_db(paths.home()))
-    choices = rotation.choose(slurm, request.arguments, store, sweep)
+    choices = rotation.choose(asking, request.arguments, store, sweep)
     if sweep and not choices:
         why = "no partition has more idle nodes than a launch uses"
         raise BisectionError(f"--sweep-nodes: {request.system}: {why}")
@@ -149,12 +155,15 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
         print(f"{name}: runs on {where}; {idle}", flush=True)
 
 
-def wait(schedulers: set[str], budget: float | None) -> None:
-    """Waits until Slurm answers. On one host, prints what else uses the cores, or, with a budget
-    (s), waits until it is quiet. NotMeasured: Slurm does not answer, or the host is not quiet."""
-    if schedulers & set(SLURM) and (error := waiting.silence(say_waiting)):
-        raise NotMeasured(f"Slurm does not answer, nothing was run: {error}")
-    if schedulers == {"local"} and (reason := waiting.until_quiet(budget or 0.0, say_waiting)):
+def wait(used: Sequence[Scheduler], budget: float | None) -> None:
+    """Waits until the schedulers of a run answer. On one host, prints what else uses the cores, or,
+    with a budget (s), waits until it is quiet. NotMeasured: a scheduler does not answer, or the
+    host is not quiet."""
+    for scheduler in used:
+        if error := waiting.silence(scheduler, say_waiting):
+            raise NotMeasured(f"{scheduler.title} does not answer, nothing was run: {error}")
+    here = all(scheduler.is_local for scheduler in used)
+    if here and (reason := waiting.until_quiet(budget or 0.0, say_waiting)):
         if budget:
             raise NotMeasured(f"after {duration(budget)}, {clause(reason)}; nothing was run")
         tell(reason, "; disturbed times are not checked; --wait 30m waits for a quiet machine")

@@ -55,7 +55,7 @@ REMEDIES = {
     Code.LINK_DISTURBED: "Check again while nothing else runs on these nodes.",
     Code.SPEED_UNKNOWN: "`bisection site new {name} --refresh` records them.",
     Code.BYTES_UNCOUNTED: "Look at the MPI library's own report of its transport.",
-    Code.SCHEDULER_UNASKED: "Slurm and PBS are checked; `bisection run` works with others.",
+    Code.SCHEDULER_UNASKED: "Slurm, PBS and Flux are checked; `bisection run` works with others.",
     Code.KERNELS_BY_SPACK: "`bisection run -p {environ}` builds them.",
 }
 REFUSED = "Correct queue, account, qos and nodes of {partition} in the site file."  # BLOCKED

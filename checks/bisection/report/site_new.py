@@ -12,8 +12,8 @@ from bisection.core import paths
 from bisection.core.format import amount, duration, one_line, plural, some
 from bisection.core.reasons import Reason, clause
 from bisection.core.thresholds import LIMITS
+from bisection.schedulers.survey import Survey
 from bisection.sites.cluster.new import Draft, Part
-from bisection.sites.cluster.survey import Survey
 
 WIDTH = 100
 

@@ -3,6 +3,7 @@
 Written for the version below; a test fails with any other, so that each is looked at again.
 """
 
+import contextlib
 import os
 import shlex
 import tempfile
@@ -14,9 +15,8 @@ from typing import Any
 from reframe.core import fields, logging, pipeline, variables
 from reframe.core.decorators import TestRegistry
 from reframe.core.runtime import runtime
-from reframe.core.schedulers import local
+from reframe.core.schedulers import local, slurm
 from reframe.core.schedulers.pbs import PbsJobScheduler
-from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.core.systems import ProcessorInfo
 from reframe.frontend import executors, filters
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
@@ -25,7 +25,6 @@ from reframe.utility import jsonext
 from reframe.utility.osext import run_command_async
 
 from bisection.core.paths import TEMPORARY
-from bisection.core.slurm import SLURM
 
 WRITTEN_FOR = "4.10.4"
 
@@ -62,6 +61,15 @@ def start_scripts_below_blanks() -> None:
     )
 
 
+def submit_from_threads() -> None:
+    """Keeps ReFrame from emptying this process's environment, for a moment, as it submits to Slurm:
+    other threads would start their commands without it. The user's options of sbatch, which ReFrame
+    leaves out by that, leave for good."""
+    for name in [name for name in os.environ if name.startswith("SBATCH_")]:
+        del os.environ[name]
+    slurm.rt = SimpleNamespace(temp_environment=lambda **_: contextlib.nullcontext())
+
+
 def take_over_slurm(
     submit: Callable[[Callable[[Any], None], Any], None],
     spared: Callable[[Any, Any], list[Any]],
@@ -77,27 +85,26 @@ def take_over_slurm(
             yet to ask.
         overdue: those of the jobs in its argument that are to be cancelled, as they wait too long.
     """
-    original, wait = SlurmJobScheduler.submit, SlurmJobScheduler.wait
-    cancel = SlurmJobScheduler._cancel_if_blocked
+    original, wait = slurm.SlurmJobScheduler.submit, slurm.SlurmJobScheduler.wait
+    cancel = slurm.SlurmJobScheduler._cancel_if_blocked
 
     def cancel_others(self: Any, jobs: Any, reasons: Any = None) -> None:
         spare = spared(jobs, reasons)
         cancel(self, [job for job in jobs if job not in spare], reasons)
 
-    SlurmJobScheduler.submit = lambda self, job: submit(partial(original, self), job)
-    SlurmJobScheduler.wait = lambda self, job: job.is_cancelling or wait(self, job)
-    SlurmJobScheduler._cancel_if_blocked = cancel_others
-    SlurmJobScheduler._cancel_if_pending_too_long = lambda self, jobs: self.cancel_many(
+    slurm.SlurmJobScheduler.submit = lambda self, job: submit(partial(original, self), job)
+    slurm.SlurmJobScheduler.wait = lambda self, job: job.is_cancelling or wait(self, job)
+    slurm.SlurmJobScheduler._cancel_if_blocked = cancel_others
+    slurm.SlurmJobScheduler._cancel_if_pending_too_long = lambda self, jobs: self.cancel_many(
         overdue(jobs)
     )
 
 
 def queue_at_once(jobs: int) -> None:
-    """Lets ReFrame queue at least so many jobs of a Slurm partition at once, whatever its site
-    file says."""
+    """Lets ReFrame queue at least so many jobs of a partition at once, whatever its site file
+    says."""
     for partition in runtime().system.partitions:
-        if partition.scheduler.registered_name in SLURM:
-            partition._max_jobs = max(partition._max_jobs, jobs)
+        partition._max_jobs = max(partition._max_jobs, jobs)
 
 
 def submit_within(allowed: Callable[[], float]) -> None:

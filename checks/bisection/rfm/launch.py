@@ -27,14 +27,22 @@ from reframe.core.runtime import runtime
 from bisection.core import paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons import OUTER_FAULTS, Code, Reason
-from bisection.core.slurm import SLURM, nodes_of
 from bisection.core.verdicts import KernelExit
-from bisection.kernels import adapters, build_folder, launch_record, layouts, results, sources
+from bisection.kernels import (
+    adapters,
+    build_folder,
+    launch_faults,
+    launch_record,
+    layouts,
+    results,
+    sources,
+)
+from bisection.kernels.launch_faults import Ended
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import ResultError
-from bisection.rfm import causes, internals, queue
-from bisection.rfm.causes import Ended
+from bisection.rfm import internals, queue
+from bisection.schedulers.scheduler import hosts_of
 
 internals.give_back_temporary_folder()
 internals.start_scripts_below_blanks()
@@ -157,10 +165,8 @@ class Build(rfm.RegressionTest, Reporting):
         internals.build_on_node(self, queue.until_deadline(self.max_pending_time))
         self.build_time_limit = within_queue(self.build_time_limit, partition)
         # Cores: Slurm may count one CPU per core where the hardware has two threads of each.
-        self.build_job.num_cpus_per_task = partition.processor.num_cores
-        if partition.scheduler.registered_name in SLURM:
-            options = queue.deadline_options(self.build_time_limit)
-            self.build_job.options += ["--no-requeue", *options]
+        cores = self.build_job.num_cpus_per_task = partition.processor.num_cores
+        queue.ask(self.build_job, Geometry(1, 1, cores), self.build_time_limit)
 
     @run_before("compile")
     def choose_builder(self) -> None:
@@ -236,7 +242,7 @@ class Build(rfm.RegressionTest, Reporting):
             self.add_remark(Code.LEFT_OUT(kernels=list(self.left_out.values())))
         kernels = sorted(Path(folder).glob("bisection-*"))
         if not kernels:
-            fault = causes.of_job(self.build_job, Ended())
+            fault = launch_faults.of_job(self.build_job, Ended())
             if fault and fault.code == Code.BLOCKED:
                 fault = queue.late() or fault
             self.fail_for(fault or Code.NO_KERNEL(folder=folder))
@@ -354,11 +360,8 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         extras = self.current_partition.extras | self.current_environ.extras
         self.job.launcher.options += layouts.bindings(extras.get("binding", []), self.shape)
         self.max_pending_time = queue.until_deadline(self.max_pending_time)
-        if self._scheduler in SLURM:
-            # After a node's death Slurm would queue the job again, and ReFrame wait for it.
-            options = queue.deadline_options(self.time_limit)
-            options += queue.nodelist(self.current_partition.fullname, self.unique_name)
-            self.job.options += ["--no-requeue", *options]
+        queue.ask(self.job, self.shape, self.time_limit)
+        self.job.options += queue.nodelist(self.current_partition.fullname, self.unique_name)
         cores = str(extras.get("granted") or self.current_partition.processor.num_cores)
         facts = {**self.build.facts, "cores": cores}
         self._note(facts=facts)  # also of a launch that does not start
@@ -388,7 +391,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         ]
         if self.build.mpi_bin:
             self.prerun_cmds.append(f"export PATH={shlex.quote(self.build.mpi_bin)}:$PATH")
-        if self._scheduler == "local":
+        if self.current_partition.scheduler.is_local:
             # The script waits for a launcher that is told to end, and so clears shared memory and
             # its folder: ReFrame kills what is left as soon as the script has ended.
             self.prerun_cmds.append("trap : TERM")
@@ -401,17 +404,18 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         if self.is_dry_run():
             return
         exit_code = self._read("exit_code").strip()
+        is_local = self.current_partition.scheduler.is_local
         self.ended = Ended(
             kernel=self.kernel,
             folder=self.stagedir,
             exit_code=int(exit_code) if exit_code else None,
             errors=self._read(self.job.stderr),
             output=self._read(self.job.stdout),
-            hosts=nodes_of(self.job.nodelist),
+            hosts=hosts_of(self.job.nodelist),
             nodes=self.shape.nodes,
-            cpus=len(os.sched_getaffinity(0)) if self._scheduler == "local" else None,
+            cpus=len(os.sched_getaffinity(0)) if is_local else None,
         )
-        exit_code, fault = causes.of_launch(self.job, self.ended)
+        exit_code, fault = launch_faults.of_launch(self.job, self.ended)
         facts = {**self.record.facts, **recorded(self.stagedir)}
         self._note(exit_code=exit_code, facts=facts, seconds=(self._seconds_held(),))
         self.record.write(self.stagedir)  # also of a launch that fails
@@ -419,7 +423,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             self.fail_for(queue.late() or fault)
         fault = fault and (self._full_disk() or fault)
         if fault:
-            places = causes.places_of(self.stagedir)
+            places = launch_faults.places_of(self.stagedir)
             self._note(hosts=tuple(sorted({place.host for place in places})))
             # Misplaced ranks explain a launch that did not end as it should.
             by_ranks = places and fault.code not in {Code.NODE_FAIL, *OUTER_FAULTS}
@@ -434,12 +438,12 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         try:
             self.result = result = results.load(self.ended.result, self.kernel, self.kernel_case)
         except ResultError as error:
-            last = causes.last_line(self.ended.errors, self.kernel, any_line=True)
+            last = launch_faults.last_line(self.ended.errors, self.kernel, any_line=True)
             self.fail_for(self._full_disk() or error.reason.with_values(last=last))
         if reason := results.late(result):
             self.add_remark(reason)
         claimed = self.current_partition.extras.get("network", [])
-        notes = causes.notes_of(self.ended, results.hosts(result))
+        notes = launch_faults.notes_of(self.ended, results.hosts(result))
         record = self.record = self.record.with_result(result, claimed, notes)
         record.write(self.stagedir)
         wrong_exit = record.exit_code == KernelExit.WRONG_ANSWER
@@ -480,10 +484,6 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     @property
     def _is_simulated(self) -> bool:
         return SIMULATED in self.current_partition.features
-
-    @property
-    def _scheduler(self) -> str:
-        return self.current_partition.scheduler.registered_name
 
     def _read(self, name: Any) -> str:
         return paths.text_of(Path(self.stagedir, str(name)))

@@ -13,13 +13,20 @@ from typing import Any
 from reframe.core.exceptions import ReframeError, SpawnedProcessError
 from reframe.core.schedulers.slurm import slurm_state_pending
 
-from bisection.core.commands import all_errors, ask, last_error, option_value
+from bisection import schedulers
+from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import DEADLINE, NO_PLACE, NODES, QUEUE_FULL, UNAVAILABLE, free, node_rows
+from bisection.schedulers.scheduler import DEADLINE, NODES
+from bisection.schedulers.slurm import NODELIST, missing, waiting_reasons
+
+
+def scheduler_of(job: Any) -> schedulers.Scheduler:
+    """What the suite knows of the scheduler of a job of ReFrame's."""
+    return schedulers.of(job.scheduler.registered_name)
+
 
 # ---- the nodes that launches request, chosen before the run (bisection.analysis.rotation) ----
 
-NODELIST = "--nodelist="
 _turns: Counter[tuple[str, str]] = Counter()
 
 
@@ -54,12 +61,10 @@ def free_blocked(jobs: Sequence[Any], reasons: Mapping[str, Sequence[str]] | Non
     asking = [job for job in jobs if any(option.startswith(NODELIST) for option in job.options)]
     asking = asking if os.environ.get(NODES) else []
     if asking and reasons is None:
-        numbers = ",".join(job.jobid for job in asking)
-        lines = ask("squeue", "-h", "-j", numbers, "-o", "%i|%r").text.splitlines()
-        reasons = {number: [why] for number, _, why in (line.partition("|") for line in lines)}
+        reasons = waiting_reasons(job.jobid for job in asking)
     for job in asking:
         if any(why.startswith("ReqNodeNotAvail") for why in reasons.get(job.jobid, ())):
-            free(job.jobid)
+            scheduler_of(job).free(job.jobid)
             job.options = [option for option in job.options if not option.startswith(NODELIST)]
             freed.append(job)
     return freed
@@ -105,33 +110,8 @@ def _asked(job: Any) -> tuple[tuple[str, ...], str]:
     access = job.sched_access if job.scheduler.get_option("sched_access_in_submit") else []
     place = (*access, *(option for option in options if not NAMES.match(option)))
     if place not in refusals:
-        refusals[place] = ""
-        try:
-            job.scheduler.sbatch(["--test-only", *access, job.script_filename])
-        except SpawnedProcessError as error:
-            if NO_PLACE in last_error("sbatch", error.stderr or ""):
-                refusals[place] = all_errors("sbatch", error.stderr)
+        refusals[place] = scheduler_of(job).place(job) or ""
     return place, refusals[place]
-
-
-def missing(options: Sequence[str]) -> list[tuple[str, str]]:
-    """The nodes that are down or drained, each with Slurm's reason, if they are why a job has no
-    place: enough nodes would take it with them, and do not without them.
-
-    Args:
-        options: the job's, for sbatch.
-    """
-    partition = option_value(options, "-p", "--partition")
-    rows = node_rows("%N|%P|%T|%E", partition, option_value(options, "-w", "--nodelist"))
-    # Slurm's usual partition has a star
-    nodes = {row[0]: row[2:] for row in rows if partition or row[1].endswith("*")}
-    down = [(name, why) for name, (state, why) in nodes.items() if state.startswith(UNAVAILABLE)]
-    ranks, per_node = (
-        int(option_value(options, *option) or 1)
-        for option in (("-n", "--ntasks"), ("--ntasks-per-node",))
-    )
-    needed = math.ceil(ranks / per_node)
-    return down if len(nodes) - len(down) < needed <= len(nodes) else []
 
 
 def allowed() -> float:
@@ -155,7 +135,7 @@ def submit(original: Callable[[Any], None], job: Any) -> None:
         try:
             original(job)
         except SpawnedProcessError as error:
-            if not QUEUE_FULL.search(error.stderr or "") or time.time() > until:
+            if not scheduler_of(job).is_full(error.stderr or "") or time.time() > until:
                 raise
             _allowed[:] = [max(sum(not other.completion_time for other in queued), 1)]
             time.sleep(QUEUE_FULL_PAUSE)
@@ -186,18 +166,10 @@ def until_deadline(patience: float | None) -> float | None:
     return patience if left == math.inf else min(patience or math.inf, left)
 
 
-def deadline_options(time_limit: float | None) -> list[str]:
-    """Slurm's options that remove a job from the queue if it has not started by the deadline.
-
-    Args:
-        time_limit: of the job, s; Slurm's own deadline is for its end.
-    """
-    if deadline() == math.inf:
-        return []
-    minutes = math.ceil((time_limit or 0) / 60)  # as Slurm counts them
-    # in whole seconds, and never before the run's own deadline, which is the reason given
-    end = time.localtime(math.ceil(deadline()) + 60 * minutes)
-    return [time.strftime("--deadline=%Y-%m-%dT%H:%M:%S", end)]
+def ask(job: Any, shape: Geometry, limit: float) -> None:
+    """Has a job of some seconds ask for what ReFrame does not ask for by itself, and not to start
+    after the deadline of the run."""
+    scheduler_of(job).ask(job, shape, limit, None if deadline() == math.inf else deadline())
 
 
 def overdue(jobs: Sequence[Any]) -> list[Any]:

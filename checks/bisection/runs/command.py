@@ -19,16 +19,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from bisection import schedulers
 from bisection.core import paths
 from bisection.core.identity import TestId
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import DEADLINE, NODES
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
 from bisection.kernels.results import preempted
 from bisection.runs import waiting
 from bisection.runs.model import Request, RunVerdict, TestResult
 from bisection.runs.report import RECORDED
+from bisection.schedulers.scheduler import DEADLINE, NODES
 
 # What sessions have anyway, or ReFrame records.
 RESERVED = re.compile(rf"({RECORDED}|tier|system|environ|arguments)=.*")
@@ -54,14 +55,16 @@ def command(request: Request, site: Path, folder: Path, tags: Sequence[str] = ()
     if request.arguments:
         kind["arguments"] = shlex.join(request.arguments).replace(",", ";")
     extras = [*(f"{name}={value}" for name, value in kind.items()), *tags]
+    # Nothing else may run while a kernel is timed: where the scheduler starts one launch after the
+    # other, all are queued at once.
+    turns = schedulers.of(request.scheduler).turns(request.job_name) if request.job_name else []
     program = paths.program("reframe")  # beside this Python, else the one on PATH
     return [
         *(paths.from_root(program) if program else "reframe", "-C", paths.from_root(site)),
         *_each("-c", request.files or map(paths.from_root, check_files())),
         *("--system", request.system, "-p", request.environ, "-t", request.tier),
         *_each("-S", settings),
-        # Nothing else may run while a kernel is timed.
-        *(waiting.options(request.job_name) if request.job_name else ("--exec-policy", "serial")),
+        *("--exec-policy", "async" if turns else "serial", *turns),
         *("--prefix", paths.from_root(folder)),
         *("--report-file", paths.from_root(folder / "report.json")),
         *_each("--session-extras", extras),
@@ -172,7 +175,7 @@ def environment(folder: Path, request: Request | None = None) -> Iterator[dict[s
         folder: where ReFrame has a temporary folder of its own, as it leaves a log of its start
             there. It is removed at the end. None is made on a full disk.
         request: what is asked for. Launches find their nodes in a file of the folder; without one,
-            as on a full disk, Slurm chooses.
+            as on a full disk, the scheduler chooses.
     """
     python = [str(paths.ROOT / "site-configs"), os.environ.get("PYTHONPATH")]
     ours = {"BISECTION_HOME": str(paths.home()), "PYTHONPATH": ":".join(filter(None, python))}
@@ -216,7 +219,8 @@ def watch(
     """
     progress = Progress(sys.stdout, folder / "stage", say)
     chosen = (nodes for sets in request.nodes.values() for nodes in sets)
-    jobs = waiting.Watch(request.job_name, chosen, progress.say)
+    scheduler = schedulers.of(request.scheduler)
+    jobs = waiting.Watch(scheduler, request.job_name, chosen, progress.say)
     until = math.inf if limit is None else time.monotonic() + limit
     output: list[bytes] = []
     interrupted = False
@@ -229,8 +233,8 @@ def watch(
 
     def stop(number: int) -> None:
         """Has ReFrame cancel its jobs, write its report and end; 0: it got the signal, too."""
-        if request.job_name:  # first: ReFrame cancels one by one, while Slurm starts the next
-            waiting.cancel(request.job_name, once=True)
+        if request.job_name:  # first: ReFrame cancels one by one, while the next one starts
+            waiting.cancel(scheduler, request.job_name, once=True)
         if number:
             process.send_signal(number)
 
@@ -338,7 +342,7 @@ class Progress:
             self.done = f"{match[1]}  "
             self.begun.pop(re.sub(r" \[.*\]$", "", match[2]), None)
             self.look_at_launches()
-        # Where launches wait for their turn, Slurm starts the one that was queued first.
+        # Where launches wait for their turn, the scheduler starts the one that was queued first.
         self.now = next(iter(self.begun.values()), self.now)
 
     def look_at_launches(self) -> None:

@@ -157,7 +157,8 @@ class Request:
     arguments: list[str] = field(default_factory=list)  # further ones of ReFrame
     command: list[str] = field(default_factory=list)  # ReFrame's command line
     site: str = ""  # the site file, where it is not one of site-configs/
-    job_name: str = ""  # of all its jobs, where Slurm starts them one after the other
+    scheduler: str = "local"  # ReFrame's name
+    job_name: str = ""  # of all its jobs, where the scheduler starts them one after the other
     deadline: float = 0.0  # s after its start, by which launches must start; 0: none
     until: float = 0.0  # the deadline as Unix time
     # The full name of a partition -> sets of nodes that its launches ask for in turn.

@@ -13,15 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bisection import schedulers
 from bisection.core import paths
 from bisection.core.commands import all_errors, last_error
 from bisection.core.grouping import grouped
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
-from bisection.core.slurm import UNREACHABLE, nodes_of
 from bisection.core.verdicts import KernelExit, Verdict
+from bisection.kernels import launch_faults
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.rfm import causes
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.schedulers.scheduler import UNREACHABLE, hosts_of
 
 Entry = Mapping[str, Any]  # a test case in ReFrame's report
 Key = tuple[str, str, str]  # what a test case is called where another one depends on it
@@ -44,6 +45,7 @@ def read(
     log: str | None = None,
     listing: Callable[[], str] | None = None,
     left: Sequence[str] | None = None,
+    scheduler: str = "",
 ) -> RunVerdict:
     """Reads a run; bisection.judge rules on it.
 
@@ -53,6 +55,7 @@ def read(
         listing: gives ReFrame's list of the selected test cases; asked for if the run stopped
             early.
         left: jobs that are in the queue after the run; None if nobody looked.
+        scheduler: ReFrame's name of that of these jobs.
 
     Raises:
         KeyError, TypeError, ...: the report is not one of ReFrame's.
@@ -81,7 +84,7 @@ def read(
     if left is None:
         troubles += _jobs_left(first)
     else:
-        troubles += [Code.JOBS_LEFT(scheduler="slurm", jobs=left)] if left else []
+        troubles += [Code.JOBS_LEFT(scheduler=scheduler, jobs=left)] if left else []
         for index, case in enumerate(cases):  # of the jobs that it leaves, those that are there
             if case.reason and (jobs := case.reason["jobs"]):
                 still = [job for job in jobs if job in left]
@@ -137,7 +140,7 @@ def _jobs_left(entries: Iterable[Entry]) -> list[Reason]:
     return [
         Code.JOBS_LEFT(scheduler=name, jobs=[str(entry["jobid"]) for entry in group])
         for name, group in jobs.items()
-        if name != "local"
+        if not schedulers.of(name).is_local
     ]
 
 
@@ -176,7 +179,7 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
         if entry["fixture"]:
             stored = entry.get("launch_record") or {"facts": entry.get("facts") or {}}
             record = LaunchRecord.read(stored)
-            hosts = record.hosts or tuple(nodes_of(entry.get("job_nodelist")))
+            hosts = record.hosts or tuple(hosts_of(entry.get("job_nodelist")))
             records[key] = replace(record, hosts=hosts)
     for key, entry in entries.items():
         needed = [tuple(other) for other in entry.get("dependencies_actual") or []]
@@ -288,7 +291,7 @@ def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
             lines = [line.strip() for line in file if line.strip()]
     except (OSError, KeyError, TypeError):
         return reason
-    reason = causes.of_full_disk(entry["stagedir"], lines) or reason
+    reason = launch_faults.of_full_disk(entry["stagedir"], lines) or reason
     for pattern in (r"(?i)error\b", r"^bisection\.kernels\.spack: "):
         for index, line in enumerate(lines):
             if re.search(pattern, line):

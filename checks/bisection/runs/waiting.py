@@ -1,22 +1,21 @@
-"""Waiting for Slurm, its queue, and a host whose cores no other process uses.
+"""Waiting for a scheduler, its queue, and a host whose cores no other process uses.
 
-All jobs of a run in Slurm's queue have one name, by which they are found and cancelled.
+All jobs of a run that waits in a queue have one name, by which they are found and cancelled.
 """
 
 import contextlib
 import os
 import secrets
 import time
-from collections import Counter, namedtuple
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from bisection.core.commands import ask
 from bisection.core.paths import text_of
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import free
 from bisection.core.thresholds import LIMITS
 from bisection.core.topology import expanded
+from bisection.schedulers.scheduler import Scheduler
 
 PAUSES = (0.5, 1, 2, 4, 8)  # s, before each further look
 PERIOD = 10.0  # s, between looks at the queue
@@ -28,11 +27,12 @@ LOOKS = 3  # quiet looks in a row that end the waiting
 KERNEL_THREAD = 0x200000  # PF_KTHREAD of linux/sched.h
 
 
-def silence(say: Callable[[str, float], None]) -> str:
-    """Waits until Slurm's controller answers; returns its last error, "" once it answers. `say` is
-    called once with the error and the longest wait (s), if it does not answer at once."""
+def silence(scheduler: Scheduler, say: Callable[[str, float], None]) -> str:
+    """Waits until a scheduler answers; returns its last error, "" once it answers, or if it is not
+    asked. `say` is called once with the error and the longest wait (s), if it does not answer at
+    once."""
     until, reported = time.monotonic() + LIMITS.controller_silent, False
-    while not (answer := ask("sinfo", "-h", "-o", "%P")):
+    while not (answer := scheduler.ping()):
         if time.monotonic() > until or answer.code == NOT_INSTALLED:
             return answer.error
         if not reported:
@@ -47,23 +47,17 @@ def job_name(folder: Path) -> str:
     return f"bisection-{folder.name}-{secrets.token_hex(2)}"
 
 
-def options(name: str) -> list[str]:
-    """ReFrame's options that queue all launches at once; Slurm runs one of this name at a time."""
-    return ["--exec-policy", "async", "-J", "dependency=singleton", "-J", f"job-name={name}"]
-
-
-def cancel(name: str, once: bool = False) -> list[str] | None:
+def cancel(scheduler: Scheduler, name: str, once: bool = False) -> list[str] | None:
     """Cancels the jobs of a run, until none is left or some do not go; `once`: without waiting.
-    Returns the identifiers of jobs that are left; None if Slurm did not answer."""
+    Returns the identifiers of jobs that are left; None if the scheduler did not answer."""
     left: list[str] | None = None
     for pause in (0, *PAUSES):
         time.sleep(pause)
-        answer = ask("squeue", "-h", "--all", "-n", name, "-o", "%i %T")
-        rows = [line.split() for line in answer.text.splitlines()]
-        left = [job for job, state in rows if state != "COMPLETING"] if answer else None
+        jobs = scheduler.queued(name)
+        left = None if jobs is None else [job.id for job in jobs if job.state != "COMPLETING"]
         if left:
-            ask("scancel", *left)
-        if once or (answer and not rows):
+            scheduler.cancel(left)
+        if once or jobs == []:
             break
     return left
 
@@ -71,36 +65,34 @@ def cancel(name: str, once: bool = False) -> list[str] | None:
 # ---- a run that waits ----
 
 
-# A job as squeue has it; nodes: that it asks for, in Slurm's compressed form; start: expected, Unix
-# time or N/A; reason: of waiting.
-Job = namedtuple("Job", "id state queue nodes start reason")
-
-
 class Watch:
     """Looks now and then at the jobs of a run while none of them runs.
 
-    It reports why the next one waits, once for each of Slurm's reasons. Where others have taken the
-    nodes that were chosen before the run, its jobs no longer ask for these: Slurm then chooses.
+    It reports why the next one waits, once for each of the scheduler's reasons. Where others have
+    taken the nodes that were chosen before the run, its jobs no longer ask for these: the scheduler
+    then chooses.
     """
 
     def __init__(
-        self, name: str, chosen: Iterable[Sequence[str]], say: Callable[[Reason], None]
+        self,
+        scheduler: Scheduler,
+        name: str,
+        chosen: Iterable[Sequence[str]],
+        say: Callable[[Reason], None],
     ) -> None:
-        self.name, self.say = name, say
+        self.scheduler, self.name, self.say = scheduler, name, say
         self.chosen = {frozenset(nodes) for nodes in chosen}
         self.next = time.monotonic() + PERIOD
         self.since: dict[str, float] = {}  # job -> when it was first seen waiting
         self.said: set[tuple[str, str]] = set()  # job, reason
 
     def look(self) -> None:
-        """Asks Slurm if it is time to."""
+        """Asks the scheduler if it is time to."""
         now = time.monotonic()
         if not self.name or now < self.next:
             return
         self.next = now + PERIOD
-        answer = ask("squeue", "-h", "--all", "-n", self.name, "-o", "%i|%T|%P|%n|%S|%r")
-        rows = [line.split("|", 5) for line in answer.text.splitlines()]
-        jobs = [Job(*row) for row in rows if len(row) == len(Job._fields)]
+        jobs = self.scheduler.queued(self.name) or []
         # the others wait for this one
         first = next((job for job in jobs if job.reason != "Dependency"), None)
         if first is None or any(job.state != "PENDING" for job in jobs):
@@ -113,7 +105,7 @@ class Watch:
             self.say(Code.JOB_WAITS(**where, reason=first.reason, start=start))
         if waited >= LIMITS.nodes_taken and frozenset(expanded(first.nodes)) in self.chosen:
             same = [job.id for job in jobs if job.nodes == first.nodes]
-            freed = [number for number in same if free(number)]
+            freed = [number for number in same if self.scheduler.free(number)]
             if first.id in freed:
                 self.say(Code.NODES_TAKEN(nodes=expanded(first.nodes), jobs=freed))
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bisection import schedulers
 from bisection.core import references
 from bisection.core.commands import option_value
 from bisection.core.format import some
 from bisection.core.parser import Parser
 from bisection.core.reasons import Code
-from bisection.core.slurm import CLUSTER, QUEUE, SLURM, queues
 from bisection.core.verdicts import TIERS, BisectionError
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import in_site_file, partition_faults
@@ -72,24 +72,21 @@ def unusable(site: Site, partitions: Partitions) -> list[Defect]:
 
 
 def unknown_queues(file: Path, partitions: Partitions) -> list[Defect]:
-    """The defects of partitions whose queue Slurm does not know, which is asked.
+    """The defects of partitions whose queue the scheduler does not know, which is asked.
 
     Args:
         file: of the site.
         partitions: those of the run.
     """
-    named = [
-        (partition["name"], queue)
-        for partition in partitions
-        if partition["scheduler"] in SLURM and not option_value(partition["access"], *CLUSTER)
-        for queue in filter(None, option_value(partition["access"], *QUEUE).split(","))
-    ]
-    known = queues() if named else []
-    return [
-        Defect.of(file, line_of(file, name, "queue"), Code.QUEUE_UNKNOWN(queue=queue, known=known))
-        for name, queue in named
-        if known and queue not in known
-    ]
+    defects = []
+    for partition in partitions:
+        scheduler, access = schedulers.of(partition["scheduler"]), partition["access"]
+        named = [*filter(None, option_value(access, *scheduler.queue_options).split(","))]
+        known = scheduler.queues(access) if named else []
+        for queue in (queue for queue in named if known and queue not in known):
+            line = line_of(file, partition["name"], "queue")
+            defects.append(Defect.of(file, line, Code.QUEUE_UNKNOWN(queue=queue, known=known)))
+    return defects
 
 
 def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str:

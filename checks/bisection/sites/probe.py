@@ -131,8 +131,8 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
         with contextlib.suppress(OSError, ValueError):
             text = Path(prefix, folder, "processor.json").expanduser().read_text()
             internals.set_processor(partition, json.loads(text))
-        kinds = (partition.scheduler.registered_name, partition.launcher_type.registered_name)
-        detected = detected or kinds == ("local", "local")
+        by_local = partition.launcher_type.registered_name == "local"
+        detected = detected or (partition.scheduler.is_local and by_local)
     surroundings = (runtime.system.preload_environ, partition.local_env)
     return {
         "name": partition.name,

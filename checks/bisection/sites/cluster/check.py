@@ -14,19 +14,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bisection import schedulers
 from bisection.core.commands import option_value
 from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import SLURM
 from bisection.core.verdicts import BisectionError, Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit
+from bisection.schedulers.survey import QueueInfo, SchedulerError, Survey
 from bisection.sites.before_run import choose_environ
 from bisection.sites.cluster import facts
-from bisection.sites.cluster.jobs import AT_ONCE, Request, Scheduler, at_once
-from bisection.sites.cluster.survey import QueueInfo, SchedulerError, Survey
-from bisection.sites.cluster.trial import SCHEDULERS, Launcher, Outcome, Trial
+from bisection.sites.cluster.jobs import AT_ONCE, Request, at_once
+from bisection.sites.cluster.trial import Launcher, Outcome, Trial
 from bisection.sites.site import Site
 
 Facts = Mapping[str, Any]
@@ -75,9 +75,8 @@ class Subject:
         part = {"name": "", "scheduler": "local", "access": [], "extras": {}, **self.partition}
         self.name, self.access, self.extras = part["name"], part["access"], part["extras"]
         self.nodes = int(self.extras.get("nodes", 1))  # per launch
-        self.local = part["scheduler"] == "local"
-        # To submit to; this host for one that is not read.
-        self.scheduler = SCHEDULERS.get(part["scheduler"], Scheduler)(self.stop)
+        self.scheduler = schedulers.of(part["scheduler"])
+        self.local = self.scheduler.is_local
         # That jobs use; "" for the user's own.
         self.account = option_value(self.access, *self.scheduler.account_options)
         # The first of several; "" for the usual one.
@@ -138,9 +137,8 @@ class Subject:
         where = (self.folder, self.patience, self.scheduler)
         environ = self.site.environs.get(self.environ, {"variables": {}})
         variables = {**self.partition["variables"], **environ["variables"]}
-        if self.partition["scheduler"] in SLURM:  # as launches have it
-            variables |= {"SLURM_KILL_BAD_EXIT": "1"}
-        return Request(self.name, self.access, shape, *where, longest, variables)
+        variables |= {"SLURM_KILL_BAD_EXIT": "1"}  # as launches have it
+        return Request(self.name, self.access, shape, *where, longest, variables, self.stop)
 
     @property
     def outcomes(self) -> dict[str, Outcome]:

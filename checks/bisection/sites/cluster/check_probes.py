@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from bisection import schedulers
 from bisection.core import paths
 from bisection.core.commands import option_value
 from bisection.core.grouping import grouped
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
-from bisection.rfm import causes
+from bisection.kernels import launch_faults
+from bisection.schedulers.survey import Survey
 from bisection.sites.cluster.check import Finding, Probe, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP, cores_of
-from bisection.sites.cluster.jobs import STOPPED, Ended, Step, script
-from bisection.sites.cluster.survey import Survey
-from bisection.sites.cluster.trial import SCHEDULERS, Outcome, program, telling, try_queue
+from bisection.sites.cluster.jobs import STOPPED, Ended, Step, refusal
+from bisection.sites.cluster.trial import Outcome, program, telling, try_queue
 from bisection.sites.rules import site_defects
 
 SOURCES = paths.ROOT / "src"
@@ -44,9 +44,10 @@ def loads(subject: Subject) -> Finding:
 
 def scheduler_answers(subject: Subject) -> Finding:
     """The scheduler answers."""
-    if unread := subject.schedulers - SCHEDULERS.keys():
-        return not_tried(Code.SCHEDULER_UNASKED(scheduler=min(unread)))
-    if subject.schedulers == {"local"}:
+    known = [*map(schedulers.of, sorted(subject.schedulers))]
+    if unread := [scheduler.name for scheduler in known if not scheduler.is_read]:
+        return not_tried(Code.SCHEDULER_UNASKED(scheduler=unread[0]))
+    if all(scheduler.is_local for scheduler in known):
         return ok(Code.NO_SCHEDULER())
     survey = _survey(subject)
     version = f"{survey.kind} {survey.version}"
@@ -64,9 +65,10 @@ def _survey(subject: Subject) -> Survey:
 
 def accounting(subject: Subject) -> Finding | None:
     """ReFrame's back-end `slurm` needs sacct."""
-    if not subject.schedulers & {*SLURM}:
+    needs = {schedulers.of(name).needs_accounting for name in subject.schedulers}
+    if not needs - {None}:
         return None
-    if "slurm" not in subject.schedulers:
+    if True not in needs:
         return ok(Code.ACCOUNTING_UNUSED())
     answers = next(iter(subject.surveys.values())).accounting
     return ok(Code.ACCOUNTING()) if answers else wrong(Code.NO_ACCOUNTING())
@@ -107,14 +109,13 @@ def nodes_up(subject: Subject) -> Finding | None:
 
 
 def placed(subject: Subject) -> Finding | None:
-    """Slurm could place a launch of each layout; it is asked, and nothing is submitted."""
-    if subject.partition["scheduler"] not in SLURM:
-        return None
-    request = replace(subject.request, name=f"{subject.name}.place")
-    file, minutes = request.output.with_suffix(".sh"), -(-_launch_limit(subject) // 60)
+    """The scheduler could place a launch of each layout; it is asked, and nothing is submitted."""
+    request, limit = replace(subject.request, name=f"{subject.name}.place"), _launch_limit(subject)
     for layout, shape in subject.shapes.items():
-        file.write_text(script(replace(request, shape=shape), minutes, []))
-        if words := subject.scheduler.refusal(file):
+        words = refusal(replace(request, shape=shape), limit)
+        if words is None:
+            return None
+        if words:
             return wrong(Code.NOT_PLACED(layout=layout, geometry=str(shape), refused=words))
     return ok(Code.PLACED(layouts=[f"{name} {shape}" for name, shape in subject.shapes.items()]))
 
@@ -197,7 +198,7 @@ def kernels_build(subject: Subject) -> Finding | None:
             return wrong(Code.KERNELS_LATE(step=name, limit=ended.seconds))
         if ended.code:
             last = telling(ended.text) or None
-            if full := causes.of_full_disk(subject.folder, ended.text.splitlines()):
+            if full := launch_faults.of_full_disk(subject.folder, ended.text.splitlines()):
                 return wrong(full.with_values(build=last))
             return wrong(Code.KERNELS_FAIL(step=name, exit_code=ended.code, last=last))
     subject.built[subject.kernel_key] = subject.name

@@ -23,17 +23,16 @@ What was not seen is left out. site-configs/common_cluster.py reads it for ReFra
 import contextlib
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import SLURM, configuration, node_records
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
+from bisection.schedulers.scheduler import Scheduler
 
 VERSION = 1  # also FACTS_VERSION of site-configs/common_cluster.py
 
@@ -109,19 +108,17 @@ def _flat(facts: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, facts
 
 
-def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
+def outdated(site: Path, schedulers: Iterable[Scheduler]) -> Reason | None:
     """Returns why the facts of a site may no longer hold: one of the nodes that they are of booted,
-    or Slurm's configuration changed. Of a large machine some other node boots every day.
+    or the scheduler's configuration changed. Of a large machine some other node boots every day.
 
     Args:
         site: the site file.
-        schedulers: ReFrame's names of those of its partitions.
+        schedulers: those of its partitions.
 
     Returns:
-        None if they are newer, or there are none, or Slurm does not say.
+        None if they are newer, or there are none, or no scheduler says when.
     """
-    if not set(SLURM) & set(schedulers):
-        return None
     known = old(file_of(site))
     try:
         written = datetime.fromisoformat(known["written"].replace("Z", "+00:00")).timestamp()
@@ -130,14 +127,8 @@ def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
     hosts = {
         host for partition in known["partitions"].values() for host in partition.get("boot", {})
     }
-    names = ",".join(sorted(host.partition(".")[0] for host in hosts))
-    nodes = ask("scontrol", "show", "node", "--all", "-o", names).text if hosts else ""
-    boots = (record.get("BootTime", "") for record in node_records(nodes))
-    events = {"boot": max((float(boot) for boot in boots if boot.isdigit()), default=0.0)}
-    file = configuration(ask("scontrol", "show", "config").text).get("SLURM_CONF")
-    with contextlib.suppress(OSError):  # of a file that this host does not see
-        events["configuration"] = Path(file).stat().st_mtime if file else 0.0
-    for event, since in events.items():
-        if since > written:
-            return Code.FACTS_OLD(system=site.stem, what=event, since=since)
+    for scheduler in schedulers:
+        for event, since in scheduler.events(hosts).items():
+            if since > written:
+                return Code.FACTS_OLD(system=site.stem, what=event, since=since)
     return None

@@ -1,17 +1,11 @@
-"""One job of a few steps: its script, its submission to a scheduler, and what each step printed.
-
-A Scheduler knows how a script asks for nodes, how a command runs once per node, and the commands to
-submit, look and cancel (trial.py has them by ReFrame's name).
-"""
+"""One job of a few steps, submitted by ReFrame as a launch is: what each step printed, and why the
+job did not run to its end."""
 
 import contextlib
+import functools
 import math
-import os
 import re
 import shlex
-import shutil
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,17 +15,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bisection.core.commands import all_errors, ask
+from reframe.core import config, runtime
+from reframe.core.backends import getlauncher, getscheduler
+from reframe.core.exceptions import ReframeError, SpawnedProcessError
+from reframe.core.schedulers import Job
+from reframe.utility import osext
+
+from bisection.core.commands import all_errors
 from bisection.core.identity import Geometry
 from bisection.core.paths import text_of
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import QUEUE_FULL, STATES
 from bisection.core.topology import expanded
+from bisection.rfm import internals
+from bisection.schedulers.scheduler import JobState, Scheduler
 
 AT_ONCE = 4  # jobs: more would be in the way of other users
 POLL = 0.5  # seconds between looks at a job, at first
 RARELY = 5.0  # likewise, later: a controller has other work
 LATE = 20  # seconds that a shared file system may need to show a file of another host
+GRACE = 5  # seconds that a job may take to end once it is cancelled
 LONGEST = 600  # seconds that a job asks for, where its queue gives as much
 STOPPED = 124  # exit code of `timeout` where the limit ended the command
 
@@ -66,71 +68,6 @@ class Finished:
     fault: Reason | None = None  # it did not run to its end
 
 
-class Refused(Exception):
-    """The scheduler did not take a job; the text has all that it printed."""
-
-
-@dataclass
-class State:
-    """Where a job is."""
-
-    word: str  # Slurm's
-    alive: bool
-    reason: str = ""  # of waiting
-    hosts: str = ""
-    memory: float = 0.0  # B that it has on all hosts together; 0: the scheduler does not say
-    error: str = ""  # the scheduler did not answer
-
-
-class Scheduler:
-    """No scheduler: scripts run on this host. Schedulers of clusters override these methods."""
-
-    commands: Sequence[str] = ()  # that it is known by
-    queue_options: Sequence[str] = ()  # by which a job names its queue
-    account_options: Sequence[str] = ()
-
-    def __init__(self, stop: threading.Event | None = None) -> None:
-        self.stop = stop or threading.Event()  # once set, its jobs are cancelled
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-
-    @classmethod
-    def is_here(cls) -> bool:
-        return bool(cls.commands) and all(map(shutil.which, cls.commands))
-
-    def header(self, request: "Request", minutes: int) -> list[str]:
-        """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
-        return [f"exec >{shlex.quote(str(request.output))} 2>&1"]
-
-    def shaped(self, shape: Geometry) -> list[str]:
-        """Returns what precedes a launcher so that it takes the job for one of another geometry."""
-        return []
-
-    def per_node(self, nodes: int) -> list[str]:
-        """Returns what precedes a command so that it runs once per node, without MPI, on all
-        cores."""
-        return []
-
-    def submit(self, script: Path) -> str:
-        """Submits a script; returns the job's number, or raises Refused."""
-        words, none = ["bash", str(script)], subprocess.DEVNULL
-        process = subprocess.Popen(words, cwd=script.parent, stdin=none, start_new_session=True)
-        self.processes[str(process.pid)] = process
-        return str(process.pid)
-
-    def refusal(self, script: Path) -> str:
-        """Its words why it could never place a script, which is not submitted; "" if it could."""
-        return ""
-
-    def state(self, job: str) -> State:
-        """Returns where a job is; it is over if the scheduler has forgotten it."""
-        alive = self.processes[job].poll() is None
-        return State("RUNNING" if alive else "COMPLETED", alive)
-
-    def cancel(self, job: str) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(int(job), signal.SIGTERM)
-
-
 @dataclass(frozen=True)
 class Request:
     """A job that is wanted of a scheduler, which cancels it where it is not over in time."""
@@ -143,21 +80,16 @@ class Request:
     scheduler: Scheduler
     max_time: int | None = None  # s that the queue gives
     variables: Mapping[str, str] = field(default_factory=dict)  # of the environment of all steps
+    stop: threading.Event = field(default_factory=threading.Event)  # once set, it is cancelled
 
     @property
     def output(self) -> Path:
         return self.folder / f"{self.name}.out"
 
-
-def submitted(*command: str) -> str:
-    """Returns what a command printed that submits a job; Refused if it fails.
-
-    As ReFrame does, it leaves out the user's SBATCH_ variables.
-    """
-    environ = {name: text for name, text in os.environ.items() if name[:7] != "SBATCH_"}
-    if answer := ask(*command, environ=environ):
-        return answer.text
-    raise Refused(all_errors(command[0], answer.stderr) or answer.error)
+    @property
+    def errors(self) -> Path:
+        """The file that the scheduler writes, and the script's own shell."""
+        return self.output.with_suffix(".err")
 
 
 # ---- the script ----
@@ -175,16 +107,16 @@ step() {
 """
 
 
-def script(request: Request, minutes: int, steps: Sequence[Step]) -> str:
-    """The text of a job's script, which asks for some minutes."""
-    lines = ["#!/bin/bash", *request.scheduler.header(request, minutes), PRELUDE]
+def script(request: Request, steps: Sequence[Step]) -> list[str]:
+    """The lines of a job's script."""
+    lines = [PRELUDE]
     lines += [f"export {name}={shlex.quote(text)}" for name, text in request.variables.items()]
     for step in steps:
         if isinstance(step.command, str):  # it changes the shell, as `module load` does
             lines.append(f"begin {step.name}\n{step.command} 2>&1 </dev/null\nend $?")
         else:
             lines.append(shlex.join(["step", step.name, f"{step.limit:g}", *step.command]))
-    return "\n".join([*lines, "echo @done", ""])
+    return [*lines, "echo @done"]
 
 
 STEP = re.compile(r"^@begin (\S+)\n(.*?)\n?\n@end (\d+) (\S+) (\S+)$", re.M | re.S)
@@ -198,7 +130,82 @@ def read_steps(text: str) -> dict[str, Ended]:
     }
 
 
-# ---- the job ----
+# ---- ReFrame's job ----
+
+_client = threading.Lock()  # ReFrame writes and submits in the current folder of this process
+
+
+@contextlib.contextmanager
+def _in_folder(request: Request) -> Iterator[None]:
+    """The folder of a job as the current one, for one thread at a time."""
+    with _client, osext.change_dir(request.folder):
+        yield
+
+
+@functools.cache
+def _start_reframe() -> None:
+    """Reads ReFrame's own configuration, as there may be no site file yet."""
+    internals.start_scripts_below_blanks()
+    internals.submit_from_threads()
+    own = config.load_config("<builtin>")
+    own.add_sticky_option("systems/modules_system", "nomod")
+    # As site files have it: as many nodes as are asked for, not as many tasks somewhere.
+    own.add_sticky_option("systems*/sched_options/use_nodes_option", True)
+    own.select_subconfig("generic")
+    runtime.init_runtime(own)
+
+
+def _job(request: Request, seconds: float) -> Any:
+    """ReFrame's job, which asks for some seconds."""
+    _start_reframe()
+    scheduler, name = getscheduler(request.scheduler.name)(), request.name
+    files = {"script_filename": f"{name}.sh", "stdout": f"{name}.out", "stderr": f"{name}.err"}
+    about = {**files, "workdir": str(request.folder), "sched_access": request.access}
+    job = Job.create(scheduler, getlauncher("local")(), "bisection-site", **about)
+    job.num_tasks, job.num_tasks_per_node = request.shape.ranks, request.shape.ranks_per_node
+    job.num_cpus_per_task, job.use_smt = request.shape.threads, False
+    job.time_limit = seconds
+    request.scheduler.ask(job, request.shape, seconds, None)
+    return job
+
+
+def refusal(request: Request, seconds: float) -> str | None:
+    """The scheduler's words why it could never place a job of some seconds, which is not submitted;
+    "" if it could, None if it cannot be asked."""
+    with _in_folder(request):
+        job = _job(request, seconds)
+        job.prepare([])
+        return request.scheduler.place(job)
+
+
+def _refused(request: Request, job: Any) -> str:
+    """Submits a job; returns all that was printed if the scheduler refused it, else ""."""
+    try:
+        with _in_folder(request):
+            job.submit()
+    except SpawnedProcessError as error:
+        words = all_errors(error.command.split()[0], error.stderr or "")
+        return words or str(error).partition(":\n")[0]
+    except (ReframeError, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _state(request: Request, job: Any) -> JobState:
+    """Where a job is."""
+    try:
+        return request.scheduler.look(job)
+    except (ReframeError, OSError) as error:
+        return JobState("", alive=True, error=str(error))
+
+
+def _cancel(request: Request, job: Any) -> None:
+    """Cancels a job, and waits a moment for its end: of one on this host, ReFrame kills what does
+    not end by itself."""
+    with contextlib.suppress(ReframeError, OSError):
+        job.cancel()
+    look = partial(_state, request, job)
+    _polled(look, lambda state: not state.alive, GRACE, threading.Event())
 
 
 def run(request: Request, steps: Sequence[Step]) -> Finished:
@@ -207,37 +214,35 @@ def run(request: Request, steps: Sequence[Step]) -> Finished:
     A job that is not over in time, or that the caller interrupts, is cancelled. Each step runs
     whatever the one before it ended with. OSError if the job's folder cannot be written.
     """
-    scheduler, output, patience = request.scheduler, request.output, request.patience
-    path = output.with_suffix(".sh")
-    output.unlink(missing_ok=True)
+    scheduler, patience = request.scheduler, request.patience
+    for file in (request.output, request.errors):
+        file.unlink(missing_ok=True)
     wanted = min(LONGEST, 60 + sum(step.limit for step in steps))
     minutes = max(1, math.ceil(min(wanted, request.max_time or wanted) / 60))
-    path.write_text(script(request, minutes, steps))
-
-    def submit() -> str | Refused:
-        try:
-            return scheduler.submit(path)
-        except Refused as error:
-            return error
-
-    # Where the user may not queue more jobs, it is submitted once another one is gone.
-    polled = partial(_polled, stop=scheduler.stop)
-    job = polled(submit, lambda answer: not QUEUE_FULL.search(str(answer)), patience, pause=RARELY)
-    if isinstance(job, Refused):
-        return Finished(fault=Code.BLOCKED(refused=str(job)))
-    state = State("", alive=True)
     try:
-        state = polled(partial(scheduler.state, job), lambda state: not state.alive, patience)
+        with _in_folder(request):
+            job = _job(request, 60.0 * minutes)
+            job.prepare(script(request, steps))
+    except ReframeError as error:  # it has no back-end here, as without Flux's Python bindings
+        return Finished(fault=Code.BLOCKED(refused=str(error)))
+    # Where the user may not queue more jobs, it is submitted once another one is gone.
+    polled = partial(_polled, stop=request.stop)
+    submit, tried = partial(_refused, request, job), lambda words: not scheduler.is_full(words)
+    if refused := polled(submit, tried, patience, pause=RARELY):
+        return Finished(fault=Code.BLOCKED(refused=refused))
+    state = JobState("", alive=True)
+    try:
+        state = polled(partial(_state, request, job), lambda state: not state.alive, patience)
     finally:  # KeyboardInterrupt, too
         if state.alive:
-            scheduler.cancel(job)
+            _cancel(request, job)
     late = 0 if state.alive else LATE
-    text = polled(partial(text_of, output), lambda text: "@done" in text, late)
-    finished = Finished(job, read_steps(text), expanded(state.hosts))
+    text = polled(partial(text_of, request.output), lambda text: "@done" in text, late)
+    finished = Finished(job.jobid, read_steps(text), expanded(state.hosts))
     if state.memory and finished.hosts:
         finished.memory = state.memory / len(finished.hosts)
     if state.alive or "@done" not in text:
-        finished.fault = _fault(request, job, state, text, minutes)
+        finished.fault = _fault(request, job, state, text)
     return finished
 
 
@@ -258,22 +263,26 @@ def _polled(
     return result
 
 
-def _fault(request: Request, job: str, state: State, text: str, minutes: int) -> Reason:
+def _fault(request: Request, job: Any, state: JobState, text: str) -> Reason:
     """Returns why a job did not run to its end in time."""
-    limit, nodes = 60.0 * minutes, state.hosts or None
+    number, nodes = job.jobid, state.hosts or None
     if state.error:
         return Code.INFRASTRUCTURE(why=Code.TEXT(text=state.error))
-    if state.alive and state.word == "RUNNING":
-        return Code.TIMEOUT(job=job, limit=min(limit, request.patience), nodes=nodes)
+    if state.word == "TIMEOUT" or (state.alive and state.word == "RUNNING"):
+        limit = min(job.time_limit, request.patience)
+        return Code.TIMEOUT(job=number, limit=limit, nodes=nodes)
     if state.alive:
-        return Code.BLOCKED(job=job, waited=request.patience, reason=state.reason)
-    if code := STATES.get(state.word):  # also of a job that never ran, and so has no output
-        more = {Code.TIMEOUT: {"limit": limit}, Code.CANCELLED: {"state": state.word}}
-        return code(job=job, nodes=nodes, **more.get(code, {}))
-    if not request.output.exists():
-        return Code.OUTPUT_UNSEEN(job=job, path=str(request.output), nodes=nodes)
-    lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] != "@"]
-    return Code.NOT_ENDED(last=(lines or [""])[-1] or None)
+        return Code.BLOCKED(job=number, waited=request.patience, reason=state.reason)
+    cause = request.scheduler.cause(job)
+    # A job that was stopped may have no output as it never ran; a node that could not open it has
+    # no other trace.
+    if not request.output.exists() and (cause is None or cause.code == Code.INFRASTRUCTURE):
+        return Code.OUTPUT_UNSEEN(job=number, path=str(request.output), nodes=nodes)
+    if cause:
+        return cause
+    lines = [line.strip() for line in f"{text}\n{text_of(request.errors)}".splitlines()]
+    said = [line for line in lines if line and line[0] != "@"]
+    return Code.NOT_ENDED(last=(said or [""])[-1] or None)
 
 
 def at_once(
@@ -282,7 +291,7 @@ def at_once(
     """Yields what `act` returns for each item, in their order; at most `most` run at a time.
 
     Where one fails, or the caller is interrupted or closes this, `stop` is set, which cancels the
-    jobs of schedulers that have it.
+    jobs of requests that have it.
     """
     with ThreadPoolExecutor(most) as pool:
         try:

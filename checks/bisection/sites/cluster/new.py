@@ -14,27 +14,20 @@ from typing import Any
 
 from reframe.utility import import_module_from_file
 
+from bisection import schedulers
 from bisection.core import launchers, paths
 from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
+from bisection.schedulers.survey import Group, QueueInfo, Survey, groups_of
 from bisection.sites.cluster import facts
 from bisection.sites.cluster.facts import FAST, UP
 from bisection.sites.cluster.jobs import Request, at_once
-from bisection.sites.cluster.survey import Group, QueueInfo, Survey, groups_of
-from bisection.sites.cluster.trial import COMPILERS, SCHEDULERS, Launcher, Outcome, Trial, try_queue
+from bisection.sites.cluster.trial import COMPILERS, Launcher, Outcome, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
-
-# Schedulers whose queues are not read yet: command -> ReFrame's name, name.
-UNREAD = {
-    "flux": ("flux", "Flux"),
-    "bsub": ("lsf", "LSF"),
-    "oarsub": ("oar", "OAR"),
-    "qconf": ("sge", "Grid Engine"),
-}
 
 
 @dataclass(frozen=True)
@@ -194,24 +187,13 @@ def modules_system(environ: Mapping[str, str]) -> str:
     return next((name for variable, name in names.items() if variable in environ), "nomod")
 
 
-def survey(account: str = "") -> Survey:
-    """Returns the survey of this host's scheduler, whose `kind` is "" where there is none;
-    SchedulerError if it does not answer."""
-    for scheduler in dict.fromkeys(SCHEDULERS.values()):
-        if scheduler.is_here():
-            return scheduler.read(account)
-    for reframe, kind in (names for command, names in UNREAD.items() if shutil.which(command)):
-        return Survey(kind, reframe, decisions=[Code.SCHEDULER_UNREAD(scheduler=kind)])
-    return Survey(kind="", reframe="local")
-
-
 def draft(options: Namespace, known: Survey) -> Draft:
     """The draft of a site before any job ran, by the options of `site new`; BisectionError where
     they want a queue that there is not, or a QOS without Slurm."""
     there, queues, most = software_here(), options.queue, options.nodes
     site = Draft(options.name, known, there, options.account, options.qos)
     site.decisions += known.decisions
-    if options.qos and known.kind != "Slurm":
+    if options.qos and not schedulers.of(known.reframe).takes_qos:
         raise BisectionError(f"--qos {options.qos}: only Slurm has it, and it is not on this host")
     names = [queue.name for queue in known.queues]
     if unknown := [queue for queue in queues if queue not in names]:
@@ -282,7 +264,7 @@ def sizes(most: int) -> int | list[int]:
 def candidates(site: Draft) -> list[Launcher]:
     """The launchers to try, the one to be preferred first: srun, its other types, mpirun."""
     tried = []
-    if site.survey.kind == "Slurm":
+    if site.survey.mpi_types:
         types = site.survey.mpi_types[1:]
         tried = [Launcher("srun"), *(Launcher("srun", (f"--mpi={kind}",)) for kind in types)]
     if (mpirun := site.software.mpi["launcher"]) or not tried:
@@ -313,10 +295,10 @@ def try_out(site: Draft) -> Iterator[Part]:
         part, partitions = job
         first = next(iter(partitions.values()))
         shape = Geometry(first["extras"]["nodes"], part.group.known.cores, 1)
-        scheduler, variables = SCHEDULERS[site.survey.reframe](stop), dict(first["env_vars"])
+        scheduler, variables = schedulers.of(site.survey.reframe), dict(first["env_vars"])
         asked = (part.name, first["access"], shape, folder, PATIENCE, scheduler)
         part.trial = try_queue(
-            Request(*asked, part.queue.max_time, variables),
+            Request(*asked, part.queue.max_time, variables, stop),
             [replace(each, binding=p["extras"]["binding"]) for each, p in partitions.items()],
             site.software.modules,
         )

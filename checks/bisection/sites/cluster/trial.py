@@ -16,17 +16,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from reframe.core.backends import getlauncher, getscheduler
+from reframe.core.schedulers import Job
+
+from bisection import schedulers
 from bisection.core.commands import telling
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
-from bisection.sites.cluster.jobs import STOPPED, Ended, Finished, Request, Scheduler, Step, run
-from bisection.sites.cluster.pbs import Pbs
-from bisection.sites.cluster.slurm import Slurm
-
-# The schedulers that are read and submitted to, by ReFrame's names of them.
-SCHEDULERS = {"slurm": Slurm, "squeue": Slurm, "pbs": Pbs, "local": Scheduler}
+from bisection.sites.cluster.jobs import STOPPED, Ended, Finished, Request, Step, run
 
 # It shows where a launcher placed the ranks, and which network device carries their messages.
 PROBE = Path(__file__).with_name("probe.c")
@@ -47,9 +46,6 @@ class Launcher:
     def command(self, shape: Geometry) -> list[str]:
         """The words before the program, as ReFrame writes them for a launch; KeyError, IndexError
         or ValueError where an option is no template of `bindings`."""
-        from reframe.core.backends import getlauncher, getscheduler  # a run needs no jobs here
-        from reframe.core.schedulers import Job
-
         job = Job.create(getscheduler("local")(), getlauncher(self.name)(), "trial")
         job.num_tasks, job.num_tasks_per_node = shape.ranks, shape.ranks_per_node
         job.num_cpus_per_task = shape.threads
@@ -116,7 +112,8 @@ def try_queue(
     building = [Step("build", _building(probe)), *builds]
     here: dict[str, Ended] = {}
     if build_here:
-        host = replace(request, name=f"{request.name}.here", access=[], scheduler=Scheduler())
+        local = schedulers.of("local")
+        host = replace(request, name=f"{request.name}.here", access=[], scheduler=local)
         here = run(host, [*loads, *building]).steps
         building = []
     writing = [*scheduler.per_node(request.shape.nodes), *_facts(facts, sees)]

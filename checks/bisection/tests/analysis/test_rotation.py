@@ -10,15 +10,16 @@ from running import SITES
 
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.rotation import choose, largest, next_set, sweep_of, usage
-from bisection.core import slurm as core_slurm
 from bisection.core.commands import Answer
 from bisection.core.thresholds import LIMITS
 from bisection.rfm.queue import nodelist
 from bisection.runs import command
 from bisection.runs.model import Request
+from bisection.schedulers import slurm as slurm_module
 
 FOUR = ["n1", "n2", "n3", "n4"]
 QUAD = {"fullname": "lab:cpu", "access": ["--partition=quad"], "extras": {"nodes": 2}}
+QUAD["scheduler"] = "slurm"
 METHODS = ["alltoallv", "p2p", "padded", "shm"]
 
 
@@ -36,7 +37,7 @@ def slurm(monkeypatch):
             assert not {"-p", "--all"} <= set(command)  # sinfo does not take both
             return Answer("sinfo", 0, "\n".join(whole), "")
 
-        monkeypatch.setattr(core_slurm, "ask", ask)
+        monkeypatch.setattr(slurm_module, "ask", ask)
         return asked
 
     print_nodes(*(f"{node}|idle|quad|fast,ib" for node in FOUR))

@@ -18,8 +18,8 @@ from running import CHECKS, ONE, SITES, of_other_sources, run_in, start
 from bisection.core import paths
 from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import Exit, Verdict
+from bisection.kernels import launch_faults
 from bisection.night import night as steps
-from bisection.rfm import causes
 from bisection.runs.model import RunVerdict
 from bisection.store import sample_file, sync
 from bisection.store.nights import Nights
@@ -268,14 +268,14 @@ def test_each_scratch_folder_that_cannot_be_written_to_is_one_line(tmp_path):
 
 @pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])
 def test_a_full_disk_is_found_in_the_words_of_a_build_or_by_writing(tmp_path, monkeypatch, words):
-    assert causes.of_full_disk(tmp_path, ["error: no such file"]) is None
+    assert launch_faults.of_full_disk(tmp_path, ["error: no such file"]) is None
     line = f"  collect2: error: /tmp/ccA.o: {words}"
-    assert clause(causes.of_full_disk(tmp_path, ["error: x", line])) == line.strip()
+    assert clause(launch_faults.of_full_disk(tmp_path, ["error: x", line])) == line.strip()
     missing = tmp_path / "missing"
     assert paths.unwritable(missing) == f"cannot write to {missing}: No such file or directory"
     assert (paths.unwritable(tmp_path), list(tmp_path.iterdir())) == ("", [])
     monkeypatch.setattr(paths, "free_space", lambda _: None)  # of a folder that is gone
-    assert causes.of_full_disk(missing, []) is None
+    assert launch_faults.of_full_disk(missing, []) is None
 
 
 def test_fake_kernel_keeps_the_contract(fake, tmp_path):

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bisection.core.topology import TopologyError, levels, options, parse
+from bisection.core.topology import TopologyError, levels, parse
+from bisection.rfm.switches import options
 
 CONF = """
 # two racks

@@ -21,8 +21,10 @@ from reframe.core.exceptions import SpawnedProcessError
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
 from running import CHECKS, HERE, enter_cluster, install_cmake, load_site, run_in
 
+from bisection.core.identity import Geometry
 from bisection.core.reasons import clause
 from bisection.rfm import internals, queue
+from bisection.schedulers import slurm as slurm_module
 from bisection.store import sample_file
 
 SITE = HERE / "slurm_site.py"
@@ -174,9 +176,10 @@ def test_jobs_whose_chosen_node_is_drained_are_freed(monkeypatch, commands, know
     rows = {"1": "ReqNodeNotAvail, UnavailableNodes:n1", "2": "Resources"}
     commands("squeue", "\n".join(f"echo '{job}|{why}'" for job, why in rows.items()))
     freed = []
-    monkeypatch.setattr(queue, "free", freed.append)
-    asked = [SimpleNamespace(jobid=job, options=["--nodelist=n1", "-x"]) for job in rows]
-    asked.append(SimpleNamespace(jobid="3", options=[]))
+    monkeypatch.setattr(slurm_module.Slurm, "free", lambda _, job: freed.append(job))
+    slurm = {"scheduler": SimpleNamespace(registered_name="slurm")}
+    asked = [SimpleNamespace(jobid=job, options=["--nodelist=n1", "-x"], **slurm) for job in rows]
+    asked.append(SimpleNamespace(jobid="3", options=[], **slurm))
     reasons = {job: [why] for job, why in rows.items()} if known else None
     assert queue.free_blocked(asked, reasons) == asked[:1]
     assert freed == ["1"]
@@ -243,7 +246,7 @@ class TestPlace:
         quad = "n1|quad|idle|none\nn2|quad|alloc|none\nn3|quad|down|dimm\nn4|quad|drained|fan"
         commands("sinfo", f"echo '{quad}'; [ $3 = -p ] || echo 'n9|all*|down|dimm'")
         options = [access, f"--ntasks={ranks}", "--ntasks-per-node=2"]
-        assert queue.missing(options) == ([("n3", "dimm"), ("n4", "fan")] if named else [])
+        assert slurm_module.missing(options) == ([("n3", "dimm"), ("n4", "fan")] if named else [])
 
 
 class TestTurn:
@@ -318,6 +321,7 @@ def job(submitted):
         time_limit=900.0,
         state="PENDING",
         is_cancelling=False,
+        scheduler=SimpleNamespace(registered_name="slurm"),
     )
 
 
@@ -341,19 +345,25 @@ class TestDeadline:
         assert run.said.count(self.SAYS + "1 s") == 1
 
     def test_is_in_what_slurm_and_reframe_get(self, monkeypatch):
+        def asked(time_limit):
+            slurm = SimpleNamespace(registered_name="slurm")
+            job = SimpleNamespace(options=[], scheduler=slurm, workdir="/home")
+            queue.ask(job, Geometry(1, 1, 1), time_limit)
+            return job.options
+
         monkeypatch.delenv(queue.DEADLINE, raising=False)
-        assert (queue.late(), queue.deadline_options(900)) == (None, [])
+        assert (queue.late(), asked(900)) == (None, ["--no-requeue"])
         assert queue.until_deadline(None) is None
         monkeypatch.setattr(queue.time, "time", lambda: 1000.0)
         monkeypatch.setattr(queue.time, "localtime", time.gmtime)
         monkeypatch.setenv(queue.DEADLINE, "1100.0 21600.0")
         assert queue.late() is None
         # Slurm's deadline is for the end: of a job of 90 s, which Slurm takes for 2 minutes
-        assert queue.deadline_options(90) == ["--deadline=1970-01-01T00:20:20"]
+        assert asked(90) == ["--no-requeue", "--deadline=1970-01-01T00:20:20"]
         assert queue.until_deadline(60.0) == 60.0
         assert queue.until_deadline(None) == queue.until_deadline(3600.0) == 100.0
         monkeypatch.setenv(queue.DEADLINE, "1099.1 21600.0")
-        assert queue.deadline_options(90) == ["--deadline=1970-01-01T00:20:20"]
+        assert asked(90) == ["--no-requeue", "--deadline=1970-01-01T00:20:20"]
         monkeypatch.setenv(queue.DEADLINE, "1000.0 21600.0")
         assert clause(queue.late()) == self.SAYS + "6 h"
 

@@ -11,8 +11,8 @@ from running import TWO_CORES
 
 from bisection.core.launchers import AS_ROOT, library
 from bisection.core.reasons import Code, clause
-from bisection.rfm import causes
-from bisection.rfm.causes import Ended
+from bisection.kernels import launch_faults
+from bisection.kernels.launch_faults import Ended
 
 PROGRAM = r"""
 #include <mpi.h>
@@ -117,7 +117,9 @@ def launched(programs):
                 timeout=600,  # only so that a hang ends
             )
             ended = Ended("md", str(folder), done.returncode, done.stderr, done.stdout, **how)
-            exit_code, reason = causes.of_launch(types.SimpleNamespace(**named, state=None), ended)
+            exit_code, reason = launch_faults.of_launch(
+                types.SimpleNamespace(**named, state=None), ended
+            )
             if (reason and reason.code) == code or not is_lost(ended):
                 break
         return exit_code, reason, ended
@@ -180,7 +182,7 @@ def test_a_launch_that_does_without_shared_memory_is_noted(launched, tiny):
         assert exit_code == 0, ended.errors
         if not is_lost(ended):
             break
-    (note,) = causes.notes_of(ended, [HERE])
+    (note,) = launch_faults.notes_of(ended, [HERE])
     assert "no space for shared memory in /dev/shm" in clause(note)
 
 

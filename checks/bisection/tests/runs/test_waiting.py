@@ -6,11 +6,12 @@ import sys
 
 import pytest
 
-from bisection.core import slurm as core_slurm
+from bisection import schedulers
 from bisection.core.commands import Answer
 from bisection.core.reasons import Code, clause
 from bisection.core.thresholds import LIMITS
 from bisection.runs import waiting
+from bisection.schedulers import slurm as slurm_module
 
 PAIR = "6|PENDING|quad|node[1-2]|{}|{}\n7|PENDING|quad|node[1-2]|N/A|Dependency\n"
 RUNS = "5|{}|quad|node[1-2]|N/A|None\n" + PAIR.format("N/A", "Resources")
@@ -23,11 +24,13 @@ class Slurm:
 
     def __init__(self, monkeypatch):
         self.now, self.code, self.text, self.asked, self.told = 0.0, 0, "", [], []
-        monkeypatch.setattr(waiting, "ask", self.ask)
-        monkeypatch.setattr(core_slurm, "ask", self.ask)
+        monkeypatch.setattr(slurm_module, "ask", self.ask)
         monkeypatch.setattr(waiting.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(waiting.time, "sleep", self.sleep)
-        self.watch = waiting.Watch("bisection-1", SWEPT, lambda why: self.told.append(clause(why)))
+        self.scheduler = schedulers.of("squeue")
+        self.watch = waiting.Watch(
+            self.scheduler, "bisection-1", SWEPT, lambda why: self.told.append(clause(why))
+        )
 
     def ask(self, *command):
         self.asked.append(command)
@@ -104,7 +107,7 @@ def test_a_controller_is_waited_for(slurm, code, then, times):
         slurm.code = then
 
     slurm.code = code
-    assert waiting.silence(say) == ("sinfo: connect failure" if then else "")
+    assert waiting.silence(slurm.scheduler, say) == ("sinfo: connect failure" if then else "")
     assert slurm.told == [("sinfo: connect failure", LIMITS.controller_silent)] * times
     assert slurm.now < LIMITS.controller_silent + 5
 

@@ -4,8 +4,8 @@ import copy
 import time
 
 from bisection.core.identity import Geometry
+from bisection.schedulers.survey import Group, Node, QueueInfo, SchedulerError, Survey
 from bisection.sites.cluster.jobs import Ended
-from bisection.sites.cluster.survey import Group, Node, QueueInfo, SchedulerError, Survey
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial
 from bisection.sites.site import Site
 
@@ -97,6 +97,10 @@ class Machine:
         self.most = max(self.most, len(self.running))
         self.running.pop()
         return self.trial
+
+    def refused(self, request, seconds):
+        request.output.with_suffix(".sh").touch()
+        return self.refusal if request.scheduler.name == "slurm" else None
 
     def read(self, account):
         if self.silent:

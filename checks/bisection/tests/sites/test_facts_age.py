@@ -5,9 +5,12 @@ import os
 
 import pytest
 
+from bisection import schedulers
 from bisection.night import prepare
+from bisection.schedulers import slurm
 from bisection.sites.cluster import facts
 
+SLURM = [schedulers.of("slurm")]
 WRITTEN = 1795334400.0  # 2026-11-22 08:00 UTC
 
 
@@ -41,22 +44,22 @@ def site(tmp_path, commands):
     ],
 )
 def test_facts_that_are_older_than_an_event(site, boot, changed, event, since):
-    reason = facts.outdated(site(boot, changed), {"squeue"})
+    reason = facts.outdated(site(boot, changed), SLURM)
     assert (reason and reason["what"], reason and reason["since"]) == (event, since)
 
 
 def test_without_slurm_or_facts_nothing_is_asked(site, monkeypatch):
     file = site(60, 60, written="yesterday")
-    monkeypatch.setattr(facts, "ask", lambda *command: pytest.fail("asked"))
-    assert facts.outdated(file, {"local"}) is None
-    assert facts.outdated(file.with_name("other.py"), {"slurm"}) is None
-    assert facts.outdated(file, {"slurm"}) is None  # a broken file is left to the site file
+    monkeypatch.setattr(slurm, "ask", lambda *command: pytest.fail("asked"))
+    assert facts.outdated(file, [schedulers.of("local")]) is None
+    assert facts.outdated(file.with_name("other.py"), SLURM) is None
+    assert facts.outdated(file, SLURM) is None  # a broken file is left to the site file
 
 
 def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
     monkeypatch.setattr(prepare, "wait", lambda *_: None)
     partitions = [{"scheduler": "slurm", "access": []}]
-    prepare.look_at_machine(site(boot=60, changed=-60), partitions, None)
+    prepare.look_at_machine(site(boot=60, changed=-60), partitions, SLURM, None)
     printed = " ".join(capsys.readouterr().out.split())
     assert "warning: lab.json is older than the last boot" in printed
     assert "`bisection site check lab`" in printed

@@ -15,13 +15,12 @@ from made_cluster import GIB, KNOWN, PARTITION, Machine
 
 from bisection.commands import site_check
 from bisection.core.reasons import Code, Reason
-from bisection.core.slurm import STATES
 from bisection.report.site import OTHERWISE, REMEDIES, TITLES, WIDTH, remedy
+from bisection.schedulers.pbs import Pbs
+from bisection.schedulers.slurm import STATES, Slurm
 from bisection.sites.cluster import check, check_probes
 from bisection.sites.cluster.check import State, ok
 from bisection.sites.cluster.jobs import Ended
-from bisection.sites.cluster.pbs import Pbs
-from bisection.sites.cluster.slurm import Slurm
 from bisection.sites.site import Defect
 
 
@@ -34,7 +33,7 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(site_check, "load_site", lambda name: machine.site)
     for scheduler in (Slurm, Pbs):
         monkeypatch.setattr(scheduler, "read", machine.read)
-    monkeypatch.setattr(Slurm, "refusal", lambda self, script: machine.refusal)
+    monkeypatch.setattr(check_probes, "refusal", machine.refused)
     monkeypatch.setattr(check_probes, "try_queue", machine.try_queue)
     return machine
 

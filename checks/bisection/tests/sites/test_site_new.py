@@ -19,7 +19,7 @@ from bisection.sites import rules, site
 from bisection.sites.cluster import facts, new
 from bisection.sites.cluster.trial import Outcome, Trial
 
-OUTPUTS = Path(__file__).with_name("slurm")
+OUTPUTS = Path(__file__).parents[1] / "schedulers" / "slurm"
 # Recorded with Slurm 22.05.8, and shortened to what is read.
 CONFIG = """\
 Configuration data as of 2026-11-22T08:00:00

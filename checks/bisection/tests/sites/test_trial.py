@@ -10,56 +10,70 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
+from reframe.core.backends import register_scheduler
+from reframe.core.exceptions import SpawnedProcessError
+from reframe.core.schedulers.local import LocalJobScheduler
 from running import TWO_CORES
 
+from bisection import schedulers
 from bisection.core import launchers
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
+from bisection.schedulers.scheduler import JobState, Local, Scheduler
 from bisection.sites.cluster import jobs, node_facts
-from bisection.sites.cluster.jobs import Ended, Refused, Scheduler, State, Step
-from bisection.sites.cluster.pbs import Pbs
-from bisection.sites.cluster.slurm import Slurm
+from bisection.sites.cluster.jobs import Ended, Step
 from bisection.sites.cluster.trial import Launcher, misplaced, telling, try_queue
 
 PROGRAM = Path(node_facts.__file__)
 needs_mpi = pytest.mark.skipif(shutil.which("mpicc") is None, reason="needs mpicc")
 
 
+@register_scheduler("scripted")
+class Backend(LocalJobScheduler):
+    """ReFrame's side of Scripted."""
+
+    def submit(self, job):
+        if words := job.scripted.refuses and job.scripted.refuses.pop(0):
+            raise SpawnedProcessError("sbatch duo.sh", "", words, 1)
+        if job.scripted.text is not None:
+            Path(job.stdout).write_text(job.scripted.text)
+        job._jobid = "7"
+
+    def cancel(self, job):
+        job.scripted.cancelled.append(job.jobid)
+
+
 class Scripted(Scheduler):
     """A scheduler whose job goes through given states, and prints a given text at its end."""
 
-    def __init__(self, *states, output=None, refuses=None):
-        super().__init__()
-        self.states, self.text, self.refuses = list(states), output, refuses
-        self.cancelled = []
+    def __init__(self, *states, output=None, refuses=(), stopped=None):
+        super().__init__("scripted")
+        self.states, self.text, self.stopped = list(states), output, stopped
+        self.refuses, self.cancelled = list(refuses), []
 
-    def header(self, request, minutes):
-        self.output = request.output
-        return []
+    def ask(self, job, *how):
+        job.scripted = self
 
-    def submit(self, script):
-        if self.refuses:
-            raise Refused(self.refuses)
-        if self.text is not None:
-            self.output.write_text(self.text)
-        return "7"
+    def is_full(self, refused):
+        return "SubmitJob" in refused
 
-    def state(self, job):
+    def look(self, job):
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
-    def cancel(self, job):
-        self.cancelled.append(job)
+    def cause(self, job):
+        return self.stopped
 
 
-OVER = State("COMPLETED", alive=False, hosts="n[1-2]")
+OVER = JobState("COMPLETED", alive=False, hosts="n[1-2]")
+LOCAL = schedulers.of("local")
 
 
-def request(folder, scheduler=None, patience=120, shape=(1, 1, 1), **variables):
-    where = (Geometry(*shape), folder, patience, scheduler or Scheduler())
+def request(folder, scheduler=LOCAL, patience=120, shape=(1, 1, 1), **variables):
+    folder.mkdir(exist_ok=True)
+    where = (Geometry(*shape), folder, patience, scheduler)
     return jobs.Request("duo", ["--exclusive"], *where, variables=variables)
 
 
@@ -70,16 +84,50 @@ def outcome_of(scheduler, folder, patience=0.0, steps=()):
 # ---- a job ----
 
 
+def script_of(asked, *steps):
+    with jobs._in_folder(asked):
+        jobs._job(asked, 180.0).prepare(jobs.script(asked, steps))
+    return asked.output.with_suffix(".sh").read_text()
+
+
 def test_script_has_what_reframe_asks_for_and_the_steps(tmp_path):
-    asked = request(tmp_path, Slurm(), shape=(2, 4, 1), Y="a b")
-    text = jobs.script(asked, 3, [Step("a", ["echo", "it's"], 5), Step("b", "X=1; false")])
-    options = {"nodes=2", "ntasks=8", "ntasks-per-node=4", "exclusive"}
+    asked = request(tmp_path, schedulers.of("slurm"), shape=(2, 4, 1), Y="a b")
+    text = script_of(asked, Step("a", ["echo", "it's"], 5), Step("b", "X=1; false"))
+    options = {"nodes=2", "ntasks=8", "ntasks-per-node=4", "exclusive", "no-requeue", "time=0:3:0"}
     assert {f"#SBATCH --{option}" for option in options} < set(text.splitlines())
     done = subprocess.run(["bash"], input=text, capture_output=True, text=True, timeout=300)
     steps = jobs.read_steps(done.stdout)
     assert steps["a"].text == "it's"
     assert (steps["a"].code, steps["b"].code) == (0, 1)
     assert done.stdout.endswith("@done\n")
+
+
+@pytest.mark.parametrize("name", ["slurm", "pbs"])
+def test_a_folder_of_any_name_is_one_word_of_a_directive(tmp_path, name):
+    """sbatch splits at blanks, takes quotes away as a shell does, and replaces %j."""
+    folder = tmp_path / "Mein Prüf'ordner 5%j"
+    text = script_of(request(folder, schedulers.of(name)))
+    directives = [line for line in text.splitlines() if line.startswith(("#SBATCH", "#PBS"))]
+    files = [shlex.split(line.removeprefix("#"))[1] for line in directives if "ordner" in line]
+    whole = str(folder).replace("%", "%%")
+    expected = [f"--output={whole}/duo.out", f"--error={whole}/duo.err"]
+    assert files == (expected if name == "slurm" else [])
+    subprocess.run(["bash", "-eu"], input=text, text=True, timeout=60, check=True)
+
+
+def test_job_on_this_host_in_a_folder_of_any_name(tmp_path):
+    steps = [Step("here", ["pwd"])]
+    folder = tmp_path / "Mein Prüf'ordner 5%j"
+    finished = outcome_of(LOCAL, folder, patience=60, steps=steps)
+    assert (finished.fault, finished.steps["here"].text) == (None, str(folder))
+
+
+def test_job_on_this_host_that_does_not_end_is_killed(tmp_path):
+    endless = "trap : TERM; echo $BASHPID >number; while :; do sleep 1; done"
+    fault = outcome_of(LOCAL, tmp_path, patience=1, steps=[Step("endless", endless)]).fault
+    assert (fault.code, fault["limit"]) == (Code.TIMEOUT, 1)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "number").read_text()), 0)
 
 
 def test_steps_before_a_stop_are_read():
@@ -91,7 +139,7 @@ def test_step_that_prints_much_or_hangs(tmp_path):
     rank = '["nid001234", "0-127"], '  # of which there may be many
     much = Step("much", ["python3", "-c", f"print({rank!r} * 50_000)"])
     steps = [Step("hang", ["sleep", "60"], limit=0.5), much]
-    finished = outcome_of(Scheduler(), tmp_path, patience=60, steps=steps)
+    finished = outcome_of(LOCAL, tmp_path, patience=60, steps=steps)
     assert finished.fault is None
     assert finished.steps["hang"].code == jobs.STOPPED
     assert len(finished.steps["much"].text) == 50_000 * len(rank)
@@ -103,32 +151,32 @@ NO = Code.TEXT(text="scontrol: no").as_dict()
 @pytest.mark.parametrize(
     ("scheduler", "code", "values"),
     [
-        (Scripted(OVER, refuses="sbatch: no"), Code.BLOCKED, {"refused": "sbatch: no"}),
-        (Scripted(State("PENDING", True, "Priority")), Code.BLOCKED, {"reason": "Priority"}),
-        (Scripted(State("RUNNING", True, hosts="n1")), Code.TIMEOUT, {"nodes": "n1"}),
-        (Scripted(State("", True, error="scontrol: no")), Code.INFRASTRUCTURE, {"why": NO}),
+        (Scripted(OVER, refuses=["sbatch: no"]), Code.BLOCKED, {"refused": "sbatch: no"}),
+        (Scripted(JobState("PENDING", True, "Priority")), Code.BLOCKED, {"reason": "Priority"}),
+        (Scripted(JobState("RUNNING", True, hosts="n1")), Code.TIMEOUT, {"nodes": "n1"}),
+        (Scripted(JobState("", True, error="scontrol: no")), Code.INFRASTRUCTURE, {"why": NO}),
         (Scripted(OVER), Code.OUTPUT_UNSEEN, {"nodes": "n[1-2]"}),
-        (Scripted(State("NODE_FAIL", False), output="@begin a\n"), Code.NODE_FAIL, {}),
-        (Scripted(State("CANCELLED", False)), Code.CANCELLED, {"state": "CANCELLED"}),
+        (Scripted(OVER, stopped=Code.NODE_FAIL(job="7")), Code.NODE_FAIL, {"job": "7"}),
         (Scripted(OVER, output="@begin a\nbash: bad\n"), Code.NOT_ENDED, {"last": "bash: bad"}),
     ],
 )
 def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, values):
     monkeypatch.setattr(jobs, "LATE", 0)
+    monkeypatch.setattr(jobs, "GRACE", 0)
     # Of an earlier job, which is not read.
     (tmp_path / "duo.out").write_text("@begin a\n\n@end 0 1 2\n@done\n")
     fault = outcome_of(scheduler, tmp_path).fault
     assert fault.code == code
     assert fault.values.items() >= values.items()
-    alive = scheduler.states[0].alive and not scheduler.refuses
+    alive = scheduler.states[0].alive
     assert scheduler.cancelled == (["7"] if alive else [])
 
 
-@pytest.mark.parametrize(("scheduler", "name"), [(Slurm(), "sbatch"), (Pbs(), "qsub")])
+@pytest.mark.parametrize(("scheduler", "name"), [("slurm", "sbatch"), ("pbs", "qsub")])
 def test_all_that_a_scheduler_prints_of_a_refusal_is_kept(tmp_path, commands, scheduler, name):
     lines = f"{name}: error: site policy: name your project\n{name}: error: Unspecified error"
     commands(name, f"echo '{lines}' >&2; exit 1")
-    fault = outcome_of(scheduler, tmp_path).fault
+    fault = outcome_of(schedulers.of(scheduler), tmp_path).fault
     assert fault["refused"] == f"{name}: site policy: name your project; Unspecified error"
 
 
@@ -136,10 +184,9 @@ def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "RARELY", 0.01)
     monkeypatch.setattr(jobs, "LATE", 0)
     words = "sbatch: QOSMaxSubmitJobPerUserLimit; Job violates"
-    scheduler = Scripted(State("NODE_FAIL", False))
-    scheduler.submit = Mock(side_effect=[Refused(words)] * 3 + ["7"])
-    assert outcome_of(scheduler, tmp_path, patience=0).fault["refused"] == words
-    assert outcome_of(scheduler, tmp_path, patience=60).fault.code == Code.NODE_FAIL
+    patient, not_patient = (Scripted(OVER, refuses=[words] * 3) for _ in range(2))
+    assert outcome_of(not_patient, tmp_path, patience=0).fault["refused"] == words
+    assert outcome_of(patient, tmp_path, patience=60).fault.code == Code.OUTPUT_UNSEEN
 
 
 # ---- the facts of a node ----
@@ -169,12 +216,12 @@ def test_facts_of_this_node(tmp_path):
 
 
 def test_node_that_slurm_calls_by_another_name_than_its_host_is_known(tmp_path, monkeypatch):
-    class OtherName(Scheduler):
-        def state(self, job):
-            return replace(super().state(job), hosts="n[1-2]")
+    class OtherName(Local):
+        def look(self, job):
+            return replace(super().look(job), hosts="n[1-2]")
 
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
-    assert list(try_queue(request(tmp_path, OtherName()), []).unseen) == ["n2"]
+    assert list(try_queue(request(tmp_path, OtherName("local")), []).unseen) == ["n2"]
 
 
 # ---- where ranks are ----

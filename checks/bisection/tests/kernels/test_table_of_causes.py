@@ -11,14 +11,14 @@ import pytest
 from fake_kernel import layout_of
 from results_made import entry, report
 
-from bisection.core import slurm as core_slurm
 from bisection.core.causes import CAUSES, FAILED, NOT_MEASURED, NOTE
 from bisection.core.reasons import KINDS, MACHINE_FAULTS, OUTER_FAULTS, Code, clause
+from bisection.kernels import launch_faults
+from bisection.kernels.launch_faults import Ended
 from bisection.report import exports
 from bisection.report.model import Report
-from bisection.rfm import causes
-from bisection.rfm.causes import Ended
 from bisection.runs.report import read
+from bisection.schedulers import slurm as slurm_module
 
 HERE = Path(__file__).parent
 NODES = ["n1", "n2", "n3", "n4"]  # two ranks on each
@@ -71,7 +71,7 @@ def begun(tmp_path_factory):
     layout = layout_of([{"host": host} for host in NODES for _ in range(2)])
     (folder / "result.json").write_text(json.dumps({"status": "running", "layout": layout}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(core_slurm, "job_record", lambda jobid: ({}, "scontrol: gone"))
+        patch.setattr(slurm_module, "job_record", lambda jobid: ({}, "scontrol: gone"))
         yield folder
 
 
@@ -82,11 +82,11 @@ def told(case, begun):
     code = None if wanted["exit"] == "-" else int(wanted["exit"])
     hosts = [wanted["node"]] if wanted["node"] else NODES
     ended = Ended("md", str(folder), code, case.text, hosts=hosts, nodes=len(hosts))
-    return causes.of_launch(job(wanted["launcher"], wanted["state"] or "FAILED"), ended)
+    return launch_faults.of_launch(job(wanted["launcher"], wanted["state"] or "FAILED"), ended)
 
 
 def noted(case, hosts=NODES):
-    return [*causes.notes_of(Ended("md", "", 0, f"a banner\n{case.text}"), hosts)]
+    return [*launch_faults.notes_of(Ended("md", "", 0, f"a banner\n{case.text}"), hosts)]
 
 
 @pytest.mark.parametrize("case", LAUNCHES, ids=lambda case: case.head)
@@ -131,7 +131,7 @@ def test_each_row_decides_a_launch(row, begun, monkeypatch):
         return [told(case, begun) for case in launches], [noted(case) for case in warnings]
 
     by_the_whole_table = outcome()
-    monkeypatch.setattr(causes, "CAUSES", [other for other in CAUSES if other is not row])
+    monkeypatch.setattr(launch_faults, "CAUSES", [other for other in CAUSES if other is not row])
     assert outcome() != by_the_whole_table
 
 

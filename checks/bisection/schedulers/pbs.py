@@ -1,4 +1,4 @@
-"""PBS Professional and OpenPBS, by the JSON of qstat and pbsnodes; how a trial job is submitted.
+"""PBS Professional and OpenPBS, by the JSON of qstat and pbsnodes.
 
 It has never met a real PBS: it was written after the manual pages qstat(1B), pbsnodes(8B), qsub(1B)
 and pbsdsh(1B) of OpenPBS 20 and outputs that sites have published.
@@ -6,15 +6,14 @@ and pbsdsh(1B) of OpenPBS 20 and outputs that sites have published.
 
 import json
 import re
-import shlex
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from bisection.core.commands import ask
+from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
-from bisection.sites.cluster import survey
-from bisection.sites.cluster.jobs import Request, Scheduler, State, submitted
+from bisection.schedulers import survey
+from bisection.schedulers.scheduler import JobState, Scheduler
 
 # Resources that every node has; others are the site's own, and tell kinds of node apart.
 STANDARD = {
@@ -24,18 +23,6 @@ STANDARD = {
 FREE = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}  # now or later
 USUAL = {"enabled": "True", "started": "True", "from_route_only": "False"}  # of a queue
 WHOLE = {"default_excl", "default_exclhost", "force_excl", "force_exclhost"}
-
-
-def read(_account: str = "") -> survey.Survey:
-    """Returns what the PBS of this host says; SchedulerError if its server does not answer."""
-    queue, node = _json("qstat", "-Q", "-f", "-F", "json"), _json("pbsnodes", "-a", "-F", "json")
-    return survey.Survey(
-        kind="PBS",
-        reframe="pbs",
-        version=str(queue.get("pbs_version", "")),
-        cluster=str(queue.get("pbs_server", "")),
-        queues=[*queues(queue.get("Queue", {}), node.get("nodes", {}))],
-    )
 
 
 def queues(
@@ -99,49 +86,45 @@ def _node(name: str, fields: Mapping[str, Any]) -> survey.Node:
 
 
 class Pbs(Scheduler):
-    """How a trial job is submitted to PBS."""
+    """PBS Professional and OpenPBS."""
 
-    commands = ("pbsnodes", "qsub")
     queue_options = ("-q",)
     account_options = ("-A",)
-    read = staticmethod(read)
+    is_read = True
 
-    def header(self, request: Request, minutes: int) -> list[str]:
-        """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
-        shape, ranks = request.shape, request.shape.ranks_per_node
-        # As ReFrame does: what does not begin with a dash is of the chunk.
-        chunk = "".join(f":{option}" for option in request.access if option[0] != "-")
-        options = [
-            "-N bisection-site",
-            "-j oe",
-            "-r n",
-            f"-o {shlex.quote(str(request.output))}",
-            f"-l select={shape.nodes}:mpiprocs={ranks}:ncpus={ranks * shape.threads}{chunk}",
-            f"-l walltime={minutes // 60}:{minutes % 60:02}:00",
-            *(option for option in request.access if option[0] == "-"),
-        ]
-        return [*(f"#PBS {option}" for option in options), f"cd {shlex.quote(str(request.folder))}"]
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "PBS", ["pbsnodes", "qsub"])
+
+    def read(self, account: str) -> survey.Survey:
+        queue, node = (
+            _json("qstat", "-Q", "-f", "-F", "json"),
+            _json("pbsnodes", "-a", "-F", "json"),
+        )
+        return survey.Survey(
+            kind=self.title,
+            reframe=self.name,
+            version=str(queue.get("pbs_version", "")),
+            cluster=str(queue.get("pbs_server", "")),
+            queues=[*queues(queue.get("Queue", {}), node.get("nodes", {}))],
+        )
+
+    def ask(self, job: Any, shape: Geometry, limit: float, deadline: float | None) -> None:
+        """PBS, too, would run a job again whose node died."""
+        job.options += ["-r n"]
 
     def per_node(self, nodes: int) -> list[str]:
-        """Returns what precedes a command so that it runs on each node."""
         return ["pbsdsh", "--"]
 
-    def submit(self, script: Path) -> str:
-        """Submits a script; returns the job's number, or raises Refused."""
-        return submitted("qsub", str(script)).strip()
-
-    def state(self, job: str) -> State:
-        """Returns where a job is; it is over if PBS has forgotten it."""
-        answer = ask("qstat", "-x", "-f", "-F", "json", job)
+    def look(self, job: Any) -> JobState:
+        """By qstat, which has PBS's words on a job that waits, as ReFrame does not; a job is over
+        if PBS has forgotten it."""
+        answer = ask("qstat", "-x", "-f", "-F", "json", job.jobid)
         try:
             known = next(iter(json.loads(answer.text)["Jobs"].values()))
         except (ValueError, LookupError, StopIteration):
             gone = "unknown job" in answer.error.lower() or bool(answer)
-            return State("", alive=not gone, error="" if gone else answer.error)
+            return JobState("", alive=not gone, error="" if gone else answer.error)
         word = {"R": "RUNNING"}.get(known["job_state"], known["job_state"])
         hosts = re.findall(r"(?:^|\+)([^/+]+)", known.get("exec_host", ""))
         reason = known.get("comment", "")
-        return State(word, word not in ("F", "X"), reason, ",".join(dict.fromkeys(hosts)))
-
-    def cancel(self, job: str) -> None:
-        ask("qdel", job)
+        return JobState(word, word not in ("F", "X"), reason, ",".join(dict.fromkeys(hosts)))

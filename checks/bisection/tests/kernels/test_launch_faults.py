@@ -6,12 +6,12 @@ import types
 import pytest
 from fake_kernel import layout_of
 
-from bisection.core import slurm as core_slurm
 from bisection.core.reasons import Code, Reason, clause
 from bisection.judge import decision
-from bisection.rfm import causes
-from bisection.rfm.causes import Ended, Said
+from bisection.kernels import launch_faults
+from bisection.kernels.launch_faults import Ended, Said
 from bisection.runs.report import failure, read
+from bisection.schedulers import slurm as slurm_module
 
 LAST = "bx_verification_check: 'energy' in 'eV': too many checks in one method"
 OPEN_MPI = f"""[node7:14669] [[2193,0],0] ORTE_ERROR_LOG: Out of resource in file help.c at 507
@@ -161,7 +161,7 @@ def test_hosts_of_an_abort_and_ranks_of_hydra_are_in_the_result_alone(folder):
 )
 def test_first_death(folder, words, launcher, exit_code, rank):
     death = Said(Ended(errors=words, folder=folder), launcher).first_death
-    assert death == (exit_code and causes.Death(exit_code, rank, "node2"))
+    assert death == (exit_code and launch_faults.Death(exit_code, rank, "node2"))
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_first_death(folder, words, launcher, exit_code, rank):
     ],
 )
 def test_last_line_is_the_programs(words, last):
-    assert causes.last_line(words, "md") == last
-    assert causes.last_line(words, "md", any_line=True) == (
+    assert launch_faults.last_line(words, "md") == last
+    assert launch_faults.last_line(words, "md", any_line=True) == (
         last or (words.splitlines() or [None])[-1]
     )
 
@@ -213,7 +213,7 @@ def test_node_that_does_not_see_a_folder_is_named(tmp_path, launcher):
 @pytest.mark.parametrize(("worlds", "seat"), [(4, Code.WORLDS), (1, Code.RANKS_RAN)])
 def test_worlds_are_counted(worlds, seat):
     line = "bisection-md: --expect-ranks 4: this MPI world has 1\n"
-    reason = causes.of_worlds(line * worlds + OTHERS)
+    reason = launch_faults.of_worlds(line * worlds + OTHERS)
     assert (reason.code, reason["seats"][0]["code"]) == (Code.MISPLACED, seat)
     assert reason["seats"][0]["asked"] == 4
 
@@ -229,7 +229,7 @@ def test_library_that_the_launcher_does_not_know():
     says = clause(Said(Ended(errors=words), "srun").cause())
     assert says.startswith("the launcher started no MPI world: The application")
     assert says.endswith("OMPI was not built with SLURM's PMI support and therefore cannot execute")
-    assert causes.of_worlds("") is Said(Ended(), "srun").cause() is None
+    assert launch_faults.of_worlds("") is Said(Ended(), "srun").cause() is None
 
 
 def job(state=None, cancelling=False):
@@ -264,11 +264,11 @@ LEFT = {"why": UNLISTED, "jobs": ["7"]}
     ],
 )
 def test_faults_in_the_record_of_a_job(monkeypatch, end, record, words, exit_code, code, values):
-    monkeypatch.setattr(core_slurm, "job_record", lambda jobid: record)
+    monkeypatch.setattr(slurm_module, "job_record", lambda jobid: record)
     ended = Ended(errors=words, exit_code=exit_code)
-    assert is_of(causes.of_job(end, ended), code, values)
+    assert is_of(launch_faults.of_job(end, ended), code, values)
     end.scheduler.registered_name = "local"
-    assert causes.of_job(end, ended) is None
+    assert launch_faults.of_job(end, ended) is None
 
 
 @pytest.mark.parametrize(
@@ -281,9 +281,9 @@ def test_faults_in_the_record_of_a_job(monkeypatch, end, record, words, exit_cod
 )
 def test_a_job_whose_prolog_failed_is_cancelled_and_its_node_drained(monkeypatch, rows, code, host):
     record = {"JobState": "CANCELLED", "NodeList": "n[1-2]"}
-    monkeypatch.setattr(core_slurm, "job_record", lambda jobid: (record, ""))
-    monkeypatch.setattr(core_slurm, "node_rows", lambda *_, names: rows if names else None)
-    reason = causes.of_job(job("CANCELLED"), Ended())
+    monkeypatch.setattr(slurm_module, "job_record", lambda jobid: (record, ""))
+    monkeypatch.setattr(slurm_module, "node_rows", lambda *_, names: rows if names else None)
+    reason = launch_faults.of_job(job("CANCELLED"), Ended())
     assert (reason.code, reason["host"]) == (code, host)
 
 
@@ -307,7 +307,7 @@ bisection-md: nothing finished for 90 s on host n1; its ranks:
 @pytest.mark.parametrize("exit_code", [4, 137, None])  # some launchers report who was killed
 def test_hang_is_reported_with_what_its_ranks_did(exit_code, tmp_path):
     folder = place_ranks(tmp_path, ["n2"] * 4 + ["n1"] * 2 + ["n3"] * 2)
-    reason = causes.of_hang(Ended("md", folder, exit_code, f"noise\n{HANG}"))
+    reason = launch_faults.of_hang(Ended("md", folder, exit_code, f"noise\n{HANG}"))
     assert clause(reason) == (
         "HANG: nothing finished for 1 min 30 s; no answer from rank 2 on n2; "
         "no answer from ranks 6,7 on n3; ranks 0-1,3 on n2 in MPI_Waitall, timing packed, round 2; "
@@ -319,7 +319,7 @@ def test_hang_is_reported_with_what_its_ranks_did(exit_code, tmp_path):
 
 def test_of_many_silent_hosts_some_are_named_and_the_others_counted(tmp_path):
     hosts = [f"m{number:03d}" for number in range(500) for _ in range(2)]
-    reason = causes.of_hang(Ended("md", place_ranks(tmp_path, hosts), 4, HANG))
+    reason = launch_faults.of_hang(Ended("md", place_ranks(tmp_path, hosts), 4, HANG))
     assert len(reason["silent"]) == 501  # nodecheck.txt has each
     assert "ranks 0,1 on m000" in clause(reason)
     assert "493 more hosts" in clause(reason)
@@ -329,15 +329,15 @@ def test_of_many_silent_hosts_some_are_named_and_the_others_counted(tmp_path):
 def test_hang_is_read_where_a_launcher_mixes_the_lines_of_hosts():
     first, second = HANG.partition("-----")[0].splitlines(), HANG.splitlines()[-3:]
     mixed = [line for pair in zip(second, first, strict=False) for line in pair] + first[3:]
-    reason = causes.of_hang(Ended(errors="\n".join(mixed), exit_code=4))
+    reason = launch_faults.of_hang(Ended(errors="\n".join(mixed), exit_code=4))
     assert reason["silent"] == [["2", "n2"]]
     assert [row[:2] for row in reason["waiting"]] == [["4-5", ["n1"]], ["0-1,3", ["n2"]]]
 
 
 def test_only_a_hang_is_reported_as_one():
-    assert clause(causes.of_hang(Ended(exit_code=4))) == "HANG: nothing finished"
-    assert causes.of_hang(Ended(errors="killed", exit_code=137)) is None
-    assert causes.of_hang(Ended(errors=HANG, exit_code=0)) is None  # it advanced after all
+    assert clause(launch_faults.of_hang(Ended(exit_code=4))) == "HANG: nothing finished"
+    assert launch_faults.of_hang(Ended(errors="killed", exit_code=137)) is None
+    assert launch_faults.of_hang(Ended(errors=HANG, exit_code=0)) is None  # it advanced after all
 
 
 def ended(command, stderr="", how="error"):
@@ -409,9 +409,9 @@ SEGV = {"exit_code": 139, "rank": 1, "host": "node2"}
     ],
 )
 def test_cause_of_a_launch(monkeypatch, exit_code, state, words, code, values, accepted):
-    monkeypatch.setattr(core_slurm, "job_record", lambda jobid: ({}, "scontrol: gone"))
+    monkeypatch.setattr(slurm_module, "job_record", lambda jobid: ({}, "scontrol: gone"))
     ended = Ended("md", "", exit_code, words)
-    exit_code, reason = causes.of_launch(job(state), ended)
+    exit_code, reason = launch_faults.of_launch(job(state), ended)
     assert exit_code == accepted
     assert is_of(reason, code, values)
 
@@ -424,7 +424,7 @@ def test_a_message_that_open_mpi_lost_is_told(tmp_path, begun):
         "[n1:36] [[25337,0],0] ORTE_ERROR_LOG: Data unpack would read past end of buffer in file "
     )
     words += "../../../orte/util/show_help.c at line 501\n"
-    _, reason = causes.of_launch(job("COMPLETED"), Ended("md", str(tmp_path), 15, words))
+    _, reason = launch_faults.of_launch(job("COMPLETED"), Ended("md", str(tmp_path), 15, words))
     assert reason.code == (Code.KERNEL_EXIT if begun else Code.NOT_STARTED)
     assert reason["next"] == "rerun it: Open MPI lost its own message"
 
@@ -443,6 +443,8 @@ def test_an_answer_is_what_the_result_says(tmp_path, exit_code, words, verified,
     result = {"schema": "bisection-result", "version": 4, "kernel": "md", "status": "complete"}
     result |= {"verified": verified, "layout": layout_of([{"host": "node1"}])}
     (tmp_path / "result.json").write_text(json.dumps(result))
-    code, reason = causes.of_launch(job("COMPLETED"), Ended("md", str(tmp_path), exit_code, words))
+    code, reason = launch_faults.of_launch(
+        job("COMPLETED"), Ended("md", str(tmp_path), exit_code, words)
+    )
     assert (reason and reason.code) == fault
     assert code in (0, 1, 139)

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bisection.core import paths, slurm
+from bisection import schedulers
+from bisection.core import paths
 from bisection.core.causes import CAUSES, NOT_MEASURED, Cause
 from bisection.core.commands import telling
 from bisection.core.format import short, some
@@ -151,60 +152,12 @@ def of_full_disk(folder: Path | str, output: Iterable[str]) -> Reason | None:
     return Code.NO_SPACE(error=error) if error else None
 
 
-# ---- Slurm ----
-
-# Of a job whose folder or output files the node could not open: it ends without a word.
-NOT_LAUNCHED = "0:53"
-
-
 def of_job(job: Any, ended: Ended) -> Reason | None:
     """The reason if the scheduler stopped a job that ReFrame takes for finished, else None."""
-    came_to_its_end = ended.exit_code is not None and job.state not in slurm.STATES
-    scheduler = job.scheduler.registered_name
-    if scheduler not in slurm.SLURM or came_to_its_end:
-        return None
-    record, error = slurm.job_record(job.jobid)
-    state = record.get("JobState") or job.state
-    if state not in slurm.STATES:
-        rows = (row for row, _ in Said(ended, scheduler).rows if row.about in ("memory", "a job"))
-        states = (row.cause if row.cause in slurm.STATES else row.kind for row in rows)
-        state = next(states, state)
-    if state in slurm.STATES:
-        return _stopped(state, job, record)
-    if record.get("ExitCode") == NOT_LAUNCHED:
-        where = {"host": record.get("BatchHost"), "path": record.get("WorkDir")}
-        return Code.INFRASTRUCTURE(why=Code.NOT_SHARED(**where))
-    left = {"scheduler": scheduler, "jobs": [str(job.jobid)]}
-    if slurm.UNREACHABLE.search(error):
-        return Code.INFRASTRUCTURE(why=Code.TEXT(text=error), **left)
-    if state in slurm.ALIVE:
-        return Code.INFRASTRUCTURE(why=Code.JOB_UNLISTED(job=str(job.jobid), state=state), **left)
-    return None
-
-
-def _stopped(state: str, job: Any, record: dict[str, str]) -> Reason:
-    """The reason of a job that Slurm stopped, in its end state."""
-    code, nodes, why = slurm.STATES[state], record.get("NodeList", ""), record.get("Reason")
-    unstarted = state == "DEADLINE" and not nodes
-    if unstarted or (code == Code.CANCELLED and job.is_cancelling):  # at max_pending_time
-        if unstarted:
-            why = why or "DeadLine"
-        waited = job.completion_time - job.submit_time if job.completion_time else None
-        return Code.BLOCKED(job=str(job.jobid), waited=waited, reason=why)
-    more = {"job": str(job.jobid), "nodes": nodes or None}
-    if code == Code.TIMEOUT:
-        more["limit"] = job.time_limit or None
-    elif code == Code.NODE_FAIL and nodes:
-        bad, rows = ("down", "fail", "error"), slurm.node_rows("%N|%T|%E", names=nodes)
-        more["down"] = list({name: why for name, s, why in rows if s.startswith(bad)}.items())
-    elif code == Code.CANCELLED:
-        # Slurm cancels a job whose prolog fails, and drains the node.
-        rows = slurm.node_rows("%N|%T|%E", names=nodes) if nodes else []
-        for name, now, why in rows:
-            if now.startswith("drain") and "prolog" in why.lower():
-                return Code.NODE_FAULT(cause="the prolog failed", host=name, last=why)
-        more["state"] = state
-    return code(**more)
+    scheduler = schedulers.of(job.scheduler.registered_name)
+    rows = (row for row, _ in Said(ended, scheduler.name).rows if row.about in ("memory", "a job"))
+    words = ((row.about == "a job" and row.cause) or row.kind for row in rows)
+    return scheduler.cause(job, ended.exit_code is not None, next(words, ""))
 
 
 # ---- the kernels' watchdog ----

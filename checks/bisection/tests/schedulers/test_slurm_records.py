@@ -2,17 +2,17 @@
 
 import os
 import random
-import shlex
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from bisection import schedulers
 from bisection.core.commands import Answer
-from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
-from bisection.core.slurm import node_records, record_of, takes_jobs
-from bisection.sites.cluster import pbs, slurm, survey
-from bisection.sites.cluster.jobs import Request
+from bisection.schedulers import slurm_records as slurm
+from bisection.schedulers import survey
+from bisection.schedulers.slurm_records import node_records, record_of, takes_jobs
 
 OUTPUTS = Path(__file__).with_name("slurm")
 
@@ -223,18 +223,6 @@ def test_time_limits_and_the_memory_that_a_job_was_given():
     assert {text: slurm.allocated_memory(record_of(text)) for text in MEMORY} == MEMORY
 
 
-@pytest.mark.parametrize("scheduler", [slurm.Slurm, pbs.Pbs])
-def test_paths_in_directives_are_one_word(scheduler):
-    """sbatch and qsub take quotes away as a shell does."""
-    folder = Path("/home/Mein Prüf'ordner 5%j")
-    lines = scheduler().header(Request("q", [], Geometry(1, 1, 1), folder, 1, scheduler()), 1)
-    words = [word for line in lines for word in shlex.split(line)]
-    output = str(folder / "q.out")
-    output = output.replace("%", "%%") if scheduler is slurm.Slurm else output
-    assert [word for word in words if word.removeprefix("--output=") == output]
-    assert [word for word in words if word.partition("=")[2] == str(folder) or word == str(folder)]
-
-
 NO_PLACE = "Requested node configuration is not available"
 
 
@@ -249,4 +237,5 @@ NO_PLACE = "Requested node configuration is not available"
 )
 def test_only_what_has_no_place_cannot_be_placed(commands, words, refusal):
     commands("sbatch", f"echo '{words}' >&2; exit 1")
-    assert slurm.Slurm().refusal(Path("script")) == refusal
+    job = Mock(**{"scheduler.get_option": lambda name: []}, script_filename="script")
+    assert schedulers.of("slurm").place(job) == refusal

@@ -1,4 +1,4 @@
-"""Slurm, from 20.11 on, by what its own commands print.
+"""Slurm, from 20.11 on: the records that its commands print, and the survey for a site file.
 
 scontrol's one-line form is read, not --json: Slurm 22.05 has none for nodes and partitions, and
 later versions change the names in it. Source of the fields: scontrol(1), slurm.conf(5).
@@ -8,32 +8,70 @@ import contextlib
 import os
 import pwd
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
-from bisection.core import slurm
 from bisection.core.commands import Answer, ask
-from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.sites.cluster import survey
-from bisection.sites.cluster.jobs import Refused, Request, Scheduler, State, submitted
+from bisection.schedulers import survey
 
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
+# Of a node's state: the words in which it takes jobs, and how those begin in which it does not, of
+# sinfo alone and in all.
+TAKES_JOBS = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
+UNAVAILABLE = ("down", "drain", "fail", "error", "inval", "maint", "reboot", "unknown")
+TAKES_NONE = (*UNAVAILABLE, "blocked", "future", "no_respond", "not_resp", "perfctrs", "undrain")
 
 
-def read(account: str = "") -> survey.Survey:
-    """Returns the survey of this host's Slurm; SchedulerError if its controller does not answer.
+def takes_jobs(state: str) -> bool:
+    """True if a node in this state takes jobs now, or once its jobs have ended."""
+    words = re.findall("[a-z_]+", state.lower())
+    stopped = "*" in state or any(word.startswith(TAKES_NONE) for word in words)
+    return not stopped and not TAKES_JOBS.isdisjoint(words)
 
-    Args:
-        account: the one that jobs will use, "" for the user's own.
+
+def record_of(line: str) -> dict[str, str]:
+    """A line of `scontrol show ... -o`; values may contain blanks, as WorkDir and OS do. Of several
+    fields of one name the first counts: Slurm prints paths and other free text last."""
+    record: dict[str, str] = {}
+    for name, value in re.findall(r"(?:^|\s)([A-Z][\w/:]*)=(.*?)(?=\s+[A-Z][\w/:]*=|\s*$)", line):
+        record.setdefault(name, "" if value in ("(null)", "N/A") else value)
+    return record
+
+
+def node_records(text: str) -> Iterator[dict[str, str]]:
+    """Yields the records of `scontrol show node -o`, each with the first line of its Reason.
+
+    Reason, Comment and Extra hold what anybody wrote, also words such as State=IDLE. Slurm prints
+    all other fields that are read here before them (slurm_sprint_node_table in its
+    src/api/node_info.c, from 20.11 to 25.11), so that a record ends where the first of them begins.
     """
+    for line in text.split("\n"):
+        fields, *free = re.split(r"\s(?=(?:Reason|Comment|Extra)=)", line, maxsplit=1)
+        record = record_of(fields)
+        if "NodeName" in record:
+            # Behind it: by whom and when it was written.
+            ends = r" \[\S+@\S+\](?=\s|$)|\s(?:Comment|Extra)=|$"
+            reason = re.search(rf"(?:^|\s)Reason=(.*?)(?:{ends})", "".join(free))
+            yield record | ({"Reason": reason[1].strip()} if reason else {})
+
+
+def configuration(text: str) -> dict[str, str]:
+    """`scontrol show config` as a dictionary."""
+    return dict(re.findall(r"^(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
+
+
+# ---- the survey ----
+
+
+def read(account: str) -> survey.Survey:
+    """The survey of this host's Slurm for an account, "" for the user's own; SchedulerError if its
+    controller does not answer."""
     texts = []
     for words in ("config", "partition --all -o", "node --all -o"):
         if not (answer := ask("scontrol", "show", *words.split())):
             raise survey.SchedulerError("Slurm", answer.error)
         texts.append(answer.text)
-    known = slurm.configuration(texts[0])
+    known = configuration(texts[0])
     user = str(os.geteuid())
     with contextlib.suppress(KeyError):  # a container may have no name of it
         user = pwd.getpwuid(os.geteuid()).pw_name
@@ -81,7 +119,7 @@ def node(fields: Mapping[str, str]) -> survey.Node:
         gres=re.sub(r"\(S:[^)]*\)", "", fields.get("Gres", "")),
         features=frozenset(filter(None, features.split(","))),
         memory=0.0 if memory <= 1 else 2.0**20 * (memory - _number(fields.get("MemSpecLimit"), 0)),
-        down="" if slurm.takes_jobs(state) else fields.get("Reason") or state,
+        down="" if takes_jobs(state) else fields.get("Reason") or state,
     )
 
 
@@ -96,10 +134,10 @@ def queues(
         groups, accounts: of the user; no accounts if they are not known.
     """
     members: dict[str, list[survey.Node]] = {}
-    for fields in slurm.node_records(nodes):
+    for fields in node_records(nodes):
         for name in filter(None, fields.get("Partitions", "").split(",")):
             members.setdefault(name, []).append(node(fields))
-    for fields in map(slurm.record_of, partitions.splitlines()):
+    for fields in map(record_of, partitions.splitlines()):
         if name := fields.get("PartitionName"):
             sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
             yield survey.QueueInfo(
@@ -162,88 +200,3 @@ def allocated_memory(record: Mapping[str, str]) -> float:
     allocate memory."""
     match = re.search(r"\bmem=([\d.]+)([KMGT]?)", record.get("AllocTRES") or record.get("TRES", ""))
     return float(match[1]) * 1024.0 ** (1 + "KMGT".index(match[2] or "M")) if match else 0.0
-
-
-class Slurm(Scheduler):
-    """How a trial job is submitted to Slurm, with or without an accounting database."""
-
-    commands = ("scontrol", "sbatch")
-    queue_options = slurm.QUEUE
-    account_options = ("-A", "--account")
-    read = staticmethod(read)
-
-    @classmethod
-    def is_here(cls) -> bool:
-        """True if this host belongs to a Slurm; its commands may be there without any."""
-        no_slurm = "Could not establish a configuration source"
-        return super().is_here() and no_slurm not in ask("scontrol", "ping").stderr
-
-    def header(self, request: Request, minutes: int) -> list[str]:
-        """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
-        # sbatch splits options at blanks, takes quotes away and replaces %j and the like.
-        file, shape = shlex.quote(str(request.output).replace("%", "%%")), request.shape
-        options = [
-            "--job-name=bisection-site",
-            f"--nodes={shape.nodes}",
-            f"--ntasks={shape.ranks}",
-            f"--ntasks-per-node={shape.ranks_per_node}",
-            f"--cpus-per-task={shape.threads}",
-            "--hint=nomultithread",
-            f"--time={minutes}",
-            f"--output={file}",
-            f"--error={file}",
-            f"--chdir={shlex.quote(str(request.folder))}",
-            "--no-requeue",
-            *request.access,
-        ]
-        return [f"#SBATCH {option}" for option in options]
-
-    def shaped(self, shape: Geometry) -> list[str]:
-        """Returns what precedes a launcher so that it takes the job for one of another geometry."""
-        variables = {
-            "SLURM_NTASKS": shape.ranks,
-            "SLURM_NPROCS": shape.ranks,
-            "SLURM_NTASKS_PER_NODE": shape.ranks_per_node,
-            "SLURM_TASKS_PER_NODE": f"{shape.ranks_per_node}(x{shape.nodes})",
-            "SLURM_CPUS_PER_TASK": shape.threads,
-        }
-        return ["env", *(f"{name}={value}" for name, value in variables.items())]
-
-    def per_node(self, nodes: int) -> list[str]:
-        """Returns what precedes a command so that it runs once per node, without MPI, on all
-        cores."""
-        shape = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-        unset = "env -u SLURM_HINT -u SLURM_CPUS_PER_TASK -u SLURM_KILL_BAD_EXIT".split()
-        return [*unset, "srun", "--mpi=none", "--cpu-bind=none", *shape]
-
-    def submit(self, script: Path) -> str:
-        """Submits a script; returns the job's number, or raises Refused."""
-        answer = submitted("sbatch", str(script))
-        if match := re.search(r"(?:job |^)(\d+)", answer):
-            return match[1]
-        raise Refused(answer or "sbatch printed no job number")
-
-    def refusal(self, script: Path) -> str:
-        """Its words why it could never place a script, which is not submitted; "" if it could, and
-        where sbatch fails for another reason, which a job will show."""
-        try:
-            submitted("sbatch", "--test-only", str(script))
-        except Refused as error:
-            words = str(error)
-            return words if slurm.NO_PLACE in words.rpartition("; ")[2] else ""
-        return ""
-
-    def state(self, job: str) -> State:
-        """Where a job is; it is over if Slurm has forgotten it."""
-        record, error = slurm.job_record(job)
-        if re.search(r"invalid job id\b", error, re.I):
-            return State("", alive=False)
-        if not record:
-            return State("", alive=True, error=error)
-        word = record.get("JobState", "")
-        alive = word in slurm.ALIVE or word == "COMPLETING"
-        reason, hosts = record.get("Reason", ""), record.get("NodeList", "")
-        return State(word, alive, reason, hosts, allocated_memory(record))
-
-    def cancel(self, job: str) -> None:
-        ask("scancel", job)

@@ -8,16 +8,19 @@ import signal
 import threading
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
-from bisection import cli
+from bisection import cli, schedulers
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
+from bisection.schedulers.scheduler import JobState
+from bisection.schedulers.slurm import Slurm
+from bisection.schedulers.survey import SchedulerError
 from bisection.sites import rules, site
-from bisection.sites.cluster import jobs, new, pbs, survey
-from bisection.sites.cluster.jobs import Request, State, Step
-from bisection.sites.cluster.slurm import Slurm
+from bisection.sites.cluster import jobs
+from bisection.sites.cluster.jobs import Request, Step
 
 # Composed after outputs of PBS 20 that sites have published, and qstat(1B).
 OPEN = {"queue_type": "Execution", "enabled": "True", "started": "True"}
@@ -57,9 +60,12 @@ SIGNALS = {
 }
 
 
+PBS = schedulers.of("pbs")
+
+
 @pytest.fixture
 def pbs_here(commands, tmp_path, monkeypatch):
-    monkeypatch.setattr(Slurm, "is_here", lambda: False)
+    monkeypatch.setattr(Slurm, "is_here", lambda _: False)
     (tmp_path / "queues").write_text(json.dumps(QUEUES))
     (tmp_path / "nodes").write_text(json.dumps(NODES))
     job = {"job_state": "F", "exec_host": "cn1/0*36+cn2/0*36"}
@@ -67,14 +73,14 @@ def pbs_here(commands, tmp_path, monkeypatch):
     show = f"if [ $1 = -Q ]; then cat {tmp_path}/queues; else cat {tmp_path}/job; fi"
     commands("qstat", f"[ $1 = -Q ] || touch {tmp_path}/asked; {show}")
     commands("pbsnodes", f"cat {tmp_path}/nodes")
-    output = "$(sed -n 's/^#PBS -o //p' $1)"
-    commands("qsub", f'cp $1 {tmp_path}/submitted; bash $1 >"{output}" 2>&1; echo 7.isrv1')
+    # As ReFrame calls it: -o OUTPUT -e ERRORS SCRIPT
+    commands("qsub", f'cp $5 {tmp_path}/submitted; bash $5 >"$2" 2>"$4"; echo 7.isrv1')
     commands("pbsdsh", '[ "$1" = -- ] && shift; "$@"')
     commands("qdel", f"touch {tmp_path}/deleted")
 
 
 def test_queues_of_pbs(pbs_here):
-    survey = new.survey()
+    survey = schedulers.here().read("")
     assert (survey.kind, survey.reframe, survey.version) == ("PBS", "pbs", "20.0.1")
     queues = {queue.name: queue for queue in survey.queues}
     groups = {
@@ -92,18 +98,18 @@ def test_queues_of_pbs(pbs_here):
 
 def test_a_pbs_that_does_not_answer(pbs_here, commands):
     commands("qstat", "echo 'Connection refused' >&2; exit 111")
-    with pytest.raises(survey.SchedulerError) as error:
-        new.survey()
+    with pytest.raises(SchedulerError) as error:
+        schedulers.here().read("")
     assert error.value.reason["error"] == "qstat: Connection refused"
     commands("qstat", "echo '{\"Queue\": '")
-    with pytest.raises(survey.SchedulerError, match="Expecting value"):
-        new.survey()
+    with pytest.raises(SchedulerError, match="Expecting value"):
+        schedulers.here().read("")
 
 
 def test_a_job_of_pbs(pbs_here, tmp_path):
     access = ["-q qexp", "-A proj", "cpu=milan"]
-    steps = [Step("hello", ["echo", "there"]), Step("each", [*pbs.Pbs().per_node(2), "echo", "x"])]
-    request = Request("qexp", access, Geometry(2, 36, 1), tmp_path, 20, pbs.Pbs())
+    steps = [Step("hello", ["echo", "there"]), Step("each", [*PBS.per_node(2), "echo", "x"])]
+    request = Request("qexp", access, Geometry(2, 36, 1), tmp_path, 20, PBS)
     finished = jobs.run(request, steps)
     assert finished.fault is None
     assert (finished.job, finished.hosts) == ("7.isrv1", ["cn1", "cn2"])
@@ -116,13 +122,13 @@ def test_a_job_of_pbs(pbs_here, tmp_path):
 @pytest.mark.parametrize(
     ("job", "state"),
     [
-        ({"job_state": "Q", "comment": "Too few nodes"}, State("Q", True, "Too few nodes")),
-        ({"job_state": "R", "exec_host": "cn1/0*36"}, State("RUNNING", True, hosts="cn1")),
+        ({"job_state": "Q", "comment": "Too few nodes"}, JobState("Q", True, "Too few nodes")),
+        ({"job_state": "R", "exec_host": "cn1/0*36"}, JobState("RUNNING", True, hosts="cn1")),
     ],
 )
 def test_states_of_jobs(pbs_here, tmp_path, job, state):
     (tmp_path / "job").write_text(json.dumps({"Jobs": {"7": job}}))
-    assert pbs.Pbs().state("7") == state
+    assert PBS.look(SimpleNamespace(jobid="7")) == state
 
 
 def test_the_file_of_a_pbs_site(pbs_here, commands, house, capsys):

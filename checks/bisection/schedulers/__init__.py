@@ -1,0 +1,29 @@
+"""Batch systems: all that the suite knows of one is a class, in a file of its own."""
+
+from bisection.schedulers.flux import Flux
+from bisection.schedulers.pbs import Pbs
+from bisection.schedulers.scheduler import Local, Scheduler
+from bisection.schedulers.slurm import Slurm
+
+# In the order in which they are looked for. ReFrame's `slurm` asks sacct; its `squeue` sees jobs
+# leave the queue.
+SCHEDULERS = (
+    Slurm("slurm", needs_accounting=True),
+    Slurm("squeue", needs_accounting=False),
+    Pbs("pbs"),
+    Flux("flux"),
+    Scheduler("lsf", "LSF", ["bsub"]),
+    Scheduler("oar", "OAR", ["oarsub"]),
+    Scheduler("sge", "Grid Engine", ["qconf"]),
+    Local("local"),
+)
+
+
+def of(name: str) -> Scheduler:
+    """A scheduler by ReFrame's name of it."""
+    return next((each for each in SCHEDULERS if each.name == name), Scheduler(name))
+
+
+def here() -> Scheduler:
+    """The scheduler of this host; `local` where there is none."""
+    return next(each for each in SCHEDULERS if each.is_here())

@@ -1,0 +1,132 @@
+"""Flux, by what its own commands print and by its Python bindings.
+
+It has never met a real Flux: it was written after the manual pages flux-queue(1), flux-resource(1)
+and flux-jobs(1) and after ReFrame's back-end (4.10.4), and is tested against a fake.
+"""
+
+import math
+import re
+from typing import Any
+
+from bisection.core.commands import Answer, ask, option_value
+from bisection.core.identity import Geometry
+from bisection.core.reasons import Code, Reason
+from bisection.core.topology import expanded
+from bisection.schedulers import survey
+from bisection.schedulers.scheduler import JobState, Scheduler
+
+QUEUES = "{queue}|{submission}|{scheduling}|{limits.timelimit}|{limits.max.nnodes}"
+NODES = "{queue}|{state}|{nnodes}|{ncores}|{ngpus}|{nodelist}"
+JOB = "{state}|{result}|{nodelist}|{exception.note}"
+USUAL = {"submission": "enabled", "scheduling": "started"}  # of a queue
+
+
+class Flux(Scheduler):
+    """Flux, whose back-end in ReFrame needs its Python bindings."""
+
+    queue_options = ("--queue",)
+    account_options = ("--bank",)
+    is_read = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "Flux", ["flux"])
+
+    def read(self, account: str) -> survey.Survey:
+        """The survey of its named queues, for any bank."""
+        nodes: dict[str, list[survey.Node]] = {}
+        states = ["-s", "free,allocated,down"]
+        for where, state, count, cores, gpus, names in _rows("resource", "list", *states, NODES):
+            gres = f"gpu:{int(gpus) // int(count)}" if int(gpus) else ""
+            down = state if state == "down" else ""
+            for name in expanded(names) if names else ():
+                node = survey.Node(name, int(cores) // int(count), 1, 1, gres, down=down)
+                for queue in where.split(","):
+                    nodes.setdefault(queue, []).append(node)
+        queues = []
+        for name, submission, scheduling, limit, most in _rows("queue", "list", QUEUES):
+            if name:
+                fields = {"submission": submission, "scheduling": scheduling}
+                empty = None if name in nodes else Code.QUEUE_EMPTY(queue=name)
+                closed = survey.closed_by(name, fields, USUAL) or empty
+                groups, limits = survey.groups_of(nodes.get(name, [])), map(_number, (limit, most))
+                queues.append(survey.QueueInfo(name, groups, *limits, closed=closed))
+        if not queues:
+            return super().read(account)
+        version = re.search(r"commands:\s*(\S+)", ask("flux", "version").text)
+        return survey.Survey(self.title, self.name, version[1] if version else "", queues=queues)
+
+    def ping(self) -> Answer:
+        return ask("flux", "uptime")
+
+    def ask(self, job: Any, shape: Geometry, limit: float, deadline: float | None) -> None:
+        """ReFrame's back-end asks for one core, whatever a job needs, and for no queue: here for an
+        instance of Flux on whole slots, which runs the script once."""
+        # As ReFrame does; a host without Flux has none.
+        from flux.job import JobspecV1  # type: ignore[import-not-found]
+
+        access = job.sched_access
+        wanted = JobspecV1.from_nest_command(
+            ["/bin/bash", job.script_filename],
+            num_slots=shape.ranks,
+            cores_per_slot=shape.threads,
+            num_nodes=shape.nodes,
+            exclusive="--exclusive" in access,
+        )
+        for name in ("cwd", "environment", "stdout", "stderr"):
+            setattr(wanted, name, getattr(job.fluxjob, name))
+        wanted.duration = limit
+        feature = option_value(access, "--requires")
+        attributes = {
+            "queue": option_value(access, *self.queue_options),
+            "bank": option_value(access, *self.account_options),
+            "constraint": {"properties": [feature]} if feature else None,
+        }
+        for name, value in attributes.items():
+            if value:
+                wanted.setattr(f"system.{name}", value)
+        job.fluxjob = wanted
+
+    def per_node(self, nodes: int) -> list[str]:
+        return ["flux", "run", f"--nodes={nodes}", "--tasks-per-node=1", "--exclusive"]
+
+    def look(self, job: Any) -> JobState:
+        """By its record, which has the note of an exception, too."""
+        answer = ask("flux", "jobs", "-n", "-o", JOB, str(job.jobid))
+        if not answer:
+            unknown = "unknown" in answer.error.lower()
+            return JobState("", alive=not unknown, error="" if unknown else answer.error)
+        state, result, hosts, note = answer.text.rstrip("\n").split("|", 3)
+        word = result if state == "INACTIVE" else {"RUN": "RUNNING"}.get(state, state)
+        return JobState(word, state != "INACTIVE", note, hosts)
+
+    def cause(self, job: Any, ended: bool = False, said: str = "") -> Reason | None:
+        """By its result; one that was cancelled without a host had not started."""
+        if ended:
+            return None
+        state, number = self.look(job), str(job.jobid)
+        if state.word == "TIMEOUT":
+            return Code.TIMEOUT(job=number, limit=job.time_limit or None, nodes=state.hosts)
+        if state.word != "CANCELED":
+            return None
+        if state.hosts:
+            return Code.CANCELLED(job=number, state=state.word, nodes=state.hosts)
+        return Code.BLOCKED(job=number, reason=state.reason)
+
+
+def _rows(what: str, action: str, *options: str) -> list[list[str]]:
+    """What a command of Flux lists in a format, its last word; SchedulerError if it fails."""
+    *more, layout = options
+    answer = ask("flux", what, action, "-n", *more, "-o", layout)
+    if not answer:
+        raise survey.SchedulerError("Flux", answer.error)
+    bars = layout.count("|")
+    return [line.split("|", bars) for line in answer.text.splitlines() if line.count("|") >= bars]
+
+
+def _number(text: str) -> int | None:
+    """A limit; None for none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return int(value) if 0 < value < math.inf else None
