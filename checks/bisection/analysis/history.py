@@ -53,9 +53,10 @@ def histories(
         of `sessions`, values in the metric's unit.
     """
     nights, result = Nights(store, sessions), []
-    places = {session.id: at for at, session in enumerate(sessions)}
     other_work = {
-        place: [places[number] for number, work in works.items() if work != [*works.values()][-1]]
+        place: [
+            nights.places[number] for number, work in works.items() if work != [*works.values()][-1]
+        ]
         for place, works in works_of(sessions).items()
     }
     for test, metric, jobs, medians in nights.series:
