@@ -67,8 +67,8 @@ def histories(
         if indices := np.flatnonzero(known).tolist():
             history = History(test, metric, np.array(indices), medians[known])
             number = int(jobs["test"][0]), int(jobs["metric"][0])
-            again = nights.repeats.get(number, {}) if repeats else {}
-            result.append(_with_repeats(history, again))
+            again = nights.repeats.get(number) if repeats else None
+            result.append(_with_repeats(history, again) if again else history)
     return result
 
 
@@ -82,7 +82,7 @@ def _with_repeats(history: History, again: Mapping[int, Sequence[float]]) -> His
             logs = np.log(again[at])
             more = logs.mean() - np.log(history.values[place])
             repeats[:, place] = 1 + len(logs), len(logs) * logs.var(), more
-    return history._replace(repeats=repeats) if again else history
+    return history._replace(repeats=repeats)
 
 
 def regular(sessions: Sequence[Session]) -> list[Session]:

@@ -12,11 +12,14 @@ from bisection.store.database import Metric, Outcome, Session, Store, StoredTest
 
 USABLE, NOT_MEASURED, PREEMPTED = range(3)  # the states of a job's numbers
 JOB = [("test", "i4"), ("metric", "i4"), ("at", "i4"), ("run", "i4"), ("value", "f8"), ("of", "i1")]
+PREEMPTED_JOB = f"disturbed > {LIMITS.preempted_launch}"
 JOIN = f"""
-SELECT test, metric, session, run, ifnull(value, 9e999), CASE
-    WHEN disturbed > {LIMITS.preempted_launch} THEN {PREEMPTED}
-    WHEN verdict = '{Verdict.NOT_MEASURED}' THEN {NOT_MEASURED} ELSE {USABLE} END
-FROM samples JOIN outcomes USING (session, test, run) WHERE session IN"""
+SELECT test, metric, session, run, ifnull(value, 9e999), ifnull(state, {USABLE}) FROM samples
+LEFT JOIN (
+    SELECT session, test, run,
+        CASE WHEN {PREEMPTED_JOB} THEN {PREEMPTED} ELSE {NOT_MEASURED} END AS state
+    FROM outcomes WHERE {PREEMPTED_JOB} OR verdict = '{Verdict.NOT_MEASURED}')
+USING (session, test, run) WHERE session IN"""
 
 
 class Series(NamedTuple):
