@@ -1,5 +1,6 @@
 """Prints the verdict of an earlier run.
 
+If verdict.json is gone, it is made again of samples.jsonl, the record of the run.
 Exit code: as of the run; 2 there is no such folder or file; 3 the run has no verdict.
 """
 
