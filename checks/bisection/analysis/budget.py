@@ -110,9 +110,9 @@ def launches_of(
     """The launches of the newest of these sessions; with `name`, of tests that match it. A launch
     is known by its seconds, which all of its tests have. It costs what it usually does a session.
     Tests of several launches come last, as launches that need those and cost nothing."""
-    nights, order = Nights(store, sessions), {s.id: index for index, s in enumerate(sessions)}
+    nights = Nights(store, sessions)
     tests, spent, newest = nights.tests, defaultdict(Counter), {}
-    for outcome in sorted(nights.launches, key=lambda o: order[o.session]):
+    for outcome in nights.launches:
         test = tests[outcome.test]
         named = not name or name.search(" ".join(test.identity[3:]))
         if outcome.seconds and outcome.verdict in RAN and named and not test.control:

@@ -58,9 +58,10 @@ def histories(
         of `sessions`, values in the metric's unit.
     """
     nights, result = Nights(store, sessions), []
-    places = {session.id: at for at, session in enumerate(sessions)}
     other_work = {
-        place: [places[number] for number, work in works.items() if work != [*works.values()][-1]]
+        place: [
+            nights.places[number] for number, work in works.items() if work != [*works.values()][-1]
+        ]
         for place, works in works_of(sessions).items()
     }
     for test, metric, jobs, medians in nights.series:
@@ -71,8 +72,8 @@ def histories(
         if indices := np.flatnonzero(known).tolist():
             history = History(test, metric, np.array(indices), medians[known])
             number = int(jobs["test"][0]), int(jobs["metric"][0])
-            again = nights.repeats.get(number, {}) if repeats else {}
-            result.append(_with_repeats(history, again))
+            again = nights.repeats.get(number) if repeats else None
+            result.append(_with_repeats(history, again) if again else history)
     return result
 
 
@@ -86,7 +87,7 @@ def _with_repeats(history: History, again: Mapping[int, Sequence[float]]) -> His
             logs = np.log(again[at])
             more = logs.mean() - np.log(history.values[place])
             repeats[:, place] = 1 + len(logs), len(logs) * logs.var(), more
-    return history._replace(repeats=repeats) if again else history
+    return history._replace(repeats=repeats)
 
 
 def regular(sessions: Sequence[Session]) -> list[Session]:

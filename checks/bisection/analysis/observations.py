@@ -26,8 +26,8 @@ class Observations:
     def __init__(self, store: Store, sessions: Sequence[Session]) -> None:
         self.sessions, self.software = sessions, _software(sessions)
         self.works = works_of(sessions)
-        self.order = {session.id: index for index, session in enumerate(sessions)}
         nights = Nights(store, sessions)
+        self.order = nights.places
         self.outcomes: dict[Key, list[Outcome]] = defaultdict(list)  # by test
         for outcome in nights.launches:
             self.outcomes[nights.tests[outcome.test].identity].append(outcome)
@@ -41,10 +41,10 @@ class Observations:
         self.hosts: dict[frozenset[int], list[str]] = {}
         self.compared = set()  # tests with metrics that are compared
         self.elsewhere = set()  # tests with numbers that are not
-        for series in sorted(nights.series, key=lambda each: min(nights.numbers[each.jobs["at"]])):
+        for series in sorted(nights.series, key=lambda each: each.jobs["at"][0]):
             self._add(series, nights)
         for values in self.values.values():  # of several geometries or units
-            values.sort(key=lambda job: job[0])
+            values.sort(key=lambda job: self.order[job[0]])
 
     def _add(self, series: Series, nights: Nights) -> None:
         test, metric, jobs, _ = series

@@ -1,4 +1,7 @@
-"""Prints the verdict of an earlier run."""
+"""Prints the verdict of an earlier run.
+
+If verdict.json is gone, it is made again of samples.jsonl, the record of the run.
+"""
 
 import argparse
 import json

@@ -12,11 +12,14 @@ from bisection.store.database import Metric, Outcome, Session, Store, StoredTest
 
 USABLE, NOT_MEASURED, PREEMPTED = range(3)  # the states of a job's numbers
 JOB = [("test", "i4"), ("metric", "i4"), ("at", "i4"), ("run", "i4"), ("value", "f8"), ("of", "i1")]
+PREEMPTED_JOB = f"disturbed > {LIMITS.preempted_launch}"
 JOIN = f"""
-SELECT test, metric, session, run, ifnull(value, 9e999), CASE
-    WHEN disturbed > {LIMITS.preempted_launch} THEN {PREEMPTED}
-    WHEN verdict = '{Verdict.NOT_MEASURED}' THEN {NOT_MEASURED} ELSE {USABLE} END
-FROM samples JOIN outcomes USING (session, test, run) WHERE session IN"""
+SELECT test, metric, session, run, ifnull(value, 9e999), ifnull(state, {USABLE}) FROM samples
+LEFT JOIN (
+    SELECT session, test, run,
+        CASE WHEN {PREEMPTED_JOB} THEN {PREEMPTED} ELSE {NOT_MEASURED} END AS state
+    FROM outcomes WHERE {PREEMPTED_JOB} OR verdict = '{Verdict.NOT_MEASURED}')
+USING (session, test, run) WHERE session IN"""
 
 
 class Series(NamedTuple):
@@ -34,12 +37,14 @@ class Nights:
     def __init__(self, store: Store, sessions: Sequence[Session]) -> None:
         self.store, self.sessions = store, sessions
         self.numbers = np.array([session.id for session in sessions], int)  # in the store
+        self.places = {session.id: at for at, session in enumerate(sessions)}
         self.tests = store.tests()
 
     @cached_property
     def launches(self) -> list[Outcome]:
-        """What became of each job of each test, with its hosts, in the order of the store."""
-        return self.store.outcomes(self.sessions)
+        """What became of each job of each test, with its hosts, in the order of sessions."""
+        places = self.places
+        return sorted(self.store.outcomes(self.sessions), key=lambda each: places[each.session])
 
     @cached_property
     def jobs(self) -> np.ndarray:
@@ -76,9 +81,8 @@ class Nights:
     def repeats(self) -> dict[tuple[int, int], dict[int, list[float]]]:
         """Returns what usable repeats of launches measured: {(test, metric): {place of the session:
         values}}."""
-        places = {session.id: at for at, session in enumerate(self.sessions)}
         values: dict[tuple[int, int], dict[int, list[float]]] = {}
         for test, metric, session, value in self.store.repeats(self.sessions):
             of_series = values.setdefault((test, metric), {})
-            of_series.setdefault(places[session], []).append(value)
+            of_series.setdefault(self.places[session], []).append(value)
         return values

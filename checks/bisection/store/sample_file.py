@@ -76,15 +76,17 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
         with open(regular(path), encoding="utf-8") as file:
             for number, text in enumerate(file, 1):
                 where = f"{path}:{number}"
-                line = _parsed(text, where) if _is_read(text) else None
-                if line and "schema" in line:
+                if not text.strip() or text.startswith(VERDICT):
+                    continue
+                line = _parsed(text, where)
+                if "schema" in line:
                     name, cases = line["session"], []
                     if twice := name in sessions:
                         raise StoreError(f"{where}: session {name} twice")
                     sessions[name] = line, cases
-                elif line and cases is None:
+                elif cases is None:
                     raise StoreError(f"{where}: a test case before any session")
-                elif line:
+                else:
                     if isinstance(place := line.get("hosts"), int):
                         if place >= len(cases):
                             raise StoreError(f"{where}: hosts is {place}: no test case before it")
@@ -99,10 +101,6 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
     if not sessions:
         raise StoreError(f"{path}: no session in it")
     yield from sessions.values()
-
-
-def _is_read(text: str) -> bool:
-    return bool(text.strip()) and not text.startswith(VERDICT)
 
 
 def add_verdict(path: Path, verdict: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from bisection.core import paths
 from bisection.core.format import some
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import Code, Reason, clause
 from bisection.core.verdicts import Verdict
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.store import sample_file
@@ -141,15 +141,15 @@ def opened(home: Path | str, check: bool = False) -> Store:
     faults = synchronise(store, home)
     ahead = [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]
     if ahead:
-        faults.append(f"`latest` leaves out sessions that begin in the future: {some(ahead, 4)}")
+        faults.append(Code.SESSIONS_AHEAD(sessions=some(ahead, 4)))
     for fault in faults:
-        print(f"warning: {fault}", file=sys.stderr)
+        print(f"warning: {clause(fault)}", file=sys.stderr)
     return store
 
 
-def synchronise(store: Store, home: Path | str) -> list[str]:
+def synchronise(store: Store, home: Path | str) -> list[Reason]:
     """Stores what the sample files of results folders and imported ones have and the store has not.
-    Returns a line per file that cannot be read as a whole."""
+    Returns a reason per file that cannot be read as a whole."""
     known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
     files = [*Path(home).glob(f"results/*/{SPOOLED}"), *Path(home).glob(f"{IMPORTED}/*.jsonl")]
     files = [path for path in sorted(files) if sample_file.first_session(path) not in known]
@@ -159,7 +159,7 @@ def synchronise(store: Store, home: Path | str) -> list[str]:
             sessions = list(sample_file.read_samples(path))
         except StoreError as error:
             sessions = error.whole
-            faults.append(f"{error}: restore this file, or move it away; the rest is used")
+            faults.append(Code.SAMPLES_FAULTY(error=str(error)))
         store.add(sessions)
         _show_progress(number + 1, len(files))
     return faults

@@ -103,3 +103,5 @@ class Files(Topic):
     # ---- what is stored ----
 
     STORE_UNUSABLE = "{error}"
+    SAMPLES_FAULTY = "{error}: restore this file, or move it away; the rest is used"
+    SESSIONS_AHEAD = "`latest` leaves out sessions that begin in the future: {sessions}"

@@ -273,7 +273,10 @@ def test_a_sample_file_with_a_fault_is_one_line_and_the_rest_is_used(
 
 def test_a_store_that_was_removed_is_made_again_with_the_same_answers(home, command_line, rng):
     times = 1e-3 * np.repeat([1.0, 1.2], 15) * np.exp(rng.normal(0, 0.01, 30))
-    for line, cases in nights({"p2p": times, "shm": times[::-1]}):
+    contents = nights({"p2p": times, "shm": times[::-1]})
+    with Store(paths.store_db(home)) as store:
+        store.add(reversed(contents))  # as sessions that were imported later
+    for line, cases in contents:
         folder = home / "results" / line["session"]
         folder.mkdir(parents=True)
         sample_file.write_samples(folder / sample_file.SPOOLED, line, cases)
