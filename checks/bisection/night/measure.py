@@ -48,6 +48,7 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
         report = reframe_report.load_report(results / "report.json")
     run = reframe_report.read(report, log, lambda: command.listing(request.command), left)
     run = replace(run, request=request, seconds=time.monotonic() - began)
+    run = folder.named(run, results)
     if not run.cases and run.troubles == (Code.NONE_SELECTED(),):
         folder.discard(results)
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
