@@ -92,6 +92,11 @@ def of_report(
     return _decided(weights if run or comparison else [Weight.UNMEASURED])
 
 
+def is_confirmed(comparison: Comparison) -> bool:
+    """True if retests confirmed that the sessions after the change were slower."""
+    return all(session["tags"].get(SLOWER) == "confirmed" for session in comparison.after)
+
+
 def _run(run: RunVerdict) -> Iterator[Weight]:
     yield from (OF_TEST[case.verdict] for case in run.cases if case.verdict in OF_TEST)
     yield from (weight for name, weight in OF_RUN.items() if getattr(run, name))
@@ -104,8 +109,7 @@ def _comparison(comparison: Comparison, fail_on: Collection[str]) -> Iterator[We
     there |= {word for row in comparison.rows for word in (row.verdict, row.against)}
     yield from (OF_COMPARISON[name] for name in fail_on if name in there)
     if OUTLIER in fail_on and slower(comparison.rows):
-        retested = all(s["tags"].get(SLOWER) == "confirmed" for s in comparison.after)
-        yield Weight.SLOWER if retested else OF_COMPARISON[OUTLIER]
+        yield Weight.SLOWER if is_confirmed(comparison) else OF_COMPARISON[OUTLIER]
     limited = any(row.limit is not None for row in comparison.rows)
     judged = limited or there & {*CHANGED, Verdict.UNCHANGED}
     if fail_on and (comparison.unsafe or not judged):

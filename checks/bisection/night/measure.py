@@ -51,6 +51,7 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
     listing = functools.partial(command.listing, request.command)
     run = reframe_report.read(report, log, listing, left, request.scheduler)
     run = replace(run, request=request, seconds=time.monotonic() - began)
+    run = folder.named(run, results)
     if not run.cases and run.troubles == (Code.NONE_SELECTED(),):
         folder.discard(results)
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")

@@ -122,7 +122,7 @@ def run_night(order: Order) -> tuple[RunVerdict, Sequence[str]]:
     choose_nodes(request, partitions, order.sweeps_nodes)
     request.command = command.command(request, site, results, order.tags)
     print("\n".join(commanded("command", command.pasted(request.command))), flush=True)
-    launched = folder.named(measure(request, results), results)
+    launched = measure(request, results)
     night = Night(launched, site, results)
     night.began -= launched.seconds
     budget = order.retest
@@ -229,7 +229,7 @@ def measure_again(night: Night, request: Request, name: str, limit: float) -> Ru
     request.command = command.command(request, night.site, into)
     try:
         into.mkdir()
-        run = folder.named(measure(request, into, limit), into)
+        run = measure(request, into, limit)
         with night.survives("hosts of a rerun not judged"):
             run = with_slow_hosts(run)
         verdict = rule(run)

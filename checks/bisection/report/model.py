@@ -108,7 +108,9 @@ def headline(report: Report) -> tuple[str, str]:
     parts += ["Nothing regressed"] if comparison and state == GOOD else []
     parts += [f"{counts[v]} {v}" for v in COMPARED if counts[v] and v != Verdict.UNCHANGED]
     parts += [f"{below} below the expected {comparison.expected:g}"] if comparison and below else []
-    parts += [f"{plural(len(late), 'metric')} slower than before, not retested"] if late else []
+    if late and comparison:
+        sure = "" if decision.is_confirmed(comparison) else ", not retested"
+        parts.append(f"{plural(len(late), 'metric')} slower than before{sure}")
     parts += [f"{plural(len(early), 'metric')} faster than before"] if early else []
     parts += slow_nodes(report.suspects, RunVerdict())
     text = ", ".join(parts) or ("Nothing was compared" if comparison else "No verdict")

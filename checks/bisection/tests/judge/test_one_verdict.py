@@ -528,6 +528,8 @@ def test_every_command_says_the_same(name, home, command_line, monkeypatch, caps
     code, _, errors = command_line("report", "-o", str(home / "report"))
     assert code == asked.run, errors
     check_files(home / "report", asked.run)
+    unsure = "slower than before, not retested" in (home / "report" / "report.md").read_text()
+    assert unsure == (asked.compare == MISSING and asked.cases is SLOW_NIGHT)
     file = str(home / "compared.json")
     assert command_line("compare", "earlier:20", "latest", "--json", file)[0] == asked.compare
     assert json.loads(Path(file).read_text())["exit_code"] == asked.compare
