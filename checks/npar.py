@@ -5,7 +5,7 @@ from typing import Any
 import reframe as rfm
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
-from bisection.core.reasons import Code
+from bisection.core.reasons.base import Text
 from bisection.kernels import layouts, tables
 from bisection.rfm.check import KernelCheck, references_of
 from bisection.rfm.launch import Launch
@@ -118,7 +118,7 @@ class npar_best(NparCheck):
         result = self.launch.result
         best = result.get("best", {}).get("npar")
         if best is None:
-            self.fail_for(Code.NO_BEST_NPAR())
+            self.fail_for(Text("no choice of NPAR was measured"))
         value = int(best.removeprefix("npar-"))
         self.reported = {"groups": {"value": value, "unit": "groups", "better": "higher"}}
         self.losses = {
@@ -136,4 +136,5 @@ class npar_best(NparCheck):
         if expected and round(expected[0]) != best:
             was = round(expected[0])
             loss = self.losses.get(f"npar-{was}")
-            self.remark = Code.BEST_MOVED(best=best, was=was, loss=loss).dumps()
+            cost = f"; that is {loss - 1:.0%} slower" if loss else ""
+            self.remark = Text(f"the best NPAR is {best}, it was {was}{cost}").dumps()

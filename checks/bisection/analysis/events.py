@@ -21,8 +21,8 @@ from bisection.analysis.history import History
 from bisection.analysis.model import ChangePoint, Event, Series, changes
 from bisection.analysis.shifts import SAME
 from bisection.analysis.statistics import medians, scale
+from bisection.core.format import plural, utc
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import is_absolute
 from bisection.core.verdicts import Verdict
@@ -49,7 +49,7 @@ class Table:
     apart: np.ndarray  # what metrics have beside both, [metrics, nights]
     repeats: np.ndarray | None  # launches and squares, [2, metrics, nights]; None: no night has any
     ticks: np.ndarray  # the least distance of two unequal values of a metric, [metrics]
-    twins: list[Reason]  # sessions that are the same night
+    twins: list[str]  # sessions that are the same night
 
 
 @dataclass(eq=False)
@@ -75,7 +75,7 @@ def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list
 
 def events_of(
     looked_at: Sequence[Table], false_alarms: float = LIMITS.false_alarms
-) -> tuple[list[Event], list[Reason]]:
+) -> tuple[list[Event], list[str]]:
     """The events in histories.
 
     Args:
@@ -89,7 +89,7 @@ def events_of(
     metrics = sum(len(table.histories) for table in looked_at)
     chance = false_alarms / YEAR * LIMITS.alarm_nights
     events: list[Event] = []
-    notes: list[Reason] = []
+    notes: list[str] = []
     for table in looked_at:
         events += _of_table(table, chance * len(table.histories) / metrics, false_alarms)
         notes += table.twins + _ended(table)
@@ -155,8 +155,8 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
         many = (~np.isnan(values)).sum() >= TWIN  # a few may be equal by chance
         first = nights.setdefault(values.tobytes() if many else int(night), int(night))
         if first != night:
-            names = [sessions[first].uuid[:8], sessions[night].uuid[:8]]
-            twins.append(Code.SAME_NIGHT(sessions=names))
+            names = f"{sessions[first].uuid[:8]}, {sessions[night].uuid[:8]}"
+            twins.append(f"duplicate sessions, only the first is used: {names}")
     kept = sorted(nights.values())
     _, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
     costs, there = costs[:, kept], [sessions[night] for night in kept]
@@ -401,7 +401,7 @@ def _note_causes(
     event.candidates.sort(key=lambda candidate: -candidate[1])
 
 
-def _ended(table: Table) -> list[Reason]:
+def _ended(table: Table) -> list[str]:
     """Metrics that the newest nights lack, and what replaced them."""
     count, known = len(table.sessions), ~np.isnan(table.costs)
     if count <= 2 * LIMITS.gone:
@@ -422,9 +422,9 @@ def _ended(table: Table) -> list[Reason]:
             if now[1] != metric:
                 how = f"unit {metric.unit} -> {now[1].unit}"
         ends[int(last[row]), how].append(f"{test.test} {metric.name}")
-    return [
-        Code.HISTORY_ENDS(
-            at=table.sessions[end + 1].start, change=how, metrics=len(names), example=names[0]
-        )
-        for (end, how), names in sorted(ends.items(), reverse=True)[:5]
-    ]
+    notes = []
+    for (end, how), names in sorted(ends.items(), reverse=True)[:5]:
+        day = utc(table.sessions[end + 1].start)[:10]
+        which = names[0] + (" and others" if names[1:] else "") + (f": {how}" if how else "")
+        notes.append(f"{plural(len(names), 'metric')} not measured since {day}, {which}")
+    return notes

@@ -10,6 +10,7 @@ from statistics import median
 import numpy as np
 import scipy  # its parts load when they are used
 
+from bisection.analysis import shifts
 from bisection.analysis.accumulate import nights_until
 from bisection.analysis.evidence import ALL, LEAST, Evidence, Shared, evidence
 from bisection.analysis.history import History, histories, nights_of
@@ -17,7 +18,8 @@ from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs
 from bisection.analysis.shifts import MOST, Shifts, Times, worth
 from bisection.analysis.statistics import exp, scale
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.performance import TwoStates
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED, is_absolute
 from bisection.core.verdicts import Against, Scope, Verdict
@@ -64,7 +66,7 @@ def judge_rows(
     rows: Sequence[Row],
     samples: Sequence[tuple[Jobs, Jobs]],
     sides: tuple[Sequence[Session], Sequence[Session]],
-) -> tuple[list[Reason], Power | None]:
+) -> tuple[list[Shared], Power | None]:
     """Rules on the rows that have no ruling yet, all of one table.
 
     Args:
@@ -140,17 +142,19 @@ class _Table:
         nights = (np.isfinite(costs).sum(axis=1) for costs in self.costs)
         self.noise = np.array([self.seen.apart.sigma, self.seen.apart.rho, *nights])
 
-    def _finding(self, shared: Shared, kernels: np.ndarray, ratios: np.ndarray) -> Reason:
+    def _finding(self, shift: shifts.Shared, kernels: np.ndarray, ratios: np.ndarray) -> Shared:
         """A shared shift for people: of which kernel, by how much, of how many metrics."""
-        every = shared.kernel == ALL
-        bounds = {"ratio": 0, "low": -shared.half_width, "high": shared.half_width}
-        change = {name: exp(shared.estimate + part) for name, part in bounds.items()}
-        return Code.SHARED(
+        every = shift.kernel == ALL
+        ends = (0, -shift.half_width, shift.half_width)
+        ratio, low, high = (exp(shift.estimate + end) for end in ends)
+        return Shared(
             place=":".join((self.rows[0].system, self.rows[0].partition)),
-            kernel=None if every else self.kernels[shared.kernel],
-            change={"metric": "time", "unit": "s", "better": "lower", **change},
-            metrics=len(shared.metrics),
-            of=int((~ratios & (every | (kernels == shared.kernel))).sum()),
+            kernel="" if every else self.kernels[shift.kernel],
+            ratio=ratio,
+            low=low,
+            high=high,
+            metrics=len(shift.metrics),
+            of=int((~ratios & (every | (kernels == shift.kernel))).sum()),
         )
 
     def rule(self, p: np.ndarray, least: float = 0.0) -> None:
@@ -171,21 +175,24 @@ class _Table:
             if states.two[i]:
                 before, after = states.share[:, i].tolist()
                 gap = math.exp(states.gap[i])
-                row.states = Code.TWO_STATES(gap=gap, before=before, after=after)
-            reason = row.states if verdict != Verdict.UNCHANGED else None
+                row.states = TwoStates(gap=gap, before=before, after=after)
+            reason: Reason | None = row.states if verdict != Verdict.UNCHANGED else None
             if verdict in CHANGED and max(low, -high) < least:
-                reason = Code.NIGHTS_UNKNOWN(margin=math.expm1(least))
+                reason = Text(
+                    f"within the {math.expm1(least):.0%} that so few nights can differ by chance"
+                )
                 verdict = Verdict.INCONCLUSIVE
             elif verdict == Verdict.INCONCLUSIVE and not reason:
-                reason = Code.UNDER_MARGIN(margin=math.expm1(margin[i]))
+                reason = Text(f"a change, but under the {math.expm1(margin[i]):.0%} that counts")
                 if low <= 0 <= high:
-                    reason = Code.INTERVAL_WIDE()
+                    reason = Text("interval includes 0 and the threshold: inconclusive")
                 elif row.p > LIMITS.false_discoveries:
-                    reason = Code.NOT_SIGNIFICANT()
+                    reason = Text("not significant among so many metrics")
                 elif max(low, -high) <= seen.moves or seen.like_states[i]:
-                    reason = Code.OTHERS_MOVE()
+                    reason = Text("no larger than the drift of unchanged metrics")
             elif verdict == Verdict.UNCHANGED and constant[i]:
-                verdict, reason = Verdict.INCONCLUSIVE, Code.CONSTANT()
+                same = "all samples are the same number: nothing to judge by"
+                verdict, reason = Verdict.INCONCLUSIVE, Text(same)
             row.rule(verdict, reason)
         for each, finding in zip(self.shared, self.findings, strict=True):
             for i in each.metrics:
@@ -263,7 +270,7 @@ def _count(row: Row, was: Jobs, now: Jobs) -> None:
     """Counts are the same in every run: compared without statistics."""
     left, right = ({v for values in jobs.values() for v in values} for jobs in (was, now))
     if len(left) > 1 or len(right) > 1:
-        row.rule(Verdict.INCONCLUSIVE, Code.COUNT_VARIES())
+        row.rule(Verdict.INCONCLUSIVE, Text("a count that differs from run to run"))
         return
     (old,), (new,) = left, right
     row.scope, row.ratio = Scope.MACHINE, new / old if old and new else None
@@ -272,16 +279,16 @@ def _count(row: Row, was: Jobs, now: Jobs) -> None:
         row.rule(Verdict.UNCHANGED)
     else:
         worse = (new > old) == (row.better == "lower")
-        row.rule(CHANGED[not worse], Code.COUNT_CHANGED(before=old, after=new))
+        row.rule(CHANGED[not worse], Text(f"{old:.15g} is now {new:.15g}"))
 
 
-def _too_few(row: Row) -> Reason:
+def _too_few(row: Row) -> Text:
     sessions = (row.before.sessions, row.after.sessions)
     jobs = (row.before.jobs, row.after.jobs)
-    for code, (before, after) in ((Code.FEW_SESSIONS, sessions), (Code.FEW_JOBS, jobs)):
+    for name, (before, after) in (("sessions", sessions), ("jobs", jobs)):
         if max(before, after) > 1:
-            return code(before=before, after=after, needed=LIMITS.fewest)
-    return Code.ONE_JOB()
+            return Text(f"{before} and {after} {name}; {LIMITS.fewest} are needed")
+    return Text("one job per side does not represent the machine")
 
 
 # ---- how many nights a change takes ----
@@ -363,20 +370,21 @@ def set_against(rows: Sequence[Row], expected: float) -> None:
         row.explained = explain(row, speed, expected)
 
 
-def explain(row: Row, speed: float, expected: float) -> Reason | None:
+def explain(row: Row, speed: float, expected: float) -> Text | None:
     """Returns the reason for a speed-up, by a fit of communication alone: 1 / speed = (1 - f) /
     expected + f / network, with the fraction f of communication before the upgrade."""
     f = row.communication
     if row.against not in (Against.ABOVE, Against.BELOW):
         return None
     if f is None:
-        return Code.FRACTION_UNKNOWN()
+        return Text("no communication fraction is known")
     left = 1 / speed - (1 - f) / expected
     if f < LIMITS.no_network:
-        return Code.NOT_THE_NETWORK(fraction=f)
+        return Text(f"not by the network: only {f:.1%} of the time was communication")
     if left <= 0:
-        return Code.NOT_THE_NETWORK_ALONE(fraction=f, most=expected / (1 - f))
+        most = f"no network gives more than {expected / (1 - f):.2f}"
+        return Text(f"not by the network alone: with {f:.0%} communication {most}")
     network = f / left
     if row.against == Against.ABOVE or network >= 1:
-        return Code.NETWORK_FASTER(fraction=f, factor=network)
-    return Code.NETWORK_SLOWER(fraction=f, factor=1 / network)
+        return Text(f"fits a network {network:.3g} times as fast, with {f:.0%} communication")
+    return Text(f"fits a network {1 / network:.3g} times slower, with {f:.0%} communication")

@@ -1,11 +1,14 @@
 """The result of a comparison of stored sessions, from which reports are made."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
+from bisection.core.format import change
 from bisection.core.identity import MetricId
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.performance import Shared, SlowNode, TwoStates, Unlike
 from bisection.core.thresholds import LIMITS, Thresholds
 from bisection.core.verdicts import Against, Exit, Scope, Verdict
 from bisection.store.database import Session
@@ -50,7 +53,7 @@ class Row(MetricId):
     communication: float | None = None  # fraction of the time spent communicating, before
     explained: Reason | None = None  # whether a network explains `against`
     cause: Reason | None = None  # what of the network explains that a code got slower
-    states: Reason | None = None  # the two that it has, and how often it is in the slower one
+    states: TwoStates | None = None  # the two that it has, and how often it is in the slower one
 
     def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
         """Makes a ruling, which counts until another is made."""
@@ -59,8 +62,7 @@ class Row(MetricId):
     @property
     def is_of_other_ranks(self) -> bool:
         """True if the sides cannot be compared, as they ran on unlike ranks, nodes or threads."""
-        unlike = self.reason is not None and self.reason.code == Code.UNLIKE
-        return unlike and self.reason["what"] == "geometry"
+        return isinstance(self.reason, Unlike) and self.reason.what == "geometry"
 
     @property
     def is_worse(self) -> bool:
@@ -96,10 +98,9 @@ class Row(MetricId):
         return tuple(1 / x if x else None for x in (self.ratio, self.high, self.low))
 
     @property
-    def change(self) -> dict[str, Any]:
-        """The row's change as values of a Reason."""
-        names = ("test", "metric", "unit", "better", "ratio", "low", "high")
-        return {name: getattr(self, name) for name in names}
+    def change(self) -> str:
+        """The ratio with its interval, for people: 14% [11%, 17%] slower."""
+        return change(self.unit, self.better, self.ratio, self.low, self.high)
 
 
 @dataclass
@@ -114,9 +115,11 @@ class Suspect:
     always: bool = True  # several nodes: in all launches together, not only in most
 
     @property
-    def reason(self) -> Reason:
+    def reason(self) -> SlowNode:
         """The fault of the node, or of one of several."""
-        return Code.SLOW_NODE(**asdict(self))
+        ratio = self.ratio if math.isfinite(self.ratio) else None
+        more = {"jobs": self.jobs, "ratio": ratio, "where": self.where, "always": self.always}
+        return SlowNode(nodes=tuple(self.nodes), **more)
 
 
 @dataclass
@@ -200,7 +203,7 @@ class Comparison:
     after: list[dict[str, Any]]
     rows: list[Row]  # the worst first
     aa: list[dict[str, Any]] = field(default_factory=list)  # sessions of the A/A test
-    findings: list[Reason] = field(default_factory=list)  # changes that many metrics share
+    findings: list[Shared] = field(default_factory=list)  # changes that many metrics share
     advice: list[Reason] = field(default_factory=list)  # what the verdicts lack
     unsafe: list[Reason] = field(default_factory=list)  # why they cannot be trusted
     changes: list[Change] = field(default_factory=list)

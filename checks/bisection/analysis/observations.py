@@ -9,7 +9,8 @@ import numpy as np
 
 from bisection.analysis.model import Row, Side
 from bisection.core.identity import POINT
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.performance import Unlike
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
 from bisection.core.verdicts import Verdict
@@ -193,27 +194,30 @@ def rows_of(
     return rows, samples
 
 
+NO_NUMBER = Text("no number above zero in any session after")
+
+
 def _without_numbers(
     row: Row, kinds: set[tuple[str, str, str, bool]], before: Observations, after: Observations
 ) -> tuple[Verdict, Reason | None] | None:
     """The ruling where numbers need not be looked at; None where they must."""
     here, there = after.outcomes.get(row.identity), before.outcomes.get(row.identity)
     if not here:
-        return Verdict.MISSING, Code.ABSENT(sessions=len(after.sessions))
+        return Verdict.MISSING, Text(f"in none of the sessions after ({len(after.sessions)})")
     if since := after.gone(row):
-        return Verdict.MISSING, Code.VANISHED(sessions=since)
+        return Verdict.MISSING, Text(f"not in the last {since} sessions after")
     if row.after.median is None:
         causes = [cause for o in here if (cause := o.unusable or o.reason)]
-        return Verdict.NOT_MEASURED, causes[-1] if causes else Code.NO_NUMBER()
+        return Verdict.NOT_MEASURED, causes[-1] if causes else NO_NUMBER
     if there and row.before.median is None and before.side(row.key)[1]:
-        works = [work or "default" for work in (before.work(row.key), after.work(row.key))]
-        return Verdict.NOT_MEASURED, Code.UNLIKE(what="work", values=works)
+        works = tuple(side.work(row.key) or "default" for side in (before, after))
+        return Verdict.NOT_MEASURED, Unlike(what="work", values=works)
     if not there or row.before.median is None:
-        return Verdict.NEW, Code.NOT_BEFORE() if there else None
+        return Verdict.NEW, Text("not measured before") if there else None
     for index, name in ((1, "unit"), (0, "geometry"), (2, "direction")):
         values = {str(kind[index]) for kind in kinds}
         if len(values) > 1:
-            return Verdict.NOT_MEASURED, Code.UNLIKE(what=name, values=sorted(values))
+            return Verdict.NOT_MEASURED, Unlike(what=name, values=tuple(sorted(values)))
     return None
 
 

@@ -18,7 +18,7 @@ from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs, Key
 from bisection.analysis.statistics import exp, medians
 from bisection.core.identity import POINT
-from bisection.core.reasons import Code
+from bisection.core.reasons.performance import Unlike
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
 
@@ -174,7 +174,7 @@ def _is_open(row: Row) -> bool:
     The fastest sample and the slowest percent are of few samples: they jump from night to night.
     """
     enough = row.before.sessions >= LIMITS.fewest > row.after.sessions
-    unlike = row.reason is not None and row.reason.code == Code.UNLIKE
+    unlike = isinstance(row.reason, Unlike)
     return enough and not unlike and row.unit not in COUNTED and row.base not in FEW_SAMPLES
 
 

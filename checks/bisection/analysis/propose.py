@@ -16,8 +16,8 @@ import numpy as np
 from bisection.analysis.bounds import bounds
 from bisection.analysis.history import histories
 from bisection.analysis.model import changes
+from bisection.core.format import number
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code
 from bisection.core.references import Case, faults, lookup, span_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED, KIND_OF_UNIT
@@ -328,15 +328,16 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> Iter
     try:
         age = (time.time() - time.mktime(time.strptime(day, "%Y-%m-%d"))) / 86400
         if age > LIMITS.stale:
-            yield defect(Code.REFERENCES_OLD(day=day, age=round(age), allowed=LIMITS.stale))
+            allowed = f"{LIMITS.stale} days are allowed"
+            yield defect(f"from {day}, {round(age)} days old; {allowed}")
     except ValueError:
-        yield defect(Code.PROVENANCE_NO_DAY(value=repr(day)))
+        yield defect(f"provenance.date {day!r} is not a day, YYYY-MM-DD")
     last = sessions[-1].facts
     known = {**(provenance.get("facts") or {}), "lock": provenance.get("lock")}
     for name, text in known.items():
         recorded = name in SOFTWARE and name in last and text not in (None, "none")
         if recorded and last[name] not in text.split(" | "):
-            yield defect(Code.REFERENCES_OF_OTHER(name=name, value=text, last=last[name]))
+            yield defect(f"made with {name} {text}; the last session has {last[name]}")
     samples = _samples(store, sessions[-LIMITS.drift_sessions :])
     for case in site.cases:
         for metric, reference in (lookup(tree.get(case["check"]), case) or {}).items():
@@ -347,6 +348,6 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> Iter
             middle = statistics.median(map(statistics.median, nights.values()))
             low, high = span_of(reference)
             if not low <= middle <= high:  # most of the sessions would fail
-                ends = {"value": middle, "low": low, "high": high}
-                test, count = _name(case, metric), len(nights)
-                yield defect(Code.REFERENCE_DRIFTED(test=test, sessions=count, **ends))
+                value, *ends = map(number, (middle, low, high))
+                of = f"{_name(case, metric)}: the last {len(nights)} sessions have {value}"
+                yield defect(f"{of}, allowed is {'..'.join(ends)}")

@@ -91,12 +91,12 @@ def plan(
     failed = [case for case in verdict.cases if case.verdict == Verdict.FAIL]
     if verdict.failures or not all(case.by_bounds for case in failed):
         failed = []  # no retest mends what else is wrong
-    suspected = {(reason.code, reason["host"]) for reason in verdict.suspect_nodes}
+    suspected = {(reason.code, reason.host) for reason in verdict.suspect_nodes}
     nodes = [  # launches by which a node looks slow, and no other launch shows whether it is
         case.launch[:-1]
         for case in verdict.cases
         if case.fixture
-        and any((fault.code, fault["host"]) in suspected for fault in case.record.host_faults)
+        and any((fault.code, fault.host) in suspected for fault in case.record.host_faults)
     ]
     seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
     worse = grouped(unusual, lambda pair: launch_of(pair[1].test))

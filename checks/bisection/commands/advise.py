@@ -14,7 +14,7 @@ import sys
 from bisection.advice import sources
 from bisection.core import paths
 from bisection.core.format import at_least, plural, printable
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons.performance import Excluded
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels import tables
@@ -58,8 +58,8 @@ def act(options: argparse.Namespace) -> Exit:
     else:
         launches, left_out = sources.stored(kernel, kind, options.folders, excluded)
     if excluded:
-        reason = Code.EXCLUDED(sessions=[folder.name for folder in excluded])
-        print(f"bisection advise: {clause(reason)}", file=sys.stderr)
+        reason = Excluded(tuple(folder.name for folder in excluded))
+        print(f"bisection advise: {reason}", file=sys.stderr)
     if left_out:
         print(
             f"bisection advise: {plural(left_out, 'launch', 'launches')} left out: other processes "

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from bisection.analysis.propose import stale
 from bisection.core import paths, references
 from bisection.core.format import plural
-from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit
 from bisection.report.words import defect_line
 from bisection.sites.reference_rules import read, reference_defects
@@ -57,7 +56,7 @@ def act(options: argparse.Namespace) -> Exit:
                     findings += stale(store, site, file, tree)
     for file in files:
         findings += reference_defects(file, sites.get(file.stem), recorded)
-    findings = sorted(set(findings), key=lambda f: (f.is_note, f.path, f.line, f.reason.dumps()))
+    findings = sorted(set(findings), key=lambda f: (f.is_note, f.path, f.line, f.text))
     for finding in findings:
         print(defect_line(finding))
     defects = [finding for finding in findings if not finding.is_note]
@@ -72,5 +71,5 @@ def act(options: argparse.Namespace) -> Exit:
         print(f"doctor: no defects ({examined})")
         return Exit.OK
     print(f"doctor: {plural(len(defects), 'defect')} in {examined}")
-    twice = any(defect.reason.code == Code.NAME_TWICE for defect in defects)
+    twice = any(defect.twice for defect in defects)
     return Exit.USAGE if twice else Exit.FAILED

@@ -14,8 +14,7 @@ from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Event
 from bisection.core import paths
-from bisection.core.format import number_from, printable, regex
-from bisection.core.reasons import Code, Reason
+from bisection.core.format import number_from, printable, regex, some
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.text import history_text
@@ -53,21 +52,24 @@ def act(options: argparse.Namespace) -> Exit:
             mark(store, events, options)
             return Exit.OK
         explain_points([p for event in events for p in event.points], sessions, store)
-    notes += [*filter(None, [left_out(chosen)]), *more]
+    notes += [*([str(excluded)] if (excluded := left_out(chosen)) else []), *more]
     print(printable(history_text(events, series, len(sessions), notes, options.metrics)))
     if max((len(history.values) for history in series), default=0) < 2 * LIMITS.level:
         return Exit.NOT_MEASURED
     return Exit.FAILED if any(event.alarm for event in events) else Exit.OK
 
 
-def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:
+def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[str]]:
     """The sessions of a history, without experiments and such of the future; notes on those."""
     ahead = [session for session in chosen if session.ahead]
     sessions = regular([session for session in chosen if session not in ahead])
     others = [s for s in chosen if s not in sessions and s not in ahead]
     notes = [
-        code(sessions=[session.uuid[:8] for session in group])
-        for code, group in ((Code.AHEAD, ahead), (Code.OF_OTHER_KINDS, others))
+        f"{text}: {some(session.uuid[:8] for session in group)}"
+        for text, group in (
+            ("ignored, dated in the future (wrong clock)", ahead),
+            ("sessions of another tier or selection, or tagged, left out", others),
+        )
         if group
     ]
     return sessions, notes

@@ -13,7 +13,6 @@ import sys
 
 from bisection.core import paths
 from bisection.core.format import plural, some
-from bisection.core.reasons import clause
 from bisection.core.verdicts import Exit
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
@@ -30,7 +29,7 @@ def act(options: argparse.Namespace) -> Exit:
     home = paths.home()
     damaged = set_damaged_aside(home)
     for trouble in damaged:
-        print(f"bisection import: {clause(trouble)}")
+        print(f"bisection import: {trouble}")
     fault = ""
     try:
         with Store(paths.store_db(home)) as store:

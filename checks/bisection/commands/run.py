@@ -33,7 +33,8 @@ from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
 from bisection.core.format import duration, plural, seconds_of, some
 from bisection.core.lock import measure_alone
-from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import ReframeText
 from bisection.core.slurm import SLURM
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import RAN, TIERS, BisectionError, Exit, NotMeasured, Verdict
@@ -58,6 +59,7 @@ from bisection.store import sync
 from bisection.store.database import Outcome, Store
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import EARLIER, HELP, SelectionError, select
+from bisection.store.sync import unusable
 
 # ReFrame's options that would make a failure pass. It rejects those itself that run nothing.
 REFUSED = {
@@ -173,7 +175,7 @@ class Night:
         except SelectionError:
             pass
         except StoreError as error:
-            self.trouble(Code.STORE_UNUSABLE(error=str(error)))
+            self.trouble(Text(unusable(str(error))))
         except Exception as error:
             text = f"{lost}: {error!r}"
             if lost:
@@ -183,7 +185,7 @@ class Night:
                 text = f"cannot write {where}: {error.strerror}"
             else:
                 raise
-            self.trouble(Code.NOT_KEPT(error=text))
+            self.trouble(Text(text))
 
 
 def conclude(
@@ -297,20 +299,19 @@ def wait(schedulers: set[str], budget: float | None) -> None:
         raise NotMeasured(f"Slurm does not answer, nothing was run: {error}")
     if schedulers == {"local"} and (reason := waiting.until_quiet(budget or 0.0, say_waiting)):
         if budget:
-            raise NotMeasured(f"after {duration(budget)}, {clause(reason)}; nothing was run")
-        tell(reason, "; disturbed times are not checked; --wait 30m waits for a quiet machine")
+            raise NotMeasured(f"after {duration(budget)}, {reason}; nothing was run")
+        advice = "disturbed times are not checked; --wait 30m waits for a quiet machine"
+        tell(Text(f"{reason}; {advice}"))
 
 
-def say_waiting(reason: Reason | str, seconds: float) -> None:
+def say_waiting(reason: str, seconds: float) -> None:
     """Prints why the run waits, and for how long (s) at most."""
-    print(f"waiting for up to {duration(seconds)}: {clause(reason)}", flush=True)
+    print(f"waiting for up to {duration(seconds)}: {reason}", flush=True)
 
 
-def tell(reason: Reason | str, advice: str = "") -> None:
-    """Prints what a person should know before the run ends: a warning, unless it is a text, or
-    about a job that waits."""
-    calm = isinstance(reason, str) or reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN)
-    text = f"{'' if calm else 'warning: '}{clause(reason)}{advice}"
+def tell(reason: Reason | str) -> None:
+    """Prints what a person should know before the run ends: a Reason as a warning."""
+    text = reason if isinstance(reason, str) else f"warning: {reason}"
     print("\n".join(wrapped(text)), flush=True)
 
 
@@ -343,12 +344,12 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
         report = reframe_report.load_report(results / "report.json")
     run = reframe_report.read(report, log, lambda: command.listing(request.command), left)
     run = replace(run, request=request, seconds=time.monotonic() - began)
-    if not run.cases and run.troubles == (Code.NONE_SELECTED(),):
+    if not run.cases and run.troubles == (reframe_report.NONE_SELECTED,):
         folder.discard(results)
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
     if code != 0 and rule(run).exit_code == Exit.OK:
         log_file = str(results / "reframe.log")
-        run = run.noting(troubles=[Code.REFRAME_EXIT(exit_code=code, log=log_file)])
+        run = run.noting(troubles=[Text(f"ReFrame exited with {code}, see {log_file}")])
     return run
 
 
@@ -402,7 +403,7 @@ def compare(night: Night, store: Store, against: str | None) -> None:
             gone &= keys(job for job in earlier if job.verdict in RAN)
         if gone:
             names = sorted(" ".join(filter(None, key[3:])) for key in gone)
-            night.trouble(Code.TESTS_GONE(tests=names))
+            night.trouble(Text(f"tests of the last session are gone: {some(names)}"))
 
 
 def measure_disturbed(night: Night, until: float) -> None:
@@ -412,7 +413,7 @@ def measure_disturbed(night: Night, until: float) -> None:
         takes = START + sum(launch.seconds for launch in launches)
         if night.run.request.is_local:
             if busy := wait_again(night, until - time.monotonic() - takes):
-                night.run = night.run.noting(remarks=[busy])
+                night.run = night.run.noting(remarks=[Text(busy)])
             if busy or reframe_report.end_of_run(night.run.troubles):
                 break
         words = plural(len(launches), "launch", "launches")
@@ -436,16 +437,16 @@ def ended(night: Night, second: RunVerdict | None, until: float) -> bool:
     return bool(end)
 
 
-def wait_again(night: Night, seconds: float) -> Reason | None:
-    """Waits for a quiet machine; returns why it is not. An interrupt ends the run, which keeps its
+def wait_again(night: Night, seconds: float) -> str:
+    """Waits for a quiet machine; returns why it is not, "" if it is. An interrupt ends the run, which keeps its
     verdict."""
     try:
         with command.on_termination(signal.default_int_handler):
             return waiting.until_quiet(max(seconds, 0.0), say_waiting)
     except KeyboardInterrupt:
         text = "run session stopped: interrupted while it waited for a quiet machine"
-        night.trouble(Code.REFRAME_TEXT(text=text, ended=True))
-        return None
+        night.trouble(ReframeText(text=text, ended=True))
+        return ""
 
 
 def measure_again(night: Night, request: Request, name: str, limit: float) -> RunVerdict | None:
@@ -464,7 +465,7 @@ def measure_again(night: Night, request: Request, name: str, limit: float) -> Ru
         print(f"{name}: {error}")
         return None
     if end := reframe_report.end_of_run(verdict.troubles):
-        print(f"{name}: {clause(end)}")
+        print(f"{name}: {end}")
     folder.clear(verdict, into)
     return verdict
 

@@ -4,17 +4,17 @@ import re
 from collections.abc import Iterable, Iterator
 
 from bisection.core.commands import ask
-from bisection.core.reasons import Code
+from bisection.core.reasons.launches import Cancelled, NodeFail, OutOfMemory, Timeout
 
 SLURM = ("slurm", "squeue")  # both of ReFrame's back-ends; the second needs no accounting database
 STATES = {  # in which it stopped a job
-    "TIMEOUT": Code.TIMEOUT,
-    "DEADLINE": Code.TIMEOUT,
-    "NODE_FAIL": Code.NODE_FAIL,
-    "BOOT_FAIL": Code.NODE_FAIL,
-    "OUT_OF_MEMORY": Code.OUT_OF_MEMORY,
-    "CANCELLED": Code.CANCELLED,
-    "PREEMPTED": Code.CANCELLED,
+    "TIMEOUT": Timeout,
+    "DEADLINE": Timeout,
+    "NODE_FAIL": NodeFail,
+    "BOOT_FAIL": NodeFail,
+    "OUT_OF_MEMORY": OutOfMemory,
+    "CANCELLED": Cancelled,
+    "PREEMPTED": Cancelled,
 }
 ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
 # Slurm's words for what it cannot place, now or ever; sbatch takes it, and it waits.

@@ -14,17 +14,10 @@ from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.grouping import grouped
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import (
-    FAULTS_OF_HOSTS,
-    MACHINE_FAULTS,
-    REPORTED,
-    SLOW_HOSTS,
-    Code,
-    Reason,
-    clause,
-)
-from bisection.core.reasons.network import slowness
-from bisection.core.reasons.performance import longer
+from bisection.core.reasons import ADAPTER_FAULTS, MACHINE_FAULTS, REPORTED
+from bisection.core.reasons.base import clause
+from bisection.core.reasons.launches import Blocked, LaunchFault, Misplaced, NodeFail
+from bisection.core.reasons.performance import SlowNode, WorseSince
 from bisection.core.topology import expanded
 from bisection.core.units import UNITS, Unit
 from bisection.core.verdicts import COMPARED, Exit, Verdict
@@ -34,7 +27,7 @@ from bisection.report.model import STATES, Report, exit_code, headline
 from bisection.report.run import sentence
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.model import RunVerdict, TestResult, drifted
 
 LABELS = (*IDENTITY, "metric")
 
@@ -162,8 +155,8 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
         message = clause(case.reason) or "no cause is recorded"
         place = f"{case.place}.{check}"
         yield Entry(f"{check} on {case.place}", place, name, kind, message, seconds)
-    drifts = [reason for reason in verdict.network if reason["drift"]]
-    others = [reason for reason in verdict.network if not reason["drift"]]
+    drifts = [reason for reason in verdict.network if drifted(reason)]
+    others = [reason for reason in verdict.network if not drifted(reason)]
     doubts = [*verdict.troubles, *verdict.outliers, *verdict.suspect_nodes, *others]
     kinds = {
         Verdict.FAIL: verdict.failures,
@@ -171,13 +164,13 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
         Verdict.NOT_MEASURED: doubts,
     }
     for kind, reasons in kinds.items():
-        for text in map(clause, reasons):
+        for text in map(str, reasons):
             yield Entry("the run", "bisection.run", text, kind, text)
 
 
-def _alarm(alarm: Reason) -> Entry:
+def _alarm(alarm: WorseSince) -> Entry:
     """An alarm of the history, with what to do about it."""
-    text = clause(alarm)
+    text = str(alarm)
     message = "; ".join([text, *map(": ".join, words.next_steps(alarm))])
     return Entry("the history", "bisection.history", text, Verdict.REGRESSED, message)
 
@@ -264,7 +257,7 @@ def _samples(report: Report) -> Iterator[Sample]:
             for verdict in RUN_VERDICTS:
                 yield "tests", counts[verdict], "", {**place, "verdict": verdict}
             for state, reasons in (("confirmed", run.slower), ("outlier", run.outliers)):
-                count = sum((r["system"], r["partition"]) == here for r in reasons)
+                count = sum((r.system, r.partition) == here for r in reasons)
                 yield "slower_metrics", count, "", {**place, "state": state}
         yield "alarms", sum((e.system, e.partition) == here for e in alarms), "", place
         if report.comparison:
@@ -275,8 +268,8 @@ def _samples(report: Report) -> Iterator[Sample]:
         names = ("system", "partition", "environ", "session")
         labels = {name: getattr(event, name) for name in names}
         yield "alarm_start_timestamp", event.at, "s", labels
-        for check, part in by_check(event).items():
-            yield "alarm_metrics", part["changed"], "", {**labels, "check": check}
+        for check, count, *_ in by_check(event):
+            yield "alarm_metrics", count, "", {**labels, "check": check}
     pairs = [(case, metric) for case in judged for metric in case.metrics if finite(metric.value)]
     for key, members in grouped(pairs, lambda pair: (*pair[0].identity, pair[1].name)).items():
         labels, (_, last) = dict(zip(LABELS, key, strict=True)), members[-1]
@@ -314,37 +307,37 @@ def nodecheck(report: Report) -> str:
 def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
     """(node, why), of nodes that results accuse by name."""
     run = report.run or RunVerdict()
-    others = [remark for remark in run.remarks if remark.code in FAULTS_OF_HOSTS - SLOW_HOSTS]
+    others = [remark for remark in run.remarks if isinstance(remark, ADAPTER_FAULTS)]
     slow = [suspect.reason for suspect in report.suspects]
     for reason in [*slow, *run.slow_nodes, *others]:
-        if reason.code != Code.SLOW_NODE:
-            yield reason["host"], clause(reason)
-        elif len(reason["nodes"]) == 1:
-            yield reason["nodes"][0], f"{longer(**reason.values)}, in {reason['where']}"
+        if not isinstance(reason, SlowNode):
+            yield reason.host, str(reason)
+        elif len(reason.nodes) == 1:
+            yield reason.nodes[0], f"{reason.longer}, in {reason.where}"
     for component in (component for blame in report.evidence.blames for component in blame.bad):
         if component.part == Part.NODE:  # of all else, no single node is accused
-            yield component.names[0], slowness(asdict(component))
+            yield component.names[0], component.reason().slowness
     for case in run.bad:
-        if case.reason and case.reason.code == Code.BLOCKED:
-            for node, why in case.reason["down"] or ():
+        if isinstance(case.reason, Blocked):
+            for node, why in case.reason.down:
                 why = "no reason is given" if why in ("", "none") else why
                 yield node, f"down or drained, so that a job was not started: {why}"
         for host in _accused(case):
-            yield host, f"{case_name(case)}: {clause(case.reason)}"
+            yield host, f"{case_name(case)}: {case.reason}"
 
 
 def _accused(case: TestResult) -> list[str]:
     """The hosts of a test that its reason names: where a fault of the machine was, or where ranks
     were placed wrongly."""
     reason = case.reason
-    if reason is None or reason.code not in MACHINE_FAULTS - REPORTED | {Code.MISPLACED}:
+    accuses = isinstance(reason, (Misplaced, *MACHINE_FAULTS)) and isinstance(reason, LaunchFault)
+    if not accuses or isinstance(reason, REPORTED):
         return []
-    named = {reason["host"], *(reason["hosts"] or ())}
-    named |= {host for _, host in reason["silent"] or ()}  # ranks that did not answer
-    named |= {seat.get("host") for seat in reason["seats"] or ()}
+    named = reason.accused
     # By Slurm's names; of several nodes it is not known which one ran out of time or memory.
-    nodes = [node for node, _ in reason["down"] or ()] or expanded(reason["nodes"] or "")
-    if len(nodes) > 1 and reason.code != Code.NODE_FAIL:
+    down = [node for node, _ in reason.down] if isinstance(reason, NodeFail) else []
+    nodes = down or expanded(reason.nodes)
+    if len(nodes) > 1 and not isinstance(reason, NodeFail):
         nodes = []
     hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.record.hosts}
     accused = [host for host, node in hosts.items() if named & {host, node} or node in nodes]
@@ -369,7 +362,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
         "nights": verdict.nights,
         "grade": verdict.interconnect and verdict.interconnect.grade,
         "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
-        **{name: list(map(clause, reasons)) for name, reasons in kinds.items()},
+        **{name: list(map(str, reasons)) for name, reasons in kinds.items()},
         "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
         **request,
         "launches": [record.as_json() for record in records.values()],

@@ -10,7 +10,7 @@ from bisection.analysis.model import Comparison, Row, Suspect
 from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core.format import plural
-from bisection.core.reasons import Reason
+from bisection.core.reasons.performance import WorseSince
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
 from bisection.judge.alarms import alarms_of
 from bisection.judge.evidence import Evidence
@@ -53,7 +53,7 @@ class Report:
         return self.run.interconnect if self.run else None
 
     @cached_property
-    def alarms(self) -> Sequence[Reason]:
+    def alarms(self) -> Sequence[WorseSince]:
         """The events since which metrics are worse, that of most metrics first."""
         run = self.run or RunVerdict()
         events = self.evidence.events

@@ -14,7 +14,7 @@ from bisection.analysis.predict import Prediction
 from bisection.core import paths
 from bisection.core.format import amount, plural, short, size_of, times
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Reason, clause
+from bisection.core.reasons.performance import Shared
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import interconnect, tables, words
@@ -73,7 +73,7 @@ def opening(report: Report) -> Opening:
     if comparison is None:
         return Opening(state, title, sentences, "", [], "")
     sentences.append(f"Against earlier sessions: {words.sentence(comparison)}")
-    advice = list(map(clause, comparison.advice))
+    advice = list(map(str, comparison.advice))
     return Opening(state, title, sentences, words.unsafe(comparison), advice, comparison.rerun)
 
 
@@ -106,8 +106,8 @@ def _worse(report: Report) -> Content:
     reasons = [*run.slower[:WORST], *run.outliers[:WORST]] if run else []
     shared = (words.finding(each) for each in _shared(report, Verdict.REGRESSED))
     alarms = report.alarms[: words.MOST]
-    steps = [Table(*words.STEPS, words.next_steps(alarm), title=clause(alarm)) for alarm in alarms]
-    return "", [*steps, *contents], [*shared, *map(clause, reasons)]
+    steps = [Table(*words.STEPS, words.next_steps(alarm), title=str(alarm)) for alarm in alarms]
+    return "", [*steps, *contents], [*shared, *map(str, reasons)]
 
 
 def _better(report: Report) -> Content:
@@ -120,19 +120,19 @@ def _better(report: Report) -> Content:
     return "", [tables.rows_table(rows, WORST)], shared
 
 
-def _shared(report: Report, verdict: Verdict) -> list[Reason]:
+def _shared(report: Report, verdict: Verdict) -> list[Shared]:
     """The changes that many metrics share, of one direction."""
     findings = report.comparison.findings if report.comparison else ()
     return [finding for finding in findings if words.direction(finding) == verdict]
 
 
 def _notes(report: Report) -> Content:
-    return "", [], list(map(clause, report.run.remarks)) if report.run else []
+    return "", [], list(map(str, report.run.remarks)) if report.run else []
 
 
 def _failures(report: Report) -> Content:
     run = report.run or RunVerdict()
-    notes = list(map(clause, (*run.troubles, *run.failures)))
+    notes = list(map(str, (*run.troubles, *run.failures)))
     followed = sum(bool(case.follows) for case in run.judged)
     notes += [f"{plural(followed, 'test')} only followed another one's failure."] * bool(followed)
     columns = (

@@ -10,7 +10,6 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.core.format import amount, duration, one_line, plural, some
-from bisection.core.reasons import Reason, clause
 from bisection.core.thresholds import LIMITS
 from bisection.sites.cluster.new import Draft, Part
 from bisection.sites.cluster.survey import Survey
@@ -42,8 +41,8 @@ def _one_host(name: str) -> str:
     return re.sub(r'\n *#[^"]*"references": \["ratio"\]', f'\n{" " * 24}"references": []', text)
 
 
-def _decide(reason: Reason, indent: str) -> str:
-    return _comment(f"DECIDE: {clause(reason)}", f"{indent}# ", f"{indent}#   ")
+def _decide(text: str, indent: str) -> str:
+    return _comment(f"DECIDE: {text}", f"{indent}# ", f"{indent}#   ")
 
 
 def _comment(text: str, start: str, further: str = "") -> str:
@@ -86,7 +85,7 @@ def described(part: Part) -> str:
     ]
     if right := [str(launcher) for launcher, fault in others if fault is None]:
         text += f"; {' and '.join(right)} {'start' if right[1:] else 'starts'} one world too"
-    return "; ".join([text, *(clause(fault) for _, fault in others if fault)])
+    return "; ".join([text, *(str(fault) for _, fault in others if fault)])
 
 
 def called(part: Part) -> str:
@@ -112,7 +111,7 @@ def about(site: Draft) -> list[str]:
     return [
         _scheduler(survey) + ("" if survey.accounting else ", no accounting database"),
         f"MPI: {mpi} ({software.mpi['compiler'] or 'no compiler'}); modules: {loaded}",
-        *(f"left out: {clause(reason)}" for reason in site.closed),
+        *(f"left out: {reason}" for reason in site.closed),
         *(f"{part.name}: {described(part)}" for part in site.parts if not part.group.up),
         *(f"queue {p.queue.name}: {called(p)}" for p in site.parts if p.taken and p.group.up),
     ]
@@ -137,15 +136,13 @@ def tried(part: Part) -> str:
 
 def decisions(site: Draft) -> list[str]:
     """Returns the decisions left to a person; once, where it is so in several partitions."""
-    partitions: dict[Reason, list[str]] = {}
-    for reason in site.all_decisions:
-        values = {name: value for name, value in reason.values.items() if name != "partition"}
-        partitions.setdefault(Reason(reason.code, values), []).append(reason["partition"])
-    lines = []
-    for reason, names in partitions.items():
-        where = {"partition": some(names)} if names[0] else {}
-        lines.append(f"decide: {clause(reason.with_values(**where))}")
-    return lines
+    partitions: dict[str, list[str]] = {}
+    for name, text in site.all_decisions:
+        partitions.setdefault(text, []).append(name)
+    return [
+        f"decide: {some(names)}: {text}" if names[0] else f"decide: {text}"
+        for text, names in partitions.items()
+    ]
 
 
 def moved(changes: Iterable[tuple[str, Any, Any]]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from bisection.analysis.model import Row
 from bisection.core.format import NONE, amount, before_after, finite, interval, short, some, times
 from bisection.core.grouping import grouped
-from bisection.core.reasons import clause
+from bisection.core.reasons.base import clause
 from bisection.core.verdicts import COMPARED
 from bisection.report import words
 from bisection.runs.model import TestResult

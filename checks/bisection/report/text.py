@@ -1,16 +1,16 @@
 """Comparisons and histories as text."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from typing import Any
 
 from bisection.analysis.history import History
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import FEW_SAMPLES, slower
-from bisection.core.format import amount, change, plural
+from bisection.core.format import amount, plural
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons.base import as_data, clause
+from bisection.core.reasons.performance import Excluded
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Against, Scope, Verdict
 from bisection.judge import alarms
@@ -36,9 +36,9 @@ def comparison_text(result: Comparison) -> list[str]:
     if result.expected is not None:
         lines += [*_upgrade(result), ""]
     notes = [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
-    notes += [clause(suspect.reason) for suspect in result.suspects]
+    notes += [str(suspect.reason) for suspect in result.suspects]
     notes += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
-    notes += [f"note: {clause(advice)}" for advice in result.advice]
+    notes += [f"note: {advice}" for advice in result.advice]
     lines += wrapped(*notes)
     lines += commanded("rerun", result.rerun) if result.rerun else []
     return [*lines, *wrapped(words.sentence(result))]
@@ -59,7 +59,7 @@ def beside(result: Comparison) -> list[str]:
     if any(row.scope == Scope.SESSIONS for row in result.rows):  # by the jobs of --reruns
         text = words.sentence(result)
     lines = [f"compared with {earlier}: {text}"]
-    lines += [f"note: {clause(a)}" for a in result.advice if a.code == Code.EXCLUDED]
+    lines += [f"note: {advice}" for advice in result.advice if isinstance(advice, Excluded)]
     return lines + ([f"unsafe: {words.unsafe(result)}"] if result.unsafe else [])
 
 
@@ -88,7 +88,7 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
         ("metric", "text", metric),
         ("before", "num", lambda line: amount(line[0].before.median, line[0].unit)),
         ("after", "num", lambda line: amount(line[0].after.median, line[0].unit)),
-        ("change", "text", lambda line: change(line[0].change)),
+        ("change", "text", lambda line: line[0].change),
         ("", "text", why),
     )
     about = "" if several else f" on {rows[0].place}"
@@ -123,25 +123,18 @@ def _upgrade(result: Comparison) -> list[str]:
 
 def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
     """A comparison as JSON has it, its reasons as codes with values and in words."""
-    fields = asdict(comparison, dict_factory=_plain)
+    fields = as_data(comparison)
     reasons = {name: getattr(comparison, name) for name in ("findings", "advice", "unsafe")}
     for row, cells in zip(comparison.rows, fields["rows"], strict=True):
         cells["why"] = words.why(row)
     for suspect, cells in zip(comparison.suspects, fields["suspects"], strict=True):
-        cells["why"] = clause(suspect.reason)
+        cells["why"] = str(suspect.reason)
     return fields | {
         "sentence": words.sentence(comparison),
-        "advice": list(map(clause, comparison.advice)),
+        "advice": list(map(str, comparison.advice)),
         "unsafe": words.unsafe(comparison),
         "reasons": {name: [r.as_dict() for r in listed] for name, listed in reasons.items()},
     }
-
-
-def _plain(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields of a dataclass; those of a Reason as Reason.as_dict has them."""
-    record = dict(fields)
-    values = record.pop("values") if record.keys() == {"code", "values"} else {}
-    return record | values
 
 
 # ---- histories ----
@@ -158,7 +151,7 @@ def history_text(
     events: Sequence[Event],
     histories: Sequence[History],
     count: int,
-    notes: Sequence[Reason] = (),
+    notes: Sequence[str] = (),
     all_metrics: bool = False,
 ) -> list[str]:
     """The first events in the histories of `count` sessions, as lines; with notes on sessions and
@@ -182,10 +175,10 @@ def history_text(
     elif short:
         have = "has" if short == 1 else "have"
         text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
-    lines += wrapped(*(f"note: {clause(note)}" for note in notes))
+    lines += wrapped(*(f"note: {note}" for note in notes))
     lines += [f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
     for alarm in [*alarms.alarms_of(events)][: words.MOST]:
-        lines.append(f"{alarm['session'][:8]}:")
+        lines.append(f"{alarm.session[:8]}:")
         for step in words.next_steps(alarm):
             lines += commanded(*step, "    ")
     return lines

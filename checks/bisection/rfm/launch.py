@@ -26,7 +26,19 @@ from reframe.core.runtime import runtime
 
 from bisection.core import paths
 from bisection.core.identity import Geometry
-from bisection.core.reasons import OUTER_FAULTS, Code, Reason
+from bisection.core.reasons import OUTER_FAULTS, read_reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import (
+    Blocked,
+    Infrastructure,
+    KernelsKept,
+    KernelsStale,
+    LeftOut,
+    Misplaced,
+    NodeFail,
+    Remarks,
+    exited,
+)
 from bisection.core.slurm import SLURM, nodes_of
 from bisection.core.verdicts import KernelExit
 from bisection.kernels import adapters, build_folder, launch_record, layouts, results, sources
@@ -80,8 +92,9 @@ class Reporting(rfm.RegressionTestPlugin):
 
     def add_remark(self, remark: Reason) -> None:
         """Adds a remark to those that it has."""
-        if earlier := Reason.read(self.remark):
-            remark = Code.REMARKS(remarks=[*(earlier["remarks"] or [earlier]), remark])
+        if earlier := read_reason(self.remark):
+            known = earlier.remarks if isinstance(earlier, Remarks) else (earlier,)
+            remark = Remarks((*known, remark))
         self.remark = remark.dumps()
 
     def skip_for(self, reason: Reason) -> None:
@@ -227,7 +240,7 @@ class Build(rfm.RegressionTest, Reporting):
         if installation := self._installation():
             self.prefix_dir = installation["prefix"]
             if installation.get("kept"):
-                self.add_remark(Code.KERNELS_KEPT(built=installation["built"]))
+                self.add_remark(KernelsKept(built=installation["built"]))
             # the machine's own mpirun is on PATH; another MPI library's is its own
             if installation.get("mpi_prefix", "") not in ("", "/usr"):
                 self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
@@ -237,21 +250,21 @@ class Build(rfm.RegressionTest, Reporting):
             return
         self.left_out = build_folder.left_out(Path(folder))
         if self.left_out:
-            self.add_remark(Code.LEFT_OUT(kernels=list(self.left_out.values())))
+            self.add_remark(LeftOut(tuple(self.left_out.values())))
         kernels = sorted(Path(folder).glob("bisection-*"))
         if not kernels:
             fault = causes.of_job(self.build_job, Ended())
-            if fault and fault.code == Code.BLOCKED:
+            if isinstance(fault, Blocked):
                 fault = queue.late() or fault
-            self.fail_for(fault or Code.NO_KERNEL(folder=folder))
+            self.fail_for(fault or Text(f"no bisection-* in {folder}"))
         wanted, built = sources.of_checkout(), map(sources.built_into, kernels)
         pairs = zip(kernels, built, strict=True)
         kernel, other = next((pair for pair in pairs if pair[1] != wanted), (None, ""))
         if kernel:
-            reason = Code.KERNELS_STALE(kernel=str(kernel), built=other[:12], checkout=wanted[:12])
+            reason = KernelsStale(kernel=str(kernel), built=other[:12], checkout=wanted[:12])
             if not self.stale:
                 self.fail_for(reason)
-            self.add_remark(reason.with_values(accepted=True))
+            self.add_remark(replace(reason, accepted=True))
 
     @sanity_function
     def installed(self) -> Any:
@@ -312,9 +325,10 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         processor = self.current_partition.processor
         extras = self.current_partition.extras
         if not processor.num_cores:
-            self.fail_for(Code.NO_CORES(partition=self.current_partition.fullname))
+            lacks = "the site file does not give the cores of"
+            self.fail_for(Text(f"{lacks} {self.current_partition.fullname}"))
         if self._is_simulated and not self.simulates:
-            self.skip_for(Code.NOT_SIMULATED(kernel=self.kernel))
+            self.skip_for(Text(f"bisection-{self.kernel} is not simulated"))
         try:
             shape = layouts.geometry(
                 self.layout,
@@ -323,13 +337,15 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
                 processor.topology,
             )
         except DoesNotFit as error:
-            self.skip_for(error.reason)
-        if shape.nodes < self.least_nodes:
-            self.skip_for(Code.NODES_NEEDED(needed=self.least_nodes, nodes=shape.nodes))
-        if (ranks := shape.ranks_per_node) < self.least_ranks:
-            self.skip_for(Code.RANKS_NEEDED(needed=self.least_ranks, ranks=ranks))
-        if shape.cores < (needed := self.cores_needed.get(self.case, 1)):
-            self.skip_for(Code.CORES_NEEDED(needed=needed, cores=shape.cores))
+            self.skip_for(Text(str(error)))
+        least_cores = self.cores_needed.get(self.case, 1)
+        for unit, needed, there in (
+            ("nodes", self.least_nodes, shape.nodes),
+            ("ranks per node", self.least_ranks, shape.ranks_per_node),
+            ("cores", least_cores, shape.cores),
+        ):
+            if there < needed:
+                self.skip_for(Text(f"needs {needed} {unit}, a launch here has {there}"))
         self.place(shape, shape.ranks)
 
     def place(self, shape: Geometry, ranks: int) -> None:
@@ -356,7 +372,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         if late := queue.late():
             self.fail_for(late)
         if self.kernel in self.build.left_out:
-            self.skip_for(Code.LEFT_OUT(kernels=[self.build.left_out[self.kernel]]))
+            self.skip_for(LeftOut((self.build.left_out[self.kernel],)))
         extras = self.current_partition.extras | self.current_environ.extras
         self.job.launcher.options += layouts.bindings(extras.get("binding", []), self.shape)
         self.max_pending_time = queue.until_deadline(self.max_pending_time)
@@ -421,7 +437,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         facts = {**self.record.facts, **recorded(self.stagedir)}
         self._note(exit_code=exit_code, facts=facts, seconds=(self._seconds_held(),))
         self.record.write(self.stagedir)  # also of a launch that fails
-        if fault and fault.code == Code.BLOCKED:
+        if isinstance(fault, Blocked):
             self.fail_for(queue.late() or fault)
         queue.advance()
         fault = fault and (self._full_disk() or fault)
@@ -429,9 +445,9 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             places = causes.places_of(self.stagedir)
             self._note(hosts=tuple(sorted({place.host for place in places})))
             # Misplaced ranks explain a launch that did not end as it should.
-            by_ranks = places and fault.code not in {Code.NODE_FAIL, *OUTER_FAULTS}
+            by_ranks = places and not isinstance(fault, (NodeFail, *OUTER_FAULTS))
             if by_ranks and (wrong := self._misplaced(places)):
-                self.fail_for(Code.MISPLACED(seats=wrong, fault=fault))
+                self.fail_for(Misplaced(seats=tuple(wrong), fault=fault))
             self.fail_for(fault)
         internals.accept_exit(self.job)
 
@@ -441,26 +457,26 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         try:
             self.result = result = results.load(self.ended.result, self.kernel, self.kernel_case)
         except ResultError as error:
-            last = causes.last_line(self.ended.errors, self.kernel, any_line=True)
-            self.fail_for(self._full_disk() or error.reason.with_values(last=last))
-        if reason := results.late(result):
-            self.add_remark(reason)
+            line = causes.last_line(self.ended.errors, self.kernel, any_line=True)
+            self.fail_for(self._full_disk() or Text(str(error), line=line))
+        if late := results.late(result):
+            self.add_remark(Text(late))
         claimed = self.current_partition.extras.get("network", [])
         notes = causes.notes_of(self.ended, results.hosts(result))
         record = self.record = self.record.with_result(result, claimed, notes)
         record.write(self.stagedir)
         wrong_exit = record.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(record.wrong) or result["verified"] is bool(record.wrong):
-            ended_with = {"exit_code": record.exit_code, "verified": result["verified"]}
-            ended_with |= {"kernel": self.kernel, "wrong": record.wrong}
-            self.fail_for(Code.EXIT_CONTRADICTS(**ended_with))
+            wrong = f"wrong: {', '.join(record.wrong) or 'none'}"
+            says = f"its result has verified: {result['verified']}, {wrong}"
+            self.fail_for(Text(f"{self.kernel} {exited(record.exit_code)}, but {says}"))
         baselines = {entry["method"] for entry in result["results"] if entry["baseline"]}
         for name in sorted(baselines.intersection(record.wrong)):
-            self.fail_for(Code.BASELINE_WRONG(method=name))
+            self.fail_for(Text(f"the baseline {name} gave a wrong answer"))
         if wrong := self._misplaced(layouts.places(result["layout"])):
-            self.fail_for(Code.MISPLACED(seats=wrong))
+            self.fail_for(Misplaced(seats=tuple(wrong)))
         if unused := adapters.unused(result, claimed):
-            self.fail_for(unused)
+            self.fail_for(Text(unused))
         return True
 
     def _seconds_held(self) -> float:
@@ -482,7 +498,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     def _full_disk(self) -> Reason | None:
         """The fault if nothing can be written to the stage folder, else None."""
         said = paths.unwritable(self.stagedir)
-        return Code.INFRASTRUCTURE(why=Code.TEXT(text=said)) if said else None
+        return Infrastructure(why=said) if said else None
 
     @property
     def _is_simulated(self) -> bool:

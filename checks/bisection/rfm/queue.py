@@ -13,7 +13,8 @@ from typing import Any
 from reframe.core.exceptions import ReframeError, SpawnedProcessError
 
 from bisection.core.commands import all_errors, ask, last_error, option_value
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.launches import Blocked
 from bisection.core.slurm import DEADLINE, NO_PLACE, NODES, QUEUE_FULL, UNAVAILABLE, free, node_rows
 
 # ---- the nodes that launches request, chosen before the run (bisection.analysis.rotation) ----
@@ -92,8 +93,7 @@ def require_place(job: Any) -> None:
         script.write_text("".join(free_lines))
         place, refused = _asked(job)
     if refused:
-        down = missing(place) or None
-        raise ReframeError(Code.BLOCKED(refused=refused, down=down).dumps())
+        raise ReframeError(Blocked(refused=refused, down=tuple(missing(place))).dumps())
 
 
 def _asked(job: Any) -> tuple[tuple[str, ...], str]:
@@ -179,7 +179,7 @@ def late() -> Reason | None:
     """The reason why nothing starts any more; None before the deadline of the run."""
     if time.time() < deadline():
         return None
-    return Code.BLOCKED(deadline=float(os.environ[DEADLINE].split()[1]))
+    return Blocked(deadline=float(os.environ[DEADLINE].split()[1]))
 
 
 def until_deadline(patience: float | None) -> float | None:

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from bisection.core import paths
 from bisection.core.identity import TestId
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
 from bisection.core.slurm import DEADLINE, NODES
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
@@ -354,10 +354,12 @@ class Progress:
         if self.stage and len(self.launches) >= LIMITS.busy_launches:
             self.stage = None  # decided; a timed launch may be next
             if all(self.launches.values()):
-                self.say(Code.LAUNCHES_PREEMPTED(launches=len(self.launches)))
+                first = f"other processes used the cores of the first {len(self.launches)} launches"
+                lost = "what they slow down is not measured. Ctrl-C ends the run"
+                self.say(Text(f"{first}; {lost}; --wait 30m waits for a quiet machine first"))
 
-    def say(self, reason: Reason) -> None:
-        """Prints a reason above the line."""
+    def say(self, reason: Reason | str) -> None:
+        """Prints a warning, or a notice, above the line."""
         self.clear()
         self._say(reason)
 

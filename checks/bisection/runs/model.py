@@ -6,7 +6,12 @@ from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 from bisection.core.identity import TestId, parsed
-from bisection.core.reasons import DISTURBED, Code, Reason
+from bisection.core.reasons import DISTURBED
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.launches import Bounds, OutOfBounds, TestFailed, Timeout, Unconfirmed
+from bisection.core.reasons.machines import HostFault
+from bisection.core.reasons.network import PartUnmeasured, SlowComponent
+from bisection.core.reasons.performance import Outlier, Slower, SlowNode, WorseSince
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.kernels.launch_record import LaunchRecord
@@ -36,6 +41,11 @@ class JudgedMetric:
     verdict: str  # ReFrame's: pass | fail | ...
     better: str = "lower"  # lower | higher
     reference: float | None = None  # None where nothing is asserted
+
+    @property
+    def bounds(self) -> Bounds:
+        """The metric with its limits, as a reason has it."""
+        return self.name, self.value, self.unit, self.low, self.high
 
     @property
     def asserted(self) -> bool:
@@ -106,26 +116,24 @@ class TestResult(TestId):
     def unconfirmed(self, record: LaunchRecord) -> "TestResult":
         """The test as not measured: it is outside its limits, which the launch of this record, that
         other processes disturbed, does not confirm."""
-        metrics = [(m.name, m.value, m.unit, m.low, m.high) for m in self.metrics if m.failed]
-        return self.unmeasured(Code.UNCONFIRMED(metrics=metrics, cause=record.lost))
+        metrics = tuple(metric.bounds for metric in self.metrics if metric.failed)
+        return self.unmeasured(Unconfirmed(metrics=metrics, cause=record.lost))
 
     @property
     def seconds(self) -> float:
         """How long its launch held its nodes; if its time limit ended it, that."""
-        limit = self.reason["limit"] if self.reason and self.reason.code == Code.TIMEOUT else None
-        return sum(self.record.seconds) or limit or 0.0
+        limit = self.reason.limit if isinstance(self.reason, Timeout) else 0.0
+        return sum(self.record.seconds) or limit
 
     @property
     def lost_to_others(self) -> bool:
         """True if it was not measured only because other processes used the cores."""
-        disturbed = self.reason is not None and self.reason.code in DISTURBED
-        return self.verdict == Verdict.NOT_MEASURED and disturbed
+        return self.verdict == Verdict.NOT_MEASURED and isinstance(self.reason, DISTURBED)
 
     @property
     def by_bounds(self) -> bool:
         """True if it failed only by its limits."""
-        code = self.reason.code if self.reason else None
-        return self.verdict == Verdict.FAIL and code == Code.OUT_OF_BOUNDS
+        return self.verdict == Verdict.FAIL and isinstance(self.reason, OutOfBounds)
 
     @property
     def group(self) -> str:
@@ -136,7 +144,7 @@ class TestResult(TestId):
     @property
     def follows(self) -> str:
         """The test whose failure kept this one from running; "" if it is its own."""
-        return self.reason["test"] if self.reason and self.reason.code == Code.FOLLOWS else ""
+        return self.reason.test if isinstance(self.reason, TestFailed) else ""
 
     @classmethod
     def from_dict(cls, case: Mapping[str, Any], records: Sequence[LaunchRecord]) -> "TestResult":
@@ -196,7 +204,7 @@ class Interconnect:
     """The verdict of a run on its network."""
 
     findings: tuple[Finding, ...]  # against the network, the worst first
-    unmeasured: tuple[Reason, ...]
+    unmeasured: tuple[PartUnmeasured, ...]
 
     @property
     def grade(self) -> Grade:
@@ -215,6 +223,11 @@ class Interconnect:
         return cls(tuple(findings), tuple(map(Reason.read, kept["unmeasured"])))
 
 
+def drifted(finding: Reason) -> bool:
+    """True of a component of a network that is worse than in earlier sessions."""
+    return isinstance(finding, SlowComponent) and finding.drift
+
+
 @dataclass(frozen=True)
 class RunVerdict:
     """The tests of one run, what is wrong with the run as a whole, and what follows from both."""
@@ -228,12 +241,14 @@ class RunVerdict:
     cases: tuple[TestResult, ...] = ()
     troubles: tuple[Reason, ...] = ()  # the run is not complete
     failures: tuple[Reason, ...] = ()  # wrong, but of no selected test
-    slower: tuple[Reason, ...] = ()  # than in all earlier sessions, and again so
-    outliers: tuple[Reason, ...] = ()  # the same, but not retested
-    slow_nodes: tuple[Reason, ...] = ()  # each a slow node, or nodes of which one is slow
-    suspect_nodes: tuple[Reason, ...] = ()  # slow in the only launch that can show it
+    slower: tuple[Slower, ...] = ()  # than in all earlier sessions, and again so
+    outliers: tuple[Outlier, ...] = ()  # the same, but not retested
+    slow_nodes: tuple[
+        SlowNode | HostFault, ...
+    ] = ()  # each a slow node, or nodes of which one is slow
+    suspect_nodes: tuple[HostFault, ...] = ()  # slow in the only launch that can show it
     network: tuple[Reason, ...] = ()  # suspect or worse components; what is to be looked at
-    alarms: tuple[Reason, ...] = ()  # of the history: worse since a session
+    alarms: tuple[WorseSince, ...] = ()  # of the history: worse since a session
     remarks: tuple[Reason, ...] = ()  # what a person should know beside
     interconnect: Interconnect | None = None  # None: the tier asks another question
     # Sessions of its kind that references may be made from, this one among them; None: not known.
@@ -313,7 +328,7 @@ class RunVerdict:
         unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)
         passed = self.count(Verdict.PASS) + self.count(Verdict.KNOWN)
         complete = passed and not self.troubles and not unmeasured
-        worse = [reason for reason in self.network if reason["drift"]]
+        worse = any(drifted(reason) for reason in self.network)
         if complete and (self.slower or self.alarms or self.slow_nodes or worse):
             return Exit.SLOWER
         doubts = self.outliers or self.suspect_nodes or self.network

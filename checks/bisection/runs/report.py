@@ -16,12 +16,26 @@ from typing import Any, NamedTuple
 from bisection.core import paths
 from bisection.core.commands import all_errors, last_error
 from bisection.core.grouping import grouped
-from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
+from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, read_reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import (
+    Blocked,
+    Infrastructure,
+    Misplaced,
+    OutOfBounds,
+    ReframeText,
+    TestFailed,
+    Timeout,
+    jobs_left,
+)
 from bisection.core.slurm import UNREACHABLE, nodes_of
 from bisection.core.verdicts import KernelExit, Verdict
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.rfm import causes
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+
+NONE_SELECTED = Text("no check was selected: ReFrame found none for this tier, name and partition")
+NOT_RECORDED = Text("the results were not stored in ReFrame's database (storage: enable)")
 
 Entry = Mapping[str, Any]  # a test case in ReFrame's report
 Key = tuple[str, str, str]  # what a test case is called where another one depends on it
@@ -62,11 +76,12 @@ def read(
     if report is None:
         if not re.search(r"^\[=+\] Running [1-9]\d* check", log, re.M):
             # Nothing ran, so nothing could be stored.
-            troubles = [trouble for trouble in troubles if trouble.code != Code.NOT_RECORDED]
-            return RunVerdict(troubles=troubles or [Code.NONE_SELECTED()])
+            troubles = [trouble for trouble in troubles if trouble != NOT_RECORDED]
+            return RunVerdict(troubles=tuple(troubles) or (NONE_SELECTED,))
         report = {"session_info": {"time_elapsed": 0.0, "uuid": ""}, "runs": [{"testcases": []}]}
-        troubles.append(Code.NO_REPORT())
-    cases, end = [], end_of_run(troubles)
+        troubles.append(ReframeText(text="ReFrame ended without a report", ended=True))
+    cases: list[TestResult] = []
+    end = end_of_run(troubles)
     skipped = dict(re.findall(r"^\[\s+SKIP \] \(.*?/([0-9a-f]{8}) @\S+ \[(.*)\]$", log, re.M))
     for run in report["runs"]:
         entries = {_key(entry): entry for entry in run["testcases"]}
@@ -77,23 +92,23 @@ def read(
     announced = re.search(r"^\[.*\] \(\s*\d+/(\d+)\)", log, re.M)
     absent = int(announced[1]) - len(first) if announced else 0
     if absent:
-        troubles.append(Code.TESTS_ABSENT(absent=absent, selected=int(announced[1])))
+        troubles.append(Text(f"{absent} of {announced[1]} selected test cases did not run"))
     if listing and (absent or not announced):
-        cases += _absent_cases(first, listing(), end or Code.RUN_ENDED())
+        cases += _absent_cases(first, listing(), end or Text("the run ended before it"))
     if left is None:
         troubles += _jobs_left(first)
     else:
-        troubles += [Code.JOBS_LEFT(scheduler="slurm", jobs=left)] if left else []
+        troubles += [Text(jobs_left("slurm", left))] if left else []
         for index, case in enumerate(cases):  # of the jobs that it leaves, those that are there
-            if case.reason and (jobs := case.reason["jobs"]):
-                still = [job for job in jobs if job in left]
-                cases[index] = replace(case, reason=case.reason.with_values(jobs=still))
+            if isinstance(case.reason, Infrastructure):
+                still = tuple(job for job in case.reason.jobs if job in left)
+                cases[index] = replace(case, reason=replace(case.reason, jobs=still))
     if all(case.fixture for case in cases):
-        troubles.append(Code.NO_TEST())
+        troubles.append(Text("no check was selected"))
     session = report["session_info"]
     return RunVerdict(
-        cases=cases,
-        troubles=troubles,
+        cases=tuple(cases),
+        troubles=tuple(troubles),
         seconds=session["time_elapsed"],
         session=session["uuid"],
         started=session.get("time_start_unix", 0.0),
@@ -112,29 +127,32 @@ def usage_error(log: str) -> str | None:
 
 def log_troubles(log: str) -> list[Reason]:
     """Returns failures to load or record, and those that stopped the run."""
-    reasons = []
+    reasons: list[Reason] = []
     for line in log.splitlines():
         if match := re.match(r"WARNING: skipping (test file|test|incompatible test) (.*)", line):
-            trouble = Code.NOT_LOADED(kind=match[1], text=match[2])
+            trouble = Text(f"{match[1]} does not load: {match[2]}")
             if trouble not in reasons:
                 reasons.append(trouble)
         elif line.startswith(("ERROR: ", "WARNING: failed to ", "WARNING: run session stopped")):
             text = line.split(": ", 1)[1]
-            ends = text.startswith("run session stopped") or None
+            ends = text.startswith("run session stopped")
             # The words behind it may say more.
             fault = failure(log[log.index(line) :]) if line.startswith("ERROR") and ends else None
-            reasons.append(fault or Code.REFRAME_TEXT(text=text, ended=ends))
+            reasons.append(fault or ReframeText(text=text, ended=ends))
     ran = re.search(r"^\[==========\] Finished", log, re.M)
     stored = r"^Current session stored with UUID: |^(ERROR|WARNING): .*results in the database"
     if ran and not re.search(stored, log, re.M):
-        reasons.append(Code.NOT_RECORDED())
+        reasons.append(NOT_RECORDED)
     return reasons
 
 
 def end_of_run(troubles: Iterable[Reason]) -> Reason | None:
     """The trouble that ended the run before its time; None if none did."""
-    ends = {Code.NO_REPORT, *MACHINE_FAULTS, *OUTER_FAULTS}
-    return next((t for t in troubles if t.code in ends or t["ended"]), None)
+    ends = (*MACHINE_FAULTS, *OUTER_FAULTS)
+    return next(
+        (t for t in troubles if isinstance(t, ends) or (isinstance(t, ReframeText) and t.ended)),
+        None,
+    )
 
 
 # ---- jobs and tests that ReFrame left ----
@@ -147,7 +165,7 @@ def _jobs_left(entries: Iterable[Entry]) -> list[Reason]:
     left = [each for each in launches if each["result"] not in ended and each.get("jobid")]
     jobs = grouped(left, lambda entry: entry["scheduler"])
     return [
-        Code.JOBS_LEFT(scheduler=name, jobs=[str(entry["jobid"]) for entry in group])
+        Text(jobs_left(name, [str(entry["jobid"]) for entry in group]))
         for name, group in jobs.items()
         if name != "local"
     ]
@@ -230,11 +248,11 @@ def _case(entry: Entry, known: _Known) -> TestResult:
     values = (entry["perfvalues"] or {}).items()
     metrics = [_metric(name, parts, higher) for name, parts in values if parts[0] is not None]
     if verdict == Verdict.PASS and not entry["fixture"] and not metrics:
-        verdict, reason = Verdict.NOT_MEASURED, Code.NOTHING_MEASURED()
+        verdict, reason = Verdict.NOT_MEASURED, Text("it passed without measuring anything")
     if verdict != Verdict.PASS and entry["fail_phase"] in ("compile", "compile_wait"):
         reason = _build_error(entry, reason)
-    if failed := [(m.name, m.value, m.unit, m.low, m.high) for m in metrics if m.failed]:
-        reason = Code.OUT_OF_BOUNDS(metrics=failed)
+    if failed := tuple(metric.bounds for metric in metrics if metric.failed):
+        reason = OutOfBounds(metrics=failed)
     return TestResult(
         *(entry["system"], entry["partition"], entry["environ"]),
         re.split(r"[ %]", entry["display_name"])[0],
@@ -246,7 +264,7 @@ def _case(entry: Entry, known: _Known) -> TestResult:
         launches=() if entry["fixture"] else _launches(entry, known.entries),
         verdict=verdict,
         reason=reason,
-        remark=Reason.read(entry.get("remark")),
+        remark=read_reason(entry.get("remark")),
         folders=[entry[name] for name in ("outputdir", "stagedir") if entry.get(name)],
         metrics=metrics,
         record=record,
@@ -258,24 +276,25 @@ def _classify(entry: Entry, known: _Known) -> tuple[Verdict, Reason | None]:
     plain = re.sub(
         r"^(sanity|performance|reframe|build|job) error: ", "", " ".join(words.strip().splitlines())
     )
-    recorded = Reason.read(entry.get("reason")) or Reason.read(plain) or Code.TEXT()
+    recorded = read_reason(entry.get("reason")) or read_reason(plain) or Text()
     if result == "pass":
         return Verdict.PASS, None
     if result == "xfail":
         return Verdict.KNOWN, recorded
     if result == "xpass":
-        return Verdict.FAIL, Code.UNEXPECTED_PASS()
+        return Verdict.FAIL, Text("passes, though the reference says that it is known to fail")
     if result == "fail":
         reason = failure(words, entry.get("time_run")) or recorded
         return _failed(entry, known.records[_key(entry)], reason), reason
     if result in ("skip", "fail_deps"):
         root = _root(entry, known.entries)
         if why := root.get("not_applicable"):
-            return Verdict.NOT_APPLICABLE, Reason.read(why)
+            return Verdict.NOT_APPLICABLE, read_reason(why)
         if root is not entry:
-            return Verdict.NOT_MEASURED, Code.FOLLOWS(test=root["display_name"])
-        return Verdict.NOT_MEASURED, Code.SKIPPED(why=known.skipped.get(entry["hashcode"]))
-    return Verdict.NOT_MEASURED, known.end or Code.NOT_RUN(result=result or None)
+            return Verdict.NOT_MEASURED, TestFailed(root["display_name"])
+        why = known.skipped.get(entry["hashcode"], "unknown")
+        return Verdict.NOT_MEASURED, Text(f"skipped: {why}")
+    return Verdict.NOT_MEASURED, known.end or Text(f"ReFrame's result is {result or 'unknown'}")
 
 
 def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:
@@ -284,12 +303,14 @@ def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:
     A fault says which: a machine on which a launch hangs or loses a node has failed it; one that
     never got it has not.
     """
-    if reason.code in MACHINE_FAULTS | OUTER_FAULTS:
-        return Verdict.FAIL if reason.code in MACHINE_FAULTS else Verdict.NOT_MEASURED
+    if isinstance(reason, MACHINE_FAULTS):
+        return Verdict.FAIL
+    if isinstance(reason, OUTER_FAULTS):
+        return Verdict.NOT_MEASURED
     reached = entry["fail_phase"] in ("sanity", "performance", "cleanup")
     build = entry["fixture"] and not record.kernel
     refused = record.exit_code in (KernelExit.USAGE, KernelExit.RESOURCES)
-    refused = refused and reason.code != Code.MISPLACED
+    refused = refused and not isinstance(reason, Misplaced)
     return Verdict.FAIL if reached and not build and not refused else Verdict.NOT_MEASURED
 
 
@@ -305,8 +326,7 @@ def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
     for pattern in (r"(?i)error\b", r"^bisection\.kernels\.spack: "):
         for index, line in enumerate(lines):
             if re.search(pattern, line):
-                reason = reason or Code.TEXT()
-                return reason.with_values(build=" ".join(lines[index : index + 2]))
+                return replace(reason or Text(), build=" ".join(lines[index : index + 2]))
     return reason
 
 
@@ -355,16 +375,16 @@ def failure(text: str, seconds: float | None = None) -> Reason | None:
             command = match[1]
             error = last_error(command, spawned["stderr"])
             if spawned["how"] == "timed out" or not error:
-                return Code.INFRASTRUCTURE(why=Code.COMMAND_SILENT(command=command))
+                return Infrastructure(why=f"{command} did not answer in time")
             if command in SUBMIT and not UNREACHABLE.search(error):
-                return Code.BLOCKED(refused=all_errors(command, spawned["stderr"]))
-            return Code.INFRASTRUCTURE(why=Code.TEXT(text=error))
+                return Blocked(refused=all_errors(command, spawned["stderr"]))
+            return Infrastructure(why=error)
     if match := re.search(r"job blocked error: \[jobid=(\S+)\] .*? due to reason: (.*)", text):
-        return Code.BLOCKED(job=match[1], waited=seconds, reason=match[2].strip())
+        return Blocked(job=match[1], waited=seconds or 0.0, reason=match[2].strip())
     if match := re.search(r"job error: \[jobid=(\S+)\] maximum pending time exceeded", text):
-        return Code.BLOCKED(job=match[1], waited=seconds)
+        return Blocked(job=match[1], waited=seconds or 0.0)
     if match := re.search(r"job error: \[jobid=\S+\] job timed out \(.*s > (\S+)s\)", text):
-        return Code.TIMEOUT(limit=float(match[1]))
+        return Timeout(limit=float(match[1]))
     if match := re.search(r"job scheduler error: (.*)", text):
-        return Code.INFRASTRUCTURE(why=Code.TEXT(text=match[1]))
+        return Infrastructure(why=match[1])
     return None

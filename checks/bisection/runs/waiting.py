@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from bisection.core.commands import ask
+from bisection.core.format import some, utc
 from bisection.core.paths import text_of
-from bisection.core.reasons import Code, Reason
 from bisection.core.slurm import free
 from bisection.core.thresholds import LIMITS
 from bisection.core.topology import expanded
@@ -84,7 +84,7 @@ class Watch:
     """
 
     def __init__(
-        self, name: str, chosen: Iterable[Sequence[str]], say: Callable[[Reason], None]
+        self, name: str, chosen: Iterable[Sequence[str]], say: Callable[[str], None]
     ) -> None:
         self.name, self.say = name, say
         self.chosen = {frozenset(nodes) for nodes in chosen}
@@ -108,21 +108,23 @@ class Watch:
         waited = now - self.since.setdefault(first.id, now)
         if waited >= PERIOD and (first.id, first.reason) not in self.said:
             self.said.add((first.id, first.reason))
-            start = float(first.start) if first.start.isdecimal() else None
-            where = {"job": first.id, "queue": first.queue}
-            self.say(Code.JOB_WAITS(**where, reason=first.reason, start=start))
+            known = first.start.isdecimal()
+            start = f"; expected start {utc(float(first.start))}" if known else ""
+            where = f"waiting: job {first.id} in queue {first.queue}"
+            self.say(f"{where}; Slurm's reason: {first.reason}{start}")
         if waited >= LIMITS.nodes_taken and frozenset(expanded(first.nodes)) in self.chosen:
             same = [job.id for job in jobs if job.nodes == first.nodes]
             freed = [number for number in same if free(number)]
             if first.id in freed:
-                self.say(Code.NODES_TAKEN(nodes=expanded(first.nodes), jobs=freed))
+                nodes, jobs = some(expanded(first.nodes)), some(freed)
+                self.say(f"requested nodes {nodes} are busy: job {jobs} may run on any node")
 
 
 # ---- a host that is quiet, before anything is timed ----
 
 
-def busy(seconds: float = SAMPLE) -> Reason | None:
-    """Returns what others use of the cores that this process may use, None if that is next to
+def busy(seconds: float = SAMPLE) -> str:
+    """Returns what others use of the cores that this process may use, "" if that is next to
     nothing, by a look of some seconds. The caller's own processes must rest meanwhile."""
     before, began = _used(), time.monotonic()
     time.sleep(seconds)
@@ -131,12 +133,14 @@ def busy(seconds: float = SAMPLE) -> Reason | None:
     cpus = [name for name in after if name.startswith("cpu") and name in before]
     used = sum(after[name] - before[name] for name in cpus) / ticks
     if used < LIMITS.busy_cores:
-        return None
+        return ""
     names: Counter[str] = Counter()
     for key in after.keys() & before.keys() - set(cpus):
         names[key.partition(" ")[2]] += (after[key] - before[key]) / ticks
-    top = [[name, part] for name, part in names.most_common(3) if part >= LIMITS.busy_cores / 2]
-    return Code.BUSY(used=used, cores=len(cpus), top=top)
+    most = (pair for pair in names.most_common(3) if pair[1] >= LIMITS.busy_cores / 2)
+    top = ", ".join(f"{name} {part:.1f}" for name, part in most)
+    text = f"other processes use {used:.1f} of {len(cpus)} cores"
+    return f"{text} ({top})" if top else text
 
 
 def _used() -> dict[str, int]:
@@ -160,12 +164,12 @@ def _used() -> dict[str, int]:
     return ticks
 
 
-def until_quiet(budget: float, say: Callable[[Reason, float], None]) -> Reason | None:
+def until_quiet(budget: float, say: Callable[[str, float], None]) -> str:
     """Looks at the cores until they are quiet, or until a budget (s) is spent; 0 looks once. `say`
     is called with what uses the cores, once, before the waiting begins, and the budget.
 
     Returns:
-        What uses the cores still; None if they are quiet.
+        What uses the cores still; "" if they are quiet.
     """
     until, quiet, reason = time.monotonic() + budget, 0, busy()
     if reason and budget:
@@ -173,6 +177,6 @@ def until_quiet(budget: float, say: Callable[[Reason, float], None]) -> Reason |
         while quiet < LOOKS and time.monotonic() < until:
             time.sleep(min(PAUSE, max(until - time.monotonic(), 0)))
             now = busy()
-            quiet, reason = (quiet + 1, reason) if now is None else (0, now)
-        reason = None if quiet == LOOKS else reason
+            quiet, reason = (0, now) if now else (quiet + 1, reason)
+        reason = "" if quiet == LOOKS else reason
     return reason

@@ -10,7 +10,6 @@ from bisection.core import references
 from bisection.core.commands import option_value
 from bisection.core.format import some
 from bisection.core.parser import Parser
-from bisection.core.reasons import Code
 from bisection.core.slurm import CLUSTER, QUEUE, SLURM, queues
 from bisection.core.verdicts import TIERS, BisectionError
 from bisection.sites.reference_rules import read, reference_defects
@@ -86,10 +85,15 @@ def unknown_queues(file: Path, partitions: Partitions) -> list[Defect]:
     ]
     known = queues() if named else []
     return [
-        Defect.of(file, line_of(file, name, "queue"), Code.QUEUE_UNKNOWN(queue=queue, known=known))
+        Defect.of(file, line_of(file, name, "queue"), unknown_queue(queue, known))
         for name, queue in named
         if known and queue not in known
     ]
+
+
+def unknown_queue(name: str, known: Sequence[str]) -> str:
+    """The defect of a queue that its scheduler does not know."""
+    return f"queue {name} does not exist; there are {some(known)}"
 
 
 def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str:

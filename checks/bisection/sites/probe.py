@@ -23,14 +23,13 @@ from reframe.frontend import filters
 from reframe.frontend.loader import RegressionCheckLoader
 
 from bisection.core.format import one_line
-from bisection.core.reasons import Code
 from bisection.kernels import layouts
 from bisection.kernels.layouts import DoesNotFit
 from bisection.rfm import internals
 from bisection.sites.rules import is_count
 from bisection.sites.site import line_of
 
-Located = tuple[str, int, dict[str, Any]]  # path, line, reason
+Located = tuple[str, int, str, bool]  # path, line, what is wrong, whether a name is there twice
 Facts = dict[str, Any]
 
 # Facts of a processor that a $index may have.
@@ -69,9 +68,9 @@ def located(error: BaseException, file: Path) -> Located:
     """An error that a site or check file raised, or ReFrame because of it."""
     if isinstance(error.__cause__, ValidationError):
         return rejected(error.__cause__, file)
-    kinds = {"SiteError": Code.NOT_LOADING, "NameTwice": Code.NAME_TWICE}
-    if kind := kinds.get(type(error).__name__):  # of site-configs/common_cluster.py
-        return str(error.path), error.line, kind(error=error.text).as_dict()
+    # both of site-configs/common_cluster.py
+    if (kind := type(error).__name__) in ("SiteError", "NameTwice"):
+        return str(error.path), error.line, f"does not load: {error.text}", kind == "NameTwice"
     path, line = file, None
     for frame in traceback.extract_tb(error.__traceback__):
         folder = Path(frame.filename).parent
@@ -85,7 +84,7 @@ def located(error: BaseException, file: Path) -> Located:
     if line is None:  # ReFrame's text has names in quotes: the last that the file has, too
         words = [word.rpartition(":")[2] for word in re.findall(r"'([^']+)'", text)]
         line = max((line_of(file, word) for word in words), default=1)
-    return str(path), line, Code.NOT_LOADING(error=one_line(text)).as_dict()
+    return str(path), line, f"does not load: {one_line(text)}", False
 
 
 def rejected(error: ValidationError, file: Path) -> Located:
@@ -100,8 +99,7 @@ def rejected(error: ValidationError, file: Path) -> Located:
     if error.validator == "additionalProperties":
         near = difflib.get_close_matches(names[-1], error.schema.get("properties", ()), n=1)
         text += f": is it {near[0]}?" if near else ""
-    reason = Code.REFRAME_REJECTS(where=where, error=text)
-    return str(file), line_of(file, *names), reason.as_dict()
+    return str(file), line_of(file, *names), f"ReFrame rejects {where}: {text}", False
 
 
 def site_facts(runtime: Any) -> Facts:
@@ -211,10 +209,10 @@ def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> Iterator[Located]:
         # An excerpt and advice follow the first line.
         text = text.removeprefix("WARNING: ").splitlines()[0].rstrip(":")
         text = one_line(re.sub(r" \(rerun with '-v' for a backtrace\)", "", text))
-        reason = Code.REFRAME_TEXT(text=text)
         if match := re.match(r"skipping test (file )?'([^']*)': (.*)", text):
-            reason = Code.NOT_LOADING(error=match[3], test=None if match[1] else match[2])
-        yield str(file), line, reason.as_dict()
+            test = "" if match[1] else f"test '{match[2]}' "
+            text = f"{test}does not load: {match[3]}"
+        yield str(file), line, text, False
 
 
 def class_facts(test: Any, file: Path) -> Facts:

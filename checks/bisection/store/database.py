@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bisection.core.identity import IDENTITY, TestId
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import LeftOut, Preempted
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.store.marks import Mark, marks_file, read_marks, write_marks
@@ -146,15 +147,15 @@ class Outcome(NamedTuple):
     def left_out(self) -> bool:
         """True if the build lacks its kernel."""
         inapplicable = self.verdict == Verdict.NOT_APPLICABLE
-        return inapplicable and self.reason is not None and self.reason.code == Code.LEFT_OUT
+        return inapplicable and isinstance(self.reason, LeftOut)
 
     @property
     def unusable(self) -> Reason | None:
         """Returns why the job's numbers are not to be used; None if they are."""
         if self.verdict == Verdict.NOT_MEASURED:
-            return self.reason or Code.UNMEASURED()
+            return self.reason or Text("not measured")
         if self.preempted > LIMITS.preempted_launch:
-            return Code.PREEMPTED(fraction=self.preempted)
+            return Preempted(fraction=self.preempted)
         return None
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from bisection.core import paths
 from bisection.core.format import some
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Verdict
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.runs.report import read
@@ -26,6 +26,7 @@ from bisection.store.database import IMPORT_AGAIN, TIMEOUT, Store
 from bisection.store.sample_file import SPOOLED, Contents, Line, StoreError, write_samples
 
 IMPORTED = "imported"  # folder with copies of what came from elsewhere
+NOT_STORED = "not stored: {}; `bisection import` stores it later"
 LISTS = ("libraries", "nodes", "MPI environment", "modules")  # facts that are lists of their items
 
 # ---- sessions as lines of sample files ----
@@ -236,7 +237,7 @@ def damage(path: Path) -> str:
     return "" if answer == "ok" else " ".join(answer.split())
 
 
-def set_damaged_aside(home: Path | str) -> list[Reason]:
+def set_damaged_aside(home: Path | str) -> list[Text]:
     """Moves damaged databases out of the way, so that the next run is stored. Each goes with its
     journal, which a new one would take for its own. Returns a trouble per damaged database, which
     says where it is now, or why it cannot be moved."""
@@ -244,15 +245,15 @@ def set_damaged_aside(home: Path | str) -> list[Reason]:
     for path in (paths.results_db(home), paths.store_db(home)):
         if fault := damage(path):
             stamp = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
-            aside, error = path.with_name(f"{path.name}.broken-{stamp}"), None
+            aside = path.with_name(f"{path.name}.broken-{stamp}")
+            now = f"is now {aside.name}"
             try:
                 for suffix in ("-journal", "-wal", "-shm", ""):
                     with contextlib.suppress(FileNotFoundError):  # another process was first
                         Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
             except OSError as refused:
-                error = f"cannot set {path} aside: {refused.strerror}"
-            now = None if error else aside.name
-            troubles.append(Code.WAS_DAMAGED(path=str(path), fault=fault, now=now, error=error))
+                now = f"cannot set {path} aside: {refused.strerror}"
+            troubles.append(Text(f"{path} was damaged ({fault}) and {now}"))
     return troubles
 
 
@@ -262,7 +263,7 @@ def store_defects(home: Path | str) -> list[Defect]:
     path, results = paths.store_db(home), paths.results_db(home)
     defects = []
     if fault := damage(results):
-        defects.append(Defect.of(results, 1, Code.DATABASE_DAMAGED(error=fault)))
+        defects.append(Defect.of(results, 1, f"is damaged: {fault}"))
     fault = damage(path)
     if path.exists() and not fault:
         try:
@@ -270,7 +271,12 @@ def store_defects(home: Path | str) -> list[Defect]:
                 store.forgotten()  # reads the file of marks
         except StoreError as error:
             fault = str(error).removeprefix(f"{path} ").removesuffix(IMPORT_AGAIN)
-    return [*defects, *([Defect.of(path, 1, Code.STORE_UNUSABLE(error=fault))] if fault else [])]
+    return [*defects, *([Defect.of(path, 1, unusable(fault))] if fault else [])]
+
+
+def unusable(error: str) -> str:
+    """A store that cannot be used, and what to do."""
+    return f"{error}; `bisection import` rebuilds it"
 
 
 def keep(
@@ -279,26 +285,27 @@ def keep(
     verdict: RunVerdict,
     folder: Path | str,
     retest: RunVerdict | None = None,
-) -> list[Reason]:
+) -> list[Text]:
     """Writes the samples of a run and of its retest to its results folder, and stores them in place
     of what is stored of the run. A store that is new is filled with all earlier sessions of `home`.
     Returns a trouble for each part of this that failed."""
     try:
         session, cases = of_verdict(verdict, retest)
     except StoreError as error:
-        return [Code.NOT_STORED(error=str(error))]
+        return [Text(NOT_STORED.format(error))]
     troubles = []
     try:
         write_samples(Path(folder) / SPOOLED, session, cases)
     except StoreError as error:
-        troubles.append(Code.NOT_KEPT(error=str(error)))
+        troubles.append(Text(str(error)))
     stored: set[str] = set()
     try:
         stored = {each.uuid for each in store.sessions()}
         store.replace(session, cases)
         if not stored and (fault := synchronise(store, home)[1]):
-            troubles.append(Code.NOT_STORED(error=fault))
+            troubles.append(Text(NOT_STORED.format(fault)))
     except StoreError as error:  # `import` skips what is stored already
-        code = Code.RETEST_NOT_STORED if verdict.session in stored else Code.NOT_STORED
-        troubles.append(code(error=str(error)))
+        of_retest = "what the retest showed is not stored: {}"
+        text = of_retest if verdict.session in stored else NOT_STORED
+        troubles.append(Text(text.format(error)))
     return troubles

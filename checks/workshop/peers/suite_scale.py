@@ -25,7 +25,7 @@ import numpy as np
 from bisection.commands import run
 from bisection.core import paths
 from bisection.core.identity import Geometry
-from bisection.core.reasons import clause
+from bisection.core.reasons.base import clause
 from bisection.kernels import adapters, layouts, results
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.runs import folder, report

@@ -17,7 +17,20 @@ from typing import Any
 from bisection.core.commands import option_value
 from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import (
+    Blocked,
+    Cancelled,
+    Infrastructure,
+    Misplaced,
+    NodeFail,
+    NoSpace,
+    NotEnded,
+    NoWorld,
+    OutOfMemory,
+    Timeout,
+    Worlds,
+)
 from bisection.core.slurm import SLURM
 from bisection.core.verdicts import BisectionError, Word
 from bisection.kernels import layouts
@@ -42,15 +55,40 @@ class State(Word):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a probe, with reason or numbers."""
+    """The result of a probe."""
 
     state: State
-    reason: Reason
+    text: str  # its numbers, or what is wrong
+    remedy: str = ""  # what to do
+    rests_on: str = ""  # the probe that is wrong or was not tried, so that this one was not
     probe: str = ""  # which `run` fills in
     partition: str = ""  # "" for the site
 
 
 ok, wrong, not_tried = (partial(Finding, state) for state in State)
+
+# What to do about what stopped a job or a launch.
+REMEDIES: dict[type[Reason], str] = {
+    Blocked: "Look at the queue with `squeue`; --patience lets the job wait longer.",
+    Timeout: "Look at the last step in the job's output.",
+    NodeFail: "Repair the node, or drain it.",
+    OutOfMemory: "Ask for more memory in the site file, such as --mem=0.",
+    Cancelled: "Somebody or preemption cancelled it: check again.",
+    Infrastructure: "`scontrol ping` shows whether the controller runs.",
+    NotEnded: "Look at the job's output.",
+    NoSpace: "Make room there, or set BISECTION_HOME to a folder on another file system.",
+    NoWorld: 'Try another launcher, or options=["--mpi=..."] of `srun --mpi=list`.',
+    Worlds: 'Launcher and MPI library differ: try options=["--mpi=pmi2"] or another launcher.',
+    Misplaced: "Correct the launcher's options for cores: `binding` in the site file.",
+}
+
+
+def fault(reason: Reason, partition: str) -> Finding:
+    """The result of a probe by what went wrong in a partition."""
+    remedy = reason.next if isinstance(reason, Text) else REMEDIES[type(reason)]
+    if isinstance(reason, Blocked) and reason.refused:
+        remedy = f"Correct queue, account, qos and nodes of {partition} in the site file."
+    return wrong(str(reason), remedy)
 
 
 @dataclass
@@ -190,13 +228,14 @@ def _run(
 ) -> Iterator[Finding]:
     for probe in probes:
         if root := next((roots[name] for name in probe.rests_on if name in roots), None):
-            finding = not_tried(Code.RESTS_ON(probe=root))
+            finding = not_tried("", rests_on=root)
         else:
             root = probe.name
             try:
                 finding = probe.look(subject)
             except SchedulerError as error:
-                finding = wrong(error.reason)
+                ping = "`scontrol ping` shows whether it runs; SLURM_CONF names its file."
+                finding = wrong(str(error), ping)
         if finding:
             if finding.state != State.OK:
                 roots[probe.name] = root

@@ -30,7 +30,8 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.core.commands import ask
-from bisection.core.reasons import Code, Reason
+from bisection.core.format import utc
+from bisection.core.reasons.base import Reason
 from bisection.core.slurm import SLURM, configuration, node_records
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
@@ -141,5 +142,5 @@ def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
         events["configuration"] = Path(file).stat().st_mtime if file else 0.0
     for event, since in events.items():
         if since > written:
-            return Code.FACTS_OLD(system=site.stem, what=event, since=since)
+            return f"{site.stem}.json is older than the last {event} ({utc(since)})"
     return None

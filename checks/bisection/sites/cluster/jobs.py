@@ -24,7 +24,8 @@ from typing import Any
 from bisection.core.commands import all_errors, ask
 from bisection.core.identity import Geometry
 from bisection.core.paths import text_of
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import Blocked, Cancelled, Infrastructure, NotEnded, Timeout
 from bisection.core.slurm import QUEUE_FULL, STATES
 from bisection.core.topology import expanded
 
@@ -227,7 +228,7 @@ def run(request: Request, steps: Sequence[Step]) -> Finished:
     polled = partial(_polled, stop=scheduler.stop)
     job = polled(submit, lambda answer: not QUEUE_FULL.search(str(answer)), patience, pause=RARELY)
     if isinstance(job, Refused):
-        return Finished(fault=Code.BLOCKED(refused=str(job)))
+        return Finished(fault=Blocked(refused=str(job)))
     state = State("", alive=True)
     try:
         state = polled(partial(scheduler.state, job), lambda state: not state.alive, patience)
@@ -263,20 +264,26 @@ def _polled(
 
 def _fault(request: Request, job: str, state: State, text: str, minutes: int) -> Reason:
     """Returns why a job did not run to its end in time."""
-    limit, nodes = 60.0 * minutes, state.hosts or None
+    limit, at = 60.0 * minutes, {"job": job, "nodes": state.hosts}
     if state.error:
-        return Code.INFRASTRUCTURE(why=Code.TEXT(text=state.error))
+        return Infrastructure(why=state.error)
     if state.alive and state.word == "RUNNING":
-        return Code.TIMEOUT(job=job, limit=min(limit, request.patience), nodes=nodes)
+        return Timeout(**at, limit=min(limit, request.patience))
     if state.alive:
-        return Code.BLOCKED(job=job, waited=request.patience, reason=state.reason)
-    if code := STATES.get(state.word):  # also of a job that never ran, and so has no output
-        more = {Code.TIMEOUT: {"limit": limit}, Code.CANCELLED: {"state": state.word}}
-        return code(job=job, nodes=nodes, **more.get(code, {}))
+        return Blocked(job=job, waited=request.patience, reason=state.reason)
+    kind = STATES.get(state.word)  # also of a job that never ran, and so has no output
+    if kind is Timeout:
+        return Timeout(**at, limit=limit)
+    if kind is Cancelled:
+        return Cancelled(**at, state=state.word)
+    if kind is not None:
+        return kind(**at)
     if not request.output.exists():
-        return Code.OUTPUT_UNSEEN(job=job, path=str(request.output), nodes=nodes)
+        ran = f", it ran on {state.hosts}" if state.hosts else ""
+        mend = "Put BISECTION_HOME on a file system that the nodes mount."
+        return Text(f"job {job} left no output in {request.output}{ran}", next=mend)
     lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] != "@"]
-    return Code.NOT_ENDED(last=(lines or [""])[-1] or None)
+    return NotEnded(line=(lines or [""])[-1])
 
 
 def at_once(

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core.commands import ask
-from bisection.core.reasons import Code
 from bisection.sites.cluster import survey
 from bisection.sites.cluster.jobs import Request, Scheduler, State, submitted
 
@@ -54,7 +53,7 @@ def queues(
         limits = fields.get("resources_max", {})
         most = str(limits.get("nodect", ""))
         sharing = {node.get("sharing", "") for node in members.values()}
-        empty = None if members else Code.QUEUE_EMPTY(queue=name)
+        empty = None if members else survey.no_nodes(name)
         yield survey.QueueInfo(
             name=name,
             groups=survey.groups_of(_node(host, node) for host, node in members.items()),

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from bisection.core import slurm
 from bisection.core.commands import Answer, ask
+from bisection.core.format import some
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Text
 from bisection.sites.cluster import survey
 from bisection.sites.cluster.jobs import Refused, Request, Scheduler, State, submitted
 
@@ -54,8 +55,14 @@ def read(account: str = "") -> survey.Survey:
         accounts=accounts,
         mpi_types=mpi_types(ask("srun", "--mpi=list"), known.get("MpiDefault", "none")),
         task_plugin=known.get("TaskPlugin", "").replace("(null)", "task/none"),
-        decisions=[Code.ACCOUNT_OPEN(user=user, accounts=accounts)] if undecided else [],
+        decisions=[_account_open(user, accounts)] if undecided else [],
     )
+
+
+def _account_open(user: str, accounts: Sequence[str]) -> Text:
+    known = some(accounts) if accounts else "no account is known"
+    text = f"jobs need an account and {user} has no default one: account= one of {known}"
+    return Text(text, next="Write account=... in the site file.")
 
 
 def node(fields: Mapping[str, str]) -> survey.Node:
@@ -124,7 +131,7 @@ def mpi_types(listed: Answer, default: str) -> list[str]:
 
 def _closed(
     fields: Mapping[str, str], nodes: bool, account: str, groups: set[str], accounts: Sequence[str]
-) -> Reason | None:
+) -> Text | None:
     """Returns why this user cannot use a queue; None if nothing is known that forbids it."""
     name, root = fields["PartitionName"], os.geteuid() == 0  # of any group, to Slurm
     usual = {"State": "UP", "ReqResv": "NO"} | ({} if root else {"RootOnly": "NO"})
@@ -132,14 +139,16 @@ def _closed(
         return closed
     allowed = fields.get("AllowGroups", "ALL").split(",")
     if not root and "ALL" not in allowed and not groups & set(allowed):
-        return Code.QUEUE_GROUPS(queue=name, groups=allowed)
+        text = f"queue {name}: only members of {some(allowed)} can use it"
+        return Text(text, next=survey.OTHER_QUEUE)
     allowed = fields.get("AllowAccounts", "ALL").split(",")
     denied = fields.get("DenyAccounts", "").split(",")
     known = accounts or [other for other in allowed if other != "ALL"]
     takes = [a for a in [account, *known] if (a in allowed or "ALL" in allowed) and a not in denied]
     if account and account not in takes:
-        return Code.QUEUE_ACCOUNTS(queue=name, account=account, others=takes)
-    return None if nodes else Code.QUEUE_EMPTY(queue=name)
+        text = f"queue {name}: account {account} cannot use it; --account can be: {some(takes)}"
+        return Text(text, next="Write an account that can in the site file, or another queue.")
+    return None if nodes else survey.no_nodes(name)
 
 
 def _accounts(user: str, cluster: str) -> tuple[list[str], str]:

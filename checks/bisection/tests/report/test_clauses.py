@@ -6,12 +6,12 @@ import math
 import pickle
 
 import pytest
+from bisection.core.reasons.kinds import Topic
 from running import CHECKS
 
 from bisection.analysis import model
 from bisection.core.format import amount, change
 from bisection.core.reasons import KINDS, Code, Reason, clause
-from bisection.core.reasons.kinds import Topic
 
 
 @pytest.mark.parametrize(
