@@ -18,7 +18,7 @@ from bisection.core.format import some
 from bisection.core.grouping import grouped
 from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.performance import AfterChange, JobsLost, Shared
+from bisection.core.reasons.performance import AfterChange, JobsLost, SharedChange
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
 from bisection.core.verdicts import COMPARED, Against, Exit, Scope, Verdict
@@ -200,7 +200,7 @@ def _advice(result: Comparison, context: Context) -> Iterator[Reason]:
         yield Text(f"{count} metrics moved by themselves, and are not judged: the A/A run")
 
 
-def _with_controls(finding: Shared, rows: Sequence[Row], context: Context) -> Shared:
+def _with_controls(finding: SharedChange, rows: Sequence[Row], context: Context) -> SharedChange:
     """A change that metrics share, with whether the cores alone have it too."""
     place = finding.place
     known = (row for row in rows if row.control and row.low is not None)

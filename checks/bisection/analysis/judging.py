@@ -10,7 +10,6 @@ from statistics import median
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis import shifts
 from bisection.analysis.accumulate import nights_until
 from bisection.analysis.evidence import ALL, LEAST, Evidence, Shared, evidence
 from bisection.analysis.history import History, histories, nights_of
@@ -19,7 +18,7 @@ from bisection.analysis.observations import Jobs
 from bisection.analysis.shifts import MOST, Shifts, Times, worth
 from bisection.analysis.statistics import exp, scale
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.performance import TwoStates
+from bisection.core.reasons.performance import SharedChange, TwoStates
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED, is_absolute
 from bisection.core.verdicts import Against, Scope, Verdict
@@ -66,7 +65,7 @@ def judge_rows(
     rows: Sequence[Row],
     samples: Sequence[tuple[Jobs, Jobs]],
     sides: tuple[Sequence[Session], Sequence[Session]],
-) -> tuple[list[Shared], Power | None]:
+) -> tuple[list[SharedChange], Power | None]:
     """Rules on the rows that have no ruling yet, all of one table.
 
     Args:
@@ -142,12 +141,12 @@ class _Table:
         nights = (np.isfinite(costs).sum(axis=1) for costs in self.costs)
         self.noise = np.array([self.seen.apart.sigma, self.seen.apart.rho, *nights])
 
-    def _finding(self, shift: shifts.Shared, kernels: np.ndarray, ratios: np.ndarray) -> Shared:
+    def _finding(self, shift: Shared, kernels: np.ndarray, ratios: np.ndarray) -> SharedChange:
         """A shared shift for people: of which kernel, by how much, of how many metrics."""
         every = shift.kernel == ALL
         ends = (0, -shift.half_width, shift.half_width)
         ratio, low, high = (exp(shift.estimate + end) for end in ends)
-        return Shared(
+        return SharedChange(
             place=":".join((self.rows[0].system, self.rows[0].partition)),
             kernel="" if every else self.kernels[shift.kernel],
             ratio=ratio,

@@ -8,7 +8,7 @@ from typing import Any
 from bisection.core.format import change
 from bisection.core.identity import MetricId
 from bisection.core.reasons.base import Reason
-from bisection.core.reasons.performance import Shared, SlowNode, TwoStates, Unlike
+from bisection.core.reasons.performance import SharedChange, SlowNode, TwoStates, Unlike
 from bisection.core.thresholds import LIMITS, Thresholds
 from bisection.core.verdicts import Against, Exit, Scope, Verdict
 from bisection.store.database import Session
@@ -203,7 +203,7 @@ class Comparison:
     after: list[dict[str, Any]]
     rows: list[Row]  # the worst first
     aa: list[dict[str, Any]] = field(default_factory=list)  # sessions of the A/A test
-    findings: list[Shared] = field(default_factory=list)  # changes that many metrics share
+    findings: list[SharedChange] = field(default_factory=list)  # changes that many metrics share
     advice: list[Reason] = field(default_factory=list)  # what the verdicts lack
     unsafe: list[Reason] = field(default_factory=list)  # why they cannot be trusted
     changes: list[Change] = field(default_factory=list)

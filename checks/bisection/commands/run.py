@@ -438,8 +438,8 @@ def ended(night: Night, second: RunVerdict | None, until: float) -> bool:
 
 
 def wait_again(night: Night, seconds: float) -> str:
-    """Waits for a quiet machine; returns why it is not, "" if it is. An interrupt ends the run, which keeps its
-    verdict."""
+    """Waits for a quiet machine; returns why it is not, "" if it is. An interrupt ends the run,
+    which keeps its verdict."""
     try:
         with command.on_termination(signal.default_int_handler):
             return waiting.until_quiet(max(seconds, 0.0), say_waiting)

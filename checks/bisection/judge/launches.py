@@ -43,7 +43,8 @@ def rule_reruns(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     """Replaces disturbed launches by their reruns, and notes how often."""
     if not evidence.disturbed:
         return verdict
-    launches, quiet = set(), 0
+    launches: set[tuple[str | int, ...]] = set()
+    quiet = 0
     for part in evidence.disturbed:
         verdict, better = replaced(verdict, part)
         launches.update(launch.launch for launch in part.launches)
@@ -77,8 +78,8 @@ def replaced(verdict: RunVerdict, part: Disturbed) -> tuple[RunVerdict, int]:
     for launch in part.launches:
         was, now = (sum(case.takes(launch) for case in lost) for lost in (before, after))
         better += now < was
-    new = [reason for reason in part.rerun.failures if reason not in verdict.failures]
-    return replace(verdict, cases=cases).noting(failures=new), better
+    wrong = [reason for reason in part.rerun.failures if reason not in verdict.failures]
+    return replace(verdict, cases=tuple(cases)).noting(failures=wrong), better
 
 
 def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:

@@ -115,12 +115,12 @@ def rule_limits(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         for case in retest.rerun.judged
         if case.record.disturbed > LIMITS.preempted_confirm
     }
-    cases = [
+    cases = tuple(
         _ruled(case, reruns, lost.get(case.identity))
         if case in retest.plan.failed and case.launch[:-1] in retest.plan.chosen
         else case
         for case in verdict.cases
-    ]
+    )
     wrong = [
         Text(f"in the retest, {case.group}: {case.reason}")
         for case in retest.rerun.cases

@@ -203,8 +203,8 @@ def _misplaced_on(
             seat = _seat(number, host, thread)
             mine = {cores.get(cpu, ("cpu", cpu)) for cpu in cpulist(cpus)}
             if shared := mine & owners.keys():
-                rank, of_rank, taken = owners[next(iter(shared))]
-                other = f"{_seat(rank, host, of_rank)} (cpus {taken})"
+                rank, mate, held = owners[next(iter(shared))]
+                other = f"{_seat(rank, host, mate)} (cpus {held})"
                 yield CoreShared(host=host, text=f"{seat} (cpus {cpus}) shares a core with {other}")
             elif cores and len(mine) > 1:
                 # Without the site's topology, CPUs of one core are not known to be one place.

@@ -14,7 +14,7 @@ from bisection.analysis.predict import Prediction
 from bisection.core import paths
 from bisection.core.format import amount, plural, short, size_of, times
 from bisection.core.grouping import grouped
-from bisection.core.reasons.performance import Shared
+from bisection.core.reasons.performance import SharedChange
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import interconnect, tables, words
@@ -120,7 +120,7 @@ def _better(report: Report) -> Content:
     return "", [tables.rows_table(rows, WORST)], shared
 
 
-def _shared(report: Report, verdict: Verdict) -> list[Shared]:
+def _shared(report: Report, verdict: Verdict) -> list[SharedChange]:
     """The changes that many metrics share, of one direction."""
     findings = report.comparison.findings if report.comparison else ()
     return [finding for finding in findings if words.direction(finding) == verdict]

@@ -12,7 +12,13 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons import DISTURBED, performance
 from bisection.core.reasons.base import Reason, clause
 from bisection.core.reasons.network import NetworkExplains
-from bisection.core.reasons.performance import AfterChange, JobsLost, Shared, SlowNode, WorseSince
+from bisection.core.reasons.performance import (
+    AfterChange,
+    JobsLost,
+    SharedChange,
+    SlowNode,
+    WorseSince,
+)
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Scope, Verdict
 from bisection.judge.alarms import by_check, causes
@@ -39,19 +45,19 @@ def why(row: Row) -> str:
     return "; ".join(filter(None, (text, clause(row.cause))))
 
 
-def direction(finding: Shared) -> Verdict:
+def direction(finding: SharedChange) -> Verdict:
     """Whether a change that metrics share is for the worse or for the better."""
     return Verdict.REGRESSED if finding.ratio > 1 else Verdict.IMPROVED
 
 
-def finding(reason: Shared) -> str:
+def finding(reason: SharedChange) -> str:
     """A change that metrics share, as a line."""
     return f"{direction(reason)}: {reason}"
 
 
 def alone(rows: Sequence[Row]) -> list[Row]:
     """The rows that have not changed as part of a finding."""
-    return [row for row in rows if not isinstance(row.reason, Shared)]
+    return [row for row in rows if not isinstance(row.reason, SharedChange)]
 
 
 CODES = "slower codes, and what of it the network explains"  # heading of rows with a cause

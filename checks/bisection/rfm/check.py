@@ -72,7 +72,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         try:
             entries = results.of_method(self.launch.result, self.method)
         except ResultError as error:
-            self.fail_for(error.reason)
+            self.fail_for(Text(str(error)))
         refused = "; ".join(sorted({entry["why"] for entry in entries if not entry["applicable"]}))
         lacks = any(entry["lacks_library"] for entry in entries)  # in any layout
         if refused and (lacks or self.layout in self.inapplicable.get(self.method, [])):

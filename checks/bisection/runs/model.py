@@ -2,11 +2,11 @@
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from bisection.core.identity import TestId, parsed
-from bisection.core.reasons import DISTURBED
+from bisection.core.reasons import DISTURBED, read_reason
 from bisection.core.reasons.base import Reason
 from bisection.core.reasons.launches import Bounds, OutOfBounds, TestFailed, Timeout, Unconfirmed
 from bisection.core.reasons.machines import HostFault
@@ -17,16 +17,24 @@ from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.kernels.launch_record import LaunchRecord
 
 
-def _as_tuples(record: Any) -> None:
-    """Turns sequences that a record was made with into tuples, where its fields are tuples."""
-    for part in fields(record):
-        if part.default == ():
-            vars(record)[part.name] = tuple(vars(record)[part.name])
-
-
 def _fields(kind: type, stored: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a stored record that are fields of its class."""
     return {part.name: stored[part.name] for part in fields(kind) if part.name in stored}
+
+
+R = TypeVar("R", bound=Reason)
+
+
+def _read(kind: type[R], stored: Any) -> R:
+    """A stored reason of this kind; LookupError if it is of another one."""
+    reason = read_reason(stored)
+    if not isinstance(reason, kind):
+        raise LookupError(f"{stored} is no {kind.__name__}")
+    return reason
+
+
+def _each(kind: type[R], stored: Iterable[Any]) -> tuple[R, ...]:
+    return tuple(_read(kind, each) for each in stored)
 
 
 @dataclass(frozen=True)
@@ -84,14 +92,6 @@ class TestResult(TestId):
     ran: bool = True  # False: the run stopped before it
     metrics: tuple[JudgedMetric, ...] = ()
     record: LaunchRecord = field(default_factory=LaunchRecord)  # of its launch; of a build, its own
-
-    def __post_init__(self) -> None:
-        _as_tuples(self)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in vars(self):
-            raise FrozenInstanceError(f"{name} of a test is set already")
-        super().__setattr__(name, value)
 
     @property
     def is_launch(self) -> bool:
@@ -156,9 +156,11 @@ class TestResult(TestId):
             "partition": partition,
             "name": case["test"],
             "verdict": Verdict(case["verdict"]),
-            "reason": Reason.read(case["reasons"].get("cause")),
-            "remark": Reason.read(case["reasons"].get("remark")),
-            "metrics": [JudgedMetric(**_fields(JudgedMetric, m)) for m in case["metrics"]],
+            "reason": read_reason(case["reasons"].get("cause")),
+            "remark": read_reason(case["reasons"].get("remark")),
+            "metrics": tuple(JudgedMetric(**_fields(JudgedMetric, m)) for m in case["metrics"]),
+            "folders": tuple(case["folders"]),
+            "launches": tuple(case["launches"]),
             "record": records[case["launch"]],
         }
         return cls(**values)
@@ -219,8 +221,8 @@ class Interconnect:
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "Interconnect":
         """The verdict of verdict.json."""
-        findings = [Finding(Grade(grade), Reason.read(why)) for grade, why in kept["findings"]]
-        return cls(tuple(findings), tuple(map(Reason.read, kept["unmeasured"])))
+        findings = [Finding(Grade(grade), _read(Reason, why)) for grade, why in kept["findings"]]
+        return cls(tuple(findings), _each(PartUnmeasured, kept["unmeasured"]))
 
 
 def drifted(finding: Reason) -> bool:
@@ -261,12 +263,30 @@ class RunVerdict:
     tags: Mapping[str, str] = field(default_factory=dict)
     request: Request = field(default_factory=Request)
 
-    def __post_init__(self) -> None:
-        _as_tuples(self)
-
-    def noting(self, **reasons: Iterable[Reason]) -> "RunVerdict":
-        """The verdict with further reasons, by the name of their tuple."""
-        return replace(self, **{n: (*getattr(self, n), *more) for n, more in reasons.items()})
+    def noting(
+        self,
+        *,
+        troubles: Iterable[Reason] = (),
+        failures: Iterable[Reason] = (),
+        slower: Iterable[Slower] = (),
+        outliers: Iterable[Outlier] = (),
+        slow_nodes: Iterable[SlowNode | HostFault] = (),
+        suspect_nodes: Iterable[HostFault] = (),
+        network: Iterable[Reason] = (),
+        remarks: Iterable[Reason] = (),
+    ) -> "RunVerdict":
+        """The verdict with further reasons."""
+        return replace(
+            self,
+            troubles=(*self.troubles, *troubles),
+            failures=(*self.failures, *failures),
+            slower=(*self.slower, *slower),
+            outliers=(*self.outliers, *outliers),
+            slow_nodes=(*self.slow_nodes, *slow_nodes),
+            suspect_nodes=(*self.suspect_nodes, *suspect_nodes),
+            network=(*self.network, *network),
+            remarks=(*self.remarks, *remarks),
+        )
 
     def without_preempted(self) -> "RunVerdict":
         """Returns the run in which tests that passed or were slow are not measured, where other
@@ -282,7 +302,7 @@ class RunVerdict:
             elif timed and slow and record.disturbed > LIMITS.preempted_confirm:
                 case = case.unconfirmed(record)
             cases.append(case)
-        return replace(self, cases=cases)
+        return replace(self, cases=tuple(cases))
 
     @property
     def judged(self) -> list[TestResult]:
@@ -343,14 +363,27 @@ class RunVerdict:
         """
         try:
             records = [LaunchRecord.read(record) for record in kept["launches"]]
-            network = kept["interconnect"]
+            network, reasons = kept["interconnect"], kept["reasons"]
             return cls(
-                cases=[TestResult.from_dict(case, records) for case in kept["cases"]],
-                **{name: map(Reason.read, kept["reasons"][name]) for name in cls.REASONS},
+                cases=tuple(TestResult.from_dict(case, records) for case in kept["cases"]),
+                troubles=_each(Reason, reasons["troubles"]),
+                failures=_each(Reason, reasons["failures"]),
+                slower=_each(Slower, reasons["slower"]),
+                outliers=_each(Outlier, reasons["outliers"]),
+                slow_nodes=tuple(
+                    _read(SlowNode if each["code"] == SlowNode.code else HostFault, each)
+                    for each in reasons["slow_nodes"]
+                ),
+                suspect_nodes=_each(HostFault, reasons["suspect_nodes"]),
+                network=_each(Reason, reasons["network"]),
+                alarms=_each(WorseSince, reasons["alarms"]),
+                remarks=_each(Reason, reasons["remarks"]),
                 interconnect=Interconnect.from_dict(network) if network else None,
                 price=Price(**kept.get("price", {})),
-                **{name: kept[name] for name in ("nights", "seconds", "session")},
+                nights=kept["nights"],
+                seconds=kept["seconds"],
+                session=kept["session"],
                 request=Request(**_fields(Request, kept)),
             )
-        except LookupError:
+        except (LookupError, TypeError):
             raise ValueError("of another version of Bisection; run again") from None

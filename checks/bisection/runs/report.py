@@ -180,8 +180,13 @@ def _absent_cases(entries: Iterable[Entry], listing: str, reason: Reason) -> Ite
             parameters = dict(re.findall(r"%(?:launch\.)?(\w+)=(\S+)", check + rest))
             system, _, partition = where.partition(":")
             yield TestResult(
-                *(system, partition, environ, check),
-                *(parameters.get(name, "") for name in ("case", "layout", "method")),
+                system=system,
+                partition=partition,
+                environ=environ,
+                check=check,
+                case=parameters.get("case", ""),
+                layout=parameters.get("layout", ""),
+                method=parameters.get("method", ""),
                 name=check + rest,
                 hash=hashcode,
                 record=LaunchRecord(check),
@@ -219,17 +224,20 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
             record = replace(
                 record,
                 seconds=tuple(part for each in of_all for part in each.seconds),
-                **{name: getattr(worst, name) for name in ("preempted", "waited", "stopped")},
-                **({} if alike else {"geometry": "", "work": None, "wrong": ()}),
+                preempted=worst.preempted,
+                waited=worst.waited,
+                stopped=worst.stopped,
             )
+            if not alike:
+                record = replace(record, geometry="", work=None, wrong=())
         records.setdefault(key, record)
     return records
 
 
-def _launches(entry: Entry, entries: Mapping[Key, Entry]) -> list[str]:
+def _launches(entry: Entry, entries: Mapping[Key, Entry]) -> tuple[str, ...]:
     """The names of the launches that a test depends on."""
     needed = (entries.get(tuple(key)) for key in entry.get("dependencies_actual") or [])
-    return [each["display_name"] for each in needed if each and each.get("launch_record")]
+    return tuple(each["display_name"] for each in needed if each and each.get("launch_record"))
 
 
 class _Known(NamedTuple):
@@ -254,9 +262,13 @@ def _case(entry: Entry, known: _Known) -> TestResult:
     if failed := tuple(metric.bounds for metric in metrics if metric.failed):
         reason = OutOfBounds(metrics=failed)
     return TestResult(
-        *(entry["system"], entry["partition"], entry["environ"]),
-        re.split(r"[ %]", entry["display_name"])[0],
-        *(entry.get(name) or "" for name in ("case", "layout", "method")),
+        system=entry["system"],
+        partition=entry["partition"],
+        environ=entry["environ"],
+        check=re.split(r"[ %]", entry["display_name"])[0],
+        case=entry.get("case") or "",
+        layout=entry.get("layout") or "",
+        method=entry.get("method") or "",
         name=entry["display_name"],
         hash=entry["hashcode"],
         run=entry["run_index"],
@@ -265,8 +277,8 @@ def _case(entry: Entry, known: _Known) -> TestResult:
         verdict=verdict,
         reason=reason,
         remark=read_reason(entry.get("remark")),
-        folders=[entry[name] for name in ("outputdir", "stagedir") if entry.get(name)],
-        metrics=metrics,
+        folders=tuple(entry[name] for name in ("outputdir", "stagedir") if entry.get(name)),
+        metrics=tuple(metrics),
         record=record,
     )
 

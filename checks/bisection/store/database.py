@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bisection.core.identity import IDENTITY, TestId
+from bisection.core.reasons import read_reason
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.launches import LeftOut, Preempted
 from bisection.core.thresholds import LIMITS
@@ -54,7 +55,7 @@ PRAGMA user_version = {DATABASE_VERSION};
 """
 
 
-_reason = functools.lru_cache(maxsize=4096)(Reason.read)
+_reason = functools.lru_cache(maxsize=4096)(read_reason)
 # Tags that `bisection run` gives every session; sessions of one kind have equal ones.
 KIND = ("tier", "system", "environ", "arguments")
 

@@ -24,7 +24,8 @@ from bisection.analysis.model import (
     Side,
     Suspect,
 )
-from bisection.core.reasons import Code
+from bisection.core.reasons.base import Text
+from bisection.core.reasons.launches import MpiAbort, TestFailed
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge.evidence import Evidence
 from bisection.report import page as pages
@@ -101,10 +102,10 @@ def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=
 
 def said(text):
     """Text as reason."""
-    return Code.TEXT(text=text)
+    return Text(text=text)
 
 
-ABORT = Code.MPI_ABORT(rank=3, host="cn017", exit_code=1)
+ABORT = MpiAbort(rank=3, host="cn017", exit_code=1)
 
 
 def failure(verdict=Verdict.FAIL, reason=ABORT, **more):
@@ -182,7 +183,7 @@ def cluster():
         *published(),
         failure(hosts=["cn016", "cn017"]),
         failure(unmeasured, said("the launch was killed"), hosts=["cn020"], method="padded"),
-        failure(unmeasured, Code.FOLLOWS(test="TransposeLaunch"), method="p2p"),
+        failure(unmeasured, TestFailed(test="TransposeLaunch"), method="p2p"),
         remarks=[Code.BUSY(used=0.4, cores=128, top=[["collectl", 0.4]])],
         seconds=723.0,
     )
@@ -208,7 +209,7 @@ def published():
     results = []
 
     def add(check, name, method, nodes, shape, seconds, **more):
-        more["partition"] = f"cluster:n{nodes}"
+        more.partition = f"cluster:n{nodes}"
         results.append(case(check, name, method, f"{nodes}x{shape}", seconds, **more))
 
     methods = enumerate(("alltoallv", "p2p", "padded", "shm", "leaders"))

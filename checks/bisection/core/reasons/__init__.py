@@ -42,14 +42,15 @@ KINDS: dict[str, type[Reason]] = {
     if isinstance(kind, type) and issubclass(kind, Reason) and kind.code
 }
 
+Kinds = tuple[type[Reason], ...]
 # Something else had the cores of a launch that ended well, so that its times say nothing.
-DISTURBED = (Preempted, Starved, Stopped, Unconfirmed)
+DISTURBED: Kinds = (Preempted, Starved, Stopped, Unconfirmed)
 # Whose fault a stopped launch is, as the table of causes says: the machine's, which has failed it
-MACHINE_FAULTS = (Hang, *(KINDS[kind] for kind in causes.kinds(causes.FAILED)))
+MACHINE_FAULTS: Kinds = (Hang, *(KINDS[kind] for kind in causes.kinds(causes.FAILED)))
 # ... by its library or its network, of which the host that reports it need not be the fault;
-REPORTED = (MpiError, NetworkError)
+REPORTED: Kinds = (MpiError, NetworkError)
 # ... or that of what is around it, which leaves the launch unmeasured.
-OUTER_FAULTS = (
+OUTER_FAULTS: Kinds = (
     *(Blocked, Infrastructure),
     *(KINDS[kind] for kind in causes.kinds(causes.NOT_MEASURED)),
 )

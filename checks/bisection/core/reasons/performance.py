@@ -231,7 +231,7 @@ class JobsLost(Reason):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shared(Reason):
+class SharedChange(Reason):
     """A change that many metrics share."""
 
     code = "SHARED"

@@ -16,7 +16,7 @@ from bisection.analysis.blame import _renumbered, judge
 from bisection.analysis.effects import fit, observations
 from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT, pieces
 from bisection.analysis.suspicions import Part, SuspectSearch
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons.base import clause
 
 SETS = 100  # in full
 # nodes, per switch, per pod (three levels; 0: two), rounds, sets

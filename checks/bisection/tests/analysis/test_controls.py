@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from made_up import case, nights, row, tables, times
 
-from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
 from bisection.report.words import unsafe
 
@@ -35,7 +34,7 @@ def test_a_drift_of_the_control_withholds_what_it_explains(
 ):
     result = compared(with_control(rng, 1, 1, 0), with_control(rng, ratio, control, 100))
     time = row(result)
-    assert (time.verdict, time.reason and time.reason.code) == (verdict, reason)
+    assert (time.verdict, time.reason and type(time.reason)) == (verdict, reason)
     assert ("CPU speed of " in unsafe(result)) == (control != 1)
     assert result.exit_code == code
     if control > 1:
@@ -88,7 +87,7 @@ def test_a_a_takes_back_what_moves_by_itself_and_no_more(rng, compared, ratio):
     verdict = Verdict.INCONCLUSIVE if ratio == 1.3 else Verdict.REGRESSED
     assert (row(result).verdict, row(result, "shm").verdict) == (verdict, Verdict.REGRESSED)
     if ratio == 1.3:
-        assert row(result).reason.code == Code.MOVES_BY_ITSELF
+        assert row(result).type(reason) == Code.MOVES_BY_ITSELF
     assert "though nothing was changed" in unsafe(result)
     assert result.exit_code == 1
 
@@ -106,4 +105,4 @@ def test_a_ratio_is_not_better_because_the_other_is_worse(rng, compared):
     assert row(result, "shm").verdict in (Verdict.UNCHANGED, Verdict.INCONCLUSIVE)
     ratio = row(result, "shm", "ratio_p2p")
     assert ratio.verdict == Verdict.INCONCLUSIVE
-    assert ratio.reason.code == Code.BASELINE_MOVED
+    assert type(ratio.reason) == Code.BASELINE_MOVED

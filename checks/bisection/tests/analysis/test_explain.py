@@ -10,7 +10,9 @@ from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.network import NetworkExplains
+from bisection.core.reasons.performance import SharedChange
 from bisection.core.verdicts import Verdict
 from bisection.kernels import fits
 from bisection.kernels.results import point_label
@@ -92,7 +94,7 @@ def test_latency_explains_the_codes_of_short_messages(rng, compared):
     named = causes(result)
     for name, share in (("short", 0.5), ("halo", 0.4), ("sums", 0.3)):
         cause = named[name]
-        assert cause.code == Code.NETWORK_EXPLAINS
+        assert isinstance(cause, NetworkExplains)
         assert cause["cause"] == "latency"
         assert cause["change"] == pytest.approx(1.8, rel=0.1)
         excess = row(result, name).slowdown - 1
@@ -128,9 +130,9 @@ def test_waiting_inside_calls_is_not_of_the_network(rng, compared):
 def test_what_got_worse_is_the_cause(rng, compared, after, code, cause, change, left_alone):
     result = compared(*pair(rng, Network(**after)))
     reason = causes(result)[code]
-    assert (reason.code, reason["cause"]) == (Code.NETWORK_EXPLAINS, cause)
-    assert reason["change"] == pytest.approx(change, abs=0.05, rel=0.1)
-    assert reason["points"] == pytest.approx(row(result, code).slowdown - 1, rel=0.25)
+    assert (type(reason), reason.cause) == (NetworkExplains, cause)
+    assert reason.change == pytest.approx(change, abs=0.05, rel=0.1)
+    assert reason.points == pytest.approx(row(result, code).slowdown - 1, rel=0.25)
     assert left_alone not in causes(result)
 
 
@@ -157,7 +159,7 @@ def test_codes_stand_above_the_network_that_explains_them(rng, compared):
     result = compared(*pair(rng, Network(latency=2e-6 * 2.8)))
     for each in result.rows:
         if each.check == "transpose":  # as those of a kernel that is slower as a whole
-            each.reason = Reason(Code.SHARED, {"place": "lab:cpu", "kernel": "transpose"})
+            each.reason = Reason(SharedChange, {"place": "lab:cpu", "kernel": "transpose"})
     text = comparison_text(result)
     codes = text.index("slower codes, and what of it the network explains on lab:cpu system:")
     network = text.index("regressed on lab:cpu system:")

@@ -10,7 +10,7 @@ from made_up import DAY, EPOCH, case, nights, noise, session, sessions, store, t
 from bisection.analysis.events import drawn, events_of, tables_of
 from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Change
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons.base import clause
 from bisection.core.verdicts import Verdict
 from bisection.judge import alarms
 from bisection.judge.alarms import alarms_of
@@ -93,7 +93,7 @@ def test_a_kernel_and_the_whole_machine_are_one_event(rng, tmp_path, of):
     assert (night_of(event), event.metrics) == (40, dict.fromkeys(of, (24, 24)))
     (alarm,) = alarms_of([event])
     assert happened.banner([alarm]) == f"{24 * len(of)} metrics worse since 2026-07-11"
-    counts = {name: (part["changed"], part["of"]) for name, part in alarm["checks"].items()}
+    counts = {name: (part["changed"], part["of"]) for name, part in alarm.checks.items()}
     assert counts == dict.fromkeys(of, (24, 24))
     assert clause(alarm).endswith("; nothing recorded changed then")
 
@@ -206,15 +206,15 @@ def test_an_alarm_has_its_next_steps(tmp_path, a_day):
     stored = store(tmp_path / "store.db", content)
     events, _, _ = looked_at(stored)
     (alarm,) = alarms_of(events)
-    before, after = (select(text, stored) for text in shlex.split(alarm["compare"])[-2:])
+    before, after = (select(text, stored) for text in shlex.split(alarm.compare)[-2:])
     sessions = stored.sessions()
     assert before == sessions[20 - len(before) : 20]
     assert len(before) >= 10
     assert after == sessions[20:]
-    again = shlex.split(alarm["rerun"])
+    again = shlex.split(alarm.rerun)
     assert select(again[again.index("--against") + 1], stored) == before
     assert "transpose" in again[again.index("-n") + 1]
-    assert shlex.split(alarm["accept"])[-4:-2] == ["--accept", events[0].session[:8]]
+    assert shlex.split(alarm.accept)[-4:-2] == ["--accept", events[0].session[:8]]
     assert [command for _, command in happened.next_steps(alarm)] == [
         alarm[name] for name in ("compare", "rerun", "accept")
     ]
@@ -235,7 +235,7 @@ def test_metrics_that_ended_are_named(rng, tmp_path):
         cases[0]["metrics"]["time"][1] = "ms"
         cases[1]["geometry"] = "4x1"
     _, _, notes = looked_at(store(tmp_path / "store.db", content))
-    ended = {note["change"]: note["metrics"] for note in notes}
+    ended = {note.change: note.metrics for note in notes}
     assert ended == {"": 1, "unit s -> ms": 1, "geometry 2x1 -> 4x1": 1}
 
 

@@ -6,7 +6,7 @@ import pytest
 from made_up_traffic import launch
 
 from bisection.analysis import impact
-from bisection.core.reasons import Code
+from bisection.core.reasons.launches import Preempted
 from bisection.core.verdicts import Grade
 from bisection.kernels.local import Estimate
 
@@ -73,16 +73,16 @@ def test_intervals_hold_the_truth():
         ({"again": 0.8}, Code.NOT_QUIET(ratio=0.8)),
         ({"load": 0.4}, Code.NOT_LOADED_ENOUGH(load=0.4)),
         ({"alone": False}, Code.LOAD_UNKNOWN()),
-        ({"taken": 4}, Code.PREEMPTED(fraction=0.4)),
+        ({"taken": 4}, Preempted(fraction=0.4)),
         ({"cycles": 4}, Code.FEW_CYCLES(cycles=4, needed=5)),
     ],
 )
 def test_what_is_not_judged(how, reason):
     verdict = judged(mean=3.0, **how)
     assert verdict.grade is None
-    assert verdict.withheld.code == reason.code
-    assert verdict.withheld.values == pytest.approx(dict(reason.values), rel=0.02)
-    assert verdict.reason["why"] == verdict.withheld.as_dict()
+    assert verdict.withheld.code == type(reason)
+    assert verdict.withheld.values == pytest.approx(dict(vars(reason)), rel=0.02)
+    assert verdict.reason.why == verdict.withheld.as_dict()
 
 
 def test_a_launch_without_windows_has_no_impacts():

@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from bisection.core.paths import ROOT
-from bisection.core.reasons import clause
+from bisection.core.reasons.base import clause
 from bisection.kernels import adapters
 
 PAYLOAD = 1e9  # B of a host
@@ -69,7 +69,7 @@ def test_rails_of_a_launch_with_fewer_ranks_than_rails_are_not_judged():
     claimed = ["mlx5_0", "mlx5_1"]
     assert adapters.unused(launch(ONE_RAIL, ONE_RAIL, ranks_per_node=1), claimed) is None
     reason = adapters.unused(launch(RAILS, ONE_RAIL, ranks_per_node=2), claimed)
-    assert reason["idle"] == [["mlx5_1", ["n2"]]]
+    assert reason.idle == [["mlx5_1", ["n2"]]]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 from fake_kernel import layout_of
 
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons.base import clause
 from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit, domains, geometry, misplaced, places
 
 
@@ -14,7 +14,7 @@ def test_every_geometry_is_measured_and_mpi_keeps_its_own(cores):
         try:
             kept[layout] = str(geometry(layout, cores, topology=NUMA))
         except DoesNotFit as error:
-            repeated.append(error.reason["geometry"])
+            repeated.append(error.reason.geometry)
     assert "mpi" in kept
     assert len(set(kept.values())) == len(kept)
     assert set(repeated) - {None} <= set(kept.values())
@@ -39,8 +39,8 @@ def test_one_rank_a_domain():
     ):
         with pytest.raises(DoesNotFit) as error:
             geometry("domain", 3, topology=topology)
-        assert error.value.reason.code == Code.LAYOUT_IS_TWIN
-        assert error.value.reason["other"] == twin
+        assert error.type(value.reason) == Code.LAYOUT_IS_TWIN
+        assert error.value.reason.other == twin
 
 
 SMT = ["0x11", "0x22", "0x44", "0x88"]  # four cores, cpus n and n + 4 share one
@@ -95,11 +95,11 @@ def test_of_many_misplaced_ranks_some_are_named_and_the_others_counted():
     ]
     assert more.values == {"faults": 1, "hosts": 1}
     *listed, more = misplaced(places({"seats": [{**other, "nodes": nodes}]}), Geometry(100, 4, 1))
-    assert len(listed) + more["faults"] == 300
-    assert more["hosts"] == 100
+    assert len(listed) + more.faults == 300
+    assert more.hosts == 100
     assert {r["host"] for r in listed} < {node["host"] for node in nodes}
     assert all(r["rank"] // 4 == int(r["host"][1:]) for r in listed)
     others = [{**other, "cpus": [*other["cpus"]], "nodes": [node]} for node in nodes]
     *listed, more = misplaced(places({"seats": others}), Geometry(100, 4, 1))
     assert len(listed) < 20  # of hosts that are no two alike
-    assert len(listed) + more["faults"] == 300
+    assert len(listed) + more.faults == 300

@@ -6,12 +6,13 @@ import math
 import pickle
 
 import pytest
-from bisection.core.reasons.kinds import Topic
 from running import CHECKS
 
 from bisection.analysis import model
 from bisection.core.format import amount, change
-from bisection.core.reasons import KINDS, Code, Reason, clause
+from bisection.core.reasons import KINDS
+from bisection.core.reasons.base import Reason, clause
+from bisection.core.reasons.launches import Blocked, KernelDied
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_amounts(value, unit, text):
     ],
 )
 def test_a_refusal_names_the_option_that_mends_it(words, hint):
-    text = clause(Code.BLOCKED(refused=f"sbatch: {words}"))
+    text = clause(Blocked(refused=f"sbatch: {words}"))
     assert hint in text.partition(words)[2]
     assert ("site file" in text) == bool(hint)
 
@@ -78,12 +79,12 @@ def test_a_refusal_names_the_option_that_mends_it(words, hint):
     ("reason", "words"),
     [
         (
-            Code.BLOCKED(refused="no place", down=[[f"n{n}", "bad"] for n in range(200)]),
+            Blocked(refused="no place", down=[[f"n{n}", "bad"] for n in range(200)]),
             "n2 (bad), n3 (bad) and 196 more",
         ),
         (Code.RANK_EXIT_HANGS(seconds=12.003456), "its launch did not end in 10 s, but in 12.0 s"),
         (
-            Code.KERNEL_EXIT(kernel="md", exit_code=132, last=""),
+            KernelDied(kernel="md", exit_code=132, last=""),
             "md was killed by SIGILL; it was built for another processor",
         ),
     ],
@@ -116,10 +117,10 @@ def test_stored_reasons_are_told_of_whatever_kind(stored, says):
 
 
 def test_a_copied_reason_is_the_same():
-    reason = Code.BLOCKED(job="7", waited=math.nan)
-    assert reason["waited"] == "nan"
+    reason = Blocked(job="7", waited=math.nan)
+    assert reason.waited == "nan"
     assert copy.deepcopy(reason) == pickle.loads(pickle.dumps(reason)) == reason
-    assert copy.deepcopy(reason).code is Code.BLOCKED
+    assert copy.deepcopy(reason).code is Blocked
 
 
 @pytest.mark.parametrize("values", [{}, {"folder": "x", "file": "y"}, {"path": "x"}])
@@ -135,7 +136,7 @@ def calls(tree):
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        other = ast.unparse(node.func) in ("Fault", "reason_of", "case.reason.code")
+        other = ast.unparse(node.func) in ("Fault", "reason_of", "type(case.reason)")
         for kind in [] if other else [node.func, *node.args]:
             if isinstance(kind, ast.Attribute) and ast.unparse(kind.value) == "Code":
                 yield kind.attr, [keyword.arg for keyword in node.keywords], node.lineno

@@ -12,7 +12,6 @@ from results_made import result_of
 
 from bisection.analysis.blame import judge
 from bisection.analysis.pairs import KINDS
-from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import network
 from bisection.judge.evidence import Evidence, of_network

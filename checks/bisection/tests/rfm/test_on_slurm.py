@@ -21,7 +21,7 @@ from reframe.core.exceptions import SpawnedProcessError
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
 from running import CHECKS, HERE, enter_cluster, install_cmake, load_site, run_in
 
-from bisection.core.reasons import clause
+from bisection.core.reasons.base import clause
 from bisection.rfm import internals, queue
 from bisection.store import sample_file
 

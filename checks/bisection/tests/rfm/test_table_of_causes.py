@@ -13,7 +13,9 @@ from results_made import entry, report
 
 from bisection.core import slurm as core_slurm
 from bisection.core.causes import CAUSES, FAILED, NOT_MEASURED, NOTE
-from bisection.core.reasons import KINDS, MACHINE_FAULTS, OUTER_FAULTS, Code, clause
+from bisection.core.reasons import KINDS, MACHINE_FAULTS, OUTER_FAULTS
+from bisection.core.reasons.base import clause
+from bisection.core.reasons.launches import KernelDied
 from bisection.report import exports
 from bisection.report.model import Report
 from bisection.rfm import causes
@@ -115,7 +117,7 @@ def test_what_a_library_warns_of_is_noted_where_the_launch_succeeds(case):
     node, _, says = case.head.partition(": ")
     (note,) = noted(case)
     assert clause(note).startswith(case.head)
-    assert note["host"] == (None if node == "a library" else node)
+    assert note.host == (None if node == "a library" else node)
     if node == "a library":  # of a launch on one host it is that one's
         (alone,) = noted(case, ["n1"])
         assert clause(alone).startswith(f"n1: {says}")
@@ -143,7 +145,7 @@ def test_a_row_can_be_told_and_its_kind_has_one_verdict(row):
         assert row.kind in faults.pop(verdict)
         assert row.kind not in next(iter(faults.values()))
     else:  # of a dead rank, its exit code says
-        assert row.kind == Code.KERNEL_EXIT if verdict == "" else verdict == NOTE
+        assert row.kind == KernelDied if verdict == "" else verdict == NOTE
     assert row.kind in KINDS
     assert row.source
     groups = dict.fromkeys(("host", "folder", "allowed", *row.words.groupindex), "x")

@@ -13,7 +13,7 @@ import pytest
 from running import CHECKS
 
 from bisection.commands.run import measure
-from bisection.core.reasons import clause
+from bisection.core.reasons.base import clause
 from bisection.core.verdicts import Exit
 from bisection.runs.command import Progress, rerun
 from bisection.runs.folder import new_folder
@@ -132,4 +132,4 @@ def test_preempted_launches_are_told_once(tmp_path, disturbed, lines):
         result = {"status": "complete", "results": [{"samples": {"preempted": [flag] * 4}}]}
         (folder / "result.json").write_text(json.dumps(result))
         progress.read(f"[       OK ] ( {number + 1}/9) NparLaunch %layout=mpi")
-    assert [reason["launches"] for reason in reasons] == [3] * lines
+    assert [reason.launches for reason in reasons] == [3] * lines

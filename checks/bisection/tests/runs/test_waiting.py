@@ -8,7 +8,7 @@ import pytest
 
 from bisection.core import slurm as core_slurm
 from bisection.core.commands import Answer
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons.base import clause
 from bisection.core.thresholds import LIMITS
 from bisection.runs import waiting
 
@@ -133,15 +133,15 @@ def test_what_others_use(tmp_path, monkeypatch, more, used):
     later = {"cc1": 100 + added, "idle": 500}
     monkeypatch.setattr(waiting.time, "sleep", lambda _: proc(1000 + added, **later))
     reason = waiting.busy()
-    assert (reason and reason["used"]) == (used and pytest.approx(used))
-    assert (reason and reason["top"]) == (used and [["cc1 (x) y", pytest.approx(used)]])
+    assert (reason and reason.used) == (used and pytest.approx(used))
+    assert (reason and reason.top) == (used and [["cc1 (x) y", pytest.approx(used)]])
 
 
 @pytest.mark.long
 def test_a_loop_of_this_machine_is_seen():
     loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        used = [reason["used"] for _ in range(20) if (reason := waiting.busy(0.5))]
+        used = [reason.used for _ in range(20) if (reason := waiting.busy(0.5))]
     finally:
         loop.kill()
         loop.wait()

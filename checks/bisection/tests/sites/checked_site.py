@@ -7,7 +7,7 @@ import json
 import sys
 
 from bisection.core import paths
-from bisection.core.reasons import clause
+from bisection.core.reasons.base import clause
 from bisection.sites.cluster import check
 from bisection.sites.cluster.check_probes import PROBES
 from bisection.sites.site import load_site

@@ -45,7 +45,7 @@ def site(tmp_path, commands):
 )
 def test_facts_that_are_older_than_an_event(site, boot, changed, event, since):
     reason = facts.outdated(site(boot, changed), {"squeue"})
-    assert (reason and reason["what"], reason and reason["since"]) == (event, since)
+    assert (reason and reason.what, reason and reason.since) == (event, since)
 
 
 def test_without_slurm_or_facts_nothing_is_asked(site, monkeypatch):

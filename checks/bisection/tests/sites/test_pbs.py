@@ -13,7 +13,6 @@ import pytest
 
 from bisection import cli
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code
 from bisection.sites import rules, site
 from bisection.sites.cluster import jobs, new, pbs, survey
 from bisection.sites.cluster.jobs import Request, State, Step
@@ -94,7 +93,7 @@ def test_a_pbs_that_does_not_answer(pbs_here, commands):
     commands("qstat", "echo 'Connection refused' >&2; exit 111")
     with pytest.raises(survey.SchedulerError) as error:
         new.survey()
-    assert error.value.reason["error"] == "qstat: Connection refused"
+    assert error.value.reason.error == "qstat: Connection refused"
     commands("qstat", "echo '{\"Queue\": '")
     with pytest.raises(survey.SchedulerError, match="Expecting value"):
         new.survey()

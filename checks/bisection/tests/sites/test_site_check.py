@@ -14,7 +14,16 @@ import pytest
 from made_cluster import GIB, KNOWN, PARTITION, Machine
 
 from bisection.commands import site_check
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.launches import (
+    Blocked,
+    CoreShared,
+    Infrastructure,
+    Misplaced,
+    NotEnded,
+    NoWorld,
+    Worlds,
+)
 from bisection.core.slurm import STATES
 from bisection.report.site import OTHERWISE, REMEDIES, TITLES, WIDTH, remedy
 from bisection.sites.cluster import check, check_probes
@@ -129,7 +138,7 @@ def no_account(machine):
 
 def unbound(machine):
     survey(task_plugin="task/none")(machine)
-    launch(1, fault=Code.MISPLACED(seats=[SHARED]))(machine)
+    launch(1, fault=Misplaced(seats=[SHARED]))(machine)
 
 
 def ports(state, *nodes):
@@ -145,11 +154,11 @@ def changed(name, before, after):
     return {"changes": [[name, before, after, ["n1", "n2"]]]}
 
 
-SHARED = Code.CORE_SHARED(rank=1, host="n1", thread=None, cpus="0", other=[0, None, "0"])
+SHARED = CoreShared(rank=1, host="n1", thread=None, cpus="0", other=[0, None, "0"])
 DEFECT = Defect.of("lab.py", 3, Code.NOT_LOADING(error="oops"))
 SEATS = [SHARED.as_dict()]
-WORLDS = Code.WORLDS(launcher="srun", worlds=8, size=1, asked=8)
-THREE_SHARE = Code.MISPLACED(seats=[SHARED] * 3)
+WORLDS = Worlds(launcher="srun", worlds=8, size=1, asked=8)
+THREE_SHARE = Misplaced(seats=[SHARED] * 3)
 DOWN = [["n1", "bad DIMM"], ["n2", "bad DIMM"]]
 MLX = [["mlx5_0", "infiniband", 200.0]]
 LINKS = [
@@ -172,7 +181,7 @@ WRONG = [  # what spoils it, the probe, the code of its reason, and some of its 
     (queue(closed=Code.QUEUE_GROUPS(queue="x", groups=["g"])), "account", "QUEUE_GROUPS", {}),
     (drained, "nodes", "NODES_UP", {"up": 1, "asked": 2, "down": DOWN}),
     (change(lambda m: m, refusal="no"), "placement", "NOT_PLACED", {"geometry": "2x4x1"}),
-    (job(fault=Code.BLOCKED(job="7", waited=9.0, reason="Priority")), "job", "BLOCKED", {}),
+    (job(fault=Blocked(job="7", waited=9.0, reason="Priority")), "job", "BLOCKED", {}),
     (job(modules={"openmpi": "no"}), "modules", "MODULES_FAIL", {"modules": [["openmpi", "no"]]}),
     (job(build=Code.PROBE_NOT_BUILT(last="no mpicc")), "program", "PROBE_NOT_BUILT", {}),
     (steps(configure=FULL), "kernels", "NO_SPACE", {"build": "Error: x"}),
@@ -188,7 +197,7 @@ WRONG = [  # what spoils it, the probe, the code of its reason, and some of its 
     (ports("down", 1), "alike", "NODES_DIFFER", differ("mlx5_0", "200 Gb/s", None)),
     (known(microcode="0x0"), "facts", "FACTS_CHANGED", changed("microcode", "0x0", "0x1")),
     (ports("active", 0, 1), "facts", "FACTS_CHANGED", changed("mlx5_0", "200 Gb/s", "100 Gb/s")),
-    (launch(0, fault=Code.NO_WORLD(launcher="x")), "world", "NO_WORLD", {"layout": "mpi"}),
+    (launch(0, fault=NoWorld(launcher="x")), "world", "NO_WORLD", {"layout": "mpi"}),
     (launch(0, fault=WORLDS), "world", "WORLDS", {"layout": "mpi"}),
     (launch(2, fault=THREE_SHARE), "cores", "MISPLACED", {"layout": "node2", "seats": SEATS * 2}),
     (launch(0, carried={"eth0": 1.01}), "network", "NETWORK_UNUSED_BY", {"expected": MLX}),
@@ -219,7 +228,7 @@ def test_what_is_wrong_is_named_with_a_remedy(
     # A node that is unlike the others is also unlike the recorded one.
     assert list(reasons[State.WRONG]) in ([probe], ["alike", "facts"])
     reason = reasons[State.WRONG][probe]
-    assert reason.code == getattr(Code, kind)
+    assert type(reason) == getattr(Code, kind)
     assert {name: reason[name] for name in values} == values
     mend = remedy(reason, "lab", "standard")
     assert re.search(
@@ -339,7 +348,7 @@ def test_who_closes_a_check_cancels_its_jobs(machine, tmp_path):
 
 
 def test_every_remedy_is_of_a_code_that_can_come():
-    of_jobs = {Code.BLOCKED, Code.INFRASTRUCTURE, Code.OUTPUT_UNSEEN, Code.NOT_ENDED}
+    of_jobs = {Blocked, Infrastructure, Code.OUTPUT_UNSEEN, NotEnded}
     assert {*STATES.values(), *of_jobs} < REMEDIES.keys()
     for code in REMEDIES:
         assert "{" not in remedy(Reason(code, {"environ": "spack"}), "lab", "standard")

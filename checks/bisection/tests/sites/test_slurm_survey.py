@@ -9,7 +9,6 @@ import pytest
 
 from bisection.core.commands import Answer
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code
 from bisection.core.slurm import node_records, record_of, takes_jobs
 from bisection.sites.cluster import pbs, slurm, survey
 from bisection.sites.cluster.jobs import Request

@@ -7,7 +7,6 @@ import pytest
 from running import SITES
 
 from bisection.core import paths
-from bisection.core.reasons import Code
 from bisection.kernels.spack import externals
 from bisection.kernels.spack.install import lock_facts
 from bisection.sites import stored
@@ -50,7 +49,7 @@ def test_damaged_lock(locked, damage, code):
     if damage:
         damage(folder / "spack.lock")
     findings = list(stored.lock_findings(site))
-    assert [finding.reason.code for finding in findings] == ([code] if code else [])
+    assert [type(finding.reason) for finding in findings] == ([code] if code else [])
     assert all(finding.is_note == (code == Code.SPACK_NOT_BUILT) for finding in findings)
 
 
@@ -61,7 +60,7 @@ def test_lock_of_an_older_file(locked):
     (folder / "spack.yaml").write_text(text.replace("fftw@", "fftw@1.", 1))
     (finding,) = stored.lock_findings(site)
     assert (finding.path, finding.line) == ("spack-env/debian12/spack.yaml", line)
-    assert finding.reason.code == Code.LOCK_OLD
+    assert type(finding.reason) == Code.LOCK_OLD
 
 
 def test_nothing_where_spack_was_never_used(locked, monkeypatch, tmp_path):
@@ -72,8 +71,8 @@ def test_nothing_where_spack_was_never_used(locked, monkeypatch, tmp_path):
 def test_unknown_environment(locked):
     environs = {"spack": {"features": ["spack"], "extras": {"spack_env": "debian"}}}
     (finding,) = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
-    assert finding.reason.code == Code.SPACK_ENV_UNKNOWN
-    assert finding.reason["known"] == ["debian12", "generic", "auto"]
+    assert type(finding.reason) == Code.SPACK_ENV_UNKNOWN
+    assert finding.reason.known == ["debian12", "generic", "auto"]
 
 
 @pytest.mark.parametrize("content", [b"garbage" * 100, b"SQLite format 3\0" + b"x" * 5000])

@@ -17,7 +17,17 @@ from running import TWO_CORES
 
 from bisection.core import launchers
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code
+from bisection.core.reasons.base import Text
+from bisection.core.reasons.launches import (
+    Blocked,
+    Cancelled,
+    Infrastructure,
+    NodeFail,
+    NotEnded,
+    NoWorld,
+    Timeout,
+    Worlds,
+)
 from bisection.core.thresholds import LIMITS
 from bisection.sites.cluster import jobs, node_facts
 from bisection.sites.cluster.jobs import Ended, Refused, Scheduler, State, Step
@@ -97,20 +107,20 @@ def test_step_that_prints_much_or_hangs(tmp_path):
     assert len(finished.steps["much"].text) == 50_000 * len(rank)
 
 
-NO = Code.TEXT(text="scontrol: no").as_dict()
+NO = Text(text="scontrol: no").as_dict()
 
 
 @pytest.mark.parametrize(
     ("scheduler", "code", "values"),
     [
-        (Scripted(OVER, refuses="sbatch: no"), Code.BLOCKED, {"refused": "sbatch: no"}),
-        (Scripted(State("PENDING", True, "Priority")), Code.BLOCKED, {"reason": "Priority"}),
-        (Scripted(State("RUNNING", True, hosts="n1")), Code.TIMEOUT, {"nodes": "n1"}),
-        (Scripted(State("", True, error="scontrol: no")), Code.INFRASTRUCTURE, {"why": NO}),
+        (Scripted(OVER, refuses="sbatch: no"), Blocked, {"refused": "sbatch: no"}),
+        (Scripted(State("PENDING", True, "Priority")), Blocked, {"reason": "Priority"}),
+        (Scripted(State("RUNNING", True, hosts="n1")), Timeout, {"nodes": "n1"}),
+        (Scripted(State("", True, error="scontrol: no")), Infrastructure, {"why": NO}),
         (Scripted(OVER), Code.OUTPUT_UNSEEN, {"nodes": "n[1-2]"}),
-        (Scripted(State("NODE_FAIL", False), output="@begin a\n"), Code.NODE_FAIL, {}),
-        (Scripted(State("CANCELLED", False)), Code.CANCELLED, {"state": "CANCELLED"}),
-        (Scripted(OVER, output="@begin a\nbash: bad\n"), Code.NOT_ENDED, {"last": "bash: bad"}),
+        (Scripted(State("NODE_FAIL", False), output="@begin a\n"), NodeFail, {}),
+        (Scripted(State("CANCELLED", False)), Cancelled, {"state": "CANCELLED"}),
+        (Scripted(OVER, output="@begin a\nbash: bad\n"), NotEnded, {"last": "bash: bad"}),
     ],
 )
 def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, values):
@@ -119,7 +129,7 @@ def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, 
     (tmp_path / "duo.out").write_text("@begin a\n\n@end 0 1 2\n@done\n")
     fault = outcome_of(scheduler, tmp_path).fault
     assert fault.code == code
-    assert fault.values.items() >= values.items()
+    assert vars(fault).items() >= values.items()
     alive = scheduler.states[0].alive and not scheduler.refuses
     assert scheduler.cancelled == (["7"] if alive else [])
 
@@ -129,7 +139,7 @@ def test_all_that_a_scheduler_prints_of_a_refusal_is_kept(tmp_path, commands, sc
     lines = f"{name}: error: site policy: name your project\n{name}: error: Unspecified error"
     commands(name, f"echo '{lines}' >&2; exit 1")
     fault = outcome_of(scheduler, tmp_path).fault
-    assert fault["refused"] == f"{name}: site policy: name your project; Unspecified error"
+    assert fault.refused == f"{name}: site policy: name your project; Unspecified error"
 
 
 def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
@@ -138,8 +148,8 @@ def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
     words = "sbatch: QOSMaxSubmitJobPerUserLimit; Job violates"
     scheduler = Scripted(State("NODE_FAIL", False))
     scheduler.submit = Mock(side_effect=[Refused(words)] * 3 + ["7"])
-    assert outcome_of(scheduler, tmp_path, patience=0).fault["refused"] == words
-    assert outcome_of(scheduler, tmp_path, patience=60).fault.code == Code.NODE_FAIL
+    assert outcome_of(scheduler, tmp_path, patience=0).fault.refused == words
+    assert outcome_of(scheduler, tmp_path, patience=60).isinstance(fault, NodeFail)
 
 
 # ---- the facts of a node ----
@@ -252,9 +262,9 @@ def test_trial_on_this_host(tmp_path, commands, monkeypatch):
     right, strange, broken = trial.outcomes
     assert right.fault is None
     assert len({cpus for _, cpus in right.ranks}) == 2
-    assert (strange.fault.code, strange.fault["worlds"]) == (Code.WORLDS, 2)
-    assert broken.fault.code == Code.NO_WORLD
-    assert "no-such-option" in broken.fault["last"]
+    assert (strange.fault.code, strange.fault.worlds) == (Worlds, 2)
+    assert isinstance(broken.fault, NoWorld)
+    assert "no-such-option" in broken.fault.last
 
 
 @needs_mpi
