@@ -145,7 +145,7 @@ def hpcx():
 def cluster():
     """A night on a cluster on which everything happened that can happen."""
     unmeasured, inconclusive = Verdict.NOT_MEASURED, Verdict.INCONCLUSIVE
-    absent = Code.ABSENT(sessions=1)
+    absent = Text("in none of the sessions after (1)")
     rows = [
         row(verdict=Verdict.REGRESSED, ratio=1.42, geometry="4x16x1"),
         row(method="alltoallv", verdict=Verdict.REGRESSED, ratio=1.12, geometry="4x16x1"),
@@ -184,7 +184,7 @@ def cluster():
         failure(hosts=["cn016", "cn017"]),
         failure(unmeasured, said("the launch was killed"), hosts=["cn020"], method="padded"),
         failure(unmeasured, TestFailed(test="TransposeLaunch"), method="p2p"),
-        remarks=[Code.BUSY(used=0.4, cores=128, top=[["collectl", 0.4]])],
+        remarks=[Text("other processes use 0.4 of 128 cores (collectl 0.4)")],
         seconds=723.0,
     )
     beside = {"comparison": compared, "events": history, "series": histories}

@@ -23,9 +23,9 @@ def with_control(rng, ratio, control, first):
 @pytest.mark.parametrize(
     ("ratio", "control", "verdict", "reason", "code"),
     [
-        (1.12, 1.12, Verdict.INCONCLUSIVE, Code.CORES_MOVED_TOO, 1),
+        (1.12, 1.12, Verdict.INCONCLUSIVE, "control shifted too", 1),
         (1.5, 1.12, Verdict.REGRESSED, None, 1),  # more than the control explains
-        (1, 0.8, Verdict.INCONCLUSIVE, Code.CORES_MOVED_ONLY, 3),  # the cores got faster
+        (1, 0.8, Verdict.INCONCLUSIVE, "unchanged, but the CPU-only", 3),  # the cores got faster
         (1.2, 1, Verdict.REGRESSED, None, 1),  # a quiet control
     ],
 )
@@ -87,7 +87,7 @@ def test_a_a_takes_back_what_moves_by_itself_and_no_more(rng, compared, ratio):
     verdict = Verdict.INCONCLUSIVE if ratio == 1.3 else Verdict.REGRESSED
     assert (row(result).verdict, row(result, "shm").verdict) == (verdict, Verdict.REGRESSED)
     if ratio == 1.3:
-        assert row(result).type(reason) == Code.MOVES_BY_ITSELF
+        assert str(row(result).reason) == "but it moves by itself: the A/A run"
     assert "though nothing was changed" in unsafe(result)
     assert result.exit_code == 1
 
@@ -105,4 +105,4 @@ def test_a_ratio_is_not_better_because_the_other_is_worse(rng, compared):
     assert row(result, "shm").verdict in (Verdict.UNCHANGED, Verdict.INCONCLUSIVE)
     ratio = row(result, "shm", "ratio_p2p")
     assert ratio.verdict == Verdict.INCONCLUSIVE
-    assert type(ratio.reason) == Code.BASELINE_MOVED
+    assert "by what it is compared with" in str(ratio.reason)

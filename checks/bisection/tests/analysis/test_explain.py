@@ -1,5 +1,7 @@
 """The network explains slower codes: made-up machines on which one primitive got worse."""
 
+import re
+
 import numpy as np
 import pytest
 from made_up import case, row, sessions, store
@@ -140,11 +142,8 @@ def test_slower_cores_are_not_explained_by_the_network_nor_anything_without_patt
     before, after = pair(rng, Network(), cores=1.4)
     result = compared(before, after)
     cause = causes(result)["short"]
-    assert cause.code == Code.NETWORK_EXPLAINS_NOTHING
-    assert cause["patterns"] == [["alltoallv", 512]]
-    assert cause["fraction"] == pytest.approx(0.5)
-    assert cause["points"] == pytest.approx(0, abs=0.01)
-    assert cause["of"] == pytest.approx(0.2, abs=0.01)
+    nothing = r"does not explain it: alltoallv at 512 B, 50% of the time, gives [01] of (19|20|21)"
+    assert re.search(nothing, str(cause)), cause
     count = "the network explains 0 of 5 slower codes"
     assert on_one_line("\n".join(comparison_text(result))).endswith(count)
     before, after = (

@@ -216,7 +216,9 @@ def test_an_alarm_has_its_next_steps(tmp_path, a_day):
     assert "transpose" in again[again.index("-n") + 1]
     assert shlex.split(alarm.accept)[-4:-2] == ["--accept", events[0].session[:8]]
     assert [command for _, command in happened.next_steps(alarm)] == [
-        alarm[name] for name in ("compare", "rerun", "accept")
+        alarm.compare,
+        alarm.rerun,
+        alarm.accept,
     ]
 
 
@@ -225,7 +227,7 @@ def test_the_same_night_under_another_identifier_counts_once(rng, tmp_path):
     line, cases = content[0]
     again = [({**line, "session": "again"}, cases)]
     _, _, notes = looked_at(store(tmp_path / "store.db", content, again))
-    assert notes == [Code.SAME_NIGHT(sessions=["00000000", "again"])]
+    assert notes == ["duplicate sessions, only the first is used: 00000000, again"]
 
 
 def test_metrics_that_ended_are_named(rng, tmp_path):

@@ -145,7 +145,7 @@ def test_nights_before_and_jobs_of_one_session_after_are_not_mixed(rng, compared
 
 @pytest.mark.parametrize(
     ("share", "one_session", "code"),
-    [(0.0, False, None), (0.05, False, Code.TAIL_PREEMPTED), (0.0, True, Code.TAIL_OF_ONE_SESSION)],
+    [(0.0, False, None), (0.05, False, "took the cores"), (0.0, True, "only across sessions")],
 )
 def test_the_slowest_percent_may_be_the_neighbours_doing(rng, compared, share, one_session, code):
     def tail(ratio, first):
@@ -188,7 +188,7 @@ def test_samples_that_are_the_same_or_beyond_all_numbers(compared, before, after
     time = row(compared(series(before), series(after, 50)))
     assert time.verdict == verdict
     if verdict == Verdict.INCONCLUSIVE:
-        assert type(time.reason) == Code.CONSTANT
+        assert "all samples are the same number" in str(time.reason)
 
 
 WRONG = {"metrics": {}, "verdict": "FAIL", "cause": "wrong"}

@@ -154,22 +154,24 @@ def test_a_bad_component_fails_its_run(matrix, tmp_path):
     clean, bad = map(judged, (clean, bad))
     assert (clean.exit_code, clean.failures, clean.troubles) == (Exit.OK, (), ())
     (failure,) = bad.failures
-    assert (bad.exit_code, failure.code) == (Exit.FAILED, SlowComponent)
-    assert (failure["part"], failure["names"]) == ("node", ["cn0005"])
-    assert all(finite(symptom["factor"]) for symptom in failure["symptoms"])
+    assert (bad.exit_code, type(failure)) == (Exit.FAILED, SlowComponent)
+    assert (failure.part, failure.names) == ("node", ("cn0005",))
+    assert all(finite(symptom.factor) for symptom in failure.symptoms)
 
 
-@pytest.mark.parametrize(("rate", "codes"), [(4e10, []), (6e10, [Code.BELOW_ADAPTER])])
-def test_a_bandwidth_far_below_the_rate_of_its_adapters_is_looked_at(matrix, rate, codes):
+@pytest.mark.parametrize(
+    ("rate", "says"), [(4e10, []), (6e10, ["40% of its adapters' rate of 60 GB/s"])]
+)
+def test_a_bandwidth_far_below_the_rate_of_its_adapters_is_looked_at(matrix, rate, says):
     """Pairs have 24 GB/s one way, and 44 GB/s both ways."""
     findings = network._of_pairs([judge(replace(matrix, rate=rate))])
-    assert [type(finding.reason) for finding in findings] == codes
+    assert [str(finding.reason).rpartition(", ")[2] for finding in findings] == says
 
 
 def test_a_damaged_matrix_leaves_its_run_unmeasured(matrix, tmp_path):
     run = judged(run_of(matrix, tmp_path / "run", records=1))
-    troubles = [type(trouble) for trouble in run.troubles]
-    assert (run.exit_code, troubles) == (Exit.NOT_MEASURED, [Code.PAIRS_TRUNCATED])
+    (trouble,) = map(str, run.troubles)
+    assert (run.exit_code, "is truncated" in trouble) == (Exit.NOT_MEASURED, True)
     failed = run_of(matrix, tmp_path / "failed", Verdict.FAIL, records=1)
     assert blames(failed) == ([], [])
 

@@ -14,7 +14,7 @@ from bisection.analysis.history import History
 from bisection.analysis.retest import plan, request
 from bisection.commands import run as command
 from bisection.core.format import plural
-from bisection.core.reasons.base import Reason, Text, clause
+from bisection.core.reasons.base import Text, clause
 from bisection.core.reasons.launches import ReframeText, Timeout
 from bisection.core.verdicts import BisectionError, Exit, Verdict
 from bisection.judge import rule
@@ -139,8 +139,11 @@ def test_what_is_outside_its_bounds_is_measured_again_first():
     [
         (ROWS, run(TIMES, failures=[Text(text="wrong")])),
         (ROWS, run(TIMES, troubles=[ENDED])),  # stopped
-        ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason(Code.NOT_VERIFIED))),
-        ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=Reason(Timeout))),
+        (
+            [],
+            with_case(outside(), 3, verdict=Verdict.FAIL, reason=Text("verification did not pass")),
+        ),
+        ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=Timeout())),
     ],
 )
 def test_a_failed_or_stopped_run_is_not_retested(rows, verdict):
@@ -238,7 +241,7 @@ def test_a_control_is_measured_between_and_times_are_taken_by_it():
     # Everything is slower now: not a as before.
     alike = after(first, agenda, run({"a": 1.5e-3, "c": 1.5e-3}))
     assert (alike.slower, alike.exit_code) == ((), Exit.OK)
-    assert [type(reason) for reason in alike.remarks] == [Code.DID_NOT_REPEAT, Code.RETEST_SLOWER]
+    assert str(alike.remarks[0]).endswith("did not repeat")
     slower = "the control transpose c mpi was 1.50x slower during the retest"
     assert clause(alike.remarks[1]) == f"{slower}; retest times are divided by 1.50"
     assert len(after(first, agenda, run({"a": 2.5e-3, "c": 1.5e-3})).slower) == 1

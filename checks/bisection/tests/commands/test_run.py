@@ -17,7 +17,7 @@ from running import CHECKS, ONE, SITES, of_other_sources, run_in, start
 
 from bisection.commands import run as command
 from bisection.core import paths
-from bisection.core.reasons.base import clause
+from bisection.core.reasons.base import Text, clause
 from bisection.core.reasons.launches import LeftOut
 from bisection.core.verdicts import Exit, Verdict
 from bisection.rfm import causes
@@ -183,10 +183,11 @@ def test_tests_that_are_gone_and_notes_that_cannot_be_read_are_troubles(tmp_path
     night = command.Night(RunVerdict(session="00000001-made-up"), tmp_path, tmp_path)
     command.compare(night, stored, None)
     gone = [f"transpose cnt40 mpi {method}" for method in ("lacking", "removed")]
-    assert night.run.troubles == (Code.TESTS_GONE(tests=gone),)
+    assert night.run.troubles == (Text(f"tests of the last session are gone: {', '.join(gone)}"),)
     (tmp_path / "sessions.json").write_text("{")
     command.compare(night, stored, None)
-    assert [type(trouble) for trouble in night.run.troubles[1:]] == [Code.STORE_UNUSABLE]
+    (_, trouble) = night.run.troubles
+    assert "`bisection import` rebuilds it" in str(trouble)
 
 
 # A small disk of its own, in a mount namespace that ends with the run.

@@ -37,7 +37,7 @@ def test_hosts_with_a_slow_clock(clocks, slow):
     reasons = slow_clocks(result)
     assert [(reason.host, reason.rank) for reason in reasons] == slow
     if slow:
-        assert results.controls(result) == ({"clock": reasons[0]["ghz"]}, slow[0][0])
+        assert results.controls(result) == ({"clock": reasons[0].ghz}, slow[0][0])
 
 
 P, E = (3.9, "0"), (2.8, "1")  # GHz and kind of the cores of a hybrid processor
@@ -74,7 +74,7 @@ def on_kinds(**hosts):
 )
 def test_a_clock_is_judged_by_those_of_its_kind_of_core(hosts, slow):
     reasons = slow_clocks(on_kinds(**hosts))
-    assert {r["host"]: (r["rank"], r["median"]) for r in reasons} == slow
+    assert {r.host: (r.rank, r.median) for r in reasons} == slow
     for reason in reasons:
         assert f"that of such cores in the launch {reason['median']:.2f} GHz" in clause(reason)
 
@@ -129,7 +129,7 @@ def test_slow_nodes_are_named_by_what_is_slow(node, expected):
     reasons = slow_hosts(result)
     assert [type(reason) for reason in reasons] == [type(reason) for reason in expected]
     for reason, other in zip(reasons, expected, strict=True):
-        assert vars(reason) == pytest.approx(dict(other.values))
+        assert vars(reason) == pytest.approx(vars(other))
     # Other processes disturb copies, not the best quantum.
     samples = {"seconds": [1, 1], "preempted": [1, 1]}
     reasons = slow_hosts({**result, "results": [{"samples": samples}]})

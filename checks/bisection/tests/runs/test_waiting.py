@@ -111,7 +111,7 @@ def test_a_controller_is_waited_for(slurm, code, then, times):
 
 # ---- a busy host ----
 
-BUSY = Code.BUSY(used=1.5, cores=2, top=[])
+BUSY = "other processes use 1.5 of 2 cores"
 
 
 @pytest.mark.parametrize(("more", "used"), [(1.0, 1), (0.02, None)])

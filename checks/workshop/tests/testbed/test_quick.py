@@ -71,7 +71,7 @@ def judge(cluster, launchings, code, text):
         case
         for case in verdict["cases"]
         if case["verdict"] not in ("pass", "not applicable")
-        and case["reasons"].get("cause", {}).get("code") not in (Preempted, Stopped)
+        and case["reasons"].get("cause", {}).get("code") not in (Preempted.code, Stopped.code)
     ]
     assert not failed, text
     wanted = {name for part in launchings for name in part.names()}
