@@ -1,6 +1,7 @@
 """Molecular dynamics: ranks per node and threads per rank, and what communication costs."""
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter, run_after, run_before, sanity_function
 
 from bisection.core.format import some
 from bisection.core.reasons.base import Text

@@ -3,6 +3,7 @@
 from typing import Any
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter, run_after, sanity_function
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
 from bisection.core.reasons.base import Text
@@ -28,7 +29,7 @@ def ranks_of(partition: Any, name: str) -> int | None:
 def groups() -> list[str]:
     """Every number of band groups that some launch on this system can have."""
     ranks = {ranks_of(p, name) for p in runtime().system.partitions for name in layouts.LAYOUTS}
-    divisors = {n for count in ranks - {None} for n in range(1, count + 1) if count % n == 0}
+    divisors = {n for count in filter(None, ranks) for n in range(1, count + 1) if count % n == 0}
     return [f"npar-{n}" for n in sorted(divisors or {1})]
 
 

@@ -4,6 +4,7 @@ import shlex
 from typing import Any
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter, run_after
 from reframe.core.runtime import runtime
 
 from bisection.core.reasons.base import Text

@@ -8,7 +8,7 @@ findings of the machine that its extras name `as_machine`, as far as it has the 
 from functools import cache, partial
 
 import reframe as rfm
-from reframe.core.builtins import fixture, parameter
+from reframe.core.builtins import fixture, parameter, run_after, sanity_function
 from reframe.core.meta import make_test
 from reframe.core.runtime import runtime
 

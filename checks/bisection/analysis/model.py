@@ -9,7 +9,6 @@ from bisection.core.format import change
 from bisection.core.identity import MetricId
 from bisection.core.reasons.base import Reason
 from bisection.core.reasons.performance import SharedChange, SlowNode, TwoStates, Unlike
-from bisection.core.thresholds import LIMITS, Thresholds
 from bisection.core.verdicts import Against, Exit, Scope, Verdict
 from bisection.store.database import Session
 
@@ -212,7 +211,6 @@ class Comparison:
     expected: float | None = None  # ratio of performance that an upgrade should give
     rerun: str = ""  # command
     exit_code: Exit = Exit.OK
-    limits: Thresholds = LIMITS
 
     def count(self, verdict: Verdict) -> int:
         """Returns how many rows have this verdict."""

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeGuard
 
 from bisection.core.units import is_absolute
 
@@ -14,7 +14,7 @@ NONE = "\N{EN DASH}"  # where there is no number
 WIDEST = 80  # columns of a mail, and of what a terminal shows
 
 
-def finite(value: Any) -> bool:
+def finite(value: Any) -> TypeGuard[float]:
     """True if it is a number that can be drawn."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 

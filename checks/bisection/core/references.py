@@ -8,7 +8,6 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,9 @@ def faults(reference: Any) -> list[str]:
             wrong.append(
                 f"the {part} {number!r} is text, not a number (YAML wants 9.0e+6, not 9e6)"
             )
-        elif type(number) is bool or not (isinstance(number, Real) and abs(number) < math.inf):
+        elif type(number) is bool or not (
+            isinstance(number, int | float) and abs(number) < math.inf
+        ):
             wrong.append(f"the {part} {number} is not a finite number")
     if wrong:
         return wrong
@@ -94,7 +95,7 @@ def lookup(entry: Any, case: Case) -> Mapping[str, Any] | None:
     if entry is None:
         return {}
     index = entry.get("$index") if isinstance(entry, dict) else None
-    if not is_index(index) or any(name not in case for name in index):
+    if index is None or not is_index(index) or any(name not in case for name in index):
         return None
     data, unmatched = _descend(entry, case)
     return data if unmatched is None and isinstance(data, dict) else {}

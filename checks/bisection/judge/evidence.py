@@ -144,6 +144,7 @@ def of_nights(
         StoreError: the store cannot be read.
     """
     now = select(run.session, store)
+    before: Sequence[Session]
     try:
         before = select(against or EARLIER, store, now)
     except SelectionError:

@@ -11,7 +11,7 @@ from bisection.analysis.model import Row
 from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.analysis.retest import Launch, Plan
 from bisection.core.format import duration, finite, number, plural, some
-from bisection.core.reasons.base import Text
+from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.launches import OutOfBounds
 from bisection.core.reasons.performance import Outlier, Slower
 from bisection.core.thresholds import LIMITS
@@ -135,7 +135,7 @@ def _outside(retest: Retest, reruns: Reruns) -> Iterator[Text]:
     ruled = {(*test.identity, m.name) for test in tests for m in test.metrics if m.failed}
     failed = {
         (*test.identity, metric.name): metric
-        for test in retest.rerun.judged
+        for test in (retest.rerun.judged if retest.rerun else ())
         if test.by_bounds
         for metric in test.metrics
         if metric.failed
@@ -143,8 +143,9 @@ def _outside(retest: Retest, reruns: Reruns) -> Iterator[Text]:
     for key in sorted(failed.keys() - ruled):
         metric = failed[key]
         rerun, (low, high) = _rerun_of(metric, key, reruns), _limits(metric)
-        several = rerun and sum(not low <= value <= high for value in rerun.values) > 1
-        if several and (nodes := rerun.outside(low, high)) is not None:
+        if rerun is None or sum(not low <= value <= high for value in rerun.values) < 2:
+            continue
+        if (nodes := rerun.outside(low, high)) is not None:
             again = replace(metric, value=rerun.value)
             cause = OutOfBounds(metrics=(again.bounds,), nodes=tuple(nodes))
             yield Text(f"in the retest, {' '.join(filter(None, key[3:-1]))}: {cause}")
@@ -188,13 +189,17 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     if evidence.retest is None:
         return verdict
     plan, reruns = evidence.retest.plan, Reruns(verdict, evidence.retest)
-    slower, outliers, remarks = [], [], []
+    slower: list[Slower] = []
+    outliers: list[Outlier] = []
+    remarks: list[Reason] = []
     refuted: dict[Launch, list[Row]] = {}
     for launch, rows in plan.outliers.items():
         known = [row for row in rows if row.key in reruns.values]
-        confirmed, alike, still = [], [], 0
+        confirmed: list[Slower] = []
+        alike: list[Slower] = []
+        still = 0
         for row in known:
-            now = reruns.metric(row.key, row.better, row.absolute)
+            now = reruns.metric(row.key, row.better, row.absolute) or Rerun()
             for limit in filter(None, (row.limit, row.shared_limit)):
                 low, high = (0.0, limit) if row.better == "lower" else (limit, math.inf)
                 if (nodes := now.outside(low, high)) is not None:
@@ -215,16 +220,16 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
             if row.key not in reruns.values and not confirmed
         ]
     if refuted:
-        worst = max(row.excess for rows in refuted.values() for row in rows)
+        worst = max(row.excess or 0.0 for rows in refuted.values() for row in rows)
         count = plural(sum(map(len, refuted.values())), "metric")
         launches = [" ".join((rows[0].check, *launch[1:3])) for launch, rows in refuted.items()]
         than = f"up to {number(worst)} times slower than in all earlier sessions"
         text = f"retested {some(launches, 3)}: {count}, {than}, did not repeat"
         remarks.append(Text(text))
-    if evidence.retest.rerun and (repeated := _repeated(plan, evidence, reruns)):
+    if repeated := _repeated(plan, evidence, reruns):
         remarks.append(repeated)
     if reruns.slower:
-        control = " ".join(filter(None, plan.control[:3]))
+        control = " ".join(filter(None, (plan.control or ())[:3]))
         slow = f"the control {control} was {reruns.drift:.2f}x slower during the retest"
         remarks.append(Text(f"{slow}; retest times are divided by {reruns.drift:.2f}"))
     if plan.chosen and evidence.retest.rerun is None:  # it runs, or it was killed
@@ -239,19 +244,20 @@ def _repeated(plan: Plan, evidence: Evidence, reruns: Reruns) -> Text | None:
     """The cost and result of repeats of launches whose metrics may have got worse; None if none
     was to be repeated."""
     launches = plan.unusual.keys() & plan.chosen
-    if not launches:
+    rerun = evidence.retest and evidence.retest.rerun
+    if not launches or rerun is None:
         return None
     before = {h.key: errors for launch in launches for errors, h in plan.unusual[launch]}
     now = {history.key: errors for errors, history in evidence.unusual if history.key in before}
     worse = {point.key for event in evidence.events if event.alarm for point in event.worse}
-    alarms, still = len(worse & before.keys()), sorted(now, key=now.get, reverse=True)
+    alarms, still = len(worse & before.keys()), sorted(now, key=now.__getitem__, reverse=True)
     repeats = sum(
         max(len(reruns.values.get(h.key, Rerun()).values) for _, h in plan.unusual[launch])
         for launch in launches
     )
     counts = f"{plural(repeats, 'repeat')} of {plural(len(launches), 'launch', 'launches')}"
     text = f"{plural(len(before), 'metric')} may have got worse lately; {counts}, in "
-    text += f"{duration(evidence.retest.rerun.seconds)}: "
+    text += f"{duration(rerun.seconds)}: "
     if not repeats:
         return Text(f"{text}nothing was measured")
     if reruns.slower:

@@ -195,5 +195,4 @@ def _odd(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[AdapterDiff
             usual = max(most) if fact == "rate" else next(good, None)
         for host, value in values.items():
             if usual is not None and value != usual:
-                at = {"host": host, "adapter": name, "fact": fact}
-                yield AdapterDiffers(**at, value=value, usual=usual)
+                yield AdapterDiffers(host=host, adapter=name, fact=fact, value=value, usual=usual)

@@ -137,7 +137,7 @@ def keep(script: Path, build: Path = Path("build")) -> dict[str, Any]:
     aside = place.with_name(f".{place.name}-{platform.node()}-{os.getpid()}")
     aside.mkdir(parents=True)
     try:
-        install = ["cmake", "--install", build, "--prefix", aside]
+        install = ["cmake", "--install", str(build), "--prefix", str(aside)]
         subprocess.run(install, check=True, stdout=sys.stderr)
         files = files_read(build)
         programs = {str(file.relative_to(aside)) for file in aside.glob("bin/*")}

@@ -60,7 +60,9 @@ def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:
     chance = math.sqrt(LIMITS.pair_chance / len(speeds))
     limit = statistics.NormalDist().inv_cdf(1 - chance) * max(spread, LIMITS.pair_resolution)
     least = min(max(math.log1p(LIMITS.margin), limit), math.log(LIMITS.slow_gross))
-    slow = [host for host in sorted(below, key=below.get, reverse=True) if below[host] > least]
+    slow = [
+        host for host in sorted(below, key=below.__getitem__, reverse=True) if below[host] > least
+    ]
     return [(host, speeds[host], middle) for host in slow]
 
 
@@ -110,7 +112,13 @@ def slow_clocks(result: results.Result) -> list[SlowClock]:
         seats = {r: (p, at) for p in taken for at, r in enumerate(p.ranks)}
     for rank, ghz, median in sorted(below, key=lambda item: item[1] / item[2]):
         place, at = seats[rank]
-        seat = {"host": place.host, "cpus": place.cpus[at], "kind": kinds.get(rank, "")}
-        fault = SlowClock(**seat, rank=rank, ghz=ghz, median=median)
+        fault = SlowClock(
+            host=place.host,
+            rank=rank,
+            cpus=place.cpus[at],
+            ghz=ghz,
+            median=median,
+            kind=kinds.get(rank, ""),
+        )
         slow.setdefault(place.host, fault)
     return [*slow.values()]

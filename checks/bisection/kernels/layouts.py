@@ -126,8 +126,8 @@ def places(layout: Mapping[str, Any]) -> list[Place]:
     nodes = ((node, group) for group in layout["seats"] for node in group["nodes"])
     listed = []
     for node, group in sorted(nodes, key=lambda pair: pair[0]["node"]):
-        ranks, *more = ranges(node["ranks"])
-        ranks = sorted({*ranks}.union(*more)) if more else ranks
+        first, *more = ranges(node["ranks"])
+        ranks = sorted({*first}.union(*more)) if more else first
         of_group = group["cpus"], group["threads"], node["ranks"], group.get("kinds", ())
         listed.append(Place(node["host"], ranks, *of_group))
     return listed
@@ -159,7 +159,8 @@ def misplaced(
     if ranks != asked.ranks:
         return [ranks_ran(ranks, asked.ranks)]
     hosts = grouped(taken, lambda place: place.host)
-    count, bad, faults = 0, 0, {}  # how many a host has of each kind
+    count, bad = 0, 0
+    faults: dict[tuple[int, ...], int] = {}  # how many a host has of each kind
     as_asked = len(hosts) == asked.nodes
     listed: list[Reason] = []
     if not as_asked:

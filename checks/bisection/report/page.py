@@ -13,7 +13,6 @@ from markupsafe import Markup, escape
 from bisection.analysis.model import Series
 from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
-from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report.figures import maps, sessions
 from bisection.report.figures.common import Group, draw, measured_cases
@@ -35,7 +34,7 @@ def html(report: Report) -> str:
     """The report as one page that needs nothing else, smaller than a megabyte."""
     template = page_template("page.html.jinja")
     comparison = report.comparison
-    limits = thresholds.listed(comparison.limits if comparison else LIMITS)
+    limits = thresholds.listed()
     page = template.render(
         title=report.title,
         about=report.about,

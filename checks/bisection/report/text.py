@@ -7,6 +7,7 @@ from typing import Any
 from bisection.analysis.history import History
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import FEW_SAMPLES, slower
+from bisection.core import thresholds
 from bisection.core.format import amount, plural
 from bisection.core.grouping import grouped
 from bisection.core.reasons.base import as_data, clause
@@ -130,6 +131,7 @@ def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
     for suspect, cells in zip(comparison.suspects, fields["suspects"], strict=True):
         cells["why"] = str(suspect.reason)
     return fields | {
+        "limits": thresholds.VALUES,
         "sentence": words.sentence(comparison),
         "advice": list(map(str, comparison.advice)),
         "unsafe": words.unsafe(comparison),

@@ -118,8 +118,9 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
     refused = exit_code in REFUSALS and own.startswith(f"bisection-{ended.kernel}:")
     cause = of_worlds(ended.errors) or (None if refused else said.cause(late=bool(fault)))
     if isinstance(fault, OutOfMemory):  # the scheduler knows no node
-        same = isinstance(cause, OutOfMemory)
-        return exit_code, replace(cause, job=fault.job, nodes=fault.nodes) if same else fault
+        if isinstance(cause, OutOfMemory):
+            return exit_code, replace(cause, job=fault.job, nodes=fault.nodes)
+        return exit_code, fault
     crashed = death is not None and death.exit_code in CRASHES
     if cause or (fault and not crashed):
         return exit_code, cause or fault
@@ -135,12 +136,13 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
             next=said.lost,
         )
     line = last_line(ended.errors, ended.kernel, any_line=not death)
-    if exit_code is None and not crashed:
+    died = death.exit_code if death else exit_code
+    if died is None or (exit_code is None and not crashed):
         return None, NotEnded(line=line)
     named = death if exit_code not in REFUSALS else None  # these are of all ranks
     return exit_code, KernelDied(
         kernel=ended.kernel,
-        exit_code=death.exit_code if death else exit_code,
+        exit_code=died,
         host=named.host if named else "",
         rank=named.rank if named else None,
         complete=crashed and ended.is_answered,  # only MPI had not ended
@@ -435,10 +437,10 @@ class Said:
         if kind is OutOfMemory:
             return OutOfMemory(**at, cause=words.cause, rank=words.rank)
         if kind is NodeFail:
-            return NodeFail(**at, cause=words.cause)
+            return NodeFail(host=words.host, next=words.next, line=words.line, cause=words.cause)
         if issubclass(kind, PrintedFault):
             return kind(**at, cause=words.cause, rank=words.rank, hosts=words.hosts)
-        return NoWorld(**at)
+        return NoWorld(host=words.host, next=words.next, line=words.line)
 
     def _counts(self, row: Cause) -> bool:
         """True if a row, whose words are there, is about this launch."""

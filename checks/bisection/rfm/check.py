@@ -10,6 +10,7 @@ from typing import Any
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, ReferenceParseError
 
 from bisection.core import references

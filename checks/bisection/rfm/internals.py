@@ -156,7 +156,7 @@ def hasten_loading() -> None:
             valid.add(type(test))
         return True
 
-    values.once = True
+    values.once = True  # type: ignore[attr-defined]  # a mark of ours on a function
     VarSpace._inject, RegressionCheckLoader._validate_check = values, accepted
 
 

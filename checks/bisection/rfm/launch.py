@@ -21,6 +21,15 @@ from typing import Any, NoReturn
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
+from reframe.core.builtins import (
+    fixture,
+    loggable,
+    parameter,
+    run_after,
+    run_before,
+    sanity_function,
+    variable,
+)
 from reframe.core.exceptions import SanityError
 from reframe.core.runtime import runtime
 
@@ -467,8 +476,8 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         record.write(self.stagedir)
         wrong_exit = record.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(record.wrong) or result["verified"] is bool(record.wrong):
-            wrong = f"wrong: {', '.join(record.wrong) or 'none'}"
-            says = f"its result has verified: {result['verified']}, {wrong}"
+            methods = f"wrong: {', '.join(record.wrong) or 'none'}"
+            says = f"its result has verified: {result['verified']}, {methods}"
             self.fail_for(Text(f"{self.kernel} {exited(record.exit_code)}, but {says}"))
         baselines = {entry["method"] for entry in result["results"] if entry["baseline"]}
         for name in sorted(baselines.intersection(record.wrong)):

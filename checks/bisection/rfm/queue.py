@@ -53,12 +53,13 @@ def free_blocked(jobs: Sequence[Any], reasons: Mapping[str, Sequence[str]] | Non
     freed = []
     asking = [job for job in jobs if any(option.startswith(NODELIST) for option in job.options)]
     asking = asking if os.environ.get(NODES) else []
+    known = reasons or {}
     if asking and reasons is None:
         numbers = ",".join(job.jobid for job in asking)
         lines = ask("squeue", "-h", "-j", numbers, "-o", "%i|%r").text.splitlines()
-        reasons = {number: [why] for number, _, why in (line.partition("|") for line in lines)}
+        known = {number: [why] for number, _, why in (line.partition("|") for line in lines)}
     for job in asking:
-        if any(why.startswith("ReqNodeNotAvail") for why in reasons.get(job.jobid, ())):
+        if any(why.startswith("ReqNodeNotAvail") for why in known.get(job.jobid, ())):
             free(job.jobid)
             job.options = [option for option in job.options if not option.startswith(NODELIST)]
             freed.append(job)

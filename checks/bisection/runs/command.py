@@ -17,7 +17,7 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO, cast
 
 from bisection.core import paths
 from bisection.core.identity import TestId
@@ -253,17 +253,17 @@ def watch(
             return 1, b"".join(output).decode()
         with (
             on_termination(lambda number, _: stop(number)),
-            process.stdout,
+            cast("IO[bytes]", process.stdout) as pipe,
             selectors.DefaultSelector() as ready,
         ):
-            ready.register(process.stdout, selectors.EVENT_READ)
+            ready.register(pipe, selectors.EVENT_READ)
             rest = b""
             while True:
                 if time.monotonic() > until:
                     until = math.inf
                     stop(signal.SIGINT)
                 try:
-                    chunk = os.read(process.stdout.fileno(), 1 << 16) if ready.select(1) else None
+                    chunk = os.read(pipe.fileno(), 1 << 16) if ready.select(1) else None
                     if chunk is None:
                         jobs.look()
                 except KeyboardInterrupt:
@@ -300,10 +300,11 @@ def on_termination(act: Callable[[int, Any], None]) -> Iterator[None]:
 def listing(line: Sequence[str]) -> str:
     """ReFrame's list of the test cases that the command line `line` selects, "" if it has none."""
     command = [*line[:-1], "-lC"]  # instead of -r
-    how = {"cwd": paths.ROOT, "capture_output": True, "text": True, "timeout": 120}
     failed = contextlib.suppress(OSError, subprocess.TimeoutExpired)
     with environment(paths.home()) as variables, failed:
-        return subprocess.run(command, env=variables, **how).stdout
+        return subprocess.run(
+            command, env=variables, cwd=paths.ROOT, capture_output=True, text=True, timeout=120
+        ).stdout
     return ""
 
 

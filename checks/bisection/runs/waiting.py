@@ -7,7 +7,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections import Counter, namedtuple
+from collections import defaultdict, namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -116,8 +116,8 @@ class Watch:
             same = [job.id for job in jobs if job.nodes == first.nodes]
             freed = [number for number in same if free(number)]
             if first.id in freed:
-                nodes, jobs = some(expanded(first.nodes)), some(freed)
-                self.say(f"requested nodes {nodes} are busy: job {jobs} may run on any node")
+                nodes = some(expanded(first.nodes))
+                self.say(f"requested nodes {nodes} are busy: job {some(freed)} may run on any node")
 
 
 # ---- a host that is quiet, before anything is timed ----
@@ -134,11 +134,12 @@ def busy(seconds: float = SAMPLE) -> str:
     used = sum(after[name] - before[name] for name in cpus) / ticks
     if used < LIMITS.busy_cores:
         return ""
-    names: Counter[str] = Counter()
+    names: dict[str, float] = defaultdict(float)
     for key in after.keys() & before.keys() - set(cpus):
         names[key.partition(" ")[2]] += (after[key] - before[key]) / ticks
-    most = (pair for pair in names.most_common(3) if pair[1] >= LIMITS.busy_cores / 2)
-    top = ", ".join(f"{name} {part:.1f}" for name, part in most)
+    most = sorted(names.items(), key=lambda pair: -pair[1])[:3]
+    least = LIMITS.busy_cores / 2
+    top = ", ".join(f"{name} {part:.1f}" for name, part in most if part >= least)
     text = f"other processes use {used:.1f} of {len(cpus)} cores"
     return f"{text} ({top})" if top else text
 

@@ -187,7 +187,7 @@ class Tally:
         return Verdict.PASS if complete else Verdict.NOT_MEASURED
 
 
-class Store(contextlib.AbstractContextManager):
+class Store(contextlib.AbstractContextManager["Store"]):
     """The database; it and the folders above it are made when it is opened first. Each function
     raises StoreError if it cannot be used, is damaged, or is of another version."""
 

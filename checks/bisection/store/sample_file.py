@@ -72,7 +72,8 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
                 where = f"{path}:{number}"
                 line = _parsed(text, where) if text.strip() else None
                 if line and "schema" in line:
-                    name, cases = line["session"], []
+                    name = line["session"]
+                    cases = []
                     if name in sessions:
                         raise StoreError(f"{where}: session {name} twice")
                     sessions[name] = line, cases

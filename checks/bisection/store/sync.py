@@ -92,8 +92,8 @@ def _facts(verdict: RunVerdict) -> dict[str, str]:
         for name, text in record.facts.items():
             parts = text.split(", ") if name in LISTS else [text]
             items.setdefault(name, set()).update(filter(None, parts))
-    clocks = (case.record.controls.get("clock") for case in verdict.cases)
-    if clocks := list(filter(None, map(sample_file.finite_or_none, clocks))):
+    read = (case.record.controls.get("clock") for case in verdict.cases)
+    if clocks := list(filter(None, map(sample_file.finite_or_none, read))):
         items["clock"] = {f"{statistics.median(clocks):.1f} GHz"}
     return {name: ", ".join(sorted(parts)) for name, parts in sorted(items.items()) if parts}
 

@@ -46,8 +46,10 @@ def _ranks(ranks: str) -> str:
     return f"{'rank' if ranks.isdecimal() else 'ranks'} {short(ranks, 80)}"
 
 
-def exited(code: int) -> str:
+def exited(code: int | None) -> str:
     """How a kernel ended, by its exit code as a shell has it."""
+    if code is None:
+        return "did not end"
     if code in list(KernelExit):
         return f"exited with {code} ({KernelExit(code).name.lower().replace('_', ' ')})"
     try:

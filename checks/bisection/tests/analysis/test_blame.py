@@ -189,7 +189,7 @@ def test_what_cannot_be_judged_is_withheld(nodes, noise, change, says):
     world = World.with_faults(("node", 3, 0.5), nodes=nodes, noise=noise)
     blame = judge(replace(world.matrix(16), **change))
     assert blame.bad == blame.suspects == []
-    assert {judged.withheld.code for judged in blame.kinds} == {code}
+    assert all(says in judged.withheld for judged in blame.kinds)
 
 
 def test_pieces_of_any_size_give_the_same_judgement(monkeypatch):

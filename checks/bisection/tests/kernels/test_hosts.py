@@ -76,7 +76,7 @@ def test_a_clock_is_judged_by_those_of_its_kind_of_core(hosts, slow):
     reasons = slow_clocks(on_kinds(**hosts))
     assert {r.host: (r.rank, r.median) for r in reasons} == slow
     for reason in reasons:
-        assert f"that of such cores in the launch {reason['median']:.2f} GHz" in clause(reason)
+        assert f"that of such cores in the launch {reason.median:.2f} GHz" in clause(reason)
 
 
 @pytest.mark.parametrize(
