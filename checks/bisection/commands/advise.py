@@ -51,6 +51,7 @@ def act(options: argparse.Namespace) -> Exit:
         raise BisectionError("--measure: measures here; it does not go with --from")
     kernel = options.kernel
     kind, cases, baselines, text = ADVICE[kernel]
+    launches: list[sources.Launched] = []
     left_out = 0
     excluded = [] if options.folders or options.measure else excluded_folders(paths.home())
     if options.measure:

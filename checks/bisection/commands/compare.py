@@ -104,6 +104,7 @@ def planned(options: argparse.Namespace) -> Exit:
     returns the exit code."""
     effect = options.plan or USUAL
     with opened(paths.home()) as store:
+        sessions: Sequence[Session]
         if options.before:
             sessions = select(options.before, store)
         else:
@@ -131,7 +132,9 @@ def budgeted(
     store: Store, sessions: Sequence[Session], options: argparse.Namespace, effect: float
 ) -> Exit:
     """Prints which launches a night should have within a budget; returns the exit code."""
-    tests, proposals, cheapest = store.tests(), [], None
+    tests = store.tests()
+    proposals: list[budget.Proposal] = []
+    cheapest: budget.Launch | None = None
     sets = {id(outcome.hosts): outcome.hosts for outcome in store.outcomes(sessions)}
     known = set().union(*sets.values())
     for nodes, group in sorted(budget.by_nodes(store, sessions).items()):
@@ -152,7 +155,12 @@ def budgeted(
     best = max(proposals, key=lambda each: each.finds[1] * each.reach)
     print(printable(plan.proposed(proposals, best, effect)))
     tags = sessions[-1].tags
-    request = Request(**{n: tags[n] for n in ("tier", "system", "environ") if n in tags})
+    usual = Request()
+    request = Request(
+        tags.get("tier", usual.tier),
+        tags.get("system", usual.system),
+        tags.get("environ", usual.environ),
+    )
     request.arguments = shlex.split(tags.get("arguments", "").replace(";", ","))
     names = [word for name in plan.patterns(best.chosen) for word in ("-n", name)]
     request.arguments = [*once(request.arguments, NAMES), *names]

@@ -52,8 +52,9 @@ def act(options: argparse.Namespace) -> Exit:
         with opened(home) as store:
             recorded = {metric.name: metric.unit for metric in store.metrics().values()}
             for file in files:
-                if (site := sites.get(file.stem)) and (tree := read(file)[0]):
-                    findings += stale(store, site, file, tree)
+                known = sites.get(file.stem)
+                if known and (tree := read(file)[0]):
+                    findings += stale(store, known, file, tree)
     for file in files:
         findings += reference_defects(file, sites.get(file.stem), recorded)
     findings = sorted(set(findings), key=lambda f: (f.is_note, f.path, f.line, f.text))

@@ -87,16 +87,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-p", dest="environ", metavar="NAME", help=text)
     text = "a name for the session, to select it by: --tag phase=before"
     add("--tag", action="append", default=[], type=command.tag, metavar="NAME=VALUE", help=text)
-    span = {"type": seconds_of, "metavar": "DURATION"}
     text = "time for the retest, half of it also for launches that other processes disturbed; 0: "
     text += "no retest, and metrics outside their limits fail; default: 10m"
-    add("--retest", default="10m", **span, help=text)
+    add("--retest", default="10m", type=seconds_of, metavar="DURATION", help=text)
     text = f"compare the run with these sessions, such as network=old; {HELP}; default: earlier "
     add("--against", metavar="SESSIONS", help=f"{text}sessions of its kind")
     text = "wait up to this time for a quiet machine; if it stays busy, run nothing, exit with 3"
-    add("--wait", **span, help=text)
+    add("--wait", type=seconds_of, metavar="DURATION", help=text)
     text = "start no launch later than this after the run's start: later ones are BLOCKED"
-    add("--deadline", **span, help=text)
+    add("--deadline", type=seconds_of, metavar="DURATION", help=text)
     text = "accept kernels that were built from other sources than this checkout's"
     add("--stale", action="store_true", help=text)
     text = "repeat the launches on other idle nodes, until one run can identify a slow node"
@@ -118,11 +117,9 @@ def act(options: argparse.Namespace) -> Exit:
         request.deadline, request.until = options.deadline, began + options.deadline
     request.is_local = schedulers == {"local"}
     if outdated := facts.outdated(site, schedulers):
-        tell(
-            outdated,
-            f"; `bisection site check {site.stem}` reports what changed, and "
-            f"`bisection site new {site.stem} --refresh` records it",
-        )
+        reports = f"`bisection site check {site.stem}` reports what changed"
+        records = f"`bisection site new {site.stem} --refresh` records it"
+        tell(Text(f"{outdated}; {reports}, and {records}"))
     damaged = sync.set_damaged_aside(paths.home())
     against = named(options.against)
     results = folder.new_folder()
@@ -212,7 +209,8 @@ def conclude(
         compare(night, stored, against)
         look_back(night, stored)
     retest(night, max(until - time.monotonic(), 0.0) if budget else 0.0, partitions, store)
-    if stored and (night.evidence.retest.plan.chosen or night.verdict.outliers):
+    chosen = night.evidence.retest and night.evidence.retest.plan.chosen
+    if stored and (chosen or night.verdict.outliers):
         keep_repeats(night, stored)
     folder.clear(night.verdict, night.results)
     about = reported(night, store)
@@ -503,7 +501,7 @@ def retest(
     ended(night, repeated, until)
     disturbed_most = max((c.record.disturbed for c in repeated.cases), default=0) if repeated else 0
     if night.run.request.is_local and disturbed_most > LIMITS.preempted_confirm:
-        night.run = night.run.noting(remarks=filter(None, [waiting.busy()]))
+        night.run = night.run.noting(remarks=map(Text, filter(None, [waiting.busy()])))
 
 
 def look_back(night: Night, store: Store) -> None:
@@ -516,8 +514,9 @@ def look_back(night: Night, store: Store) -> None:
 
 def keep_repeats(night: Night, store: Store) -> None:
     """Stores the run again, with its retest, unless the machine got slower meanwhile."""
-    repeats = night.evidence.retest.rerun
-    if repeats and Reruns(night.verdict, night.evidence.retest).slower:
+    again = night.evidence.retest
+    repeats = again.rerun if again else None
+    if again and repeats and Reruns(night.verdict, again).slower:
         repeats = None
     night.trouble(*sync.keep(store, paths.home(), night.verdict, night.results, repeats))
     with night.keeps():

@@ -15,7 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     commands = parser.add_subparsers(required=True, metavar="SUBCOMMAND")
     for name, module in (("new", site_new), ("check", site_check)):
-        text, summary = module.__doc__, module.__doc__.partition(":")[0].partition(",")[0]
+        text = module.__doc__ or ""
+        summary = text.partition(":")[0].partition(",")[0]
         command = commands.add_parser(name, help=summary, description=text)
         module.add_arguments(command)
         command.set_defaults(act_on_site=module.act)

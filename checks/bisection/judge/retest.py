@@ -244,7 +244,7 @@ def _repeated(plan: Plan, evidence: Evidence, reruns: Reruns) -> Text | None:
     """The cost and result of repeats of launches whose metrics may have got worse; None if none
     was to be repeated."""
     launches = plan.unusual.keys() & plan.chosen
-    rerun = evidence.retest and evidence.retest.rerun
+    rerun = evidence.retest.rerun if evidence.retest else None
     if not launches or rerun is None:
         return None
     before = {h.key: errors for launch in launches for errors, h in plan.unusual[launch]}

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from bisection.analysis.model import Row
+from bisection.analysis.model import Event, Row
 from bisection.analysis.outlying import slower
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.grouping import grouped
-from bisection.core.identity import IDENTITY
+from bisection.core.identity import IDENTITY, TestId
 from bisection.core.reasons import ADAPTER_FAULTS, MACHINE_FAULTS, REPORTED
 from bisection.core.reasons.base import clause
 from bisection.core.reasons.launches import Blocked, LaunchFault, Misplaced, NodeFail
@@ -127,12 +127,13 @@ def junit(report: Report) -> str:
     if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
         text = headline(report)[1]
         entries.append(Entry("the verdict", "bisection.verdict", text, verdict, text))
-    root = ET.Element("testsuites", name="bisection", **_counts(entries))
+    root = ET.Element("testsuites", {"name": "bisection", **_counts(entries)})
     for name, members in grouped(entries, lambda entry: entry.suite).items():
-        suite = ET.SubElement(root, "testsuite", name=plain(name), **_counts(members))
+        suite = ET.SubElement(root, "testsuite", {"name": plain(name), **_counts(members)})
         for entry in members:
             names = {"classname": plain(entry.place), "name": plain(entry.name)}
-            test = ET.SubElement(suite, "testcase", **names, time=f"{entry.seconds:.3f}")
+            names["time"] = f"{entry.seconds:.3f}"
+            test = ET.SubElement(suite, "testcase", names)
             if tag := TAGS.get(entry.verdict):
                 ET.SubElement(test, tag, message=plain(entry.message))
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
@@ -248,7 +249,8 @@ def prometheus(report: Report) -> str:
 def _samples(report: Report) -> Iterator[Sample]:
     run, rows = report.run, report.rows
     judged, alarms = run.judged if run else [], [e for e in report.evidence.events if e.alarm]
-    places = dict.fromkeys((t.system, t.partition) for t in [*judged, *rows, *alarms])
+    tests: list[TestId | Event] = [*judged, *rows, *alarms]
+    places = dict.fromkeys((test.system, test.partition) for test in tests)
     for here in places or [(run.request.system if run else "", "")]:
         place = dict(zip(("system", "partition"), here, strict=True))
         yield "exit_code", exit_code(report), "", place
@@ -330,8 +332,8 @@ def _accused(case: TestResult) -> list[str]:
     """The hosts of a test that its reason names: where a fault of the machine was, or where ranks
     were placed wrongly."""
     reason = case.reason
-    accuses = isinstance(reason, (Misplaced, *MACHINE_FAULTS)) and isinstance(reason, LaunchFault)
-    if not accuses or isinstance(reason, REPORTED):
+    accuses = isinstance(reason, (Misplaced, *MACHINE_FAULTS)) and not isinstance(reason, REPORTED)
+    if not accuses or not isinstance(reason, LaunchFault):
         return []
     named = reason.accused
     # By Slurm's names; of several nodes it is not known which one ran out of time or memory.

@@ -57,7 +57,9 @@ class Report:
         """The events since which metrics are worse, that of most metrics first."""
         run = self.run or RunVerdict()
         events = self.evidence.events
-        return run.alarms if self.of_run else [*alarms_of(events, self.run and run.request)]
+        return (
+            run.alarms if self.of_run else [*alarms_of(events, run.request if self.run else None)]
+        )
 
 
 GOOD, BAD, UNMEASURED, UNCERTAIN, UNSAFE = "good", "bad", "unmeasured", "uncertain", "unsafe"
@@ -85,7 +87,7 @@ def headline(report: Report) -> tuple[str, str]:
     """The verdict: its state, a key of STATES, and a few words. A report that is part of a run has
     the run's, which no comparison changes."""
     comparison, run, code = report.comparison, report.run, exit_code(report)
-    if report.of_run:
+    if report.of_run and run:
         return CODES[code], counted(run)
     counts = Counter(row.verdict for row in report.rows)
     below = sum(row.against == Against.BELOW for row in report.rows)
@@ -104,7 +106,8 @@ def headline(report: Report) -> tuple[str, str]:
     parts += [banner(report.alarms)] if report.alarms else []
     parts += ["Nothing regressed"] if comparison and state == GOOD else []
     parts += [f"{counts[v]} {v}" for v in COMPARED if counts[v] and v != Verdict.UNCHANGED]
-    parts += [f"{below} below the expected {comparison.expected:g}"] if below else []
+    expected = comparison.expected if comparison else None
+    parts += [f"{below} below the expected {expected:g}"] if below else []
     parts += [f"{plural(len(late), 'metric')} slower than before, not retested"] if late else []
     parts += [f"{plural(len(early), 'metric')} faster than before"] if early else []
     parts += slow_nodes(report.suspects, RunVerdict())

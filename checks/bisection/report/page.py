@@ -1,6 +1,7 @@
 """The report as one HTML page."""
 
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -151,7 +152,7 @@ def _spark(series: Series, verdict: Verdict | None) -> dict[str, Any]:
     """Returns the values of a series for the template."""
     known = [value for value in series.values if finite(value)]
     low, high, last = (amount(v, series.unit) for v in (min(known), max(known), known[-1]))
-    known_times = [when for when in series.times if finite(when)] or [None]
+    known_times = [when for when in series.times if finite(when)] or [math.nan]
     span = " to ".join(utc(end(known_times))[:10] for end in (min, max))
     steps = plural(len(series.points), "change point")
     return {

@@ -150,8 +150,7 @@ class FailureGroup(NamedTuple):
 
 def what_next(reason: Reason | None) -> str:
     """What to do about a reason; "" if nothing is known."""
-    has = isinstance(reason, Text | LaunchFault | LibraryWarns)
-    return reason.next if has else ""
+    return reason.next if isinstance(reason, Text | LaunchFault | LibraryWarns) else ""
 
 
 def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
@@ -208,11 +207,11 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
     groups: dict[str, Sequence[MetricMoved]] = {
         "slower than in all of {}, confirmed by a retest": verdict.slower
     }
-    for why, reasons in grouped(verdict.outliers, lambda reason: reason.why).items():
-        longest = max(reason.seconds for reason in reasons)
-        cause = not_retested(why, longest, reasons[0].budget)
-        groups["outliers, slower than in all of {}; " + cause] = reasons
-    lines = []
+    for why, outliers in grouped(verdict.outliers, lambda reason: reason.why).items():
+        longest = max(reason.seconds for reason in outliers)
+        cause = not_retested(why, longest, outliers[0].budget)
+        groups["outliers, slower than in all of {}; " + cause] = outliers
+    lines: list[str] = []
     for title, reasons in groups.items():
         if reasons:
             sessions = plural(max(reason.sessions for reason in reasons), "earlier session")
@@ -256,8 +255,8 @@ def alarms(reasons: Sequence[WorseSince]) -> Iterator[str]:
     """Since when metrics are worse, by their history, and what to do about it."""
     for alarm in reasons[:MOST]:
         yield from wrapped(str(alarm))
-        for step in next_steps(alarm):
-            yield from commanded(*step, "    ")
+        for label, command in next_steps(alarm):
+            yield from commanded(label, command, "    ")
 
 
 def changed(verdict: RunVerdict) -> list[str]:
@@ -400,9 +399,9 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     for remark in (remark for remark in others if not isinstance(remark, FactChanged)):
         step = what_next(remark)
         lines.append(f"note: {remark}; next: {step}" if step else f"note: {remark}")
-    for remark, cases in grouped(remarked, lambda case: case.remark).items():
-        others = f" and {plural(len(cases) - 1, 'other test')}" if cases[1:] else ""
-        lines.append(f"note: {cases[0].group}{others}: {remark}")
+    for words, cases in grouped(remarked, lambda case: str(case.remark)).items():
+        more = f" and {plural(len(cases) - 1, 'other test')}" if cases[1:] else ""
+        lines.append(f"note: {cases[0].group}{more}: {words}")
     low, high = LIMITS.preempted_note, LIMITS.preempted_launch
     launches = [case for case in verdict.cases if case.fixture]
     if hit := [launch for launch in launches if low < launch.record.preempted <= high]:

@@ -97,7 +97,7 @@ def _worse(report: Report) -> Content:
         row
         for row in words.alone(others)
         if row.verdict in (Verdict.REGRESSED, Verdict.MISSING)
-        or (row.outlier and row.excess > 1)
+        or (row.outlier and (row.excess or 0) > 1)
         or row.against == Against.BELOW
     ]
     titled = {words.CODES.capitalize(): codes, "": rows}
@@ -114,7 +114,7 @@ def _better(report: Report) -> Content:
     rows = [
         row
         for row in words.alone(report.rows)
-        if row.verdict == Verdict.IMPROVED or (row.outlier and row.excess < 1)
+        if row.verdict == Verdict.IMPROVED or (row.outlier and (row.excess or 1) < 1)
     ]
     shared = [words.finding(each) for each in _shared(report, Verdict.IMPROVED)]
     return "", [tables.rows_table(rows, WORST)], shared

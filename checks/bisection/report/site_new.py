@@ -23,9 +23,13 @@ def site_file(site: Draft) -> str:
 
     if not site.survey.kind:
         return _one_host(site.name)
-    how = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    loader = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(loader=loader, undefined=StrictUndefined, **how)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     named = {"decide": _decide, "comment": _comment, "described": described}
     environment.filters |= {**named, "call": _call, "value": _value}
     day = datetime.now(timezone.utc).strftime("%Y-%m-%d")
@@ -46,8 +50,13 @@ def _decide(text: str, indent: str) -> str:
 
 
 def _comment(text: str, start: str, further: str = "") -> str:
-    places = {"initial_indent": start, "subsequent_indent": further or start}
-    return textwrap.fill(one_line(text, 2000), WIDTH, break_on_hyphens=False, **places)
+    return textwrap.fill(
+        one_line(text, 2000),
+        WIDTH,
+        initial_indent=start,
+        subsequent_indent=further or start,
+        break_on_hyphens=False,
+    )
 
 
 def _call(part: Part) -> str:

@@ -79,7 +79,8 @@ def listing(
     used = [i for i in used if i not in alike]
     left = len(items) - most
     return Table(
-        *([columns[i][part] for i in used] for part in (0, 1)),
+        [columns[i][0] for i in used],
+        [columns[i][1] for i in used],
         [[row[i] for i in used] for row in rows],
         f"{left:,} more {name} are not listed." if left > 0 else "",
         title,

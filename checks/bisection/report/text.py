@@ -115,7 +115,7 @@ def _upgrade(result: Comparison) -> list[str]:
     rows = [row for row in result.rows if row.against]
     if not rows:
         return [f"expected ratio {result.expected:g}: no speed-up to compare with it"]
-    rows.sort(key=lambda row: -row.speedup[0])
+    rows.sort(key=lambda row: -(row.speedup[0] or 0.0))
     counts = Counter(row.against for row in rows)
     text = ", ".join(f"{counts[against]} {against}" for against in Against)
     lines = [f"speed-up, against the expected {result.expected:g} ({text}):"]
@@ -181,6 +181,6 @@ def history_text(
     lines += [f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
     for alarm in [*alarms.alarms_of(events)][: words.MOST]:
         lines.append(f"{alarm.session[:8]}:")
-        for step in words.next_steps(alarm):
-            lines += commanded(*step, "    ")
+        for label, command in words.next_steps(alarm):
+            lines += commanded(label, command, "    ")
     return lines

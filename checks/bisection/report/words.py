@@ -153,7 +153,9 @@ def _together(rows: Sequence[Row]) -> str:
     texts = []
     for verdict, way in WAYS.items():
         if hit := [row for row in rows if row.verdict == verdict]:
-            costs = np.median([(row.slowdown, *row.slowdown_interval) for row in hit], axis=0)
+            costs = np.median(
+                [(row.slowdown, *(row.slowdown_interval or ())) for row in hit], axis=0
+            )
             costs = 1 / costs[[0, 2, 1]] if verdict == Verdict.IMPROVED else costs
             some = "" if len(hit) == len(rows) else f" in {len(hit)} of {len(rows)}"
             texts.append(ratio_words(tuple(costs), *way) + some)
@@ -245,11 +247,11 @@ def banner(alarms: Sequence[WorseSince]) -> str:
 STEPS = ["next", "command"], ["text", "command"]  # of a table: head, kinds
 
 
-def next_steps(alarm: WorseSince) -> list[tuple[str, str]]:
+def next_steps(alarm: WorseSince) -> list[list[str]]:
     """The steps after an alarm, with a command each: look at what may have caused
     it, measure again, accept the new level."""
     facts = [change[0] for change in alarm.changes or alarm.candidates]
     look = some(facts or ["nodes", "power limits", "what else is not recorded"], 3)
     steps = f"look at {look}; compare both levels", "measure again", "accept the new level"
     commands = alarm.compare, alarm.rerun, alarm.accept
-    return [step for step in zip(steps, commands, strict=True) if step[1]]
+    return [list(step) for step in zip(steps, commands, strict=True) if step[1]]

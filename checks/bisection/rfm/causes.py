@@ -440,6 +440,8 @@ class Said:
             return NodeFail(host=words.host, next=words.next, line=words.line, cause=words.cause)
         if issubclass(kind, PrintedFault):
             return kind(**at, cause=words.cause, rank=words.rank, hosts=words.hosts)
+        if kind is Timeout:
+            return Timeout(host=words.host, next=words.next, line=words.line)
         return NoWorld(host=words.host, next=words.next, line=words.line)
 
     def _counts(self, row: Cause) -> bool:

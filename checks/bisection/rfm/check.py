@@ -167,7 +167,8 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
 
     def _is_of_new_method(self) -> bool:
         """True if the test's place has references of other methods, and none of its own."""
-        index = list(self.reference.index or ())
+        reference: Any = self.reference  # ReFrame makes an object of what it is set to
+        index = list(reference.index or ())
         if not index:
             return False
         partition, case = self.current_partition, {}
@@ -181,7 +182,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
             source = partition.processor if owner == "$processor" else self
             case[name] = special.get(name) or getattr(source, key or name, None)
         others = [name for name in type(self).raw_params["method"].values if name != self.method]
-        return references.is_new_method({**self.reference.data, "$index": index}, case, others)
+        return references.is_new_method({**reference.data, "$index": index}, case, others)
 
 
 def references_of(test: Any) -> dict[str, Sequence[Any]]:

@@ -154,10 +154,10 @@ class Build(rfm.RegressionTest, Reporting):
     valid_systems = ["*"]
     valid_prog_environs = environments()
     sourcesdir = None
-    build_system = "CMake"
+    build_system: Any = "CMake"  # ReFrame makes an object of it, and seconds of times
     build_locally = True  # but choose_host
-    build_time_limit = "2h"
-    max_pending_time = "1d"  # an unplaceable job must not wait for ever
+    build_time_limit: Any = "2h"
+    max_pending_time: Any = "1d"  # an unplaceable job must not wait for ever
     executable = "ls"  # a compile-only test has no job, and trap_job_errors (4.10.4) needs one
     local = True
 
@@ -195,7 +195,7 @@ class Build(rfm.RegressionTest, Reporting):
         """
         if late := queue.late():
             self.fail_for(late)
-        self.prebuild_cmds = [*self.prebuild_cmds, RECORD]
+        self.prebuild_cmds += [RECORD]
         path = f"PYTHONPATH={shlex.quote(str(paths.ROOT / 'checks'))}"
         python = f"{path} {shlex.quote(sys.executable)} -m bisection.kernels"
         if self.kernels or "spack" in self.current_environ.features:
@@ -206,7 +206,7 @@ class Build(rfm.RegressionTest, Reporting):
             self.build_system.commands = ["true" if self.kernels else install]
         else:
             find = f"{python}.build_folder find rfm_build.sh >installation.json"
-            self.prebuild_cmds = [*self.prebuild_cmds, f"if {find}; then exit; fi"]
+            self.prebuild_cmds += [f"if {find}; then exit; fi"]
             # ReFrame writes it into a shell script as it is.
             self.build_system.configuredir = shlex.quote(str(paths.ROOT / "src"))
             self.build_system.builddir = "build"
@@ -216,14 +216,14 @@ class Build(rfm.RegressionTest, Reporting):
                 self.build_system.config_opts.append(f"-DBX_MARCH={march}")
             self.build_system.max_concurrency = self.build_job.num_cpus_per_task or os.cpu_count()
             keep = f"{python}.build_folder keep rfm_build.sh >installation.json"
-            self.postbuild_cmds = [*self.postbuild_cmds, keep]
+            self.postbuild_cmds += [keep]
 
     @run_after("compile")
     def run_here(self) -> None:
         """Lists on this host what was built."""
         self.local = True
 
-    @loggable
+    @loggable  # type: ignore[prop-decorator]  # as ReFrame wants it
     @property
     def facts(self) -> dict[str, str]:
         """Spack's lock and commits, and the modules; of a build that failed, what it came to."""
@@ -291,9 +291,10 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
 
     valid_systems = ["*"]
     valid_prog_environs = environments()
-    time_limit = "15m"
-    max_pending_time = "1d"  # an unplaceable job must not wait for ever
+    time_limit: Any = "15m"  # seconds, once ReFrame has it
+    max_pending_time: Any = "1d"  # an unplaceable job must not wait for ever
     keep_files = ["result.json", launch_record.FILE]
+    env_vars: Any
 
     build = fixture(Build, scope="environment")
     layout = parameter(list(LAYOUTS), loggable=True)
@@ -322,7 +323,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         self.kernel_case = self.case
         self.record = LaunchRecord(self.kernel)
 
-    @loggable
+    @loggable  # type: ignore[prop-decorator]  # as ReFrame wants it
     @property
     def launch_record(self) -> dict[str, Any]:
         """The record of the launch, for ReFrame's report."""
@@ -442,9 +443,9 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             nodes=self.shape.nodes,
             cpus=len(os.sched_getaffinity(0)) if self._scheduler == "local" else None,
         )
-        exit_code, fault = causes.of_launch(self.job, self.ended)
+        ended_with, fault = causes.of_launch(self.job, self.ended)
         facts = {**self.record.facts, **recorded(self.stagedir)}
-        self._note(exit_code=exit_code, facts=facts, seconds=(self._seconds_held(),))
+        self._note(exit_code=ended_with, facts=facts, seconds=(self._seconds_held(),))
         self.record.write(self.stagedir)  # also of a launch that fails
         if isinstance(fault, Blocked):
             self.fail_for(queue.late() or fault)

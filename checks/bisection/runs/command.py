@@ -197,7 +197,7 @@ def environment(folder: Path, request: Request | None = None) -> Iterator[dict[s
 def watch(
     request: Request,
     folder: Path,
-    say: Callable[[Reason], None],
+    say: Callable[[Reason | str], None],
     limit: float | None = None,
 ) -> tuple[int, str]:
     """Runs ReFrame with its output in reframe.log and a progress line here.
@@ -319,7 +319,7 @@ class Progress:
         say: is called with a warning.
     """
 
-    def __init__(self, stream: TextIO, stage: Path, say: Callable[[Reason], None]) -> None:
+    def __init__(self, stream: TextIO, stage: Path, say: Callable[[Reason | str], None]) -> None:
         self.stream, self.live = stream, stream.isatty()
         self.stage: Path | None = stage
         self._say = say

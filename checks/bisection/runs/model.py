@@ -371,7 +371,9 @@ class RunVerdict:
                 slower=_each(Slower, reasons["slower"]),
                 outliers=_each(Outlier, reasons["outliers"]),
                 slow_nodes=tuple(
-                    _read(SlowNode if each["code"] == SlowNode.code else HostFault, each)
+                    _read(SlowNode, each)
+                    if each["code"] == SlowNode.code
+                    else _read(HostFault, each)
                     for each in reasons["slow_nodes"]
                 ),
                 suspect_nodes=_each(HostFault, reasons["suspect_nodes"]),

@@ -90,9 +90,10 @@ def read(
         cases += [_case(entry, known) for entry in run["testcases"]]
     first = report["runs"][0]["testcases"]
     announced = re.search(r"^\[.*\] \(\s*\d+/(\d+)\)", log, re.M)
-    absent = int(announced[1]) - len(first) if announced else 0
+    selected = int(announced[1]) if announced else len(first)
+    absent = selected - len(first)
     if absent:
-        troubles.append(Text(f"{absent} of {announced[1]} selected test cases did not run"))
+        troubles.append(Text(f"{absent} of {selected} selected test cases did not run"))
     if listing and (absent or not announced):
         cases += _absent_cases(first, listing(), end or Text("the run ended before it"))
     if left is None:

@@ -48,7 +48,9 @@ def probe() -> None:
     """
     job = json.loads(sys.argv[1])
     gc.disable()  # this process ends soon
-    facts, file = {"defects": []}, Path(job["file"])
+    file = Path(job["file"])
+    defects: list[Located] = []
+    facts: Facts = {"defects": defects}
     try:
         configuration = config.load_config(str(file))
         configuration.validate()
@@ -58,9 +60,9 @@ def probe() -> None:
         reframe_runtime.init_runtime(configuration)
         runtime = reframe_runtime.runtime()
         facts |= site_facts(runtime)
-        facts |= check_facts(runtime, Path(job["checks"]), job["names"], facts["defects"])
+        facts |= check_facts(runtime, Path(job["checks"]), job["names"], defects)
     except BaseException as error:  # of the site file: whatever it does is reported
-        facts["defects"].append(located(error, file))
+        defects.append(located(error, file))
     Path(job["output"]).write_text(json.dumps(facts, default=str))
 
 
@@ -70,8 +72,11 @@ def located(error: BaseException, file: Path) -> Located:
         return rejected(error.__cause__, file)
     # both of site-configs/common_cluster.py
     if (kind := type(error).__name__) in ("SiteError", "NameTwice"):
-        return str(error.path), error.line, f"does not load: {error.text}", kind == "NameTwice"
-    path, line = file, None
+        of_site: Any = error
+        text = f"does not load: {of_site.text}"
+        return str(of_site.path), of_site.line, text, kind == "NameTwice"
+    path: str | Path = file
+    line: int | None = None
     for frame in traceback.extract_tb(error.__traceback__):
         folder = Path(frame.filename).parent
         if folder == file.parent or folder.name in ("site-configs", "checks"):
@@ -162,7 +167,7 @@ def check_facts(
         defects: gets an entry for each file and test that does not load.
     """
     warnings = internals.recorded_warnings()
-    facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
+    facts: dict[str, Any] = {"files": {}, "checks": {}, "tests": [], "cases": []}
     loader = RegressionCheckLoader([str(folder)])
     patterns = {name: filters.have_any_name([name]) for name in names or ()}
     for file in sorted(folder.glob("*.py")):

@@ -21,10 +21,13 @@ GEOMETRY = re.compile(r"(\d+x){1,2}\d+|(?=.*\W)(\\d|[\dx\W])+")
 Faults = Iterator[tuple[int, str]]  # line and text
 
 
-class Lined(dict):
+class Lined(dict[Any, Any]):
     """A mapping of a reference file that knows the line of each key."""
 
     lines: Mapping[Any, int]
+
+
+Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, if there
 
 
 def quote(key: Any, kind: str) -> str:
@@ -32,7 +35,7 @@ def quote(key: Any, kind: str) -> str:
     return f"key {key!r} is {kind} in YAML: quote it"
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+class _Loader(Safe):
     """Loads mappings as Lined; notes keys that ReFrame would not take as they are written."""
 
     def __init__(self, text: str) -> None:
@@ -157,10 +160,11 @@ def _uncovered(
         known = references.lookup(entry, case)
         if not isinstance(claimed, list) or known is None or case["geometry"] is None:
             continue
-        kinds = {name: KIND_OF_UNIT.get(unit_of(name, recorded)) for name in case["required"]}
+        kinds = {name: KIND_OF_UNIT.get(unit_of(name, recorded) or "") for name in case["required"]}
         if without := [name for name in kinds if kinds[name] in claimed and name not in known]:
             others = methods[case["check"]] - {case["method"]}
-            yield case, without, bool(entry) and references.is_new_method(entry, case, others)
+            is_new = bool(entry) and references.is_new_method(entry or {}, case, others)
+            yield case, without, is_new
 
 
 def unit_of(metric: str, recorded: Mapping[str, str]) -> str | None:
@@ -234,15 +238,15 @@ class Branch:
 
 
 def _check(entry: Any, line: int, site: Site | None, branch: Branch) -> Faults:
-    checks, index = site.checks if site else {}, None
-    if isinstance(entry, dict):
-        index, at = entry.get("$index"), entry.lines.get("$index", line)
-    cases = tuple(case for case in site.cases if case["check"] == branch.name) if checks else ()
+    checks, all_cases = (site.checks, site.cases) if site else ({}, [])
+    index = entry.get("$index") if isinstance(entry, Lined) else None
+    at = entry.lines.get("$index", line) if isinstance(entry, Lined) else line
+    cases = tuple(case for case in all_cases if checks and case["check"] == branch.name)
     if checks and branch.name not in checks:
         yield line, f"there is no check {branch.name}: there are {some(checks)}"
-    elif not isinstance(entry, dict):
+    elif not isinstance(entry, Lined):
         yield line, f"{branch.name} is not a mapping"
-    elif not references.is_index(index):
+    elif index is None or not references.is_index(index):
         lacks = f"{branch.name} has no $index, a list of attributes"
         yield at, f"{lacks}: no reference of it is found"
     elif unknown := [name for name in index if cases and name not in cases[0]]:
@@ -251,8 +255,8 @@ def _check(entry: Any, line: int, site: Site | None, branch: Branch) -> Faults:
         yield at, f"{has}, which is not known before a run: {some(known)} are"
     else:
         metrics = tuple(checks[branch.name]["metrics"]) if checks else ()
-        known = replace(branch, metrics=metrics, index=tuple(index), cases=cases)
-        yield from _level(entry, line, known)
+        whole = replace(branch, metrics=metrics, index=tuple(index), cases=cases)
+        yield from _level(entry, line, whole)
 
 
 def _level(data: Lined, line: int, branch: Branch) -> Faults:

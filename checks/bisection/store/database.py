@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -261,12 +261,18 @@ class Store(contextlib.AbstractContextManager["Store"]):
         )
         if not inserted.rowcount:
             return False
-        number, tests, metrics, places = inserted.lastrowid, {}, {}, {}
-        outcomes, samples, repeats, runs = [], [], [], set()
+        number = int(inserted.lastrowid or 0)
+        tests: dict[tuple[Any, ...], int] = {}
+        metrics: dict[tuple[Any, ...], int] = {}
+        places: dict[tuple[Any, ...], int] = {}
+        outcomes: list[tuple[Any, ...]] = []
+        samples: list[tuple[Any, ...]] = []
+        repeats: list[tuple[Any, ...]] = []
+        runs: set[tuple[int, bool, int]] = set()
         for case in cases:
             columns = [str(case.get(name) or "") for name in (*IDENTITY, "geometry")]
-            columns += [bool(case.get("control")), " ".join(case.get("pair") or [])]
-            test = self._id("tests", tuple(columns), tests)
+            more = bool(case.get("control")), " ".join(case.get("pair") or [])
+            test = self._id("tests", (*columns, *more), tests)
             run_number = int(case.get("run") or 0)
             repeat = bool(case.get("repeat"))
             while (test, repeat, run_number) in runs:  # repeated, each time as a job of its own
@@ -371,7 +377,12 @@ class Store(contextlib.AbstractContextManager["Store"]):
     def tests(self) -> dict[int, StoredTest]:
         """All tests, by their number in the store."""
         rows = self._rows("SELECT * FROM tests")
-        return {row[0]: StoredTest(*row[1:9], bool(row[9]), row[10]) for row in rows}
+        names = [part.name for part in fields(StoredTest)]
+        known = {}
+        for number, *row in rows:
+            values = dict(zip(names, row, strict=True))
+            known[number] = StoredTest(**{**values, "control": bool(values["control"])})
+        return known
 
     def metrics(self) -> dict[int, Metric]:
         """All metrics, by their number in the store."""
@@ -381,7 +392,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         """Returns the outcomes of all jobs of these sessions."""
         rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
         return [
-            Outcome(*row, self._hosts(place), tuple(map(float, seconds.split())))
+            Outcome._make([*row, self._hosts(place), tuple(map(float, seconds.split()))])
             for *row, place, seconds in rows
         ]
 

@@ -77,9 +77,9 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
                     if name in sessions:
                         raise StoreError(f"{where}: session {name} twice")
                     sessions[name] = line, cases
-                elif line and cases is None:
-                    raise StoreError(f"{where}: a test case before any session")
                 elif line:
+                    if cases is None:
+                        raise StoreError(f"{where}: a test case before any session")
                     if isinstance(place := line.get("hosts"), int):
                         if place >= len(cases):
                             raise StoreError(f"{where}: hosts is {place}: no test case before it")

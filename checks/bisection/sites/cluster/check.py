@@ -8,7 +8,7 @@ tried. One job per partition serves all probes that need one.
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -96,7 +96,7 @@ class Subject:
     """One partition of a site, and what is known of it so far."""
 
     site: Site
-    partition: Facts  # as sites/probe.py reports it
+    partition: dict[str, Any]  # as sites/probe.py reports it
     facts: Facts | None  # of NAME.json; None without it
     folder: Path  # for its job; all nodes must see it
     patience: float  # s for its job
@@ -106,7 +106,7 @@ class Subject:
     built: dict[Any, str] = field(default_factory=dict)
     schedulers: frozenset[str] = frozenset()  # ReFrame's names
     stop: threading.Event = field(default_factory=threading.Event)  # once set, jobs are cancelled
-    trial: Trial | None = None  # of its job
+    trial: Trial = field(default_factory=Trial)  # of its job, once that ran
 
     def __post_init__(self) -> None:
         # Empty where the site does not load.
@@ -198,7 +198,7 @@ class Probe:
     of_site: bool = False  # looked at once, with the first partition as subject
 
 
-def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Iterator[Finding]:
+def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Generator[Finding, None, None]:
     """Runs the probes, each after those that it rests on: those of the site, then those of its
     partitions, AT_ONCE at a time.
 
@@ -228,7 +228,7 @@ def _run(
 ) -> Iterator[Finding]:
     for probe in probes:
         if root := next((roots[name] for name in probe.rests_on if name in roots), None):
-            finding = not_tried("", rests_on=root)
+            finding: Finding | None = not_tried("", rests_on=root)
         else:
             root = probe.name
             try:
@@ -243,18 +243,17 @@ def _run(
 
 
 def subjects(
-    site: Site, partitions: Sequence[Facts], folder: Path, patience: float
+    site: Site, partitions: Sequence[dict[str, Any]], folder: Path, patience: float
 ) -> list[Subject]:
     """The partitions of a site as subjects of the probes; one without a name where it does not
     load. Each job may take `patience` seconds, and leaves its files in the folder."""
     file = facts.file_of(site.path)
-    shared = {
-        "facts": facts.read(file) if file.exists() else None,
-        "schedulers": frozenset(partition["scheduler"] for partition in partitions),
-        "folder": folder,
-        "patience": patience,
-        "surveys": {},
-        "built": {},
-        "stop": threading.Event(),
-    }
-    return [Subject(site, partition, **shared) for partition in partitions or [{}]]
+    known = facts.read(file) if file.exists() else None
+    surveys: dict[str, Survey] = {}
+    built: dict[Any, str] = {}
+    schedulers = frozenset(partition["scheduler"] for partition in partitions)
+    stop = threading.Event()
+    return [
+        Subject(site, partition, known, folder, patience, surveys, built, schedulers, stop)
+        for partition in partitions or [{}]
+    ]

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bisection.core import paths
@@ -281,8 +282,8 @@ def _traits(facts: Mapping[str, Any]) -> dict[str, Any]:
     traits = {name: processor[name] for name in names if name in processor}
     if processor:
         traits["cores"] = cores_of(processor)
-    names = ("governor", "smt", "microcode", "kernel", "memory")
-    traits |= {name: facts[name] for name in names if name in facts}
+    others = ("governor", "smt", "microcode", "kernel", "memory")
+    traits |= {name: facts[name] for name in others if name in facts}
     for device in facts.get("networks", []):
         if device["state"] in UP:
             rate = f"{device['rate']:g} Gb/s" if device["rate"] else device["state"]
@@ -295,6 +296,10 @@ def _alike(name: str, value: Any, usual: Any) -> bool:
     if name == "memory" and usual and value:
         return abs(value / usual - 1) <= LIMITS.node_memory_change
     return value == usual
+
+
+def _trait(traits: Mapping[str, Mapping[str, Any]], name: str, host: str) -> str:
+    return str(traits[host].get(name))
 
 
 def alike(subject: Subject) -> Finding:
@@ -310,7 +315,7 @@ def alike(subject: Subject) -> Finding:
             of_host["memory"] = usual
     differences = []
     for name in dict.fromkeys(itertools.chain(*traits.values())):
-        hosts = grouped(traits, lambda host, name=name: str(traits[host].get(name)))
+        hosts = grouped(traits, partial(_trait, traits, name))
         if len(hosts) > 1:
             sides = (f"{_value(name, value)} on {some(own, 3)}" for value, own in hosts.items())
             differences.append(f"{OF_NODES.get(name, name)} {', '.join(sides)}")
@@ -350,7 +355,7 @@ def as_known(subject: Subject) -> Finding | None:
         ]
         remedy = f"Repair the nodes, or record it: {_refresh(subject)}."
         return wrong("; ".join(texts), remedy)
-    return ok(f"{system}.json, of {subject.facts.get('written', 'unknown')}")
+    return ok(f"{system}.json, of {(subject.facts or {}).get('written', 'unknown')}")
 
 
 # ---- launches ----
@@ -437,7 +442,7 @@ def link_speed(subject: Subject) -> Finding | None:
     """Latency and bandwidth are as NAME.json has them, of the slowest node. Where other processes
     had the cores of a slow link's ranks, that says nothing of the link, unless it is far slower."""
     outcome = next(iter(subject.trial.outcomes), None)
-    if subject.nodes < 2 or outcome is None or outcome.latency is None:
+    if subject.nodes < 2 or not outcome or outcome.latency is None or outcome.bandwidth is None:
         return None
     now = _speed(outcome.latency, outcome.bandwidth)
     known = subject.known or {}

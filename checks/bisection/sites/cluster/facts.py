@@ -31,7 +31,6 @@ from typing import Any
 from bisection.core import paths
 from bisection.core.commands import ask
 from bisection.core.format import utc
-from bisection.core.reasons.base import Reason
 from bisection.core.slurm import SLURM, configuration, node_records
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
@@ -96,8 +95,9 @@ def compare(before: Facts, after: Facts) -> list[tuple[str, Any, Any]]:
     moved = []
     for name in flat_before | flat_after:
         was, now, words = flat_before.get(name), flat_after.get(name), set(name.split("."))
-        noise = LIMITS.fact_noise if words & set(MEASURED) and was and now else 0.0
-        alike = was == now or (noise and abs(now - was) <= noise * max(abs(now), abs(was)))
+        alike = was == now
+        if words & set(MEASURED) and was and now:
+            alike = abs(now - was) <= LIMITS.fact_noise * max(abs(now), abs(was))
         if not alike and not words & set(PASSING):
             moved.append((name, was, now))
     return moved
@@ -112,7 +112,7 @@ def _flat(facts: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, facts
 
 
-def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
+def outdated(site: Path, schedulers: Collection[str]) -> str | None:
     """Returns why the facts of a site may no longer hold: one of the nodes that they are of booted,
     or Slurm's configuration changed. Of a large machine some other node boots every day.
 

@@ -28,6 +28,7 @@ from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.launches import Blocked, Cancelled, Infrastructure, NotEnded, Timeout
 from bisection.core.slurm import QUEUE_FULL, STATES
 from bisection.core.topology import expanded
+from bisection.sites.cluster.survey import Survey
 
 AT_ONCE = 4  # jobs: more would be in the way of other users
 POLL = 0.5  # seconds between looks at a job, at first
@@ -98,6 +99,12 @@ class Scheduler:
     def is_here(cls) -> bool:
         """True if this host has its commands."""
         return bool(cls.commands) and all(map(shutil.which, cls.commands))
+
+    @staticmethod
+    def read(account: str = "") -> Survey:
+        """The queues and nodes as jobs with this account may use them; SchedulerError if it does
+        not answer."""
+        return Survey(kind="", reframe="local")
 
     def header(self, request: "Request", minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""

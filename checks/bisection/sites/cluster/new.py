@@ -257,10 +257,10 @@ def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
     """The partitions of a queue; a group without a feature of its own is left out."""
     for group in queue.groups:
         if not group.alone and not group.constraint:
-            nodes = f"{plural(len(group.nodes), 'node')} of {plural(group.known.cores, 'core')}"
-            nodes += f" and {group.known.gres}" if group.known.gres else ""
+            there = f"{plural(len(group.nodes), 'node')} of {plural(group.known.cores, 'core')}"
+            there += f" and {group.known.gres}" if group.known.gres else ""
             site.decisions.append(
-                f"queue {queue.name} has other nodes beside {nodes}, and no feature that only "
+                f"queue {queue.name} has other nodes beside {there}, and no feature that only "
                 "these have: they are left out (a feature in slurm.conf would make them a "
                 "partition)"
             )
@@ -363,10 +363,10 @@ def take_better(site: Draft, second: Draft) -> None:
     of two that were right, the better latency and the better bandwidth."""
     later = {part.name: part for part in second.parts if part.outcome}
     for part in site.parts:
-        if (outcome := part.outcome) and outcome.latency and part.name in later:
-            other = later[part.name].outcome
+        other = later[part.name].outcome if part.name in later else None
+        if other and (outcome := part.outcome) and outcome.latency:
             other.latency = min(outcome.latency, other.latency or outcome.latency)
-            other.bandwidth = max(outcome.bandwidth, other.bandwidth or outcome.bandwidth)
+            other.bandwidth = max(outcome.bandwidth or 0.0, other.bandwidth or 0.0)
     site.parts = [later.get(part.name, part) for part in site.parts]
 
 
@@ -455,8 +455,8 @@ def refreshed(site_file: Path, known: Survey) -> Draft:
             constraint = words.get("constraint", "")
             nodes = [node for group in queues[queue].groups for node in group.nodes]
             # Those with the feature; the largest group where they are not alike.
-            chosen = [node for node in nodes if constraint in node.features] or nodes
-            group = replace(groups_of(chosen)[0], constraint=constraint)
+            own = [node for node in nodes if constraint in node.features] or nodes
+            group = replace(groups_of(own)[0], constraint=constraint)
             launcher = Launcher(words["launcher"], tuple(words.get("options", ())))
             site.parts.append(Part(name, queues[queue], group, words["nodes"], launcher, words))
     return site

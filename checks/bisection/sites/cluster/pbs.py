@@ -25,7 +25,7 @@ USUAL = {"enabled": "True", "started": "True", "from_route_only": "False"}  # of
 WHOLE = {"default_excl", "default_exclhost", "force_excl", "force_exclhost"}
 
 
-def read(_account: str = "") -> survey.Survey:
+def read(account: str = "") -> survey.Survey:
     """Returns what the PBS of this host says; SchedulerError if its server does not answer."""
     queue, node = _json("qstat", "-Q", "-f", "-F", "json"), _json("pbsnodes", "-a", "-F", "json")
     return survey.Survey(

@@ -104,8 +104,8 @@ def queues(
     """
     members: dict[str, list[survey.Node]] = {}
     for fields in slurm.node_records(nodes):
-        for name in filter(None, fields.get("Partitions", "").split(",")):
-            members.setdefault(name, []).append(node(fields))
+        for queue in filter(None, fields.get("Partitions", "").split(",")):
+            members.setdefault(queue, []).append(node(fields))
     for fields in map(slurm.record_of, partitions.splitlines()):
         if name := fields.get("PartitionName"):
             sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
@@ -113,7 +113,7 @@ def queues(
                 name=name,
                 groups=survey.groups_of(members.get(name, [])),
                 max_time=survey.seconds_of(fields.get("MaxTime", "")),
-                max_nodes=_number(fields.get("MaxNodes"), None),
+                max_nodes=_number(fields.get("MaxNodes"), 0) or None,
                 whole_nodes=sharing == "EXCLUSIVE",
                 shared=sharing.startswith("FORCE"),
                 closed=_closed(fields, name in members, account, groups, accounts),
@@ -162,7 +162,7 @@ def _accounts(user: str, cluster: str) -> tuple[list[str], str]:
     return names, (defaults or [""])[0]
 
 
-def _number(text: str | None, default: int | None) -> int | None:
+def _number(text: str | None, default: int) -> int:
     return int(text) if text and text.isdecimal() else default
 
 

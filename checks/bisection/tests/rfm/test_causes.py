@@ -175,13 +175,13 @@ def test_first_death(folder, words, launcher, exit_code, rank):
 @pytest.mark.parametrize(
     ("words", "last"),
     [
-        (SRUN, None),
-        ('[node1:34] Set MCA parameter "orte_base_help_aggregate" to 0\n', None),
+        (SRUN, ""),
+        ('[node1:34] Set MCA parameter "orte_base_help_aggregate" to 0\n', ""),
         (f"md: out of bounds\n{SRUN}", "md: out of bounds"),
         (f"{MPIRUN}md: out of bounds\n", "md: out of bounds"),
         (f"{HYDRA}md: out of bounds\n{PROXIES}", "md: out of bounds"),
         (f"bisection-md: no room\nlibfoo: cleaning up\n{OTHERS}", "bisection-md: no room"),
-        ("", None),
+        ("", ""),
     ],
 )
 def test_last_line_is_the_programs(words, last):
