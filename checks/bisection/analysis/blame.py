@@ -232,8 +232,8 @@ def _named(
     components = list(parts.values())
     if all(part.confirmed for part in components):
         components = _with_cables(matrix, components)
-    names = {(part.part, *part.names) for part in known}
-    return [part for part in components if (part.part, *part.names) not in names]
+    named = {(part.part, *part.names) for part in known}
+    return [part for part in components if (part.part, *part.names) not in named]
 
 
 # ---- cables ----
@@ -290,11 +290,11 @@ def _drift(matrix: Matrix, before: Sequence[Matrix], kind: Kind) -> Iterator[Sus
     *earlier, last = (_renumbered(part, matrix) for part in before)
     unusual = _unusual(earlier, kind)
     matrix = replace(matrix, records=matrix.records[:PAST])
-    values, last = (unusual(observations(part, kind, TOURNAMENT)) for part in (matrix, last))
+    values, rerun = (unusual(observations(part, kind, TOURNAMENT)) for part in (matrix, last))
     fitted = fit(values)
-    if fitted.sigma <= LIMITS.pair_noise and len(last.y):
-        last = replace(last, y=last.y - np.median(fitted.left(last)))  # that night's level
-        yield from SuspectSearch(kind, values, last, matrix.switches).suspicions()
+    if fitted.sigma <= LIMITS.pair_noise and len(rerun.y):
+        rerun = replace(rerun, y=rerun.y - np.median(fitted.left(rerun)))  # that night's level
+        yield from SuspectSearch(kind, values, rerun, matrix.switches).suspicions()
 
 
 def _renumbered(earlier: Matrix, matrix: Matrix) -> Matrix:
@@ -313,11 +313,11 @@ def _unusual(earlier: Sequence[Matrix], kind: Kind) -> Callable[[Observations], 
     measured often enough, over earlier matrices."""
     parts = [observations(part, kind, TOURNAMENT) for part in earlier]
     first, names = parts[0], ("s", "r", "y", "best")
-    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
+    s, r, y, best = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
     # Each night has its levels.
     hops = np.concatenate([part.hops + first.classes * n for n, part in enumerate(parts)])
-    size = (first.classes * len(parts), first.nodes, first.directed)
-    pooled = Observations(*columns, hops, *size)
+    classes = first.classes * len(parts)
+    pooled = Observations(s, r, y, best, hops, classes, first.nodes, first.directed)
     fitted = fit(pooled)
     keys, group = np.unique(pooled.key, return_inverse=True)
     often = np.bincount(group) >= LIMITS.pair_retests

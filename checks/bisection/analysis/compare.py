@@ -57,7 +57,9 @@ class Context:
     @property
     def drifted(self) -> dict[str, Row]:
         """Partitions whose CPU speed changed -> the control that moved most."""
-        return {":".join(place): row for place, row in self.moved.items() if len(place) == 2}
+        return {
+            ":".join(place): row for place, row in self.moved.items() if row and len(place) == 2
+        }
 
     def watch(self, row: Row, named: re.Pattern[str] | None) -> None:
         """Adds a control of a judged table. Those that are named hold for all launches of their
@@ -68,7 +70,7 @@ class Context:
         if named and named.search(f"{row.test} {row.metric}"):
             launch = (*place, "named")
         self.moved.setdefault(launch)
-        sure = row.p <= LIMITS.false_discoveries and (row.low > 1 or row.high < 1)
+        sure = row.p <= LIMITS.false_discoveries and (row.low > 1 or (row.high or 1) < 1)
         if sure and size(row) > LIMITS.drift:
             for where in (place, launch):
                 self.moved[where] = max(self.moved.get(where) or row, row, key=size)
@@ -97,7 +99,7 @@ def compare(
         suspects: slow nodes; None: by the times of `after`.
     """
     sides = [Observations(store, side) for side in (before, after)]
-    rows, samples = rows_of(*sides, name)
+    rows, samples = rows_of(sides[0], sides[1], name)
     for row in rows:
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
     findings, power = judge_rows(rows, samples, (before, after))
@@ -122,7 +124,10 @@ def compare(
         for side in (before, after, aa)
     ]
     result = Comparison(
-        *(*named[:2], rows, named[2]),
+        before=named[0],
+        after=named[1],
+        rows=rows,
+        aa=named[2],
         unsafe=[*_unsafe(rows, context)],
         changes=[*changes(before, after)],
         findings=[_with_controls(finding, rows, context) for finding in findings],
@@ -230,7 +235,7 @@ def _of_nights(rows: Sequence[Row], power: Power | None) -> Iterator[Reason]:
 
 
 def _exit_code(result: Comparison) -> Exit:
-    there = {word for row in result.rows for word in (row.verdict, row.against)}
+    there: set[str | None] = {w for row in result.rows for w in (row.verdict, row.against)}
     there |= {SLOW_NODES} if result.suspects else set()
     failing = [EXITS[name] for name in result.fail_on if name in there]
     if OUTLIERS in result.fail_on and slower(result.rows):
@@ -253,15 +258,16 @@ def aa_noise(
     `aa` are sessions of one state of the machine."""
     if not aa:
         return {}
-    rows, samples = rows_of(*(Observations(store, side) for side in (before, aa)), name)
+    rows, samples = rows_of(Observations(store, before), Observations(store, aa), name)
     judge_rows(rows, samples, (before, aa))
-    moved = [r for r in rows if r.verdict in CHANGED and not noisy_tail(r) and r.slowdown_interval]
-    return {r.key: max(r.slowdown_interval[1], 1 / r.slowdown_interval[0]) for r in moved}
+    moved = [row for row in rows if row.verdict in CHANGED and not noisy_tail(row)]
+    intervals = {row.key: row.slowdown_interval for row in moved}
+    return {key: max(ends[1], 1 / ends[0]) for key, ends in intervals.items() if ends}
 
 
 def size(row: Row) -> float:
     """How far a ratio is from 1, as a logarithm."""
-    return abs(math.log(row.ratio))
+    return abs(math.log(row.ratio or 1.0))
 
 
 def noisy_tail(row: Row, _: Context | None = None) -> AfterChange | Text | None:
@@ -307,7 +313,7 @@ def core_drift(row: Row, context: Context) -> Reason | None:
         much = size(control) >= math.log1p(LIMITS.margin)
         moved = f"{_name(control)} {control.change}"
         return Text(f"unchanged, but the CPU-only control shifted: {moved}") if much else None
-    if _beyond(row, *control.slowdown_interval):
+    if _beyond(row, *(control.slowdown_interval or (1.0, 1.0))):
         return None
     return AfterChange(f"but the CPU-only control shifted too: {_name(control)} {control.change}")
 
@@ -324,9 +330,10 @@ def baseline_moved(row: Row, context: Context) -> Reason | None:
     point = POINT.search(row.metric)
     time = context.times.get((*row.identity, f"time{point[0] if point else ''}"))
     # Where nights vary more than the ratio changed, the time itself does not say.
-    if not time or not _beyond(row, *time.slowdown_interval):
+    if not time or not time.slowdown_interval or not _beyond(row, *time.slowdown_interval):
         return None
-    moved = math.log(time.slowdown) / math.log(row.slowdown) < LIMITS.baseline_part
+    costs = [math.log(each.slowdown or 1.0) for each in (time, row)]
+    moved = costs[0] / costs[1] < LIMITS.baseline_part
     text = f"by what it is compared with: the time itself is {time.change}"
     return AfterChange(text) if moved else None
 

@@ -110,7 +110,7 @@ def _parts(test: Key, before: Observations, changed: Changed) -> Iterator[_Part]
         method = _method(test[3], calls, peers)
         nearest = _nearest(before, _network(test, method), size)
         slower = changed(nearest[1]) if nearest else None
-        if slower is None:
+        if nearest is None or slower is None:
             continue
         alone = median_of(before, nearest[1])
         if calls == "collective" and count and time and alone:
@@ -143,12 +143,12 @@ def _cause(
     pingpong = _network(test, "pingpong")
     nearest = _nearest(before, pingpong, size)
     single = changed(nearest[1]) if nearest else None
-    if single is None or single[0] - 1 < (slower - 1) / 2:
+    if nearest is None or single is None or single[0] - 1 < (slower - 1) / 2:
         return "pattern", slower - 1
     fitted = [(*pingpong, f"fit_{part}") for part in ("latency", "bandwidth")]
     latency, bandwidth = map(changed, fitted)
     longest, rate, alone = (median_of(before, key) for key in (*fitted, nearest[1]))
-    if None in (latency, bandwidth, longest, rate, alone):
+    if latency is None or bandwidth is None or longest is None or rate is None or alone is None:
         return "message", single[0] - 1
     added = longest * (latency[0] - 1), nearest[0] / rate * (bandwidth[0] - 1)
     if max(added) < alone * (single[0] - 1) / 2:
@@ -164,16 +164,16 @@ def _cause(
 def explain_rows(rows: Sequence[Row], before: Observations) -> None:
     """Sets `cause` of the rows of codes that got slower, of all judged rows of a comparison;
     `before`: its first side."""
-    costs: dict[Key, tuple[float, ...]] = {}
+    costs: dict[Key, tuple[float, float, float]] = {}
     for row in rows:
-        if row.ratio is not None:
+        if row.slowdown is not None:
             changed = row.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
             interval = row.slowdown_interval or (row.slowdown, row.slowdown)
             costs[row.key] = (row.slowdown, *interval) if changed else (1.0, 1.0, 1.0)
             if row.outlier and row.excess:
-                costs[row.key] = (row.excess,) * 3
+                costs[row.key] = (row.excess, row.excess, row.excess)
     for row in slower_codes(rows):
-        worse = row.excess if row.outlier else row.slowdown
+        worse = (row.excess if row.outlier else row.slowdown) or 1.0
         row.cause = explain(row.identity, worse, before, costs.get)
 
 

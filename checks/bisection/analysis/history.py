@@ -83,7 +83,7 @@ def histories(
             values = np.array([np.median(jobs) for jobs in np.split(values, starts[1:])])
         key = int(part["test"][0]), int(part["metric"][0])
         history = History(tests[key[0]], metrics[key[1]], indices[starts], values)
-        nights = {session: repeated[(*key, session)] for *_, session in of_metric.get(key, ())}
+        nights = {each[-1]: repeated[each] for each in of_metric.get(key, ())}
         result.append(
             _with_repeats(history, part["session"][starts], nights) if nights else history
         )
@@ -117,10 +117,11 @@ def regular(sessions: Sequence[Session]) -> list[Session]:
 def nights_of(sessions: Sequence[Session]) -> tuple[dict[int, int], np.ndarray]:
     """The number of each session's night, by the session's number, and when the nights were, in
     units of the usual time between them."""
-    night, began = {}, []
+    night: dict[int, int] = {}
+    began: list[float] = []
     for session in sorted(sessions, key=lambda session: session.start):
         if not began or session.start - began[-1] >= 3600 * LIMITS.night:
             began.append(session.start)
         night[session.id] = len(began) - 1
-    began = np.array(began)
-    return night, (began - began[:1]) / (np.median(np.diff(began)) if len(began) > 1 else 1)
+    when = np.array(began)
+    return night, (when - when[:1]) / (np.median(np.diff(when)) if len(when) > 1 else 1)

@@ -116,7 +116,7 @@ def _ratios(windows: Windows, loaded: str, name: str) -> np.ndarray:
     return np.array([v / quiet[c] for c, v in values.items() if v and quiet.get(c)])
 
 
-def estimate(ratios: Sequence[float], part: float = 0.95) -> Estimate:
+def estimate(ratios: Sequence[float] | np.ndarray, part: float = 0.95) -> Estimate:
     """The median of ratios with an interval of this part by resampling; the same from the same."""
     if not len(ratios):
         return Estimate(math.nan, math.nan, math.nan)

@@ -107,7 +107,8 @@ def judge_rows(
         same_day = max(starts) - min(starts) < 3600 * LIMITS.day
         # What nights may differ by themselves, where too few are known to see it.
         least = math.log1p(LIMITS.margin if same_day else LIMITS.unknown_nights)
-        table.rule(*adjusted([table.seen]), least=least)
+        (p,) = adjusted([table.seen])
+        table.rule(p, least=least)
     if not tables:
         return [], None
     noise = np.hstack([table.noise for table in tables])
@@ -136,7 +137,7 @@ class _Table:
         self.kernels = list(dict.fromkeys(names))
         numbers = np.array([self.kernels.index(name) for name in names])
         ratios = np.array([not row.absolute for row in self.rows])
-        self.seen, self.shared = evidence(*self.costs, numbers, ratios, times)
+        self.seen, self.shared = evidence(self.costs[0], self.costs[1], numbers, ratios, times)
         self.findings = [self._finding(each, numbers, ratios) for each in self.shared]
         nights = (np.isfinite(costs).sum(axis=1) for costs in self.costs)
         self.noise = np.array([self.seen.apart.sigma, self.seen.apart.rho, *nights])
@@ -148,7 +149,7 @@ class _Table:
         ratio, low, high = (exp(shift.estimate + end) for end in ends)
         return SharedChange(
             place=":".join((self.rows[0].system, self.rows[0].partition)),
-            kernel="" if every else self.kernels[shift.kernel],
+            kernel="" if every else str(self.kernels[shift.kernel]),
             ratio=ratio,
             low=low,
             high=high,
@@ -322,8 +323,9 @@ def noise_tables(
         series, rows = [history for history, _ in members], np.array([row for _, row in members])
         kernels = np.unique([history.test.check for history in series], return_inverse=True)[1]
         ratios = np.array([not is_absolute(history.metric.unit) for history in series])
-        sides = np.split(rows, [half], axis=1)
-        seen, _ = evidence(*sides, kernels, ratios, np.split(times, [half]))
+        before, after = np.split(rows, [half], axis=1)
+        first, last = np.split(times, [half])
+        seen, _ = evidence(before, after, kernels, ratios, (first, last))
         tables.append(NoiseTable(place, series, rows, kernels, seen.apart))
     return tables
 
@@ -340,9 +342,9 @@ def noises(tables: Sequence[NoiseTable]) -> list[tuple[str, str, int, int, Power
         for number in np.unique(table.kernels):
             here = table.kernels == number
             kernel = table.histories[int(here.argmax())].test.check
-            noise = (float(np.median(part[here])) for part in (table.noise.sigma, table.noise.rho))
+            sigma, rho = (float(np.median(p[here])) for p in (table.noise.sigma, table.noise.rho))
             nights = int(np.median(np.isfinite(table.values[here]).sum(axis=1)))
-            power = Power(*noise, len(here))
+            power = Power(sigma, rho, len(here))
             groups.append((table.place, kernel, int(here.sum()), nights, power))
     return sorted(groups, key=lambda group: -group[2])
 
@@ -357,6 +359,8 @@ def set_against(rows: Sequence[Row], expected: float) -> None:
         if row.low is None or row.control or not row.absolute:
             continue
         speed, low, high = row.speedup
+        if speed is None or low is None or high is None:
+            continue
         noise = max(row.before.spread or 0, row.after.spread or 0)
         margin = 1 + max(LIMITS.margin, LIMITS.noise_margin * noise)
         row.against = Against.UNCLEAR

@@ -77,7 +77,9 @@ class Row(MetricId):
     @property
     def excess(self) -> float | None:
         """`seen` over the earlier sessions as a cost; None where nothing was."""
-        return None if self.seen is None else self._cost(self.seen / self.before.median)
+        if self.seen is None or self.before.median is None:
+            return None
+        return self._cost(self.seen / self.before.median)
 
     def _cost(self, ratio: float) -> float:
         return ratio if self.better == "lower" else 1 / ratio
@@ -85,7 +87,7 @@ class Row(MetricId):
     @property
     def slowdown_interval(self) -> tuple[float, float] | None:
         """The confidence interval of `slowdown`; None without one."""
-        if self.low is None:
+        if self.low is None or self.high is None:
             return None
         return (self.low, self.high) if self.better == "lower" else (1 / self.high, 1 / self.low)
 
@@ -117,8 +119,13 @@ class Suspect:
     def reason(self) -> SlowNode:
         """The fault of the node, or of one of several."""
         ratio = self.ratio if math.isfinite(self.ratio) else None
-        more = {"jobs": self.jobs, "ratio": ratio, "where": self.where, "always": self.always}
-        return SlowNode(nodes=tuple(self.nodes), **more)
+        return SlowNode(
+            nodes=tuple(self.nodes),
+            jobs=self.jobs,
+            ratio=ratio,
+            where=self.where,
+            always=self.always,
+        )
 
 
 @dataclass

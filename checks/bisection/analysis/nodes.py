@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts load when they are used
@@ -57,7 +57,8 @@ def suspects(
     order = {s.id: at for at, s in enumerate(sorted(sessions, key=lambda s: s.start))}
     # A control may have the host of its slowest rank alone: the launch has them all.
     hosts: dict[tuple[object, ...], tuple[str, ...]] = defaultdict(tuple)
-    launches, sets = {}, {}  # sets: of nodes, each once
+    launches: dict[tuple[int, int, int], tuple[Any, ...]] = {}
+    sets: dict[int, tuple[str, ...]] = {}  # of nodes, each once
     for o in store.outcomes(sessions):
         if o.hosts and (o.preempted or not o.unusable):
             test = tests[o.test]
@@ -77,12 +78,12 @@ def suspects(
     for (key, _), jobs in values.items():
         usual = median(cost for *_, cost in jobs)
         for session, run, nodes, cost in jobs:
-            vote = (":".join(key[:2]), order[session], run, nodes)
-            costs[vote].append((cost - usual, key[3:6]))
+            of_job = (":".join(key[:2]), order[session], run, nodes)
+            costs[of_job].append((cost - usual, key[3:6]))
     votes = defaultdict(list)
-    for (place, *vote), times in sorted(costs.items()):
-        cost, jobs = median(cost for cost, _ in times), {job for _, job in times}
-        votes[place].append(Vote(*vote, cost, len(jobs)))
+    for (place, session, run, nodes), times in sorted(costs.items()):
+        cost, kinds = median(cost for cost, _ in times), {kind for _, kind in times}
+        votes[place].append(Vote(session, run, nodes, cost, len(kinds)))
     return [suspect for place, part in votes.items() for suspect in slow_nodes(part, place)]
 
 
@@ -155,8 +156,8 @@ def _design(votes: Sequence[Vote]) -> _Design | None:
     between: list[Vote] = []
     within: list[list[Vote]] = []
     for _, of_session in groupby(sorted(votes), key=lambda vote: vote.session):
-        sizes = grouped(of_session, lambda vote: len(vote.nodes))
-        sizes = [_merged(part) for part in sizes.values()]
+        by_size = grouped(of_session, lambda vote: len(vote.nodes))
+        sizes = [_merged(part) for part in by_size.values()]
         several = [part for part in sizes if len(part) > 1]
         within += several
         if not several:  # a session has one vote, whatever the numbers of nodes of its launches

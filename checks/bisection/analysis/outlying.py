@@ -55,7 +55,10 @@ def mark_outliers(
     earlier = np.log(
         [[median(was.get(session, none)) for session in sessions] for was in earlier_values]
     )
-    earlier, new = sign[:, None] * earlier, sign * np.log([row.seen for row in open_rows])
+    earlier, new = (
+        sign[:, None] * earlier,
+        sign * np.log([row.seen or math.nan for row in open_rows]),
+    )
     chance = LIMITS.changed_chance if environment_changed else LIMITS.slower_chance
     level = np.nanmean(earlier, axis=1)
     groups = _groups(open_rows)
@@ -81,7 +84,8 @@ def _groups(rows: Sequence[Row]) -> dict[tuple[str, ...], list[int]]:
         if row.absolute and not row.control:
             place = (row.system, row.partition, row.environ)
             for name in ((row.check, row.case, row.layout), (row.check,), ()):
-                groups[(*place, *name)].append(line)
+                group = (*place, *name)
+                groups[group].append(line)
     return {name: lines for name, lines in groups.items() if len(lines) >= LIMITS.together}
 
 
@@ -262,11 +266,11 @@ def _spread(squares: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 def slower(rows: Sequence[Row]) -> list[Row]:
     """The rows that are slower than in all earlier sessions, the worst first."""
-    rows = [row for row in rows if row.outlier and row.excess > 1]
-    return sorted(rows, key=lambda row: -row.excess)
+    rows = [row for row in rows if row.outlier and (row.excess or 0.0) > 1]
+    return sorted(rows, key=lambda row: -(row.excess or 0.0))
 
 
 def faster(rows: Sequence[Row]) -> list[Row]:
     """The rows that are faster than in all earlier sessions, the fastest first."""
-    rows = [row for row in rows if row.outlier and row.excess < 1]
-    return sorted(rows, key=lambda row: row.excess)
+    rows = [row for row in rows if row.outlier and (row.excess or 1.0) < 1]
+    return sorted(rows, key=lambda row: row.excess or 0.0)

@@ -120,8 +120,8 @@ def read(path: Path, most: int = -1) -> Matrix:
 def _rate(result: results.Result) -> float:
     """The rate of a node's adapters that carried messages, B/s; 0 where it is unknown."""
     carried = {name for name, _ in adapters.carriers(result)}
-    first = next(iter(result.get("adapters") or []), {"list": []})
-    rates = [a["rate"] for a in first["list"] if adapters.device(a) in carried]
+    adapter_lists = [host["list"] for host in result.get("adapters") or []]
+    rates = [a["rate"] for a in (adapter_lists or [[]])[0] if adapters.device(a) in carried]
     return sum(rates) * 1e9 / 8 if rates and all(rates) else 0.0
 
 

@@ -133,7 +133,8 @@ def propose(
     """
     claimed = {p["fullname"]: p["extras"].get("references", []) for p in site.partitions}
     samples = _samples(store, sessions)
-    proposal, entries = Proposal(), []
+    proposal = Proposal()
+    entries: list[Entry] = []
     known = {test[:-1] for test in samples}
     proposal.unmeasured = [case for case in site.cases if _test(case) not in known]
     for case in site.cases:
@@ -232,13 +233,15 @@ def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool)
         elif file.comment(now).startswith(KEEP):
             proposal.kept.append((together, old))
             continue
-        elif not widen and _is_wider(together.bounds, old):
+        elif not widen and _is_wider(together.bounds or [], old):
             proposal.wider.append((together, old))
             continue
         if old is None or list(old[:3]) != together.bounds:
             last = _day(max(session.start for session in together.nights))
             spread = f"spread {together.sigma:.1%}"
-            file.put(place, together.bounds, f"{len(together.nights)} sessions to {last}, {spread}")
+            file.put(
+                place, together.bounds or [], f"{len(together.nights)} sessions to {last}, {spread}"
+            )
             changed = True
     if changed:
         _set_provenance(_in_order(proposal.entries), file)
@@ -259,7 +262,8 @@ def _by_place(
         for metric in case["required"] if case["$environ"] not in unused else ():
             tests[file.where(case, metric)].add(_test(case))
             own[file.own(case, metric)].add(_test(case))
-    places, alone = [], []
+    places: list[tuple[Place, list[Entry]]] = []
+    alone: list[tuple[Place, list[Entry]]] = []
     for place, entries in grouped(proposal.entries, lambda e: file.where(e.case, e.metric)).items():
         if file.get(place) is not None and tests[place] <= {_test(e.case) for e in entries}:
             places.append((place, entries))
@@ -275,8 +279,8 @@ def _by_place(
 
 def _together(entries: Sequence[Entry]) -> Entry:
     """One reference for all of these."""
-    lows, highs = zip(*(span_of(entry.bounds) for entry in entries), strict=True)
-    middle = statistics.median(entry.bounds[0] for entry in entries)
+    lows, highs = zip(*(span_of(entry.bounds or []) for entry in entries), strict=True)
+    middle = statistics.median(entry.bounds[0] for entry in entries if entry.bounds)
     fewest = min(entries, key=lambda entry: len(entry.nights))
     sigma = max(entry.sigma for entry in entries)
     return replace(fewest, bounds=_rounded(middle, min(lows), max(highs)), sigma=sigma)

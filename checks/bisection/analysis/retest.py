@@ -25,20 +25,20 @@ from bisection.runs.report import end_of_run
 START = 10.0  # s that ReFrame needs beside the launches
 TURNS = 2  # launches of each in the retest
 MOST_TURNS = 4  # if the history needs repeats, and the budget allows it
-Launch = tuple[str, ...]  # kernel, case, layout, system, partition, environment
+Launch = tuple[str | int, ...]  # kernel, case, layout, system, partition, environment
 
 
 @dataclass
 class Plan:
     """The launches to retest, and why. They are in the order of their worst metric."""
 
-    outliers: dict[Launch, list[Row]]  # launch -> its rows, the worst first
+    outliers: Mapping[Launch, list[Row]]  # launch -> its rows, the worst first
     budget: float  # s
     failed: list[TestResult] = field(default_factory=list)  # by their bounds
     # In which a node looks slow, and no other launch shows whether it is.
     nodes: list[Launch] = field(default_factory=list)
     # What may have got worse lately, and by how many standard errors, the most first.
-    unusual: dict[Launch, Sequence[tuple[float, History]]] = field(default_factory=dict)
+    unusual: Mapping[Launch, Sequence[tuple[float, History]]] = field(default_factory=dict)
     cost: dict[Launch, float] = field(default_factory=dict)  # s that each launch took
     chosen: list[Launch] = field(default_factory=list)
     control: Launch | None = None  # the shortest unchanged launch of its partition
@@ -140,7 +140,7 @@ def request(
         if checks or launch in [*agenda.nodes, *agenda.unusual]:
             there = launches.get(launch, [])
             tests += [test for test in there if test.check in checks] or there
-    tests += launches.get(agenda.control, [])
+    tests += launches.get(agenda.control, []) if agenda.control else []
     # Those that failed are judged again, not what else is of their launches.
     failed = [f"/{case.hash}" for case in agenda.failed if case.launch[:-1] in agenda.chosen]
     nodes = {
@@ -154,8 +154,8 @@ def _rerun(
     verdict: RunVerdict, tests: Iterable[TestResult], names: Sequence[str] = (), **more: Any
 ) -> Request:
     """The run's request for the launches of these tests alone, and what else has these names."""
-    names = dict.fromkeys([*names, *map(launch_pattern, tests)])
-    arguments = [*once(verdict.request.arguments), *(f"--name={name}" for name in names)]
+    chosen = dict.fromkeys([*names, *map(launch_pattern, tests)])
+    arguments = [*once(verdict.request.arguments), *(f"--name={name}" for name in chosen)]
     return replace(verdict.request, arguments=arguments, command=[], **more)
 
 
@@ -170,7 +170,7 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
     if sweeps or end_of_run(verdict.troubles):
         return []
     launches = [case for case in verdict.cases if case.is_launch]
-    of_lost = {}  # of a test of several, those that were disturbed
+    of_lost: dict[Launch, TestResult] = {}  # of a test of several, those that were disturbed
     for test in verdict.lost_to_others:
         taken = [launch for launch in launches if test.takes(launch)]
         bad = [each for each in taken if each.record.disturbed > LIMITS.preempted_confirm]

@@ -74,15 +74,15 @@ def largest(
     """The partitions on which a network is judged: of those with the same nodes, the one whose
     launches have the most. `partitions`: as the probe of the site has them. Yields the full name,
     the nodes of a launch and of the partition (None: not known), and the others, left out."""
-    alike = defaultdict(list)
+    alike: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
     for partition in partitions:
         access, slurm = partition["access"], partition["scheduler"] in SLURM
         nodes = frozenset(name for name, *_ in _nodes(access)) if slurm else frozenset()
         alike[nodes or tuple(access)].append(partition)
-    for nodes, group in alike.items():
+    for place, group in alike.items():
         best = max(group, key=lambda part: part["extras"].get("nodes", 1))
         others = [part["name"] for part in group if part is not best]
-        known = len(nodes) if isinstance(nodes, frozenset) else None
+        known = len(place) if isinstance(place, frozenset) else None
         yield best["fullname"], best["extras"].get("nodes", 1), known, others
 
 
@@ -99,7 +99,7 @@ def _nodes(access: Sequence[str]) -> list[tuple[str, str, str]]:
     rows = node_rows("%N|%n|%t|%P|%f", partition)
     if not partition:  # Slurm's default one has a star
         rows = [row for row in rows if row[3].endswith("*")]
-    nodes = [tuple(row[:3]) for row in rows if wanted <= set(row[4].split(","))]
+    nodes = [(row[0], row[1], row[2]) for row in rows if wanted <= set(row[4].split(","))]
     return list(dict.fromkeys(nodes))  # a node has a row per partition
 
 

@@ -10,6 +10,8 @@ import argparse
 import os
 import shlex
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from bisection.advice import sources
 from bisection.core import paths
@@ -26,7 +28,8 @@ from bisection.store.marks import excluded_folders
 RANKS_PER_CORE = 32  # more would not end in hours
 # Of each kernel: its launches, the cases of --measure, what is measured beside the methods, the
 # text.
-ADVICE = {
+# Of a kernel: how a result is read, its cases, baselines, and the words of the advice.
+ADVICE: dict[str, tuple[Any, Sequence[str], str, Callable[[Any], Iterable[str]]]] = {
     "npar": (sources.Sweep, ["mini1"], "none", npar_advice),
     "md": (sources.LayoutRun, ["cu3au"], "none", md_advice),
     "eigen": (sources.Solved, tables.cases("eigen")[:3], "dsyevd", eigen_advice),

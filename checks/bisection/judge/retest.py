@@ -222,14 +222,16 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     if refuted:
         worst = max(row.excess or 0.0 for rows in refuted.values() for row in rows)
         count = plural(sum(map(len, refuted.values())), "metric")
-        launches = [" ".join((rows[0].check, *launch[1:3])) for launch, rows in refuted.items()]
+        launches = [
+            " ".join(map(str, (rows[0].check, *launch[1:3]))) for launch, rows in refuted.items()
+        ]
         than = f"up to {number(worst)} times slower than in all earlier sessions"
         text = f"retested {some(launches, 3)}: {count}, {than}, did not repeat"
         remarks.append(Text(text))
     if repeated := _repeated(plan, evidence, reruns):
         remarks.append(repeated)
     if reruns.slower:
-        control = " ".join(filter(None, (plan.control or ())[:3]))
+        control = " ".join(str(word) for word in (plan.control or ())[:3] if word)
         slow = f"the control {control} was {reruns.drift:.2f}x slower during the retest"
         remarks.append(Text(f"{slow}; retest times are divided by {reruns.drift:.2f}"))
     if plan.chosen and evidence.retest.rerun is None:  # it runs, or it was killed

@@ -167,7 +167,7 @@ def controls(result: Result) -> tuple[dict[str, float], str]:
     return values, slowest
 
 
-def preempted(*results: Result) -> float:
+def preempted(*results: Mapping[str, Any]) -> float:
     """The fraction of samples that kernels marked as preempted, of all methods of these results."""
     samples = [entry["samples"] for result in results for entry in result["results"]]
     flags = [flag for columns in samples for flag in columns.get("preempted", [])]

@@ -42,7 +42,7 @@ Make = Callable[[Scene], Ran]
 class Named:
     """What a function makes: its name and its docstring say it."""
 
-    make: Callable
+    make: Callable[..., Any]
 
     @property
     def name(self) -> str:

@@ -31,7 +31,7 @@ def read(path: str) -> str:
 
 def cpulist(text: str) -> "set[int]":
     """The CPUs of the kernel's list format, "0-3,8"."""
-    cpus: set[int] = set()
+    cpus: "set[int]" = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         cpus.update(range(int(first), int(last or first) + 1))
@@ -68,10 +68,10 @@ def model() -> str:
 def processor() -> "dict[str, Any]":
     """ReFrame's processor information of the CPUs that this process may use."""
     allowed = os.sched_getaffinity(0)
-    cores: dict[int, set[int]] = {}
-    sockets: dict[Any, set[int]] = {}
-    caches: dict[Any, set[int]] = {}
-    domains: dict[Any, set[int]] = {}
+    cores: "dict[int, set[int]]" = {}
+    sockets: "dict[Any, set[int]]" = {}
+    caches: "dict[Any, set[int]]" = {}
+    domains: "dict[Any, set[int]]" = {}
     for cpu in sorted(allowed):
         folder = f"/sys/devices/system/cpu/cpu{cpu}"
         siblings = cpulist(read(folder + "/topology/thread_siblings_list")) or {cpu}
@@ -138,7 +138,7 @@ def rate(text: str, unit: float = 1.0) -> float:
 
 def networks() -> "list[dict[str, Any]]":
     """Devices that could carry messages, the fastest first: name, kind, rate (Gb/s), state."""
-    devices: list[tuple[str, str, float, str]] = []
+    devices: "list[tuple[str, str, float, str]]" = []
     for port in glob.glob("/sys/class/infiniband/*/ports/*"):
         name, layer = port.split("/")[4], read(port + "/link_layer")
         kind = {"InfiniBand": "infiniband", "Ethernet": "roce"}.get(layer, layer.lower() or "rdma")

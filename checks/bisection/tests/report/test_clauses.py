@@ -7,7 +7,7 @@ import pytest
 
 from bisection.analysis import model
 from bisection.core.format import amount
-from bisection.core.reasons import KINDS, TOPICS, read_reason
+from bisection.core.reasons import KINDS, read_reason
 from bisection.core.reasons.base import Reason, Text, clause
 from bisection.core.reasons.launches import (
     Blocked,

@@ -94,7 +94,7 @@ def test_a_pbs_that_does_not_answer(pbs_here, commands):
     commands("qstat", "echo 'Connection refused' >&2; exit 111")
     with pytest.raises(survey.SchedulerError) as error:
         new.survey()
-    assert error.value.reason.error == "qstat: Connection refused"
+    assert str(error.value).endswith("qstat: Connection refused")
     commands("qstat", "echo '{\"Queue\": '")
     with pytest.raises(survey.SchedulerError, match="Expecting value"):
         new.survey()

@@ -21,6 +21,7 @@ from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import (
     Blocked,
     Cancelled,
+    CoreShared,
     Infrastructure,
     NodeFail,
     NotEnded,
@@ -200,17 +201,17 @@ FOUR = [node("a", "0x1", "0x2", "0x4", "0x8")]
     ("ranks", "shape", "nodes", "wrong"),
     [
         ("a 0-1, a 2-3, b 0,2, b 1,3", (2, 2, 1), UNALIKE, []),
-        ("a 0-1, a 2-3, b 0, b 2", (2, 2, 1), UNALIKE, [("CORE_SHARED", "b")]),
+        ("a 0-1, a 2-3, b 0, b 2", (2, 2, 1), UNALIKE, [(CoreShared, "b")]),
         ("a 0-1, a 2-3", (1, 2, 2), FOUR, []),  # each thread has a core
-        ("a 0, a 2-3", (1, 2, 2), FOUR, [("CORE_SHARED", "a")]),
-        ("a 0-3, a 0-3", (1, 2, 2), FOUR, [("CORE_SHARED", "a")] * 2),
-        ("a 0, a 1", (2, 1, 1), FOUR, [("HOSTS_RAN", None)]),
+        ("a 0, a 2-3", (1, 2, 2), FOUR, [(CoreShared, "a")]),
+        ("a 0-3, a 0-3", (1, 2, 2), FOUR, [(CoreShared, "a")] * 2),
+        ("a 0, a 1", (2, 1, 1), FOUR, [(Text, "")]),
     ],
 )
 def test_where_ranks_are(ranks, shape, nodes, wrong):
     ranks = re.findall(r"(\w) ([\d,-]*\d)", ranks)
     seats = misplaced(ranks, Geometry(*shape), nodes)
-    assert [(seat.code, seat["host"]) for seat in seats] == wrong
+    assert [(type(seat), getattr(seat, "host", "")) for seat in seats] == wrong
 
 
 def test_headers_of_messages_do_not_count_as_messages(tmp_path):
@@ -260,9 +261,9 @@ def test_trial_on_this_host(tmp_path, commands, monkeypatch):
     right, strange, broken = trial.outcomes
     assert right.fault is None
     assert len({cpus for _, cpus in right.ranks}) == 2
-    assert (strange.fault.code, strange.fault.worlds) == (Worlds, 2)
+    assert (type(strange.fault), strange.fault.worlds) == (Worlds, 2)
     assert isinstance(broken.fault, NoWorld)
-    assert "no-such-option" in broken.fault.last
+    assert "no-such-option" in broken.fault.line
 
 
 @needs_mpi
