@@ -264,7 +264,7 @@ def finding(
         alarms = np.asarray(chance_of_alarm(NIGHTS, np.log1p(effect), sigma, rho, len(sigma)))
         absolute = [is_absolute(history.metric.unit) for history in table.histories]
         quietest: dict[int, int] = {}  # a test's column -> its row
-        for row in np.lexsort((alarms, absolute)).tolist():
+        for row in np.lexsort((alarms, np.array(absolute))).tolist():
             test, metric, _, values, _ = table.histories[row]
             few = POINT.sub("", metric.name) in FEW_SAMPLES  # histories of runs lack them
             # What never varies is a count, or a ratio to itself.

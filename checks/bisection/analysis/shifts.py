@@ -61,8 +61,8 @@ def shifts(
         times: of the observations of either side, nights; without them, one a night.
         cut: standard deviations from the median, beyond which a value counts as that far.
     """
-    usual = [np.arange(values.shape[1], dtype=float) for values in (before, after)]
-    pairs = zip((before, after), times or usual, strict=True)
+    nightly = [np.arange(values.shape[1], dtype=float) for values in (before, after)]
+    pairs = zip((before, after), times or nightly, strict=True)
     sides = [packed(values, at) for values, at in pairs]
     counts = np.array([np.isfinite(values).sum(axis=1) for values, _ in sides])
     df = np.maximum(counts.sum(axis=0) - 2.0, 1.0)

@@ -7,7 +7,7 @@ import pytest
 
 from bisection.analysis import model
 from bisection.core.format import amount
-from bisection.core.reasons import KINDS, read_reason
+from bisection.core.reasons import KINDS, TOPICS, read_reason
 from bisection.core.reasons.base import Reason, Text, clause
 from bisection.core.reasons.launches import (
     Blocked,
@@ -137,8 +137,8 @@ def test_a_stored_reason_is_read_as_it_was(reason):
 
 
 def test_no_two_reasons_are_stored_under_one_code():
-    kinds = [kind for topic in TOPICS for kind in vars(topic).values() if is_reason(kind)]
-    assert len(set(kinds)) == len(KINDS)
+    kinds = {kind for topic in TOPICS for kind in vars(topic).values() if is_reason(kind)}
+    assert len(kinds) == len(KINDS)
 
 
 def is_reason(kind):
