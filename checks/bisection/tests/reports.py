@@ -209,7 +209,7 @@ def published():
     results = []
 
     def add(check, name, method, nodes, shape, seconds, **more):
-        more.partition = f"cluster:n{nodes}"
+        more["partition"] = f"cluster:n{nodes}"
         results.append(case(check, name, method, f"{nodes}x{shape}", seconds, **more))
 
     methods = enumerate(("alltoallv", "p2p", "padded", "shm", "leaders"))

@@ -49,13 +49,13 @@ def run(*pairs, **more):
     return RunVerdict(cases, session="feedbeef", **more)
 
 
-def became(verdict, code):
+def became(verdict, reason):
     """A run of two launches, whose last test has another verdict."""
-    return with_case(run(launched()), -1, verdict=verdict, reason=code())
+    return with_case(run(launched()), -1, verdict=verdict, reason=reason)
 
 
 SLOW_CLOCK = SlowClock(host="n2", rank=1, cpus="0", ghz=1.0, median=3.0)
-ERRORS = AdapterErrors(host="n1", adapter="mlx5_0", errors=[["crc", 9]])
+ERRORS = AdapterErrors(host="n1", adapter="mlx5_0", errors=(("crc", 9),))
 
 
 def clocks(slow, of=3):

@@ -162,25 +162,28 @@ def test_a_verdict_of_another_version_is_refused_in_a_line(tmp_path, command_lin
     assert (code, errors) == (2, f"bisection verdict: error: {line}\n")
 
 
+LOSSES = TcpLosses(host="n1", fraction=0.02)
+ERRORS = AdapterErrors(host="n1", adapter="hsn0", errors=(("crc", 3),))
+
+
 @pytest.mark.parametrize(
-    ("code", "launches", "remarks"),
+    ("fault", "launches", "remarks"),
     [
-        (TcpLosses, 1, []),  # a queue that overflowed
-        (TcpLosses, 2, [(2, 4)]),
-        (TcpLosses, 4, [(4, 4)]),
-        (AdapterErrors, 1, [(1, 11)]),
+        (LOSSES, 1, []),  # a queue that overflowed
+        (LOSSES, 2, [(2, 4)]),
+        (LOSSES, 4, [(4, 4)]),
+        (ERRORS, 1, [(1, 11)]),
     ],
 )
 def test_losses_of_a_host_are_a_fault_if_half_of_the_launches_that_show_them_do(
-    code, launches, remarks
+    fault, launches, remarks
 ):
     def launch(*hosts, kernel="transpose", faults=()):
         place = ("lab", "all", "system", kernel, "sic", "mpi", "")
         record = {"kernel": kernel, "hosts": hosts, "controls": {"clock": 3.0}}
         return result_of(*place, fixture=True, host_faults=faults, **record)
 
-    values = {"fraction": 0.02, "adapter": "hsn0", "errors": [["crc", 3]]}
-    faulty = (Reason(code, {"host": "n1", **values}),)
+    faulty = (fault,)
     wide = [launch("n1", "n2", "n3", faults=faulty * (n < launches)) for n in range(4)]
     others = [launch("n1", "n2") for _ in range(6)] + [launch("n1", "n2", "n3", kernel="noise")]
     named = [*faulty_hosts([*wide, *others])]

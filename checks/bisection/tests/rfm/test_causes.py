@@ -187,7 +187,7 @@ def test_first_death(folder, words, launcher, exit_code, rank):
 def test_last_line_is_the_programs(words, last):
     assert causes.last_line(words, "md") == last
     assert causes.last_line(words, "md", any_line=True) == (
-        last or (words.splitlines() or [None])[-1]
+        last or (words.splitlines() or [""])[-1]
     )
 
 
