@@ -197,9 +197,9 @@ def test_what_metrics_share_is_told_once(rng, compared, slow, about, metrics):
     result = compared(of_kernels(rng, 0), of_kernels(rng, 50, slow, 1.08))
     (shared,) = result.findings
     assert about in clause(shared)
-    assert (shared["of"], result.exit_code) == (metrics, 1)
-    assert float(shared["change"]["ratio"]) == pytest.approx(1.08, rel=0.02)
-    assert result.count(Verdict.REGRESSED) == shared["metrics"] >= 0.9 * metrics
+    assert (shared.of, result.exit_code) == (metrics, 1)
+    assert shared.ratio == pytest.approx(1.08, rel=0.02)
+    assert result.count(Verdict.REGRESSED) == shared.metrics >= 0.9 * metrics
     text = "\n".join(comparison_text(result))
     assert f"regressed: {clause(shared)}" in text
     assert "regressed on lab:cpu system:" not in text

@@ -34,7 +34,8 @@ def test_a_drift_of_the_control_withholds_what_it_explains(
 ):
     result = compared(with_control(rng, 1, 1, 0), with_control(rng, ratio, control, 100))
     time = row(result)
-    assert (time.verdict, time.reason and type(time.reason)) == (verdict, reason)
+    assert time.verdict == verdict
+    assert (reason in str(time.reason)) if reason else time.reason is None
     assert ("CPU speed of " in unsafe(result)) == (control != 1)
     assert result.exit_code == code
     if control > 1:

@@ -97,12 +97,12 @@ def test_latency_explains_the_codes_of_short_messages(rng, compared):
     for name, share in (("short", 0.5), ("halo", 0.4), ("sums", 0.3)):
         cause = named[name]
         assert isinstance(cause, NetworkExplains)
-        assert cause["cause"] == "latency"
-        assert cause["change"] == pytest.approx(1.8, rel=0.1)
+        assert cause.cause == "latency"
+        assert cause.change == pytest.approx(1.8, rel=0.1)
         excess = row(result, name).slowdown - 1
-        assert cause["points"] == pytest.approx(excess, rel=0.2), name
-        assert cause["points"] <= share * 1.8 * 1.1
-    assert named["long"]["points"] < 0.1  # 28 us per block: latency is a fourteenth of that
+        assert cause.points == pytest.approx(excess, rel=0.2), name
+        assert cause.points <= share * 1.8 * 1.1
+    assert named["long"].points < 0.1  # 28 us per block: latency is a fourteenth of that
     assert row(result, "alone").verdict != Verdict.REGRESSED
     assert "latency +1" in "\n".join(comparison_text(result))
 
@@ -114,10 +114,10 @@ def test_waiting_inside_calls_is_not_of_the_network(rng, compared):
     result = compared(*pair(rng, new, cores=1.4, once=True))
     cause = causes(result)["short"]
     excess = row(result, "short").slowdown - 1
-    assert cause["of"] == pytest.approx(excess)
+    assert cause.of == pytest.approx(excess)
     added = 127 * (new.latency - old.latency) / (5e-3 + old.seconds("alltoallv", 512))
-    assert cause["points"] == pytest.approx(added, rel=0.1)
-    assert cause["points"] < 0.6 * excess
+    assert cause.points == pytest.approx(added, rel=0.1)
+    assert cause.points < 0.6 * excess
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,12 @@ def test_slower_cores_are_not_explained_by_the_network_nor_anything_without_patt
 def test_codes_stand_above_the_network_that_explains_them(rng, compared):
     """Each once, also where all metrics of a kernel are one finding."""
     result = compared(*pair(rng, Network(latency=2e-6 * 2.8)))
+    shared = SharedChange(
+        place="lab:cpu", ratio=1.1, low=1.0, high=1.2, metrics=2, of=2, kernel="transpose"
+    )
     for each in result.rows:
         if each.check == "transpose":  # as those of a kernel that is slower as a whole
-            each.reason = Reason(SharedChange, {"place": "lab:cpu", "kernel": "transpose"})
+            each.reason = shared
     text = comparison_text(result)
     codes = text.index("slower codes, and what of it the network explains on lab:cpu system:")
     network = text.index("regressed on lab:cpu system:")
@@ -204,5 +207,5 @@ def test_history_sets_a_step_against_the_network(rng, tmp_path):
         points = [point for event in events for point in event.points]
         explain_points(points, chosen, filled)
     named = {p.method: p.cause for p in points if p.check != "network"}
-    assert named["short"]["cause"] == "latency"
+    assert named["short"].cause == "latency"
     assert "latency +1" in "\n".join(history_text(events, past, len(chosen), all_metrics=True))

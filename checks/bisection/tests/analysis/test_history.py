@@ -93,7 +93,7 @@ def test_a_kernel_and_the_whole_machine_are_one_event(rng, tmp_path, of):
     assert (night_of(event), event.metrics) == (40, dict.fromkeys(of, (24, 24)))
     (alarm,) = alarms_of([event])
     assert happened.banner([alarm]) == f"{24 * len(of)} metrics worse since 2026-07-11"
-    counts = {name: (part["changed"], part["of"]) for name, part in alarm.checks.items()}
+    counts = {name: (changed, of) for name, changed, of, *_ in alarm.checks}
     assert counts == dict.fromkeys(of, (24, 24))
     assert clause(alarm).endswith("; nothing recorded changed then")
 
@@ -166,9 +166,9 @@ def test_a_metric_as_before_is_not_counted_with_its_kernel(tmp_path):
 def test_an_event_has_the_range_of_its_changes(tmp_path):
     stored = store(tmp_path / "store.db", partly_slower(1, after=20))
     events, _, _ = looked_at(stored)
-    ((check, part),) = alarms.by_check(events[0]).items()
-    assert (check, part["changed"], part["of"]) == ("transpose", 7, 10)
-    low, middle, high = (round(100 * (size - 1)) for size in part["sizes"])
+    ((*counts, _, sizes),) = alarms.by_check(events[0])
+    assert counts == ["transpose", 7, 10]
+    low, middle, high = (round(100 * (size - 1)) for size in sizes)
     assert 9 <= low <= 13 <= middle <= 18 <= high <= 23
     (alarm,) = alarms_of(events)
     assert happened.metrics_of(events[0]) in clause(alarm)
@@ -185,11 +185,12 @@ def test_an_event_has_one_direction_and_a_size_per_kernel(tmp_path):
     worse, better = looked_at(store(tmp_path / "store.db", content))[0]
     assert night_of(worse) == night_of(better) == 40
     parts = alarms.by_check(worse)
-    counts = {name: (part["changed"], part["of"]) for name, part in parts.items()}
+    counts = {name: (changed, of) for name, changed, of, *_ in parts}
+    middle = {name: sizes[1] for name, *_, sizes in parts}
     assert counts == {"network": (80, 80), "transpose": (60, 80)}
-    assert parts["network"]["sizes"][1] == pytest.approx(1.2, abs=0.02)
-    assert parts["transpose"]["sizes"][1] == pytest.approx(1.12, abs=0.02)
-    assert [*alarms.by_check(better)] == ["md"]
+    assert middle["network"] == pytest.approx(1.2, abs=0.02)
+    assert middle["transpose"] == pytest.approx(1.12, abs=0.02)
+    assert [name for name, *_ in alarms.by_check(better)] == ["md"]
     assert (worse.alarm, better.alarm) == (True, False)
     assert {p.verdict for p in worse.points} == {Verdict.REGRESSED}
     assert {p.verdict for p in better.points} == {Verdict.IMPROVED}
@@ -237,8 +238,9 @@ def test_metrics_that_ended_are_named(rng, tmp_path):
         cases[0]["metrics"]["time"][1] = "ms"
         cases[1]["geometry"] = "4x1"
     _, _, notes = looked_at(store(tmp_path / "store.db", content))
-    ended = {note.change: note.metrics for note in notes}
-    assert ended == {"": 1, "unit s -> ms": 1, "geometry 2x1 -> 4x1": 1}
+    assert len(notes) == 3
+    for change in ("", "unit s -> ms", "geometry 2x1 -> 4x1"):
+        assert any(change in note for note in notes)
 
 
 def test_experiments_and_other_tiers_are_no_nights():

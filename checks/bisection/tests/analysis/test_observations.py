@@ -157,7 +157,7 @@ def test_the_slowest_percent_may_be_the_neighbours_doing(rng, compared, share, o
 
     p99 = row(compared(tail(1, 0), tail(3, 50)), metric="time_p99")
     assert p99.verdict == (Verdict.INCONCLUSIVE if code else Verdict.REGRESSED)
-    assert (p99.reason and type(p99.reason)) == code
+    assert (code in str(p99.reason)) if code else p99.reason is None
 
 
 @pytest.mark.parametrize(

@@ -305,7 +305,7 @@ def test_a_rate_is_slower_where_it_is_lower():
     verdict = run({"a": 1e-4})
     agenda = plan([rate], verdict, 900)
     (slower,) = after(verdict, agenda, run({"a": 2e-4})).slower
-    assert slower["factor"] == pytest.approx(10)
+    assert slower.factor == pytest.approx(10)
     assert not after(verdict, agenda, run({"a": 1e-3})).slower
 
 

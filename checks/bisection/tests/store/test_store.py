@@ -353,7 +353,8 @@ def test_the_journal_of_a_damaged_store_goes_with_it(tmp_path, monkeypatch):
     path.write_bytes(b"garbage" * 100)
     (tmp_path / "store.db-journal").write_bytes(b"left over")
     (trouble,) = sync.set_damaged_aside(tmp_path)
-    names = [trouble["now"], f"{trouble['now']}-journal"]
+    now = str(trouble).rpartition(" ")[2]
+    names = [now, f"{now}-journal"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
