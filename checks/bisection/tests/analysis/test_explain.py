@@ -12,7 +12,6 @@ from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories
 from bisection.core.identity import Geometry
-from bisection.core.reasons.base import Reason
 from bisection.core.reasons.network import NetworkExplains
 from bisection.core.reasons.performance import SharedChange
 from bisection.core.verdicts import Verdict

@@ -7,7 +7,7 @@ from results_made import entry, launched, outlier, report, result_of
 
 from bisection.analysis.model import Change, Comparison
 from bisection.analysis.retest import Plan
-from bisection.core.reasons.base import Reason, clause
+from bisection.core.reasons.base import clause
 from bisection.core.reasons.launches import Timeout
 from bisection.core.reasons.machines import AdapterErrors, TcpLosses
 from bisection.core.reasons.performance import FactChanged

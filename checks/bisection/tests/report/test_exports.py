@@ -25,7 +25,6 @@ from reports import (
 from bisection.analysis.blame import BadComponent, Symptom
 from bisection.analysis.model import Suspect
 from bisection.analysis.suspicions import Part
-from bisection.core.reasons.base import Reason
 from bisection.core.reasons.launches import Blocked, KernelDied, NodeFail, OutOfMemory, TestFailed
 from bisection.core.reasons.performance import Outlier, Slower
 from bisection.core.verdicts import COMPARED, Verdict
@@ -160,8 +159,11 @@ def test_alarms_and_what_is_slower_have_gauges():
         change_point(1.5, check="md"),
     ]
     better = event(change_point(0.8, method="padded", verdict=Verdict.IMPROVED))
-    slower = [Reason(Slower, {**PLACE, "check": "transpose"})] * 2
-    run = ran(case(), slower=slower, outliers=[Reason(Outlier, {**PLACE, "check": "md"})])
+    moved = {key: value for key, value in METRIC.items() if key != "better"}
+    moved |= {"metric": "time", "unit": "s", "before": 1.0, "after": 2.0}
+    moved |= {"factor": 2.0, "sessions": 9}
+    outlier = Outlier(**moved | {"check": "md"}, why="off", seconds=1.0, budget=0.0)
+    run = ran(case(), slower=(Slower(**moved),) * 2, outliers=(outlier,))
     samples = gauges(only(run=run, events=[event(*points), better], of_run=True))
     about = {**PLACE, "session": "feedbeef"}
     assert samples["alarm_metrics"] == [

@@ -287,7 +287,9 @@ def test_numbers_that_are_none_break_nothing(value):
         replace(row(case="c", better="higher", unit="B/s", metric="rate"), ratio=value),
     ]
     strange = case(seconds=value, metrics={"exchange_share": (value, "share")})
-    compared = comparison(rows, suspects=[Suspect(["cn1"], math.nan if value is None else value, 1, "p")])
+    compared = comparison(
+        rows, suspects=[Suspect(["cn1"], math.nan if value is None else value, 1, "p")]
+    )
     compared.after[0]["start"] = value
     content = only(
         comparison=compared,
