@@ -91,9 +91,13 @@ class Blame:
 
 
 def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
-    """Judges what was measured between nodes. `before`: earlier matrices of the same place, oldest
-    first: what is worse than in all of them but the last, and was in the last one already, is
-    worse."""
+    """Judges what was measured between nodes.
+
+    Args:
+        matrix: what was measured.
+        before: earlier matrices of the same place, oldest first. A part is worse if this matrix and
+            the last of these both show it worse than all matrices before that.
+    """
     matrix, notes = _placed(matrix)
     blame = Blame(matrix, notes=notes)
     suspicions: list[Suspicion] = []

@@ -39,8 +39,8 @@ class Rerun:
         return geometric_mean(self.values)
 
     def outside(self, low: float, high: float) -> list[str] | None:
-        """None if it is within these limits now; else the nodes to which that is bound, if it is
-        within them on the others."""
+        """Returns None if the value is within these limits in the retest. Else returns the nodes of
+        the first launch if it is outside on these and within on all others, and [] if not."""
         first = set(self.hosts[0])
         sides: dict[bool, list[bool]] = {True: [], False: []}  # on the same nodes, on others
         for value, hosts in zip(self.values, self.hosts, strict=True):
