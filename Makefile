@@ -135,6 +135,7 @@ lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
 	@time ( status=0; \
 	    "$(BIN)/ruff" check --quiet . || status=1; \
 	    "$(BIN)/ruff" format --quiet --diff . || status=1; \
+	    [ ! -x "$(BIN)/mypy" ] || "$(BIN)/mypy" --no-error-summary || status=1; \
 	    "$(BIN)/lint-imports" --no-logo --cache-dir "$(HOME_DIR)/cache/imports" >"$(HOME_DIR)/cache/imports.log" \
 	        || { status=1; cat "$(HOME_DIR)/cache/imports.log"; }; \
 	    find src checks '(' -name '*.[ch]' -o -name '*.cpp' ')' -exec "$(BIN)/clang-format" --dry-run -Werror {} + || status=1; \

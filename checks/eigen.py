@@ -1,6 +1,7 @@
 """Parallel eigensolvers: every solver on every size and layout, and codes that are made of them."""
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter, run_after
 
 from bisection.kernels import layouts, tables
 from bisection.rfm.check import KernelCheck

@@ -1,6 +1,7 @@
 """Halo exchange of the upgrade report's mesh codes: turbulence, an ocean, multi-block flow."""
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter
 
 from bisection.kernels import tables
 from bisection.kernels.layouts import LAYOUTS

@@ -1,8 +1,10 @@
 """Molecular dynamics: ranks per node and threads per rank, and what communication costs."""
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter, run_after, run_before, sanity_function
 
-from bisection.core.reasons import Code
+from bisection.core.format import some
+from bisection.core.reasons.base import Text
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import layouts, results, tables
 from bisection.kernels.results import Metric
@@ -96,7 +98,7 @@ class md_layout(KernelCheck):
         )
         missing = [n for n in ("time", *LOOPS) if n not in hybrid or n not in pure]
         if missing:
-            self.fail_for(Code.METRICS_MISSING(method=self.method, metrics=missing))
+            self.fail_for(Text(f"metric missing from {self.method}: {some(missing)}"))
         ratio = hybrid["time"]["value"] / pure["time"]["value"]
         ratios = {"ratio_mpi": ratio, "ratio_loops": ratio * loops(hybrid) / loops(pure)}
         self.reported = {
@@ -104,8 +106,9 @@ class md_layout(KernelCheck):
             for name, value in ratios.items()
         }
         if ratio < 1 - LIMITS.layout_gain:
-            gain = {"layout": self.layout, "gain": 1 / ratio - 1, "cores": self.launch.shape.cores}
-            self.remark = Code.LAYOUT_FASTER(**gain).dumps()
+            faster = f"{1 / ratio - 1:.0%} faster than one rank per core"
+            cores = self.launch.shape.cores
+            self.remark = Text(f"{self.layout} is {faster} on {cores} cores").dumps()
         return True
 
 

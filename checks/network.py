@@ -4,6 +4,7 @@ Tests run in the order in which they stand here.
 """
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter, run_after, run_before
 
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import results, tables

@@ -3,9 +3,10 @@
 from typing import Any
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter, run_after, sanity_function
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
-from bisection.core.reasons import Code
+from bisection.core.reasons.base import Text
 from bisection.kernels import layouts, tables
 from bisection.rfm.check import KernelCheck, references_of
 from bisection.rfm.launch import Launch
@@ -28,7 +29,7 @@ def ranks_of(partition: Any, name: str) -> int | None:
 def groups() -> list[str]:
     """Every number of band groups that some launch on this system can have."""
     ranks = {ranks_of(p, name) for p in runtime().system.partitions for name in layouts.LAYOUTS}
-    divisors = {n for count in ranks - {None} for n in range(1, count + 1) if count % n == 0}
+    divisors = {n for count in filter(None, ranks) for n in range(1, count + 1) if count % n == 0}
     return [f"npar-{n}" for n in sorted(divisors or {1})]
 
 
@@ -118,7 +119,7 @@ class npar_best(NparCheck):
         result = self.launch.result
         best = result.get("best", {}).get("npar")
         if best is None:
-            self.fail_for(Code.NO_BEST_NPAR())
+            self.fail_for(Text("no choice of NPAR was measured"))
         value = int(best.removeprefix("npar-"))
         self.reported = {"groups": {"value": value, "unit": "groups", "better": "higher"}}
         self.losses = {
@@ -136,4 +137,5 @@ class npar_best(NparCheck):
         if expected and round(expected[0]) != best:
             was = round(expected[0])
             loss = self.losses.get(f"npar-{was}")
-            self.remark = Code.BEST_MOVED(best=best, was=was, loss=loss).dumps()
+            cost = f"; that is {loss - 1:.0%} slower" if loss else ""
+            self.remark = Text(f"the best NPAR is {best}, it was {was}{cost}").dumps()

@@ -1,6 +1,7 @@
 """Message-driven molecular dynamics: every way to take the messages of patches."""
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter, run_before
 
 from bisection.kernels import tables
 from bisection.rfm.check import KernelCheck

@@ -4,9 +4,10 @@ import shlex
 from typing import Any
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter, run_after
 from reframe.core.runtime import runtime
 
-from bisection.core.reasons import Code
+from bisection.core.reasons.base import Text
 from bisection.kernels import tables
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
@@ -43,7 +44,7 @@ class FilesLaunch(Launch):
         """Skips a folder of other partitions."""
         self.kernel_case, _, folder = self.case.partition("@")
         if folder not in scratch(self.current_partition):
-            self.skip_for(Code.NOT_SCRATCH(folder=folder))
+            self.skip_for(Text(f"{folder} is scratch of other partitions"))
         if folder:
             self.options = [*self.options, f"--directory {shlex.quote(folder)}"]
 

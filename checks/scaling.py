@@ -8,12 +8,13 @@ findings of the machine that its extras name `as_machine`, as far as it has the 
 from functools import cache, partial
 
 import reframe as rfm
-from reframe.core.builtins import fixture, parameter
+from reframe.core.builtins import fixture, parameter, run_after, sanity_function
 from reframe.core.meta import make_test
 from reframe.core.runtime import runtime
 
+from bisection.core.format import some
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
 from bisection.kernels.layouts import Place
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
@@ -102,7 +103,7 @@ class ScalingCheck(KernelCheck):
             except Unmeasured as error:
                 missing.append(f"{name} ({error})")
         if missing:
-            self.fail_for(Code.METRICS_MISSING(method=self.method, metrics=missing))
+            self.fail_for(Text(f"metric missing from {self.method}: {some(missing)}"))
         return True
 
     def _judged(self) -> list[str]:

@@ -1,6 +1,7 @@
 """Dynamic load balance: every way to share out the tasks of a Fock build."""
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter, run_before
 
 from bisection.kernels import tables
 from bisection.rfm.check import KernelCheck

@@ -1,6 +1,7 @@
 """The distributed 3D FFT of plane-wave codes: every way to transpose, on every case and layout."""
 
 import reframe as rfm
+from reframe.core.builtins import fixture, parameter
 
 from bisection.kernels import tables
 from bisection.rfm.check import KernelCheck

@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None, program: Program = BISECTION) -
             options.rest = rest
             code = options.act(options)
     except BisectionError as error:
-        fault, code = error, error.exit_code
+        fault, code = str(error), error.exit_code
     except OSError as error:  # of a file that the command line names, or of the home
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         where = error.filename2 or error.filename or paths.home()

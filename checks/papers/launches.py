@@ -49,7 +49,7 @@ def placed(layout: str, cores: int, node: int) -> tuple[int, int, int]:
 def work(kernel: str, case: str, wanted: Wanted) -> list[str]:
     """Options by which a kernel does what is wanted of a case, and no more: of sizes of messages
     those that metrics name, time_256B."""
-    sizes = [re.fullmatch(r"time_(\d+)(B|KiB)", name) for name in wanted.metrics]
-    sizes = sorted(int(size[1]) * UNITS[size[2]] for size in sizes if size)
+    named = [re.fullmatch(r"time_(\d+)(B|KiB)", name) for name in wanted.metrics]
+    sizes = sorted(int(size[1]) * UNITS[size[2]] for size in named if size)
     ends = ["--smallest", str(sizes[0]), "--largest", str(sizes[-1])] if sizes else []
     return [*WORK[kernel].split(), *WORK_OF_CASE.get(case, "").split(), *ends]

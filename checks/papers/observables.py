@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import CodeType
+from typing import Any
 
 from bisection.core import paths
 from bisection.core.thresholds import LIMITS
@@ -174,8 +175,8 @@ def findings() -> tuple[Finding, ...]:
     """
     parts: dict[str, list[Observable]] = {}
     for row in _rows("observables.csv"):
-        row["kind"] = Kind(row["kind"])
-        parts.setdefault(row["finding"], []).append(Observable(**row))
+        kind = Kind(row.pop("kind"))
+        parts.setdefault(row["finding"], []).append(Observable(kind=kind, **row))
     changes = {row["finding"]: row["change"] for row in _rows("changes.csv")}
     listed = [
         Finding(
@@ -303,7 +304,8 @@ class _Curve:
             part = "method"
         else:
             return replace(self, metric=word)
-        return replace(self, point=replace(point, **{part: name}))
+        changed: dict[str, Any] = {part: name}
+        return replace(self, point=replace(point, **changed))
 
     def __getitem__(self, cores: int) -> float:
         return self.lookup(replace(self.point, cores=cores), self.metric)
@@ -330,7 +332,7 @@ def crossover(*curves_and_counts: _Curve | int) -> int:
     return from_here
 
 
-class _Names(dict):
+class _Names(dict[str, Any]):
     """What the words of an expression mean; those that are not listed begin a curve."""
 
     def __init__(self, curve: _Curve) -> None:

@@ -79,11 +79,11 @@ class Sweep(Launched):
 
     def __init__(self, result: Result) -> None:
         super().__init__(result)
-        times = {}
+        times: dict[int, list[float]] = {}
         for entry in self.entries:
             match = re.fullmatch(r"npar-(\d+)", entry["method"])
             seconds = _by_round(**entry["samples"]) if match else []
-            if seconds and all(math.isfinite(value) and value > 0 for value in seconds):
+            if match and seconds and all(math.isfinite(value) and value > 0 for value in seconds):
                 times[int(match[1])] = seconds
         whole = min(map(len, times.values()), default=0)
         if len(times) < 2 or whole < 3:
@@ -184,7 +184,7 @@ def trials(kernel: str, count: int) -> list[Trial]:
 
 
 def launched_now(
-    kernel: str, parse: Parse, counts: Sequence[int], cases: Sequence[str], baselines: str
+    kernel: str, parse: Parse[Parsed], counts: Sequence[int], cases: Sequence[str], baselines: str
 ) -> Iterator[Parsed]:
     """Launches cases of a kernel on this host, with all trials of so many ranks each; ranks share
     cores where there are too few. `baselines`: those measured beside the methods. BenchError if the
@@ -219,7 +219,7 @@ def launches_of(
 
 
 def stored(
-    kernel: str, parse: Parse, folders: Iterable[str] | None, without: Collection[Path] = ()
+    kernel: str, parse: Parse[Parsed], folders: Iterable[str] | None, without: Collection[Path] = ()
 ) -> tuple[list[Parsed], int]:
     """The newest launch of each kind among the results kept, and how many others were left out
     because they were preempted.
@@ -235,7 +235,7 @@ def stored(
     """
     newest: dict[tuple[Any, ...], tuple[str, Parsed]] = {}
     left_out = 0
-    for folder in map(Path, folders or [paths.home() / "results"]):
+    for folder in map(Path, folders or [str(paths.home() / "results")]):
         if not folder.is_dir():
             raise BisectionError(f"--from {folder}: no such folder")
         for path in sorted(folder.rglob("*.json")):
@@ -279,7 +279,7 @@ def npar_times(benchmark: int) -> dict[int, dict[int, float]]:
 
 
 def best(times: dict[Choice, float]) -> Choice:
-    return min(times, key=times.get)
+    return min(times, key=times.__getitem__)
 
 
 def spread(times: dict[Choice, float]) -> float:

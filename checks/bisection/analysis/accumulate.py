@@ -180,11 +180,11 @@ def _whitened(
     fresh = series[:, 1:] - like * series[:, :-1]
     if table:
         weights = (1 + like**2) / (variance[:, 1:] + like**2 * variance[:, :-1])
-        scores, *usual = _own_scores(
+        scores, df, tail, plain = _own_scores(
             fresh * np.sqrt(weights), new[:, 1:], ticks * np.sqrt(1 + correlation**2)
         )
         scores /= np.sqrt(_lasting(like))
-        return _Noise(correlation, scores, weights, *usual, by_ranks=False)
+        return _Noise(correlation, scores, weights, df, tail, plain, by_ranks=False)
     ranks = scipy.stats.rankdata(fresh, axis=1, nan_policy="omit") - 0.5
     scores = scipy.special.ndtri(ranks / (~np.isnan(fresh)).sum(axis=1, keepdims=True))
     many = np.full(len(series), np.inf)
@@ -306,7 +306,8 @@ def _cut(off: np.ndarray, count: np.ndarray, first: np.ndarray) -> tuple[np.ndar
 def _levels_at(off: np.ndarray, part: np.ndarray) -> np.ndarray:
     """The median of each part of a series, [series, nights]."""
     sides = (np.where(part == number, off, np.nan) for number in range(3))
-    return sum(np.where(np.isnan(side), 0, medians(side, 1)[:, None]) for side in sides)
+    levels = [np.where(np.isnan(side), 0, medians(side, 1)[:, None]) for side in sides]
+    return np.sum(levels, axis=0)
 
 
 def _spread(off: np.ndarray) -> np.ndarray:
@@ -404,9 +405,10 @@ def _scan(
         if like_states(np.abs(np.diff(levels)).max(), gaps):
             continue
         few = min(map(len, sides))
-        method = "exact" if few <= 10 else "asymptotic"
-        values = (noise.values[row, at] for at in sides)
-        ranks = scipy.stats.mannwhitneyu(*values, method=method).pvalue / 2  # one-sided
+        mine, other = (noise.values[row, at] for at in sides)
+        exact = few <= 10
+        test = scipy.stats.mannwhitneyu(mine, other, method="exact" if exact else "asymptotic")
+        ranks = test.pvalue / 2  # one-sided
         # Two or three repeated nights cannot have a smaller chance than beyond all others.
         ways = math.lgamma(high - low) - math.lgamma(few + 1) - math.lgamma(high - low - few)
         least_rank = 1.001 * math.exp(-ways)

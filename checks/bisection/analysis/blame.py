@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy  # its parts load when they are used
@@ -10,26 +10,16 @@ import scipy  # its parts load when they are used
 from bisection.analysis.effects import Observations, fit, medians, observations
 from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT, Kind, Matrix
 from bisection.analysis.suspicions import Part, SuspectSearch, Suspicion
-from bisection.core.reasons import Code, Reason
+from bisection.core.format import some
+from bisection.core.reasons.network import SlowComponent, Symptom
 from bisection.core.thresholds import LIMITS
 
 MOST = 2048  # nodes that latency may cluster: their distances are 8 B a pair, several times
 # Records of each matrix by which nights are compared, its first: of up to 512 nodes a whole
 # tournament. Of more nodes, no path is worse than before.
 PAST = 1 << 17
+CONCURRENT = "pairs measured at the same time slow each other down: nothing is reported"
 GAP = 0.25  # of the height above the widest gap: less is one cluster
-
-
-@dataclass
-class Symptom:
-    """Evidence that a component is bad."""
-
-    kind: str  # of KINDS
-    way: str  # sends | receives, as the component does; "" for both
-    factor: float  # of the value that its pairs have otherwise
-    z: float  # standard deviations
-    retests: int = 0  # pairs of the rerun; of a switch, nodes
-    rerun: float | None = None  # their factor
 
 
 @dataclass
@@ -49,9 +39,17 @@ class BadComponent:
         factors = [symptom.factor for symptom in self.symptoms]
         return min(factors) if min(factors) < 1 else max(factors)
 
-    def reason(self, drift: bool = False) -> Reason:
+    def reason(self, drift: bool = False) -> SlowComponent:
         """The component as a reason; `drift`: it is named because it is worse than it was."""
-        return Code.BAD_COMPONENT(**asdict(self), drift=drift or None)
+        return SlowComponent(
+            part=self.part,
+            names=tuple(self.names),
+            symptoms=tuple(self.symptoms),
+            beyond=self.beyond,
+            serves=tuple(self.serves),
+            confirmed=self.confirmed,
+            drift=drift,
+        )
 
 
 @dataclass
@@ -70,7 +68,8 @@ class Judged:
     kind: Kind
     noise: float = math.nan  # standard deviation of the logarithm of a pair
     levels: list[Level] = field(default_factory=list)
-    withheld: Reason | None = None  # why nothing, or only what is gross, is blamed by it
+    withheld: str = ""  # why nothing, or only what is gross, is blamed by it
+    gross: bool = False  # what is gross is blamed all the same
     # Of bandwidths, which each page draws; of many nodes it takes seconds to find them again.
     values: Observations | None = field(default=None, repr=False, compare=False)
 
@@ -85,7 +84,7 @@ class Blame:
     bad: list[BadComponent] = field(default_factory=list)
     suspects: list[BadComponent] = field(default_factory=list)  # not rerun; no paths
     worse: list[BadComponent] = field(default_factory=list)  # worse than in earlier matrices
-    notes: list[Reason] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 # ---- a matrix ----
@@ -108,7 +107,7 @@ def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
         judged = _judged(matrix, search)
         blame.kinds.append(judged)
         if judged.withheld:
-            if judged.withheld.code != Code.PAIRS_NOISE:
+            if not judged.gross:
                 continue
             search.least = max(search.least, LIMITS.pair_noisy * judged.noise)
         suspicions += search.suspicions()
@@ -120,25 +119,30 @@ def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
     blame.worse = _named(matrix, worse, blame.bad)
     paths = {frozenset(s.who) for s in untried if s.part == Part.PATH}
     is_rerun = (matrix.records["stage"] == RETEST).any()
-    counts = {
-        Code.PAIRS_CLEARED: sum(s.tried and not s.confirmed for s in suspicions),
-        Code.PAIRS_PATHS_LEFT: len(paths),
-        Code.PAIRS_NOT_RETESTED: 0 if is_rerun else len(blame.suspects),
-    }
-    blame.notes += [code(suspects=count) for code, count in counts.items() if count]
+    cleared = sum(s.tried and not s.confirmed for s in suspicions)
+    suspects = 0 if is_rerun else len(blame.suspects)
+    for count, text in (
+        (cleared, "suspects of the first stage that the rerun cleared"),
+        (len(paths), "further slow paths, not rerun, so not reported"),
+        (suspects, "no pair was rerun, and no component is reported; suspects"),
+    ):
+        blame.notes += [f"{text}: {count}"] if count else []
     return blame
 
 
-def _placed(matrix: Matrix) -> tuple[Matrix, list[Reason]]:
+def _placed(matrix: Matrix) -> tuple[Matrix, list[str]]:
     """The matrix with switches that latency shows where no topology is known."""
     if matrix.switches is not None:
         return matrix, []
-    missing = {"missing": list(matrix.unplaced) or None}
+    unknown = "no topology is known"
+    if matrix.unplaced:
+        unknown = f"the topology lacks {some(matrix.unplaced, 4)}"
     values = observations(matrix, KINDS[0], TOURNAMENT)
     numbers = _switches_by_latency(values)
     if numbers is None:
-        return matrix, [Code.PAIRS_NO_SWITCHES(**missing)]
-    note = Code.PAIRS_CLUSTERED(switches=int(numbers.max()) + 1, **missing)
+        alike = "all pairs are judged alike, and no switch, uplink or cable can be named"
+        return matrix, [f"{unknown}, and latency does not show one: {alike}"]
+    note = f"{unknown}: latency shows the {int(numbers.max()) + 1} switches used here"
     return replace(matrix, switches=numbers[None]), [note]
 
 
@@ -186,13 +190,16 @@ def _judged(matrix: Matrix, search: SuspectSearch) -> Judged:
     measured[values.s] = measured[values.r] = True
     nodes = int(measured.sum())
     if matrix.mode == "concurrent":
-        judged.withheld = Code.PAIRS_CONCURRENT()
+        judged.withheld = CONCURRENT
     elif nodes < LIMITS.pair_nodes:
-        judged.withheld = Code.PAIRS_FEW_NODES(nodes=nodes, needed=LIMITS.pair_nodes)
+        needed = LIMITS.pair_nodes
+        judged.withheld = f"{nodes} nodes do not tell a bad node from noise: {needed} do"
     elif judged.noise > LIMITS.pair_noise:
         factor = math.exp(LIMITS.pair_noisy * judged.noise)
-        limit = LIMITS.pair_noise
-        judged.withheld = Code.PAIRS_NOISE(noise=judged.noise, limit=limit, factor=factor)
+        named = f"only a component {factor:.1f} times slower is reported"
+        noise = f"pair-to-pair noise is {judged.noise:.0%} (limit {LIMITS.pair_noise:.0%})"
+        cause = "other jobs on the network, or other processes on the cores"
+        judged.withheld, judged.gross = f"{noise}: {named} ({cause})", True
     return judged
 
 
@@ -225,8 +232,8 @@ def _named(
     components = list(parts.values())
     if all(part.confirmed for part in components):
         components = _with_cables(matrix, components)
-    names = {(part.part, *part.names) for part in known}
-    return [part for part in components if (part.part, *part.names) not in names]
+    named = {(part.part, *part.names) for part in known}
+    return [part for part in components if (part.part, *part.names) not in named]
 
 
 # ---- cables ----
@@ -283,11 +290,11 @@ def _drift(matrix: Matrix, before: Sequence[Matrix], kind: Kind) -> Iterator[Sus
     *earlier, last = (_renumbered(part, matrix) for part in before)
     unusual = _unusual(earlier, kind)
     matrix = replace(matrix, records=matrix.records[:PAST])
-    values, last = (unusual(observations(part, kind, TOURNAMENT)) for part in (matrix, last))
+    values, rerun = (unusual(observations(part, kind, TOURNAMENT)) for part in (matrix, last))
     fitted = fit(values)
-    if fitted.sigma <= LIMITS.pair_noise and len(last.y):
-        last = replace(last, y=last.y - np.median(fitted.left(last)))  # that night's level
-        yield from SuspectSearch(kind, values, last, matrix.switches).suspicions()
+    if fitted.sigma <= LIMITS.pair_noise and len(rerun.y):
+        rerun = replace(rerun, y=rerun.y - np.median(fitted.left(rerun)))  # that night's level
+        yield from SuspectSearch(kind, values, rerun, matrix.switches).suspicions()
 
 
 def _renumbered(earlier: Matrix, matrix: Matrix) -> Matrix:
@@ -306,11 +313,11 @@ def _unusual(earlier: Sequence[Matrix], kind: Kind) -> Callable[[Observations], 
     measured often enough, over earlier matrices."""
     parts = [observations(part, kind, TOURNAMENT) for part in earlier]
     first, names = parts[0], ("s", "r", "y", "best")
-    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
+    s, r, y, best = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
     # Each night has its levels.
     hops = np.concatenate([part.hops + first.classes * n for n, part in enumerate(parts)])
-    size = (first.classes * len(parts), first.nodes, first.directed)
-    pooled = Observations(*columns, hops, *size)
+    classes = first.classes * len(parts)
+    pooled = Observations(s, r, y, best, hops, classes, first.nodes, first.directed)
     fitted = fit(pooled)
     keys, group = np.unique(pooled.key, return_inverse=True)
     often = np.bincount(group) >= LIMITS.pair_retests

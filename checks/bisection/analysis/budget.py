@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 import numpy as np
 import scipy  # its parts load when they are used
@@ -93,7 +94,8 @@ class Proposal:
 
 def by_nodes(store: Store, sessions: Sequence[Session]) -> dict[int, list[Session]]:
     """The sessions by the nodes of their largest launch."""
-    nights, nodes = Nights(store, sessions), Counter()
+    nights = Nights(store, sessions)
+    nodes: Counter[int] = Counter()
     for each in nights.launches:
         nodes[each.session] = max(nodes[each.session], _nodes(nights.tests[each.test], each))
     return grouped((session for session in sessions if session.id in nodes), lambda s: nodes[s.id])
@@ -111,7 +113,9 @@ def launches_of(
     is known by its seconds, which all of its tests have. It costs what it usually does a session.
     Tests of several launches come last, as launches that need those and cost nothing."""
     nights = Nights(store, sessions)
-    tests, spent, newest = nights.tests, defaultdict(Counter), {}
+    tests = nights.tests
+    spent: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    newest: dict[int, Outcome] = {}
     for outcome in nights.launches:
         test = tests[outcome.test]
         named = not name or name.search(" ".join(test.identity[3:]))
@@ -122,13 +126,14 @@ def launches_of(
     recent = {session.id for session in sessions[-int(LIMITS.gone) :]}
     members = [number for number, outcome in newest.items() if outcome.session in recent]
 
-    def job(number: int) -> tuple:
+    def job(number: int) -> tuple[Any, ...]:
         place = (tests[number].identity[:3], tests[number].case)
         return (*place, newest[number].session, newest[number].run, newest[number].seconds)
 
     launches: dict[tuple[str, ...], Launch] = {}
-    by_job: dict[tuple, Launch] = {}
-    prices = defaultdict(lambda: defaultdict(list))  # launch -> place -> node-hours of nights
+    by_job: dict[tuple[Any, ...], Launch] = {}
+    # launch -> place -> node-hours of nights
+    prices: dict[Launch, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
     for its, group in sorted(grouped(members, job).items(), key=lambda pair: len(pair[0][-1])):
         test, checks = tests[group[0]], {tests[number].check for number in group}
         launch = Launch(test.case, test.layout)
@@ -154,7 +159,9 @@ def proposals(
 ) -> tuple[list[Proposal], Launch | None]:
     """A proposal for each number of nodes that sessions had, within the budget (node-hours); the
     cheapest launch, None if no noise or no price is known. With `name`, of tests that match it."""
-    tests, proposed, known = store.tests(), [], []
+    tests = store.tests()
+    proposed: list[Proposal] = []
+    known: list[Launch] = []
     sets = {id(outcome.hosts): outcome.hosts for outcome in store.outcomes(sessions)}
     hosts = set().union(*sets.values())
     for nodes, group in sorted(by_nodes(store, sessions).items()):
@@ -228,16 +235,16 @@ def choose(
     Returns:
         The numbers of the launches; none if the budget is below all of them.
     """
-    hours = np.array(hours)
+    costs = np.array(hours)
     needed: list[int] = []
-    for number in np.argsort(hours, kind="stable").tolist():
+    for number in np.argsort(costs, kind="stable").tolist():
         seen = set().union(*(kinds[other] for other in needed))
-        if kinds[number] - seen and hours[[*needed, number]].sum() <= budget:
+        if kinds[number] - seen and costs[[*needed, number]].sum() <= budget:
             needed.append(number)
-    selections = [_greedy(needed, hours, finds, weight, budget)]
-    for number in np.setdiff1d(np.arange(len(hours)), needed).tolist():
-        if hours[[*needed, number]].sum() <= budget:
-            selections.append(_greedy([*needed, number], hours, finds, weight, budget))
+    selections = [_greedy(needed, costs, finds, weight, budget)]
+    for number in np.setdiff1d(np.arange(len(costs)), needed).tolist():
+        if costs[[*needed, number]].sum() <= budget:
+            selections.append(_greedy([*needed, number], costs, finds, weight, budget))
     return max(selections, key=lambda taken: weight @ (1 - np.prod(1 - finds[taken], axis=0)))
 
 
@@ -275,10 +282,10 @@ def finding(
     alike = np.eye(len(numbers))
     for table in tables:
         sigma, rho = np.maximum(table.noise.sigma, SAME), table.noise.rho
-        alarms = chance_of_alarm(NIGHTS, np.log1p(effect), sigma, rho, len(sigma))
+        alarms = np.asarray(chance_of_alarm(NIGHTS, np.log1p(effect), sigma, rho, len(sigma)))
         absolute = [is_absolute(history.metric.unit) for history in table.histories]
         quietest: dict[int, int] = {}  # a test's column -> its row
-        for row in np.lexsort((alarms, absolute)).tolist():
+        for row in np.lexsort((alarms, np.array(absolute))).tolist():
             test, metric, _, values, _ = table.histories[row]
             few = POINT.sub("", metric.name) in FEW_SAMPLES  # histories of runs lack them
             # What never varies is a count, or a ratio to itself.
@@ -294,7 +301,8 @@ def finding(
     weight = np.zeros(len(numbers))
     names = [tests[number].identity for number in numbers]
     kinds = grouped(range(len(numbers)), lambda place: (*names[place][:4], *names[place][5:]))
-    for places in kinds.values():
+    for members in kinds.values():
+        places = np.array(members)
         ratio = time[places] / time[places][:, None]
         beside = np.nan_to_num(np.minimum(ratio, 1 / ratio))
         alike[np.ix_(places, places)] = np.maximum(alike[np.ix_(places, places)], beside)

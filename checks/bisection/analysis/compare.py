@@ -4,7 +4,7 @@ controls, baselines, lost jobs."""
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bisection.analysis import nodes
@@ -14,8 +14,10 @@ from bisection.analysis.model import Comparison, Row, Suspect, changes
 from bisection.analysis.observations import Key, Observations, rows_of
 from bisection.analysis.outlying import mark_outliers
 from bisection.analysis.shifts import worth
+from bisection.core.format import some
 from bisection.core.identity import POINT
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.performance import AfterChange, JobsLost, SharedChange
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
 from bisection.core.verdicts import COMPARED, Scope, Verdict
@@ -40,7 +42,9 @@ class Context:
     @property
     def drifted(self) -> dict[str, Row]:
         """Partitions whose CPU speed changed -> the control that moved most."""
-        return {":".join(place): row for place, row in self.moved.items() if len(place) == 2}
+        return {
+            ":".join(place): row for place, row in self.moved.items() if row and len(place) == 2
+        }
 
     def watch(self, row: Row, named: re.Pattern[str] | None) -> None:
         """Adds a control of a judged table. Those that are named hold for all launches of their
@@ -51,7 +55,7 @@ class Context:
         if named and named.search(f"{row.test} {row.metric}"):
             launch = (*place, "named")
         self.moved.setdefault(launch)
-        sure = row.p <= LIMITS.false_discoveries and (row.low > 1 or row.high < 1)
+        sure = row.p <= LIMITS.false_discoveries and (row.low > 1 or (row.high or 1) < 1)
         if sure and size(row) > LIMITS.drift:
             for where in (place, launch):
                 self.moved[where] = max(self.moved.get(where) or row, row, key=size)
@@ -78,7 +82,7 @@ def compare(
         suspects: slow nodes; None: by the times of `after`.
     """
     sides = [Observations(store, side) for side in (before, after)]
-    rows, samples = rows_of(*sides, name)
+    rows, samples = rows_of(sides[0], sides[1], name)
     for row in rows:
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
     findings, power = judge_rows(rows, samples, (before, after))
@@ -103,7 +107,10 @@ def compare(
         for side in (before, after, aa)
     ]
     result = Comparison(
-        *(*named[:2], rows, named[2]),
+        before=named[0],
+        after=named[1],
+        rows=rows,
+        aa=named[2],
         unsafe=[*_unsafe(rows, context)],
         changes=[*changes(before, after)],
         findings=[_with_controls(finding, rows, context) for finding in findings],
@@ -120,57 +127,80 @@ def _order(row: Row) -> tuple[Any, ...]:
     return (COMPARED.index(row.verdict), not row.outlier, smaller, row.test, row.metric)
 
 
+SESSIONS_ONLY = (
+    "too few sessions: these verdicts ignore night-to-night variation. For the machine, compare "
+    "{} sessions per side or more"
+)
+NO_AA = (
+    "no A/A comparison: run the same again with nothing changed, and name it by --aa, to see what "
+    "the machine does by itself"
+)
+NO_CONTROL = (
+    "no control: nothing on both sides measures the cores alone, so a slower clock cannot be told "
+    "from a slower network (--control names one)"
+)
+
+
 def _unsafe(rows: Sequence[Row], context: Context) -> Iterator[Reason]:
     """Yields why the verdicts cannot be trusted."""
     for place, control in context.drifted.items():
-        hosts = control.after.hosts if control.metric == "clock" else None
-        yield Code.CORES_DRIFTED(place=place, control=control.change, hosts=hosts)
+        hosts = control.after.hosts if control.metric == "clock" else []
+        slowest = f"; the slowest is {some(hosts, 3)}" if hosts else ""
+        by = f"{_name(control)} ({control.test}), which does not communicate"
+        text = f"CPU speed of {place} changed: {by}, is {control.change}{slowest}"
+        yield Text(text)
     moving = len(context.noise)
     if moving > LIMITS.false_discoveries * len(rows):
-        yield Code.AA_DIFFERS(metrics=moving)
+        yield Text(f"the A/A run: {moving} metrics differ, though nothing was changed")
 
 
 def _advice(result: Comparison, context: Context) -> Iterator[Reason]:
     """Yields the limitations of the verdicts."""
     sides = {"before": len(result.before), "after": len(result.after)}
     if any(row.scope == Scope.SESSIONS for row in result.rows):
-        yield Code.SESSIONS_ONLY(needed=LIMITS.fewest)
+        yield Text(SESSIONS_ONLY.format(LIMITS.fewest))
     elif min(sides.values()) < LIMITS.fewest:
-        yield Code.NO_MACHINE_VERDICT(**sides, needed=LIMITS.fewest)
+        lacks = f"no verdict on the machine, which needs {LIMITS.fewest} per side"
+        option = f"bisection run --reruns={LIMITS.fewest - 1} gives one on two sessions"
+        yield Text(f"{sides['before']} against {sides['after']} sessions give {lacks}; {option}")
     if min(s["start"] for s in result.before) > max(s["start"] for s in result.after):
-        yield Code.SIDES_SWAPPED()
+        yield Text("AFTER is older than BEFORE")
     if not result.aa and sides["before"] < 2 * LIMITS.fewest:
-        yield Code.NO_AA()
+        yield Text(NO_AA)
     if not any(row.control and row.ratio for row in result.rows):
-        yield Code.NO_CONTROL()
+        yield Text(NO_CONTROL)
     if context.noise:
-        yield Code.AA_LEFT_OUT(metrics=len(context.noise))
+        count = len(context.noise)
+        yield Text(f"{count} metrics moved by themselves, and are not judged: the A/A run")
 
 
-def _with_controls(finding: Reason, rows: Sequence[Row], context: Context) -> Reason:
+def _with_controls(finding: SharedChange, rows: Sequence[Row], context: Context) -> SharedChange:
     """A change that metrics share, with whether the cores alone have it too."""
-    place = finding["place"]
+    place = finding.place
     known = (row for row in rows if row.control and row.low is not None)
-    still = "still" if any(row.place.startswith(place) for row in known) else None
-    controls = "moved" if place in context.drifted else still
-    return Code.SHARED(**finding.values, controls=controls)
+    still = "still" if any(row.place.startswith(place) for row in known) else ""
+    return replace(finding, controls="moved" if place in context.drifted else still)
 
 
 def _of_nights(rows: Sequence[Row], power: Power | None) -> Iterator[Reason]:
     """How the nights vary, and which change the verdicts could have seen."""
-    if split := [row for row in rows if row.states]:
-        first = max(split, key=lambda row: float(row.states["gap"]))
-        yield Code.STATES_SEEN(metrics=len(split), test=first.label, states=first.states)
+    if split := [(row.states.gap, row.label, row.states) for row in rows if row.states]:
+        _, label, states = max(split, key=lambda each: each[0])
+        yield Text(f"{len(split)} metrics have two states, for example {label}: {states}")
     if not power:
         return
     fewest, nights = min(power.nights), list(power.nights)
     if power.rho > LIMITS.persistence:
         independent = worth(fewest, power.rho)
-        yield Code.NIGHTS_ALIKE(rho=power.rho, nights=fewest, worth=independent)
+        alike = f"each resembles the one before (correlation {power.rho:.1f})"
+        counts = f"{fewest} nights count as {independent:.0f}"
+        yield Text(f"nights are not independent: {alike}, {counts}")
     effect = power.visible(*nights)
     finer = next((step for step in STEPS if step < 0.7 * effect), STEPS[-1])
     needed = power.needed(finer)
-    yield Code.POWER(nights=nights, effect=effect, finer=finer, needed=needed)
+    sides = f"with {nights[0]} and {nights[1]} nights"
+    more = f"; {needed} nights per side detect {finer:.0%}" if needed else ""
+    yield Text(f"{sides}, changes of {effect:.0%} or more in one metric are detectable{more}")
 
 
 # ---- what withdraws a verdict ----
@@ -183,26 +213,29 @@ def aa_noise(
     `aa` are sessions of one state of the machine."""
     if not aa:
         return {}
-    rows, samples = rows_of(*(Observations(store, side) for side in (before, aa)), name)
+    rows, samples = rows_of(Observations(store, before), Observations(store, aa), name)
     judge_rows(rows, samples, (before, aa))
-    moved = [r for r in rows if r.verdict in CHANGED and not noisy_tail(r) and r.slowdown_interval]
-    return {r.key: max(r.slowdown_interval[1], 1 / r.slowdown_interval[0]) for r in moved}
+    moved = [row for row in rows if row.verdict in CHANGED and not noisy_tail(row)]
+    intervals = {row.key: row.slowdown_interval for row in moved}
+    return {key: max(ends[1], 1 / ends[0]) for key, ends in intervals.items() if ends}
 
 
 def size(row: Row) -> float:
     """How far a ratio is from 1, as a logarithm."""
-    return abs(math.log(row.ratio))
+    return abs(math.log(row.ratio or 1.0))
 
 
-def noisy_tail(row: Row, _: Context | None = None) -> Reason | None:
+def noisy_tail(row: Row, _: Context | None = None) -> AfterChange | Text | None:
     """The slowest percent of samples may be the neighbours' doing: more samples than these were
     preempted, or there is one session per side, and neighbours come and go."""
     if not row.metric.startswith("time_p99") or row.verdict not in CHANGED:
         return None
     preempted = max(row.before.preempted, row.after.preempted)
     if preempted > LIMITS.preempted_tail:
-        return Code.TAIL_PREEMPTED(fraction=preempted)
-    return Code.TAIL_OF_ONE_SESSION() if row.scope == Scope.SESSIONS else None
+        took = f"other processes took the cores in {preempted:.0%} of the samples"
+        return AfterChange(f"but {took}")
+    only = "but p99 is judged only across sessions"
+    return AfterChange(only) if row.scope == Scope.SESSIONS else None
 
 
 def _beyond(row: Row, low: float, high: float) -> bool:
@@ -216,7 +249,7 @@ def moves_by_itself(row: Row, context: Context) -> Reason | None:
     most = context.noise.get(row.key)
     if most is None or row.verdict not in CHANGED or _beyond(row, 1 / most, most):
         return None
-    return Code.MOVES_BY_ITSELF()
+    return AfterChange("but it moves by itself: the A/A run")
 
 
 def core_drift(row: Row, context: Context) -> Reason | None:
@@ -233,9 +266,15 @@ def core_drift(row: Row, context: Context) -> Reason | None:
         return None
     if row.verdict == Verdict.UNCHANGED:
         much = size(control) >= math.log1p(LIMITS.margin)
-        return Code.CORES_MOVED_ONLY(control=control.change) if much else None
-    beyond = _beyond(row, *control.slowdown_interval)
-    return None if beyond else Code.CORES_MOVED_TOO(control=control.change)
+        moved = f"{_name(control)} {control.change}"
+        return Text(f"unchanged, but the CPU-only control shifted: {moved}") if much else None
+    if _beyond(row, *(control.slowdown_interval or (1.0, 1.0))):
+        return None
+    return AfterChange(f"but the CPU-only control shifted too: {_name(control)} {control.change}")
+
+
+def _name(control: Row) -> str:
+    return "the clock" if control.metric == "clock" else "the control"
 
 
 def baseline_moved(row: Row, context: Context) -> Reason | None:
@@ -246,10 +285,12 @@ def baseline_moved(row: Row, context: Context) -> Reason | None:
     point = POINT.search(row.metric)
     time = context.times.get((*row.identity, f"time{point[0] if point else ''}"))
     # Where nights vary more than the ratio changed, the time itself does not say.
-    if not time or not _beyond(row, *time.slowdown_interval):
+    if not time or not time.slowdown_interval or not _beyond(row, *time.slowdown_interval):
         return None
-    moved = math.log(time.slowdown) / math.log(row.slowdown) < LIMITS.baseline_part
-    return Code.BASELINE_MOVED(time=time.change) if moved else None
+    costs = [math.log(each.slowdown or 1.0) for each in (time, row)]
+    moved = costs[0] / costs[1] < LIMITS.baseline_part
+    text = f"by what it is compared with: the time itself is {time.change}"
+    return AfterChange(text) if moved else None
 
 
 DOUBTS = (noisy_tail, moves_by_itself, core_drift, baseline_moved)  # in their order
@@ -266,6 +307,7 @@ def lost_jobs(row: Row, after: Observations) -> None:
     failed = [o for o in outcomes if o.verdict == Verdict.FAIL and (o.session, o.run) not in used]
     lost = [o for o in outcomes if o.unusable]
     if failed or len(lost) > len(outcomes) / 2:
-        bad, code = (failed, Code.JOBS_FAILED) if failed else (lost, Code.JOBS_UNUSABLE)
-        cause = bad[-1].reason or bad[-1].unusable
-        row.rule(Verdict.NOT_MEASURED, code(count=len(bad), of=len(outcomes), cause=cause))
+        bad = failed or lost
+        cause, counts = bad[-1].reason or bad[-1].unusable, (len(bad), len(outcomes))
+        reason = JobsLost(failed=bool(failed), count=counts[0], of=counts[1], cause=cause)
+        row.rule(Verdict.NOT_MEASURED, reason)

@@ -158,7 +158,8 @@ class Fit:
 def fit(values: Observations) -> Fit:
     """Splits the logarithms into levels, effects and the rest by medians in turn. Of many pairs
     some show nearly all: the turns over all begin from their effects."""
-    effects, step, damped = np.zeros(values.effects), np.array(np.inf), (0.5, 0.5, 0.5, 0.8)
+    effects, step = np.zeros(values.effects), np.array(np.inf)
+    damped: tuple[float, ...] = (0.5, 0.5, 0.5, 0.8)
     if len(values.y) > 2 * SOME * values.effects:
         share = SOME * values.effects / len(values.y)
         kept = np.random.default_rng(values.nodes).random(len(values.y)) < share

@@ -21,8 +21,9 @@ from bisection.analysis.history import History
 from bisection.analysis.model import ChangePoint, Event, Series, changes
 from bisection.analysis.shifts import SAME
 from bisection.analysis.statistics import medians, scale
+from bisection.core.format import plural, utc
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, Reason
+from bisection.core.identity import IDENTITY
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import is_absolute
 from bisection.core.verdicts import BisectionError, Verdict
@@ -50,7 +51,7 @@ class Table:
     apart: np.ndarray  # what metrics have beside both, [metrics, nights]
     repeats: np.ndarray | None  # launches and squares, [2, metrics, nights]; None: no night has any
     ticks: np.ndarray  # the least distance of two unequal values of a metric, [metrics]
-    twins: list[Reason]  # sessions that are the same night
+    twins: list[str]  # sessions that are the same night
 
 
 @dataclass(eq=False)
@@ -76,7 +77,7 @@ def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list
 
 def events_of(
     looked_at: Sequence[Table], false_alarms: float = LIMITS.false_alarms
-) -> tuple[list[Event], list[Reason]]:
+) -> tuple[list[Event], list[str]]:
     """The events in histories.
 
     Args:
@@ -90,7 +91,7 @@ def events_of(
     metrics = sum(len(table.histories) for table in looked_at)
     chance = false_alarms / YEAR * LIMITS.alarm_nights
     events: list[Event] = []
-    notes: list[Reason] = []
+    notes: list[str] = []
     for table in looked_at:
         events += _of_table(table, chance * len(table.histories) / metrics, false_alarms)
         notes += table.twins + _ended(table)
@@ -135,7 +136,9 @@ def drawn(
             times = [sessions[index].start for index in indices]
             starts = sorted({p.at for p in points if times[0] < p.at <= times[-1]})
             at = np.searchsorted(times, starts).tolist()
-            yield Series(*test.identity, *metric, times, values.tolist(), at)
+            known: dict[str, Any] = dict(zip(IDENTITY, test.identity, strict=True))
+            known |= {"times": times, "values": values.tolist(), "points": at}
+            yield Series(**known, metric=metric.name, unit=metric.unit, better=metric.better)
 
 
 def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
@@ -156,8 +159,8 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
         many = (~np.isnan(values)).sum() >= TWIN  # a few may be equal by chance
         first = nights.setdefault(values.tobytes() if many else int(night), int(night))
         if first != night:
-            names = [sessions[first].uuid[:8], sessions[night].uuid[:8]]
-            twins.append(Code.SAME_NIGHT(sessions=names))
+            names = f"{sessions[first].uuid[:8]}, {sessions[int(night)].uuid[:8]}"
+            twins.append(f"duplicate sessions, only the first is used: {names}")
     kept = sorted(nights.values())
     _, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
     costs, there = costs[:, kept], [sessions[night] for night in kept]
@@ -168,13 +171,12 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
     residuals = costs - medians(costs, 1)[:, None]
     shared = np.vstack(factors(residuals, kernels))
     apart = residuals - np.nan_to_num(shared[0]) - np.nan_to_num(shared[1:])[kernels]
-    more = 0
+    counted: np.ndarray | None = None
+    more = np.zeros(())
     if any(each.repeats is not None for each in histories):
-        repeats, more = _of_retests(histories, apart, repeats[..., kept])
-    else:
-        repeats = None
-    values = costs + more, kernels, shared, apart + more
-    return Table(histories, there, *values, repeats, ticks, twins)
+        counted, more = _of_retests(histories, apart, repeats[..., kept])
+    costs, apart = costs + more, apart + more
+    return Table(histories, there, costs, kernels, shared, apart, counted, ticks, twins)
 
 
 def _of_retests(
@@ -253,8 +255,8 @@ def _of_table(table: Table, chance: float, false_alarms: float) -> list[Event]:
                 event.accepted = next((s.accepted for s in event.near if s.accepted), "")
             _note_causes(event, table.sessions, chances, range(max(1, low), high + 1))
             events.append(event)
-    points = [point for event in events for point in event.points]
-    for alike in grouped(points, lambda point: point.key).values():
+    found = [point for event in events for point in event.points]
+    for alike in grouped(found, lambda point: point.key).values():
         alike.sort(key=lambda point: point.at)
         for point, after in itertools.pairwise(alike):
             point.stands = False
@@ -279,7 +281,14 @@ def _event(
     changed = Counter(tests[row].check for row in rows)
     first, at, last = (table.sessions[n].start for n in when)
     return Event(
-        *(*tests[0].identity[:3], table.sessions[night].uuid, at, first, last, rate),
+        system=tests[0].system,
+        partition=tests[0].partition,
+        environ=tests[0].environ,
+        session=table.sessions[night].uuid,
+        at=at,
+        first=first,
+        last=last,
+        rate=rate,
         metrics={check: (count, there[check]) for check, count in changed.most_common()},
         before=table.sessions[max(0, low - BEFORE) : low],
         after=table.sessions[night:],
@@ -346,7 +355,12 @@ def _points(table: Table, night: int, traces: list[_Trace]) -> dict[int, ChangeP
             test, metric, *_ = table.histories[rows[index]]
             cost = float(size[index])
             point = ChangePoint(
-                *(*test.identity, *metric, first.uuid, first.start),
+                **dict(zip(IDENTITY, test.identity, strict=True)),
+                metric=metric.name,
+                unit=metric.unit,
+                better=metric.better,
+                session=first.uuid,
+                at=first.start,
                 ratio=math.exp(cost if metric.better == "lower" else -cost),
                 before=int(before[index]),
                 after=int(after[index]),
@@ -402,7 +416,7 @@ def _note_causes(
     event.candidates.sort(key=lambda candidate: -candidate[1])
 
 
-def _ended(table: Table) -> list[Reason]:
+def _ended(table: Table) -> list[str]:
     """Metrics that the newest nights lack, and what replaced them."""
     count, known = len(table.sessions), ~np.isnan(table.costs)
     if count <= 2 * LIMITS.gone:
@@ -423,12 +437,12 @@ def _ended(table: Table) -> list[Reason]:
             if now[1] != metric:
                 how = f"unit {metric.unit} -> {now[1].unit}"
         ends[int(last[row]), how].append(f"{test.test} {metric.name}")
-    return [
-        Code.HISTORY_ENDS(
-            at=table.sessions[end + 1].start, change=how, metrics=len(names), example=names[0]
-        )
-        for (end, how), names in sorted(ends.items(), reverse=True)[:5]
-    ]
+    notes = []
+    for (end, how), names in sorted(ends.items(), reverse=True)[:5]:
+        day = utc(table.sessions[end + 1].start)[:10]
+        which = names[0] + (" and others" if names[1:] else "") + (f": {how}" if how else "")
+        notes.append(f"{plural(len(names), 'metric')} not measured since {day}, {which}")
+    return notes
 
 
 def accept(store: Store, events: Sequence[Event], name: str, reason: str) -> str:

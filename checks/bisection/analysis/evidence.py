@@ -87,17 +87,18 @@ def evidence(
     """
     costs, count = np.concatenate([before, after], axis=1), before.shape[1]
     residuals = costs - medians(before, 1)[:, None]
-    series, group = [], np.zeros(len(costs), int)
-    owners = []  # of each series: a kernel's number, ALL, or None of ratios
+    listed: list[np.ndarray] = []
+    group = np.zeros(len(costs), int)
+    owners: list[int | None] = []  # of each series: a kernel's number, ALL, or None of ratios
     for here, is_ratio in ((~ratios, False), (ratios, True)):
         session, kernel = factors(residuals[here], kernels[here])
         large = np.flatnonzero((kernel != 0).any(axis=1))
-        place = np.full(len(kernel), len(series))
+        place = np.full(len(kernel), len(listed))
         place[large] += 1 + np.arange(len(large))
         group[here] = place[kernels[here]]
-        series += [session, *(session + kernel[large])]
+        listed += [session, *(session + kernel[large])]
         owners += [None] * (1 + len(large)) if is_ratio else [ALL, *large.tolist()]
-    series = np.array(series)
+    series = np.array(listed)
     shared = shifts(series[:, :count], series[:, count:], times, WHOLE)
     findings, sure = _findings(shared, owners)
     noise = costs - series[group]

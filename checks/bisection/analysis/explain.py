@@ -10,12 +10,14 @@ calls count as so many patterns at most.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from bisection.analysis.model import ChangePoint, Row
 from bisection.analysis.observations import Key, Observations
+from bisection.core.format import size_of, some
 from bisection.core.identity import swept_size
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.network import NetworkExplains
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.store.database import Session, Store
@@ -65,19 +67,37 @@ def explain(test: Key, cost: float, before: Observations, changed: Changed) -> R
     if not parts:
         return None
     excess = cost - 1
-    points = [sum(values) for values in zip(*(part["points"] for part in parts), strict=True)]
+    points = [sum(values) for values in zip(*(part.points for part in parts), strict=True)]
     if points[0] < LIMITS.explained_least * excess:
-        names = [[part["method"], part["size"]] for part in parts]
-        fraction = sum(part["fraction"] for part in parts)
-        values = {"patterns": names, "fraction": fraction, "points": points[0]}
-        return Code.NETWORK_EXPLAINS_NOTHING(**values, of=excess)
-    most = max(parts, key=lambda part: part["points"][0])
-    values = {name: most[name] for name in ("cause", "change", "method", "size")}
-    middle, *ends = (min(value, excess) for value in points)
-    return Code.NETWORK_EXPLAINS(**values, points=middle, within=ends, of=excess)
+        names = some([f"{part.method} at {size_of(part.size)}" for part in parts], 4)
+        time = f"{sum(part.fraction for part in parts):.0%} of the time"
+        gives = f"{100 * max(0.0, points[0]):.0f} of {100 * excess:.0f} points"
+        return Text(f"the network does not explain it: {names}, {time}, gives {gives}")
+    most = max(parts, key=lambda part: part.points[0])
+    middle, low, high = (min(value, excess) for value in points)
+    return NetworkExplains(
+        cause=most.cause,
+        change=most.change,
+        method=most.method,
+        size=most.size,
+        points=middle,
+        within=(low, high),
+        of=excess,
+    )
 
 
-def _parts(test: Key, before: Observations, changed: Changed) -> Iterator[dict[str, Any]]:
+class _Part(NamedTuple):
+    """What a class of calls adds to a code's time."""
+
+    method: str  # the pattern that stands for it
+    size: float
+    fraction: float  # of the code's time
+    points: tuple[float, ...]  # of its time, that are added, with the ends of their interval
+    cause: str  # why the pattern changed
+    change: float
+
+
+def _parts(test: Key, before: Observations, changed: Changed) -> Iterator[_Part]:
     """Yields what each class of calls adds to a code's time, as a fraction of it, by the pattern
     that stands for it; and why the pattern changed."""
     for calls in ("p2p", "collective"):
@@ -90,15 +110,14 @@ def _parts(test: Key, before: Observations, changed: Changed) -> Iterator[dict[s
         method = _method(test[3], calls, peers)
         nearest = _nearest(before, _network(test, method), size)
         slower = changed(nearest[1]) if nearest else None
-        if slower is None:
+        if nearest is None or slower is None:
             continue
         alone = median_of(before, nearest[1])
         if calls == "collective" and count and time and alone:
             share = min(share, count * alone / time)
         cause, change = _cause(test, nearest[0], slower[0], before, changed)
-        points = [share * (ratio - 1) for ratio in slower]
-        part = {"method": method, "size": nearest[0], "fraction": share, "points": points}
-        yield {**part, "cause": cause, "change": change}
+        points = tuple(share * (ratio - 1) for ratio in slower)
+        yield _Part(method, nearest[0], share, points, cause, change)
 
 
 def _method(check: str, calls: str, peers: float) -> str:
@@ -124,12 +143,12 @@ def _cause(
     pingpong = _network(test, "pingpong")
     nearest = _nearest(before, pingpong, size)
     single = changed(nearest[1]) if nearest else None
-    if single is None or single[0] - 1 < (slower - 1) / 2:
+    if nearest is None or single is None or single[0] - 1 < (slower - 1) / 2:
         return "pattern", slower - 1
     fitted = [(*pingpong, f"fit_{part}") for part in ("latency", "bandwidth")]
     latency, bandwidth = map(changed, fitted)
     longest, rate, alone = (median_of(before, key) for key in (*fitted, nearest[1]))
-    if None in (latency, bandwidth, longest, rate, alone):
+    if latency is None or bandwidth is None or longest is None or rate is None or alone is None:
         return "message", single[0] - 1
     added = longest * (latency[0] - 1), nearest[0] / rate * (bandwidth[0] - 1)
     if max(added) < alone * (single[0] - 1) / 2:
@@ -145,16 +164,16 @@ def _cause(
 def explain_rows(rows: Sequence[Row], before: Observations) -> None:
     """Sets `cause` of the rows of codes that got slower, of all judged rows of a comparison;
     `before`: its first side."""
-    costs: dict[Key, tuple[float, ...]] = {}
+    costs: dict[Key, tuple[float, float, float]] = {}
     for row in rows:
-        if row.ratio is not None:
+        if row.slowdown is not None:
             changed = row.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
             interval = row.slowdown_interval or (row.slowdown, row.slowdown)
             costs[row.key] = (row.slowdown, *interval) if changed else (1.0, 1.0, 1.0)
             if row.outlier and row.excess:
-                costs[row.key] = (row.excess,) * 3
+                costs[row.key] = (row.excess, row.excess, row.excess)
     for row in slower_codes(rows):
-        worse = row.excess if row.outlier else row.slowdown
+        worse = (row.excess if row.outlier else row.slowdown) or 1.0
         row.cause = explain(row.identity, worse, before, costs.get)
 
 

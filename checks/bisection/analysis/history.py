@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bisection.core.format import some
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
 from bisection.store.database import Metric, Session, Store, StoredTest, works_of
@@ -99,14 +99,17 @@ def regular(sessions: Sequence[Session]) -> list[Session]:
     return [session for session in untagged if session.kind in usual]
 
 
-def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:
+def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[str]]:
     """The sessions of a history, without experiments and such of the future; notes on those."""
     ahead = [session for session in chosen if session.ahead]
     sessions = regular([session for session in chosen if session not in ahead])
     others = [s for s in chosen if s not in sessions and s not in ahead]
     notes = [
-        code(sessions=[session.uuid[:8] for session in group])
-        for code, group in ((Code.AHEAD, ahead), (Code.OF_OTHER_KINDS, others))
+        f"{text}: {some(session.uuid[:8] for session in group)}"
+        for text, group in (
+            ("ignored, dated in the future (wrong clock)", ahead),
+            ("sessions of another tier or selection, or tagged, left out", others),
+        )
         if group
     ]
     return sessions, notes
@@ -115,10 +118,11 @@ def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:
 def nights_of(sessions: Sequence[Session]) -> tuple[dict[int, int], np.ndarray]:
     """The number of each session's night, by the session's number, and when the nights were, in
     units of the usual time between them."""
-    night, began = {}, []
+    night: dict[int, int] = {}
+    began: list[float] = []
     for session in sorted(sessions, key=lambda session: session.start):
         if not began or session.start - began[-1] >= 3600 * LIMITS.night:
             began.append(session.start)
         night[session.id] = len(began) - 1
-    began = np.array(began)
-    return night, (began - began[:1]) / (np.median(np.diff(began)) if len(began) > 1 else 1)
+    when = np.array(began)
+    return night, (when - when[:1]) / (np.median(np.diff(when)) if len(when) > 1 else 1)

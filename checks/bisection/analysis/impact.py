@@ -8,12 +8,13 @@ S. Chunduri et al., SC 2019.
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import Preempted
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Grade
 from bisection.kernels.local import Estimate
@@ -52,14 +53,14 @@ class Impact:
         return Grade.LOOK if shown else Grade.GO
 
     @property
-    def reason(self) -> Reason | None:
+    def reason(self) -> Text | None:
         """Returns a finding against the network; None if it is good."""
-        at = {"place": self.place, "victim": self.victim, "aggressor": self.aggressor}
+        who = f"{self.victim} under {self.aggressor} ({self.place})"
         if self.withheld:
-            return Code.IMPACT_WITHHELD(**at, why=self.withheld)
+            return Text(f"{who} is not judged: {self.withheld}")
         if self.grade == Grade.GO:
             return None
-        return Code.CONGESTED(**at, mean=astuple(self.mean), p99=astuple(self.p99))
+        return Text(f"{who} takes {self.mean.factor} times as long, its p99 {self.p99.factor}")
 
 
 def judge(result: Mapping[str, Any]) -> list[Impact]:
@@ -74,7 +75,7 @@ def judge(result: Mapping[str, Any]) -> list[Impact]:
     alone = victims.pop(ALONE, {})
     # Nodes that share cores disturb each other without a network.
     taken = preempted(result)
-    withheld = Code.PREEMPTED(fraction=taken) if taken > LIMITS.preempted_launch else None
+    withheld = Preempted(fraction=taken) if taken > LIMITS.preempted_launch else None
     return [
         _impact((details["place"], victim, aggressor), windows, alone, withheld)
         for victim, windows in victims.items()
@@ -96,13 +97,15 @@ def _impact(
     if withheld:
         pass
     elif len(means) < LIMITS.impact_cycles:
-        withheld = Code.FEW_CYCLES(cycles=len(means), needed=LIMITS.impact_cycles)
+        needed = f"{LIMITS.impact_cycles} are needed"
+        withheld = Text(f"{len(means)} cycles were measured; {needed}")
     elif not 1 - LIMITS.impact_quiet <= quiet <= 1 + LIMITS.impact_quiet:
-        withheld = Code.NOT_QUIET(ratio=quiet)
+        slow = f"the second took {quiet:.2f} of the time of the first"
+        withheld = Text(f"quiet twice, {slow}")
     elif load is None:
-        withheld = Code.LOAD_UNKNOWN()
+        withheld = Text("the aggressor was not measured alone")
     elif load < LIMITS.impact_load:
-        withheld = Code.NOT_LOADED_ENOUGH(load=load)
+        withheld = Text(f"the aggressor moved {load:.0%} of its bytes alone")
     return Impact(*name, estimate(means), estimate(tails), load, withheld)
 
 
@@ -112,7 +115,7 @@ def _ratios(windows: Windows, loaded: str, name: str) -> np.ndarray:
     return np.array([v / quiet[c] for c, v in values.items() if v and quiet.get(c)])
 
 
-def estimate(ratios: Sequence[float], part: float = 0.95) -> Estimate:
+def estimate(ratios: Sequence[float] | np.ndarray, part: float = 0.95) -> Estimate:
     """The median of ratios with an interval of this part by resampling; the same from the same."""
     if not len(ratios):
         return Estimate(math.nan, math.nan, math.nan)

@@ -17,7 +17,8 @@ from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs
 from bisection.analysis.shifts import MOST, Shifts, Times, worth
 from bisection.analysis.statistics import exp, scale
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.performance import SharedChange, TwoStates
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED, is_absolute
 from bisection.core.verdicts import Against, Scope, Verdict
@@ -64,7 +65,7 @@ def judge_rows(
     rows: Sequence[Row],
     samples: Sequence[tuple[Jobs, Jobs]],
     sides: tuple[Sequence[Session], Sequence[Session]],
-) -> tuple[list[Reason], Power | None]:
+) -> tuple[list[SharedChange], Power | None]:
     """Rules on the rows that have no ruling yet, all of one table.
 
     Args:
@@ -106,7 +107,8 @@ def judge_rows(
         same_day = max(starts) - min(starts) < 3600 * LIMITS.day
         # What nights may differ by themselves, where too few are known to see it.
         least = math.log1p(LIMITS.margin if same_day else LIMITS.unknown_nights)
-        table.rule(*adjusted([table.seen]), least=least)
+        (p,) = adjusted([table.seen])
+        table.rule(p, least=least)
     if not tables:
         return [], None
     noise = np.hstack([table.noise for table in tables])
@@ -135,22 +137,24 @@ class _Table:
         self.kernels = list(dict.fromkeys(names))
         numbers = np.array([self.kernels.index(name) for name in names])
         ratios = np.array([not row.absolute for row in self.rows])
-        self.seen, self.shared = evidence(*self.costs, numbers, ratios, times)
+        self.seen, self.shared = evidence(self.costs[0], self.costs[1], numbers, ratios, times)
         self.findings = [self._finding(each, numbers, ratios) for each in self.shared]
         nights = (np.isfinite(costs).sum(axis=1) for costs in self.costs)
         self.noise = np.array([self.seen.apart.sigma, self.seen.apart.rho, *nights])
 
-    def _finding(self, shared: Shared, kernels: np.ndarray, ratios: np.ndarray) -> Reason:
+    def _finding(self, shift: Shared, kernels: np.ndarray, ratios: np.ndarray) -> SharedChange:
         """A shared shift for people: of which kernel, by how much, of how many metrics."""
-        every = shared.kernel == ALL
-        bounds = {"ratio": 0, "low": -shared.half_width, "high": shared.half_width}
-        change = {name: exp(shared.estimate + part) for name, part in bounds.items()}
-        return Code.SHARED(
+        every = shift.kernel == ALL
+        ends = (0, -shift.half_width, shift.half_width)
+        ratio, low, high = (exp(shift.estimate + end) for end in ends)
+        return SharedChange(
             place=":".join((self.rows[0].system, self.rows[0].partition)),
-            kernel=None if every else self.kernels[shared.kernel],
-            change={"metric": "time", "unit": "s", "better": "lower", **change},
-            metrics=len(shared.metrics),
-            of=int((~ratios & (every | (kernels == shared.kernel))).sum()),
+            kernel="" if every else str(self.kernels[shift.kernel]),
+            ratio=ratio,
+            low=low,
+            high=high,
+            metrics=len(shift.metrics),
+            of=int((~ratios & (every | (kernels == shift.kernel))).sum()),
         )
 
     def rule(self, p: np.ndarray, least: float = 0.0) -> None:
@@ -171,21 +175,24 @@ class _Table:
             if states.two[i]:
                 before, after = states.share[:, i].tolist()
                 gap = math.exp(states.gap[i])
-                row.states = Code.TWO_STATES(gap=gap, before=before, after=after)
-            reason = row.states if verdict != Verdict.UNCHANGED else None
+                row.states = TwoStates(gap=gap, before=before, after=after)
+            reason: Reason | None = row.states if verdict != Verdict.UNCHANGED else None
             if verdict in CHANGED and max(low, -high) < least:
-                reason = Code.NIGHTS_UNKNOWN(margin=math.expm1(least))
+                reason = Text(
+                    f"within the {math.expm1(least):.0%} that so few nights can differ by chance"
+                )
                 verdict = Verdict.INCONCLUSIVE
             elif verdict == Verdict.INCONCLUSIVE and not reason:
-                reason = Code.UNDER_MARGIN(margin=math.expm1(margin[i]))
+                reason = Text(f"a change, but under the {math.expm1(margin[i]):.0%} that counts")
                 if low <= 0 <= high:
-                    reason = Code.INTERVAL_WIDE()
+                    reason = Text("interval includes 0 and the threshold: inconclusive")
                 elif row.p > LIMITS.false_discoveries:
-                    reason = Code.NOT_SIGNIFICANT()
+                    reason = Text("not significant among so many metrics")
                 elif max(low, -high) <= seen.moves or seen.like_states[i]:
-                    reason = Code.OTHERS_MOVE()
+                    reason = Text("no larger than the drift of unchanged metrics")
             elif verdict == Verdict.UNCHANGED and constant[i]:
-                verdict, reason = Verdict.INCONCLUSIVE, Code.CONSTANT()
+                same = "all samples are the same number: nothing to judge by"
+                verdict, reason = Verdict.INCONCLUSIVE, Text(same)
             row.rule(verdict, reason)
         for each, finding in zip(self.shared, self.findings, strict=True):
             for i in each.metrics:
@@ -263,7 +270,7 @@ def _count(row: Row, was: Jobs, now: Jobs) -> None:
     """Counts are the same in every run: compared without statistics."""
     left, right = ({v for values in jobs.values() for v in values} for jobs in (was, now))
     if len(left) > 1 or len(right) > 1:
-        row.rule(Verdict.INCONCLUSIVE, Code.COUNT_VARIES())
+        row.rule(Verdict.INCONCLUSIVE, Text("a count that differs from run to run"))
         return
     (old,), (new,) = left, right
     row.scope, row.ratio = Scope.MACHINE, new / old if old and new else None
@@ -272,16 +279,16 @@ def _count(row: Row, was: Jobs, now: Jobs) -> None:
         row.rule(Verdict.UNCHANGED)
     else:
         worse = (new > old) == (row.better == "lower")
-        row.rule(CHANGED[not worse], Code.COUNT_CHANGED(before=old, after=new))
+        row.rule(CHANGED[not worse], Text(f"{old:.15g} is now {new:.15g}"))
 
 
-def _too_few(row: Row) -> Reason:
+def _too_few(row: Row) -> Text:
     sessions = (row.before.sessions, row.after.sessions)
     jobs = (row.before.jobs, row.after.jobs)
-    for code, (before, after) in ((Code.FEW_SESSIONS, sessions), (Code.FEW_JOBS, jobs)):
+    for name, (before, after) in (("sessions", sessions), ("jobs", jobs)):
         if max(before, after) > 1:
-            return code(before=before, after=after, needed=LIMITS.fewest)
-    return Code.ONE_JOB()
+            return Text(f"{before} and {after} {name}; {LIMITS.fewest} are needed")
+    return Text("one job per side does not represent the machine")
 
 
 # ---- how many nights a change takes ----
@@ -316,8 +323,9 @@ def noise_tables(
         series, rows = [history for history, _ in members], np.array([row for _, row in members])
         kernels = np.unique([history.test.check for history in series], return_inverse=True)[1]
         ratios = np.array([not is_absolute(history.metric.unit) for history in series])
-        sides = np.split(rows, [half], axis=1)
-        seen, _ = evidence(*sides, kernels, ratios, np.split(times, [half]))
+        before, after = np.split(rows, [half], axis=1)
+        first, last = np.split(times, [half])
+        seen, _ = evidence(before, after, kernels, ratios, (first, last))
         tables.append(NoiseTable(place, series, rows, kernels, seen.apart))
     return tables
 
@@ -334,9 +342,9 @@ def noises(tables: Sequence[NoiseTable]) -> list[tuple[str, str, int, int, Power
         for number in np.unique(table.kernels):
             here = table.kernels == number
             kernel = table.histories[int(here.argmax())].test.check
-            noise = (float(np.median(part[here])) for part in (table.noise.sigma, table.noise.rho))
+            sigma, rho = (float(np.median(p[here])) for p in (table.noise.sigma, table.noise.rho))
             nights = int(np.median(np.isfinite(table.values[here]).sum(axis=1)))
-            power = Power(*noise, len(here))
+            power = Power(sigma, rho, len(here))
             groups.append((table.place, kernel, int(here.sum()), nights, power))
     return sorted(groups, key=lambda group: -group[2])
 
@@ -351,6 +359,8 @@ def set_against(rows: Sequence[Row], expected: float) -> None:
         if row.low is None or row.control or not row.absolute:
             continue
         speed, low, high = row.speedup
+        if speed is None or low is None or high is None:
+            continue
         noise = max(row.before.spread or 0, row.after.spread or 0)
         margin = 1 + max(LIMITS.margin, LIMITS.noise_margin * noise)
         row.against = Against.UNCLEAR
@@ -363,20 +373,21 @@ def set_against(rows: Sequence[Row], expected: float) -> None:
         row.explained = explain(row, speed, expected)
 
 
-def explain(row: Row, speed: float, expected: float) -> Reason | None:
+def explain(row: Row, speed: float, expected: float) -> Text | None:
     """Returns the reason for a speed-up, by a fit of communication alone: 1 / speed = (1 - f) /
     expected + f / network, with the fraction f of communication before the upgrade."""
     f = row.communication
     if row.against not in (Against.ABOVE, Against.BELOW):
         return None
     if f is None:
-        return Code.FRACTION_UNKNOWN()
+        return Text("no communication fraction is known")
     left = 1 / speed - (1 - f) / expected
     if f < LIMITS.no_network:
-        return Code.NOT_THE_NETWORK(fraction=f)
+        return Text(f"not by the network: only {f:.1%} of the time was communication")
     if left <= 0:
-        return Code.NOT_THE_NETWORK_ALONE(fraction=f, most=expected / (1 - f))
+        most = f"no network gives more than {expected / (1 - f):.2f}"
+        return Text(f"not by the network alone: with {f:.0%} communication {most}")
     network = f / left
     if row.against == Against.ABOVE or network >= 1:
-        return Code.NETWORK_FASTER(fraction=f, factor=network)
-    return Code.NETWORK_SLOWER(fraction=f, factor=1 / network)
+        return Text(f"fits a network {network:.3g} times as fast, with {f:.0%} communication")
+    return Text(f"fits a network {1 / network:.3g} times slower, with {f:.0%} communication")

@@ -1,12 +1,14 @@
 """The result of a comparison of stored sessions, from which reports are made."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
+from bisection.core.format import change
 from bisection.core.identity import MetricId
-from bisection.core.reasons import Code, Reason
-from bisection.core.thresholds import LIMITS, Thresholds
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.performance import SharedChange, SlowNode, TwoStates, Unlike
 from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.store.database import Session
 
@@ -50,7 +52,7 @@ class Row(MetricId):
     communication: float | None = None  # fraction of the time spent communicating, before
     explained: Reason | None = None  # whether a network explains `against`
     cause: Reason | None = None  # what of the network explains that a code got slower
-    states: Reason | None = None  # the two that it has, and how often it is in the slower one
+    states: TwoStates | None = None  # the two that it has, and how often it is in the slower one
 
     def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
         self.verdict, self.reason = verdict, reason
@@ -58,8 +60,7 @@ class Row(MetricId):
     @property
     def is_of_other_ranks(self) -> bool:
         """True if the sides cannot be compared, as they ran on unlike ranks, nodes or threads."""
-        unlike = self.reason is not None and self.reason.code == Code.UNLIKE
-        return unlike and self.reason["what"] == "geometry"
+        return isinstance(self.reason, Unlike) and self.reason.what == "geometry"
 
     @property
     def is_worse(self) -> bool:
@@ -75,7 +76,9 @@ class Row(MetricId):
     @property
     def excess(self) -> float | None:
         """`seen` over the earlier sessions as a cost; None where nothing was."""
-        return None if self.seen is None else self._cost(self.seen / self.before.median)
+        if self.seen is None or self.before.median is None:
+            return None
+        return self._cost(self.seen / self.before.median)
 
     def _cost(self, ratio: float) -> float:
         return ratio if self.better == "lower" else 1 / ratio
@@ -83,7 +86,7 @@ class Row(MetricId):
     @property
     def slowdown_interval(self) -> tuple[float, float] | None:
         """The confidence interval of `slowdown`; None without one."""
-        if self.low is None:
+        if self.low is None or self.high is None:
             return None
         return (self.low, self.high) if self.better == "lower" else (1 / self.high, 1 / self.low)
 
@@ -95,9 +98,9 @@ class Row(MetricId):
         return tuple(1 / x if x else None for x in (self.ratio, self.high, self.low))
 
     @property
-    def change(self) -> dict[str, Any]:
-        names = ("test", "metric", "unit", "better", "ratio", "low", "high")
-        return {name: getattr(self, name) for name in names}
+    def change(self) -> str:
+        """The ratio with its interval, for people: 14% [11%, 17%] slower."""
+        return change(self.unit, self.better, self.ratio, self.low, self.high)
 
 
 @dataclass
@@ -112,8 +115,15 @@ class Suspect:
     always: bool = True  # several nodes: in all launches together, not only in most
 
     @property
-    def reason(self) -> Reason:
-        return Code.SLOW_NODE(**asdict(self))
+    def reason(self) -> SlowNode:
+        ratio = self.ratio if math.isfinite(self.ratio) else None
+        return SlowNode(
+            nodes=tuple(self.nodes),
+            jobs=self.jobs,
+            ratio=ratio,
+            where=self.where,
+            always=self.always,
+        )
 
 
 @dataclass
@@ -195,13 +205,12 @@ class Comparison:
     after: list[dict[str, Any]]
     rows: list[Row]  # the worst first
     aa: list[dict[str, Any]] = field(default_factory=list)  # sessions of the A/A test
-    findings: list[Reason] = field(default_factory=list)  # changes that many metrics share
+    findings: list[SharedChange] = field(default_factory=list)  # changes that many metrics share
     advice: list[Reason] = field(default_factory=list)  # what the verdicts lack
     unsafe: list[Reason] = field(default_factory=list)  # why they cannot be trusted
     changes: list[Change] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
     expected: float | None = None  # ratio of performance that an upgrade should give
-    limits: Thresholds = LIMITS
 
     def count(self, verdict: Verdict) -> int:
         return sum(row.verdict == verdict for row in self.rows)

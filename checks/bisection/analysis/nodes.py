@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts load when they are used
@@ -58,7 +58,8 @@ def suspects(
     order = {s.id: at for at, s in enumerate(sorted(sessions, key=lambda s: s.start))}
     # A control may have the host of its slowest rank alone: the launch has them all.
     hosts: dict[tuple[object, ...], tuple[str, ...]] = defaultdict(tuple)
-    launches, sets = {}, {}  # sets: of nodes, each once
+    launches: dict[tuple[int, int, int], tuple[Any, ...]] = {}
+    sets: dict[int, tuple[str, ...]] = {}  # of nodes, each once
     for o in nights.launches:
         if o.hosts and (o.preempted or not o.unusable):
             test = nights.tests[o.test]
@@ -68,25 +69,25 @@ def suspects(
                 sets[number] = tuple(sorted(set(o.hosts)))
             hosts[launch] = max(hosts[launch], sets[number], key=len)
     values = defaultdict(list)
-    for test, metric, jobs, _ in nights.series:
+    for test, metric, measured, _ in nights.series:
         key = (*test.identity, metric.name)
         if not metric.name.startswith("time") or (names is not None and key not in names):
             continue
-        for number, _, at, run, value, _ in jobs[jobs["value"] > 0].tolist():
+        for number, _, at, run, value, _ in measured[measured["value"] > 0].tolist():
             session = sessions[at].id
-            if launch := launches.get((session, number, run)):
-                nodes = hosts[launch]
+            if (session, number, run) in launches:
+                nodes = hosts[launches[session, number, run]]
                 values[key, len(nodes)].append((session, run, nodes, math.log(value)))
     costs = defaultdict(list)
     for (key, _), jobs in values.items():
         usual = median(cost for *_, cost in jobs)
         for session, run, nodes, cost in jobs:
-            vote = (":".join(key[:2]), order[session], run, nodes)
-            costs[vote].append((cost - usual, key[3:6]))
+            of_job = (":".join(key[:2]), order[session], run, nodes)
+            costs[of_job].append((cost - usual, key[3:6]))
     votes = defaultdict(list)
-    for (place, *vote), times in sorted(costs.items()):
-        cost, jobs = median(cost for cost, _ in times), {job for _, job in times}
-        votes[place].append(Vote(*vote, cost, len(jobs)))
+    for (place, session, run, nodes), times in sorted(costs.items()):
+        cost, kinds = median(cost for cost, _ in times), {kind for _, kind in times}
+        votes[place].append(Vote(session, run, nodes, cost, len(kinds)))
     return [suspect for place, part in votes.items() for suspect in slow_nodes(part, place)]
 
 
@@ -159,8 +160,8 @@ def _design(votes: Sequence[Vote]) -> _Design | None:
     between: list[Vote] = []
     within: list[list[Vote]] = []
     for _, of_session in groupby(sorted(votes), key=lambda vote: vote.session):
-        sizes = grouped(of_session, lambda vote: len(vote.nodes))
-        sizes = [_merged(part) for part in sizes.values()]
+        by_size = grouped(of_session, lambda vote: len(vote.nodes))
+        sizes = [_merged(part) for part in by_size.values()]
         several = [part for part in sizes if len(part) > 1]
         within += several
         if not several:  # a session has one vote, whatever the numbers of nodes of its launches

@@ -4,12 +4,14 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median  # of few values much faster than NumPy's
+from typing import Any
 
 import numpy as np
 
 from bisection.analysis.model import Row, Side
-from bisection.core.identity import is_ratio_to_itself
-from bisection.core.reasons import Code, Reason
+from bisection.core.identity import IDENTITY, is_ratio_to_itself
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.performance import Unlike
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
 from bisection.core.verdicts import Verdict
@@ -31,16 +33,18 @@ class Observations:
         self.outcomes: dict[Key, list[Outcome]] = defaultdict(list)  # by test
         for outcome in nights.launches:
             self.outcomes[nights.tests[outcome.test].identity].append(outcome)
-        self.fits = defaultdict(bool)  # launch -> whether it has something to measure
+        # launch -> whether it has something to measure
+        self.fits: dict[Key, bool] = defaultdict(bool)
         for test, outcomes in self.outcomes.items():
             self.fits[_launch(test)] |= outcomes[-1].verdict != Verdict.NOT_APPLICABLE
         self.values: dict[Key, list[tuple[int, int, float]]] = defaultdict(list)  # session, run
         self.lost: dict[Key, list[float]] = defaultdict(list)  # values while others had the cores
-        self.kinds = defaultdict(set)  # key -> (geometry, unit, better, control)
+        # key -> (geometry, unit, better, control)
+        self.kinds: dict[Key, set[tuple[str, str, str, bool]]] = defaultdict(set)
         self.geometries: dict[Key, dict[int, str]] = defaultdict(dict)  # by session
         self.hosts: dict[frozenset[int], list[str]] = {}
-        self.compared = set()  # tests with metrics that are compared
-        self.elsewhere = set()  # tests with numbers that are not
+        self.compared: set[Key] = set()  # tests with metrics that are compared
+        self.elsewhere: set[Key] = set()  # tests with numbers that are not
         for series in sorted(nights.series, key=lambda each: each.jobs["at"][0]):
             self._add(series, nights)
         for values in self.values.values():  # of several geometries or units
@@ -93,7 +97,7 @@ class Observations:
 
     def work(self, key: Key) -> str | None:
         """Returns what the test of a metric computed in the newest session of which it is known."""
-        works = list(self.works.get(key[3:5], {}).values())
+        works = list(self.works.get((key[3], key[4]), {}).values())
         return works[-1] if works else None
 
     def geometry(self, key: Key) -> str | None:
@@ -105,14 +109,16 @@ class Observations:
         """True if a metric's test ran on these ranks and threads in half of the sessions or more:
         then a session on others is the odd one."""
         geometries = [*self.geometries.get(key, {}).values()]
-        return bool(geometries) and 2 * geometries.count(geometry) >= len(geometries)
+        return bool(geometries) and 2 * sum(each == geometry for each in geometries) >= len(
+            geometries
+        )
 
     def side(
         self, key: Key, work: str | None = None, geometry: str | None = None
     ) -> tuple[Side, Jobs]:
         """One metric on this side, without the sessions in which its test is known to have computed
         other work, nor, with a `geometry`, those on other ranks or threads."""
-        works, kinds = self.works.get(key[3:5], {}), self.kinds.get(key, set())
+        works, kinds = self.works.get((key[3], key[4]), {}), self.kinds.get(key, set())
         geometries = self.geometries.get(key, {})
         counted = any(unit in COUNTED for _, unit, *_ in kinds)
         jobs: Jobs = defaultdict(list)
@@ -150,7 +156,7 @@ def _launch(test: Key) -> Key:
 
 def _software(sessions: Sequence[Session]) -> str:
     """MPI, compiler and lock of the sessions; where they differ, every one."""
-    texts = {}
+    texts: dict[str, None] = {}
     for facts in (session.facts for session in sessions):
         lock = facts.get("lock") and f"lock {facts['lock'][:8]}"
         texts[", ".join(filter(None, (facts.get("MPI"), facts.get("compiler"), lock)))] = None
@@ -164,7 +170,8 @@ def rows_of(
     and for each row the jobs of both sides. A test without a metric to compare has a row, too, so
     that none vanishes. With `name`, only tests that match it, and the controls of their launches.
     """
-    rows, samples = [], []
+    rows: list[Row] = []
+    samples: list[tuple[Jobs, Jobs]] = []
     kinds: dict[Key, set[tuple[str, str, str, bool]]] = {
         key: before.kinds.get(key, set()) | after.kinds.get(key, set())
         for key in before.kinds | after.kinds
@@ -173,7 +180,8 @@ def rows_of(
     known = before.compared | after.compared | after.elsewhere
     for test in dict.fromkeys([*before.outcomes, *after.outcomes]):
         if test not in known:
-            kinds[(*test, "")] = set()
+            key = (*test, "")
+            kinds[key] = set()
     tests = {key[:-1] for key in kinds}
     chosen = {test for test in tests if not name or name.search(" ".join(test[3:]))}
     launches = {_launch(test) for test in chosen - controls}
@@ -190,8 +198,16 @@ def rows_of(
         else:
             geometry = None
         (left, was), (right, now) = before.side(key, work, geometry), after.side(key, work)
-        _, *kind = min(values, default=("", "", "lower", False))
-        row = Row(*key, *kind, before=left, after=right)
+        _, unit, better, control = min(values, default=("", "", "lower", False))
+        identity: dict[str, Any] = dict(zip((*IDENTITY, "metric"), key, strict=True))
+        row = Row(
+            **identity,
+            unit=unit,
+            better=better,
+            control=control,
+            before=left,
+            after=right,
+        )
         if ruling := _without_numbers(row, values, before, after):
             row.rule(*ruling)
         row.communication = _communication(before, key)
@@ -200,27 +216,30 @@ def rows_of(
     return rows, samples
 
 
+NO_NUMBER = Text("no number above zero in any session after")
+
+
 def _without_numbers(
     row: Row, kinds: set[tuple[str, str, str, bool]], before: Observations, after: Observations
 ) -> tuple[Verdict, Reason | None] | None:
     """The ruling where numbers need not be looked at; None where they must."""
     here, there = after.outcomes.get(row.identity), before.outcomes.get(row.identity)
     if not here:
-        return Verdict.MISSING, Code.ABSENT(sessions=len(after.sessions))
+        return Verdict.MISSING, Text(f"in none of the sessions after ({len(after.sessions)})")
     if since := after.gone(row):
-        return Verdict.MISSING, Code.VANISHED(sessions=since)
+        return Verdict.MISSING, Text(f"not in the last {since} sessions after")
     if row.after.median is None:
         causes = [cause for o in here if (cause := o.unusable or o.reason)]
-        return Verdict.NOT_MEASURED, causes[-1] if causes else Code.NO_NUMBER()
+        return Verdict.NOT_MEASURED, causes[-1] if causes else NO_NUMBER
     if there and row.before.median is None and before.side(row.key)[1]:
-        works = [work or "default" for work in (before.work(row.key), after.work(row.key))]
-        return Verdict.NOT_MEASURED, Code.UNLIKE(what="work", values=works)
+        works = tuple(side.work(row.key) or "default" for side in (before, after))
+        return Verdict.NOT_MEASURED, Unlike(what="work", values=works)
     if not there or row.before.median is None:
-        return Verdict.NEW, Code.NOT_BEFORE() if there else None
+        return Verdict.NEW, Text("not measured before") if there else None
     for index, name in ((1, "unit"), (0, "geometry"), (2, "direction")):
         values = {str(kind[index]) for kind in kinds}
         if len(values) > 1:
-            return Verdict.NOT_MEASURED, Code.UNLIKE(what=name, values=sorted(values))
+            return Verdict.NOT_MEASURED, Unlike(what=name, values=tuple(sorted(values)))
     return None
 
 

@@ -18,7 +18,7 @@ from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs, Key
 from bisection.analysis.statistics import exp, medians
 from bisection.core.identity import POINT
-from bisection.core.reasons import Code
+from bisection.core.reasons.performance import Unlike
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
 
@@ -55,7 +55,10 @@ def mark_outliers(
     earlier = np.log(
         [[median(was.get(session, none)) for session in sessions] for was in earlier_values]
     )
-    earlier, new = sign[:, None] * earlier, sign * np.log([row.seen for row in open_rows])
+    earlier, new = (
+        sign[:, None] * earlier,
+        sign * np.log([row.seen or math.nan for row in open_rows]),
+    )
     chance = LIMITS.changed_chance if environment_changed else LIMITS.slower_chance
     level = np.nanmean(earlier, axis=1)
     groups = _groups(open_rows)
@@ -81,7 +84,8 @@ def _groups(rows: Sequence[Row]) -> dict[tuple[str, ...], list[int]]:
         if row.absolute and not row.control:
             place = (row.system, row.partition, row.environ)
             for name in ((row.check, row.case, row.layout), (row.check,), ()):
-                groups[(*place, *name)].append(line)
+                group = (*place, *name)
+                groups[group].append(line)
     return {name: lines for name, lines in groups.items() if len(lines) >= LIMITS.together}
 
 
@@ -174,7 +178,7 @@ def _is_open(row: Row) -> bool:
     The fastest sample and the slowest percent are of few samples: they jump from night to night.
     """
     enough = row.before.sessions >= LIMITS.fewest > row.after.sessions
-    unlike = row.reason is not None and row.reason.code == Code.UNLIKE
+    unlike = isinstance(row.reason, Unlike)
     return enough and not unlike and row.unit not in COUNTED and row.base not in FEW_SAMPLES
 
 
@@ -261,10 +265,10 @@ def _spread(squares: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 
 def slower(rows: Sequence[Row]) -> list[Row]:
-    rows = [row for row in rows if row.outlier and row.excess > 1]
-    return sorted(rows, key=lambda row: -row.excess)
+    rows = [row for row in rows if row.outlier and (row.excess or 0.0) > 1]
+    return sorted(rows, key=lambda row: -(row.excess or 0.0))
 
 
 def faster(rows: Sequence[Row]) -> list[Row]:
-    rows = [row for row in rows if row.outlier and row.excess < 1]
-    return sorted(rows, key=lambda row: row.excess)
+    rows = [row for row in rows if row.outlier and (row.excess or 1.0) < 1]
+    return sorted(rows, key=lambda row: row.excess or 0.0)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bisection.core.reasons import Code
 from bisection.core.topology import Switches, levels
 from bisection.kernels import adapters, results
 from bisection.kernels.results import ResultError
@@ -108,18 +107,19 @@ def read(path: Path, most: int = -1) -> Matrix:
         known = (head["mode"], head["rounds"], switches, names, head["bytes"] or math.nan)
         size = len(head["nodes"]), head["records"]
         if size[0] > MOST:
-            raise ResultError(Code.PAIRS_MANY_NODES(path=str(path), nodes=size[0], most=MOST))
+            raise ResultError(f"{path} has {size[0]} nodes; at most {MOST} can be judged")
         records = _records(path.with_suffix(".pairs"), *size, most)
     except (KeyError, TypeError):
-        raise ResultError(Code.PAIRS_FOREIGN(path=str(path), key="details.pairs")) from None
+        text = f"{path} is no result of pairs: details.pairs is missing or wrong"
+        raise ResultError(text) from None
     return Matrix(head["nodes"], records, *known, _rate(result))
 
 
 def _rate(result: results.Result) -> float:
     """The rate of a node's adapters that carried messages, B/s; 0 where it is unknown."""
     carried = {name for name, _ in adapters.carriers(result)}
-    first = next(iter(result.get("adapters") or []), {"list": []})
-    rates = [a["rate"] for a in first["list"] if adapters.device(a) in carried]
+    adapter_lists = [host["list"] for host in result.get("adapters") or []]
+    rates = [a["rate"] for a in (adapter_lists or [[]])[0] if adapters.device(a) in carried]
     return sum(rates) * 1e9 / 8 if rates and all(rates) else 0.0
 
 
@@ -129,12 +129,11 @@ def _records(file: Path, nodes: int, wanted: int, most: int) -> np.ndarray:
     try:
         size, records = file.stat().st_size, np.fromfile(file, RECORD, most)
     except OSError as error:
-        reason = Code.RESULT_UNREADABLE(path=str(file), error=str(error.strerror))
-        raise ResultError(reason) from None
+        raise ResultError(f"cannot read {file}: {error.strerror}") from None
     whole, rest = divmod(size, RECORD.itemsize)
     if rest or not whole or wanted != whole:
-        sizes = {"path": str(file), "size": size, "record": RECORD.itemsize}
-        raise ResultError(Code.PAIRS_TRUNCATED(**sizes, wanted=wanted))
+        whole_records = f"{wanted or 'a whole number of'} records of {RECORD.itemsize} B"
+        raise ResultError(f"{file} is truncated: {size} B are not {whole_records}")
     for piece in pieces(len(records)):
         part = records[piece]
         ends = np.stack((part["a"], part["b"]))
@@ -144,6 +143,6 @@ def _records(file: Path, nodes: int, wanted: int, most: int) -> np.ndarray:
         wrong |= ~np.isin(part["stage"], (TOURNAMENT, RETEST))
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
-            evidence = {"record": piece.start + first, "of": whole, "content": str(part[first])}
-            raise ResultError(Code.PAIRS_CORRUPT(path=str(file), **evidence, nodes=nodes))
+            where = f"record {piece.start + first} of {whole}, {nodes} nodes"
+            raise ResultError(f"{file} is damaged: {where}: {part[first]}")
     return records

@@ -121,7 +121,9 @@ class Primitives:
         named = {"latency": latency, **bounds, "bisection": bisection}
         crowded = alone + messages * self._collisions(size)
         most = max(crowded, bisection)  # NaN stays, as it is the first
-        return Bound(latency + max(alone, bisection), max(named, key=named.get), latency + most)
+        return Bound(
+            latency + max(alone, bisection), max(named, key=named.__getitem__), latency + most
+        )
 
     def _collisions(self, size: float) -> float:
         """Returns how much longer (s) a message takes in random pairs at once than in one pair
@@ -140,15 +142,17 @@ class Primitives:
 def _neighbours(ranks: int, per_node: int) -> tuple[int, int]:
     """(neighbours of a rank, blocks that a full node sends to others) in the grid of ranks that
     MPI_Dims_create makes: factors, the largest first, each to the shortest side."""
-    sides, rest, factors = [1, 1, 1], ranks, []
+    sides, rest = [1, 1, 1], ranks
+    factors: list[int] = []
     for factor in range(2, ranks + 1):
         while rest % factor == 0:
             factors.append(factor)
             rest //= factor
     for factor in reversed(factors):
         sides[sides.index(min(sides))] *= factor
-    node = np.arange(ranks).reshape(sorted(sides, reverse=True)) // per_node
-    moves = [(step, axis) for axis, side in enumerate(node.shape) if side > 1 for step in (1, -1)]
+    shape = sorted(sides, reverse=True)
+    node = np.arange(ranks).reshape(shape) // per_node
+    moves = [(step, axis) for axis, side in enumerate(shape) if side > 1 for step in (1, -1)]
     outside = sum((np.roll(node, *move) != node).ravel()[:per_node].sum() for move in moves)
     return len(moves), int(outside)
 

@@ -16,8 +16,8 @@ import numpy as np
 from bisection.analysis.bounds import bounds
 from bisection.analysis.history import histories
 from bisection.analysis.model import changes
+from bisection.core.format import number
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code
 from bisection.core.references import Case, faults, lookup, span_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED, KIND_OF_UNIT
@@ -131,7 +131,8 @@ def propose(
     """
     claimed = {p["fullname"]: p["extras"].get("references", []) for p in site.partitions}
     samples = _samples(store, sessions)
-    proposal, entries = Proposal(), []
+    proposal = Proposal()
+    entries: list[Entry] = []
     known = {test[:-1] for test in samples}
     proposal.unmeasured = [case for case in site.cases if _test(case) not in known]
     for case in site.cases:
@@ -229,13 +230,15 @@ def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool)
         elif file.comment(now).startswith(KEEP):
             proposal.kept.append((together, old))
             continue
-        elif not widen and _is_wider(together.bounds, old):
+        elif not widen and _is_wider(together.bounds or [], old):
             proposal.wider.append((together, old))
             continue
         if old is None or list(old[:3]) != together.bounds:
             last = _day(max(session.start for session in together.nights))
             spread = f"spread {together.sigma:.1%}"
-            file.put(place, together.bounds, f"{len(together.nights)} sessions to {last}, {spread}")
+            file.put(
+                place, together.bounds or [], f"{len(together.nights)} sessions to {last}, {spread}"
+            )
             changed = True
     if changed:
         _set_provenance(_in_order(proposal.entries), file)
@@ -256,7 +259,8 @@ def _by_place(
         for metric in case["required"] if case["$environ"] not in unused else ():
             tests[file.where(case, metric)].add(_test(case))
             own[file.own(case, metric)].add(_test(case))
-    places, alone = [], []
+    places: list[tuple[Place, list[Entry]]] = []
+    alone: list[tuple[Place, list[Entry]]] = []
     for place, entries in grouped(proposal.entries, lambda e: file.where(e.case, e.metric)).items():
         if file.get(place) is not None and tests[place] <= {_test(e.case) for e in entries}:
             places.append((place, entries))
@@ -272,8 +276,8 @@ def _by_place(
 
 def _together(entries: Sequence[Entry]) -> Entry:
     """One reference for all of these."""
-    lows, highs = zip(*(span_of(entry.bounds) for entry in entries), strict=True)
-    middle = statistics.median(entry.bounds[0] for entry in entries)
+    lows, highs = zip(*(span_of(entry.bounds or []) for entry in entries), strict=True)
+    middle = statistics.median(entry.bounds[0] for entry in entries if entry.bounds)
     fewest = min(entries, key=lambda entry: len(entry.nights))
     sigma = max(entry.sigma for entry in entries)
     return replace(fewest, bounds=_rounded(middle, min(lows), max(highs)), sigma=sigma)
@@ -325,15 +329,16 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> Iter
     try:
         age = (time.time() - time.mktime(time.strptime(day, "%Y-%m-%d"))) / 86400
         if age > LIMITS.stale:
-            yield defect(Code.REFERENCES_OLD(day=day, age=round(age), allowed=LIMITS.stale))
+            allowed = f"{LIMITS.stale} days are allowed"
+            yield defect(f"from {day}, {round(age)} days old; {allowed}")
     except ValueError:
-        yield defect(Code.PROVENANCE_NO_DAY(value=repr(day)))
+        yield defect(f"provenance.date {day!r} is not a day, YYYY-MM-DD")
     last = sessions[-1].facts
     known = {**(provenance.get("facts") or {}), "lock": provenance.get("lock")}
     for name, text in known.items():
         recorded = name in SOFTWARE and name in last and text not in (None, "none")
         if recorded and last[name] not in text.split(" | "):
-            yield defect(Code.REFERENCES_OF_OTHER(name=name, value=text, last=last[name]))
+            yield defect(f"made with {name} {text}; the last session has {last[name]}")
     samples = _samples(store, sessions[-LIMITS.drift_sessions :])
     for case in site.cases:
         for metric, reference in (lookup(tree.get(case["check"]), case) or {}).items():
@@ -344,6 +349,6 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> Iter
             middle = statistics.median(map(statistics.median, nights.values()))
             low, high = span_of(reference)
             if not low <= middle <= high:  # most of the sessions would fail
-                ends = {"value": middle, "low": low, "high": high}
-                test, count = _name(case, metric), len(nights)
-                yield defect(Code.REFERENCE_DRIFTED(test=test, sessions=count, **ends))
+                value, *ends = map(number, (middle, low, high))
+                of = f"{_name(case, metric)}: the last {len(nights)} sessions have {value}"
+                yield defect(f"{of}, allowed is {'..'.join(ends)}")

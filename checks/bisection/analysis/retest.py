@@ -8,7 +8,7 @@ and times are divided by that. Where the scheduler has other nodes, every second
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bisection.analysis.history import History
@@ -22,20 +22,20 @@ from bisection.runs.model import RunVerdict, TestResult
 START = 10.0  # s that ReFrame needs beside the launches
 TURNS = 2  # launches of each in the retest
 MOST_TURNS = 4  # if the history needs repeats, and the budget allows it
-Launch = tuple[str, ...]  # kernel, case, layout, system, partition, environment
+Launch = tuple[str | int, ...]  # kernel, case, layout, system, partition, environment
 
 
 @dataclass
 class Plan:
     """The launches to retest, and why. They are in the order of their worst metric."""
 
-    outliers: dict[Launch, list[Row]]  # launch -> its rows, the worst first
+    outliers: Mapping[Launch, list[Row]]  # launch -> its rows, the worst first
     budget: float  # s
     failed: list[TestResult] = field(default_factory=list)  # by their bounds
     # In which a node looks slow, and no other launch shows whether it is.
     nodes: list[Launch] = field(default_factory=list)
     # What may have got worse lately, and by how many standard errors, the most first.
-    unusual: dict[Launch, Sequence[tuple[float, History]]] = field(default_factory=dict)
+    unusual: Mapping[Launch, Sequence[tuple[float, History]]] = field(default_factory=dict)
     cost: dict[Launch, float] = field(default_factory=dict)  # s that each launch took
     chosen: list[Launch] = field(default_factory=list)
     control: Launch | None = None  # the shortest unchanged launch of its partition
@@ -86,12 +86,12 @@ def plan(
     is_hopeless = bool(verdict.failures) or not all(case.by_bounds for case in failed)
     if is_hopeless:
         failed = []  # no retest mends what else is wrong
-    suspected = {(reason.code, reason["host"]) for reason in verdict.suspect_nodes}
+    suspected = {(reason.code, reason.host) for reason in verdict.suspect_nodes}
     nodes = [  # launches by which a node looks slow, and no other launch shows whether it is
         case.launch[:-1]
         for case in verdict.cases
         if case.fixture
-        and any((fault.code, fault["host"]) in suspected for fault in case.record.host_faults)
+        and any((fault.code, fault.host) in suspected for fault in case.record.host_faults)
     ]
     seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
     worse = grouped(unusual, lambda pair: launch_of(pair[1].test))
@@ -133,7 +133,7 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
     if sweeps or verdict.end:
         return []
     launches = [case for case in verdict.cases if case.is_launch]
-    of_lost = {}  # of a test of several, those that were disturbed
+    of_lost: dict[Launch, TestResult] = {}  # of a test of several, those that were disturbed
     for test in verdict.lost_to_others:
         taken = [launch for launch in launches if test.takes(launch)]
         bad = [each for each in taken if each.record.disturbed > LIMITS.preempted_confirm]

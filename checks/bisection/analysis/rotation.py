@@ -74,15 +74,15 @@ def largest(
     """The partitions on which a network is judged: of those with the same nodes, the one whose
     launches have the most. `partitions`: as the probe of the site has them. Yields the full name,
     the nodes of a launch and of the partition (None: not known), and the others, left out."""
-    alike = defaultdict(list)
+    alike: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
     for partition in partitions:
         access = partition["access"]
         nodes = schedulers.of(partition["scheduler"]).nodes_of(access)
         alike[frozenset(node.name for node in nodes) or tuple(access)].append(partition)
-    for nodes, group in alike.items():
+    for place, group in alike.items():
         best = max(group, key=lambda part: part["extras"].get("nodes", 1))
         others = [part["name"] for part in group if part is not best]
-        known = len(nodes) if isinstance(nodes, frozenset) else None
+        known = len(place) if isinstance(place, frozenset) else None
         yield best["fullname"], best["extras"].get("nodes", 1), known, others
 
 

@@ -61,22 +61,25 @@ def shifts(
         times: of the observations of either side, nights; without them, one a night.
         cut: standard deviations from the median, beyond which a value counts as that far.
     """
-    times = times or [np.arange(values.shape[1], dtype=float) for values in (before, after)]
-    sides = [packed(values, at) for values, at in zip((before, after), times, strict=True)]
+    nightly = [np.arange(values.shape[1], dtype=float) for values in (before, after)]
+    pairs = zip((before, after), times or nightly, strict=True)
+    sides = [packed(values, at) for values, at in pairs]
     counts = np.array([np.isfinite(values).sum(axis=1) for values, _ in sides])
     df = np.maximum(counts.sum(axis=0) - 2.0, 1.0)
     sides, far = _cut(sides, df, cut)
     grid = np.array([[mean(*side, rho) for side in sides] for rho in RHOS])
     means, worths, squares, logs = grid.transpose(2, 1, 3, 0)  # each [sides, series, RHOS]
     estimate, variance = means[1] - means[0], (1 / worths).sum(axis=0)
-    of_side, squares = squares, squares.sum(axis=0)
+    of_side = squares
+    squares = np.sum(of_side, axis=0)
     logs = (logs + np.log(worths)).sum(axis=0)
     # What does not vary says nothing about rho, nor about how much others vary.
     varies = squares[:, 0] > SAME**2
     squares = np.maximum(squares, SAME**2)
     alone = (-logs / 2 - df[:, None] / 2 * np.log(squares))[varies]
     likely = int(np.argmax((alone - alone.max(axis=1, keepdims=True)).sum(axis=0)))
-    prior, usual = 0.0, 0.0
+    prior: float = 0.0
+    usual: float = 0.0
     if varies.any():
         pool = Pool(squares[varies, likely] / df[varies], df[varies])
         prior, usual = min(pool.prior, MOST), pool.variance

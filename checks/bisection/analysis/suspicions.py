@@ -100,8 +100,9 @@ class SuspectSearch:
 
     def suspicions(self) -> Iterator[Suspicion]:
         """All suspicions, the largest explanations first."""
-        for level in reversed(range(0 if self.switches is None else len(self.switches))):
-            yield from self._take(self._switches(level))
+        switches = [] if self.switches is None else list(self.switches)
+        for level in reversed(range(len(switches))):
+            yield from self._take(self._switches(level, switches[level]))
         yield from self._take(self._nodes())
         yield from self._paths()
 
@@ -109,7 +110,7 @@ class SuspectSearch:
         for suspicion in suspicions:
             if suspicion.confirmed:
                 explained, on_it = np.array(suspicion.who), 0
-                if suspicion.part == Part.SWITCH:
+                if suspicion.part == Part.SWITCH and self.switches is not None:
                     level, switch = suspicion.who
                     explained = np.flatnonzero(self.switches[level] == switch)
                     on_it = 1 + level if suspicion.beyond else 0  # hops of sound pairs
@@ -119,10 +120,10 @@ class SuspectSearch:
                     self.known[on_it:, explained] = suspicion.effect
             yield suspicion
 
-    def _switches(self, level: int) -> Iterator[Suspicion]:
+    def _switches(self, level: int, number: np.ndarray) -> Iterator[Suspicion]:
         """Switches: confirmed where most of the nodes that were rerun are slow to others; `beyond`
         where pairs on the switch are not slow."""
-        values, number, effects = self.values, self.switches[level], self.fit.effects
+        values, effects = self.values, self.fit.effects
         sizes = np.bincount(number)
         fit_for = np.flatnonzero((sizes >= LIMITS.pair_retests) & (sizes <= len(number) / 2))
         limit = _limit(len(fit_for) * len(self.ways))
@@ -135,16 +136,17 @@ class SuspectSearch:
             if self.taken[members].any() or not slow or not sure:
                 continue
             apart = self.hops_rerun > level
-            each = [self.short_rerun[apart & (self.ends_rerun == member)] for member in members]
-            each = np.array([np.median(short) for short in each if len(short)])
+            shorts = [self.short_rerun[apart & (self.ends_rerun == member)] for member in members]
+            each = np.array([np.median(short) for short in shorts if len(short)])
             enough = len(each) >= LIMITS.pair_retests
             inside = (number[values.s] == switch) & (number[values.r] == switch)
             near = values.y[inside] - self.fit.levels[values.hops[inside]]
             beyond = bool(inside.any()) and float(np.median(near)) > effect / 2
             confirmed = enough and self._repeats(each)
             whole = float(np.median(self.short[np.isin(self.ends, members) & (self.hops > level)]))
-            measure = (whole, -effect / error, each, confirmed, enough, beyond)
-            yield Suspicion(self.kind, Part.SWITCH, (level, int(switch)), way, *measure)
+            who, z = (level, int(switch)), -effect / error
+            where = (self.kind, Part.SWITCH, who, way)
+            yield Suspicion(*where, whole, z, each, confirmed, enough, beyond)
 
     def _nodes(self) -> Iterator[Suspicion]:
         effects = self.fit.effects - self.known[-1]

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from bisection.analysis.propose import stale
 from bisection.core import paths, references
 from bisection.core.format import plural
-from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit
 from bisection.report.words import defect_line
 from bisection.sites.reference_rules import read, reference_defects
@@ -56,14 +55,14 @@ def act(options: argparse.Namespace) -> Exit:
         with opened(home) as store:
             recorded = {metric.name: metric.unit for metric in store.metrics().values()}
             for file in files:
-                if (site := sites.get(file.stem)) and (tree := read(file)[0]):
-                    findings += stale(store, site, file, tree)
+                known = sites.get(file.stem)
+                if known and (tree := read(file)[0]):
+                    findings += stale(store, known, file, tree)
     except StoreError as error:
-        reason = Code.STORE_UNUSABLE(error=str(error))
-        findings.append(Defect.of(paths.store_db(home), 1, reason))
+        findings.append(Defect.of(paths.store_db(home), 1, str(error)))
     for file in files:
         findings += reference_defects(file, sites.get(file.stem), recorded)
-    findings = sorted(set(findings), key=lambda f: (f.is_note, f.path, f.line, f.reason.dumps()))
+    findings = sorted(set(findings), key=lambda f: (f.is_note, f.path, f.line, f.text))
     for finding in findings:
         print(defect_line(finding))
     defects = [finding for finding in findings if not finding.is_note]
@@ -78,5 +77,5 @@ def act(options: argparse.Namespace) -> Exit:
         print(f"doctor: no defects ({examined})")
         return Exit.OK
     print(f"doctor: {plural(len(defects), 'defect')} in {examined}")
-    twice = any(defect.reason.code == Code.NAME_TWICE for defect in defects)
+    twice = any(defect.twice for defect in defects)
     return Exit.USAGE if twice else Exit.FAILED

@@ -50,7 +50,7 @@ def act(options: argparse.Namespace) -> Exit:
             print(f"{named[:8]}: {'accepted' if options.accept else 'alarm re-enabled'}")
             return Exit.OK
         explain_points([p for event in events for p in event.points], sessions, store)
-    notes += [*filter(None, [left_out(chosen)]), *more]
+    notes += [*([str(excluded)] if (excluded := left_out(chosen)) else []), *more]
     print(printable(history_text(events, series, len(sessions), notes, options.metrics)))
     alarms = [event for event in events if event.alarm]
     return decision.of_history(alarms, any(history.is_long for history in series))

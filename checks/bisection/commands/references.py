@@ -139,14 +139,14 @@ def _counted(left_out: Mapping[LeftOut, Sequence[Session]]) -> str:
 def _notes(proposal: propose.Proposal, least: int) -> Iterable[str]:
     """Lines on what has no reference, or keeps the one it has, and why."""
     for entry in (entry for entry in proposal.wide if entry.unit in COUNTED):
-        counts = sorted({count for night in entry.nights.values() for count in night})
-        yield f"no reference: {entry.name} was {' and '.join(f'{n:g}' for n in counts[:4])}"
+        values = sorted({count for night in entry.nights.values() for count in night})
+        yield f"no reference: {entry.name} was {' and '.join(f'{n:g}' for n in values[:4])}"
     spread = [entry for entry in proposal.wide if entry.unit not in COUNTED]
     for check, entries in grouped(spread, lambda entry: entry.case["check"]).items():
         example = f"{entries[0].name}: {entries[0].sigma:.0%} between sessions"
         yield f"too wide for a reference: {len(entries)} of {check}, such as {example}"
     for entry, old in proposal.wider:
-        now, then = (span(*span_of(bounds)) for bounds in (entry.bounds, old))
+        now, then = (span(*span_of(bounds)) for bounds in (entry.bounds or old, old))
         yield f"not widened: {entry.name}: {then} would become {now}; --widen allows it"
     for entry, old in proposal.kept:
         yield f"kept, by its comment: {entry.name}: {span(*span_of(old))}"
@@ -156,8 +156,8 @@ def _notes(proposal: propose.Proposal, least: int) -> Iterable[str]:
     for environ, cases in environs.items():
         parts = grouped(cases, lambda case: case["check"]).items()
         names = (f"{check} {some(sorted({c['case'] for c in alike}), 4)}" for check, alike in parts)
-        tests = plural(len(cases), "test")
-        yield f"not measured in environment {environ}: {tests}: {'; '.join(names)}"
+        count = plural(len(cases), "test")
+        yield f"not measured in environment {environ}: {count}: {'; '.join(names)}"
     if proposal.few:
         checks = Counter(entry.case["check"] for entry in proposal.few)
         counts = ", ".join(f"{count} of {check}" for check, count in checks.items())

@@ -40,16 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-p", dest="environ", metavar="NAME", help=text)
     text = "name the session, such as phase=before; other commands select it by that name"
     add("--tag", action="append", default=[], type=command.tag, metavar="NAME=VALUE", help=text)
-    span = {"type": seconds_of, "metavar": "DURATION"}
     text = "time budget for retests; up to half may go to rerunning disturbed launches. 0: no "
     text += "retest, so metrics outside their limits fail; default: 10m"
-    add("--retest", default="10m", **span, help=text)
+    add("--retest", default="10m", type=seconds_of, metavar="DURATION", help=text)
     text = f"compare the run with these sessions, such as network=old; {HELP}; default: earlier "
     add("--against", metavar="SESSIONS", help=f"{text}sessions of its kind")
     text = "wait up to this time for a quiet machine; if it stays busy, run nothing, exit with 3"
-    add("--wait", **span, help=text)
+    add("--wait", type=seconds_of, metavar="DURATION", help=text)
     text = "start no launch after this time; launches that have not started are BLOCKED"
-    add("--deadline", **span, help=text)
+    add("--deadline", type=seconds_of, metavar="DURATION", help=text)
     text = "accept kernels that were built from other sources than this checkout's"
     add("--stale", action="store_true", help=text)
     text = "repeat the launches on other idle nodes, until one run can identify a slow node"

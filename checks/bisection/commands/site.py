@@ -17,7 +17,7 @@ CODES = {Exit.FAILED: "", Exit.NOT_MEASURED: ""}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="SUBCOMMAND")
     for name, module in (("new", site_new), ("check", site_check)):
-        summary = module.__doc__.partition(":")[0].partition(",")[0]
+        summary = (module.__doc__ or "").partition(":")[0].partition(",")[0]
         command = commands.add_parser(name, help=summary)
         module.add_arguments(command)
         describe(command, module)

@@ -49,7 +49,7 @@ def act(options: argparse.Namespace) -> Exit:
                 print(f"{site.name}:{place}" if place else site.name)
                 of_place = []
                 for finding in group:
-                    for line in result_lines(finding, site.name):
+                    for line in result_lines(finding):
                         print(line, flush=True)
                     of_place.append(finding)
                 for line in untried(of_place):

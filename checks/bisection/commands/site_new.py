@@ -19,7 +19,6 @@ from pathlib import Path
 from bisection import schedulers
 from bisection.core import paths
 from bisection.core.format import at_least, duration
-from bisection.core.reasons import Code, clause
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels.spack.externals import SpackError
 from bisection.kernels.spack.site_environment import environment_for
@@ -55,7 +54,7 @@ def act(options: argparse.Namespace) -> Exit:
         known = schedulers.here().read(options.account)
         site = refresh(file, known) if options.refresh else create(options, file, known)
     except SchedulerError as error:
-        show(f"site new: {clause(error.reason)}")
+        show(f"site new: {error}")
         return Exit.NOT_MEASURED
     return Exit.FAILED if site.all_decisions else Exit.OK
 
@@ -87,7 +86,7 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Draft:
     site = new.draft(options, known)
     if options.dry_run:
         if site.parts:
-            site.decisions.append(Code.NOT_TRIED())
+            site.decisions.append("no job ran (--dry-run): launchers are not proven")
         print(words.site_file(site), end="")
         return site
     show(*words.about(site))

@@ -40,7 +40,8 @@ class Cause:
 
 
 def _cause(row: dict[str, str]) -> Cause:
-    return Cause(**{**row, "words": re.compile(row["words"], re.MULTILINE)})
+    words = re.compile(row.pop("words"), re.MULTILINE)
+    return Cause(**row, words=words)
 
 
 with open(Path(__file__).with_suffix(".csv"), newline="", encoding="utf-8") as file:

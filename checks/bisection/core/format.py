@@ -4,9 +4,9 @@ import argparse
 import contextlib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeGuard
 
 from bisection.core.units import is_absolute
 
@@ -14,7 +14,7 @@ NONE = "\N{EN DASH}"  # where there is no number
 WIDEST = 80  # columns of a mail, and of what a terminal shows
 
 
-def finite(value: Any) -> bool:
+def finite(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -131,17 +131,20 @@ def some(names: Iterable[Any], most: int = 12) -> str:
 # ---- the change of a metric ----
 
 
-def change(row: Mapping[str, Any]) -> str:
-    """The `change` of a row, a ratio with its confidence interval: 14% [11%, 17%] slower; 3.1 [2.9,
-    3.3] times as fast."""
-    values = [None if row.get(n) is None else float(row[n]) for n in ("ratio", "low", "high")]
-    if values[0] is None:
+def change(
+    unit: str, better: str, ratio: float | None, low: float | None, high: float | None
+) -> str:
+    """A ratio of values with its confidence interval: 14% [11%, 17%] slower; 3.1 [2.9, 3.3] times
+    as fast."""
+    if ratio is None:
         return ""
-    values = values[: 3 if values[1] is not None and math.isfinite(values[2]) else 1]
-    if not is_absolute(row["unit"]) and row["unit"] != "GHz":
+    values = [ratio]
+    if low is not None and high is not None and math.isfinite(high):
+        values += [low, high]
+    if not is_absolute(unit) and unit != "GHz":
         return ratio_words(values, "more", "less", "times as much")
     inverse = [1 / value if value else math.inf for value in (values[0], *values[:0:-1])]
-    cost, speed = (values, inverse) if row["better"] == "lower" else (inverse, values)
+    cost, speed = (values, inverse) if better == "lower" else (inverse, values)
     if cost[0] < 1:
         return ratio_words(speed, "faster", "slower", "times as fast")
     return ratio_words(cost, "slower", "faster", "times slower")

@@ -32,9 +32,14 @@ class Help(argparse.HelpFormatter):
 
     def _wrapped(self, line: str) -> str:
         columns = re.match(r" *(?:\S+(?: \S+)* {2,})*", line)  # what stands before the last one
-        further = " " * len(columns[0])
-        how = {"break_long_words": False, "break_on_hyphens": False}
-        return textwrap.fill(line, self._width, subsequent_indent=further, **how)
+        further = " " * (columns.end() if columns else 0)
+        return textwrap.fill(
+            line,
+            self._width,
+            subsequent_indent=further,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
 
 class Parser(argparse.ArgumentParser):

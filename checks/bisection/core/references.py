@@ -8,12 +8,11 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.core.reasons import Code, Reason
+from bisection.core.format import some
 
 Case = Mapping[str, Any]  # the values by which references of a test on a partition are found
 
@@ -34,34 +33,44 @@ def matches(key: Any, value: Any) -> bool:
         return False
 
 
+def not_judged(method: str, partition: str, file: str, metrics: Iterable[str]) -> str:
+    """The note on a method without references where other methods have some."""
+    lacks = f"{file} has no reference of it on {partition} for {some(metrics)}"
+    return f"{method} is measured and verified, but not judged: {lacks}"
+
+
 def choose(keys: Collection[Any], value: Any) -> Any:
     """The key that ReFrame takes for a value: itself, else the first that matches; or None."""
     return value if value in keys else next((key for key in keys if matches(key, value)), None)
 
 
-def faults(reference: Any) -> list[Reason]:
+def faults(reference: Any) -> list[str]:
     """The defects of one reference (value, lower fraction, upper fraction[, unit])."""
     if not isinstance(reference, (list, tuple)) or len(reference) not in (3, 4):
         parts = reference if isinstance(reference, (list, tuple)) else [reference]
-        return [Code.REFERENCE_SHAPE(reference=[str(part) for part in parts])]
+        return [f"reference [{some(map(str, parts))}] is not [value, lower, upper]"]
     wrong = []
     parts = ("reference", "lower bound", "upper bound")
     for part, number in zip(parts, reference[:3], strict=True):
         if number is None:
-            wrong.append(Code.REFERENCE_OPEN(part=part))
+            wrong.append(f"the {part} is open")
         elif isinstance(number, str):
-            wrong.append(Code.REFERENCE_TEXT(part=part, value=number))
-        elif type(number) is bool or not (isinstance(number, Real) and abs(number) < math.inf):
-            wrong.append(Code.REFERENCE_NOT_FINITE(part=part, value=str(number)))
+            wrong.append(
+                f"the {part} {number!r} is text, not a number (YAML wants 9.0e+6, not 9e6)"
+            )
+        elif type(number) is bool or not (
+            isinstance(number, int | float) and abs(number) < math.inf
+        ):
+            wrong.append(f"the {part} {number} is not a finite number")
     if wrong:
         return wrong
     value, lower, upper = reference[:3]
     if value <= 0:
-        return [Code.REFERENCE_NOT_ABOVE_ZERO(value=value)]
+        return [f"the reference {value} is not above zero"]
     if not -1 < lower <= 0:
-        return [Code.LOWER_BOUND_RANGE(value=lower)]
+        return [f"the lower bound {lower} is not a fraction between -1 and 0"]
     if upper < 0:
-        return [Code.UPPER_BOUND_RANGE(value=upper)]
+        return [f"the upper bound {upper} is below zero"]
     return []
 
 
@@ -85,7 +94,7 @@ def lookup(entry: Any, case: Case) -> Mapping[str, Any] | None:
     if entry is None:
         return {}
     index = entry.get("$index") if isinstance(entry, dict) else None
-    if not is_index(index) or any(name not in case for name in index):
+    if index is None or not is_index(index) or any(name not in case for name in index):
         return None
     data, unmatched = _descend(entry, case)
     return data if unmatched is None and isinstance(data, dict) else {}

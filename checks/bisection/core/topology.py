@@ -71,7 +71,7 @@ def levels(switches: Switches, hosts: Iterable[str]) -> tuple[list[list[str]], l
         again. And the hosts that the topology lacks: if there are any, the levels are empty.
     """
     hosts = list(hosts)
-    lines = [switches.get(host) or switches.get(host.partition(".")[0]) for host in hosts]
+    lines = [switches.get(host) or switches.get(host.partition(".")[0], ()) for host in hosts]
     if missing := [host for host, line in zip(hosts, lines, strict=True) if not line]:
         return [], missing
     depth = max(map(len, lines), default=0)

@@ -34,8 +34,11 @@ TIERS = {
 class Word(str, Enum):
     """A word that is stored and printed as it is."""
 
-    __str__ = str.__str__
-    __format__ = str.__format__
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __format__(self, format_spec: str) -> str:
+        return format(self.value, format_spec)
 
 
 class Grade(Word):

@@ -6,7 +6,7 @@ Prometheus are made from what the last ruling returns.
 
 import traceback
 
-from bisection.core.reasons import Code
+from bisection.core.reasons.base import Text
 from bisection.judge import alarms, launches, network, retest
 from bisection.judge.evidence import Evidence
 from bisection.runs.model import RunVerdict
@@ -34,5 +34,5 @@ def rule(run: RunVerdict, evidence: Evidence | None = None) -> RunVerdict:
         except Exception as error:  # a defect must not lose the night's verdict
             traceback.print_exc()
             lost = f"{ruling.__module__.rpartition('.')[2]} not judged: {error!r}"
-            run = run.noting(troubles=[Code.NOT_KEPT(error=lost)])
+            run = run.noting(troubles=[Text(lost)])
     return run

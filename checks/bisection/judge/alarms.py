@@ -1,16 +1,25 @@
 """Changes since the session before, and since which session metrics are worse by their history."""
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, astuple, replace
 from typing import Any
 
 from bisection.analysis.model import ChangePoint, Event, Row
 from bisection.analysis.outlying import faster
-from bisection.core.format import utc
+from bisection.core.format import plural, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import Code, Kind, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.performance import (
+    Candidate,
+    CheckChanged,
+    Fact,
+    FactChanged,
+    Slower,
+    WorseSince,
+    fact,
+)
 from bisection.core.thresholds import LIMITS
 from bisection.judge.evidence import Evidence
 from bisection.runs.command import bisection_command, rerun
@@ -25,35 +34,34 @@ def rule_changes(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     be seen."""
     verdict = replace(verdict, nights=evidence.nights)
     if evidence.gone:
-        verdict = verdict.noting(troubles=[Code.TESTS_GONE(tests=evidence.gone)])
+        text = f"tests of the last session are gone: {some(evidence.gone)}"
+        verdict = verdict.noting(troubles=[Text(text)])
     rows = evidence.comparison.rows if evidence.comparison else []
     changes = evidence.changes
     if unlike := [row for row in rows if row.is_of_other_ranks]:
-        cores = next((asdict(change) for change in changes if change.what == "cores"), None)
-        verdict = verdict.noting(
-            troubles=[
-                Code.OTHER_RANKS(
-                    tests=len({row.identity for row in unlike}),
-                    before=unlike[0].before.geometry,
-                    now=unlike[0].after.geometry,
-                    cores=cores and Code.CHANGED(**cores, since=evidence.since),
-                )
-            ]
-        )
-    remarks = [Code.CHANGED(**asdict(c), since=evidence.since) for c in changes]
+        tests = plural(len({row.identity for row in unlike}), "test")
+        before, now = unlike[0].before.geometry, unlike[0].after.geometry
+        cores = [f"; {fact(*astuple(change))}" for change in changes if change.what == "cores"]
+        text = f"{tests} ran as {now}, in earlier sessions as {before}: not compared"
+        accept = "`bisection sessions exclude` of the earlier sessions accepts the change"
+        verdict = verdict.noting(troubles=[Text(f"{text}{''.join(cores[:1])}; {accept}")])
+    remarks: list[Reason] = [FactChanged(**asdict(c), since=evidence.since) for c in changes]
     if better := faster(rows):
-        remarks.append(reason_of(Code.FASTER, better[0], metrics=len(better)))
+        count = plural(len(better), "metric")
+        sides = Slower(**moved_values(better[0])).sides
+        remarks.append(Text(f"{count} faster than in all earlier sessions, such as {sides}"))
     if moved := [row for row in rows if row.baseline_moved]:
-        remarks.append(reason_of(Code.BASELINES_MOVED, moved[0], metrics=len(moved)))
+        count, sides = plural(len(moved), "ratio"), Slower(**moved_values(moved[0])).sides
+        remarks.append(Text(f"{count} changed because the baseline did, such as {sides}"))
     return verdict.noting(remarks=remarks)
 
 
-def reason_of(code: Kind, row: Row, **more: Any) -> Reason:
-    """The Reason of this code on a metric: its test, both sides, how many times slower it is."""
+def moved_values(row: Row) -> dict[str, Any]:
+    """The values of a reason on a metric: its test, both sides, how many times slower it is."""
     names = (*IDENTITY, "metric", "unit")
-    values: Mapping[str, Any] = {name: getattr(row, name) for name in names}
+    values: dict[str, Any] = {name: getattr(row, name) for name in names}
     sides = {"before": row.before.median, "after": row.seen, "factor": row.excess}
-    return code(**values, **sides, sessions=row.before.sessions, **more)
+    return {**values, **sides, "sessions": row.before.sessions}
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
@@ -63,14 +71,22 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     return replace(verdict, alarms=tuple(alarms_of(here, verdict.request)))
 
 
-def alarms_of(events: Sequence[Event], request: Request | None = None) -> Iterator[Reason]:
+def alarms_of(events: Sequence[Event], request: Request | None = None) -> Iterator[WorseSince]:
     """Yields the events that are alarms, as reasons. `request`: the newest run's if known."""
-    names = ("session", "at", "first", "last")
     for event in (event for event in events if event.alarm):
-        values = {name: getattr(event, name) for name in names} | _commands(event, request)
-        values |= {"where": f"{event.system}:{event.partition}", "checks": by_check(event)}
-        values |= zip(("changes", "candidates"), causes(event), strict=True)
-        yield Code.WORSE_SINCE(worse=len(event.worse), **values)
+        changes, candidates = causes(event)
+        yield WorseSince(
+            session=event.session,
+            at=event.at,
+            first=event.first,
+            last=event.last,
+            where=f"{event.system}:{event.partition}",
+            worse=len(event.worse),
+            checks=by_check(event),
+            changes=changes,
+            candidates=candidates,
+            **_commands(event, request),
+        )
 
 
 def _commands(event: Event, request: Request | None) -> dict[str, str]:
@@ -91,27 +107,28 @@ def _commands(event: Event, request: Request | None) -> dict[str, str]:
     }
 
 
-def by_check(event: Event) -> dict[str, dict[str, Any]]:
-    """Check -> how many of its metrics changed, the one that did most, and the least, the median
+def by_check(event: Event) -> tuple[CheckChanged, ...]:
+    """Each check: how many of its metrics changed, the one that did most, and the least, the median
     and the largest change of cost; the check of most such metrics first. Of an event for the
     worse, only those count that have not recovered."""
     if not event.points:  # a drift
-        return {check: {"changed": n, "of": of} for check, (n, of) in event.metrics.items()}
+        return tuple((check, n, of, "", ()) for check, (n, of) in event.metrics.items())
     changed = grouped(worst_first(event.worse or event.points), lambda point: point.check)
-    parts = {}
+    parts = []
     for check, points in sorted(changed.items(), key=lambda item: -len(item[1])):
         costs, (_, of) = [point.cost for point in points], event.metrics[check]
-        sizes = [costs[-1], statistics.median(costs), costs[0]]
+        sizes = (costs[-1], statistics.median(costs), costs[0])
         most = f"{points[0].test} {points[0].metric}"
-        parts[check] = {"changed": len(points), "of": of, "most": most, "sizes": sizes}
-    return parts
+        parts.append((check, len(points), of, most, sizes))
+    return tuple(parts)
 
 
 def worst_first(points: Iterable[ChangePoint]) -> list[ChangePoint]:
     return sorted(points, key=lambda point: -abs(point.cost - 1))
 
 
-def causes(event: Event) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def causes(event: Event) -> tuple[tuple[Fact, ...], tuple[Candidate, ...]]:
     """Returns what changed with an event; the most probable of what may have, with its odds."""
-    candidates = [{**asdict(change), "odds": odds} for change, odds in event.candidates[:3]]
-    return [asdict(change) for change in event.changes], candidates
+    candidates = [(c.what, c.before, c.after, odds) for c, odds in event.candidates[:3]]
+    changes = [(change.what, change.before, change.after) for change in event.changes]
+    return tuple(changes), tuple(candidates)

@@ -20,7 +20,7 @@ from bisection.analysis.pairs import Matrix
 from bisection.analysis.retest import Plan
 from bisection.core import paths
 from bisection.core.identity import POINT
-from bisection.core.reasons import Reason
+from bisection.core.reasons.base import Reason, Text
 from bisection.core.topology import TopologyError, parse
 from bisection.core.verdicts import RAN, Verdict
 from bisection.kernels.results import ResultError, load
@@ -114,10 +114,11 @@ def matrix_of(case: TestResult, most: int = -1) -> Matrix:
         return matrix
 
 
-def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Blame], list[Reason]]:
+def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Blame], list[Text]]:
     """Judges all that a run measured between nodes: a judgement per launch, and why matrices could
     not be read. `earlier`: runs before it, oldest first, whose same launches are the past."""
-    judged, faults = [], []
+    judged: list[Blame] = []
+    faults: list[Text] = []
     now = list(launches(run))
     past: dict[tuple[str | int, ...], list[Matrix]] = defaultdict(list)
     for case in (case for before in earlier if now for case in launches(before)):
@@ -127,7 +128,7 @@ def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Bl
         try:
             judgement = blame.judge(matrix_of(case), past[case.launch[:-1]])
         except ResultError as error:
-            faults.append(error.reason)
+            faults.append(Text(str(error)))
             continue
         judgement.place = case.place + (f" run {case.run}" if case.run else "")
         judged.append(judgement)
@@ -144,13 +145,14 @@ def of_nights(
         StoreError: the store cannot be read.
     """
     now = select(run.session, store)
+    before: Sequence[Session]
     try:
         before = select(against or EARLIER, store, now)
     except SelectionError:
         before = []
     nodes = tuple(suspects(store, recent(store, now[0])))
-    known = {"before": tuple(before), "nodes": nodes, "gone": tuple(_gone(store, now))}
-    evidence = count_nights(replace(evidence, **known), store, run)
+    evidence = replace(evidence, before=tuple(before), nodes=nodes, gone=tuple(_gone(store, now)))
+    evidence = count_nights(evidence, store, run)
     if not before:
         return evidence
     comparison = compare(store, before, now, suspects=nodes)

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.machines import (
+    BusyCores,
+    HostFault,
+    SlowClock,
+    SlowCores,
+    SlowMemory,
+    SlowWriter,
+)
 from bisection.core.thresholds import LIMITS, MAD
 from bisection.kernels import layouts, results
 from bisection.kernels.launch_record import LaunchRecord
@@ -38,7 +45,7 @@ def _judged(launch: TestResult) -> LaunchRecord:
     return record
 
 
-def slow_hosts(result: results.Result) -> list[Reason]:
+def slow_hosts(result: results.Result) -> list[HostFault]:
     """The hosts with a slow clock (SLOW_CLOCK), and those that the kernel noise found slow:
     SLOW_CORES (a core needs long for the work that all do), SLOW_MEMORY (of one core, or of all
     at once; not of a launch that was preempted), BUSY_CORES (other processes used the cores of
@@ -47,23 +54,22 @@ def slow_hosts(result: results.Result) -> list[Reason]:
     # Cores share the memory: nodes with as many at work can be compared.
     cores = statistics.multimode(node["cores"] for node in nodes)
     nodes = [node for node in nodes if node["cores"] == cores[0]]
-    reasons = slow_clocks(result)
+    faults: list[HostFault] = [*slow_clocks(result)]
     lost = {node["host"]: node["lost"] for node in nodes if node["lost"] is not None}
     # Where most nodes lose nothing, others had the cores of those that do.
     if lost and (median := statistics.median_low(lost.values())) <= LIMITS.lost_usual:
         most = {host: share for host, share in lost.items() if share > LIMITS.lost_most}
-        reasons += [Code.BUSY_CORES(host=h, lost=share, median=median) for h, share in most.items()]
+        faults += [BusyCores(host=h, lost=share, median=median) for h, share in most.items()]
     speeds = {n["host"]: 1 / n["quantum"] for n in nodes if n["quantum"]}
     for host, speed, median in _slow_nodes(speeds):
-        reasons.append(Code.SLOW_CORES(host=host, seconds=1 / speed, median=1 / median))
+        faults.append(SlowCores(host=host, seconds=1 / speed, median=1 / median))
     if results.preempted(result) > LIMITS.preempted_launch:
-        return reasons
+        return faults
     for name, at_once in (("copy_core", 1), ("copy_node", cores[0] if cores else 0)):
         rates = {node["host"]: node[name] for node in nodes if node[name]}
         for host, rate, median in _slow_nodes(rates):
-            values = {"rate": rate, "median": median, "cores": at_once}
-            reasons.append(Code.SLOW_MEMORY(host=host, **values))
-    return reasons
+            faults.append(SlowMemory(host=host, rate=rate, median=median, cores=at_once))
+    return faults
 
 
 def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:
@@ -80,7 +86,9 @@ def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:
     chance = math.sqrt(LIMITS.pair_chance / len(speeds))
     limit = statistics.NormalDist().inv_cdf(1 - chance) * max(spread, LIMITS.pair_resolution)
     least = min(max(math.log1p(LIMITS.margin), limit), math.log(LIMITS.slow_gross))
-    slow = [host for host in sorted(below, key=below.get, reverse=True) if below[host] > least]
+    slow = [
+        host for host in sorted(below, key=below.__getitem__, reverse=True) if below[host] > least
+    ]
     return [(host, speeds[host], middle) for host in slow]
 
 
@@ -92,7 +100,7 @@ def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
     return sorted(slow, key=lambda item: item[1])
 
 
-def slow_writers(result: results.Result) -> list[Reason]:
+def slow_writers(result: results.Result) -> list[SlowWriter]:
     """SLOW_WRITER for the rank that takes far longer than the others to write a restart file, by
     all methods in which each rank writes what it holds; of several hosts."""
     slowest = result.get("details", {}).get("slowest") or {}
@@ -103,10 +111,10 @@ def slow_writers(result: results.Result) -> list[Reason]:
     rank, ratio = int(next(iter(slowest.values()))), min(ratios.values())
     host = layouts.host_of(layouts.places(result["layout"]), rank)
     slow = ratio > LIMITS.slow_writer
-    return [Code.SLOW_WRITER(host=host, rank=rank, ratio=ratio)] if slow else []
+    return [SlowWriter(host=host, rank=rank, ratio=ratio)] if host and slow else []
 
 
-def slow_clocks(result: results.Result) -> list[Reason]:
+def slow_clocks(result: results.Result) -> list[SlowClock]:
     """SLOW_CLOCK for the slowest rank of each host on which a rank's clock is far below the
     median clock of the launch's ranks on the same kind of core: a processor may have slow ones by
     design. A rank whose threads may be on cores of several kinds is not judged.
@@ -125,12 +133,18 @@ def slow_clocks(result: results.Result) -> list[Reason]:
     alike = grouped(clocks, lambda rank: kinds.get(rank, ""))
     alike.pop(layouts.ANY_KIND, None)
     below = [item for ranks in alike.values() for item in _slow({r: clocks[r] for r in ranks})]
-    slow: dict[str, Reason] = {}
+    slow: dict[str, SlowClock] = {}
     if below:
         seats = {r: (p, at) for p in taken for at, r in enumerate(p.ranks)}
     for rank, ghz, median in sorted(below, key=lambda item: item[1] / item[2]):
         place, at = seats[rank]
-        of_rank = {"host": place.host, "rank": rank, "cpus": place.cpus[at]}
-        of_rank |= {"ghz": ghz, "median": median, "kind": kinds.get(rank)}
-        slow.setdefault(place.host, Code.SLOW_CLOCK(**of_rank))
+        fault = SlowClock(
+            host=place.host,
+            rank=rank,
+            cpus=place.cpus[at],
+            ghz=ghz,
+            median=median,
+            kind=kinds.get(rank, ""),
+        )
+        slow.setdefault(place.host, fault)
     return [*slow.values()]

@@ -4,12 +4,14 @@ nodes and faulty adapters, by all that shows them."""
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-from bisection.core.reasons import SLOW_HOSTS, Code, Reason
+from bisection.core.reasons import SLOW_HOSTS
+from bisection.core.reasons.base import Text
+from bisection.core.reasons.machines import HostFault, TcpLosses
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Disturbed, Evidence
+from bisection.kernels.launch_record import LaunchRecord
 from bisection.runs.model import Price, RunVerdict, TestResult
 
 
@@ -28,7 +30,7 @@ def rule(verdict: RunVerdict, _: Evidence) -> RunVerdict:
     cases = verdict.cases
     answered = {(*case.launch, case.method) for case in cases if case.verdict == Verdict.FAIL}
     wrong = [
-        Code.UNJUDGED_WRONG_ANSWER(method=method, place=case.group)
+        Text(f"wrong answer of {method} in {case.group}, and no selected check judges it")
         for case in cases
         if case.is_launch and case.verdict == Verdict.PASS
         for method in case.record.wrong
@@ -41,12 +43,16 @@ def rule_reruns(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     """Replaces disturbed launches by their reruns, and notes how often."""
     if not evidence.disturbed:
         return verdict
-    launches, quiet = set(), 0
+    launches: set[tuple[str | int, ...]] = set()
+    quiet = 0
     for part in evidence.disturbed:
         verdict, better = replaced(verdict, part)
         launches.update(launch.launch for launch in part.launches)
         quiet += better
-    return verdict.noting(remarks=[Code.RERUN(launches=len(launches), quiet=quiet)])
+    text = (
+        f"launches whose cores other processes used: {len(launches)}; quiet in the rerun: {quiet}"
+    )
+    return verdict.noting(remarks=[Text(text)])
 
 
 def replaced(verdict: RunVerdict, part: Disturbed) -> tuple[RunVerdict, int]:
@@ -72,8 +78,8 @@ def replaced(verdict: RunVerdict, part: Disturbed) -> tuple[RunVerdict, int]:
     for launch in part.launches:
         was, now = (sum(case.takes(launch) for case in lost) for lost in (before, after))
         better += now < was
-    new = [reason for reason in part.rerun.failures if reason not in verdict.failures]
-    return replace(verdict, cases=cases).noting(failures=new), better
+    wrong = [reason for reason in part.rerun.failures if reason not in verdict.failures]
+    return replace(verdict, cases=tuple(cases)).noting(failures=wrong), better
 
 
 def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
@@ -87,36 +93,35 @@ def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     named = [suspect.reason for suspect in evidence.nodes]
     faults = [*faulty_hosts([*verdict.cases, *(rerun.cases if rerun else ())])]
     several = len(set().union(*(case.record.hosts for case in verdict.cases))) > 1
-    slow = [reason for reason in faults if several and reason.code in SLOW_HOSTS]
-    least, shares = LIMITS.slow_launches, {Code.SLOW_CLOCK: 1 / 3}
-    sure = [r for r in slow if r["launches"] >= max(least, shares.get(r.code, 1) * r["of"])]
-    suspect = [r for r in slow if r["launches"] < least > r["of"]]
+    slow = [fault for fault in faults if several and isinstance(fault, SLOW_HOSTS)]
+    least = LIMITS.slow_launches
+    sure = [fault for fault in slow if fault.launches >= max(least, fault.share * fault.of)]
+    suspect = [fault for fault in slow if fault.launches < least > fault.of]
     return verdict.noting(
         remarks=[*faults, *named], slow_nodes=[*named, *sure], suspect_nodes=suspect
     )
 
 
-def faulty_hosts(cases: Sequence[TestResult]) -> Iterator[Reason]:
+def faulty_hosts(cases: Sequence[TestResult]) -> Iterator[HostFault]:
     """Yields the hosts that were slow in a launch, or whose adapters were faulty: of each fault the
     last, and in how many launches."""
     launches = [case for case in cases if case.fixture and case.record.controls.get("clock")]
-    known: dict[tuple[Any, ...], list[Reason]] = defaultdict(list)
-    for reason in (reason for case in launches for reason in case.record.host_faults):
-        part = (reason["adapter"] or "", reason["fact"] or "", reason["cores"] or 0)
-        known[reason["host"] or "", reason.code, part].append(reason)
-    faulty, ran = {host for host, *_ in known}, defaultdict(list)
+    known: dict[tuple[str, str, tuple[str | int, ...]], list[HostFault]] = defaultdict(list)
+    for fault in (fault for case in launches for fault in case.record.host_faults):
+        known[fault.host, fault.code, fault.part].append(fault)
+    faulty = {host for host, *_ in known}
+    ran: dict[str, list[LaunchRecord]] = defaultdict(list)
     for case in launches:
         for host in faulty.intersection(case.record.hosts):
             ran[host].append(case.record)
-    for (host, code, _), reasons in sorted(known.items()):
-        shown = ran[host]
-        if code in SLOW_HOSTS - {Code.SLOW_CLOCK}:  # each of them is shown by one kernel
-            kernel = "restart" if code == Code.SLOW_WRITER else "noise"
-            shown = [record for record in shown if record.kernel == kernel]
-        if code == Code.TCP_LOSSES:
+    for (host, _, _), faults in sorted(known.items(), key=lambda item: item[0]):
+        last, shown = faults[-1], ran[host]
+        if last.kernel:
+            shown = [record for record in shown if record.kernel == last.kernel]
+        if isinstance(last, TcpLosses):
             # Of two hosts neither is named; of noise there is no traffic. A lossy link loses in
             # every launch that uses it; a queue that overflowed once is no fault.
             shown = [r for r in shown if len(r.hosts) > 2 and r.kernel != "noise"]
-            if 2 * len(reasons) < len(shown):
+            if 2 * len(faults) < len(shown):
                 continue
-        yield reasons[-1].with_values(launches=len(reasons), of=len(shown))
+        yield replace(last, launches=len(faults), of=len(shown))

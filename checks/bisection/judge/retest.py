@@ -6,17 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import geometric_mean, median
-from typing import Any
 
 from bisection.analysis.model import Row
 from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.analysis.retest import Launch, Plan
-from bisection.core.format import finite
-from bisection.core.reasons import Code, Reason
+from bisection.core.format import duration, finite, number, plural, some
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import OutOfBounds
+from bisection.core.reasons.performance import Outlier, Slower
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Verdict
-from bisection.judge.alarms import reason_of
+from bisection.judge.alarms import moved_values
 from bisection.judge.evidence import Evidence, Retest
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
@@ -113,27 +114,27 @@ def rule_limits(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         for case in retest.rerun.judged
         if case.record.disturbed > LIMITS.preempted_confirm
     }
-    cases = [
+    cases = tuple(
         _ruled(case, reruns, lost.get(case.identity))
         if case in retest.plan.failed and case.launch[:-1] in retest.plan.chosen
         else case
         for case in verdict.cases
-    ]
+    )
     wrong = [
-        Code.RETEST_FAILED(test=case.group, cause=case.reason)
+        Text(f"in the retest, {case.group}: {case.reason}")
         for case in retest.rerun.cases
         if case.verdict == Verdict.FAIL and not case.by_bounds
     ]
     return replace(verdict, cases=cases).noting(failures=[*wrong, *_outside(retest, reruns)])
 
 
-def _outside(retest: Retest, reruns: Reruns) -> Iterator[Reason]:
+def _outside(retest: Retest, reruns: Reruns) -> Iterator[Text]:
     """Metrics within their limits in the run, outside in the retest: one launch does not do."""
     tests = retest.plan.failed
     ruled = {(*test.identity, m.name) for test in tests for m in test.metrics if m.failed}
     failed = {
         (*test.identity, metric.name): metric
-        for test in retest.rerun.judged
+        for test in (retest.rerun.judged if retest.rerun else ())
         if test.by_bounds
         for metric in test.metrics
         if metric.failed
@@ -141,11 +142,12 @@ def _outside(retest: Retest, reruns: Reruns) -> Iterator[Reason]:
     for key in sorted(failed.keys() - ruled):
         metric = failed[key]
         rerun, (low, high) = _rerun_of(metric, key, reruns), _limits(metric)
-        several = rerun and sum(not low <= value <= high for value in rerun.values) > 1
-        if several and (nodes := rerun.outside(low, high)) is not None:
-            values = [metric.name, rerun.value, metric.unit, metric.low, metric.high]
-            cause = Code.OUT_OF_BOUNDS(metrics=[values], nodes=nodes)
-            yield Code.RETEST_FAILED(test=" ".join(filter(None, key[3:-1])), cause=cause)
+        if rerun is None or sum(not low <= value <= high for value in rerun.values) < 2:
+            continue
+        if (nodes := rerun.outside(low, high)) is not None:
+            again = replace(metric, value=rerun.value)
+            cause = OutOfBounds(metrics=(again.bounds,), nodes=tuple(nodes))
+            yield Text(f"in the retest, {' '.join(filter(None, key[3:-1]))}: {cause}")
 
 
 def _rerun_of(metric: JudgedMetric, key: Key, reruns: Reruns) -> Rerun | None:
@@ -167,17 +169,17 @@ def _ruled(case: TestResult, reruns: Reruns, lost: LaunchRecord | None) -> TestR
         if rerun := _rerun_of(metric, (*case.identity, metric.name), reruns):
             values[metric.name] = rerun.value
             nodes.append(rerun.outside(*_limits(metric)))
-    more: dict[str, Any] = {"rerun": values}
+    reason = OutOfBounds(metrics=tuple(m.bounds for m in outside), rerun=tuple(values.items()))
     if len(values) == len(outside) and all(bound is None for bound in nodes):
-        remark = case.reason.with_values(**more, retest=Verdict.PASS)
-        metrics = [replace(m, verdict="pass") if m.failed else m for m in case.metrics]
+        remark = replace(reason, retest=Verdict.PASS)
+        metrics = tuple(replace(m, verdict="pass") if m.failed else m for m in case.metrics)
         return replace(case, verdict=Verdict.PASS, reason=None, remark=remark, metrics=metrics)
     if lost and all(bound is None for bound in nodes):
         return case.unconfirmed(lost)
     if values:
-        more["retest"] = Verdict.FAIL
-        more["nodes"] = sorted({node for bound in nodes for node in bound or ()})
-    return replace(case, reason=case.reason.with_values(**more))
+        bound_to = sorted({node for bound in nodes for node in bound or ()})
+        reason = replace(reason, retest=Verdict.FAIL, nodes=tuple(bound_to))
+    return replace(case, reason=reason)
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
@@ -186,17 +188,21 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     if evidence.retest is None:
         return verdict
     plan, reruns = evidence.retest.plan, Reruns(verdict, evidence.retest)
-    slower, outliers, remarks = [], [], []
+    slower: list[Slower] = []
+    outliers: list[Outlier] = []
+    remarks: list[Reason] = []
     refuted: dict[Launch, list[Row]] = {}
     for launch, rows in plan.outliers.items():
         known = [row for row in rows if row.key in reruns.values]
-        confirmed, alike, still = [], [], 0
+        confirmed: list[Slower] = []
+        alike: list[Slower] = []
+        still = 0
         for row in known:
-            now = reruns.metric(row.key, row.better, row.absolute)
+            now = reruns.metric(row.key, row.better, row.absolute) or Rerun()
             for limit in filter(None, (row.limit, row.shared_limit)):
                 low, high = (0.0, limit) if row.better == "lower" else (limit, math.inf)
                 if (nodes := now.outside(low, high)) is not None:
-                    reason = reason_of(Code.SLOWER, row, rerun=now.value, nodes=nodes)
+                    reason = Slower(**moved_values(row), rerun=now.value, nodes=tuple(nodes))
                     (alike if limit == row.shared_limit else confirmed).append(reason)
                     still += bool(row.shared)
                     break
@@ -208,50 +214,56 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
             refuted[launch] = known
         why = plan.why or ("unmeasured" if launch in plan.chosen else "budget")
         outliers += [
-            reason_of(Code.OUTLIER, row, why=why, seconds=plan.cost[launch], budget=plan.budget)
+            Outlier(**moved_values(row), why=why, seconds=plan.cost[launch], budget=plan.budget)
             for row in rows
             if row.key not in reruns.values and not confirmed
         ]
     if refuted:
-        worst = max(row.excess for rows in refuted.values() for row in rows)
-        counts = {"metrics": sum(map(len, refuted.values())), "factor": worst}
-        launches = [" ".join((rows[0].check, *launch[1:3])) for launch, rows in refuted.items()]
-        remarks.append(Code.DID_NOT_REPEAT(launches=launches, **counts))
-    if evidence.retest.rerun and (repeated := _repeated(plan, evidence, reruns)):
+        worst = max(row.excess or 0.0 for rows in refuted.values() for row in rows)
+        count = plural(sum(map(len, refuted.values())), "metric")
+        launches = [
+            " ".join(map(str, (rows[0].check, *launch[1:3]))) for launch, rows in refuted.items()
+        ]
+        than = f"up to {number(worst)} times slower than in all earlier sessions"
+        text = f"retested {some(launches, 3)}: {count}, {than}, did not repeat"
+        remarks.append(Text(text))
+    if repeated := _repeated(plan, evidence, reruns):
         remarks.append(repeated)
     if reruns.slower:
-        control = " ".join(filter(None, plan.control[:3]))
-        remarks.append(Code.RETEST_SLOWER(control=control, factor=reruns.drift))
+        control = " ".join(str(word) for word in (plan.control or ())[:3] if word)
+        slow = f"the control {control} was {reruns.drift:.2f}x slower during the retest"
+        remarks.append(Text(f"{slow}; retest times are divided by {reruns.drift:.2f}"))
     if plan.chosen and evidence.retest.rerun is None:  # it runs, or it was killed
-        verdict = verdict.noting(troubles=[Code.RETEST_NOT_ENDED()])
+        verdict = verdict.noting(troubles=[Text("the retest did not end")])
     if slower or outliers:
         tags = {**verdict.tags, SLOWER: "confirmed" if slower else "outlier"}
         verdict = replace(verdict, tags=tags)
     return verdict.noting(slower=slower, outliers=outliers, remarks=remarks)
 
 
-def _repeated(plan: Plan, evidence: Evidence, reruns: Reruns) -> Reason | None:
+def _repeated(plan: Plan, evidence: Evidence, reruns: Reruns) -> Text | None:
     """The cost and result of repeats of launches whose metrics may have got worse; None if none
     was to be repeated."""
     launches = plan.unusual.keys() & plan.chosen
-    if not launches:
+    rerun = evidence.retest.rerun if evidence.retest else None
+    if not launches or rerun is None:
         return None
     before = {h.key: errors for launch in launches for errors, h in plan.unusual[launch]}
     now = {history.key: errors for errors, history in evidence.unusual if history.key in before}
     worse = {point.key for event in evidence.events if event.alarm for point in event.worse}
-    alarms, still = len(worse & before.keys()), sorted(now, key=now.get, reverse=True)
-    return Code.REPEATED(
-        launches=len(launches),
-        repeats=sum(
-            max(len(reruns.values.get(h.key, Rerun()).values) for _, h in plan.unusual[launch])
-            for launch in launches
-        ),
-        slower=reruns.slower,
-        seconds=evidence.retest.rerun.seconds,
-        metrics=len(before),
-        alarms=alarms,
-        still=[
-            {"name": " ".join(key[3:]), "errors": [float(before[key]), float(now[key])]}
-            for key in still
-        ],
+    alarms, still = len(worse & before.keys()), sorted(now, key=now.__getitem__, reverse=True)
+    repeats = sum(
+        max(len(reruns.values.get(h.key, Rerun()).values) for _, h in plan.unusual[launch])
+        for launch in launches
     )
+    counts = f"{plural(repeats, 'repeat')} of {plural(len(launches), 'launch', 'launches')}"
+    text = f"{plural(len(before), 'metric')} may have got worse lately; {counts}, in "
+    text += f"{duration(rerun.seconds)}: "
+    if not repeats:
+        return Text(f"{text}nothing was measured")
+    if reruns.slower:
+        return Text(f"{text}the machine was slower meanwhile; the history does not use them")
+    usual = len(before) - alarms - len(still)
+    text += f"{plural(alarms, 'alarm')}, {usual} as usual, {len(still)} open"
+    errors = [f"{' '.join(key[3:])} {before[key]:.1f} -> {now[key]:.1f}" for key in still]
+    return Text(f"{text} (standard errors: {some(errors, 3)})" if still else text)

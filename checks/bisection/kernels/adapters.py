@@ -12,7 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.format import some
+from bisection.core.reasons.machines import (
+    AdapterDiffers,
+    AdapterErrors,
+    HostFault,
+    TcpLosses,
+    carried_by,
+)
 from bisection.core.thresholds import LIMITS
 
 RDMA = ("infiniband", "roce", "omni-path", "efa", "rdma", "slingshot")
@@ -45,28 +52,30 @@ def carriers(result: Mapping[str, Any]) -> list[tuple[str, float]]:
     return [(name, count / payload) for name, count in sent.items() if 0 < count >= least]
 
 
-def unused(result: Mapping[str, Any], claimed: Sequence[str]) -> Reason | None:
-    """Returns a reason if the messages went another way than the partition claims.
+def unused(result: Mapping[str, Any], claimed: Sequence[str]) -> str:
+    """Says if the messages went another way than the partition claims.
 
     Args:
         result: of a launch.
         claimed: the devices that must carry messages between nodes, as the site file has them.
 
     Returns:
-        NETWORK_BYPASSED where TCP carried the messages; RAILS_IDLE where a claimed device did not
-        take part, of launches with a rank per device; None if all is well, or cannot be seen.
+        A sentence where TCP carried the messages, or where a claimed device did not take part, of
+        launches with a rank per device; "" if all is well, or cannot be seen.
     """
     hosts = _hosts(result)
     if not claimed or not (payload := _payload(hosts)):
-        return None
+        return ""
     by_tcp = sum(_sent(hosts, IP).values())
     fast = sum(count for name, count in _sent(hosts).items() if name in claimed)
     fast -= sum(_sent(hosts, STACKED).values())
     claims_tcp = set(claimed) & _sent(hosts, IP).keys()
     if fast < LIMITS.carried * payload <= by_tcp and not claims_tcp:
-        return Code.NETWORK_BYPASSED(carried=carriers(result), expected=list(claimed))
+        where = f"{some(claimed)}, which the site file claims"
+        parts = carried_by(carriers(result))
+        return f"the messages between nodes bypassed {where}: {parts} of the bytes"
     if len(claimed) < 2 or result["layout"]["ranks_per_node"] < len(claimed):
-        return None
+        return ""
     idle: dict[str, list[str]] = {}
     for host in hosts:
         # A device that is not there sent nothing; of one without a counter nothing is known.
@@ -78,11 +87,12 @@ def unused(result: Mapping[str, Any], claimed: Sequence[str]) -> Reason | None:
         for name in claimed:
             if sent.get(name, 0.0) < LIMITS.idle_rail * equal:
                 idle.setdefault(name, []).append(host["host"])
-    rails = [[name, names] for name, names in idle.items()]
-    return Code.RAILS_IDLE(idle=rails) if rails else None
+    rails = [f"{name} carried nothing on {some(names, 3)}" for name, names in idle.items()]
+    claim = "of the adapters that the site file claims"
+    return f"{claim}, {'; '.join(rails)}" if rails else ""
 
 
-def faults(result: Mapping[str, Any], claimed: Sequence[str] = ()) -> list[Reason]:
+def faults(result: Mapping[str, Any], claimed: Sequence[str] = ()) -> list[HostFault]:
     """The adapters whose error counters grew, and those that are unlike their peers.
 
     Peers are the adapters of one name on the hosts of the launch. Looked at are those that the
@@ -91,15 +101,12 @@ def faults(result: Mapping[str, Any], claimed: Sequence[str] = ()) -> list[Reaso
     Args:
         result: of a launch.
         claimed: as in `unused`.
-
-    Returns:
-        Reasons of code ADAPTER_ERRORS, ADAPTER_DIFFERS and TCP_LOSSES.
     """
     hosts = _hosts(result)
     of_rdma = {device(a) for host in hosts for a in host["list"] if a["kind"] in RDMA}
     wanted = set(claimed) or of_rdma or {name for name, _ in carriers(result)}
     names = dict.fromkeys(a["name"] for host in hosts for a in host["list"] if device(a) in wanted)
-    reasons = [*_tcp_losses(hosts)] if _payload(hosts) else []
+    reasons: list[HostFault] = [*_tcp_losses(hosts)] if _payload(hosts) else []
     for name in names:
         peers = {
             host["host"]: next((a for a in host["list"] if a["name"] == name), None)
@@ -129,19 +136,19 @@ def _payload(hosts: Sequence[Host]) -> float:
     return total if len(hosts) > 1 and total >= LIMITS.payload * 2**20 * len(hosts) else 0.0
 
 
-def _errors(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
+def _errors(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[AdapterErrors]:
     """The adapters with more errors than their peers usually have."""
     counts = {host: adapter["errors"] for host, adapter in peers.items() if adapter}
-    grown = defaultdict(list)
+    grown: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for error in dict.fromkeys(error for errors in counts.values() for error in errors):
         values = {host: errors.get(error, 0.0) for host, errors in counts.items()}
         # where too few others show what is usual, nothing is
         usual = _of_others(values) if len(values) > 3 else dict.fromkeys(values, 0.0)
         for host, count in values.items():
             if count > LIMITS.adapter_errors * usual[host]:
-                grown[host].append([error, count])
+                grown[host].append((error, count))
     for host in filter(grown.get, counts):
-        yield Code.ADAPTER_ERRORS(host=host, adapter=name, errors=grown[host])
+        yield AdapterErrors(host=host, adapter=name, errors=tuple(grown[host]))
 
 
 def _of_others(values: Mapping[str, float]) -> dict[str, float]:
@@ -155,7 +162,7 @@ def _of_others(values: Mapping[str, float]) -> dict[str, float]:
     return others
 
 
-def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:
+def _tcp_losses(hosts: Sequence[Host]) -> Iterator[TcpLosses]:
     """The hosts that sent far more segments again than the others; none of two, which cannot be
     told apart."""
     parts = {
@@ -170,10 +177,10 @@ def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:
     for host, others in usual.items():
         part = parts[host]
         if part > max(LIMITS.retransmitted, factor * others):
-            yield Code.TCP_LOSSES(host=host, fraction=part)
+            yield TcpLosses(host=host, fraction=part)
 
 
-def _odd(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
+def _odd(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[AdapterDiffers]:
     """The adapters whose state, rate or firmware is not that of most."""
     for fact in ("state", "rate", "firmware"):
         values = {
@@ -188,5 +195,4 @@ def _odd(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
             usual = max(most) if fact == "rate" else next(good, None)
         for host, value in values.items():
             if usual is not None and value != usual:
-                differs = {"fact": fact, "value": value, "usual": usual}
-                yield Code.ADAPTER_DIFFERS(host=host, adapter=name, **differs)
+                yield AdapterDiffers(host=host, adapter=name, fact=fact, value=value, usual=usual)

@@ -129,7 +129,7 @@ def keep(script: Path, build: Path = Path("build")) -> dict[str, Any]:
     aside = prefix.with_name(f".{prefix.name}")
     aside.mkdir(parents=True)
     try:
-        install = ["cmake", "--install", build, "--prefix", aside]
+        install = ["cmake", "--install", str(build), "--prefix", str(aside)]
         subprocess.run(install, check=True, stdout=sys.stderr)
         files = files_read(build)
         names = {*files, *map(os.path.dirname, files), *LOCAL}

@@ -21,8 +21,26 @@ from bisection.core import paths
 from bisection.core.causes import CAUSES, NOT_MEASURED, Cause
 from bisection.core.commands import telling
 from bisection.core.format import short, some
-from bisection.core.reasons import KINDS, Code, Reason
-from bisection.core.reasons.kinds import PRINTED
+from bisection.core.reasons import KINDS
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.launches import (
+    Hang,
+    Infrastructure,
+    KernelDied,
+    Misplaced,
+    MpiAbort,
+    NodeFail,
+    NoSpace,
+    NotEnded,
+    NotStarted,
+    NoWorld,
+    OutOfMemory,
+    PrintedFault,
+    Timeout,
+    Worlds,
+    not_shared,
+)
+from bisection.core.reasons.machines import LibraryWarns
 from bisection.core.thresholds import LIMITS
 from bisection.core.topology import TopologyError, expanded
 from bisection.core.verdicts import KernelExit
@@ -87,17 +105,18 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         ended = replace(ended, exit_code=death.exit_code)
     exit_code = ended.exit_code
     fault = of_hang(ended) or of_job(job, ended)
-    if fault and fault.code not in (Code.TIMEOUT, Code.OUT_OF_MEMORY):
+    if fault and not isinstance(fault, Timeout | OutOfMemory):
         return exit_code, fault
     # A launcher, too, ends with 1: it is a wrong answer only where the kernel says so.
     if exit_code in (KernelExit.VERIFIED, KernelExit.WRONG_ANSWER) and ended.is_answered:
         return exit_code, fault
-    own = last_line(ended.errors, ended.kernel) or ""
+    own = last_line(ended.errors, ended.kernel)
     refused = exit_code in REFUSALS and own.startswith(f"bisection-{ended.kernel}:")
     cause = of_worlds(ended.errors) or (None if refused else said.cause(late=bool(fault)))
-    if fault and fault.code == Code.OUT_OF_MEMORY:  # the scheduler knows no node
-        same = cause is not None and cause.code == fault.code
-        return exit_code, cause.with_values(**fault.values) if same else fault
+    if isinstance(fault, OutOfMemory):  # the scheduler knows no node
+        if isinstance(cause, OutOfMemory):
+            return exit_code, replace(cause, job=fault.job, nodes=fault.nodes)
+        return exit_code, fault
     crashed = death is not None and death.exit_code in CRASHES
     if cause or (fault and not crashed):
         return exit_code, cause or fault
@@ -105,36 +124,41 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         return exit_code, None
     began = ended.has_begun or exit_code in REFUSALS
     if exit_code is not None and not began and _signal(exit_code) is None:
-        at = {"rank": death.rank, "host": death.host or None} if death else {}
-        before = f"the launch ended with exit code {exit_code} before the kernel began"
-        last = telling(f"{ended.errors}\n{ended.output}") or None
-        at |= {"last": last and short(last, LINE), "next": said.lost}
-        return exit_code, Code.NOT_STARTED(cause=before, **at)
-    last = last_line(ended.errors, ended.kernel, any_line=not death)
-    if exit_code is None and not crashed:
-        return None, Code.NOT_ENDED(last=last)
-    ended_with = {"exit_code": death.exit_code if death else exit_code, "last": last}
-    ended_with |= {"next": said.lost}
-    if death and exit_code not in REFUSALS:  # these are of all ranks
-        ended_with |= {"rank": death.rank, "host": death.host or None}
-    if crashed and ended.is_answered:  # only MPI had not ended
-        ended_with["complete"] = True
-    return exit_code, Code.KERNEL_EXIT(kernel=ended.kernel, **ended_with)
+        return exit_code, NotStarted(
+            cause=f"the launch ended with exit code {exit_code} before the kernel began",
+            host=death.host if death else "",
+            rank=death.rank if death else None,
+            line=short(telling(f"{ended.errors}\n{ended.output}"), LINE),
+            next=said.lost,
+        )
+    line = last_line(ended.errors, ended.kernel, any_line=not death)
+    died = death.exit_code if death else exit_code
+    if died is None or (exit_code is None and not crashed):
+        return None, NotEnded(line=line)
+    named = death if exit_code not in REFUSALS else None  # these are of all ranks
+    return exit_code, KernelDied(
+        kernel=ended.kernel,
+        exit_code=died,
+        host=named.host if named else "",
+        rank=named.rank if named else None,
+        complete=crashed and ended.is_answered,  # only MPI had not ended
+        line=line,
+        next=said.lost,
+    )
 
 
-def notes_of(ended: Ended, hosts: Sequence[str]) -> Iterator[Reason]:
+def notes_of(ended: Ended, hosts: Sequence[str]) -> Iterator[LibraryWarns]:
     """Yields what libraries warned of in a launch that succeeded on these hosts."""
     said = Said(ended, "")
     for row, match in said.rows:
         if row.notes:
-            values = said.values(row, match)
+            words = said.words(row, match)
             # Of several hosts the words name none: no host is accused.
-            host = _as_in(hosts, values["host"]) or (hosts[0] if len(hosts) == 1 else None)
-            more = {"host": host, "next": values["next"], "last": values["last"]}
-            yield Code.LIBRARY_WARNS(fact=values["cause"], **more)
+            host = _as_in(hosts, words.host) or (hosts[0] if len(hosts) == 1 else "")
+            yield LibraryWarns(fact=words.cause, host=host, next=words.next, line=words.line)
 
 
-def of_full_disk(folder: Path | str, output: Iterable[str]) -> Reason | None:
+def of_full_disk(folder: Path | str, output: Iterable[str]) -> NoSpace | None:
     """The reason if a build failed for want of space, else None. CMake then reports libraries that
     it does not find, and leaves room again.
 
@@ -146,10 +170,10 @@ def of_full_disk(folder: Path | str, output: Iterable[str]) -> Reason | None:
     if free is not None and free < needed:
         above = Path(folder).resolve()
         place = next(str(path) for path in (above, *above.parents) if path.is_mount())
-        return Code.NO_SPACE(place=place, free=free, needed=needed)
+        return NoSpace(place=place, free=free, needed=needed)
     error = paths.unwritable(folder) if free is not None else ""
     error = error or next(filter(NO_SPACE.search, output), "").strip()
-    return Code.NO_SPACE(error=error) if error else None
+    return NoSpace(error=error) if error else None
 
 
 def of_job(job: Any, ended: Ended) -> Reason | None:
@@ -171,7 +195,7 @@ SILENT = "no answer"
 ROUTINES = 8  # of a stack
 
 
-def of_hang(ended: Ended) -> Reason | None:
+def of_hang(ended: Ended) -> Hang | None:
     """The reason if the kernel's watchdog ended a launch that did not advance, else None.
 
     Not every launcher hands on the kernel's own code where it had to kill a rank. The result has
@@ -193,7 +217,7 @@ def of_hang(ended: Ended) -> Reason | None:
     if ended_well or (limit is None and ended.exit_code != KernelExit.HANG):
         return None
     if limit is None:
-        return Code.HANG()
+        return Hang()
     reported = {host for listed in places.values() for _, host in listed}
     unheard: dict[str, list[str]] = {}
     for place in places_of(ended.folder):
@@ -202,12 +226,12 @@ def of_hang(ended: Ended) -> Reason | None:
     silent = [pair for where in places if where.startswith(SILENT) for pair in places[where]]
     silent += [(",".join(numbers), name) for name, numbers in unheard.items()]
     waiting = [
-        (",".join(ranks for ranks, _ in listed), [host for _, host in listed], where)
+        (",".join(ranks for ranks, _ in listed), tuple(host for _, host in listed), where)
         for where, listed in places.items()
         if not where.startswith(SILENT)
     ]
-    stack = next(((ranks, names[:ROUTINES]) for ranks, names in stacks.items()), None)
-    return Code.HANG(limit=limit, silent=silent, waiting=waiting, stack=stack)
+    stack = next(((ranks, tuple(names[:ROUTINES])) for ranks, names in stacks.items()), None)
+    return Hang(limit=limit, silent=tuple(silent), waiting=tuple(waiting), stack=stack)
 
 
 # ---- the program's own last line ----
@@ -223,8 +247,8 @@ REMARKS = re.compile(
 )
 
 
-def last_line(errors: str, kernel: str = "", *, any_line: bool = False) -> str | None:
-    """The last line that a program printed on standard error; None if there is none.
+def last_line(errors: str, kernel: str = "", *, any_line: bool = False) -> str:
+    """The last line that a program printed on standard error; "" if there is none.
 
     Args:
         errors: the error output.
@@ -234,7 +258,7 @@ def last_line(errors: str, kernel: str = "", *, any_line: bool = False) -> str |
     lines = [line.strip() for line in REMARKS.sub("", errors).splitlines() if line.strip(" -*")]
     named = [line for line in lines if kernel and line.startswith(f"bisection-{kernel}:")]
     every = [line.strip() for line in errors.splitlines() if any_line and line.strip(" -*=")]
-    return next((group[-1] for group in (named, lines, every) if group), None)
+    return next((group[-1] for group in (named, lines, every) if group), "")
 
 
 # ---- the table of causes ----
@@ -260,6 +284,20 @@ class Death:
     host: str
 
 
+@dataclass(frozen=True)
+class Words:
+    """What a row of the table says of a launch."""
+
+    cause: str
+    host: str
+    hosts: tuple[str, ...]  # where they are several
+    rank: int | str | None
+    exit_code: int | None
+    next: str
+    line: str
+    path: str
+
+
 class Said:
     """The rows of the table that an output has, under ReFrame's name of the launcher."""
 
@@ -282,11 +320,11 @@ class Said:
         return min(deaths, key=lambda d: d.exit_code not in CRASHES - {ABORTED}, default=None)
 
     @property
-    def lost(self) -> str | None:
+    def lost(self) -> str:
         """What to do if Open MPI 4 lost what it had to say, as its error log shows: it does so in
-        one of five launches (4.1.4). None if it did not."""
+        one of five launches (4.1.4). "" if it did not."""
         lost = re.search(r"ORTE_ERROR_LOG: .* in file \S*show_help\.c", self.text)
-        return "rerun it: Open MPI lost its own message" if lost else None
+        return "rerun it: Open MPI lost its own message" if lost else ""
 
     def cause(self, late: bool = False) -> Reason | None:
         """The reason by the first row that counts, else None. `late`: it ran to its time limit, so
@@ -295,23 +333,23 @@ class Said:
         alone = {death.exit_code for death in self.deaths} <= {KILLED, TERMINATED}
         outright = died in CRASHES - {ABORTED} or (died == KILLED and alone)
         for row, match in self.rows:
-            if row.kind == Code.KERNEL_EXIT and outright:
+            if row.kind == KernelDied.code and outright:
                 return None
-            counts = row.ends and row.about != "a job" and row.kind != Code.KERNEL_EXIT
+            counts = row.ends and row.about != "a job" and row.kind != KernelDied.code
             counts = counts and not (late and row.notes)
             if counts and self._counts(row) and (reason := self._reason(row, match)):
                 return reason
         return None
 
-    def values(self, row: Cause, match: re.Match[str]) -> dict[str, Any]:
-        """The values of a reason of a row, by what its words say."""
+    def words(self, row: Cause, match: re.Match[str]) -> Words:
+        """What a row says, by the words that match it."""
         groups = {name: text for name, text in match.groupdict().items() if text}
         ranks = groups.get("rank", "")
         rank = int(ranks) if ranks.isdecimal() else ranks or None
         host = _as_in(self.ended.hosts, groups.get("host") or self._host_of(rank))
         hosts = self._hosts(row) if row.nodes else []
         if hosts:
-            host = hosts[0] if len(hosts) == 1 else None
+            host = hosts[0] if len(hosts) == 1 else ""
         place = host or (some(hosts, 3) if hosts else "the node")
         named = {"folder": "/dev/shm", **groups, "host": place, "allowed": ""}
         if "function" in named:  # as programs call it
@@ -320,29 +358,36 @@ class Said:
             named["allowed"] = f", {self.ended.cpus} CPUs are granted"
         known = defaultdict(lambda: "?", named)
         line = groups.get("says") or self._line_of(match)
-        return {
-            "cause": row.cause.format_map(known),
-            "host": host,
-            "hosts": hosts if len(hosts) > 1 else None,
-            "rank": rank,
-            "exit_code": int(groups["code"]) if "code" in groups else None,
-            "next": row.next.format_map(known) or None,
-            "last": short(" ".join(line.split()), LINE),
-            "path": groups.get("path"),
-        }
+        return Words(
+            cause=row.cause.format_map(known),
+            host=host,
+            hosts=tuple(hosts) if len(hosts) > 1 else (),
+            rank=rank,
+            exit_code=int(groups["code"]) if "code" in groups else None,
+            next=row.next.format_map(known),
+            line=short(" ".join(line.split()), LINE),
+            path=groups.get("path", ""),
+        )
 
     def _reason(self, row: Cause, match: re.Match[str]) -> Reason | None:
-        values, kind = self.values(row, match), KINDS[row.kind]
-        path = values["path"]
-        if path and os.access(os.path.join(self.ended.folder, path), os.X_OK):
-            missing = Code.NOT_SHARED(host=values["host"] or "a node", path=path)
-            return Code.INFRASTRUCTURE(why=missing)
-        if kind == Code.MPI_ABORT:
-            if values["exit_code"] in REFUSALS:
+        words, kind = self.words(row, match), KINDS[row.kind]
+        if words.path and os.access(os.path.join(self.ended.folder, words.path), os.X_OK):
+            return Infrastructure(why=not_shared(words.host, words.path))
+        at = {"host": words.host, "next": words.next, "line": words.line}
+        if kind is MpiAbort:
+            if words.exit_code in REFUSALS:
                 return None  # by which a kernel refuses a launch
-            values["last"] = last_line(self.ended.errors.partition(match[0])[0])
-        takes = {*kind.takes, *PRINTED}
-        return kind(**{name: value for name, value in values.items() if name in takes})
+            at["line"] = last_line(self.ended.errors.partition(match[0])[0])
+            return MpiAbort(**at, rank=words.rank, exit_code=words.exit_code)
+        if kind is OutOfMemory:
+            return OutOfMemory(**at, cause=words.cause, rank=words.rank)
+        if kind is NodeFail:
+            return NodeFail(host=words.host, next=words.next, line=words.line, cause=words.cause)
+        if issubclass(kind, PrintedFault):
+            return kind(**at, cause=words.cause, rank=words.rank, hosts=words.hosts)
+        if kind is Timeout:
+            return Timeout(host=words.host, next=words.next, line=words.line)
+        return NoWorld(host=words.host, next=words.next, line=words.line)
 
     def _counts(self, row: Cause) -> bool:
         """True if a row, whose words are there, is about this launch."""
@@ -363,12 +408,13 @@ class Said:
         hosts = (host for name in filter(None, names) for host in _listed(name))
         return list(dict.fromkeys(map(_short_name, hosts)))
 
-    def _host_of(self, rank: int | str | None) -> str | None:
-        """The host of a rank, where it can be known."""
-        hosts = [layouts.host_of(places_of(self.ended.folder), rank)] if rank is not None else []
+    def _host_of(self, rank: int | str | None) -> str:
+        """The host of a rank, where it can be known; else ""."""
+        taken = places_of(self.ended.folder) if isinstance(rank, int) else []
+        hosts = [place.host for place in taken if rank in place.ranks]
         hosts += [death.host for death in self.deaths if death.rank == rank is not None]
         hosts += self.ended.hosts if len(self.ended.hosts) == 1 else []
-        return next(filter(None, hosts), None)
+        return next(filter(None, hosts), "")
 
     def _line_of(self, match: re.Match[str]) -> str:
         begin = self.text.rfind("\n", 0, match.start()) + 1
@@ -378,7 +424,7 @@ class Said:
     def _deaths(self) -> Iterator[Death]:
         """The deaths that the launcher names, in its order."""
         for row, _ in self.rows:
-            if row.kind == Code.KERNEL_EXIT:
+            if row.kind == KernelDied.code:
                 for match in row.words.finditer(self.text):
                     groups = defaultdict(str, {n: t for n, t in match.groupdict().items() if t})
                     code = self._exit_code(groups)
@@ -424,7 +470,7 @@ def _short_name(host: str) -> str:
     return host.partition(".")[0]
 
 
-def _as_in(hosts: Sequence[str], host: str | None) -> str | None:
+def _as_in(hosts: Sequence[str], host: str) -> str:
     """A host by the name that it has among others, with its domain or without."""
     return next((name for name in hosts if host and _short_name(name) == _short_name(host)), host)
 
@@ -435,13 +481,12 @@ def _as_in(hosts: Sequence[str], host: str | None) -> str | None:
 WORLD = r"^bisection-\S+: --expect-ranks (\d+): this MPI world has (\d+)\b"
 
 
-def of_worlds(errors: str) -> Reason | None:
+def of_worlds(errors: str) -> Misplaced | None:
     """The reason if the launcher and the MPI library did not make one world of all ranks, else
     None."""
     if worlds := re.findall(WORLD, errors, re.M):
         asked, ranks = map(int, worlds[0])
-        seat = Code.WORLDS(worlds=len(worlds), size=ranks, asked=asked)
-        if len(worlds) == 1:
-            seat = Code.RANKS_RAN(ranks=ranks, asked=asked)
-        return Code.MISPLACED(seats=[seat])
+        if len(worlds) > 1:
+            return Misplaced(seats=(Worlds(worlds=len(worlds), size=ranks, asked=asked),))
+        return Misplaced(seats=(layouts.ranks_ran(ranks, asked),))
     return None

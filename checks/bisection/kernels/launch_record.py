@@ -11,7 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import read_reason
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.launches import Preempted, Starved, Stopped
+from bisection.core.reasons.machines import HostFault
 from bisection.kernels import adapters, results
 
 FILE = "launch.json"  # in the folder of the launch
@@ -32,15 +35,15 @@ class LaunchRecord:
     facts: Mapping[str, str] = field(default_factory=dict)  # what may explain a change of its times
     preempted: float = 0.0  # fraction of samples in which other processes took a core
     waited: float = 0.0  # fraction of the time of samples in which a thread had no core
-    stopped: Reason | None = None  # something stopped its processes, so that all is preempted
+    stopped: Stopped | Starved | None = None  # what stopped its processes; all is preempted
     controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)
     slowest: str = ""  # the host that the clock is of
     wrong: tuple[str, ...] = ()  # methods that gave a wrong answer
     # Faulty adapters, by the result; what libraries warned of; slow hosts, once they are judged.
-    host_faults: tuple[Reason, ...] = ()
+    host_faults: tuple[HostFault, ...] = ()
 
     def with_result(
-        self, result: results.Result, claimed: Sequence[str], notes: Iterable[Reason] = ()
+        self, result: results.Result, claimed: Sequence[str], notes: Iterable[HostFault] = ()
     ) -> "LaunchRecord":
         """Returns the record with what the kernel recorded.
 
@@ -75,8 +78,8 @@ class LaunchRecord:
     @property
     def lost(self) -> Reason:
         """What its measurement was lost to."""
-        waited = round(self.waited, 4) or None
-        return self.stopped or Code.PREEMPTED(fraction=round(self.preempted, 4), waited=waited)
+        parts = round(self.preempted, 4), round(self.waited, 4)
+        return self.stopped or Preempted(fraction=parts[0], waited=parts[1])
 
     def as_json(self) -> dict[str, Any]:
         values = {item.name: getattr(self, item.name) for item in fields(self)}
@@ -92,7 +95,11 @@ class LaunchRecord:
     def read(cls, stored: Mapping[str, Any]) -> "LaunchRecord":
         """Returns the record that was stored as JSON, without unknown fields."""
         values = {item.name: stored[item.name] for item in fields(cls) if item.name in stored}
-        faults = map(Reason.read, values.pop("host_faults", ()))
         values = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
-        stopped = Reason.read(values.pop("stopped", None))
-        return cls(**values, stopped=stopped, host_faults=tuple(faults))
+        faults = map(read_reason, values.pop("host_faults", ()))
+        stopped = read_reason(values.pop("stopped", None))
+        return cls(
+            **values,
+            stopped=stopped if isinstance(stopped, Stopped | Starved) else None,
+            host_faults=tuple(fault for fault in faults if isinstance(fault, HostFault)),
+        )

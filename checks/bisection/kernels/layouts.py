@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from bisection.core.format import some
 from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import CoreShared, CoreUnbound, SeatFault
 
 
 class Place(NamedTuple):
@@ -36,10 +38,6 @@ ALL_LAYOUTS = (*LAYOUTS, "domain")
 
 class DoesNotFit(ValueError):
     """The partition's nodes cannot hold this layout, or it repeats another one."""
-
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
 
 
 def domains(topology: Mapping[str, Any]) -> int:
@@ -78,12 +76,12 @@ def geometry(
     shares = ranks_of_layouts(cores, topology)
     ranks_per_node = shares[layout]
     if ranks_per_node > cores:
-        counts = {"ranks_per_node": ranks_per_node, "cores": cores}
-        raise DoesNotFit(Code.LAYOUT_TOO_LARGE(layout=layout, **counts))
+        needs = f"layout {layout} needs {ranks_per_node} cores per node"
+        raise DoesNotFit(f"{needs}, there are {cores}")
     shape = Geometry(nodes, ranks_per_node, cores // ranks_per_node)
     other = next(name for name, ranks in shares.items() if ranks == ranks_per_node)
     if other != layout:
-        raise DoesNotFit(Code.LAYOUT_IS_TWIN(layout=layout, other=other, geometry=str(shape)))
+        raise DoesNotFit(f"layout {layout} is the same as {other} here ({shape})")
     return shape
 
 
@@ -127,8 +125,8 @@ def places(layout: Mapping[str, Any]) -> list[Place]:
     nodes = ((node, group) for group in layout["seats"] for node in group["nodes"])
     listed = []
     for node, group in sorted(nodes, key=lambda pair: pair[0]["node"]):
-        ranks, *more = ranges(node["ranks"])
-        ranks = sorted({*ranks}.union(*more)) if more else ranks
+        first, *more = ranges(node["ranks"])
+        ranks = sorted({*first}.union(*more)) if more else first
         of_group = group["cpus"], group["threads"], node["ranks"], group.get("kinds", ())
         listed.append(Place(node["host"], ranks, *of_group))
     return listed
@@ -157,11 +155,15 @@ def misplaced(
     """
     ranks = sum(len(place.ranks) for place in taken)
     if ranks != asked.ranks:
-        return [Code.RANKS_RAN(ranks=ranks, asked=asked.ranks)]
+        return [ranks_ran(ranks, asked.ranks)]
     hosts = grouped(taken, lambda place: place.host)
-    count, bad, faults = 0, 0, {}  # how many a host has of each kind
+    count, bad = 0, 0
+    faults: dict[tuple[int, ...], int] = {}  # how many a host has of each kind
     as_asked = len(hosts) == asked.nodes
-    listed = [] if as_asked else [Code.HOSTS_RAN(hosts=sorted(hosts), asked=asked.nodes)]
+    listed: list[Reason] = []
+    if not as_asked:
+        ran = f"ranks ran on the hosts {some(sorted(hosts))}"
+        listed.append(Text(f"{ran}, not on {asked.nodes} hosts"))
     for host, parts in sorted(hosts.items()):
         of_host = masks.get(host) if isinstance(masks, Mapping) else masks
         kind = (id(of_host), *(id(side) for place in parts for side in place[2:4]))
@@ -172,7 +174,12 @@ def misplaced(
         count += faults[kind]
         bad += faults[kind] > 0
     left = count - len(listed) + (not as_asked)
-    return [*listed, Code.MORE_MISPLACED(faults=left, hosts=bad)] if left else listed
+    return [*listed, Text(f"{left} more, on {bad} hosts in all")] if left else listed
+
+
+def ranks_ran(ranks: int, asked: int) -> Text:
+    """The fault if other than the asked ranks ran."""
+    return Text(f"{ranks} of {asked} ranks ran")
 
 
 def _misplaced_on(
@@ -181,22 +188,29 @@ def _misplaced_on(
     """What is wrong on one host; `counted`: whether it must have as many ranks as a node."""
     ranks = sum(len(place.ranks) for place in parts)
     if counted and ranks != asked.ranks_per_node:
-        yield Code.RANKS_ON_HOST(host=host, ranks=ranks, asked=asked.ranks_per_node)
+        text = f"{ranks} ranks ran on host {host}, not {asked.ranks_per_node}"
+        yield SeatFault(host=host, text=text)
     owners: dict[Any, tuple[int, int | None, str]] = {}
     seats = (seat for part in parts for seat in zip(*part[1:4], strict=True))
     for number, of_rank, threads in seats:
         if len(threads) != asked.threads:
-            counts = {"threads": len(threads), "asked": asked.threads}
-            yield Code.THREADS_RAN(rank=number, host=host, **counts)
+            text = f"rank {number} on {host} ran {len(threads)} threads, not {asked.threads}"
+            yield SeatFault(host=host, text=text)
             continue
         alone = asked.threads == 1
         for thread, cpus in [(None, of_rank)] if alone else list(enumerate(threads)):
-            seat = {"rank": number, "host": host, "thread": thread, "cpus": cpus}
+            seat = _seat(number, host, thread)
             mine = {cores.get(cpu, ("cpu", cpu)) for cpu in cpulist(cpus)}
             if shared := mine & owners.keys():
-                other = owners[next(iter(shared))]
-                yield Code.CORE_SHARED(**seat, other=other)
+                rank, mate, held = owners[next(iter(shared))]
+                other = f"{_seat(rank, host, mate)} (cpus {held})"
+                yield CoreShared(host=host, text=f"{seat} (cpus {cpus}) shares a core with {other}")
             elif cores and len(mine) > 1:
                 # Without the site's topology, CPUs of one core are not known to be one place.
-                yield Code.CORE_UNBOUND(**seat)
+                text = f"{seat} is not bound to one core: it may use cpus {cpus}"
+                yield CoreUnbound(host=host, text=text)
             owners |= dict.fromkeys(mine - owners.keys(), (number, thread, cpus))
+
+
+def _seat(rank: int, host: str, thread: int | None) -> str:
+    return f"rank {rank} on {host}" + ("" if thread is None else f" thread {thread}")

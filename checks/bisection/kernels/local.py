@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bisection.core import launchers, paths
+from bisection.core.format import times
 from bisection.core.identity import Geometry
 from bisection.core.lock import measure_alone
 from bisection.core.verdicts import NotMeasured
@@ -29,6 +30,11 @@ class Estimate:
     value: float
     low: float
     high: float
+
+    @property
+    def factor(self) -> str:
+        """A ratio with its interval, for people: 1.48 [1.42, 1.55]."""
+        return f"{times(self.value)} [{times(self.low)}, {times(self.high)}]"
 
 
 def build(kernel: str, peers: Path | None = None) -> Path:

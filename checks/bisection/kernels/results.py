@@ -4,12 +4,12 @@ import itertools
 import json
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bisection.core.format import finite, some
-from bisection.core.reasons import Code, Reason
+from bisection.core.format import duration, finite, some
+from bisection.core.reasons.launches import Starved, Stopped
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import UNITS
 from bisection.kernels import adapters, fits, layouts
@@ -22,11 +22,7 @@ Metric = dict[str, Any]  # "value", "unit", "better", and for times "low", "high
 
 
 class ResultError(Exception):
-    """The result file is not a complete result of the kernel."""
-
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
+    """The result file is not a complete result of the kernel; the text says why."""
 
 
 def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
@@ -45,21 +41,21 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
         with open(path, encoding="utf-8") as file:
             result = json.load(file)
     except FileNotFoundError:
-        raise ResultError(Code.NO_RESULT(kernel=kernel)) from None
+        raise ResultError(f"{kernel} wrote no result file") from None
     except (OSError, ValueError) as error:
-        raise ResultError(Code.RESULT_UNREADABLE(path=str(path), error=str(error))) from None
-    file = str(path)
+        raise ResultError(f"cannot read {path}: {error}") from None
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
-        raise ResultError(Code.RESULT_FOREIGN(path=file, schema=SCHEMA))
+        raise ResultError(f"{path} is not a {SCHEMA} file")
     if (version := result.get("version")) != VERSION:
-        raise ResultError(Code.RESULT_VERSION(path=file, version=repr(version), last=VERSION))
+        text = f"{path} has version {version!r}, and only {VERSION} can be read: rerun"
+        raise ResultError(text)
     for key, wanted in (("kernel", kernel), ("case", case)):
         if wanted is not None and (value := result.get(key)) != wanted:
-            values = {"value": repr(value), "wanted": repr(wanted)}
-            raise ResultError(Code.RESULT_OTHER(path=file, key=key, **values))
+            raise ResultError(f"{path} is of {key} {value!r}, not {wanted!r}")
     if (status := result.get("status")) != "complete":
         count = sum(bool(entry.get("samples")) for entry in result.get("results", []))
-        raise ResultError(Code.RESULT_INCOMPLETE(kernel=kernel, status=repr(status), methods=count))
+        measured = f"{kernel} measured {count} methods"
+        raise ResultError(f"status is {status!r}, not 'complete': {measured}")
     return result
 
 
@@ -78,23 +74,37 @@ def of_method(result: Result, method: str) -> list[Entry]:
     """
     entries = [entry for entry in result["results"] if entry["method"] == method]
     if not entries:
-        raise ResultError(Code.METHOD_MISSING(method=method))
+        raise ResultError(f"method {method} is missing from the results")
     return entries
 
 
-def failed_checks(entry: Entry) -> list[Reason]:
+def failed_checks(entry: Entry) -> list[str]:
     """Returns what verification found wrong with one entry; empty if it passed."""
     verification = entry.get("verification") or {"checks": []}
     if not verification["checks"]:
-        return [Code.NO_CHECK()]
-    wrong = [
-        Code.NOT_AS_NAMED(**{n: check[n] for n in ("name", "shown", "least", "most")})
-        if "shown" in check
-        else Code.CHECK_FAILED(**{n: check[n] for n in ("name", "error", "unit", "tolerance")})
-        for check in verification["checks"]
-        if check["passed"] is not True
-    ]
-    return wrong or ([] if verification["passed"] is True else [Code.NOT_VERIFIED()])
+        return ["not verified: no check was made"]
+    wrong = [_failed(check) for check in verification["checks"] if check["passed"] is not True]
+    return wrong or ([] if verification["passed"] is True else ["verification did not pass"])
+
+
+def _failed(check: Mapping[str, Any]) -> str:
+    """What a check of an answer, or of a method's name, found wrong."""
+    if "shown" not in check:
+        tolerance = f"tolerance {_short(check['tolerance'])}"
+        return f"{check['name']}: error {_short(check['error'])} {check['unit']}, {tolerance}"
+    promised, most = _short(check["least"]), check["most"]
+    if most is None:
+        promised = f"at least {promised}"
+    elif most > check["least"]:
+        promised = f"{promised} to {_short(most)}"
+    shown = f"{check['name']}: {_short(check['shown'])}"
+    return f"not what its name says: {shown}, promised {promised}"
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "nan"
+    return f"{value:.4g}" if isinstance(value, float) and not value.is_integer() else str(value)
 
 
 def wrong_methods(result: Result) -> list[str]:
@@ -156,7 +166,7 @@ def controls(result: Result) -> tuple[dict[str, float], str]:
     return values, slowest
 
 
-def preempted(*results: Result) -> float:
+def preempted(*results: Mapping[str, Any]) -> float:
     """The fraction of samples that kernels marked as preempted, of all methods of these results."""
     samples = [entry["samples"] for result in results for entry in result["results"]]
     flags = [flag for columns in samples for flag in columns.get("preempted", [])]
@@ -171,7 +181,7 @@ def waited(result: Result) -> float:
     return min(lost / took, 1.0) if took else 0.0
 
 
-def stopped(result: Result) -> Reason | None:
+def stopped(result: Result) -> Stopped | Starved | None:
     """Returns a reason if processes were stopped, or had no core, in few samples: all took many
     times what their medians add up to, and the processes ran for a part of the time. Where the
     network stalls, they wait running."""
@@ -183,16 +193,16 @@ def stopped(result: Result) -> Reason | None:
     medians = sum(len(seconds) * statistics.median(seconds) for seconds in samples if seconds)
     took = sum(map(sum, filter(None, samples)))
     factor = took / medians if medians else 1.0
-    stopped = factor >= LIMITS.stopped and ran < LIMITS.stopped_ran
-    if not stopped:
+    if factor < LIMITS.stopped or ran >= LIMITS.stopped_ran:
         return None
-    lost = {"ran": ran, "waited": waited(result)}
-    starved = lost["waited"] > (1 - ran) / 2
-    return Code.STARVED(**lost) if starved else Code.STOPPED(**lost, factor=factor)
+    lost = waited(result)
+    if lost > (1 - ran) / 2:
+        return Starved(ran=ran, waited=lost)
+    return Stopped(ran=ran, waited=lost, factor=factor)
 
 
-def late(result: Result) -> Reason | None:
-    """Returns a reason if a launch took many times its own estimate; None if it did not, or has
+def late(result: Result) -> str | None:
+    """Returns a sentence if a launch took many times its own estimate; None if it did not, or has
     none."""
     harness = result.get("harness") or {}
     seconds, claimed = harness.get("launch_s"), harness.get("claimed_s")
@@ -200,7 +210,8 @@ def late(result: Result) -> Reason | None:
         return None
     if seconds < max(LIMITS.late * claimed, claimed + LIMITS.late_least):
         return None
-    return Code.LAUNCH_LATE(seconds=seconds, claimed=claimed)
+    times = f"{seconds / claimed:.0f} times"
+    return f"took {duration(seconds)}, {times} its estimate of {duration(claimed)}"
 
 
 def point_label(point: dict[str, float] | None) -> str:
@@ -263,13 +274,13 @@ def _communication(entry: Entry) -> dict[str, Metric]:
     return {n: {"value": v, "unit": unit, "better": "lower"} for n, (v, unit) in values.items()}
 
 
-def unusable(metric: Metric) -> Reason | None:
+def unusable(metric: Metric) -> str | None:
     """Returns why a metric's value cannot be judged; None if it can."""
     value, unit = metric.get("value"), metric.get("unit")
     if not finite(value):
-        return Code.NOT_A_NUMBER(value=json.dumps(value))
+        return f"is {json.dumps(value)}, not a finite number"
     if unit == "share":
-        return None if 0 <= value <= 1 else Code.NO_FRACTION(value=value)
+        return None if 0 <= value <= 1 else f"is {value}, a share is between 0 and 1"
     if unit in UNITS and UNITS[unit].may_be_zero:
-        return None if value >= 0 else Code.BELOW_ZERO(value=value)
-    return None if value > 0 else Code.NOT_ABOVE_ZERO(value=value)
+        return None if value >= 0 else f"is {value}, below zero"
+    return None if value > 0 else f"is {value}, not above zero"

@@ -12,7 +12,7 @@ from typing import Any
 from bisection import schedulers
 from bisection.analysis.retest import Plan
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code
+from bisection.core.reasons.base import Text
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.judge import decision, rule
 from bisection.night.prepare import tell
@@ -52,12 +52,12 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
     run = reframe_report.read(report, log, listing, left, request.scheduler)
     run = replace(run, request=request, seconds=time.monotonic() - began)
     run = folder.named(run, results)
-    if not run.cases and run.troubles == (Code.NONE_SELECTED(),):
+    if not run.cases and run.troubles == (reframe_report.NONE_SELECTED,):
         folder.discard(results)
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
     if code != 0 and decision.of_run(rule(run)) == Exit.OK:
         log_file = str(results / "reframe.log")
-        run = run.noting(troubles=[Code.REFRAME_EXIT(exit_code=code, log=log_file)])
+        run = run.noting(troubles=[Text(f"ReFrame exited with {code}, see {log_file}")])
     return run
 
 

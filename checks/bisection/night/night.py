@@ -15,7 +15,8 @@ from bisection.analysis.retest import START, disturbed, plan
 from bisection.core import paths
 from bisection.core.format import duration, plural
 from bisection.core.lock import measure_alone
-from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import ReframeText
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 from bisection.judge import evidence as judged_by
@@ -88,7 +89,7 @@ class Night:
         except SelectionError:
             pass
         except StoreError as error:
-            self.trouble(Code.STORE_UNUSABLE(error=str(error)))
+            self.trouble(Text(str(error)))
         except Exception as error:
             text = f"{lost}: {error!r}"
             if lost:
@@ -98,7 +99,7 @@ class Night:
                 text = f"cannot write {where}: {error.strerror}"
             else:
                 raise
-            self.trouble(Code.NOT_KEPT(error=text))
+            self.trouble(Text(text))
 
 
 def run_night(order: Order) -> tuple[RunVerdict, Sequence[str]]:
@@ -184,7 +185,7 @@ def measure_disturbed(night: Night, until: float) -> None:
         takes = START + sum(launch.seconds for launch in launches)
         if night.run.request.is_local:
             if busy := wait_again(night, until - time.monotonic() - takes):
-                night.remark(busy)
+                night.remark(Text(busy))
             if busy or night.run.end:
                 break
         words = plural(len(launches), "launch", "launches")
@@ -208,16 +209,16 @@ def ended(night: Night, second: RunVerdict | None, until: float) -> bool:
     return bool(end)
 
 
-def wait_again(night: Night, seconds: float) -> Reason | None:
-    """Waits for a quiet machine; returns why it is not. An interrupt ends the run, which keeps its
-    verdict."""
+def wait_again(night: Night, seconds: float) -> str:
+    """Waits for a quiet machine; returns why it is not, "" if it is. An interrupt ends the run,
+    which keeps its verdict."""
     try:
         with command.on_termination(signal.default_int_handler):
             return waiting.until_quiet(max(seconds, 0.0), say_waiting)
     except KeyboardInterrupt:
         text = "run session stopped: interrupted while it waited for a quiet machine"
-        night.trouble(Code.REFRAME_TEXT(text=text, ended=True))
-        return None
+        night.trouble(ReframeText(text=text, ended=True))
+        return ""
 
 
 def measure_again(night: Night, request: Request, name: str, limit: float) -> RunVerdict | None:
@@ -238,7 +239,7 @@ def measure_again(night: Night, request: Request, name: str, limit: float) -> Ru
         print(f"{name}: {error}")
         return None
     if verdict.end:
-        print(f"{name}: {clause(verdict.end)}")
+        print(f"{name}: {verdict.end}")
     folder.clear(verdict, into)
     return verdict
 
@@ -274,7 +275,7 @@ def retest(night: Night, budget: float, partitions: Partitions, store: Store | N
     ended(night, repeated, until)
     disturbed_most = max((c.record.disturbed for c in repeated.cases), default=0) if repeated else 0
     if night.run.request.is_local and disturbed_most > LIMITS.preempted_confirm:
-        night.remark(*filter(None, [waiting.busy()]))
+        night.remark(*map(Text, filter(None, [waiting.busy()])))
     return True
 
 

@@ -11,7 +11,7 @@ from bisection import schedulers
 from bisection.analysis import rotation
 from bisection.core import paths
 from bisection.core.format import duration, plural, some
-from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons.base import Reason, Text
 from bisection.core.verdicts import TIERS, BisectionError, NotMeasured
 from bisection.report.lines import wrapped
 from bisection.report.words import defect_line
@@ -105,11 +105,9 @@ def look_at_machine(
     if defects := before_run.unknown_queues(site, partitions):
         raise BisectionError("\n".join(map(defect_line, defects)))
     if outdated := facts.outdated(site, used):
-        tell(
-            outdated,
-            f"; `bisection site check {site.stem}` reports what changed, and "
-            f"`bisection site new {site.stem} --refresh` records it",
-        )
+        reports = f"`bisection site check {site.stem}` reports what changed"
+        records = f"`bisection site new {site.stem} --refresh` records it"
+        tell(Text(f"{outdated}; {reports}, and {records}"))
 
 
 def choose_partitions(request: Request, partitions: before_run.Partitions) -> before_run.Partitions:
@@ -165,18 +163,17 @@ def wait(used: Sequence[Scheduler], budget: float | None) -> None:
     here = all(scheduler.is_local for scheduler in used)
     if here and (reason := waiting.until_quiet(budget or 0.0, say_waiting)):
         if budget:
-            raise NotMeasured(f"after {duration(budget)}, {clause(reason)}; nothing was run")
-        tell(reason, "; disturbed times are not checked; --wait 30m waits for a quiet machine")
+            raise NotMeasured(f"after {duration(budget)}, {reason}; nothing was run")
+        advice = "disturbed times are not checked; --wait 30m waits for a quiet machine"
+        tell(Text(f"{reason}; {advice}"))
 
 
-def say_waiting(reason: Reason | str, seconds: float) -> None:
+def say_waiting(reason: str, seconds: float) -> None:
     """Prints why the run waits, and for how long (s) at most."""
-    print(f"waiting for up to {duration(seconds)}: {clause(reason)}", flush=True)
+    print(f"waiting for up to {duration(seconds)}: {reason}", flush=True)
 
 
-def tell(reason: Reason | str, advice: str = "") -> None:
-    """Prints what a person should know before the run ends: a warning, unless it is a text, or
-    about a job that waits."""
-    calm = isinstance(reason, str) or reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN)
-    text = f"{'' if calm else 'warning: '}{clause(reason)}{advice}"
+def tell(reason: Reason | str) -> None:
+    """Prints what a person should know before the run ends: a Reason as a warning."""
+    text = reason if isinstance(reason, str) else f"warning: {reason}"
     print("\n".join(wrapped(text)), flush=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from bisection.advice import sources
 from bisection.advice.sources import Launched, LayoutRun, Solved, Sweep, best
 from bisection.core.format import duration, plural
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons.performance import Excluded
 from bisection.core.thresholds import LIMITS
 from bisection.report.tables import indented
 
@@ -16,7 +16,7 @@ RULES_OF_BENCHMARKS = {1: ("cores/8",), 5: ("cores/16", "cores/32")}
 def left_out(excluded: Sequence[str], preempted: int) -> Iterator[str]:
     """Lines on what is left out: excluded sessions, and so many launches that were preempted."""
     if excluded:
-        yield clause(Code.EXCLUDED(sessions=excluded))
+        yield str(Excluded(tuple(excluded)))
     if preempted:
         yield (
             f"{plural(preempted, 'launch', 'launches')} left out: other processes were on their "
@@ -53,13 +53,14 @@ def npar_advice(sweeps: Sequence[Sweep]) -> Iterator[str]:
     yield "Published (Cray XT4, 2010): cores, best NPAR, loss of the rules named, worst / best"
     rows = []
     for benchmark, rules in RULES_OF_BENCHMARKS.items():
-        for cores, times in sources.npar_times(benchmark).items():
+        for cores, of_choices in sources.npar_times(benchmark).items():
             losses = []
             for name in rules:
-                choice = sources.nearest(times, sources.RULES[name](cores))
-                losses.append(f"{name} -> {choice}: {times[choice] / min(times.values()) - 1:+.0%}")
-            row = [f"bench{benchmark}", str(cores), str(best(times)), ", ".join(losses)]
-            rows.append([*row, f"{sources.spread(times):.2f}"])
+                choice = sources.nearest(of_choices, sources.RULES[name](cores))
+                loss = of_choices[choice] / min(of_choices.values()) - 1
+                losses.append(f"{name} -> {choice}: {loss:+.0%}")
+            row = [f"bench{benchmark}", str(cores), str(best(of_choices)), ", ".join(losses)]
+            rows.append([*row, f"{sources.spread(of_choices):.2f}"])
     yield from indented(rows)
     for benchmark in RULES_OF_BENCHMARKS:
         words = _recommended(sources.npar_times(benchmark))

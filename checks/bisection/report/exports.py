@@ -8,23 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from bisection.analysis.model import Row
+from bisection.analysis.model import Event, Row
 from bisection.analysis.outlying import slower
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.grouping import grouped
-from bisection.core.identity import IDENTITY
-from bisection.core.reasons import (
-    FAULTS_OF_HOSTS,
-    MACHINE_FAULTS,
-    REPORTED,
-    SLOW_HOSTS,
-    Code,
-    Reason,
-    clause,
-)
-from bisection.core.reasons.network import slowness
-from bisection.core.reasons.performance import longer
+from bisection.core.identity import IDENTITY, TestId
+from bisection.core.reasons import ADAPTER_FAULTS, MACHINE_FAULTS, REPORTED
+from bisection.core.reasons.base import clause
+from bisection.core.reasons.launches import Blocked, LaunchFault, Misplaced, NodeFail
+from bisection.core.reasons.performance import SlowNode, WorseSince
 from bisection.core.topology import expanded
 from bisection.core.units import UNITS, Unit
 from bisection.core.verdicts import COMPARED, Exit, Verdict
@@ -144,12 +137,13 @@ def junit(report: Report) -> str:
     if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
         text = headline(report)[1]
         entries.append(Entry("the verdict", "bisection.verdict", text, verdict, text))
-    root = ET.Element("testsuites", name="bisection", **_counts(entries))
+    root = ET.Element("testsuites", {"name": "bisection", **_counts(entries)})
     for name, members in grouped(entries, lambda entry: entry.suite).items():
-        suite = ET.SubElement(root, "testsuite", name=plain(name), **_counts(members))
+        suite = ET.SubElement(root, "testsuite", {"name": plain(name), **_counts(members)})
         for entry in members:
             names = {"classname": plain(entry.place), "name": plain(entry.name)}
-            test = ET.SubElement(suite, "testcase", **names, time=f"{entry.seconds:.3f}")
+            names["time"] = f"{entry.seconds:.3f}"
+            test = ET.SubElement(suite, "testcase", names)
             if tag := TAGS.get(entry.verdict):
                 ET.SubElement(test, tag, message=plain(entry.message))
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
@@ -173,12 +167,12 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
         place = f"{case.place}.{check}"
         yield Entry(f"{check} on {case.place}", place, name, kind, message, seconds)
     for name, weight in decision.OF_RUN.items():
-        for text in map(clause, getattr(verdict, name) if name != "alarms" else ()):
+        for text in map(str, getattr(verdict, name) if name != "alarms" else ()):
             yield Entry("the run", "bisection.run", text, KIND_OF[weight], text)
 
 
-def _alarm(alarm: Reason) -> Entry:
-    text = clause(alarm)
+def _alarm(alarm: WorseSince) -> Entry:
+    text = str(alarm)
     message = "; ".join([text, *map(": ".join, words.next_steps(alarm))])
     return Entry("the history", "bisection.history", text, Verdict.REGRESSED, message)
 
@@ -256,7 +250,8 @@ def prometheus(report: Report) -> str:
 def _samples(report: Report) -> Iterator[Sample]:
     run, rows = report.run, report.rows
     judged, alarms = run.judged if run else [], [e for e in report.evidence.events if e.alarm]
-    places = dict.fromkeys((t.system, t.partition) for t in [*judged, *rows, *alarms])
+    tests: list[TestId | Event] = [*judged, *rows, *alarms]
+    places = dict.fromkeys((test.system, test.partition) for test in tests)
     for here in places or [(run.request.system if run else "", "")]:
         place = dict(zip(("system", "partition"), here, strict=True))
         yield "exit_code", report.exit_code, "", place
@@ -265,7 +260,7 @@ def _samples(report: Report) -> Iterator[Sample]:
             for verdict in RUN_VERDICTS:
                 yield "tests", counts[verdict], "", {**place, "verdict": verdict}
             for state, reasons in (("confirmed", run.slower), ("outlier", run.outliers)):
-                count = sum((r["system"], r["partition"]) == here for r in reasons)
+                count = sum((r.system, r.partition) == here for r in reasons)
                 yield "slower_metrics", count, "", {**place, "state": state}
         yield "alarms", sum((e.system, e.partition) == here for e in alarms), "", place
         if report.comparison:
@@ -276,8 +271,8 @@ def _samples(report: Report) -> Iterator[Sample]:
         names = ("system", "partition", "environ", "session")
         labels = {name: getattr(event, name) for name in names}
         yield "alarm_start_timestamp", event.at, "s", labels
-        for check, part in by_check(event).items():
-            yield "alarm_metrics", part["changed"], "", {**labels, "check": check}
+        for check, count, *_ in by_check(event):
+            yield "alarm_metrics", count, "", {**labels, "check": check}
     pairs = [(case, metric) for case in judged for metric in case.metrics if finite(metric.value)]
     for key, members in grouped(pairs, lambda pair: (*pair[0].identity, pair[1].name)).items():
         labels, (_, last) = dict(zip(LABELS, key, strict=True)), members[-1]
@@ -315,37 +310,37 @@ def nodecheck(report: Report) -> str:
 def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
     """(node, why), of nodes that results accuse by name."""
     run = report.run or RunVerdict()
-    others = [remark for remark in run.remarks if remark.code in FAULTS_OF_HOSTS - SLOW_HOSTS]
+    others = [remark for remark in run.remarks if isinstance(remark, ADAPTER_FAULTS)]
     slow = [suspect.reason for suspect in report.suspects]
     for reason in [*slow, *run.slow_nodes, *others]:
-        if reason.code != Code.SLOW_NODE:
-            yield reason["host"], clause(reason)
-        elif len(reason["nodes"]) == 1:
-            yield reason["nodes"][0], f"{longer(**reason.values)}, in {reason['where']}"
+        if not isinstance(reason, SlowNode):
+            yield reason.host, str(reason)
+        elif len(reason.nodes) == 1:
+            yield reason.nodes[0], f"{reason.longer}, in {reason.where}"
     for component in (component for blame in report.evidence.blames for component in blame.bad):
         if component.part == Part.NODE:  # of all else, no single node is accused
-            yield component.names[0], slowness(asdict(component))
+            yield component.names[0], component.reason().slowness
     for case in run.bad:
-        if case.reason and case.reason.code == Code.BLOCKED:
-            for node, why in case.reason["down"] or ():
+        if isinstance(case.reason, Blocked):
+            for node, why in case.reason.down:
                 why = "no reason is given" if why in ("", "none") else why
                 yield node, f"down or drained, so that a job was not started: {why}"
         for host in _accused(case):
-            yield host, f"{case_name(case)}: {clause(case.reason)}"
+            yield host, f"{case_name(case)}: {case.reason}"
 
 
 def _accused(case: TestResult) -> list[str]:
     """The hosts of a test that its reason names: where a fault of the machine was, or where ranks
     were placed wrongly."""
     reason = case.reason
-    if reason is None or reason.code not in MACHINE_FAULTS - REPORTED | {Code.MISPLACED}:
+    accuses = isinstance(reason, (Misplaced, *MACHINE_FAULTS)) and not isinstance(reason, REPORTED)
+    if not accuses or not isinstance(reason, LaunchFault):
         return []
-    named = {reason["host"], *(reason["hosts"] or ())}
-    named |= {host for _, host in reason["silent"] or ()}  # ranks that did not answer
-    named |= {seat.get("host") for seat in reason["seats"] or ()}
+    named = reason.accused
     # By Slurm's names; of several nodes it is not known which one ran out of time or memory.
-    nodes = [node for node, _ in reason["down"] or ()] or expanded(reason["nodes"] or "")
-    if len(nodes) > 1 and reason.code != Code.NODE_FAIL:
+    down = [node for node, _ in reason.down] if isinstance(reason, NodeFail) else []
+    nodes = down or expanded(reason.nodes)
+    if len(nodes) > 1 and not isinstance(reason, NodeFail):
         nodes = []
     hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.record.hosts}
     accused = [host for host, node in hosts.items() if named & {host, node} or node in nodes]
@@ -370,7 +365,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
         "nights": verdict.nights,
         "grade": verdict.interconnect and verdict.interconnect.grade,
         "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
-        **{name: list(map(clause, reasons)) for name, reasons in kinds.items()},
+        **{name: list(map(str, reasons)) for name, reasons in kinds.items()},
         "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
         **request,
         "launches": [record.as_json() for record in records.values()],

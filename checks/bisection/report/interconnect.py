@@ -1,14 +1,12 @@
 """A network in words and tables: the verdict on it, bad components, levels, other traffic."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, astuple
 
 from bisection.analysis.blame import BadComponent, Blame
 from bisection.analysis.impact import Impact
 from bisection.core.format import amount, number, plural, short, size_of, some, times
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, clause
-from bisection.core.reasons.network import component, factor, look, retests, symptom
+from bisection.core.reasons.network import SlowComponent
 from bisection.core.verdicts import Grade
 from bisection.report.tables import Table, listing
 from bisection.runs.model import Finding, Interconnect
@@ -17,23 +15,23 @@ MOST, LINES = 40, 8  # findings of a table, of a terminal
 HOPS = {0: "of one switch", 1: "of different switches"}
 FINDINGS = (
     ("", "text", lambda finding: str(finding.grade)),
-    ("finding", "text", lambda finding: short(clause(finding.reason), 400)),
+    ("finding", "text", lambda finding: short(str(finding.reason), 400)),
 )
-UNMEASURED = (("check, and why not", "text", clause),)
+UNMEASURED = (("check, and why not", "text", str),)
 IMPACTS = (
     ("", "text", lambda i: str(i.grade or "not judged")),
     ("victim", "text", lambda i: i.victim),
     ("under", "text", lambda i: f"{i.aggressor} ({i.place})"),
-    ("mean, times quiet", "num", lambda i: factor(astuple(i.mean))),
-    ("p99, times quiet", "num", lambda i: factor(astuple(i.p99))),
+    ("mean, times quiet", "num", lambda i: i.mean.factor),
+    ("p99, times quiet", "num", lambda i: i.p99.factor),
     ("aggressor's load, of it alone", "num", lambda i: times(i.load)),
 )
 COMPONENTS = (
-    ("component", "text", lambda part: short(component(part), 200)),
-    ("slow", "lines", lambda part: "\n".join(map(symptom, part["symptoms"]))),
-    ("z", "lines", lambda part: "\n".join(f"{s['z']:.0f}" for s in part["symptoms"])),
-    ("rerun", "text", retests),
-    ("where to look", "text", look),
+    ("component", "text", lambda part: short(part.name, 200)),
+    ("slow", "lines", lambda part: "\n".join(map(str, part.symptoms))),
+    ("z", "lines", lambda part: "\n".join(f"{s.z:.0f}" for s in part.symptoms)),
+    ("rerun", "text", lambda part: part.retests),
+    ("where to look", "text", lambda part: part.look),
 )
 MEANING = {
     Grade.GO: "Nothing that was measured speaks against this network.",
@@ -47,26 +45,27 @@ MEANING = {
 
 def headline(network: Interconnect) -> str:
     """The verdict in a few words, with the bad components by name."""
-    bad = [f.reason for f in network.findings if _is_bad_component(f)]
+    slow = [f.reason for f in network.findings if _is_bad_component(f)]
+    bad = [reason.name for reason in slow if isinstance(reason, SlowComponent)]
     others = len(network.findings) - len(bad)
-    parts = [f"{some([component(reason.values) for reason in bad], 3)} slow"] if bad else []
+    parts = [f"{some(bad, 3)} slow"] if bad else []
     parts += [plural(others, "other finding" if bad else "finding")] if others else []
-    missing = len({reason["check"] for reason in network.unmeasured})
+    missing = len({reason.check for reason in network.unmeasured})
     parts += [f"{plural(missing, 'part')} not measured"] if missing else []
     return f"Network: {network.grade}" + (f" ({', '.join(parts)})" if parts else "")
 
 
 def _is_bad_component(finding: Finding) -> bool:
-    return finding.reason.code == Code.BAD_COMPONENT and finding.grade == Grade.NO_GO
+    return isinstance(finding.reason, SlowComponent) and finding.grade == Grade.NO_GO
 
 
 def text(network: Interconnect) -> list[str]:
     """Lines of a terminal: the verdict, the findings, what was not measured."""
-    lines = [f"  {f.grade}: {clause(f.reason)}" for f in network.findings[:LINES]]
+    lines = [f"  {f.grade}: {f.reason}" for f in network.findings[:LINES]]
     left = len(network.findings) - len(lines)
     lines += [f"  {plural(left, 'more finding')} in the report"] if left else []
-    missing = grouped(network.unmeasured, lambda reason: clause(reason["why"]))
-    parts = [f"{', '.join(r['check'] for r in part)} ({why})" for why, part in missing.items()]
+    missing = grouped(network.unmeasured, lambda reason: str(reason.why))
+    parts = [f"{', '.join(r.check for r in part)} ({why})" for why, part in missing.items()]
     lines += [f"  not measured: {short('; '.join(parts), 400)}"] if parts else []
     return [headline(network), *lines]
 
@@ -96,7 +95,7 @@ def tables(blame: Blame) -> list[Table]:
         "Suspects without a rerun": blame.suspects,
     }
     tables = [
-        listing(map(asdict, parts), COMPONENTS, MOST, "components", title)
+        listing([part.reason() for part in parts], COMPONENTS, MOST, "components", title)
         for title, parts in components.items()
     ]
     return [*tables, _levels(blame)]
@@ -123,14 +122,14 @@ def _levels(blame: Blame) -> Table:
 
 def notes(blame: Blame) -> list[str]:
     """The verdict in a sentence, what was withheld and why."""
-    withheld = [f"{j.kind.name}: {clause(j.withheld)}" for j in blame.kinds if j.withheld]
+    withheld = [f"{j.kind.name}: {j.withheld}" for j in blame.kinds if j.withheld]
     judged = [j.kind.name for j in blame.kinds if not j.withheld]
     verdict = [f"No bad component: {', '.join(judged)} judged"] if judged else []
     if blame.bad:
         parts = some([worst(part) for part in blame.bad], 6)
         verdict = [f"{plural(len(blame.bad), 'bad component')}: {parts}"]
-    return [*verdict, *withheld, *map(clause, blame.notes)]
+    return [*verdict, *withheld, *blame.notes]
 
 
 def worst(part: BadComponent) -> str:
-    return f"{component(asdict(part))} x{number(part.factor)}"
+    return f"{part.reason().name} x{number(part.factor)}"

@@ -14,8 +14,14 @@ def fitting(text: str, further: str = "  ", indent: str = "") -> list[str]:
     """A text as lines that there is room for; `further`: begins all but the first. What is to be
     copied stays whole: long words, and commands in backquotes."""
     whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), text)
-    how = {"break_long_words": False, "break_on_hyphens": False}
-    lines = textwrap.wrap(whole, WIDTH, initial_indent=indent, subsequent_indent=further, **how)
+    lines = textwrap.wrap(
+        whole,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     return [line.replace("\0", " ") for line in lines]
 
 

@@ -10,7 +10,7 @@ from bisection.analysis.model import Comparison, Row, Suspect
 from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core.format import plural
-from bisection.core.reasons import Reason
+from bisection.core.reasons.performance import WorseSince
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
 from bisection.judge import decision
 from bisection.judge.alarms import alarms_of
@@ -51,7 +51,7 @@ class Report:
         return self.run.interconnect if self.run else None
 
     @cached_property
-    def alarms(self) -> Sequence[Reason]:
+    def alarms(self) -> Sequence[WorseSince]:
         run = self.run or RunVerdict()
         events = self.evidence.events
         return (
@@ -107,7 +107,8 @@ def headline(report: Report) -> tuple[str, str]:
     parts += [banner(report.alarms)] if report.alarms else []
     parts += ["Nothing regressed"] if comparison and state == GOOD else []
     parts += [f"{counts[v]} {v}" for v in COMPARED if counts[v] and v != Verdict.UNCHANGED]
-    parts += [f"{below} below the expected {comparison.expected:g}"] if comparison and below else []
+    expected = comparison.expected if comparison else None
+    parts += [f"{below} below the expected {expected:g}"] if below else []
     if late and comparison:
         sure = "" if decision.is_confirmed(comparison) else ", not retested"
         parts.append(f"{plural(len(late), 'metric')} slower than before{sure}")

@@ -1,6 +1,7 @@
 """The report as one HTML page."""
 
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -13,7 +14,6 @@ from markupsafe import Markup, escape
 from bisection.analysis.model import Series
 from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
-from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report.figures import maps, sessions
 from bisection.report.figures.common import Group, draw, measured_cases
@@ -35,7 +35,7 @@ def html(report: Report) -> str:
     """The report as one page that needs nothing else, smaller than a megabyte."""
     template = page_template("page.html.jinja")
     comparison = report.comparison
-    limits = thresholds.listed(comparison.limits if comparison else LIMITS)
+    limits = thresholds.listed()
     page = template.render(
         title=report.title,
         about=report.about,
@@ -152,7 +152,7 @@ def _spark(series: Series, verdict: Verdict | None) -> dict[str, Any]:
     """Returns the values of a series for the template."""
     known = [value for value in series.values if finite(value)]
     low, high, last = (amount(v, series.unit) for v in (min(known), max(known), known[-1]))
-    known_times = [when for when in series.times if finite(when)] or [None]
+    known_times = [when for when in series.times if finite(when)] or [math.nan]
     span = " to ".join(utc(end(known_times))[:10] for end in (min, max))
     steps = plural(len(series.points), "change point")
     return {

@@ -76,10 +76,15 @@ def proposed(
         if more := best.left_out[LISTED:]:
             yield f"and {plural(len(more), 'launch', 'launches')} that would add less"
     tags = sessions[-1].tags
-    request = Request(**{n: tags[n] for n in ("tier", "system", "environ") if n in tags})
+    usual = Request()
+    request = Request(
+        tags.get("tier", usual.tier),
+        tags.get("system", usual.system),
+        tags.get("environ", usual.environ),
+    )
     arguments = once(shlex.split(tags.get("arguments", "").replace(";", ",")), NAMES)
-    names = [word for name in patterns(best.chosen) for word in ("-n", name)]
-    request.arguments = [*arguments, *names]
+    selected = [word for name in patterns(best.chosen) for word in ("-n", name)]
+    request.arguments = [*arguments, *selected]
     days = f"{utc(sessions[0].start)[:10]}..{utc(sessions[-1].start)[:10]}"
     yield f"run it: {rerun((), request)} --against {days}"
 

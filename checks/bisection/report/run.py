@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 from bisection.core import paths
 from bisection.core.format import amount, duration, finite, number, plural, short, some, utc
 from bisection.core.grouping import grouped
-from bisection.core.reasons import DISTURBED, Code, Reason, clause
-from bisection.core.reasons.launches import span
-from bisection.core.reasons.performance import not_retested
+from bisection.core.reasons import DISTURBED
+from bisection.core.reasons.base import Reason, Text, clause
+from bisection.core.reasons.launches import KernelsKept, LaunchFault, Remarks, Stopped, span
+from bisection.core.reasons.machines import LibraryWarns
+from bisection.core.reasons.network import SlowComponent
+from bisection.core.reasons.performance import FactChanged, MetricMoved, WorseSince, not_retested
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Exit, Verdict
@@ -83,7 +86,7 @@ def _counts(verdict: RunVerdict) -> list[str]:
 
 def _more_counts(verdict: RunVerdict) -> list[str]:
     """Returns further problems, and possible ones."""
-    slow = sum(failure.code == Code.BAD_COMPONENT for failure in verdict.failures)
+    slow = sum(isinstance(failure, SlowComponent) for failure in verdict.failures)
     slower, outliers = map(len, (verdict.slower, verdict.outliers))
     network = len(verdict.worse_components) + len(verdict.network)
     texts = [f"{plural(slow, 'bad component')} of the network"] if slow else []
@@ -124,10 +127,10 @@ def times_judged(verdict: RunVerdict) -> str:
 
 def failures(verdict: RunVerdict) -> list[str]:
     """Returns the failures: place, cause, and the command for a rerun."""
-    lines = [f"trouble: {clause(trouble)}" for trouble in verdict.troubles]
-    lines += [f"FAIL: {clause(failure)}" for failure in verdict.failures]
+    lines = [f"trouble: {trouble}" for trouble in verdict.troubles]
+    lines += [f"FAIL: {failure}" for failure in verdict.failures]
     doubts = (*verdict.worse_components, *verdict.network)
-    lines += [f"network: {clause(finding)}" for finding in doubts]
+    lines += [f"network: {finding}" for finding in doubts]
     lines = wrapped(*lines)
     for group in failure_groups(verdict):
         lines += [f"{group.verdict}: {group.where}", *wrapped(*group.causes, indent="    ")]
@@ -147,6 +150,11 @@ class FailureGroup(NamedTuple):
     cases: list[TestResult]
 
 
+def what_next(reason: Reason | None) -> str:
+    """What to do about a reason; "" if nothing is known."""
+    return reason.next if isinstance(reason, Text | LaunchFault | LibraryWarns) else ""
+
+
 def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
     """Returns failed and unmeasured tests in groups of equal causes; failures first.
     Tests that only follow another one's failure are left out."""
@@ -159,7 +167,7 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
             own = [case for case in cases if case.reason not in verdict.troubles]
             methods = ", ".join(dict.fromkeys(case.method for case in own if case.method))
             lines.append(f"{methods}: {cause}" if methods else cause)
-            steps = dict.fromkeys(case.reason["next"] for case in own if case.reason["next"])
+            steps = dict.fromkeys(step for case in own if (step := what_next(case.reason)))
             lines += [f"next: {step}" for step in steps]
         alike.setdefault((kind, tuple(lines)), []).extend(launch)
     groups = [
@@ -167,7 +175,7 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
         for (kind, lines), cases in alike.items()
     ]
     if lost := sorted(verdict.lost_to_others, key=lambda case: -case.record.disturbed):
-        worst = {case.reason.code: case.reason for case in reversed(lost)}
+        worst = {type(case.reason): case.reason for case in reversed(lost)}
         count = len({case.group for case in lost})
         of = f" (the worst of {count} launches)" if count > 1 else ""
         causes = [clause(reason) + of for reason in worst.values()]
@@ -198,15 +206,17 @@ LAUNCHES = 6  # slower ones that are listed
 def slower_lines(verdict: RunVerdict) -> list[str]:
     """Returns the slower metrics, a line per launch with its worst metric; the outliers;
     what changed since, and the command that measures it again."""
-    groups = {"slower than in all of {}, confirmed by a retest": verdict.slower}
-    for why, reasons in grouped(verdict.outliers, lambda reason: reason["why"]).items():
-        longest = max(reason["seconds"] for reason in reasons)
-        cause = not_retested(why, longest, reasons[0]["budget"])
-        groups["outliers, slower than in all of {}; " + cause] = reasons
-    lines = []
+    groups: dict[str, Sequence[MetricMoved]] = {
+        "slower than in all of {}, confirmed by a retest": verdict.slower
+    }
+    for why, outliers in grouped(verdict.outliers, lambda reason: reason.why).items():
+        longest = max(reason.seconds for reason in outliers)
+        cause = not_retested(why, longest, outliers[0].budget)
+        groups["outliers, slower than in all of {}; " + cause] = outliers
+    lines: list[str] = []
     for title, reasons in groups.items():
         if reasons:
-            sessions = plural(max(reason["sessions"] for reason in reasons), "earlier session")
+            sessions = plural(max(reason.sessions for reason in reasons), "earlier session")
             lines += [f"{title.format(sessions)}:", *_launches(reasons)]
     if lines:
         again = rerun(_slower_tests(verdict), verdict.request, LIMITS.fewest - 1)
@@ -214,15 +224,15 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
     return lines
 
 
-def _launches(reasons: Sequence[Reason]) -> list[str]:
+def _launches(reasons: Sequence[MetricMoved]) -> list[str]:
     """A line per launch, with its worst metric."""
-    launches = grouped(reasons, lambda r: f"{r['check']} {r['case']} {r['layout']}")
+    launches = grouped(reasons, lambda r: f"{r.check} {r.case} {r.layout}")
     cells = []
     for launch, group in [*launches.items()][:LAUNCHES]:
-        worst = max(group, key=lambda reason: (reason["unit"] == "s", reason["factor"]))
-        sides = [amount(worst[side], worst["unit"]) for side in ("before", "after")]
+        worst = max(group, key=lambda reason: (reason.unit == "s", reason.factor))
+        sides = [amount(side, worst.unit) for side in (worst.before, worst.after)]
         more = f"and {plural(len(group) - 1, 'more metric')}" if group[1:] else ""
-        test, factor = f"{worst['method']} {worst['metric']}", f"{number(worst['factor'])} x"
+        test, factor = f"{worst.method} {worst.metric}", f"{number(worst.factor)} x"
         cells.append([launch, test, " -> ".join(sides), factor, more])
     hidden = sum(map(len, [*launches.values()][LAUNCHES:]))
     more = plural(len(launches) - LAUNCHES, "more launch", "more launches")
@@ -231,10 +241,10 @@ def _launches(reasons: Sequence[Reason]) -> list[str]:
 
 def _slower_tests(verdict: RunVerdict) -> list[TestResult]:
     """The tests that are slower, and those with outliers."""
-    reasons = [*verdict.slower, *verdict.outliers]
+    reasons: list[MetricMoved] = [*verdict.slower, *verdict.outliers]
     names = ("system", "partition", "environ", "case", "layout")
-    places = {tuple(reason[name] for name in names) for reason in reasons}
-    checks = {reason["check"] for reason in reasons}
+    places = {tuple(getattr(reason, name) for name in names) for reason in reasons}
+    checks = {reason.check for reason in reasons}
     return [
         case
         for case in verdict.judged
@@ -243,17 +253,17 @@ def _slower_tests(verdict: RunVerdict) -> list[TestResult]:
     ]
 
 
-def alarms(reasons: Sequence[Reason]) -> Iterator[str]:
+def alarms(reasons: Sequence[WorseSince]) -> Iterator[str]:
     """Since when metrics are worse, by their history, and what to do about it."""
     for alarm in reasons[:MOST]:
-        yield from wrapped(clause(alarm))
-        for step in next_steps(alarm):
-            yield from commanded(*step, "    ")
+        yield from wrapped(str(alarm))
+        for label, command in next_steps(alarm):
+            yield from commanded(label, command, "    ")
 
 
 def changed(verdict: RunVerdict) -> list[str]:
-    changes = [remark for remark in verdict.remarks if remark.code == Code.CHANGED]
-    lines = (f"changed since {utc(change['since'])}: {clause(change)}" for change in changes)
+    changes = [remark for remark in verdict.remarks if isinstance(remark, FactChanged)]
+    lines = (f"changed since {utc(change.since)}: {change}" for change in changes)
     return wrapped(*lines)
 
 
@@ -380,17 +390,19 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     what is not applicable, if `verbose`."""
     remarked = [case for case in verdict.judged if case.remark]
     builds = [c for c in verdict.cases if c.fixture and not (c.is_launch or c.run)]
-    parts = [part for c in builds if c.remark for part in c.remark["remarks"] or [c.remark]]
-    built = dict.fromkeys(map(Reason.read, parts))
+    built: dict[Reason, None] = {}
+    for remark in (case.remark for case in builds if case.remark):
+        parts = remark.remarks if isinstance(remark, Remarks) else (remark,)
+        built |= dict.fromkeys(parts)
     others = [remark for remark in verdict.remarks if remark not in verdict.network]
-    others += [remark for remark in built if remark.code != Code.KERNELS_KEPT]
-    lines = [f"kernels: {clause(remark)}" for remark in built] if verbose else []
-    for remark in (remark for remark in others if remark.code != Code.CHANGED):
-        step = f"; next: {remark['next']}" if remark["next"] else ""
-        lines.append(f"note: {clause(remark)}{step}")
-    for remark, cases in grouped(remarked, lambda case: case.remark).items():
-        others = f" and {plural(len(cases) - 1, 'other test')}" if cases[1:] else ""
-        lines.append(f"note: {cases[0].group}{others}: {clause(remark)}")
+    others += [remark for remark in built if not isinstance(remark, KernelsKept)]
+    lines = [f"kernels: {remark}" for remark in built] if verbose else []
+    for remark in (remark for remark in others if not isinstance(remark, FactChanged)):
+        step = what_next(remark)
+        lines.append(f"note: {remark}; next: {step}" if step else f"note: {remark}")
+    for words, cases in grouped(remarked, lambda case: str(case.remark)).items():
+        more = f" and {plural(len(cases) - 1, 'other test')}" if cases[1:] else ""
+        lines.append(f"note: {cases[0].group}{more}: {words}")
     low, high = LIMITS.preempted_note, LIMITS.preempted_launch
     launches = [case for case in verdict.cases if case.fixture]
     if hit := [launch for launch in launches if low < launch.record.preempted <= high]:
@@ -401,9 +413,9 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
             "machine gives other times"
         )
     lines += [
-        f"note: {case.record.kernel} {case.case} {case.layout} {clause(case.remark)}"
+        f"note: {case.record.kernel} {case.case} {case.layout} {case.remark}"
         for case in launches
-        if case.is_launch and case.remark and case.remark.code not in DISTURBED
+        if case.is_launch and case.remark and not isinstance(case.remark, DISTURBED)
     ]
     unfit = Counter(clause(c.reason) for c in verdict.judged if c.verdict == Verdict.NOT_APPLICABLE)
     if verbose:
@@ -415,6 +427,6 @@ def next_step(verdict: RunVerdict) -> list[str]:
     """Returns the next step, where other processes kept launches from being measured."""
     if not verdict.lost_to_others:
         return []
-    stopped = any(case.reason.code == Code.STOPPED for case in verdict.lost_to_others)
+    stopped = any(isinstance(case.reason, Stopped) for case in verdict.lost_to_others)
     when = "when nothing stops its processes" if stopped else "at a quieter time"
     return commanded(f"next: rerun {when}", _in_quiet(verdict))

@@ -14,7 +14,7 @@ from bisection.analysis.predict import Prediction
 from bisection.core import paths
 from bisection.core.format import amount, plural, short, size_of, times
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Reason, clause
+from bisection.core.reasons.performance import SharedChange
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import interconnect, tables, words
@@ -72,7 +72,7 @@ def opening(report: Report) -> Opening:
     if comparison is None:
         return Opening(state, title, sentences, "", [], "")
     sentences.append(f"Against earlier sessions: {words.sentence(comparison)}")
-    advice = list(map(clause, comparison.advice))
+    advice = list(map(str, comparison.advice))
     unsafe, rerun = words.unsafe(comparison), words.rerun_of(comparison)
     return Opening(state, title, sentences, unsafe, advice, rerun)
 
@@ -97,7 +97,7 @@ def _worse(report: Report) -> Content:
         row
         for row in words.alone(others)
         if row.verdict in (Verdict.REGRESSED, Verdict.MISSING)
-        or (row.outlier and row.excess > 1)
+        or (row.outlier and (row.excess or 0) > 1)
         or row.against == Against.BELOW
     ]
     titled = {words.CODES.capitalize(): codes, "": rows}
@@ -106,32 +106,32 @@ def _worse(report: Report) -> Content:
     reasons = [*run.slower[:WORST], *run.outliers[:WORST]] if run else []
     shared = (words.finding(each) for each in _shared(report, Verdict.REGRESSED))
     alarms = report.alarms[: words.MOST]
-    steps = [Table(*words.STEPS, words.next_steps(alarm), title=clause(alarm)) for alarm in alarms]
-    return "", [*steps, *contents], [*shared, *map(clause, reasons)]
+    steps = [Table(*words.STEPS, words.next_steps(alarm), title=str(alarm)) for alarm in alarms]
+    return "", [*steps, *contents], [*shared, *map(str, reasons)]
 
 
 def _better(report: Report) -> Content:
     rows = [
         row
         for row in words.alone(report.rows)
-        if row.verdict == Verdict.IMPROVED or (row.outlier and row.excess < 1)
+        if row.verdict == Verdict.IMPROVED or (row.outlier and (row.excess or 1) < 1)
     ]
     shared = [words.finding(each) for each in _shared(report, Verdict.IMPROVED)]
     return "", [tables.rows_table(rows, WORST)], shared
 
 
-def _shared(report: Report, verdict: Verdict) -> list[Reason]:
+def _shared(report: Report, verdict: Verdict) -> list[SharedChange]:
     findings = report.comparison.findings if report.comparison else ()
     return [finding for finding in findings if words.direction(finding) == verdict]
 
 
 def _notes(report: Report) -> Content:
-    return "", [], list(map(clause, report.run.remarks)) if report.run else []
+    return "", [], list(map(str, report.run.remarks)) if report.run else []
 
 
 def _failures(report: Report) -> Content:
     run = report.run or RunVerdict()
-    notes = list(map(clause, (*run.troubles, *run.failures)))
+    notes = list(map(str, (*run.troubles, *run.failures)))
     followed = sum(bool(case.follows) for case in run.judged)
     notes += [f"{plural(followed, 'test')} only followed another one's failure."] * bool(followed)
     columns = (

@@ -59,10 +59,10 @@ def _table(rows: Sequence[tuple[Session, Tally, list[Change]]]) -> list[str]:
     head, *lines = columns(cells)
     text = [f"{plural(len(rows), 'session')}: {', '.join(same)}" if same else "", head]
     for line, (session, _, differing) in zip(lines, rows, strict=True):
-        tags = ", ".join(f"{name}={value}" for name, value in session.own_tags.items())
-        short_tags = len(line) + 2 + len(tags) <= WIDTH
-        line = f"{line}  {tags}".rstrip() if short_tags else line
-        notes = [] if short_tags else [tags]
+        own = ", ".join(f"{name}={value}" for name, value in session.own_tags.items())
+        short_tags = len(line) + 2 + len(own) <= WIDTH
+        line = f"{line}  {own}".rstrip() if short_tags else line
+        notes = [] if short_tags else [own]
         notes += [f"excluded: {session.excluded}"] if session.excluded else []
         notes += [f"changed: {c.what}: {c.before} -> {c.after}" for c in differing]
         text += [line, *wrapped(*notes, indent="    ")]

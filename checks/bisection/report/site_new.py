@@ -10,7 +10,6 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.core.format import amount, duration, one_line, plural, some
-from bisection.core.reasons import Reason, clause
 from bisection.core.thresholds import LIMITS
 from bisection.schedulers.survey import Survey
 from bisection.sites.cluster.new import Draft, Part
@@ -24,9 +23,13 @@ def site_file(site: Draft) -> str:
 
     if not site.survey.kind:
         return _one_host(site.name)
-    how = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    loader = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(loader=loader, undefined=StrictUndefined, **how)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     named = {"decide": _decide, "comment": _comment, "described": described}
     environment.filters |= {**named, "call": _call, "value": _value}
     day = datetime.now(timezone.utc).strftime("%Y-%m-%d")
@@ -42,13 +45,18 @@ def _one_host(name: str) -> str:
     return re.sub(r'\n *#[^"]*"references": \["ratio"\]', f'\n{" " * 24}"references": []', text)
 
 
-def _decide(reason: Reason, indent: str) -> str:
-    return _comment(f"DECIDE: {clause(reason)}", f"{indent}# ", f"{indent}#   ")
+def _decide(text: str, indent: str) -> str:
+    return _comment(f"DECIDE: {text}", f"{indent}# ", f"{indent}#   ")
 
 
 def _comment(text: str, start: str, further: str = "") -> str:
-    places = {"initial_indent": start, "subsequent_indent": further or start}
-    return textwrap.fill(one_line(text, 2000), WIDTH, break_on_hyphens=False, **places)
+    return textwrap.fill(
+        one_line(text, 2000),
+        WIDTH,
+        initial_indent=start,
+        subsequent_indent=further or start,
+        break_on_hyphens=False,
+    )
 
 
 def _call(part: Part) -> str:
@@ -86,7 +94,7 @@ def described(part: Part) -> str:
     ]
     if right := [str(launcher) for launcher, fault in others if fault is None]:
         text += f"; {' and '.join(right)} {'start' if right[1:] else 'starts'} one world too"
-    return "; ".join([text, *(clause(fault) for _, fault in others if fault)])
+    return "; ".join([text, *(str(fault) for _, fault in others if fault)])
 
 
 def called(part: Part) -> str:
@@ -112,7 +120,7 @@ def about(site: Draft) -> list[str]:
     return [
         _scheduler(survey) + ("" if survey.accounting else ", no accounting database"),
         f"MPI: {mpi} ({software.mpi['compiler'] or 'no compiler'}); modules: {loaded}",
-        *(f"left out: {clause(reason)}" for reason in site.closed),
+        *(f"left out: {reason}" for reason in site.closed),
         *(f"{part.name}: {described(part)}" for part in site.parts if not part.group.up),
         *(f"queue {p.queue.name}: {called(p)}" for p in site.parts if p.taken and p.group.up),
     ]
@@ -137,15 +145,13 @@ def tried(part: Part) -> str:
 
 def decisions(site: Draft) -> list[str]:
     """Returns the decisions left to a person; once, where it is so in several partitions."""
-    partitions: dict[Reason, list[str]] = {}
-    for reason in site.all_decisions:
-        values = {name: value for name, value in reason.values.items() if name != "partition"}
-        partitions.setdefault(Reason(reason.code, values), []).append(reason["partition"])
-    lines = []
-    for reason, names in partitions.items():
-        where = {"partition": some(names)} if names[0] else {}
-        lines.append(f"decide: {clause(reason.with_values(**where))}")
-    return lines
+    partitions: dict[str, list[str]] = {}
+    for name, text in site.all_decisions:
+        partitions.setdefault(text, []).append(name)
+    return [
+        f"decide: {some(names)}: {text}" if names[0] else f"decide: {text}"
+        for text, names in partitions.items()
+    ]
 
 
 def moved(changes: Iterable[tuple[str, Any, Any]]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from bisection.analysis.model import Row
 from bisection.core.format import NONE, amount, before_after, finite, interval, short, some, times
 from bisection.core.grouping import grouped
-from bisection.core.reasons import clause
+from bisection.core.reasons.base import clause
 from bisection.core.verdicts import COMPARED
 from bisection.report import words
 from bisection.runs.model import TestResult
@@ -79,7 +79,8 @@ def listing(
     used = [i for i in used if i not in alike]
     left = len(items) - most
     return Table(
-        *([columns[i][part] for i in used] for part in (0, 1)),
+        [columns[i][0] for i in used],
+        [columns[i][1] for i in used],
         [[row[i] for i in used] for row in rows],
         f"{left:,} more {name} are not listed." if left > 0 else "",
         title,

@@ -1,16 +1,17 @@
 """Comparisons and histories as text."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from bisection.analysis.history import History
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import FEW_SAMPLES, slower
-from bisection.core.format import amount, change, plural
+from bisection.core import thresholds
+from bisection.core.format import amount, plural
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons.base import as_data, clause
+from bisection.core.reasons.performance import Excluded
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Against, Scope, Verdict
 from bisection.judge import alarms, decision
@@ -36,9 +37,9 @@ def comparison_text(result: Comparison) -> list[str]:
     if result.expected is not None:
         lines += [*_upgrade(result), ""]
     notes = [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
-    notes += [clause(suspect.reason) for suspect in result.suspects]
+    notes += [str(suspect.reason) for suspect in result.suspects]
     notes += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
-    notes += [f"note: {clause(advice)}" for advice in result.advice]
+    notes += [f"note: {advice}" for advice in result.advice]
     lines += wrapped(*notes)
     again = words.rerun_of(result)
     lines += commanded("rerun", again) if again else []
@@ -60,7 +61,7 @@ def beside(result: Comparison) -> list[str]:
     if any(row.scope == Scope.SESSIONS for row in result.rows):  # by the jobs of --reruns
         text = words.sentence(result)
     lines = [f"compared with {earlier}: {text}"]
-    lines += [f"note: {clause(a)}" for a in result.advice if a.code == Code.EXCLUDED]
+    lines += [f"note: {advice}" for advice in result.advice if isinstance(advice, Excluded)]
     return lines + ([f"unsafe: {words.unsafe(result)}"] if result.unsafe else [])
 
 
@@ -89,7 +90,7 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
         ("metric", "text", metric),
         ("before", "num", lambda line: amount(line[0].before.median, line[0].unit)),
         ("after", "num", lambda line: amount(line[0].after.median, line[0].unit)),
-        ("change", "text", lambda line: change(line[0].change)),
+        ("change", "text", lambda line: line[0].change),
         ("", "text", why),
     )
     about = "" if several else f" on {rows[0].place}"
@@ -115,7 +116,7 @@ def _upgrade(result: Comparison) -> list[str]:
     rows = [row for row in result.rows if row.against]
     if not rows:
         return [f"expected ratio {result.expected:g}: no speed-up to compare with it"]
-    rows.sort(key=lambda row: -row.speedup[0])
+    rows.sort(key=lambda row: -(row.speedup[0] or 0.0))
     counts = Counter(row.against for row in rows)
     text = ", ".join(f"{counts[against]} {against}" for against in Against)
     lines = [f"speed-up, against the expected {result.expected:g} ({text}):"]
@@ -127,28 +128,22 @@ def comparison_as_json(
 ) -> dict[str, Any]:
     """A comparison as JSON has it, its reasons as codes with values and in words; `fail_on`: what
     of it is a failure."""
-    fields = asdict(comparison, dict_factory=_plain)
+    fields = as_data(comparison)
     reasons = {name: getattr(comparison, name) for name in ("findings", "advice", "unsafe")}
     for row, cells in zip(comparison.rows, fields["rows"], strict=True):
         cells["why"] = words.why(row)
     for suspect, cells in zip(comparison.suspects, fields["suspects"], strict=True):
-        cells["why"] = clause(suspect.reason)
+        cells["why"] = str(suspect.reason)
     return fields | {
+        "limits": thresholds.VALUES,
         "sentence": words.sentence(comparison),
         "fail_on": list(fail_on),
         "exit_code": decision.of_comparison(comparison, fail_on),
         "rerun": words.rerun_of(comparison),
-        "advice": list(map(clause, comparison.advice)),
+        "advice": list(map(str, comparison.advice)),
         "unsafe": words.unsafe(comparison),
         "reasons": {name: [r.as_dict() for r in listed] for name, listed in reasons.items()},
     }
-
-
-def _plain(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields of a dataclass; those of a Reason as Reason.as_dict has them."""
-    record = dict(fields)
-    values = record.pop("values") if record.keys() == {"code", "values"} else {}
-    return record | values
 
 
 # ---- histories ----
@@ -165,7 +160,7 @@ def history_text(
     events: Sequence[Event],
     histories: Sequence[History],
     count: int,
-    notes: Sequence[Reason] = (),
+    notes: Sequence[str] = (),
     all_metrics: bool = False,
 ) -> list[str]:
     """The first events in the histories of `count` sessions, as lines; with notes on sessions and
@@ -188,10 +183,10 @@ def history_text(
     elif short:
         have = "has" if short == 1 else "have"
         text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
-    lines += wrapped(*(f"note: {clause(note)}" for note in notes))
+    lines += wrapped(*(f"note: {note}" for note in notes))
     lines += [f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
     for alarm in [*alarms.alarms_of(events)][: words.MOST]:
-        lines.append(f"{alarm['session'][:8]}:")
-        for step in words.next_steps(alarm):
-            lines += commanded(*step, "    ")
+        lines.append(f"{alarm.session[:8]}:")
+        for label, command in words.next_steps(alarm):
+            lines += commanded(label, command, "    ")
     return lines

@@ -7,9 +7,18 @@ import numpy as np
 
 from bisection.analysis.explain import slower_codes
 from bisection.analysis.model import Comparison, Event, Row, Suspect
-from bisection.core.format import change, plural, ratio_words, short, some, utc
+from bisection.core.format import plural, ratio_words, short, some, utc
 from bisection.core.grouping import grouped
-from bisection.core.reasons import AFTER_CHANGE, DISTURBED, Code, Reason, clause, performance
+from bisection.core.reasons import DISTURBED, performance
+from bisection.core.reasons.base import Reason, clause
+from bisection.core.reasons.network import NetworkExplains
+from bisection.core.reasons.performance import (
+    AfterChange,
+    JobsLost,
+    SharedChange,
+    SlowNode,
+    WorseSince,
+)
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Scope, Verdict
 from bisection.judge.alarms import by_check, causes
@@ -22,7 +31,7 @@ from bisection.sites.site import Defect
 def defect_line(defect: Defect) -> str:
     """A defect as `path:line: what is wrong`; a note says that it is one."""
     note = "note: " if defect.is_note else ""
-    return f"{defect.path}:{defect.line}: {note}{clause(defect.reason)}"
+    return f"{defect.path}:{defect.line}: {note}{defect.text}"
 
 
 # ---- rows ----
@@ -31,24 +40,24 @@ def defect_line(defect: Defect) -> str:
 def why(row: Row) -> str:
     """Returns why a row has its verdict, in one clause; "" where the numbers say it."""
     text = clause(row.reason)
-    if row.reason and row.reason.code in AFTER_CHANGE:
-        text = f"{change(row.change)}, {text}"
+    if isinstance(row.reason, AfterChange):
+        text = f"{row.change}, {text}"
     if row.outlier:
         text += f"; but outside of what {row.before.sessions} earlier ones showed"
     return "; ".join(filter(None, (text, clause(row.cause))))
 
 
-def direction(finding: Reason) -> Verdict:
+def direction(finding: SharedChange) -> Verdict:
     """Whether a change that metrics share is for the worse or for the better."""
-    return Verdict.REGRESSED if float(finding["change"]["ratio"]) > 1 else Verdict.IMPROVED
+    return Verdict.REGRESSED if finding.ratio > 1 else Verdict.IMPROVED
 
 
-def finding(reason: Reason) -> str:
-    return f"{direction(reason)}: {clause(reason)}"
+def finding(reason: SharedChange) -> str:
+    return f"{direction(reason)}: {reason}"
 
 
 def alone(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row.reason is None or row.reason.code != Code.SHARED]
+    return [row for row in rows if not isinstance(row.reason, SharedChange)]
 
 
 CODES = "slower codes, and what of it the network explains"  # heading of rows with a cause
@@ -69,8 +78,9 @@ def split_codes(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 def slow_nodes(suspects: Sequence[Suspect], verdict: RunVerdict) -> list[str]:
     """Returns how many nodes are slow, and how many may be, for headlines."""
     slow = {suspect.nodes[0] for suspect in suspects}
-    slow |= {reason["host"] or reason["nodes"][0] for reason in verdict.slow_nodes}
-    maybe = {reason["host"] for reason in verdict.suspect_nodes} - slow
+    for reason in verdict.slow_nodes:
+        slow.add(reason.nodes[0] if isinstance(reason, SlowNode) else reason.host)
+    maybe = {reason.host for reason in verdict.suspect_nodes} - slow
     texts = [plural(len(slow), "slow node")] if slow else []
     return texts + ([f"{plural(len(maybe), 'node')} suspected to be slow"] if maybe else [])
 
@@ -79,7 +89,7 @@ def slow_nodes(suspects: Sequence[Suspect], verdict: RunVerdict) -> list[str]:
 
 
 def unsafe(comparison: Comparison) -> str:
-    return "; ".join(map(clause, comparison.unsafe))
+    return "; ".join(map(str, comparison.unsafe))
 
 
 def sentence(comparison: Comparison) -> str:
@@ -89,14 +99,14 @@ def sentence(comparison: Comparison) -> str:
     text = f"{', '.join(numbers) or 'nothing to compare'} (of {plural(len(rows), 'metric')}"
     strange = sum(row.outlier for row in rows)
     text += f", {plural(strange, 'outlier')} among them)" if strange else ")"
-    parts = [*map(clause, comparison.findings), *_by_kind(rows)]
-    if looked_at := [row.cause.code for row in rows if row.cause]:
-        count = sum(code == Code.NETWORK_EXPLAINS for code in looked_at)
+    parts = [*map(str, comparison.findings), *_by_kind(rows)]
+    if looked_at := [row.cause for row in rows if row.cause]:
+        count = sum(isinstance(cause, NetworkExplains) for cause in looked_at)
         slower = plural(len(slower_codes(rows)), "slower code")
         parts.append(f"the network explains {count} of {slower}")
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes used the cores"] if busy else []
-    parts += [clause(suspect.reason) for suspect in comparison.suspects]
+    parts += [str(suspect.reason) for suspect in comparison.suspects]
     return f"{text}: {'; '.join(parts)}" if parts else text
 
 
@@ -112,9 +122,9 @@ def rerun_of(comparison: Comparison) -> str:
 
 
 def _preempted(reason: Reason | None) -> bool:
-    if reason is None:
-        return False
-    return reason.code in DISTURBED or _preempted(Reason.read(reason["cause"]))
+    if isinstance(reason, JobsLost):
+        return _preempted(reason.cause)
+    return isinstance(reason, DISTURBED)
 
 
 # What a test's time is made of, by the fraction of it that is communication, at least.
@@ -152,7 +162,9 @@ def _together(rows: Sequence[Row]) -> str:
     texts = []
     for verdict, way in WAYS.items():
         if hit := [row for row in rows if row.verdict == verdict]:
-            costs = np.median([(row.slowdown, *row.slowdown_interval) for row in hit], axis=0)
+            costs = np.median(
+                [(row.slowdown, *(row.slowdown_interval or ())) for row in hit], axis=0
+            )
             costs = 1 / costs[[0, 2, 1]] if verdict == Verdict.IMPROVED else costs
             some = "" if len(hit) == len(rows) else f" in {len(hit)} of {len(rows)}"
             texts.append(ratio_words(tuple(costs), *way) + some)
@@ -229,12 +241,12 @@ EVENTS = (
 )
 
 
-def banner(alarms: Sequence[Reason]) -> str:
+def banner(alarms: Sequence[WorseSince]) -> str:
     """The alarms in a line, the event of most metrics with its night."""
     first = alarms[0]
-    text = f"{plural(first['worse'], 'metric')} worse since {utc(first['at'])[:10]}"
-    if first["changes"]:
-        text += f" ({'; '.join(map(performance.fact, first['changes'][:2]))})"
+    text = f"{plural(first.worse, 'metric')} worse since {utc(first.at)[:10]}"
+    if first.changes:
+        text += f" ({'; '.join(performance.fact(*each) for each in first.changes[:2])})"
     rest = len(alarms) - 1
     return f"{text}, and {plural(rest, 'more event')}" if rest else text
 
@@ -242,11 +254,11 @@ def banner(alarms: Sequence[Reason]) -> str:
 STEPS = ["next", "command"], ["text", "command"]  # of a table: head, kinds
 
 
-def next_steps(alarm: Reason) -> list[tuple[str, str]]:
+def next_steps(alarm: WorseSince) -> list[list[str]]:
     """The steps after an alarm, with a command each: look at what may have caused
     it, measure again, accept the new level."""
-    facts = [change["what"] for change in alarm["changes"] or alarm["candidates"] or ()]
+    facts = [change[0] for change in alarm.changes or alarm.candidates]
     look = some(facts or ["nodes", "power limits", "what else is not recorded"], 3)
     steps = f"look at {look}; compare both levels", "measure again", "accept the new level"
-    commands = map(alarm.__getitem__, ("compare", "rerun", "accept"))
-    return [step for step in zip(steps, commands, strict=True) if step[1]]
+    commands = alarm.compare, alarm.rerun, alarm.accept
+    return [list(step) for step in zip(steps, commands, strict=True) if step[1]]

@@ -10,11 +10,14 @@ from typing import Any
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, ReferenceParseError
 
 from bisection.core import references
+from bisection.core.format import some
 from bisection.core.identity import is_ratio_to_itself
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import WrongAnswer
 from bisection.core.units import KIND_OF_UNIT
 from bisection.kernels import results
 from bisection.kernels.results import ResultError
@@ -70,24 +73,24 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         try:
             entries = results.of_method(self.launch.result, self.method)
         except ResultError as error:
-            self.fail_for(error.reason)
+            self.fail_for(Text(str(error)))
         refused = "; ".join(sorted({entry["why"] for entry in entries if not entry["applicable"]}))
         lacks = any(entry["lacks_library"] for entry in entries)  # in any layout
         if refused and (lacks or self.layout in self.inapplicable.get(self.method, [])):
-            self.skip_for(Code.METHOD_INAPPLICABLE(why=refused))
+            self.skip_for(Text(refused))
         if refused:
-            self.fail_for(Code.METHOD_REFUSED(method=self.method, why=refused))
+            self.fail_for(Text(f"{self.method} did not run: {refused}"))
         for entry in entries:
             if checks := results.failed_checks(entry):
                 point = results.point_label(entry.get("point"))
-                self.fail_for(Code.WRONG_ANSWER(method=self.method, point=point, checks=checks))
+                self.fail_for(WrongAnswer(method=self.method, point=point, checks=tuple(checks)))
         self.reported = results.metrics(entries)
         wanted = dict.fromkeys(self._at_points([*self.metrics, *self._judged()]))
         if missing := [name for name in wanted if name not in self.reported]:
-            self.fail_for(Code.METRICS_MISSING(method=self.method, metrics=missing))
+            self.fail_for(Text(f"metric missing from {self.method}: {some(missing)}"))
         faults = {name: results.unusable(metric) for name, metric in self.reported.items()}
-        if bad := [pair for pair in faults.items() if pair[1]]:
-            self.fail_for(Code.METRICS_UNUSABLE(method=self.method, metrics=bad))
+        if bad := [f"{name} {fault}" for name, fault in faults.items() if fault]:
+            self.fail_for(Text(f"metric of {self.method}: {'; '.join(bad)}"))
         return True
 
     def _judged(self) -> list[str]:
@@ -104,7 +107,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         if self.is_dry_run():
             return
         if not self.strict_check:
-            self.fail_for(Code.STRICT_OFF())
+            self.fail_for(Text("strict_check is off: a slow method would pass"))
         self.perf_variables = {
             name: sn.make_performance_function(sn.defer(metric["value"]), metric["unit"])
             for name, metric in self.reported.items()
@@ -123,18 +126,19 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         claimed = self.current_partition.extras.get("references", [])
         if self.is_dry_run() or not claimed:
             return
-        where = self._place
-        if not os.path.exists(where["file"]):
-            self.fail_for(Code.NO_REFERENCE_FILE(**where, kinds=claimed), PerformanceError)
+        place, file = self.current_partition.fullname, self._reference_file
+        if not os.path.exists(file):
+            claim = f"{place} claims references of kind {some(claimed)}"
+            self.fail_for(Text(f"{claim}, and there is no {file}"), PerformanceError)
         kinds = {name: KIND_OF_UNIT.get(m["unit"]) for name, m in self.reported.items()}
         wanted = [name for name in self._at_points(self._judged()) if kinds[name] in claimed]
         applying = references_of(self)
         missing = [name for name in wanted if name not in applying]
         if missing and self._is_of_new_method():
-            reason = Code.METHOD_NOT_JUDGED(method=self.method, **where, metrics=missing)
-            self.add_remark(reason)
+            self.add_remark(Text(references.not_judged(self.method, place, file, missing)))
         elif missing:
-            self.fail_for(Code.NO_REFERENCE(**where, metrics=missing), PerformanceError)
+            lacks = f"no reference on {place} in {file} for {some(missing)}"
+            self.fail_for(Text(lacks), PerformanceError)
 
     def _take_references(self) -> Reason | None:
         """Takes the references of the system, if there are any. Returns why they cannot be used.
@@ -142,28 +146,28 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         By none of them may nothing, or anything, pass: each needs finite bounds on both sides, the
         lower one above zero (a failed measurement is often a zero), and a metric that was measured.
         """
-        file = self._place["file"]
+        file = self._reference_file
         if os.path.exists(file):
             try:
                 self.reference = {"$ref": file}
             except (ReferenceParseError, OSError, TypeError, ValueError, AttributeError) as error:
-                return Code.REFERENCES_UNREADABLE(file=file, error=str(error))
-        wrong = []
+                return Text(f"cannot read references in {file}: {error}")
+        wrong, where = [], f"on {self.current_partition.fullname} in {file}"
         for name, reference in references_of(self).items():
             if name not in self.reported:
-                wrong.append((name, Code.REFERENCE_OF_NO_METRIC()))
+                wrong.append(f"{name} has a reference {where}, but is no metric of this check")
             else:
-                wrong += [(name, fault) for fault in references.faults(reference)]
-        return Code.REFERENCES_UNUSABLE(**self._place, faults=wrong) if wrong else None
+                wrong += [f"{name}: {fault} {where}" for fault in references.faults(reference)]
+        return Text("; ".join(wrong)) if wrong else None
 
     @property
-    def _place(self) -> dict[str, str]:
-        file = references.path(self.current_system.name)
-        return {"partition": self.current_partition.fullname, "file": str(file)}
+    def _reference_file(self) -> str:
+        return str(references.path(self.current_system.name))
 
     def _is_of_new_method(self) -> bool:
         """True if the test's place has references of other methods, and none of its own."""
-        index = list(self.reference.index or ())
+        reference: Any = self.reference  # ReFrame makes an object of what it is set to
+        index = list(reference.index or ())
         if not index:
             return False
         partition, case = self.current_partition, {}
@@ -177,7 +181,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
             source = partition.processor if owner == "$processor" else self
             case[name] = special.get(name) or getattr(source, key or name, None)
         others = [name for name in type(self).raw_params["method"].values if name != self.method]
-        return references.is_new_method({**self.reference.data, "$index": index}, case, others)
+        return references.is_new_method({**reference.data, "$index": index}, case, others)
 
 
 def references_of(test: Any) -> dict[str, Sequence[Any]]:

@@ -145,7 +145,7 @@ def make_only(names: Sequence[str]) -> None:
     make = TestRegistry.instantiate_all
 
     def is_selected(kind: type, variant: int) -> bool:
-        test = object.__new__(kind)
+        test: Any = object.__new__(kind)
         test.__dict__["_rfm_variant_num"] = variant
         return bool(selects(SimpleNamespace(check=test)))
 

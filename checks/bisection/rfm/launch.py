@@ -21,12 +21,33 @@ from typing import Any, NoReturn
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
+from reframe.core.builtins import (
+    fixture,
+    loggable,
+    parameter,
+    run_after,
+    run_before,
+    sanity_function,
+    variable,
+)
 from reframe.core.exceptions import SanityError
 from reframe.core.runtime import runtime
 
 from bisection.core import paths
 from bisection.core.identity import Geometry
-from bisection.core.reasons import OUTER_FAULTS, Code, Reason
+from bisection.core.reasons import OUTER_FAULTS, read_reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import (
+    Blocked,
+    Infrastructure,
+    KernelsKept,
+    KernelsStale,
+    LeftOut,
+    Misplaced,
+    NodeFail,
+    Remarks,
+    exited,
+)
 from bisection.core.verdicts import KernelExit
 from bisection.kernels import (
     adapters,
@@ -86,8 +107,9 @@ class Reporting(rfm.RegressionTestPlugin):
         raise error(str(reason))
 
     def add_remark(self, remark: Reason) -> None:
-        if earlier := Reason.read(self.remark):
-            remark = Code.REMARKS(remarks=[*(earlier["remarks"] or [earlier]), remark])
+        if earlier := read_reason(self.remark):
+            known = earlier.remarks if isinstance(earlier, Remarks) else (earlier,)
+            remark = Remarks((*known, remark))
         self.remark = remark.dumps()
 
     def skip_for(self, reason: Reason) -> None:
@@ -137,10 +159,10 @@ class Build(rfm.RegressionTest, Reporting):
     valid_systems = ["*"]
     valid_prog_environs = environments()
     sourcesdir = None
-    build_system = "CMake"
+    build_system: Any = "CMake"  # ReFrame makes an object of it, and seconds of times
     build_locally = True  # but choose_host
-    build_time_limit = "2h"
-    max_pending_time = "1d"  # an unplaceable job must not wait for ever
+    build_time_limit: Any = "2h"
+    max_pending_time: Any = "1d"  # an unplaceable job must not wait for ever
     executable = "ls"  # a compile-only test has no job, and trap_job_errors (4.10.4) needs one
     local = True
 
@@ -176,7 +198,7 @@ class Build(rfm.RegressionTest, Reporting):
         """
         if late := queue.late():
             self.fail_for(late)
-        self.prebuild_cmds = [*self.prebuild_cmds, RECORD]
+        self.prebuild_cmds += [RECORD]
         path = f"PYTHONPATH={shlex.quote(str(paths.ROOT / 'checks'))}"
         python = f"{path} {shlex.quote(sys.executable)} -m bisection.kernels"
         if self.kernels or "spack" in self.current_environ.features:
@@ -187,7 +209,7 @@ class Build(rfm.RegressionTest, Reporting):
             self.build_system.commands = ["true" if self.kernels else install]
         else:
             find = f"{python}.build_folder find rfm_build.sh >installation.json"
-            self.prebuild_cmds = [*self.prebuild_cmds, f"if {find}; then exit; fi"]
+            self.prebuild_cmds += [f"if {find}; then exit; fi"]
             # ReFrame writes it into a shell script as it is.
             self.build_system.configuredir = shlex.quote(str(paths.ROOT / "src"))
             self.build_system.builddir = "build"
@@ -197,13 +219,13 @@ class Build(rfm.RegressionTest, Reporting):
                 self.build_system.config_opts.append(f"-DBX_MARCH={march}")
             self.build_system.max_concurrency = self.build_job.num_cpus_per_task or os.cpu_count()
             keep = f"{python}.build_folder keep rfm_build.sh >installation.json"
-            self.postbuild_cmds = [*self.postbuild_cmds, keep]
+            self.postbuild_cmds += [keep]
 
     @run_after("compile")
     def run_here(self) -> None:
         self.local = True
 
-    @loggable
+    @loggable  # type: ignore[prop-decorator]  # as ReFrame wants it
     @property
     def facts(self) -> dict[str, str]:
         """Spack's lock and commits, and the modules; of a build that failed, what it came to."""
@@ -229,7 +251,7 @@ class Build(rfm.RegressionTest, Reporting):
         if installation := self._installation():
             self.prefix_dir = installation["prefix"]
             if installation.get("kept"):
-                self.add_remark(Code.KERNELS_KEPT(built=installation["built"]))
+                self.add_remark(KernelsKept(built=installation["built"]))
             # the machine's own mpirun is on PATH; another MPI library's is its own
             if installation.get("mpi_prefix", "") not in ("", "/usr"):
                 self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
@@ -239,21 +261,21 @@ class Build(rfm.RegressionTest, Reporting):
             return
         self.left_out = build_folder.left_out(Path(folder))
         if self.left_out:
-            self.add_remark(Code.LEFT_OUT(kernels=list(self.left_out.values())))
+            self.add_remark(LeftOut(tuple(self.left_out.values())))
         kernels = sorted(Path(folder).glob("bisection-*"))
         if not kernels:
             fault = launch_faults.of_job(self.build_job, Ended())
-            if fault and fault.code == Code.BLOCKED:
+            if isinstance(fault, Blocked):
                 fault = queue.late() or fault
-            self.fail_for(fault or Code.NO_KERNEL(folder=folder))
+            self.fail_for(fault or Text(f"no bisection-* in {folder}"))
         wanted, built = sources.of_checkout(), map(sources.built_into, kernels)
         pairs = zip(kernels, built, strict=True)
         kernel, other = next((pair for pair in pairs if pair[1] != wanted), (None, ""))
         if kernel:
-            reason = Code.KERNELS_STALE(kernel=str(kernel), built=other[:12], checkout=wanted[:12])
+            reason = KernelsStale(kernel=str(kernel), built=other[:12], checkout=wanted[:12])
             if not self.stale:
                 self.fail_for(reason)
-            self.add_remark(reason.with_values(accepted=True))
+            self.add_remark(replace(reason, accepted=True))
 
     @sanity_function
     def installed(self) -> Any:
@@ -271,9 +293,10 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
 
     valid_systems = ["*"]
     valid_prog_environs = environments()
-    time_limit = "15m"
-    max_pending_time = "1d"  # an unplaceable job must not wait for ever
+    time_limit: Any = "15m"  # seconds, once ReFrame has it
+    max_pending_time: Any = "1d"  # an unplaceable job must not wait for ever
     keep_files = ["result.json", launch_record.FILE]
+    env_vars: Any
 
     build = fixture(Build, scope="environment")
     layout = parameter(list(LAYOUTS), loggable=True)
@@ -301,7 +324,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         self.kernel_case = self.case
         self.record = LaunchRecord(self.kernel)
 
-    @loggable
+    @loggable  # type: ignore[prop-decorator]  # as ReFrame wants it
     @property
     def launch_record(self) -> dict[str, Any]:
         return self.record.as_json()
@@ -312,9 +335,10 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         processor = self.current_partition.processor
         extras = self.current_partition.extras
         if not processor.num_cores:
-            self.fail_for(Code.NO_CORES(partition=self.current_partition.fullname))
+            lacks = "the site file does not give the cores of"
+            self.fail_for(Text(f"{lacks} {self.current_partition.fullname}"))
         if self._is_simulated and not self.simulates:
-            self.skip_for(Code.NOT_SIMULATED(kernel=self.kernel))
+            self.skip_for(Text(f"bisection-{self.kernel} is not simulated"))
         try:
             shape = layouts.geometry(
                 self.layout,
@@ -323,13 +347,15 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
                 processor.topology,
             )
         except DoesNotFit as error:
-            self.skip_for(error.reason)
-        if shape.nodes < self.least_nodes:
-            self.skip_for(Code.NODES_NEEDED(needed=self.least_nodes, nodes=shape.nodes))
-        if (ranks := shape.ranks_per_node) < self.least_ranks:
-            self.skip_for(Code.RANKS_NEEDED(needed=self.least_ranks, ranks=ranks))
-        if shape.cores < (needed := self.cores_needed.get(self.case, 1)):
-            self.skip_for(Code.CORES_NEEDED(needed=needed, cores=shape.cores))
+            self.skip_for(Text(str(error)))
+        least_cores = self.cores_needed.get(self.case, 1)
+        for unit, needed, there in (
+            ("nodes", self.least_nodes, shape.nodes),
+            ("ranks per node", self.least_ranks, shape.ranks_per_node),
+            ("cores", least_cores, shape.cores),
+        ):
+            if there < needed:
+                self.skip_for(Text(f"needs {needed} {unit}, a launch here has {there}"))
         self.place(shape, shape.ranks)
 
     def place(self, shape: Geometry, ranks: int) -> None:
@@ -356,7 +382,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         if late := queue.late():
             self.fail_for(late)
         if self.kernel in self.build.left_out:
-            self.skip_for(Code.LEFT_OUT(kernels=[self.build.left_out[self.kernel]]))
+            self.skip_for(LeftOut((self.build.left_out[self.kernel],)))
         extras = self.current_partition.extras | self.current_environ.extras
         self.job.launcher.options += layouts.bindings(extras.get("binding", []), self.shape)
         self.max_pending_time = queue.until_deadline(self.max_pending_time)
@@ -415,20 +441,20 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             nodes=self.shape.nodes,
             cpus=len(os.sched_getaffinity(0)) if is_local else None,
         )
-        exit_code, fault = launch_faults.of_launch(self.job, self.ended)
+        ended_with, fault = launch_faults.of_launch(self.job, self.ended)
         facts = {**self.record.facts, **recorded(self.stagedir)}
-        self._note(exit_code=exit_code, facts=facts, seconds=(self._seconds_held(),))
+        self._note(exit_code=ended_with, facts=facts, seconds=(self._seconds_held(),))
         self.record.write(self.stagedir)  # also of a launch that fails
-        if fault and fault.code == Code.BLOCKED:
+        if isinstance(fault, Blocked):
             self.fail_for(queue.late() or fault)
         fault = fault and (self._full_disk() or fault)
         if fault:
             places = launch_faults.places_of(self.stagedir)
             self._note(hosts=tuple(sorted({place.host for place in places})))
             # Misplaced ranks explain a launch that did not end as it should.
-            by_ranks = places and fault.code not in {Code.NODE_FAIL, *OUTER_FAULTS}
+            by_ranks = places and not isinstance(fault, (NodeFail, *OUTER_FAULTS))
             if by_ranks and (wrong := self._misplaced(places)):
-                self.fail_for(Code.MISPLACED(seats=wrong, fault=fault))
+                self.fail_for(Misplaced(seats=tuple(wrong), fault=fault))
             self.fail_for(fault)
         internals.accept_exit(self.job)
 
@@ -438,26 +464,26 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         try:
             self.result = result = results.load(self.ended.result, self.kernel, self.kernel_case)
         except ResultError as error:
-            last = launch_faults.last_line(self.ended.errors, self.kernel, any_line=True)
-            self.fail_for(self._full_disk() or error.reason.with_values(last=last))
-        if reason := results.late(result):
-            self.add_remark(reason)
+            line = launch_faults.last_line(self.ended.errors, self.kernel, any_line=True)
+            self.fail_for(self._full_disk() or Text(str(error), line=line))
+        if late := results.late(result):
+            self.add_remark(Text(late))
         claimed = self.current_partition.extras.get("network", [])
         notes = launch_faults.notes_of(self.ended, results.hosts(result))
         record = self.record = self.record.with_result(result, claimed, notes)
         record.write(self.stagedir)
         wrong_exit = record.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(record.wrong) or result["verified"] is bool(record.wrong):
-            ended_with = {"exit_code": record.exit_code, "verified": result["verified"]}
-            ended_with |= {"kernel": self.kernel, "wrong": record.wrong}
-            self.fail_for(Code.EXIT_CONTRADICTS(**ended_with))
+            methods = f"wrong: {', '.join(record.wrong) or 'none'}"
+            says = f"its result has verified: {result['verified']}, {methods}"
+            self.fail_for(Text(f"{self.kernel} {exited(record.exit_code)}, but {says}"))
         baselines = {entry["method"] for entry in result["results"] if entry["baseline"]}
         for name in sorted(baselines.intersection(record.wrong)):
-            self.fail_for(Code.BASELINE_WRONG(method=name))
+            self.fail_for(Text(f"the baseline {name} gave a wrong answer"))
         if wrong := self._misplaced(layouts.places(result["layout"])):
-            self.fail_for(Code.MISPLACED(seats=wrong))
+            self.fail_for(Misplaced(seats=tuple(wrong)))
         if unused := adapters.unused(result, claimed):
-            self.fail_for(unused)
+            self.fail_for(Text(unused))
         return True
 
     def _seconds_held(self) -> float:
@@ -479,7 +505,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     def _full_disk(self) -> Reason | None:
         """The fault if nothing can be written to the stage folder, else None."""
         said = paths.unwritable(self.stagedir)
-        return Code.INFRASTRUCTURE(why=Code.TEXT(text=said)) if said else None
+        return Infrastructure(why=said) if said else None
 
     @property
     def _is_simulated(self) -> bool:

@@ -15,7 +15,8 @@ from reframe.core.schedulers.slurm import slurm_state_pending
 
 from bisection import schedulers
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.launches import Blocked
 from bisection.schedulers.scheduler import DEADLINE, NODES
 from bisection.schedulers.slurm import NODELIST, missing, waiting_reasons
 
@@ -60,10 +61,11 @@ def free_blocked(jobs: Sequence[Any], reasons: Mapping[str, Sequence[str]] | Non
     freed = []
     asking = [job for job in jobs if any(option.startswith(NODELIST) for option in job.options)]
     asking = asking if os.environ.get(NODES) else []
+    known = reasons or {}
     if asking and reasons is None:
-        reasons = waiting_reasons(job.jobid for job in asking)
+        known = waiting_reasons(job.jobid for job in asking)
     for job in asking:
-        if any(why.startswith("ReqNodeNotAvail") for why in reasons.get(job.jobid, ())):
+        if any(why.startswith("ReqNodeNotAvail") for why in known.get(job.jobid, ())):
             scheduler_of(job).free(job.jobid)
             job.options = [option for option in job.options if not option.startswith(NODELIST)]
             freed.append(job)
@@ -98,8 +100,7 @@ def require_place(job: Any) -> None:
         script.write_text("".join(free_lines))
         place, refused = _asked(job)
     if refused:
-        down = missing(place) or None
-        raise ReframeError(Code.BLOCKED(refused=refused, down=down).dumps())
+        raise ReframeError(Blocked(refused=refused, down=tuple(missing(place))).dumps())
 
 
 def _asked(job: Any) -> tuple[tuple[str, ...], str]:
@@ -157,7 +158,7 @@ def late() -> Reason | None:
     """The reason why nothing starts any more; None before the deadline of the run."""
     if time.time() < deadline():
         return None
-    return Code.BLOCKED(deadline=float(os.environ[DEADLINE].split()[1]))
+    return Blocked(deadline=float(os.environ[DEADLINE].split()[1]))
 
 
 def until_deadline(patience: float | None) -> float | None:

@@ -17,12 +17,12 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO, cast
 
 from bisection import schedulers
 from bisection.core import paths
 from bisection.core.identity import TestId
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
 from bisection.kernels.results import preempted
@@ -199,7 +199,7 @@ def environment(folder: Path, request: Request | None = None) -> Iterator[dict[s
 def watch(
     request: Request,
     folder: Path,
-    say: Callable[[Reason], None],
+    say: Callable[[Reason | str], None],
     limit: float | None = None,
 ) -> tuple[int, str]:
     """Runs ReFrame with its output in reframe.log and a progress line here.
@@ -254,17 +254,17 @@ def watch(
             return 1, b"".join(output).decode()
         with (
             on_termination(lambda number, _: stop(number)),
-            process.stdout,
+            cast("IO[bytes]", process.stdout) as pipe,
             selectors.DefaultSelector() as ready,
         ):
-            ready.register(process.stdout, selectors.EVENT_READ)
+            ready.register(pipe, selectors.EVENT_READ)
             rest = b""
             while True:
                 if time.monotonic() > until:
                     until = math.inf
                     stop(signal.SIGINT)
                 try:
-                    chunk = os.read(process.stdout.fileno(), 1 << 16) if ready.select(1) else None
+                    chunk = os.read(pipe.fileno(), 1 << 16) if ready.select(1) else None
                     if chunk is None:
                         jobs.look()
                 except KeyboardInterrupt:
@@ -301,10 +301,11 @@ def on_termination(act: Callable[[int, Any], None]) -> Iterator[None]:
 def listing(line: Sequence[str]) -> str:
     """ReFrame's list of the test cases that the command line `line` selects, "" if it has none."""
     command = [*line[:-1], "-lC"]  # instead of -r
-    how = {"cwd": paths.ROOT, "capture_output": True, "text": True, "timeout": 120}
     failed = contextlib.suppress(OSError, subprocess.TimeoutExpired)
     with environment(paths.home()) as variables, failed:
-        return subprocess.run(command, env=variables, **how).stdout
+        return subprocess.run(
+            command, env=variables, cwd=paths.ROOT, capture_output=True, text=True, timeout=120
+        ).stdout
     return ""
 
 
@@ -319,7 +320,7 @@ class Progress:
         say: is called with a warning.
     """
 
-    def __init__(self, stream: TextIO, stage: Path, say: Callable[[Reason], None]) -> None:
+    def __init__(self, stream: TextIO, stage: Path, say: Callable[[Reason | str], None]) -> None:
         self.stream, self.live = stream, stream.isatty()
         self.stage: Path | None = stage
         self._say = say
@@ -355,9 +356,11 @@ class Progress:
         if self.stage and len(self.launches) >= LIMITS.busy_launches:
             self.stage = None  # decided; a timed launch may be next
             if all(self.launches.values()):
-                self.say(Code.LAUNCHES_PREEMPTED(launches=len(self.launches)))
+                first = f"other processes used the cores of the first {len(self.launches)} launches"
+                lost = "what they slow down is not measured. Ctrl-C ends the run"
+                self.say(Text(f"{first}; {lost}; --wait 30m waits for a quiet machine first"))
 
-    def say(self, reason: Reason) -> None:
+    def say(self, reason: Reason | str) -> None:
         self.clear()
         self._say(reason)
 

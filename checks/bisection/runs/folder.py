@@ -69,7 +69,7 @@ def named(verdict: RunVerdict, folder: Path) -> RunVerdict:
         name = "-".join([*words, case.partition, case.environ]).replace("/", "_")
         name += f"-run{case.run}" if case.run else ""
         cases.append(replace(case, files=f"{paths.from_root(folder / 'kernels' / name)}.*"))
-    return replace(verdict, cases=cases)
+    return replace(verdict, cases=tuple(cases))
 
 
 def keep(verdict: RunVerdict, folder: Path) -> None:

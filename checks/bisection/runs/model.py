@@ -2,25 +2,45 @@
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from bisection.core.identity import TestId, parsed
-from bisection.core.reasons import DISTURBED, MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
+from bisection.core.reasons import DISTURBED, MACHINE_FAULTS, OUTER_FAULTS, read_reason
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.launches import (
+    Bounds,
+    OutOfBounds,
+    ReframeText,
+    TestFailed,
+    Timeout,
+    Unconfirmed,
+)
+from bisection.core.reasons.machines import HostFault
+from bisection.core.reasons.network import PartUnmeasured, SlowComponent
+from bisection.core.reasons.performance import Outlier, Slower, SlowNode, WorseSince
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Grade, Verdict
 from bisection.kernels.launch_record import LaunchRecord
 
 
-def _as_tuples(record: Any) -> None:
-    """Turns sequences that a record was made with into tuples, where its fields are tuples."""
-    for part in fields(record):
-        if part.default == ():
-            vars(record)[part.name] = tuple(vars(record)[part.name])
-
-
 def _fields(kind: type, stored: Mapping[str, Any]) -> dict[str, Any]:
     return {part.name: stored[part.name] for part in fields(kind) if part.name in stored}
+
+
+R = TypeVar("R", bound=Reason)
+
+
+def _read(kind: type[R], stored: Any) -> R:
+    """A stored reason of this kind; LookupError if it is of another one."""
+    reason = read_reason(stored)
+    if not isinstance(reason, kind):
+        raise LookupError(f"{stored} is no {kind.__name__}")
+    return reason
+
+
+def _each(kind: type[R], stored: Iterable[Any]) -> tuple[R, ...]:
+    return tuple(_read(kind, each) for each in stored)
 
 
 @dataclass(frozen=True)
@@ -35,6 +55,11 @@ class JudgedMetric:
     verdict: str  # ReFrame's: pass | fail | ...
     better: str = "lower"  # lower | higher
     reference: float | None = None  # None where nothing is asserted
+
+    @property
+    def bounds(self) -> Bounds:
+        """The metric with its limits, as a reason has it."""
+        return self.name, self.value, self.unit, self.low, self.high
 
     @property
     def asserted(self) -> bool:
@@ -72,14 +97,6 @@ class TestResult(TestId):
     metrics: tuple[JudgedMetric, ...] = ()
     record: LaunchRecord = field(default_factory=LaunchRecord)  # of its launch; of a build, its own
 
-    def __post_init__(self) -> None:
-        _as_tuples(self)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in vars(self):
-            raise FrozenInstanceError(f"{name} of a test is set already")
-        super().__setattr__(name, value)
-
     @property
     def is_launch(self) -> bool:
         return self.fixture and bool(self.record.kernel)
@@ -100,24 +117,22 @@ class TestResult(TestId):
     def unconfirmed(self, record: LaunchRecord) -> "TestResult":
         """The test as not measured: it is outside its limits, which the launch of this record, that
         other processes disturbed, does not confirm."""
-        metrics = [(m.name, m.value, m.unit, m.low, m.high) for m in self.metrics if m.failed]
-        return self.unmeasured(Code.UNCONFIRMED(metrics=metrics, cause=record.lost))
+        metrics = tuple(metric.bounds for metric in self.metrics if metric.failed)
+        return self.unmeasured(Unconfirmed(metrics=metrics, cause=record.lost))
 
     @property
     def seconds(self) -> float:
         """How long its launch held its nodes; if its time limit ended it, that."""
-        limit = self.reason["limit"] if self.reason and self.reason.code == Code.TIMEOUT else None
-        return sum(self.record.seconds) or limit or 0.0
+        limit = self.reason.limit if isinstance(self.reason, Timeout) else 0.0
+        return sum(self.record.seconds) or limit
 
     @property
     def lost_to_others(self) -> bool:
-        disturbed = self.reason is not None and self.reason.code in DISTURBED
-        return self.verdict == Verdict.NOT_MEASURED and disturbed
+        return self.verdict == Verdict.NOT_MEASURED and isinstance(self.reason, DISTURBED)
 
     @property
     def by_bounds(self) -> bool:
-        code = self.reason.code if self.reason else None
-        return self.verdict == Verdict.FAIL and code == Code.OUT_OF_BOUNDS
+        return self.verdict == Verdict.FAIL and isinstance(self.reason, OutOfBounds)
 
     @property
     def group(self) -> str:
@@ -127,7 +142,7 @@ class TestResult(TestId):
     @property
     def follows(self) -> str:
         """The test whose failure kept this one from running; "" if it is its own."""
-        return self.reason["test"] if self.reason and self.reason.code == Code.FOLLOWS else ""
+        return self.reason.test if isinstance(self.reason, TestFailed) else ""
 
     @classmethod
     def from_dict(cls, case: Mapping[str, Any], records: Sequence[LaunchRecord]) -> "TestResult":
@@ -139,9 +154,11 @@ class TestResult(TestId):
             "partition": partition,
             "name": case["test"],
             "verdict": Verdict(case["verdict"]),
-            "reason": Reason.read(case["reasons"].get("cause")),
-            "remark": Reason.read(case["reasons"].get("remark")),
-            "metrics": [JudgedMetric(**_fields(JudgedMetric, m)) for m in case["metrics"]],
+            "reason": read_reason(case["reasons"].get("cause")),
+            "remark": read_reason(case["reasons"].get("remark")),
+            "metrics": tuple(JudgedMetric(**_fields(JudgedMetric, m)) for m in case["metrics"]),
+            "folders": tuple(case["folders"]),
+            "launches": tuple(case["launches"]),
             "record": records[case["launch"]],
         }
         return cls(**values)
@@ -188,7 +205,7 @@ class Interconnect:
     """The verdict of a run on its network."""
 
     findings: tuple[Finding, ...]  # against the network, the worst first
-    unmeasured: tuple[Reason, ...]
+    unmeasured: tuple[PartUnmeasured, ...]
 
     @property
     def grade(self) -> Grade:
@@ -200,8 +217,8 @@ class Interconnect:
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "Interconnect":
-        findings = [Finding(Grade(grade), Reason.read(why)) for grade, why in kept["findings"]]
-        return cls(tuple(findings), tuple(map(Reason.read, kept["unmeasured"])))
+        findings = [Finding(Grade(grade), _read(Reason, why)) for grade, why in kept["findings"]]
+        return cls(tuple(findings), _each(PartUnmeasured, kept["unmeasured"]))
 
 
 @dataclass(frozen=True)
@@ -217,13 +234,14 @@ class RunVerdict:
     cases: tuple[TestResult, ...] = ()
     troubles: tuple[Reason, ...] = ()  # the run is not complete
     failures: tuple[Reason, ...] = ()  # wrong, but of no selected test
-    slower: tuple[Reason, ...] = ()  # than in all earlier sessions, and again so
-    outliers: tuple[Reason, ...] = ()  # the same, but not retested
-    slow_nodes: tuple[Reason, ...] = ()  # each a slow node, or nodes of which one is slow
-    suspect_nodes: tuple[Reason, ...] = ()  # slow in the only launch that can show it
-    worse_components: tuple[Reason, ...] = ()  # of the network, than in earlier sessions
+    slower: tuple[Slower, ...] = ()  # than in all earlier sessions, and again so
+    outliers: tuple[Outlier, ...] = ()  # the same, but not retested
+    # Each a slow node, or nodes of which one is slow.
+    slow_nodes: tuple[SlowNode | HostFault, ...] = ()
+    suspect_nodes: tuple[HostFault, ...] = ()  # slow in the only launch that can show it
+    worse_components: tuple[SlowComponent, ...] = ()  # of the network, than in earlier sessions
     network: tuple[Reason, ...] = ()  # suspect components; what is to be looked at
-    alarms: tuple[Reason, ...] = ()  # of the history: worse since a session
+    alarms: tuple[WorseSince, ...] = ()  # of the history: worse since a session
     remarks: tuple[Reason, ...] = ()  # what a person should know beside
     interconnect: Interconnect | None = None  # None: the tier asks another question
     # Sessions of its kind that references may be made from, this one among them; None: not known.
@@ -236,11 +254,31 @@ class RunVerdict:
     tags: Mapping[str, str] = field(default_factory=dict)
     request: Request = field(default_factory=Request)
 
-    def __post_init__(self) -> None:
-        _as_tuples(self)
-
-    def noting(self, **reasons: Iterable[Reason]) -> "RunVerdict":
-        return replace(self, **{n: (*getattr(self, n), *more) for n, more in reasons.items()})
+    def noting(
+        self,
+        *,
+        troubles: Iterable[Reason] = (),
+        failures: Iterable[Reason] = (),
+        slower: Iterable[Slower] = (),
+        outliers: Iterable[Outlier] = (),
+        slow_nodes: Iterable[SlowNode | HostFault] = (),
+        suspect_nodes: Iterable[HostFault] = (),
+        worse_components: Iterable[SlowComponent] = (),
+        network: Iterable[Reason] = (),
+        remarks: Iterable[Reason] = (),
+    ) -> "RunVerdict":
+        return replace(
+            self,
+            troubles=(*self.troubles, *troubles),
+            failures=(*self.failures, *failures),
+            slower=(*self.slower, *slower),
+            outliers=(*self.outliers, *outliers),
+            slow_nodes=(*self.slow_nodes, *slow_nodes),
+            suspect_nodes=(*self.suspect_nodes, *suspect_nodes),
+            worse_components=(*self.worse_components, *worse_components),
+            network=(*self.network, *network),
+            remarks=(*self.remarks, *remarks),
+        )
 
     def without_preempted(self) -> "RunVerdict":
         """Returns the run in which tests that passed or were slow are not measured, where other
@@ -256,7 +294,7 @@ class RunVerdict:
             elif timed and slow and record.disturbed > LIMITS.preempted_confirm:
                 case = case.unconfirmed(record)
             cases.append(case)
-        return replace(self, cases=cases)
+        return replace(self, cases=tuple(cases))
 
     @property
     def judged(self) -> list[TestResult]:
@@ -284,8 +322,11 @@ class RunVerdict:
     @property
     def end(self) -> Reason | None:
         """The trouble that ended the run before its time; None if none did."""
-        ends = {Code.NO_REPORT, *MACHINE_FAULTS, *OUTER_FAULTS}
-        return next((t for t in self.troubles if t.code in ends or t["ended"]), None)
+        ends = (*MACHINE_FAULTS, *OUTER_FAULTS)
+        for trouble in self.troubles:
+            if isinstance(trouble, ends) or (isinstance(trouble, ReframeText) and trouble.ended):
+                return trouble
+        return None
 
     @property
     def lost_to_others(self) -> list[TestResult]:
@@ -304,14 +345,30 @@ class RunVerdict:
         """
         try:
             records = [LaunchRecord.read(record) for record in kept["launches"]]
-            network = kept["interconnect"]
+            network, reasons = kept["interconnect"], kept["reasons"]
             return cls(
-                cases=[TestResult.from_dict(case, records) for case in kept["cases"]],
-                **{name: map(Reason.read, kept["reasons"][name]) for name in cls.REASONS},
+                cases=tuple(TestResult.from_dict(case, records) for case in kept["cases"]),
+                troubles=_each(Reason, reasons["troubles"]),
+                failures=_each(Reason, reasons["failures"]),
+                slower=_each(Slower, reasons["slower"]),
+                outliers=_each(Outlier, reasons["outliers"]),
+                slow_nodes=tuple(
+                    _read(SlowNode, each)
+                    if each["code"] == SlowNode.code
+                    else _read(HostFault, each)
+                    for each in reasons["slow_nodes"]
+                ),
+                suspect_nodes=_each(HostFault, reasons["suspect_nodes"]),
+                worse_components=_each(SlowComponent, reasons["worse_components"]),
+                network=_each(Reason, reasons["network"]),
+                alarms=_each(WorseSince, reasons["alarms"]),
+                remarks=_each(Reason, reasons["remarks"]),
                 interconnect=Interconnect.from_dict(network) if network else None,
                 price=Price(**kept.get("price", {})),
-                **{name: kept[name] for name in ("nights", "seconds", "session")},
+                nights=kept["nights"],
+                seconds=kept["seconds"],
+                session=kept["session"],
                 request=Request(**_fields(Request, kept)),
             )
-        except LookupError:
+        except (LookupError, TypeError):
             raise ValueError("of another version of Bisection; run again") from None

@@ -17,12 +17,25 @@ from bisection import schedulers
 from bisection.core import paths
 from bisection.core.commands import all_errors, last_error
 from bisection.core.grouping import grouped
-from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
+from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, read_reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import (
+    Blocked,
+    Infrastructure,
+    Misplaced,
+    OutOfBounds,
+    ReframeText,
+    TestFailed,
+    Timeout,
+    jobs_left,
+)
 from bisection.core.verdicts import KernelExit, Verdict
 from bisection.kernels import launch_faults
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 from bisection.schedulers.scheduler import UNREACHABLE, hosts_of
+
+NONE_SELECTED = Text("no check was selected: ReFrame found none for this tier, name and partition")
 
 Entry = Mapping[str, Any]  # a test case in ReFrame's report
 Key = tuple[str, str, str]  # what a test case is called where another one depends on it
@@ -64,10 +77,11 @@ def read(
     log = log or ""
     if report is None:
         if not re.search(r"^\[=+\] Running [1-9]\d* check", log, re.M):
-            return RunVerdict(troubles=troubles or [Code.NONE_SELECTED()])
+            return RunVerdict(troubles=tuple(troubles) or (NONE_SELECTED,))
         report = {"session_info": {"time_elapsed": 0.0, "uuid": ""}, "runs": [{"testcases": []}]}
-        troubles.append(Code.NO_REPORT())
-    cases, end = [], RunVerdict(troubles=troubles).end
+        troubles.append(ReframeText(text="ReFrame ended without a report", ended=True))
+    cases: list[TestResult] = []
+    end = RunVerdict(troubles=tuple(troubles)).end
     skipped = dict(re.findall(r"^\[\s+SKIP \] \(.*?/([0-9a-f]{8}) @\S+ \[(.*)\]$", log, re.M))
     for run in report["runs"]:
         entries = {_key(entry): entry for entry in run["testcases"]}
@@ -76,25 +90,26 @@ def read(
         cases += [_case(entry, known) for entry in run["testcases"]]
     first = report["runs"][0]["testcases"]
     announced = re.search(r"^\[.*\] \(\s*\d+/(\d+)\)", log, re.M)
-    absent = int(announced[1]) - len(first) if announced else 0
+    selected = int(announced[1]) if announced else len(first)
+    absent = selected - len(first)
     if absent:
-        troubles.append(Code.TESTS_ABSENT(absent=absent, selected=int(announced[1])))
+        troubles.append(Text(f"{absent} of {selected} selected test cases did not run"))
     if listing and (absent or not announced):
-        cases += _absent_cases(first, listing(), end or Code.RUN_ENDED())
+        cases += _absent_cases(first, listing(), end or Text("the run ended before it"))
     if left is None:
         troubles += _jobs_left(first)
     else:
-        troubles += [Code.JOBS_LEFT(scheduler=scheduler, jobs=left)] if left else []
+        troubles += [Text(jobs_left(scheduler, left))] if left else []
         for index, case in enumerate(cases):  # of the jobs that it leaves, those that are there
-            if case.reason and (jobs := case.reason["jobs"]):
-                still = [job for job in jobs if job in left]
-                cases[index] = replace(case, reason=case.reason.with_values(jobs=still))
+            if isinstance(case.reason, Infrastructure):
+                still = tuple(job for job in case.reason.jobs if job in left)
+                cases[index] = replace(case, reason=replace(case.reason, jobs=still))
     if all(case.fixture for case in cases):
-        troubles.append(Code.NO_TEST())
+        troubles.append(Text("no check was selected"))
     session = report["session_info"]
     return RunVerdict(
-        cases=cases,
-        troubles=troubles,
+        cases=tuple(cases),
+        troubles=tuple(troubles),
         seconds=session["time_elapsed"],
         session=session["uuid"],
         started=session.get("time_start_unix", 0.0),
@@ -113,18 +128,18 @@ def usage_error(log: str) -> str | None:
 
 def log_troubles(log: str) -> list[Reason]:
     """Returns failures to load, and those that stopped the run."""
-    reasons = []
+    reasons: list[Reason] = []
     for line in log.splitlines():
         if match := re.match(r"WARNING: skipping (test file|test|incompatible test) (.*)", line):
-            trouble = Code.NOT_LOADED(kind=match[1], text=match[2])
+            trouble = Text(f"{match[1]} does not load: {match[2]}")
             if trouble not in reasons:
                 reasons.append(trouble)
         elif line.startswith(("ERROR: ", "WARNING: failed to ", "WARNING: run session stopped")):
             text = line.split(": ", 1)[1]
-            ends = text.startswith("run session stopped") or None
+            ends = text.startswith("run session stopped")
             # The words behind it may say more.
             fault = failure(log[log.index(line) :]) if line.startswith("ERROR") and ends else None
-            reasons.append(fault or Code.REFRAME_TEXT(text=text, ended=ends))
+            reasons.append(fault or ReframeText(text=text, ended=ends))
     return reasons
 
 
@@ -138,7 +153,7 @@ def _jobs_left(entries: Iterable[Entry]) -> list[Reason]:
     left = [each for each in launches if each["result"] not in ended and each.get("jobid")]
     jobs = grouped(left, lambda entry: entry["scheduler"])
     return [
-        Code.JOBS_LEFT(scheduler=name, jobs=[str(entry["jobid"]) for entry in group])
+        Text(jobs_left(name, [str(entry["jobid"]) for entry in group]))
         for name, group in jobs.items()
         if not schedulers.of(name).is_local
     ]
@@ -153,8 +168,13 @@ def _absent_cases(entries: Iterable[Entry], listing: str, reason: Reason) -> Ite
             parameters = dict(re.findall(r"%(?:launch\.)?(\w+)=(\S+)", check + rest))
             system, _, partition = where.partition(":")
             yield TestResult(
-                *(system, partition, environ, check),
-                *(parameters.get(name, "") for name in ("case", "layout", "method")),
+                system=system,
+                partition=partition,
+                environ=environ,
+                check=check,
+                case=parameters.get("case", ""),
+                layout=parameters.get("layout", ""),
+                method=parameters.get("method", ""),
                 name=check + rest,
                 hash=hashcode,
                 record=LaunchRecord(check),
@@ -192,16 +212,19 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
             record = replace(
                 record,
                 seconds=tuple(part for each in of_all for part in each.seconds),
-                **{name: getattr(worst, name) for name in ("preempted", "waited", "stopped")},
-                **({} if alike else {"geometry": "", "work": None, "wrong": ()}),
+                preempted=worst.preempted,
+                waited=worst.waited,
+                stopped=worst.stopped,
             )
+            if not alike:
+                record = replace(record, geometry="", work=None, wrong=())
         records.setdefault(key, record)
     return records
 
 
-def _launches(entry: Entry, entries: Mapping[Key, Entry]) -> list[str]:
+def _launches(entry: Entry, entries: Mapping[Key, Entry]) -> tuple[str, ...]:
     needed = (entries.get(tuple(key)) for key in entry.get("dependencies_actual") or [])
-    return [each["display_name"] for each in needed if each and each.get("launch_record")]
+    return tuple(each["display_name"] for each in needed if each and each.get("launch_record"))
 
 
 class _Known(NamedTuple):
@@ -220,15 +243,19 @@ def _case(entry: Entry, known: _Known) -> TestResult:
     values = (entry["perfvalues"] or {}).items()
     metrics = [_metric(name, parts, higher) for name, parts in values if parts[0] is not None]
     if verdict == Verdict.PASS and not entry["fixture"] and not metrics:
-        verdict, reason = Verdict.NOT_MEASURED, Code.NOTHING_MEASURED()
+        verdict, reason = Verdict.NOT_MEASURED, Text("it passed without measuring anything")
     if verdict != Verdict.PASS and entry["fail_phase"] in ("compile", "compile_wait"):
         reason = _build_error(entry, reason)
-    if failed := [(m.name, m.value, m.unit, m.low, m.high) for m in metrics if m.failed]:
-        reason = Code.OUT_OF_BOUNDS(metrics=failed)
+    if failed := tuple(metric.bounds for metric in metrics if metric.failed):
+        reason = OutOfBounds(metrics=failed)
     return TestResult(
-        *(entry["system"], entry["partition"], entry["environ"]),
-        re.split(r"[ %]", entry["display_name"])[0],
-        *(entry.get(name) or "" for name in ("case", "layout", "method")),
+        system=entry["system"],
+        partition=entry["partition"],
+        environ=entry["environ"],
+        check=re.split(r"[ %]", entry["display_name"])[0],
+        case=entry.get("case") or "",
+        layout=entry.get("layout") or "",
+        method=entry.get("method") or "",
         name=entry["display_name"],
         hash=entry["hashcode"],
         run=entry["run_index"],
@@ -236,9 +263,9 @@ def _case(entry: Entry, known: _Known) -> TestResult:
         launches=() if entry["fixture"] else _launches(entry, known.entries),
         verdict=verdict,
         reason=reason,
-        remark=Reason.read(entry.get("remark")),
-        folders=[entry[name] for name in ("outputdir", "stagedir") if entry.get(name)],
-        metrics=metrics,
+        remark=read_reason(entry.get("remark")),
+        folders=tuple(entry[name] for name in ("outputdir", "stagedir") if entry.get(name)),
+        metrics=tuple(metrics),
         record=record,
     )
 
@@ -248,24 +275,25 @@ def _classify(entry: Entry, known: _Known) -> tuple[Verdict, Reason | None]:
     plain = re.sub(
         r"^(sanity|performance|reframe|build|job) error: ", "", " ".join(words.strip().splitlines())
     )
-    recorded = Reason.read(entry.get("reason")) or Reason.read(plain) or Code.TEXT()
+    recorded = read_reason(entry.get("reason")) or read_reason(plain) or Text()
     if result == "pass":
         return Verdict.PASS, None
     if result == "xfail":
         return Verdict.KNOWN, recorded
     if result == "xpass":
-        return Verdict.FAIL, Code.UNEXPECTED_PASS()
+        return Verdict.FAIL, Text("passes, though the reference says that it is known to fail")
     if result == "fail":
         reason = failure(words, entry.get("time_run")) or recorded
         return _failed(entry, known.records[_key(entry)], reason), reason
     if result in ("skip", "fail_deps"):
         root = _root(entry, known.entries)
         if why := root.get("not_applicable"):
-            return Verdict.NOT_APPLICABLE, Reason.read(why)
+            return Verdict.NOT_APPLICABLE, read_reason(why)
         if root is not entry:
-            return Verdict.NOT_MEASURED, Code.FOLLOWS(test=root["display_name"])
-        return Verdict.NOT_MEASURED, Code.SKIPPED(why=known.skipped.get(entry["hashcode"]))
-    return Verdict.NOT_MEASURED, known.end or Code.NOT_RUN(result=result or None)
+            return Verdict.NOT_MEASURED, TestFailed(root["display_name"])
+        why = known.skipped.get(entry["hashcode"], "unknown")
+        return Verdict.NOT_MEASURED, Text(f"skipped: {why}")
+    return Verdict.NOT_MEASURED, known.end or Text(f"ReFrame's result is {result or 'unknown'}")
 
 
 def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:
@@ -274,12 +302,14 @@ def _failed(entry: Entry, record: LaunchRecord, reason: Reason) -> Verdict:
     A fault says which: a machine on which a launch hangs or loses a node has failed it; one that
     never got it has not.
     """
-    if reason.code in MACHINE_FAULTS | OUTER_FAULTS:
-        return Verdict.FAIL if reason.code in MACHINE_FAULTS else Verdict.NOT_MEASURED
+    if isinstance(reason, MACHINE_FAULTS):
+        return Verdict.FAIL
+    if isinstance(reason, OUTER_FAULTS):
+        return Verdict.NOT_MEASURED
     reached = entry["fail_phase"] in ("sanity", "performance", "cleanup")
     build = entry["fixture"] and not record.kernel
     refused = record.exit_code in (KernelExit.USAGE, KernelExit.RESOURCES)
-    refused = refused and reason.code != Code.MISPLACED
+    refused = refused and not isinstance(reason, Misplaced)
     return Verdict.FAIL if reached and not build and not refused else Verdict.NOT_MEASURED
 
 
@@ -295,8 +325,7 @@ def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
     for pattern in (r"(?i)error\b", r"^bisection\.kernels\.spack: "):
         for index, line in enumerate(lines):
             if re.search(pattern, line):
-                reason = reason or Code.TEXT()
-                return reason.with_values(build=" ".join(lines[index : index + 2]))
+                return replace(reason or Text(), build=" ".join(lines[index : index + 2]))
     return reason
 
 
@@ -345,16 +374,16 @@ def failure(text: str, seconds: float | None = None) -> Reason | None:
             command = match[1]
             error = last_error(command, spawned["stderr"])
             if spawned["how"] == "timed out" or not error:
-                return Code.INFRASTRUCTURE(why=Code.COMMAND_SILENT(command=command))
+                return Infrastructure(why=f"{command} did not answer in time")
             if command in SUBMIT and not UNREACHABLE.search(error):
-                return Code.BLOCKED(refused=all_errors(command, spawned["stderr"]))
-            return Code.INFRASTRUCTURE(why=Code.TEXT(text=error))
+                return Blocked(refused=all_errors(command, spawned["stderr"]))
+            return Infrastructure(why=error)
     if match := re.search(r"job blocked error: \[jobid=(\S+)\] .*? due to reason: (.*)", text):
-        return Code.BLOCKED(job=match[1], waited=seconds, reason=match[2].strip())
+        return Blocked(job=match[1], waited=seconds or 0.0, reason=match[2].strip())
     if match := re.search(r"job error: \[jobid=(\S+)\] maximum pending time exceeded", text):
-        return Code.BLOCKED(job=match[1], waited=seconds)
+        return Blocked(job=match[1], waited=seconds or 0.0)
     if match := re.search(r"job error: \[jobid=\S+\] job timed out \(.*s > (\S+)s\)", text):
-        return Code.TIMEOUT(limit=float(match[1]))
+        return Timeout(limit=float(match[1]))
     if match := re.search(r"job scheduler error: (.*)", text):
-        return Code.INFRASTRUCTURE(why=Code.TEXT(text=match[1]))
+        return Infrastructure(why=match[1])
     return None

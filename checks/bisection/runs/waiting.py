@@ -7,12 +7,12 @@ import contextlib
 import os
 import secrets
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from bisection.core.format import some, utc
 from bisection.core.paths import text_of
-from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.topology import expanded
 from bisection.schedulers.scheduler import Scheduler
@@ -78,7 +78,7 @@ class Watch:
         scheduler: Scheduler,
         name: str,
         chosen: Iterable[Sequence[str]],
-        say: Callable[[Reason], None],
+        say: Callable[[str], None],
     ) -> None:
         self.scheduler, self.name, self.say = scheduler, name, say
         self.chosen = {frozenset(nodes) for nodes in chosen}
@@ -100,21 +100,23 @@ class Watch:
         waited = now - self.since.setdefault(first.id, now)
         if waited >= PERIOD and (first.id, first.reason) not in self.said:
             self.said.add((first.id, first.reason))
-            start = float(first.start) if first.start.isdecimal() else None
-            where = {"job": first.id, "queue": first.queue}
-            self.say(Code.JOB_WAITS(**where, reason=first.reason, start=start))
+            known = first.start.isdecimal()
+            start = f"; expected start {utc(float(first.start))}" if known else ""
+            where = f"waiting: job {first.id} in queue {first.queue}"
+            self.say(f"{where}; Slurm's reason: {first.reason}{start}")
         if waited >= LIMITS.nodes_taken and frozenset(expanded(first.nodes)) in self.chosen:
             same = [job.id for job in jobs if job.nodes == first.nodes]
             freed = [number for number in same if self.scheduler.free(number)]
             if first.id in freed:
-                self.say(Code.NODES_TAKEN(nodes=expanded(first.nodes), jobs=freed))
+                nodes = some(expanded(first.nodes))
+                self.say(f"requested nodes {nodes} are busy: job {some(freed)} may run on any node")
 
 
 # ---- a host that is quiet, before anything is timed ----
 
 
-def busy(seconds: float = SAMPLE) -> Reason | None:
-    """Returns what others use of the cores that this process may use, None if that is next to
+def busy(seconds: float = SAMPLE) -> str:
+    """Returns what others use of the cores that this process may use, "" if that is next to
     nothing, by a look of some seconds. The caller's own processes must rest meanwhile."""
     before, began = _used(), time.monotonic()
     time.sleep(seconds)
@@ -123,12 +125,15 @@ def busy(seconds: float = SAMPLE) -> Reason | None:
     cpus = [name for name in after if name.startswith("cpu") and name in before]
     used = sum(after[name] - before[name] for name in cpus) / ticks
     if used < LIMITS.busy_cores:
-        return None
-    names: Counter[str] = Counter()
+        return ""
+    names: dict[str, float] = defaultdict(float)
     for key in after.keys() & before.keys() - set(cpus):
         names[key.partition(" ")[2]] += (after[key] - before[key]) / ticks
-    top = [[name, part] for name, part in names.most_common(3) if part >= LIMITS.busy_cores / 2]
-    return Code.BUSY(used=used, cores=len(cpus), top=top)
+    most = sorted(names.items(), key=lambda pair: -pair[1])[:3]
+    least = LIMITS.busy_cores / 2
+    top = ", ".join(f"{name} {part:.1f}" for name, part in most if part >= least)
+    text = f"other processes use {used:.1f} of {len(cpus)} cores"
+    return f"{text} ({top})" if top else text
 
 
 def _used() -> dict[str, int]:
@@ -152,12 +157,12 @@ def _used() -> dict[str, int]:
     return ticks
 
 
-def until_quiet(budget: float, say: Callable[[Reason, float], None]) -> Reason | None:
+def until_quiet(budget: float, say: Callable[[str, float], None]) -> str:
     """Looks at the cores until they are quiet, or until a budget (s) is spent; 0 looks once. `say`
     is called with what uses the cores, once, before the waiting begins, and the budget.
 
     Returns:
-        What uses the cores still; None if they are quiet.
+        What uses the cores still; "" if they are quiet.
     """
     until, quiet, reason = time.monotonic() + budget, 0, busy()
     if reason and budget:
@@ -165,6 +170,6 @@ def until_quiet(budget: float, say: Callable[[Reason, float], None]) -> Reason |
         while quiet < LOOKS and time.monotonic() < until:
             time.sleep(min(PAUSE, max(until - time.monotonic(), 0)))
             now = busy()
-            quiet, reason = (quiet + 1, reason) if now is None else (0, now)
-        reason = None if quiet == LOOKS else reason
+            quiet, reason = (0, now) if now else (quiet + 1, reason)
+        reason = "" if quiet == LOOKS else reason
     return reason

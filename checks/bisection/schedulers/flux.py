@@ -10,7 +10,8 @@ from typing import Any
 
 from bisection.core.commands import Answer, ask, option_value
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.launches import Blocked, Cancelled, Timeout
 from bisection.core.topology import expanded
 from bisection.schedulers import survey
 from bisection.schedulers.scheduler import JobState, Scheduler
@@ -46,10 +47,11 @@ class Flux(Scheduler):
         for name, submission, scheduling, limit, most in _rows("queue", "list", QUEUES):
             if name:
                 fields = {"submission": submission, "scheduling": scheduling}
-                empty = None if name in nodes else Code.QUEUE_EMPTY(queue=name)
+                empty = None if name in nodes else survey.no_nodes(name)
                 closed = survey.closed_by(name, fields, USUAL) or empty
-                groups, limits = survey.groups_of(nodes.get(name, [])), map(_number, (limit, most))
-                queues.append(survey.QueueInfo(name, groups, *limits, closed=closed))
+                groups = survey.groups_of(nodes.get(name, []))
+                longest, largest = _number(limit), _number(most)
+                queues.append(survey.QueueInfo(name, groups, longest, largest, closed=closed))
         if not queues:
             return super().read(account)
         version = re.search(r"commands:\s*(\S+)", ask("flux", "version").text)
@@ -105,12 +107,12 @@ class Flux(Scheduler):
             return None
         state, number = self.look(job), str(job.jobid)
         if state.word == "TIMEOUT":
-            return Code.TIMEOUT(job=number, limit=job.time_limit or None, nodes=state.hosts)
+            return Timeout(job=number, limit=job.time_limit or 0.0, nodes=state.hosts)
         if state.word != "CANCELED":
             return None
         if state.hosts:
-            return Code.CANCELLED(job=number, state=state.word, nodes=state.hosts)
-        return Code.BLOCKED(job=number, reason=state.reason)
+            return Cancelled(job=number, state=state.word, nodes=state.hosts)
+        return Blocked(job=number, reason=state.reason)
 
 
 def _rows(what: str, action: str, *options: str) -> list[list[str]]:

@@ -11,7 +11,6 @@ from typing import Any
 
 from bisection.core.commands import ask
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code
 from bisection.schedulers import survey
 from bisection.schedulers.scheduler import JobState, Scheduler
 
@@ -41,7 +40,7 @@ def queues(
         limits = fields.get("resources_max", {})
         most = str(limits.get("nodect", ""))
         sharing = {node.get("sharing", "") for node in members.values()}
-        empty = None if members else Code.QUEUE_EMPTY(queue=name)
+        empty = None if members else survey.no_nodes(name)
         yield survey.QueueInfo(
             name=name,
             groups=survey.groups_of(_node(host, node) for host, node in members.items()),

@@ -13,7 +13,7 @@ from typing import Any
 
 from bisection.core.commands import Answer
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
 from bisection.schedulers.survey import Survey
 
 # A scheduler's command that did not reach the scheduler.
@@ -86,8 +86,8 @@ class Scheduler:
     def read(self, account: str) -> Survey:
         """The survey of its queues for an account, "" for the user's own; SchedulerError if it does
         not answer."""
-        unread = Code.SCHEDULER_UNREAD(scheduler=self.title)
-        return Survey(self.title, self.name, decisions=[unread])
+        unread = f"{self.title} is not read yet: fill in queue, nodes, launcher, processor"
+        return Survey(self.title, self.name, decisions=[Text(unread)])
 
     def ping(self) -> Answer:
         """Its answer to a question; a good one if it is not asked."""

@@ -12,19 +12,30 @@ from typing import Any
 
 from bisection.core.commands import Answer, all_errors, ask, option_value
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason
+from bisection.core.reasons.launches import (
+    Blocked,
+    Cancelled,
+    Infrastructure,
+    JobFault,
+    NodeFail,
+    NodeFault,
+    OutOfMemory,
+    Timeout,
+    not_shared,
+)
 from bisection.schedulers import slurm_records as records
 from bisection.schedulers.scheduler import UNREACHABLE, JobState, QueuedJob, QueueNode, Scheduler
 from bisection.schedulers.survey import Survey
 
-STATES = {  # in which it stopped a job
-    "TIMEOUT": Code.TIMEOUT,
-    "DEADLINE": Code.TIMEOUT,
-    "NODE_FAIL": Code.NODE_FAIL,
-    "BOOT_FAIL": Code.NODE_FAIL,
-    "OUT_OF_MEMORY": Code.OUT_OF_MEMORY,
-    "CANCELLED": Code.CANCELLED,
-    "PREEMPTED": Code.CANCELLED,
+STATES: dict[str, type[JobFault]] = {  # in which it stopped a job
+    "TIMEOUT": Timeout,
+    "DEADLINE": Timeout,
+    "NODE_FAIL": NodeFail,
+    "BOOT_FAIL": NodeFail,
+    "OUT_OF_MEMORY": OutOfMemory,
+    "CANCELLED": Cancelled,
+    "PREEMPTED": Cancelled,
 }
 ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
 # Its words for what it cannot place, now or ever; sbatch takes it, and it waits.
@@ -180,15 +191,14 @@ class Slurm(Scheduler):
         if state in STATES:
             return _stopped(state, job, record)
         if record.get("ExitCode") == NOT_LAUNCHED:
-            where = {"host": record.get("BatchHost"), "path": record.get("WorkDir")}
-            return Code.INFRASTRUCTURE(why=Code.NOT_SHARED(**where))
-        left = {"scheduler": self.name, "jobs": [str(job.jobid)]}
-        if UNREACHABLE.search(error):
-            return Code.INFRASTRUCTURE(why=Code.TEXT(text=error), **left)
-        if state in ALIVE:
-            unlisted = Code.JOB_UNLISTED(job=str(job.jobid), state=state)
-            return Code.INFRASTRUCTURE(why=unlisted, **left)
-        return None
+            why = not_shared(record.get("BatchHost", ""), record.get("WorkDir", ""))
+            return Infrastructure(why=why)
+        number = str(job.jobid)
+        unlisted = f"the scheduler did not list job {number}, which is {state}"
+        lost = UNREACHABLE.search(error)
+        if not lost and state not in ALIVE:
+            return None
+        return Infrastructure(why=error if lost else unlisted, scheduler=self.name, jobs=(number,))
 
 
 def job_record(jobid: str) -> tuple[dict[str, str], str]:
@@ -242,24 +252,24 @@ def waiting_reasons(jobs: Iterable[str]) -> dict[str, list[str]]:
 
 def _stopped(state: str, job: Any, record: dict[str, str]) -> Reason:
     """The reason of a job that Slurm stopped, in its end state."""
-    code, nodes, why = STATES[state], record.get("NodeList", ""), record.get("Reason")
+    kind, nodes, why = STATES[state], record.get("NodeList", ""), record.get("Reason", "")
     unstarted = state == "DEADLINE" and not nodes
-    if unstarted or (code == Code.CANCELLED and job.is_cancelling):  # at max_pending_time
+    if unstarted or (kind is Cancelled and job.is_cancelling):  # at max_pending_time
         if unstarted:
             why = why or "DeadLine"
-        waited = job.completion_time - job.submit_time if job.completion_time else None
-        return Code.BLOCKED(job=str(job.jobid), waited=waited, reason=why)
-    more = {"job": str(job.jobid), "nodes": nodes or None}
-    if code == Code.TIMEOUT:
-        more["limit"] = job.time_limit or None
-    elif code == Code.NODE_FAIL and nodes:
-        bad, rows = ("down", "fail", "error"), node_rows("%N|%T|%E", names=nodes)
-        more["down"] = list({name: why for name, s, why in rows if s.startswith(bad)}.items())
-    elif code == Code.CANCELLED:
-        # Slurm cancels a job whose prolog fails, and drains the node.
-        rows = node_rows("%N|%T|%E", names=nodes) if nodes else []
-        for name, now, why in rows:
-            if now.startswith("drain") and "prolog" in why.lower():
-                return Code.NODE_FAULT(cause="the prolog failed", host=name, last=why)
-        more["state"] = state
-    return code(**more)
+        waited = job.completion_time - job.submit_time if job.completion_time else 0.0
+        return Blocked(job=str(job.jobid), waited=waited, reason=why)
+    at = {"job": str(job.jobid), "nodes": nodes}
+    if kind is Timeout:
+        return Timeout(**at, limit=job.time_limit or 0.0)
+    if kind is OutOfMemory:
+        return OutOfMemory(**at)
+    rows = node_rows("%N|%T|%E", names=nodes) if nodes else []
+    if kind is NodeFail:
+        bad = {name: why for name, now, why in rows if now.startswith(("down", "fail", "error"))}
+        return NodeFail(**at, down=tuple(bad.items()))
+    # Slurm cancels a job whose prolog fails, and drains the node.
+    for name, now, why in rows:
+        if now.startswith("drain") and "prolog" in why.lower():
+            return NodeFault(cause="the prolog failed", host=name, line=why)
+    return Cancelled(**at, state=state)

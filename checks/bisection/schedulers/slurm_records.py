@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from bisection.core.commands import Answer, ask
-from bisection.core.reasons import Code, Reason
+from bisection.core.format import some
+from bisection.core.reasons.base import Text
 from bisection.schedulers import survey
 
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
@@ -92,8 +93,14 @@ def read(account: str) -> survey.Survey:
         accounts=accounts,
         mpi_types=mpi_types(ask("srun", "--mpi=list"), known.get("MpiDefault", "none")),
         task_plugin=known.get("TaskPlugin", "").replace("(null)", "task/none"),
-        decisions=[Code.ACCOUNT_OPEN(user=user, accounts=accounts)] if undecided else [],
+        decisions=[_account_open(user, accounts)] if undecided else [],
     )
+
+
+def _account_open(user: str, accounts: Sequence[str]) -> Text:
+    known = some(accounts) if accounts else "no account is known"
+    text = f"jobs need an account and {user} has no default one: account= one of {known}"
+    return Text(text, next="Write account=... in the site file.")
 
 
 def node(fields: Mapping[str, str]) -> survey.Node:
@@ -135,8 +142,8 @@ def queues(
     """
     members: dict[str, list[survey.Node]] = {}
     for fields in node_records(nodes):
-        for name in filter(None, fields.get("Partitions", "").split(",")):
-            members.setdefault(name, []).append(node(fields))
+        for queue in filter(None, fields.get("Partitions", "").split(",")):
+            members.setdefault(queue, []).append(node(fields))
     for fields in map(record_of, partitions.splitlines()):
         if name := fields.get("PartitionName"):
             sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
@@ -144,7 +151,7 @@ def queues(
                 name=name,
                 groups=survey.groups_of(members.get(name, [])),
                 max_time=survey.seconds_of(fields.get("MaxTime", "")),
-                max_nodes=_number(fields.get("MaxNodes"), None),
+                max_nodes=_number(fields.get("MaxNodes"), 0) or None,
                 whole_nodes=sharing == "EXCLUSIVE",
                 shared=sharing.startswith("FORCE"),
                 closed=_closed(fields, name in members, account, groups, accounts),
@@ -162,7 +169,7 @@ def mpi_types(listed: Answer, default: str) -> list[str]:
 
 def _closed(
     fields: Mapping[str, str], nodes: bool, account: str, groups: set[str], accounts: Sequence[str]
-) -> Reason | None:
+) -> Text | None:
     """Returns why this user cannot use a queue; None if nothing is known that forbids it."""
     name, root = fields["PartitionName"], os.geteuid() == 0  # of any group, to Slurm
     usual = {"State": "UP", "ReqResv": "NO"} | ({} if root else {"RootOnly": "NO"})
@@ -170,14 +177,16 @@ def _closed(
         return closed
     allowed = fields.get("AllowGroups", "ALL").split(",")
     if not root and "ALL" not in allowed and not groups & set(allowed):
-        return Code.QUEUE_GROUPS(queue=name, groups=allowed)
+        text = f"queue {name}: only members of {some(allowed)} can use it"
+        return Text(text, next=survey.OTHER_QUEUE)
     allowed = fields.get("AllowAccounts", "ALL").split(",")
     denied = fields.get("DenyAccounts", "").split(",")
     known = accounts or [other for other in allowed if other != "ALL"]
     takes = [a for a in [account, *known] if (a in allowed or "ALL" in allowed) and a not in denied]
     if account and account not in takes:
-        return Code.QUEUE_ACCOUNTS(queue=name, account=account, others=takes)
-    return None if nodes else Code.QUEUE_EMPTY(queue=name)
+        text = f"queue {name}: account {account} cannot use it; --account can be: {some(takes)}"
+        return Text(text, next="Write an account that can in the site file, or another queue.")
+    return None if nodes else survey.no_nodes(name)
 
 
 def _accounts(user: str, cluster: str) -> tuple[list[str], str]:
@@ -191,7 +200,7 @@ def _accounts(user: str, cluster: str) -> tuple[list[str], str]:
     return names, (defaults or [""])[0]
 
 
-def _number(text: str | None, default: int | None) -> int | None:
+def _number(text: str | None, default: int) -> int:
     return int(text) if text and text.isdecimal() else default
 
 

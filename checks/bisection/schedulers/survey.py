@@ -5,7 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import CoreShared, CoreUnbound, Misplaced
+
+OTHER_QUEUE = "Write another queue in the site file, or ask for access to this one."
+
+
+def no_nodes(queue: str) -> Text:
+    """Why a queue without nodes cannot be used."""
+    return Text(f"queue {queue}: it has no nodes", next=OTHER_QUEUE)
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class QueueInfo:
     max_nodes: int | None = None
     whole_nodes: bool = False  # each job has its nodes for itself
     shared: bool = False  # jobs share cores whatever they ask for
-    closed: Reason | None = None  # why this user cannot use it
+    closed: Text | None = None  # why this user cannot use it
 
 
 @dataclass(frozen=True)
@@ -70,14 +78,17 @@ class Survey:
     accounts: Sequence[str] = ()
     mpi_types: Sequence[str] = ()  # of srun --mpi, the usual one first
     task_plugin: str = ""  # of Slurm: by which it binds ranks to cores
-    decisions: Sequence[Reason] = ()  # what a person must decide
+    decisions: Sequence[Text] = ()  # what a person must decide
 
     def explained(self, launcher: str, fault: Reason) -> Reason:
         """A launcher's fault; its cause, where the scheduler's configuration is that."""
         binds = "task/affinity" in self.task_plugin or not self.task_plugin
-        codes = {seat["code"] for seat in fault["seats"] or ()}
-        if launcher == "srun" and codes & {Code.CORE_SHARED, Code.CORE_UNBOUND} and not binds:
-            return Code.SRUN_UNBOUND(plugin=self.task_plugin)
+        seats = fault.seats if isinstance(fault, Misplaced) else ()
+        shared = any(isinstance(seat, CoreShared | CoreUnbound) for seat in seats)
+        if launcher == "srun" and shared and not binds:
+            has = f"slurm.conf has TaskPlugin={self.task_plugin}"
+            mend = 'Write TaskPlugin=task/affinity in slurm.conf, or use launcher="mpirun".'
+            return Text(f"Slurm binds no rank to a core: {has}", next=mend)
         return fault
 
 
@@ -85,8 +96,7 @@ class SchedulerError(Exception):
     """A scheduler is installed and does not answer."""
 
     def __init__(self, scheduler: str, error: str) -> None:
-        super().__init__(error)
-        self.reason = Code.SCHEDULER_SILENT(scheduler=scheduler, error=error)
+        super().__init__(f"{scheduler} is installed and does not answer. {error}")
 
 
 def groups_of(nodes: Iterable[Node]) -> list[Group]:
@@ -103,11 +113,11 @@ def _constraint(group: Sequence[Node], groups: Sequence[Sequence[Node]]) -> str:
     return min(common.difference(*others), default="") if len(groups) > 1 else ""
 
 
-def closed_by(queue: str, fields: Mapping[str, str], usual: Mapping[str, str]) -> Reason | None:
+def closed_by(queue: str, fields: Mapping[str, str], usual: Mapping[str, str]) -> Text | None:
     """Returns the first field of a queue that is not the usual one, which closes it to users."""
     for name, value in usual.items():
         if fields.get(name, value) != value:
-            return Code.QUEUE_STATE(queue=queue, state=f"{name}={fields[name]}")
+            return Text(f"queue {queue}: it has {name}={fields[name]}", next=OTHER_QUEUE)
     return None
 
 

@@ -11,7 +11,6 @@ from bisection.core import references
 from bisection.core.commands import option_value
 from bisection.core.format import some
 from bisection.core.parser import Parser
-from bisection.core.reasons import Code
 from bisection.core.verdicts import TIERS, BisectionError
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import in_site_file, partition_faults
@@ -85,8 +84,13 @@ def unknown_queues(file: Path, partitions: Partitions) -> list[Defect]:
         known = scheduler.queues(access) if named else []
         for queue in (queue for queue in named if known and queue not in known):
             line = line_of(file, partition["name"], "queue")
-            defects.append(Defect.of(file, line, Code.QUEUE_UNKNOWN(queue=queue, known=known)))
+            defects.append(Defect.of(file, line, unknown_queue(queue, known)))
     return defects
+
+
+def unknown_queue(name: str, known: Sequence[str]) -> str:
+    """The defect of a queue that its scheduler does not know."""
+    return f"queue {name} does not exist; there are {some(known)}"
 
 
 def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str:

@@ -23,14 +23,13 @@ from reframe.frontend import filters
 from reframe.frontend.loader import RegressionCheckLoader
 
 from bisection.core.format import one_line
-from bisection.core.reasons import Code
 from bisection.kernels import layouts
 from bisection.kernels.layouts import DoesNotFit
 from bisection.rfm import internals
 from bisection.sites.rules import is_count
 from bisection.sites.site import line_of
 
-Located = tuple[str, int, dict[str, Any]]  # path, line, reason
+Located = tuple[str, int, str, bool]  # path, line, what is wrong, whether a name is there twice
 Facts = dict[str, Any]
 
 # Facts of a processor that a $index may have.
@@ -49,7 +48,9 @@ def probe() -> None:
     """
     job = json.loads(sys.argv[1])
     gc.disable()  # this process ends soon
-    facts, file = {"defects": []}, Path(job["file"])
+    file = Path(job["file"])
+    defects: list[Located] = []
+    facts: Facts = {"defects": defects}
     try:
         configuration = config.load_config(str(file))
         configuration.validate()
@@ -59,9 +60,9 @@ def probe() -> None:
         reframe_runtime.init_runtime(configuration)
         runtime = reframe_runtime.runtime()
         facts |= site_facts(runtime)
-        facts |= check_facts(runtime, Path(job["checks"]), job["names"], facts["defects"])
+        facts |= check_facts(runtime, Path(job["checks"]), job["names"], defects)
     except BaseException as error:  # of the site file: whatever it does is reported
-        facts["defects"].append(located(error, file))
+        defects.append(located(error, file))
     Path(job["output"]).write_text(json.dumps(facts, default=str))
 
 
@@ -69,10 +70,13 @@ def located(error: BaseException, file: Path) -> Located:
     """An error that a site or check file raised, or ReFrame because of it."""
     if isinstance(error.__cause__, ValidationError):
         return rejected(error.__cause__, file)
-    kinds = {"SiteError": Code.NOT_LOADING, "NameTwice": Code.NAME_TWICE}
-    if kind := kinds.get(type(error).__name__):  # of site-configs/common_cluster.py
-        return str(error.path), error.line, kind(error=error.text).as_dict()
-    path, line = file, None
+    # both of site-configs/common_cluster.py
+    if (kind := type(error).__name__) in ("SiteError", "NameTwice"):
+        of_site: Any = error
+        text = f"does not load: {of_site.text}"
+        return str(of_site.path), of_site.line, text, kind == "NameTwice"
+    path: str | Path = file
+    line: int | None = None
     for frame in traceback.extract_tb(error.__traceback__):
         folder = Path(frame.filename).parent
         if folder == file.parent or folder.name in ("site-configs", "checks"):
@@ -85,7 +89,7 @@ def located(error: BaseException, file: Path) -> Located:
     if line is None:  # ReFrame's text has names in quotes: the last that the file has, too
         words = [word.rpartition(":")[2] for word in re.findall(r"'([^']+)'", text)]
         line = max((line_of(file, word) for word in words), default=1)
-    return str(path), line, Code.NOT_LOADING(error=one_line(text)).as_dict()
+    return str(path), line, f"does not load: {one_line(text)}", False
 
 
 def rejected(error: ValidationError, file: Path) -> Located:
@@ -100,8 +104,7 @@ def rejected(error: ValidationError, file: Path) -> Located:
     if error.validator == "additionalProperties":
         near = difflib.get_close_matches(names[-1], error.schema.get("properties", ()), n=1)
         text += f": is it {near[0]}?" if near else ""
-    reason = Code.REFRAME_REJECTS(where=where, error=text)
-    return str(file), line_of(file, *names), reason.as_dict()
+    return str(file), line_of(file, *names), f"ReFrame rejects {where}: {text}", False
 
 
 def site_facts(runtime: Any) -> Facts:
@@ -164,7 +167,7 @@ def check_facts(
         defects: gets an entry for each file and test that does not load.
     """
     warnings = internals.recorded_warnings()
-    facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
+    facts: dict[str, Any] = {"files": {}, "checks": {}, "tests": [], "cases": []}
     loader = RegressionCheckLoader([str(folder)])
     patterns = {name: filters.have_any_name([name]) for name in names or ()}
     if names is not None:
@@ -213,10 +216,10 @@ def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> Iterator[Located]:
         # An excerpt and advice follow the first line.
         text = text.removeprefix("WARNING: ").splitlines()[0].rstrip(":")
         text = one_line(re.sub(r" \(rerun with '-v' for a backtrace\)", "", text))
-        reason = Code.REFRAME_TEXT(text=text)
         if match := re.match(r"skipping test (file )?'([^']*)': (.*)", text):
-            reason = Code.NOT_LOADING(error=match[3], test=None if match[1] else match[2])
-        yield str(file), line, reason.as_dict()
+            test = "" if match[1] else f"test '{match[2]}' "
+            text = f"{test}does not load: {match[3]}"
+        yield str(file), line, text, False
 
 
 def class_facts(test: Any, file: Path) -> Facts:

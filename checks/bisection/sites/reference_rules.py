@@ -10,28 +10,35 @@ from typing import Any
 import yaml
 
 from bisection.core import paths, references
-from bisection.core.format import one_line
-from bisection.core.reasons import Code, Reason
+from bisection.core.format import one_line, plural, some
 from bisection.core.units import KIND_OF_UNIT, UNITS
 from bisection.sites.site import Defect, Site, site_names
 
 PROVENANCE = ("date", "sessions", "lock")
 
-Faults = Iterator[tuple[int, Reason]]  # line and reason
+Faults = Iterator[tuple[int, str]]  # line and text
 
 
-class Lined(dict):
+class Lined(dict[Any, Any]):
     """A mapping of a reference file that knows the line of each key."""
 
     lines: Mapping[Any, int]
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, if there
+
+
+def quote(key: Any, kind: str) -> str:
+    """The defect of a key that is no text to YAML."""
+    return f"key {key!r} is {kind} in YAML: quote it"
+
+
+class _Loader(Safe):
     """Loads mappings as Lined; notes keys that ReFrame would not take as they are written."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.faults: list[tuple[int, Reason]] = []
+        self.faults: list[tuple[int, str]] = []
 
     def lined(self, node: yaml.MappingNode) -> Iterator[Lined]:
         """Constructs a mapping."""
@@ -41,11 +48,12 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         for key, _ in node.value:
             line, kind = key.start_mark.line + 1, key.tag.rpartition(":")[2]
             if kind in ("bool", "null"):
-                self.faults.append((line, Code.KEY_KIND(key=key.value, kind=kind)))
+                self.faults.append((line, quote(key.value, kind)))
             first = firsts[key.tag, str(key.value)]
             if first is not key and kind != "merge":
                 before = first.start_mark.line + 1
-                self.faults.append((line, Code.KEY_TWICE(key=key.value, first=before)))
+                twice = f"key {key.value} is there twice, first in line {before}"
+                self.faults.append((line, f"{twice}: only the last would count"))
         data.update(self.construct_mapping(node))
         data.lines = {self.construct_object(k): k.start_mark.line + 1 for k, _ in node.value}
 
@@ -53,20 +61,20 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
 _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.lined)
 
 
-def read(file: Path) -> tuple[Lined | None, list[tuple[int, Reason]]]:
+def read(file: Path) -> tuple[Lined | None, list[tuple[int, str]]]:
     """The content of a reference file, None if it cannot be used at all; its defects as YAML."""
     try:
         loader = _Loader(file.read_text())
         content = loader.get_single_data()
         if isinstance(content, Lined):
             return content, loader.faults
-        return None, [(1, Code.NOT_A_MAPPING())]
+        return None, [(1, "is not a mapping of checks")]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = one_line(getattr(error, "problem", None) or error)
-        return None, [(mark.line + 1 if mark else 1, Code.NOT_YAML(error=problem))]
+        return None, [(mark.line + 1 if mark else 1, f"is not YAML: {problem}")]
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        return None, [(1, Code.FILE_UNREADABLE(error=one_line(error)))]
+        return None, [(1, f"cannot be read: {one_line(error)}")]
 
 
 def reference_defects(
@@ -81,8 +89,10 @@ def reference_defects(
         recorded: the metrics of stored sessions, with their units.
     """
     content, defects = read(file)
+    notes: Faults = iter(())
     if site is None:
-        defects.append((1, Code.NO_SITE_FILE(system=file.stem, known=site_names())))
+        lacks = f"there is no site-configs/{file.stem}.py"
+        defects.append((1, f"{lacks}: site-configs/ has {some(site_names())}"))
     if content is not None:
         defects += provenance(content)
         for name, entry in content.items():
@@ -90,53 +100,69 @@ def reference_defects(
                 branch = Branch(str(name), {**(recorded or {})})
                 defects += _check(entry, content.lines[name], site, branch)
         if site is not None and site.checks:
-            defects += coverage(content, paths.shown(file), site, recorded or {})
-    return [Defect.of(file, line, reason) for line, reason in defects]
+            defects += coverage(content, site, recorded or {})
+            notes = unjudged(content, paths.shown(file), site, recorded or {})
+    return [
+        *(Defect.of(file, line, text) for line, text in defects),
+        *(Defect.of(file, line, text, is_note=True) for line, text in notes),
+    ]
 
 
 def provenance(content: Lined) -> Faults:
     """A file must have the day, the sessions and the lock of its references."""
     line, parts = content.lines.get("provenance", 1), content.get("provenance")
     if not isinstance(parts, dict):
-        yield line, Code.NO_PROVENANCE(parts=PROVENANCE)
+        yield line, f"there is no provenance, a mapping of {some(PROVENANCE)}"
         return
     for name in PROVENANCE:
         if not parts.get(name):
-            yield line, Code.PROVENANCE_LACKS(part=name)
+            yield line, f"provenance has no {name}"
 
 
-def coverage(content: Lined, shown: str, site: Site, recorded: Mapping[str, str]) -> Faults:
-    """Every test case must find the references whose kind its partition claims.
+def coverage(content: Lined, site: Site, recorded: Mapping[str, str]) -> Faults:
+    """Every test case must find the references whose kind its partition claims."""
+    lacking: dict[tuple[str, str], list[tuple[references.Case, list[str]]]] = {}
+    for case, without, is_new in _uncovered(content, site, recorded):
+        if not is_new:
+            lacking.setdefault((case["check"], case["$partition"]), []).append((case, without))
+    for (check, partition), cases in lacking.items():
+        case, metrics = cases[0]
+        names = [f"{name} {case[name]}" for name in ("geometry", "case", "method") if case[name]]
+        others = f", nor for {plural(len(cases) - 1, 'other test case')}" if cases[1:] else ""
+        none = f"there is none of {check} for {some(metrics, 3)} of {', '.join(names)}{others}"
+        yield content.lines.get(check, 1), f"{partition} claims references, and {none}"
 
-    A method that was added since the file was made is a note, as in a run.
-    """
+
+def unjudged(content: Lined, shown: str, site: Site, recorded: Mapping[str, str]) -> Faults:
+    """Yields a note on each method that was added since the file was made, as a run has it."""
+    new: dict[tuple[str, str, str], dict[str, None]] = {}
+    for case, without, is_new in _uncovered(content, site, recorded):
+        if is_new:
+            key = case["check"], case["$partition"], case["method"]
+            new.setdefault(key, {}).update(dict.fromkeys(without))
+    for (check, partition, method), metrics in new.items():
+        yield content.lines[check], references.not_judged(method, partition, shown, metrics)
+
+
+def _uncovered(
+    content: Lined, site: Site, recorded: Mapping[str, str]
+) -> Iterator[tuple[references.Case, list[str], bool]]:
+    """Yields the cases without a reference that their partition claims: the metrics, and whether
+    the method was added since the file was made."""
     claims = {part["fullname"]: part["extras"].get("references", []) for part in site.partitions}
     methods: dict[str, set[str]] = {}
     for case in site.cases:
         methods.setdefault(case["check"], set()).add(case["method"])
-    lacking: dict[tuple[str, str], list[tuple[references.Case, list[str]]]] = {}
-    new: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in site.cases:
-        check, partition, method = case["check"], case["$partition"], case["method"]
-        entry, claimed = content.get(check), claims[partition]
+        entry, claimed = content.get(case["check"]), claims[case["$partition"]]
         known = references.lookup(entry, case)
         if not isinstance(claimed, list) or known is None or case["geometry"] is None:
             continue
-        kinds = {name: KIND_OF_UNIT.get(unit_of(name, recorded)) for name in case["required"]}
-        without = [name for name in kinds if kinds[name] in claimed and name not in known]
-        if without and entry and references.is_new_method(entry, case, methods[check] - {method}):
-            new.setdefault((check, partition, method), {}).update(dict.fromkeys(without))
-        elif without:
-            lacking.setdefault((check, partition), []).append((case, without))
-    for (check, partition, method), metrics in new.items():
-        where = {"method": method, "partition": partition, "file": shown}
-        yield content.lines[check], Code.METHOD_NOT_JUDGED(**where, metrics=list(metrics))
-    for (check, partition), cases in lacking.items():
-        case, metrics = cases[0]
-        names = [f"{name} {case[name]}" for name in ("geometry", "case", "method") if case[name]]
-        example = {"metrics": metrics, "case": ", ".join(names), "others": len(cases) - 1}
-        where = {"partition": partition, "check": check}
-        yield content.lines.get(check, 1), Code.CASES_NOT_COVERED(**where, **example)
+        kinds = {name: KIND_OF_UNIT.get(unit_of(name, recorded) or "") for name in case["required"]}
+        if without := [name for name in kinds if kinds[name] in claimed and name not in known]:
+            others = methods[case["check"]] - {case["method"]}
+            is_new = bool(entry) and references.is_new_method(entry or {}, case, others)
+            yield case, without, is_new
 
 
 def unit_of(metric: str, recorded: Mapping[str, str]) -> str | None:
@@ -162,8 +188,8 @@ class Branch:
     def __str__(self) -> str:
         return self.name + (f" for {', '.join(self.place)}" if self.place else "")
 
-    def fault(self, key: Any, lines: Mapping[Any, int]) -> Reason | None:
-        """The reason why ReFrame takes a key of this level for no value, or for too many.
+    def fault(self, key: Any, lines: Mapping[Any, int]) -> str | None:
+        """Why ReFrame takes a key of this level for no value, or for too many.
 
         Args:
             key: the key.
@@ -175,21 +201,23 @@ class Branch:
             try:
                 re.compile(f"^{key}$")
             except re.error as error:
-                return Code.KEY_NO_REGEX(key=key, error=str(error))
+                return f"{key} is no regular expression: {error}"
         elif type(key) in (int, float) and set(map(type, values)) == {str}:
-            return Code.KEY_KIND(key=key, kind="a number")
+            return quote(key, "a number")
         matched = [value for value in values if references.matches(key, value)]
         if more := [v for v in matched if v != key and not re.fullmatch(key, str(v))]:
-            return Code.KEY_TAKES_MORE(key=key, more=more)
+            also = f"{key} also matches {some(map(str, more))}"
+            return f"{also} (ReFrame anchors it as ^{key}$): write ({key})"
         taken = [references.choose(lines, value) for value in matched]
         if name == "geometry" or not values or key in taken:
             return None  # a geometry may be that of another machine
         if matched:
-            return Code.KEY_UNREACHED(key=key, first=str(taken[0]), line=lines[taken[0]])
+            first = f"{taken[0]} in line {lines[taken[0]]}"
+            return f"{key} is never reached: {first} comes first"
         if references.is_numbered_as(key, values):
             return None
-        where = {"name": name.removeprefix("$"), "branch": str(self)}
-        return Code.KEY_UNKNOWN(key=str(key), **where, known=values)
+        of = f"{name.removeprefix('$')} of {self}"
+        return f"{key} is no {of}: there are {some(map(str, values))}"
 
     def below(self, key: Any, keys: Mapping[Any, int]) -> "Branch":
         """The branch under a key, one of the keys of this level."""
@@ -201,53 +229,56 @@ class Branch:
 
 
 def _check(entry: Any, line: int, site: Site | None, branch: Branch) -> Faults:
-    checks, index = site.checks if site else {}, None
-    if isinstance(entry, dict):
-        index, at = entry.get("$index"), entry.lines.get("$index", line)
-    cases = tuple(case for case in site.cases if case["check"] == branch.name) if checks else ()
+    checks, all_cases = (site.checks, site.cases) if site else ({}, [])
+    index = entry.get("$index") if isinstance(entry, Lined) else None
+    at = entry.lines.get("$index", line) if isinstance(entry, Lined) else line
+    cases = tuple(case for case in all_cases if checks and case["check"] == branch.name)
     if checks and branch.name not in checks:
-        yield line, Code.CHECK_UNKNOWN(check=branch.name, known=list(checks))
-    elif not isinstance(entry, dict):
-        yield line, Code.CHECK_NO_MAPPING(check=branch.name)
-    elif not references.is_index(index):
-        yield at, Code.NO_INDEX(check=branch.name)
+        yield line, f"there is no check {branch.name}: there are {some(checks)}"
+    elif not isinstance(entry, Lined):
+        yield line, f"{branch.name} is not a mapping"
+    elif index is None or not references.is_index(index):
+        lacks = f"{branch.name} has no $index, a list of attributes"
+        yield at, f"{lacks}: no reference of it is found"
     elif unknown := [name for name in index if cases and name not in cases[0]]:
         known = [name for name in cases[0] if name not in ("check", "required")]
-        yield at, Code.INDEX_UNKNOWN(check=branch.name, name=unknown[0], known=known)
+        has = f"$index of {branch.name} has {unknown[0]}"
+        yield at, f"{has}, which is not known before a run: {some(known)} are"
     else:
         metrics = tuple(checks[branch.name]["metrics"]) if checks else ()
-        known = replace(branch, metrics=metrics, index=tuple(index), cases=cases)
-        yield from _level(entry, line, known)
+        whole = replace(branch, metrics=metrics, index=tuple(index), cases=cases)
+        yield from _level(entry, line, whole)
 
 
 def _level(data: Lined, line: int, branch: Branch) -> Faults:
     """The defects of the keys of one level, and of all below them."""
     lines = {key: data.lines[key] for key in data if key != "$index"}
     if not lines:
-        yield line, Code.BRANCH_EMPTY(branch=str(branch))
+        yield line, f"there is no reference of {branch}"
     for key, line in lines.items():
         if not branch.index:
-            yield from ((line, reason) for reason in _metric(str(key), data[key], branch))
+            yield from ((line, fault) for fault in _metric(str(key), data[key], branch))
             continue
-        if reason := branch.fault(key, lines):
-            yield line, reason
+        if fault := branch.fault(key, lines):
+            yield line, fault
         if isinstance(data[key], dict):
             yield from _level(data[key], line, branch.below(key, lines))
         else:
-            parts = [*branch.index[1:], "metrics"]
-            yield line, Code.BRANCH_NO_MAPPING(branch=str(branch), key=str(key), by=parts)
+            parts = some([*branch.index[1:], "metrics"])
+            yield line, f"{branch}: under {key} must be a mapping, by {parts}"
 
 
-def _metric(name: str, reference: Any, branch: Branch) -> Iterator[Reason]:
+def _metric(name: str, reference: Any, branch: Branch) -> Iterator[str]:
     """The defects of one reference, also of one that is known to fail: [$xfail, why, reference]."""
     known = [*branch.metrics, *branch.recorded]
     if branch.metrics and name not in known:
         near = difflib.get_close_matches(name, known, n=3) or known
-        yield Code.METRIC_UNKNOWN(check=branch.name, metric=name, near=list(dict.fromkeys(near)))
+        such = some(dict.fromkeys(near))
+        yield f"{name} is no metric of {branch.name}: such are {such}"
     if isinstance(reference, list) and reference[:1] == ["$xfail"]:
         reference = reference[-1]
     for fault in references.faults(reference):
-        yield Code.METRIC_REFERENCE(metric=name, fault=fault)
+        yield f"{name}: {fault}"
     unit = unit_of(name, branch.recorded)
     if isinstance(reference, list) and unit and reference[3:] not in ([], [None], [unit]):
-        yield Code.METRIC_UNIT(metric=name, unit=str(reference[3]), measured=unit)
+        yield f"{name}: the unit is {reference[3]}, but is measured in {unit}"

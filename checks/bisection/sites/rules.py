@@ -9,9 +9,8 @@ from operator import itemgetter
 from typing import Any
 
 from bisection.core import paths, references, topology
+from bisection.core.format import some
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, Reason
-from bisection.core.reasons.files import EXTRAS
 from bisection.core.references import is_numbered_as
 from bisection.core.units import KINDS
 from bisection.core.verdicts import TIERS
@@ -20,7 +19,7 @@ from bisection.sites.site import Defect, Site, line_of
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
 
 Facts = Mapping[str, Any]  # of a partition, a check or a test, as the probe reports them
-Placed = Iterator[tuple[str, Reason]]  # key of the partition in the site file, reason
+Placed = Iterator[tuple[str, str]]  # key of the partition in the site file, what is wrong
 
 
 def is_count(value: Any) -> bool:
@@ -31,22 +30,45 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-# Values that extras of a partition may have.
-ALLOWED: dict[str, Callable[[Any], bool]] = {
-    "nodes": is_count,
-    # native is the processor of the host that builds, which is another.
-    "march": lambda v: isinstance(v, str) and re.fullmatch(r"(?!native$)[\w.+-]+", v) is not None,
-    "max_time": is_count,
-    "granted": is_text,
-    "network": lambda v: isinstance(v, list) and all(isinstance(part, str) for part in v),
-    "topology": is_text,
-    "scratch": lambda value: all(
-        isinstance(folder, str) and re.fullmatch(r"/[\w./-]*", folder)
-        for folder in (value if isinstance(value, list) else [value])
+def is_list(value: Any) -> bool:
+    """True if it is a list."""
+    return isinstance(value, list)
+
+
+def is_march(value: Any) -> bool:
+    """True if it is a processor, but native, which is that of the host that builds."""
+    return isinstance(value, str) and re.fullmatch(r"(?!native$)[\w.+-]+", value) is not None
+
+
+def is_scratch(value: Any) -> bool:
+    """True if it is a folder's path, or a list of them."""
+    folders = value if isinstance(value, list) else [value]
+    return all(isinstance(each, str) and re.fullmatch(r"/[\w./-]*", each) for each in folders)
+
+
+# The extras of a partition: whether a value may be one's, and what is allowed.
+EXTRAS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "nodes": (is_count, "a whole number above 0 is allowed"),
+    "max_time": (is_count, "a whole number of seconds above 0 is allowed"),
+    "march": (
+        is_march,
+        "a processor is allowed, as the compilers' option -march names it, but not native, "
+        "which is the processor of the host that builds",
     ),
-    "binding": lambda value: isinstance(value, list),
-    "references": lambda value: isinstance(value, list),
+    "binding": (is_list, "a list of launcher options is allowed"),
+    "granted": (is_text, "a text is allowed, such as 1 of 2: CPU quota 0.5"),
+    "references": (is_list, "a list is allowed, of ratio, time"),
+    "network": (
+        lambda value: is_list(value) and all(isinstance(part, str) for part in value),
+        "a list is allowed, of adapters such as mlx5_0",
+    ),
+    "topology": (is_text, "the path of a file is allowed"),
+    "scratch": (
+        is_scratch,
+        "a folder's absolute path without blanks is allowed, or a list of them",
+    ),
 }
+NOWHERE = "no partition and environment of any site can run"
 
 
 def site_defects(site: Site) -> Iterator[Defect]:
@@ -55,74 +77,79 @@ def site_defects(site: Site) -> Iterator[Defect]:
     for partition in site.partitions:
         wrong = [*partition_faults(partition, site.environs), *claim_faults(site, partition)]
         if site.checks and partition["fullname"] not in used:
-            idle = {"partition": partition["fullname"], "environs": partition["environs"]}
-            wrong.append(("environs", Code.PARTITION_IDLE(**idle)))
+            lack = f"no check can run: {some(partition['environs'])} lack the feature kernels"
+            wrong.append(("environs", f"{partition['fullname']}: {lack}"))
         yield from in_site_file(site, partition, wrong)
 
 
 def in_site_file(
-    site: Site, partition: Facts, wrong: Iterable[tuple[str, Reason]]
+    site: Site, partition: Facts, wrong: Iterable[tuple[str, str]]
 ) -> Iterator[Defect]:
     """Yields the defects of a partition, with file and line.
 
     Args:
         site: the site.
         partition: the partition.
-        wrong: keys of the partition in the site file, each with a reason.
+        wrong: keys of the partition in the site file, each with what is wrong.
     """
-    for key, reason in wrong:
-        yield Defect.of(site.path, line_of(site.path, partition["name"], key), reason)
+    for key, text in wrong:
+        yield Defect.of(site.path, line_of(site.path, partition["name"], key), text)
 
 
 def partition_faults(partition: Facts, environs: Facts) -> Placed:
     """All in a partition or its environments by which no launch could be built or placed."""
     name = partition["fullname"]
     if not partition["cores"] and not partition["detected"]:
-        yield "processor", Code.CORES_UNKNOWN(partition=name)
+        needs = "processor needs num_cpus, num_cpus_per_core"
+        yield "processor", f"{name}: cores unknown: {needs}"
     of_environs = [environs[environ]["extras"] for environ in partition["environs"]]
     for extra, value in chain.from_iterable(map(dict.items, [partition["extras"], *of_environs])):
         near = difflib.get_close_matches(extra, EXTRAS, n=1, cutoff=0.8)
-        if extra in ALLOWED and not ALLOWED[extra](value):
-            yield extra, Code.EXTRA_VALUE(partition=name, name=extra, value=repr(value))
+        if extra in EXTRAS and not EXTRAS[extra][0](value):
+            yield extra, f"{name}: extras.{extra} is {value!r}: {EXTRAS[extra][1]}"
         elif find := {"topology": topology_faults, "binding": binding_faults}.get(extra):
-            yield from ((extra, reason) for reason in find(name, value))
+            yield from ((extra, fault) for fault in find(name, value))
         elif extra not in EXTRAS and near:
-            yield extra, Code.EXTRA_UNKNOWN(partition=name, name=extra, near=near[0])
+            unknown = f"{name}: extras.{extra} is not known, and would not be read"
+            yield extra, f"{unknown}: is it {near[0]}?"
 
 
-def topology_faults(partition: str, file: str) -> Iterator[Reason]:
+def topology_faults(partition: str, file: str) -> Iterator[str]:
     """Yields why the file of a partition's switches cannot be used."""
     try:
         topology.parse(topology.file_of(file).read_text())
     except (OSError, UnicodeDecodeError, topology.TopologyError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        yield Code.TOPOLOGY_FILE(partition=partition, file=file, error=why)
+        yield f"{partition}: extras.topology, {file}: {why}"
 
 
-def binding_faults(partition: str, templates: Iterable[Any]) -> Iterator[Reason]:
+def binding_faults(partition: str, templates: Iterable[Any]) -> Iterator[str]:
     """Yields the defects by which layouts.bindings would reject launcher options."""
     for template in templates:
-        at = {"partition": partition, "template": repr(template)}
+        has = f"{partition}: extras.binding has"
         try:
             fields = [field for _, field, _, _ in string.Formatter().parse(template)]
         except (TypeError, ValueError) as error:
-            yield Code.BINDING_FORMAT(**at, error=str(error))
+            yield f"{has} {template!r}: {error}"
             continue
         for field in dict.fromkeys(fields):
             if field is not None and field not in FIELDS:
-                yield Code.BINDING_FIELD(**at, field=field, fields=FIELDS)
+                allowed = ", ".join(f"{{{name}}}" for name in FIELDS)
+                yield f"{has} {{{field}}} in {template!r}: allowed are {allowed}"
 
 
 def claim_faults(site: Site, partition: Facts) -> Placed:
     """Yields the defects of a partition's list in extras.references."""
     claimed, file = partition["extras"].get("references", []), references.path(site.name)
-    at = {"partition": partition["fullname"]}
+    name = partition["fullname"]
     if not isinstance(claimed, list):
         return
     if unknown := [repr(kind) for kind in claimed if kind not in KINDS]:
-        yield "references", Code.CLAIM_UNKNOWN(**at, kinds=unknown, allowed=KINDS)
+        allowed = f"allowed are {some(KINDS)}"
+        yield "references", f"{name}: extras.references has {some(unknown)}: {allowed}"
     elif claimed and not file.exists():
-        yield "references", Code.NO_REFERENCE_FILE(**at, file=paths.shown(file), kinds=claimed)
+        claim = f"{name} claims references of kind {some(claimed)}"
+        yield "references", f"{claim}, and there is no {paths.shown(file)}"
 
 
 def check_defects(sites: Iterable[Site], everywhere: bool) -> Iterator[Defect]:
@@ -140,31 +167,32 @@ def check_defects(sites: Iterable[Site], everywhere: bool) -> Iterator[Defect]:
         wrong = [*unselected(of_check), *misnamed(name, check, of_check)]
         if everywhere:
             wrong += unreachable(name, check, of_check)
-        yield from (Defect(check["path"], check["line"], reason) for reason in wrong)
+        yield from (Defect(check["path"], check["line"], text) for text in wrong)
     for file in {file for site in sites for file in site.files} if everywhere else ():
         if not any(site.files.get(file) for site in sites):
-            yield Defect(file, 1, Code.FILE_WITHOUT_TEST())
+            yield Defect(file, 1, "ReFrame finds no test in it")
 
 
-def unreachable(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Reason]:
+def unreachable(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[str]:
     """A check, or values of what it is sorted by, that can run nowhere."""
     if not any(test["places"] for test in tests):
-        systems, environs = check["valid_systems"], check["valid_prog_environs"]
-        yield Code.CHECK_NOWHERE(check=name, systems=systems, environs=environs)
+        asks = f"valid_systems of its first test is {check['valid_systems']}"
+        asks += f", valid_prog_environs {check['valid_prog_environs']}"
+        yield f"{NOWHERE} {name}: {asks}"
         return
     for key in ("case", "layout", "method"):
         for value in dict.fromkeys(test[key] for test in tests):
             if not any(test["places"] for test in tests if test[key] == value):
-                yield Code.VALUE_NOWHERE(check=name, key=key, value=value)
+                yield f"{NOWHERE} {key} {value} of {name}"
 
 
-def unselected(tests: Sequence[Facts]) -> Iterator[Reason]:
+def unselected(tests: Sequence[Facts]) -> Iterator[str]:
     left_out = [test for test in tests if test["places"] and not set(TIERS) & set(test["tags"])]
     for words in dict.fromkeys((test["check"], test["case"], test["layout"]) for test in left_out):
-        yield Code.NO_TIER(test=" ".join(filter(None, words)), tiers=list(TIERS))
+        yield f"no tier ({some(TIERS)}) selects {' '.join(filter(None, words))}"
 
 
-def misnamed(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Reason]:
+def misnamed(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[str]:
     """Each name in `tiers` and `inapplicable` that the check does not have."""
     named = [("tiers", "tier", tier) for tier in check["tiers"]]
     for wanted in check["tiers"].values():
@@ -175,5 +203,5 @@ def misnamed(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Reason
     for variable, key, value in dict.fromkeys(named):
         known = list(TIERS if key == "tier" else dict.fromkeys(test[key] for test in tests))
         if value not in known and not is_numbered_as(value, known):
-            where = {"check": name, "variable": variable, "key": key}
-            yield Code.NAME_UNKNOWN(**where, value=value, known=known)
+            there = f"there are {some(known)}"
+            yield f"{variable} of {name} names {key} {value}: {there}"

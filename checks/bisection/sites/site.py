@@ -13,7 +13,6 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.core.format import duration
-from bisection.core.reasons import NOTES, Code, Reason
 from bisection.core.verdicts import BisectionError, NotMeasured
 
 PATIENCE = 600.0  # seconds for a site file and all checks to load: a few, on an idle host
@@ -25,16 +24,16 @@ class Defect:
 
     path: str
     line: int
-    reason: Reason
+    text: str
+    is_note: bool = False  # for a person, and no defect
+    twice: bool = False  # two partitions have one name: no command can tell them apart
 
     @classmethod
-    def of(cls, path: Path | str, line: int, reason: Reason) -> "Defect":
+    def of(
+        cls, path: Path | str, line: int, text: str, twice: bool = False, is_note: bool = False
+    ) -> "Defect":
         """The defect of a file, whose path is shown as one types it in the repository's root."""
-        return cls(paths.shown(path), line, reason)
-
-    @property
-    def is_note(self) -> bool:
-        return self.reason.code in NOTES
+        return cls(paths.shown(path), line, text, is_note, twice)
 
 
 @dataclass
@@ -109,7 +108,7 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
         NotMeasured: it does not load within PATIENCE. That is no defect of the file.
     """
     path = site_file(system)
-    program, code = "from bisection.sites.probe import probe; probe()", None
+    program, code = "from bisection.sites.probe import probe; probe()", 0
     # By which that process finds this package, and a site file common.py.
     folders = [Path(__file__).resolve().parents[2], paths.ROOT / "site-configs"]
     search = os.pathsep.join(filter(None, [*map(str, folders), os.environ.get("PYTHONPATH")]))
@@ -133,9 +132,11 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
                 "this host is too busy, or the file waits for something"
             ) from None
         except (OSError, ValueError):
-            facts = {"defects": [(path, 1, Code.LOAD_DIED(exit_code=code))]}
+            died = f"does not load: the process that tried ended with exit code {code}"
+            facts = {"defects": [(path, 1, died)]}
+    defects = facts.pop("defects")
     site = Site(path.stem, path, **facts)
-    site.defects = [Defect.of(file, line, Reason.read(why)) for file, line, why in site.defects]
+    site.defects = [Defect.of(*located) for located in defects]
     site.files = {paths.shown(file): tests for file, tests in site.files.items()}
     for check in site.checks.values():
         check["path"] = paths.shown(check["path"])

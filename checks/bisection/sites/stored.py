@@ -5,12 +5,13 @@ from itertools import zip_longest
 from pathlib import Path
 
 from bisection.core import paths
-from bisection.core.format import one_line
-from bisection.core.reasons import Code
+from bisection.core.format import one_line, some
 from bisection.kernels.spack import externals
 from bisection.kernels.spack.externals import AUTO, render
 from bisection.kernels.spack.install import State, lock_facts
 from bisection.sites.site import Defect, Site, line_of
+
+AGAIN = "`bisection run -p spack` rebuilds it"
 
 
 def lock_findings(site: Site) -> Iterator[Defect]:
@@ -25,10 +26,11 @@ def lock_findings(site: Site) -> Iterator[Defect]:
             continue
         asked = facts["extras"].get("spack_env", AUTO)
         line = line_of(site.path, environ, "spack_env")
-        where = {"environ": environ, "value": asked}
         if asked != AUTO and asked not in known:
-            reason = Code.SPACK_ENV_UNKNOWN(**where, known=[*known, AUTO])
-            yield Defect.of(site.path, line, reason)
+            text = (
+                f"environment {environ}: spack_env is {asked}: allowed are {some([*known, AUTO])}"
+            )
+            yield Defect.of(site.path, line, text)
             continue
         names = known if asked == AUTO else [asked]
         locks = {name: base / name / "spack.lock" for name in names}
@@ -36,8 +38,8 @@ def lock_findings(site: Site) -> Iterator[Defect]:
         for name, lock in there.items():
             yield from lock_defects(known[name], lock)
         if base.exists() and not there:
-            reason = Code.SPACK_NOT_BUILT(**where, folder=paths.shown(base))
-            yield Defect.of(site.path, line, reason)
+            text = f"nothing built yet for spack_env {asked} in {paths.shown(base)}"
+            yield Defect.of(site.path, line, f"environment {environ}: {text}", is_note=True)
 
 
 def lock_defects(file: Path, lock: Path) -> list[Defect]:
@@ -51,19 +53,19 @@ def lock_defects(file: Path, lock: Path) -> list[Defect]:
         facts = lock_facts(lock)
     except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         text = f"{type(error).__name__}: {one_line(error)}"
-        return [Defect.of(lock, 1, Code.LOCK_UNREADABLE(error=text))]
+        return [Defect.of(lock, 1, f"is no lock of Spack ({text}); {AGAIN}")]
     known = State.load(lock.with_name("state.json")).installation.get("lock_hash")
     if known not in (None, facts["lock_hash"]):
-        return [Defect.of(lock, 1, Code.LOCK_CHANGED())]
+        return [Defect.of(lock, 1, f"was changed since the kernels were built from it; {AGAIN}")]
     try:
         before = lock.with_name("spack.yaml").read_text().splitlines()
         now = render(file, externals.survey_externals(file).installed).splitlines()
     except (OSError, ValueError) as error:
-        reason = Code.LOCK_NOT_COMPARED(file=paths.shown(file), error=one_line(error))
-        return [Defect.of(lock, 1, reason)]
+        text = f"cannot be compared with {paths.shown(file)}: {one_line(error)}"
+        return [Defect.of(lock, 1, text)]
     if before == now:
         return []
     pairs = zip_longest(before, now, fillvalue="")
     line, (old, new) = next((n, pair) for n, pair in enumerate(pairs, 1) if pair[0] != pair[1])
-    reason = Code.LOCK_OLD(lock=paths.shown(lock), old=old.strip(), new=new.strip())
-    return [Defect.of(file, line, reason)]
+    made = f"{paths.shown(lock)} was made from {old.strip()!r}"
+    return [Defect.of(file, line, f"{made}, which is now {new.strip()!r}; {AGAIN}")]

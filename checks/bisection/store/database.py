@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bisection.core.identity import IDENTITY, TestId
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import read_reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import LeftOut, Preempted
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.store.marks import Mark, marks_file, read_marks, write_marks
@@ -52,7 +54,7 @@ PRAGMA user_version = {DATABASE_VERSION};
 """
 
 
-_reason = functools.lru_cache(maxsize=4096)(Reason.read)
+_reason = functools.lru_cache(maxsize=4096)(read_reason)
 # Tags that `bisection run` gives every session; sessions of one kind have equal ones.
 KIND = ("tier", "system", "environ", "arguments")
 
@@ -133,15 +135,15 @@ class Outcome(NamedTuple):
     @property
     def left_out(self) -> bool:
         inapplicable = self.verdict == Verdict.NOT_APPLICABLE
-        return inapplicable and self.reason is not None and self.reason.code == Code.LEFT_OUT
+        return inapplicable and isinstance(self.reason, LeftOut)
 
     @property
     def unusable(self) -> Reason | None:
         """Returns why the job's numbers are not to be used; None if they are."""
         if self.verdict == Verdict.NOT_MEASURED:
-            return self.reason or Code.UNMEASURED()
+            return self.reason or Text("not measured")
         if self.preempted > LIMITS.preempted_launch:
-            return Code.PREEMPTED(fraction=self.preempted)
+            return Preempted(fraction=self.preempted)
         return None
 
 
@@ -170,7 +172,7 @@ class Tally:
         return Verdict.PASS if complete else Verdict.NOT_MEASURED
 
 
-class Store(contextlib.AbstractContextManager):
+class Store(contextlib.AbstractContextManager["Store"]):
     """The database; it and the folders above it are made when it is opened first. One of another
     version is emptied. Each function raises StoreError if it cannot be used, or is damaged."""
 
@@ -247,12 +249,17 @@ class Store(contextlib.AbstractContextManager):
         )
         if not inserted.rowcount:
             return False
-        number, tests, metrics, places = inserted.lastrowid, {}, {}, {}
-        outcomes, samples, repeats, runs = [], [], [], set()
+        number = int(inserted.lastrowid or 0)
+        tests: dict[tuple[Any, ...], int] = {}
+        metrics: dict[tuple[Any, ...], int] = {}
+        places: dict[tuple[Any, ...], int] = {}
+        outcomes: list[tuple[Any, ...]] = []
+        samples: list[tuple[Any, ...]] = []
+        repeats: list[tuple[Any, ...]] = []
+        runs: set[tuple[int, bool, int]] = set()
         for case in cases:
             columns = [str(case.get(name) or "") for name in (*IDENTITY, "geometry")]
-            columns.append(bool(case.get("control")))
-            test = self._id("tests", tuple(columns), tests)
+            test = self._id("tests", (*columns, bool(case.get("control"))), tests)
             run_number = int(case.get("run") or 0)
             repeat = bool(case.get("repeat"))
             while (test, repeat, run_number) in runs:  # repeated, each time as a job of its own
@@ -356,7 +363,11 @@ class Store(contextlib.AbstractContextManager):
 
     def tests(self) -> dict[int, StoredTest]:
         rows = self._rows("SELECT * FROM tests")
-        return {row[0]: StoredTest(*row[1:9], bool(row[9])) for row in rows}
+        names = (*IDENTITY, "geometry")
+        return {
+            number: StoredTest(**dict(zip(names, words, strict=True)), control=bool(control))
+            for number, *words, control in rows
+        }
 
     def metrics(self) -> dict[int, Metric]:
         return {number: Metric(*row) for number, *row in self._rows("SELECT * FROM metrics")}
@@ -365,7 +376,7 @@ class Store(contextlib.AbstractContextManager):
         """Returns the outcomes of all jobs of these sessions."""
         rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
         return [
-            Outcome(*row, self._hosts(place), tuple(map(float, seconds.split())))
+            Outcome._make([*row, self._hosts(place), tuple(map(float, seconds.split()))])
             for *row, place, seconds in rows
         ]
 

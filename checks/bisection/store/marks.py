@@ -62,7 +62,7 @@ def write_marks(path: Path, marks: Mapping[str, Mark]) -> None:
 def results_of(home: Path, sessions: Collection[str]) -> dict[str, Path]:
     """The results folders of these sessions that `home` still has: {session: folder}."""
     names = {first_session(path): path.parent for path in home.glob(f"results/*/{SPOOLED}")}
-    return {name: folder for name, folder in names.items() if name in sessions}
+    return {name: folder for name, folder in names.items() if name and name in sessions}
 
 
 def excluded_folders(home: Path) -> list[Path]:

@@ -80,7 +80,8 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
                     continue
                 line = _parsed(text, where)
                 if "schema" in line:
-                    name, cases = line["session"], []
+                    name = line["session"]
+                    cases = []
                     if twice := name in sessions:
                         raise StoreError(f"{where}: session {name} twice")
                     sessions[name] = line, cases

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 
 from bisection.core.format import plural, some, utc
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.performance import Excluded
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Verdict, Word
 from bisection.store.database import Session, Store, Tally
@@ -106,10 +106,10 @@ def of_no_use(
     return why
 
 
-def left_out(*sides: Sequence[Session]) -> Reason | None:
+def left_out(*sides: Sequence[Session]) -> Excluded | None:
     """The Reason that names the excluded sessions of Selections; None if there are none."""
     excluded = _in_order(session for side in sides for session in getattr(side, "excluded", ()))
-    return Code.EXCLUDED(sessions=[s.uuid[:8] for s in excluded]) if excluded else None
+    return Excluded(tuple(s.uuid[:8] for s in excluded)) if excluded else None
 
 
 def _in_order(sessions: Iterable[Session]) -> list[Session]:

@@ -7,13 +7,13 @@ import os
 import sqlite3
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.format import some
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Verdict
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.store import sample_file
@@ -21,6 +21,7 @@ from bisection.store.database import TIMEOUT, Store
 from bisection.store.sample_file import SPOOLED, Contents, Line, StoreError, write_samples
 
 IMPORTED = "imported"  # folder with copies of what came from elsewhere
+NOT_STORED = "not stored: {}; remove store.db, and the next command makes it again"
 MANY = 50  # sessions to store: then a bar shows the progress
 LISTS = ("libraries", "nodes", "MPI environment", "modules")  # facts that are lists of their items
 
@@ -87,8 +88,8 @@ def _facts(verdict: RunVerdict) -> dict[str, str]:
         for name, text in record.facts.items():
             parts = text.split(", ") if name in LISTS else [text]
             items.setdefault(name, set()).update(filter(None, parts))
-    clocks = (case.record.controls.get("clock") for case in verdict.cases)
-    if clocks := list(filter(None, map(sample_file.finite_or_none, clocks))):
+    read = (case.record.controls.get("clock") for case in verdict.cases)
+    if clocks := list(filter(None, map(sample_file.finite_or_none, read))):
         items["clock"] = {f"{statistics.median(clocks):.1f} GHz"}
     return {name: ", ".join(sorted(parts)) for name, parts in sorted(items.items()) if parts}
 
@@ -141,13 +142,14 @@ def opened(home: Path | str, check: bool = False) -> Store:
     faults = synchronise(store, home)
     ahead = [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]
     if ahead:
-        faults.append(Code.SESSIONS_AHEAD(sessions=some(ahead, 4)))
+        names = some(ahead, 4)
+        faults.append(Text(f"`latest` leaves out sessions that begin in the future: {names}"))
     for fault in faults:
-        print(f"warning: {clause(fault)}", file=sys.stderr)
+        print(f"warning: {fault}", file=sys.stderr)
     return store
 
 
-def synchronise(store: Store, home: Path | str) -> list[Reason]:
+def synchronise(store: Store, home: Path | str) -> list[Text]:
     """Stores what the sample files of results folders and imported ones have and the store has not.
     Returns a reason per file that cannot be read as a whole."""
     known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
@@ -156,10 +158,10 @@ def synchronise(store: Store, home: Path | str) -> list[Reason]:
     faults = []
     for number, path in enumerate(files):
         try:
-            sessions = list(sample_file.read_samples(path))
+            sessions: Sequence[Contents] = list(sample_file.read_samples(path))
         except StoreError as error:
             sessions = error.whole
-            faults.append(Code.SAMPLES_FAULTY(error=str(error)))
+            faults.append(Text(f"{error}: restore this file, or move it away; the rest is used"))
         store.add(sessions)
         _show_progress(number + 1, len(files))
     return faults
@@ -200,22 +202,22 @@ def keep(
     verdict: RunVerdict,
     folder: Path | str,
     retest: RunVerdict | None = None,
-) -> list[Reason]:
+) -> list[Text]:
     """Records a run and its retest: writes the sample file in its results folder, and stores that
     in place of what is stored of the run. `store`: None if it cannot be used. Returns a trouble for
     each part of this that failed."""
     try:
         session, cases = of_verdict(verdict, retest)
     except StoreError as error:
-        return [Code.NOT_STORED(error=str(error))]
+        return [Text(NOT_STORED.format(error))]
     troubles = []
     try:
         write_samples(Path(folder) / SPOOLED, session, cases)
     except StoreError as error:
-        troubles.append(Code.NOT_KEPT(error=str(error)))
+        troubles.append(Text(str(error)))
     try:
         if store:
             store.replace(session, cases)
     except StoreError as error:
-        troubles.append(Code.NOT_STORED(error=str(error)))
+        troubles.append(Text(NOT_STORED.format(error)))
     return troubles

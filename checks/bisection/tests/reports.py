@@ -24,7 +24,8 @@ from bisection.analysis.model import (
     Side,
     Suspect,
 )
-from bisection.core.reasons import Code
+from bisection.core.reasons.base import Text
+from bisection.core.reasons.launches import MpiAbort, TestFailed
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Evidence
 from bisection.report import page as pages
@@ -101,10 +102,10 @@ def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=
 
 def said(text):
     """Text as reason."""
-    return Code.TEXT(text=text)
+    return Text(text=text)
 
 
-ABORT = Code.MPI_ABORT(rank=3, host="cn017", exit_code=1)
+ABORT = MpiAbort(rank=3, host="cn017", exit_code=1)
 
 
 def failure(verdict=Verdict.FAIL, reason=ABORT, **more):
@@ -144,7 +145,7 @@ def hpcx():
 def cluster():
     """A night on a cluster on which everything happened that can happen."""
     unmeasured, inconclusive = Verdict.NOT_MEASURED, Verdict.INCONCLUSIVE
-    absent = Code.ABSENT(sessions=1)
+    absent = Text("in none of the sessions after (1)")
     rows = [
         row(verdict=Verdict.REGRESSED, ratio=1.42, geometry="4x16x1"),
         row(method="alltoallv", verdict=Verdict.REGRESSED, ratio=1.12, geometry="4x16x1"),
@@ -180,8 +181,8 @@ def cluster():
         *published(),
         failure(hosts=["cn016", "cn017"]),
         failure(unmeasured, said("the launch was killed"), hosts=["cn020"], method="padded"),
-        failure(unmeasured, Code.FOLLOWS(test="TransposeLaunch"), method="p2p"),
-        remarks=[Code.BUSY(used=0.4, cores=128, top=[["collectl", 0.4]])],
+        failure(unmeasured, TestFailed(test="TransposeLaunch"), method="p2p"),
+        remarks=[Text("other processes use 0.4 of 128 cores (collectl 0.4)")],
         seconds=723.0,
     )
     beside = {"comparison": compared, "events": history, "series": histories}

@@ -3,12 +3,13 @@
 import dataclasses
 
 from bisection.analysis.model import Row, Side
-from bisection.core.reasons import Code
+from bisection.core.reasons.launches import OutOfBounds
+from bisection.core.reasons.machines import SlowMemory
 from bisection.core.verdicts import Verdict
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 
-SLOW_MEMORY = Code.SLOW_MEMORY(host="n2", rate=9e9, median=12e9, cores=1)
+SLOW_MEMORY = SlowMemory(host="n2", rate=9e9, median=12e9, cores=1)
 RECORDED = {item.name for item in dataclasses.fields(LaunchRecord)}
 
 
@@ -52,7 +53,7 @@ def changed(test, /, **facts):
 def outside(value=1.3, **more):
     """A run of two launches, of which p2p is outside its bounds in the first."""
     (launch, test), metric = launched(**more), ["ratio", value, "ratio", 0.5, 1.2]
-    failed = {"verdict": Verdict.FAIL, "reason": Code.OUT_OF_BOUNDS(metrics=[metric])}
+    failed = {"verdict": Verdict.FAIL, "reason": OutOfBounds(metrics=[metric])}
     failed["metrics"] = [JudgedMetric(*metric, "fail")]
     return RunVerdict([launch, changed(test, **failed), *launched(case="b", **more)])
 

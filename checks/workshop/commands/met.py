@@ -64,7 +64,8 @@ def line(row: Met) -> str:
 def parse(text: str) -> Met:
     """The row of a line of the table."""
     *texts, passed, day = (cell.strip() for cell in text.strip(" |").split("|"))
-    return Met(*texts, int(passed), day)
+    ran, mpi, compilers, processor, system, scheduler = texts
+    return Met(ran, mpi, compilers, processor, system, scheduler, int(passed), day)
 
 
 def newest(rows: Iterable[Met]) -> list[Met]:

@@ -48,8 +48,8 @@ def act(options: argparse.Namespace) -> Exit:
             store.add(map(night, range(NIGHTS)))
         command = [sys.executable, "-m", "bisection", "report", "phase=before", "phase=after"]
         environment = {**os.environ, "BISECTION_HOME": home}
-        quiet = {"env": environment, "stdout": subprocess.DEVNULL}
-        subprocess.run([*command, "-o", home], **quiet)  # exit code 1: there are regressions
+        # exit code 1: there are regressions
+        subprocess.run([*command, "-o", home], env=environment, stdout=subprocess.DEVNULL)
         picture = Path(home, "picture.png")
         size = "--window-size={},{}".format(*SIZE)
         browser = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", size]

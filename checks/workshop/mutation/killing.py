@@ -77,7 +77,7 @@ def killer(mutant: Mutant, tree: Path) -> str:
                 failed, killed = "the build", True
             else:
                 failed = _failed(command, tree)
-                killed = failed and _failed(second_command, tree)
+                killed = bool(failed and _failed(second_command, tree))
         if not killed:
             continue
         _built(mutant, tree, tests)
@@ -127,9 +127,16 @@ def _failed(command: Sequence[str], tree: Path) -> str:
     """Returns the first test that fails, "" if none does."""
     environ = {**os.environ, "PYTHONPATH": str(tree / "checks")}
     environ.pop("BISECTION_HOME", None)
-    how = {"cwd": tree, "env": environ, "capture_output": True, "text": True, "errors": "replace"}
     try:
-        done = subprocess.run(command, timeout=LIMIT, **how)
+        done = subprocess.run(
+            command,
+            timeout=LIMIT,
+            cwd=tree,
+            env=environ,
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
     except subprocess.TimeoutExpired:
         return f"no end within {LIMIT} s"
     if done.returncode in (0, pytest.ExitCode.NO_TESTS_COLLECTED):

@@ -79,7 +79,10 @@ class Mutant:
         path = tree / self.file
         before = path.read_bytes()
         lines = before.decode().split("\n")
-        lines[self.place(tree) - 1] = self.mutant
+        place = self.place(tree)
+        if place is None:
+            raise ValueError(f"{self.file}: the line of a mutant is gone")
+        lines[place - 1] = self.mutant
         path.write_text("\n".join(lines))
         try:
             yield path
@@ -90,7 +93,8 @@ class Mutant:
 def listed(path: Path = LIST) -> list[Mutant]:
     """Returns the mutants of the list."""
     with path.open(newline="") as file:
-        return [Mutant(**{**row, "line": int(row["line"])}) for row in csv.DictReader(file)]
+        rows = list(csv.DictReader(file))
+    return [Mutant(line=int(row.pop("line")), **row) for row in rows]
 
 
 def write(mutants: Iterable[Mutant], path: Path = LIST) -> None:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bisection.core.format import number, plural
-from bisection.core.reasons import Reason
-from bisection.core.reasons.kinds import Topic
 from bisection.core.verdicts import Exit, Word
 from papers.observables import Finding, Kind, Lookup, Observable, Unmeasured
 from workshop.papers import simulation
@@ -23,33 +21,6 @@ class Shown(Word):
 
 
 PARTS = 2  # of a finding that are named
-
-
-class Code(Topic):
-    """Reasons of verdicts on findings."""
-
-    FINDING_MISSING = "needs {what}"
-
-    # parts: [[expression, value, published]]
-    def FINDING_OFF(parts: list) -> str:
-        texts = [f"{name} is {number(value)}, not {wanted}" for name, value, wanted in parts]
-        more = f"; and {len(parts) - PARTS} more" if len(parts) > PARTS else ""
-        return "; ".join(texts[:PARTS]) + more
-
-    def FINDING_UNMEASURED(
-        parts: int, of: int, machine: str, kernel: str, case: str, cores: int, what: str
-    ) -> str:
-        where = f"{kernel} {case} on {plural(cores, 'core')} of {machine}"
-        return f"{parts} of {of} not measured, the first by {where}, {what}"
-
-    # change: that makes it true, "" if none does, None where none is known to show it
-    def FINDING_LACKS(mechanism: str, change: str | None = None) -> str:
-        if change is None:
-            return mechanism
-        return f"{f'true with {change}' if change else 'not explained; perhaps'}: {mechanism}"
-
-    def FINDING_SHOWN(mechanism: str, change: str | None = None) -> str:
-        return f"shown, though {mechanism}: mend findings.csv"
 
 
 PLAIN = {"test": Shown.TEST, "typed": Shown.TYPED, "missing": Shown.MISSING}
@@ -81,7 +52,7 @@ class Judged:
     finding: Finding
     parts: list[Part]
     verdict: Shown
-    reasons: list[Reason]
+    reasons: list[str]
     fitted: dict[str, list[str]]  # quantity -> machines
 
     @property
@@ -111,26 +82,35 @@ def judged(finding: Finding, lookup: Lookup) -> Judged:
             missing.append(error)
     decisive = [part for part in parts if part.observable.kind != Kind.NUMBER]
     wrong = [part for part in decisive if part.value is not None and not part.holds]
-    reasons = []
+    reasons: list[str] = []
     if wrong:
-        off = [[p.observable.expression, p.value, p.observable.published] for p in wrong]
-        reasons.append(Code.FINDING_OFF(parts=off))
+        off = [
+            f"{part.observable.expression} is {number(part.value)}, not {part.observable.published}"
+            for part in wrong[:PARTS]
+            if part.value is not None
+        ]
+        more = f"; and {len(wrong) - PARTS} more" if wrong[PARTS:] else ""
+        reasons.append("; ".join(off) + more)
     if missing:
         point = missing[0].point
-        first = {name: getattr(point, name) for name in ("machine", "kernel", "case", "cores")}
+        where = f"{point.kernel} {point.case} on {plural(point.cores, 'core')} of {point.machine}"
         metric = f"{point.method} {missing[0].metric}"
-        counts = {"parts": len(missing), "of": len(parts)}
-        reasons.append(Code.FINDING_UNMEASURED(**counts, **first, what=metric))
+        counts = f"{len(missing)} of {len(parts)} not measured"
+        reasons.append(f"{counts}, the first by {where}, {metric}")
     if finding.by in PLAIN:
         verdict = PLAIN[finding.by]
     else:
         verdict = Shown.FALSE if wrong else Shown.NOT_RUN if missing else Shown.TRUE
     if finding.by == "missing":
-        reasons.append(Code.FINDING_MISSING(what=finding.where))
+        reasons.append(f"needs {finding.where}")
     if finding.lacking:
-        code = Code.FINDING_SHOWN if verdict == Shown.TRUE else Code.FINDING_LACKS
-        tested = finding.change if finding.by not in PLAIN else None  # None: nothing to be tested
-        reasons.append(code(mechanism=finding.lacking, change=tested))
+        mends = f"true with {finding.change}" if finding.change else "not explained; perhaps"
+        if verdict == Shown.TRUE:
+            reasons.append(f"shown, though {finding.lacking}: mend findings.csv")
+        elif finding.by in PLAIN:  # nothing to be tested
+            reasons.append(finding.lacking)
+        else:
+            reasons.append(f"{mends}: {finding.lacking}")
     return Judged(finding, parts, verdict, reasons, fitted(finding.id))
 
 

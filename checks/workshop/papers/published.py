@@ -122,7 +122,7 @@ def _curve(lookup: Lookup, point: Point, metric: str, cores: Iterable[int], styl
 def _inverse(curve: Curve, unit: float) -> Curve:
     """Speed-up over a time."""
     points = {x: unit / y for x, y in curve.points.items()}
-    best = max(points, key=points.get, default=None)
+    best = max(points, key=points.__getitem__, default=None)
     return Curve(curve.style, points, best)
 
 
@@ -149,12 +149,16 @@ def _counts(machine: str, kernel: str, case: str) -> dict[tuple[str, str], set[i
 # ---- GWW, figures 3 to 8 ----
 
 
+def _is_of(machine: str, case: str, part: Part) -> bool:
+    return (part.observable.machine, part.observable.case) == (machine, case)
+
+
 def _gww(lookup: Lookup, notes: _Notes) -> list[Group]:
     groups = []
     for figure, (machine, case) in GWW.items():
         counts = _counts(machine, "transpose", case)
         cores = set().union(*counts.values())
-        curves = {}
+        curves: dict[str, Curve] = {}
         for index, method in enumerate(tables.methods("transpose")):  # a style each, everywhere
             point = Point(machine, "transpose", case, MPI, 0, method)
             curve = _curve(lookup, point, "time", cores, Style.number(index))
@@ -165,11 +169,7 @@ def _gww(lookup: Lookup, notes: _Notes) -> list[Group]:
         ups = {name: _inverse(curve, unit) for name, curve in curves.items()}
         up = f"speed-up over alltoallv on {fewest:g} core{'s' if fewest > 1 else ''}"
         plot = partial(curves_svg, list(ups.values()), "cores", up, log="xy")
-        says = notes.of(
-            lambda part, m=machine, c=case: (
-                (part.observable.machine, part.observable.case) == (m, c)
-            )
-        )
+        says = notes.of(partial(_is_of, machine, case))
         legend = legend_of({name: curve.style for name, curve in ups.items()})
         legend.append((symbol(**RING), "the fastest number of cores"))
         title = f"Figure {figure}: {case} on {machine}"
@@ -184,7 +184,8 @@ def _gww(lookup: Lookup, notes: _Notes) -> list[Group]:
 
 def _npar(lookup: Lookup, notes: _Notes) -> list[Group]:
     machine, case = "hector-xt4", "bench1"
-    panels, columns = [], {}
+    panels: list[Panel] = []
+    columns: dict[str, Curve] = {}
     looks = {"published": Style(GREY, "o", DASHED), "simulated": Style(BLUE, "s", "-")}
     for cores, times in sources.npar_times(1).items():
         published = {float(npar): t / min(times.values()) for npar, t in sorted(times.items())}
@@ -198,7 +199,7 @@ def _npar(lookup: Lookup, notes: _Notes) -> list[Group]:
         if len(values) < 2:
             continue
         # the same choice is the unit of both
-        unit = min(values, key=published.get)
+        unit = min(values, key=published.__getitem__)
         ours = {n: t / values[unit] for n, t in sorted(values.items())}
         theirs = {n: y / published[unit] for n, y in published.items()}
         curves = [
@@ -239,14 +240,24 @@ MODELS = {
 def md_times(cluster: str, test: int) -> dict[int, dict[str, float]]:
     """Table 1 of Chorley and Walker (2010): cores -> layout -> seconds; more cores than one, where
     layouts differ."""
-    times = sources.published("dlpoly_times.csv", "model", MODELS.get, cluster=cluster, test=test)
+    times = sources.published(
+        "dlpoly_times.csv", "model", MODELS.__getitem__, cluster=cluster, test=test
+    )
     return {cores: row for cores, row in times.items() if cores > 1}
+
+
+def _is_of_test(test: int, metric: str, part: Part) -> bool:
+    words = part.observable.expression
+    plain = "." not in words.replace(f".{STYLE}", "")
+    return part.observable.case == f"test{test}" and (f".{metric}[" in words if metric else plain)
 
 
 def _dlpoly(lookup: Lookup, notes: _Notes) -> list[Group]:
     groups = []
     for figure, (up, test, clusters, metric, unit) in DLPOLY.items():
-        panels, columns, looks = [], {}, {}
+        panels: list[Panel] = []
+        columns: dict[str, Curve] = {}
+        looks: dict[str, Style] = {}
         for cluster in clusters:
             curves = _layouts(lookup, cluster, test, metric or "time")
             if not any(curve.points for curve in curves.values()):
@@ -267,11 +278,7 @@ def _dlpoly(lookup: Lookup, notes: _Notes) -> list[Group]:
         if panels:
             title = f"Figure {figure}: {up}, test {test}"
             legend = _both(looks)
-            says = notes.of(
-                lambda part, n=metric, t=test: part.observable.case == f"test{t}"
-                and (f".{n}[" in part.observable.expression if n else "." not in
-                     part.observable.expression.replace(f".{STYLE}", ""))
-            )  # fmt: skip
+            says = notes.of(partial(_is_of_test, test, metric))
             groups.append(Group(title, panels, _table("cores", columns), legend, says))
     return groups
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from bisection.core.format import number, plural, some
-from bisection.core.reasons import clause
 from bisection.core.thresholds import LIMITS
 from bisection.report.lines import wrapped
 from bisection.report.tables import indented
@@ -36,7 +35,7 @@ def text(rows: Sequence[Judged], verbose: bool = False) -> Iterator[str]:
         yield ""
     for row in rows:
         none = row.parts and all(part.value is None for part in row.parts)
-        words = [clause(reason) for reason in row.reasons if not none]
+        words = [] if none else row.reasons
         words += [f"fitted to it: {_fitted(row)}"] if row.fitted else []
         if words:
             yield from wrapped(f"{row.finding.id}: {row.finding.finding}: {'; '.join(words)}")

@@ -43,9 +43,9 @@ class Build:
     name: str
     program: str
     version: str
-    packages: frozenset
+    packages: frozenset[str]
     mpirun: str = "mpirun"
-    variables: dict = field(default_factory=dict, hash=False)  # its environment
+    variables: dict[str, str] = field(default_factory=dict, hash=False)  # its environment
 
     def styles(self, layout: Layout) -> dict[str, list[str]]:
         """Name -> options: OPT's or the plain ones, and OPENMP's, the only ones with threads."""
@@ -162,7 +162,7 @@ def script(
 class Log:
     """The output of LAMMPS: of each run the time, of the whole the rest."""
 
-    loops: list  # (seconds, ranks times threads, steps, atoms)
+    loops: list[tuple[float, ...]]  # (seconds, ranks times threads, steps, atoms)
     memory: float  # bytes of a rank, the mean
     used: float  # share of a core that a rank had, the least of the samples: 2 with 2 threads
     energy: float  # at the start: eV per atom

@@ -173,17 +173,17 @@ class Row:
     @property
     def choice(self) -> Choice | None:
         """LAMMPS' best build and style; None if there is none for this layout."""
-        return max(self.rates, key=self.rates.get, default=None)
+        return max(self.rates, key=self.rates.__getitem__, default=None)
 
     @property
     def skin(self) -> float:
         """Our best skin (A)."""
-        return max(self.skins, key=self.skins.get)
+        return max(self.skins, key=self.skins.__getitem__)
 
     @property
     def their_skin(self) -> float:
         """LAMMPS' best skin (A)."""
-        return max(self.their_skins, key=self.their_skins.get)
+        return max(self.their_skins, key=self.their_skins.__getitem__)
 
     def ratio(self) -> Estimate:
         """Our rate over that of LAMMPS, turn by turn."""
@@ -204,7 +204,7 @@ def rate_by_skin(rate: Callable[[float], float], known: dict[float, float]) -> d
         known: rates that were measured before.
     """
     rates = {skin: known.get(skin) or rate(skin) for skin in SKINS}
-    for skin in sorted(rates, key=rates.get, reverse=True)[:3]:
+    for skin in sorted(rates, key=rates.__getitem__, reverse=True)[:3]:
         rates[skin] = statistics.median((rates[skin], rate(skin), rate(skin)))
     return rates
 
@@ -233,14 +233,15 @@ def take_turns(ours: Ours, theirs: Theirs, rows: Sequence[Row], turns: int) -> N
     """
     for turn in range(turns):
         for row in rows:
-            sides = ("ours", "theirs") if row.choice else ("ours",)
+            choice = row.choice
+            sides = ("ours", "theirs") if choice else ("ours",)
             # who comes first takes turns too
             for side in sides if turn % 2 == 0 else reversed(sides):
                 try:
                     if side == "ours":
                         row.ours.append(ours.run(row.layout, row.skin))
-                    else:
-                        row.theirs.append(theirs.run(row.layout, row.choice, row.their_skin))
+                    elif choice:
+                        row.theirs.append(theirs.run(row.layout, choice, row.their_skin))
                 except NotMeasured as error:
                     raise BenchError(f"{row.layout}: {error}") from error
 

@@ -72,7 +72,7 @@ def equal_meshes(dump: Path, build: Build, system: System, potential: Path) -> M
 
     def smallest(order: int, splitting: float) -> Mesh | None:
         """The smallest mesh that is as accurate; None if none is."""
-        meshes = {}
+        meshes: dict[int, Mesh] = {}
 
         def is_accurate(points: int) -> bool:
             mesh = f"order {order} gewald {splitting} mesh {points} {points} {points}"

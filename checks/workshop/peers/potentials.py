@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class FinnisSinclair:
 
     a: float
     c: float
-    coefficients: tuple
+    coefficients: tuple[float, ...]
     d: float
     beta: float
 
@@ -88,8 +89,8 @@ class Metal:
     """Content of a LAMMPS table of a second-moment potential; F(density) = -scale sqrt(density)."""
 
     name: str
-    elements: tuple  # (symbol, number, mass, lattice constant, lattice)
-    pairs: dict  # (element, element) -> the potential between them
+    elements: tuple[tuple[Any, ...], ...]  # (symbol, number, mass, lattice constant, lattice)
+    pairs: dict[tuple[int, int], Any]  # (element, element) -> the potential between them
     cutoff: float  # A
     scale: float = 1.0
     density_step: float = 0.1
@@ -197,14 +198,14 @@ class System:
     title: str
     cells: int
     edge: float  # of a cell: A
-    sites: tuple  # (x, y, z, type), in edges
-    masses: tuple
+    sites: tuple[tuple[float, ...], ...]  # (x, y, z, type), in edges
+    masses: tuple[float, ...]
     pair_style: str
     elements: str
     potential: Callable[[], Iterator[str]]
     energy: float  # of the perfect crystal: eV per atom
     target: float  # ours over LAMMPS
-    charges: tuple = ()  # e, by type; none: no mesh
+    charges: tuple[float, ...] = ()  # e, by type; none: no mesh
 
     @property
     def atoms(self) -> int:

@@ -97,7 +97,7 @@ def cost_of(home: Path | str, program: Sequence[str]) -> tuple[float, float, flo
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    errors = process.stderr.read()
+    errors = process.stderr.read() if process.stderr else b""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 1, 3, 4) or b"Traceback" in errors:

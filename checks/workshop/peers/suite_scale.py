@@ -24,7 +24,6 @@ import numpy as np
 
 from bisection.core import paths
 from bisection.core.identity import Geometry
-from bisection.core.reasons import clause
 from bisection.kernels import adapters, layouts, results
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.night.night import Night, conclude
@@ -36,8 +35,8 @@ from bisection.store.database import Store
 from workshop.peers.store_scale import DAY, cost_of
 
 sys.path.append(str(paths.ROOT / "checks" / "bisection" / "tests"))
-import made_up_network
-import results_made
+import made_up_network  # type: ignore[import-not-found]  # of the tests
+import results_made  # type: ignore[import-not-found]  # of the tests
 
 CORES, LEAF = 128, 32  # of a node; nodes of a switch
 ROUNDS, REPEATS = 3, 5  # of all pairs; of the pairs that are measured again
@@ -150,9 +149,17 @@ def entries(nodes: int, stage: Path, factors: np.ndarray) -> list[dict[str, Any]
     names = ["noise", "pairs", *(f"kernel{n % 10}" for n in range(LAUNCHES - 2))]
     for number, kernel in enumerate(names):
         facts = {"MPI": "Open MPI 5.0.5", "compiler": "GNU 14.2", "CPU": "none"}
-        held = {"hosts": tuple(hosts), "seconds": (60.0,), "facts": facts, "exit_code": 0}
-        held |= {"controls": {"clock": 2.9, "serial": 1e-3}, "slowest": hosts[9], "work": ""}
-        record = LaunchRecord(kernel, str(Geometry(nodes, CORES, 1)), **held)
+        record = LaunchRecord(
+            kernel,
+            str(Geometry(nodes, CORES, 1)),
+            work="",
+            exit_code=0,
+            hosts=tuple(hosts),
+            seconds=(60.0,),
+            facts=facts,
+            controls={"clock": 2.9, "serial": 1e-3},
+            slowest=hosts[9],
+        )
         more = {"fixture": True, "launch_record": record.as_json(), "job_nodelist": hosts}
         more |= {"stagedir": str(stage / kernel), "case": f"case{number}", "layout": "mpi"}
         listed.append(results_made.entry(f"Launch{number}", **PLACE, **more, perfvalues={}))
@@ -194,7 +201,7 @@ def end_launch(stage: str) -> None:
     shape = Geometry(result["layout"]["nodes"], CORES, 1)
     taken = layouts.places(result["layout"])
     if wrong := layouts.misplaced(taken, shape, [hex(1 << core) for core in range(CORES)]):
-        raise AssertionError(clause(wrong[0]))
+        raise AssertionError(str(wrong[0]))
     adapters.unused(result, ["mlx5_0"])
 
 

@@ -3,6 +3,7 @@
 import os
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from bisection.core.format import amount, duration, plural
 from bisection.kernels import results, tables
@@ -31,7 +32,7 @@ from workshop.peers.store_scale import Timed
 from workshop.peers.suite_scale import Figure
 from workshop.peers.transpose import GRIDS, PEERS, Runs, against_limits
 
-PARTS = {
+PARTS: dict[Callable[..., Iterable[Judged]], str] = {
     npar.ffts: "Hamiltonian's transforms per grid point: ours, with the potential, over pw.x's",
     npar.speedups: "One rank over two, best NPAR of each",
     npar.complex_over_real: "Complex waves over real ones, per k-point",
@@ -196,7 +197,8 @@ def eigen_costs(result: Result) -> Iterator[str]:
 def lammps_text(builds: Sequence[Build]) -> Iterator[str]:
     """Lines: which LAMMPS are installed, and how to install what is missing."""
     for build in builds:
-        has = [name for name in ("OPT", "OPENMP") if name in build.packages] or ["plain styles"]
+        named: tuple[str, ...] = ("OPT", "OPENMP")
+        has = [name for name in named if name in build.packages] or ["plain styles"]
         yield f"{build.name}: LAMMPS {build.version}, with {' and '.join(has)}"
     installed = {
         "LAMMPS with MPI": any(build.styles(ONE) and not build.variables for build in builds),
@@ -245,7 +247,7 @@ def md_table(system: System, rows: Sequence[Row]) -> Iterator[str]:
     cells = [["", "ours", "skin", "LAMMPS", "by", "skin", "ratio", "at least", "", "not preempted"]]
     for row in rows:
         line = [str(row.layout), _rate(row.ours), f"{row.skin}"]
-        if row.theirs:
+        if row.theirs and row.choice:
             line += [_rate(row.theirs), _title(row.choice), f"{row.their_skin}"]
             line += [spread_text(row.ratio()), *_target(row.ratio(), system.target)]
             if row.layout.threads > 1:
@@ -266,7 +268,7 @@ def md_table(system: System, rows: Sequence[Row]) -> Iterator[str]:
     )
 
 
-def _rate(runs: Sequence[object]) -> str:
+def _rate(runs: Sequence[Any]) -> str:
     return f"{statistics.median(run.rate for run in runs) / 1e6:.2f}"
 
 
@@ -277,7 +279,7 @@ def _target(ratio: Estimate, target: float) -> tuple[str, str]:
 def _quiet(row: Row) -> str:
     """How quiet the machine was: the fraction of our samples that were not preempted, and the least
     fraction of its cores that LAMMPS reports."""
-    share = f"{1 - preempted(*(run.result for run in row.ours)):.0%} of the samples"
+    share = f"{1 - preempted(*(run.result for run in row.ours if run.result)):.0%} of the samples"
     if row.theirs:
         share += f", LAMMPS had {min(run.used for run in row.theirs):.0%} of its cores"
     return share
@@ -317,7 +319,7 @@ def store_table(sizes: Sequence[Timed]) -> Iterator[str]:
     yield from indented(rows)
     few, many = (f"{size.nights * size.metrics:,}" for size in sizes[-2:])
     for command in store_scale.LIMITS:
-        power = store_scale.power(*sizes[-2:], command)
+        power = store_scale.power(sizes[-2], sizes[-1], command)
         yield f"{command}: from {few} to {many} values as their number to the power {power:.2f}"
 
 

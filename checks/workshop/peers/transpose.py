@@ -40,7 +40,7 @@ def measure(executable: Path, folder: Path, grid: str, ranks: int, planner: str)
     rounds = str(ROUNDS[grid])
     wisdom = str(folder / f"wisdom-{grid}-{ranks}-{planner}")
     common = ["--case", grid, "--bands", "1", "--planner", planner, "--wisdom", wisdom]
-    return tuple(
+    transforms, exchanges = (
         launch(
             executable,
             ranks,
@@ -52,6 +52,7 @@ def measure(executable: Path, folder: Path, grid: str, ranks: int, planner: str)
             ("exchanges", ["--baseline", "copy", "--transpose-only"]),
         )
     )
+    return transforms, exchanges
 
 
 def against_limits(runs: Runs) -> Iterator[tuple[str, Judged]]:

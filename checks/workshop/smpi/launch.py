@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 FAULTS = ("slow_link", "far_link", "slow_host")  # "NODE:FACTOR,..."
@@ -119,7 +120,7 @@ def folder_in_memory(kernel: str, ranks: int) -> str | None:
 
 
 def run(command: list[str], hosts: list[str], platform: Path, settings: tuple[str, ...] = (),
-        **options: object) -> subprocess.CompletedProcess[str]:  # fmt: skip
+        **options: Any) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """Runs a kernel under smpirun.
 
     Args:

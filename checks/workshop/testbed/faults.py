@@ -12,7 +12,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bisection.core.reasons import Code, Kind
+from bisection.core.reasons.launches import (
+    Blocked,
+    Cancelled,
+    Hang,
+    Infrastructure,
+    KernelDied,
+    KernelsStale,
+    Misplaced,
+    MpiAbort,
+    NodeFail,
+    NotStarted,
+    Preempted,
+    ReframeText,
+    Timeout,
+    WrongAnswer,
+)
+from bisection.core.reasons.machines import SlowClock, SlowWriter, TcpLosses
+from bisection.core.reasons.network import SlowComponent
 from bisection.core.verdicts import Exit
 from workshop.testbed.blueprint import HEAD
 from workshop.testbed.hosts import TestbedError
@@ -25,7 +42,7 @@ Make = Callable[[Scene], Ran]
 class Named:
     """What a function makes: its name and its docstring say it."""
 
-    make: Callable
+    make: Callable[..., Any]
 
     @property
     def name(self) -> str:
@@ -43,7 +60,7 @@ class Fault(Named):
     """A fault, and the wanted outcome."""
 
     make: Make
-    code: Kind | None = None  # of a reason that the verdict has; None: the run passes
+    code: str | None = None  # of a reason that the verdict has; None: the run passes
     names: tuple[str, ...] = ()  # what that reason names: nodes, ranks, signals
     exit_code: Exit = Exit.FAILED
     within: float = 120.0  # s, from the fault to the run's end, on a machine with loud neighbours
@@ -122,11 +139,11 @@ def judge(outcome: Outcome, ran: Ran) -> None:
     pairs = [
         (reason, text)
         for reason, text in zip(ran.reasons, ran.causes, strict=False)
-        if fault.code in reason.dumps()
+        if fault.code in reason
     ]
     if not pairs:
-        codes = sorted({reason.code for reason in ran.reasons}) or ["nothing"]
-        outcome.wrong.append(f"{', '.join(codes)}, not {fault.code}")
+        there = "; ".join(ran.causes) or "nothing"
+        outcome.wrong.append(f"{there}, not {fault.code}")
         return
     outcome.cause = pairs[0][1]
     for word in fault.names:
@@ -138,7 +155,7 @@ def judge(outcome: Outcome, ran: Ran) -> None:
 
 def _accepted(fault: Fault, ran: Ran) -> tuple[int, ...]:
     """Exit codes that are as wanted. A launch that passes may have been preempted by neighbours."""
-    preempted = any(reason.code == Code.PREEMPTED for reason in ran.reasons)
+    preempted = any(Preempted.code in reason for reason in ran.reasons)
     extra = (Exit.NOT_MEASURED,) if fault.exit_code == Exit.OK and preempted else ()
     return (fault.exit_code, *extra)
 
@@ -506,37 +523,37 @@ def _of_other_sources(kernel: Path) -> bytes:
 
 
 FAULTS = [
-    Fault(node_lost, Code.NODE_FAIL, ("node2",), quick=True),
-    Fault(cable_cut, Code.NODE_FAIL, ("node2",)),
-    Fault(slow_link, Code.BAD_COMPONENT, ("node3",), within=LIMIT),
-    Fault(late_link, Code.BAD_COMPONENT, ("node3",), within=LIMIT),
+    Fault(node_lost, NodeFail.code, ("node2",), quick=True),
+    Fault(cable_cut, NodeFail.code, ("node2",)),
+    Fault(slow_link, SlowComponent.code, ("node3",), within=LIMIT),
+    Fault(late_link, SlowComponent.code, ("node3",), within=LIMIT),
     Fault(same_links, exit_code=Exit.OK, within=LIMIT),
-    Fault(lossy_link, Code.TCP_LOSSES, ("node3",), Exit.OK, within=LIMIT),
-    Fault(slow_core, Code.SLOW_CLOCK, ("node2",), Exit.SLOWER, within=LIMIT),
+    Fault(lossy_link, TcpLosses.code, ("node3",), Exit.OK, within=LIMIT),
+    Fault(slow_core, SlowClock.code, ("node2",), Exit.SLOWER, within=LIMIT),
     Fault(same_cores, exit_code=Exit.OK, within=LIMIT),
-    Fault(stopped_rank, Code.HANG, ("1", "node2"), within=60),
-    Fault(stopped_rank_srun, Code.HANG, ("1", "node2"), within=60, quick=True),
-    Fault(segv_srun, Code.KERNEL_EXIT, ("SIGSEGV", "1", "node2"), within=30, quick=True),
-    Fault(segv_mpirun, Code.KERNEL_EXIT, ("SIGSEGV", "1", "node2"), within=30),
-    Fault(mpi_abort, Code.MPI_ABORT, ("1", "node2")),
-    Fault(no_step, Code.NOT_STARTED, ("srun",), Exit.NOT_MEASURED),
-    Fault(time_limit, Code.TIMEOUT, within=150),
-    Fault(cancelled, Code.CANCELLED, exit_code=Exit.NOT_MEASURED, within=30),
-    Fault(ctrl_c, Code.REFRAME_TEXT, ("user",), exit_code=Exit.NOT_MEASURED, within=60),
-    Fault(impossible, Code.BLOCKED, exit_code=Exit.NOT_MEASURED),
-    Fault(no_such_feature, Code.BLOCKED, exit_code=Exit.NOT_MEASURED),
-    Fault(drained, Code.BLOCKED, ("node2", "fan"), Exit.NOT_MEASURED, quick=True),
-    Fault(down, Code.BLOCKED, ("node2", "dimm"), Exit.NOT_MEASURED),
-    Fault(busy, Code.BLOCKED, exit_code=Exit.NOT_MEASURED),
+    Fault(stopped_rank, Hang.code, ("1", "node2"), within=60),
+    Fault(stopped_rank_srun, Hang.code, ("1", "node2"), within=60, quick=True),
+    Fault(segv_srun, KernelDied.code, ("SIGSEGV", "1", "node2"), within=30, quick=True),
+    Fault(segv_mpirun, KernelDied.code, ("SIGSEGV", "1", "node2"), within=30),
+    Fault(mpi_abort, MpiAbort.code, ("1", "node2")),
+    Fault(no_step, NotStarted.code, ("srun",), Exit.NOT_MEASURED),
+    Fault(time_limit, Timeout.code, within=150),
+    Fault(cancelled, Cancelled.code, exit_code=Exit.NOT_MEASURED, within=30),
+    Fault(ctrl_c, ReframeText.code, ("user",), exit_code=Exit.NOT_MEASURED, within=60),
+    Fault(impossible, Blocked.code, exit_code=Exit.NOT_MEASURED),
+    Fault(no_such_feature, Blocked.code, exit_code=Exit.NOT_MEASURED),
+    Fault(drained, Blocked.code, ("node2", "fan"), Exit.NOT_MEASURED, quick=True),
+    Fault(down, Blocked.code, ("node2", "dimm"), Exit.NOT_MEASURED),
+    Fault(busy, Blocked.code, exit_code=Exit.NOT_MEASURED),
     Fault(controller_away, exit_code=Exit.OK),
     Fault(database_away, exit_code=Exit.OK, accounting=True),
-    Fault(no_common_folder, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
-    Fault(disk_full, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
-    Fault(slow_disk, Code.SLOW_WRITER, ("node2",), Exit.SLOWER, within=LIMIT),
-    Fault(lost_write, Code.WRONG_ANSWER, ("file-per-rank", "words")),
-    Fault(read_only, Code.KERNEL_EXIT, ("Read-only file system",), Exit.NOT_MEASURED),
-    Fault(full_disk, Code.KERNEL_EXIT, ("No space left on device",), Exit.NOT_MEASURED),
-    Fault(shared_core, Code.MISPLACED, ("node7",)),
-    Fault(strangers, Code.MISPLACED, ("2 MPI worlds",), quick=True),
-    Fault(stale_kernels, Code.KERNELS_STALE, exit_code=Exit.NOT_MEASURED),
+    Fault(no_common_folder, Infrastructure.code, (), Exit.NOT_MEASURED),
+    Fault(disk_full, Infrastructure.code, (), Exit.NOT_MEASURED),
+    Fault(slow_disk, SlowWriter.code, ("node2",), Exit.SLOWER, within=LIMIT),
+    Fault(lost_write, WrongAnswer.code, ("file-per-rank", "words")),
+    Fault(read_only, KernelDied.code, ("Read-only file system",), Exit.NOT_MEASURED),
+    Fault(full_disk, KernelDied.code, ("No space left on device",), Exit.NOT_MEASURED),
+    Fault(shared_core, Misplaced.code, ("node7",)),
+    Fault(strangers, Misplaced.code, ("2 MPI worlds",), quick=True),
+    Fault(stale_kernels, KernelsStale.code, exit_code=Exit.NOT_MEASURED),
 ]

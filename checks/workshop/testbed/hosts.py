@@ -12,7 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import IO, cast
 
 from bisection.core.verdicts import BisectionError, Exit
 
@@ -102,18 +104,20 @@ def start(
     with open(folder / "log" / f"{name}.log", "ab") as log:
         outer = subprocess.Popen(
             line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-            start_new_session=True, preexec_fn=lambda: cpuset and enter_group(cpuset),
+            start_new_session=True, preexec_fn=partial(enter_group, cpuset) if cpuset else None,
         )  # fmt: skip
-    with outer.stdout, outer.stdin:
-        if outer.stdout.readline() != b"ready\n":
+    with cast("IO[bytes]", outer.stdout) as said, cast("IO[bytes]", outer.stdin) as told:
+        if said.readline() != b"ready\n":
             outer.wait(timeout=PATIENCE)
             words = (folder / "log" / f"{name}.log").read_text(errors="replace").splitlines()
             raise TestbedError(f"{name} does not start: {words[-1] if words else 'no output'}")
         children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
         host = Process.of(int(children[0]))
+        if host is None:
+            raise TestbedError(f"{name} ended while it started")
         connect(host)
-        outer.stdin.write(b"go\n")
-        outer.stdin.flush()
+        told.write(b"go\n")
+        told.flush()
     return host
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bisection.core import paths
 from bisection.core.verdicts import Exit
@@ -174,7 +175,7 @@ class Host:
                 store.add([(line, [_slower(case, factor) for case in cases])])
 
 
-def _slower(case: dict, factor: float) -> dict:
+def _slower(case: dict[str, Any], factor: float) -> dict[str, Any]:
     """A test, or a control, whose times are longer; ratios, shares and rates stay."""
     metrics = {
         name: [value * factor if unit == "s" else value, unit, better]
@@ -228,8 +229,9 @@ def _group(cores: float) -> Iterator[Path]:
             (group / "cpu.cfs_period_us").write_text(str(period))
             (group / "cpu.cfs_quota_us").write_text(f"{cores * period:.0f}")
     except OSError as error:
-        with contextlib.suppress(OSError, AttributeError):
-            group.rmdir()
+        with contextlib.suppress(OSError):
+            if group:
+                group.rmdir()
         raise Withheld(f"no control group with a quota: {error}") from None
     try:
         yield group

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Reason
+from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS
 from workshop.testbed.blueprint import HEAD, Blueprint, Node, Partition
 from workshop.testbed.cluster import Cluster
 from workshop.testbed.hosts import Process, TestbedError, entered, until
@@ -55,7 +55,7 @@ class Ran:
     exit_code: int
     after: float  # s, from the fault to its end; from its start where the fault was there before
     output: str
-    reasons: list[Reason] = field(default_factory=list)  # of tests, and of the run as a whole
+    reasons: list[str] = field(default_factory=list)  # as stored, of tests and of the run
     causes: list[str] = field(default_factory=list)  # the same in the words of the verdict
     named: str = ""  # nodecheck.txt
     verdict: str = ""  # its first line; "" if there is none
@@ -268,11 +268,11 @@ def _read_verdict(ran: Ran, folder: Path) -> None:
     kept: dict[str, Any] = json.loads((folder / "verdict.json").read_text())
     ran.verdict = kept["verdict"]
     for case in kept["cases"]:
-        if reason := Reason.read(case["reasons"].get("cause")):
-            ran.reasons.append(reason)
+        if reason := case["reasons"].get("cause"):
+            ran.reasons.append(json.dumps(reason))
             ran.causes.append(case["cause"])
     for name, reasons in kept["reasons"].items():
-        ran.reasons += filter(None, map(Reason.read, reasons))
+        ran.reasons += map(json.dumps, reasons)
         ran.causes += kept[name]
     with contextlib.suppress(OSError):
         ran.named = (folder / "nodecheck.txt").read_text()
@@ -281,9 +281,9 @@ def _read_verdict(ran: Ran, folder: Path) -> None:
 def _read_output(ran: Ran) -> None:
     first = re.search(r"^(PASS|FAIL|NOT MEASURED|SLOWER THAN BEFORE): .*", ran.output, re.M)
     ran.verdict = first[0] if first else ""
-    for code in MACHINE_FAULTS | OUTER_FAULTS:
-        if cause := re.search(rf"\b{code}: .*(\n {{8}}.*)*", ran.output):
-            ran.reasons.append(code())
+    for kind in (*MACHINE_FAULTS, *OUTER_FAULTS):
+        if cause := re.search(rf"\b{kind.code}: .*(\n {{8}}.*)*", ran.output):
+            ran.reasons.append(kind.code)
             ran.causes.append(" ".join(cause[0].split()))
 
 

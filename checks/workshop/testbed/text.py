@@ -5,15 +5,15 @@ import textwrap
 from collections.abc import Sequence
 
 from bisection.core.format import plural
-from bisection.core.reasons import Code
+from bisection.core.reasons.launches import KernelDied, KernelsStale, Misplaced, ReframeText
 from bisection.core.verdicts import Exit
 from workshop.testbed.faults import Fault, Outcome
 
 WORDS = {
-    Code.KERNEL_EXIT: "killed",
-    Code.MISPLACED: "INVALID",
-    Code.KERNELS_STALE: "refused",
-    Code.REFRAME_TEXT: "stopped by",
+    KernelDied.code: "killed",
+    Misplaced.code: "INVALID",
+    KernelsStale.code: "refused",
+    ReframeText.code: "stopped by",
 }
 
 

@@ -1,46 +1,90 @@
-"""Reasons of verdicts, each with its code, its values and its words in one place.
+"""Reasons of verdicts.
 
-A reason is made where something is found out, `Code.NO_KERNEL(folder=...)`, and is stored and
-compared as data; `clause` words it, and nothing reads the words back. A new reason is a name in a
-topic: `launches`, `machines`, `files`, `network` or `performance`.
+What is stored or compared is a dataclass, with its fields and its words in one place, by topic:
+`launches`, `machines`, `network` or `performance`. Any other reason is a sentence where it is found
+out: `Text("...")`. Nothing reads words back.
 """
 
+import json
+from typing import Any
+
 from bisection.core import causes
-from bisection.core.reasons.files import Files
-from bisection.core.reasons.kinds import KINDS, Kind, Reason, clause
-from bisection.core.reasons.launches import Launches
-from bisection.core.reasons.machines import Machines
-from bisection.core.reasons.network import Network
-from bisection.core.reasons.performance import Performance
+from bisection.core.reasons import base, launches, machines, network, performance
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import (
+    Blocked,
+    Hang,
+    Infrastructure,
+    MpiError,
+    NetworkError,
+    Preempted,
+    Starved,
+    Stopped,
+    Unconfirmed,
+)
+from bisection.core.reasons.machines import (
+    AdapterDiffers,
+    AdapterErrors,
+    BusyCores,
+    SlowClock,
+    SlowCores,
+    SlowMemory,
+    SlowWriter,
+    TcpLosses,
+)
 
-__all__ = ["KINDS", "Code", "Kind", "Reason", "clause"]
+TOPICS = (base, launches, machines, network, performance)
+# By the code under which they are stored.
+KINDS: dict[str, type[Reason]] = {
+    kind.code: kind
+    for topic in TOPICS
+    for kind in vars(topic).values()
+    if isinstance(kind, type) and issubclass(kind, Reason) and kind.code
+}
 
-
-class Code(Launches, Machines, Files, Network, Performance):
-    """The reasons of all topics."""
-
-
+Kinds = tuple[type[Reason], ...]
 # Something else had the cores of a launch that ended well, so that its times say nothing.
-DISTURBED = {Code.PREEMPTED, Code.STARVED, Code.STOPPED, Code.UNCONFIRMED}
+DISTURBED: Kinds = (Preempted, Starved, Stopped, Unconfirmed)
 # Whose fault a stopped launch is, as the table of causes says: the machine's, which has failed it
-MACHINE_FAULTS = {Code.HANG, *(KINDS[kind] for kind in causes.kinds(causes.FAILED))}
+MACHINE_FAULTS: Kinds = (Hang, *(KINDS[kind] for kind in causes.kinds(causes.FAILED)))
 # ... by its library or its network, of which the host that reports it need not be the fault;
-REPORTED = {Code.MPI_ERROR, Code.NETWORK_ERROR}
+REPORTED: Kinds = (MpiError, NetworkError)
 # ... or that of what is around it, which leaves the launch unmeasured.
-OUTER_FAULTS = {
-    *(Code.BLOCKED, Code.INFRASTRUCTURE),
+OUTER_FAULTS: Kinds = (
+    *(Blocked, Infrastructure),
     *(KINDS[kind] for kind in causes.kinds(causes.NOT_MEASURED)),
-}
-# What a launch shows of a host: it is slow ...
-SLOW_HOSTS = {
-    *(Code.SLOW_CLOCK, Code.SLOW_CORES, Code.SLOW_MEMORY, Code.BUSY_CORES, Code.SLOW_WRITER)
-}
-# ... or its adapters are faulty.
-FAULTS_OF_HOSTS = SLOW_HOSTS | {Code.ADAPTER_ERRORS, Code.ADAPTER_DIFFERS, Code.TCP_LOSSES}
-# What the doctor finds and is no defect.
-NOTES = {Code.METHOD_NOT_JUDGED, Code.SPACK_NOT_BUILT}
-# Reasons that continue a sentence that begins with the change itself.
-AFTER_CHANGE = {
-    *(Code.CORES_MOVED_TOO, Code.TAIL_PREEMPTED, Code.TAIL_OF_ONE_SESSION, Code.BASELINE_MOVED),
-    Code.MOVES_BY_ITSELF,
-}
+)
+# What a launch shows of a host: it is slow; its adapters are faulty.
+SLOW_HOSTS = (SlowClock, SlowCores, SlowMemory, BusyCores, SlowWriter)
+ADAPTER_FAULTS = (AdapterErrors, AdapterDiffers, TcpLosses)
+
+
+def read_reason(stored: Any) -> Reason | None:
+    """The Reason that was stored as dictionary or as text; None for what says nothing.
+
+    Free text, as other tools store it, and what is no reason of this version become a Text.
+    """
+    if not stored:
+        return None
+    text = stored
+    if isinstance(stored, str) and stored.startswith("{"):
+        try:
+            stored = json.loads(stored)
+        except (ValueError, RecursionError):
+            stored = text
+    if not isinstance(stored, dict):
+        return Text(str(stored))
+    try:
+        values = {name: _frozen(value) for name, value in stored.items() if name != "code"}
+        reason = KINDS[stored["code"]].stored(values)
+        str(reason)  # fields of other types than its own have no words
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return Text(json.dumps(stored))
+    return reason
+
+
+def _frozen(value: Any) -> Any:
+    """`value`, of JSON, as a field of a Reason has it."""
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    return read_reason(value) if isinstance(value, dict) else value

@@ -1,13 +1,13 @@
-"""Launches, their results and references, tests and a run as a whole."""
+"""Reasons for which launches and tests do not pass, and remarks of a run on them."""
 
-import math
 import re
 import signal
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
 
-from bisection.core.format import duration, number, short, some, utc
-from bisection.core.reasons.kinds import Topic, clause, with_reasons
+from bisection.core.format import duration, number, plural, short, some, utc
+from bisection.core.reasons.base import Reason, with_reasons
 from bisection.core.verdicts import KernelExit, Verdict
 
 MOST = 8  # hosts that did not answer which are named
@@ -25,8 +25,11 @@ OPTIONS = {
     "qos": r"\bqos specification|--qos\b",
 }
 
+# Name, value, unit, lower and upper limit of a metric; None: open.
+Bounds = tuple[str, float, str, float | None, float | None]
 
-def _on(nodes: str | None) -> str:
+
+def _on(nodes: str) -> str:
     return f" on {nodes}" if nodes else ""
 
 
@@ -43,7 +46,10 @@ def _ranks(ranks: str) -> str:
     return f"{'rank' if ranks.isdecimal() else 'ranks'} {short(ranks, 80)}"
 
 
-def _exit(code: int) -> str:
+def exited(code: int | None) -> str:
+    """How a kernel ended, by its exit code as a shell has it."""
+    if code is None:
+        return "did not end"
     if code in list(KernelExit):
         return f"exited with {code} ({KernelExit(code).name.lower().replace('_', ' ')})"
     try:
@@ -54,27 +60,6 @@ def _exit(code: int) -> str:
 
 def _place(host: str, rank: int | str | None) -> str:
     return _on(host) + ("" if rank in (None, "") else f", {_ranks(str(rank))}")
-
-
-def _labelled(label: str) -> Callable[..., str]:
-    """The words of a row of the table of causes (core/causes.csv): what it is, where, and behind
-    that `last`, the line that says so. `hosts`: where they are several; `next`: what to do."""
-
-    def words(
-        cause: str, host: str = "", rank: int | str | None = None, hosts: list = (), next: str = ""
-    ) -> str:
-        place = _place(some(hosts, MOST) if hosts else host, rank)
-        return f"{label}: {cause}{'' if host and host in cause.split() else place}"
-
-    return words
-
-
-def _seat(rank: int, host: str, thread: int | None) -> str:
-    return f"rank {rank} on {host}" + ("" if thread is None else f" thread {thread}")
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) and not value.is_integer() else str(value)
 
 
 def span(low: float | None, high: float | None) -> str:
@@ -90,317 +75,450 @@ def span(low: float | None, high: float | None) -> str:
     return "..".join("open" if end is None else number(end) for end in (low, high))
 
 
-class Launches(Topic):
-    """Reasons for which launches and tests do not pass, and remarks of a run on them."""
+# ---- what stopped a launch; the machine failed it, or it was not given to run ----
 
-    # ---- what stopped a launch; the machine failed it, or it was not given to run ----
 
-    def TIMEOUT(job: str = "", limit: float = 0, nodes: str = "") -> str:
-        job, limit = f"job {job}" if job else "it", f" of {duration(limit)}" if limit else ""
-        return f"TIMEOUT: {job} ran to its time limit{limit}{_on(nodes)}"
+@dataclass(frozen=True, kw_only=True)
+class LaunchFault(Reason):
+    """What stopped a launch; the hosts that it names, as far as they are known."""
 
-    # a job's state, or what a launcher printed
-    def NODE_FAIL(
-        job: str = "", nodes: str = "", down: list = (), cause: str = "", host: str = "",
-        next: str = "",
-    ) -> str:  # fmt: skip
-        if cause:
-            return f"NODE_FAIL: {cause}{_on(host)}"
-        nodes = f", it ran on {nodes}" if nodes else ""
-        return f"NODE_FAIL: job {job} lost {with_reasons(down) if down else 'a node'}{nodes}"
+    host: str = ""  # by the words of a launcher, of a library
+    nodes: str = ""  # of the job, as its scheduler lists them
+    next: str = ""  # what to do
 
-    def OUT_OF_MEMORY(
-        job: str = "", nodes: str = "", cause: str = "", host: str = "",
-        rank: int | str | None = None, next: str = "",
-    ) -> str:  # fmt: skip
-        used = f"job {job} used more memory than it may" if job else cause
-        return f"OUT_OF_MEMORY: {used}{_place(host or nodes, rank)}"
+    @property
+    def accused(self) -> set[str]:
+        """The hosts that it accuses."""
+        return {self.host} - {""}
 
-    NODE_FAULT = _labelled("NODE_FAULT")
-    NETWORK_ERROR = _labelled("NETWORK_ERROR")
-    MPI_ERROR = _labelled("MPI_ERROR")
-    NOT_STARTED = _labelled("NOT_STARTED")
 
-    def MPI_ABORT(rank: int, exit_code: int, host: str = "") -> str:
-        return f"MPI_ABORT: rank {rank}{_on(host)} aborted with code {exit_code}"
+@dataclass(frozen=True, kw_only=True)
+class JobFault(LaunchFault):
+    """What ended a job, in its scheduler's words or in those that a launcher printed."""
 
-    # silent: [[ranks, host]], waiting: [[ranks, hosts, where]], stack: [ranks, routines]
-    def HANG(limit: float = 0, silent: list = (), waiting: list = (), stack: list = ()) -> str:
-        parts = ["nothing finished" + (f" for {duration(limit)}" if limit else "")]
-        parts += [f"no answer from {_ranks(ranks)} on {host}" for ranks, host in silent[:MOST]]
-        parts += [f"no answer from {len(silent) - MOST} more hosts"] if len(silent) > MOST else []
-        parts += [f"{_ranks(ranks)} on {some(hosts, 3)} {where}" for ranks, hosts, where in waiting]
-        if stack:
-            ranks, routines = stack
-            first = _ranks(re.match("[0-9]+", ranks)[0])
+    job: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeout(JobFault):
+    code = "TIMEOUT"
+    limit: float = 0.0
+
+    def words(self) -> str:
+        job = f"job {self.job}" if self.job else "it"
+        limit = f" of {duration(self.limit)}" if self.limit else ""
+        return f"TIMEOUT: {job} ran to its time limit{limit}{_on(self.nodes)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeFail(JobFault):
+    code = "NODE_FAIL"
+    down: tuple[tuple[str, str], ...] = ()  # (node, reason)
+    cause: str = ""
+
+    def words(self) -> str:
+        if self.cause:
+            return f"NODE_FAIL: {self.cause}{_on(self.host)}"
+        nodes = f", it ran on {self.nodes}" if self.nodes else ""
+        lost = with_reasons(self.down) if self.down else "a node"
+        return f"NODE_FAIL: job {self.job} lost {lost}{nodes}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutOfMemory(JobFault):
+    code = "OUT_OF_MEMORY"
+    cause: str = ""
+    rank: int | str | None = None
+
+    def words(self) -> str:
+        used = f"job {self.job} used more memory than it may" if self.job else self.cause
+        return f"OUT_OF_MEMORY: {used}{_place(self.host or self.nodes, self.rank)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cancelled(JobFault):
+    code = "CANCELLED"
+    state: str
+
+    def words(self) -> str:
+        state = f"{self.state.lower()}{_on(self.nodes)}"
+        return f"CANCELLED: job {self.job} was {state}, not by this run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedFault(LaunchFault):
+    """A row of the table of causes (core/causes.csv): what it is, where, and behind that
+    `line`, which says so."""
+
+    cause: str
+    rank: int | str | None = None
+    hosts: tuple[str, ...] = ()  # where they are several
+
+    @property
+    def accused(self) -> set[str]:
+        return {self.host, *self.hosts} - {""}
+
+    def words(self) -> str:
+        place = _place(some(self.hosts, MOST) if self.hosts else self.host, self.rank)
+        place = "" if self.host and self.host in self.cause.split() else place
+        return f"{self.code}: {self.cause}{place}"
+
+
+class NodeFault(PrintedFault):
+    code = "NODE_FAULT"
+
+
+class NetworkError(PrintedFault):
+    code = "NETWORK_ERROR"
+
+
+class MpiError(PrintedFault):
+    code = "MPI_ERROR"
+
+
+class NotStarted(PrintedFault):
+    code = "NOT_STARTED"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoWorld(LaunchFault):
+    code = "NO_WORLD"
+    launcher: str = ""
+    limit: float = 0.0
+    layout: str = ""
+
+    def words(self) -> str:
+        layout = f" (layout {self.layout})" if self.layout else ""
+        limit = f" within {duration(self.limit)}" if self.limit else ""
+        return f"{self.launcher or 'the launcher'} started no MPI world{limit}{layout}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worlds(Reason):
+    code = "WORLDS"
+    worlds: int
+    size: int  # ranks of each
+    asked: int  # ranks
+    launcher: str = ""
+    layout: str = ""
+
+    def words(self) -> str:
+        layout = f" (layout {self.layout})" if self.layout else ""
+        there = f"{plural(self.worlds, 'MPI world')} of {plural(self.size, 'rank')}"
+        who = self.launcher or "the launcher"
+        return f"{who} started {there} instead of one of {self.asked}{layout}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MpiAbort(LaunchFault):
+    code = "MPI_ABORT"
+    rank: int | str | None
+    exit_code: int | None
+
+    def words(self) -> str:
+        who = f"rank {self.rank}{_on(self.host)}"
+        return f"MPI_ABORT: {who} aborted with code {self.exit_code}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hang(LaunchFault):
+    code = "HANG"
+    limit: float = 0.0
+    silent: tuple[tuple[str, str], ...] = ()  # (ranks, host)
+    waiting: tuple[tuple[str, tuple[str, ...], str], ...] = ()  # (ranks, hosts, where)
+    stack: tuple[str, tuple[str, ...]] | None = None  # (ranks, routines)
+
+    @property
+    def accused(self) -> set[str]:
+        return {host for _, host in self.silent}
+
+    def words(self) -> str:
+        parts = ["nothing finished" + (f" for {duration(self.limit)}" if self.limit else "")]
+        parts += [f"no answer from {_ranks(ranks)} on {host}" for ranks, host in self.silent[:MOST]]
+        if len(self.silent) > MOST:
+            parts.append(f"no answer from {len(self.silent) - MOST} more hosts")
+        for ranks, hosts, where in self.waiting:
+            parts.append(f"{_ranks(ranks)} on {some(hosts, 3)} {where}")
+        if self.stack:
+            ranks, routines = self.stack
+            first = _ranks(re.sub("[^0-9].*", "", ranks))
             parts.append(f"stack of {first}: {' < '.join(routines)}")
         return f"HANG: {'; '.join(parts)}"
 
-    def BLOCKED(
-        job: str = "",
-        waited: float = 0,
-        reason: str = "",
-        refused: str = "",
-        down: list = (),
-        deadline: float = 0,
-    ) -> str:
-        if deadline:
-            return f"BLOCKED: not started before the deadline of {duration(deadline)}"
-        if refused:
-            nodes = f"; down or drained: {with_reasons(down)}" if down else ""
-            hint = _option_hint(refused)
-            return f"BLOCKED: the scheduler refused the job: {refused}{nodes}{hint}"
-        why = f"the scheduler's reason: {reason.replace('_', ' ')}"
-        why = "no reason is known" if reason in ("", "None") else why
-        waited = f" in {duration(waited)}" if waited else ""
-        return f"BLOCKED: job {job} was not started{waited}; {why}"
 
-    def CANCELLED(job: str, state: str, nodes: str = "") -> str:
-        return f"CANCELLED: job {job} was {state.lower()}{_on(nodes)}, not by this run"
+@dataclass(frozen=True, kw_only=True)
+class Blocked(LaunchFault):
+    code = "BLOCKED"
+    job: str = ""
+    waited: float = 0.0
+    reason: str = ""
+    refused: str = ""
+    down: tuple[tuple[str, str], ...] = ()  # (node, reason)
+    deadline: float = 0.0
 
-    # of a launch that succeeds; fact: what its library warns of
-    def LIBRARY_WARNS(fact: str, host: str = "", next: str = "") -> str:
-        return f"{host or 'a library'}: {fact}"
+    def words(self) -> str:
+        if self.deadline:
+            return f"BLOCKED: not started before the deadline of {duration(self.deadline)}"
+        if self.refused:
+            nodes = f"; down or drained: {with_reasons(self.down)}" if self.down else ""
+            hint = _option_hint(self.refused)
+            return f"BLOCKED: the scheduler refused the job: {self.refused}{nodes}{hint}"
+        why = f"the scheduler's reason: {self.reason.replace('_', ' ')}"
+        why = "no reason is known" if self.reason in ("", "None") else why
+        waited = f" in {duration(self.waited)}" if self.waited else ""
+        return f"BLOCKED: job {self.job} was not started{waited}; {why}"
 
-    # why: a reason; jobs: those left in the scheduler's queue
-    def INFRASTRUCTURE(why: dict, scheduler: str = "", jobs: list = ()) -> str:
-        left = f"; {Launches.JOBS_LEFT.says(scheduler, jobs)}" if jobs else ""
-        return f"INFRASTRUCTURE: {clause(why)}{left}"
 
-    NOT_SHARED = "{host} does not see {path}, which all nodes must share"
-    JOB_UNLISTED = "the scheduler did not list job {job}, which is {state}"
-    COMMAND_SILENT = "{command} did not answer in time"
+@dataclass(frozen=True, kw_only=True)
+class Infrastructure(LaunchFault):
+    code = "INFRASTRUCTURE"
+    why: str
+    scheduler: str = ""
+    jobs: tuple[str, ...] = ()  # left in the scheduler's queue
 
-    # ---- a launch ----
+    def words(self) -> str:
+        left = f"; {jobs_left(self.scheduler, self.jobs)}" if self.jobs else ""
+        return f"INFRASTRUCTURE: {self.why}{left}"
 
-    NO_KERNEL = "no bisection-* in {folder}"
-    LEFT_OUT = "left out of the build: {kernels}"
-    NO_CORES = "the site file does not give the cores of {partition}"
-    NODES_NEEDED = "needs {needed} nodes, a launch here has {nodes}"
-    CORES_NEEDED = "needs {needed} cores, a launch here has {cores}"
-    RANKS_NEEDED = "needs {needed} ranks per node, a launch here has {ranks}"
-    NOT_SIMULATED = "bisection-{kernel} is not simulated"
-    NOT_SCRATCH = "{folder} is scratch of other partitions"
-    LAYOUT_IS_TWIN = "layout {layout} is the same as {other} here ({geometry})"
-    LAYOUT_TOO_LARGE = "layout {layout} needs {ranks_per_node} cores per node, there are {cores}"
-    BASELINE_WRONG = "the baseline {method} gave a wrong answer"
-    RANKS_RAN = "{ranks} of {asked} ranks ran"
-    HOSTS_RAN = "ranks ran on the hosts {hosts}, not on {asked} hosts"
-    MORE_MISPLACED = "{faults} more, on {hosts} hosts in all"
-    RANKS_ON_HOST = "{ranks} ranks ran on host {host}, not {asked}"
-    THREADS_RAN = "rank {rank} on {host} ran {threads} threads, not {asked}"
-    NOT_ENDED = "the job did not run to its end"
 
-    def NO_SPACE(place: str = "", free: float = 0, needed: float = 0, error: str = "") -> str:
-        free, needed = f"{free / 1e6:.0f} MB", f"{needed / 1e6:.0f} MB"
-        return error or f"no space left on {place} ({free} free, a build takes {needed})"
+def not_shared(host: str, path: str) -> str:
+    """That a host does not see a file, for Infrastructure."""
+    return f"{host or 'a node'} does not see {path}, which all nodes must share"
 
-    REMARKS = "{remarks}"
 
-    def KERNELS_KEPT(built: float) -> str:
-        return f"as built {utc(built)}"
+def jobs_left(scheduler: str, jobs: Iterable[str]) -> str:
+    """Jobs that are left in a queue, and the command that cancels them."""
+    jobs, cancel = list(jobs), CANCEL.get(scheduler)
+    mend = f"; cancel with {cancel} {' '.join(jobs)}" if cancel else ""
+    return f"left in the queue: {', '.join(jobs)}{mend}"
 
-    def KERNELS_STALE(kernel: str, checkout: str, built: str = "", accepted: bool = False) -> str:
-        option = "accepted by --stale" if accepted else "--stale accepts it"
-        sources = f"({built or 'of no known hash'}) than this checkout's ({checkout})"
-        return f"{kernel} was built from other sources {sources}; {option}"
 
-    # rank and host: of the first rank that died; complete: its result was written before
-    def KERNEL_EXIT(
-        kernel: str, exit_code: int, rank: int | None = None, host: str = "",
-        complete: bool = False, next: str = "",
-    ) -> str:  # fmt: skip
-        rank = "" if rank is None else f", rank {rank}"
-        built = "; it was built for another processor" if exit_code == 128 + signal.SIGILL else ""
-        late = "; its result was complete: MPI had only to end" if complete else ""
+@dataclass(frozen=True, kw_only=True)
+class NotEnded(LaunchFault):
+    code = "NOT_ENDED"
+
+    def words(self) -> str:
+        return "the job did not run to its end"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoSpace(LaunchFault):
+    code = "NO_SPACE"
+    place: str = ""
+    free: float = 0.0
+    needed: float = 0.0
+    error: str = ""
+
+    def words(self) -> str:
+        free, needed = f"{self.free / 1e6:.0f} MB", f"{self.needed / 1e6:.0f} MB"
+        lack = f"no space left on {self.place} ({free} free, a build takes {needed})"
+        return self.error or lack
+
+
+# ---- a launch ----
+
+
+@dataclass(frozen=True)
+class LeftOut(Reason):
+    code = "LEFT_OUT"
+    kernels: tuple[str, ...]
+
+    def words(self) -> str:
+        return f"left out of the build: {some(self.kernels)}"
+
+
+@dataclass(frozen=True)
+class Remarks(Reason):
+    code = "REMARKS"
+    remarks: tuple[Reason, ...]
+
+    def words(self) -> str:
+        return "; ".join(map(str, self.remarks))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelsKept(Reason):
+    code = "KERNELS_KEPT"
+    built: float  # Unix time
+
+    def words(self) -> str:
+        return f"as built {utc(self.built)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelsStale(Reason):
+    code = "KERNELS_STALE"
+    kernel: str
+    checkout: str
+    built: str = ""
+    accepted: bool = False
+
+    def words(self) -> str:
+        option = "accepted by --stale" if self.accepted else "--stale accepts it"
+        hashes = f"({self.built or 'of no known hash'}) than this checkout's ({self.checkout})"
+        return f"{self.kernel} was built from other sources {hashes}; {option}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelDied(LaunchFault):
+    code = "KERNEL_EXIT"
+    kernel: str
+    exit_code: int
+    rank: int | None = None  # and `host`: of the first rank that died
+    complete: bool = False  # its result was written before
+
+    def words(self) -> str:
+        rank = "" if self.rank is None else f", rank {self.rank}"
+        other = self.exit_code == 128 + signal.SIGILL
+        built = "; it was built for another processor" if other else ""
+        late = "; its result was complete: MPI had only to end" if self.complete else ""
         # without an answer it is not the kernel's own word for a wrong one
-        ended = "exited with 1" if exit_code == KernelExit.WRONG_ANSWER else _exit(exit_code)
-        return f"{kernel} {ended}{rank}{_on(host)}{built}{late}"
+        wrong = self.exit_code == KernelExit.WRONG_ANSWER
+        ended = "exited with 1" if wrong else exited(self.exit_code)
+        return f"{self.kernel} {ended}{rank}{_on(self.host)}{built}{late}"
 
-    def EXIT_CONTRADICTS(
-        kernel: str, exit_code: int, wrong: list, verified: bool | None = None
-    ) -> str:
-        result = f"its result has verified: {verified}, wrong: {', '.join(wrong) or 'none'}"
-        return f"{kernel} {_exit(exit_code)}, but {result}"
 
-    # seats: reasons; fault: of a launch that did not end well
-    def MISPLACED(seats: list, fault: dict | None = None, layout: str = "") -> str:
-        layout = f" (layout {layout})" if layout else ""
-        fault = f"; {clause(fault)}" if fault else ""
-        return f"INVALID placement{layout}: {'; '.join(map(clause, seats))}{fault}"
+@dataclass(frozen=True, kw_only=True)
+class Misplaced(LaunchFault):
+    code = "MISPLACED"
+    seats: tuple[Reason, ...]
+    fault: Reason | None = None  # of a launch that did not end well
+    layout: str = ""
 
-    def CORE_SHARED(rank: int, host: str, cpus: str, other: list, thread: int | None = None) -> str:
-        mine, theirs = f"{_seat(rank, host, thread)} (cpus {cpus})", _seat(other[0], host, other[1])
-        return f"{mine} shares a core with {theirs} (cpus {other[2]})"
+    @property
+    def accused(self) -> set[str]:
+        return {seat.host for seat in self.seats if isinstance(seat, SeatFault)}
 
-    def CORE_UNBOUND(rank: int, host: str, cpus: str, thread: int | None = None) -> str:
-        return f"{_seat(rank, host, thread)} is not bound to one core: it may use cpus {cpus}"
+    def words(self) -> str:
+        layout = f" (layout {self.layout})" if self.layout else ""
+        fault = f"; {self.fault}" if self.fault else ""
+        return f"INVALID placement{layout}: {'; '.join(map(str, self.seats))}{fault}"
 
-    # ---- a result file ----
 
-    NO_RESULT = "{kernel} wrote no result file"
-    RESULT_UNREADABLE = "cannot read {path}: {error}"
-    RESULT_FOREIGN = "{path} is not a {schema} file"
-    RESULT_VERSION = "{path} has version {version}, and only {last} can be read: rerun"
-    RESULT_OTHER = "{path} is of {key} {value}, not {wanted}"
-    RESULT_INCOMPLETE = "status is {status}, not 'complete': {kernel} measured {methods} methods"
-    METHOD_MISSING = "method {method} is missing from the results"
-    METHOD_REFUSED = "{method} did not run: {why}"
-    METHOD_INAPPLICABLE = "{why}"
-    NO_CHECK = "not verified: no check was made"
-    NOT_VERIFIED = "verification did not pass"
-    METRICS_MISSING = "metric missing from {method}: {metrics}"
-    NOT_A_NUMBER = "is {value}, not a finite number"
-    NO_FRACTION = "is {value}, a share is between 0 and 1"
-    BELOW_ZERO = "is {value}, below zero"
-    NOT_ABOVE_ZERO = "is {value}, not above zero"
-    NO_BEST_NPAR = "no choice of NPAR was measured"
+@dataclass(frozen=True, kw_only=True)
+class SeatFault(Reason):
+    """Ranks of a host are not where they should be."""
 
-    def WRONG_ANSWER(method: str, checks: list, point: str = "") -> str:
-        point = f" at {point}" if point else ""
-        return f"wrong answer of {method}{point}: {'; '.join(map(clause, checks))}"
+    code = "SEAT_FAULT"
+    host: str
+    text: str = ""
 
-    def CHECK_FAILED(name: str, unit: str, tolerance: float, error: float = math.nan) -> str:
-        return f"{name}: error {_short(error)} {unit}, tolerance {_short(tolerance)}"
+    def words(self) -> str:
+        return self.text
 
-    def NOT_AS_NAMED(
-        name: str, least: float, shown: float = math.nan, most: float | None = None
-    ) -> str:
-        promised = _short(least)
-        if most is None:
-            promised = f"at least {promised}"
-        elif most > least:
-            promised = f"{promised} to {_short(most)}"
-        return f"not what its name says: {name}: {_short(shown)}, promised {promised}"
 
-    def METRICS_UNUSABLE(method: str, metrics: list) -> str:
-        return f"metric of {method}: " + "; ".join(f"{n} {clause(fault)}" for n, fault in metrics)
+@dataclass(frozen=True, kw_only=True)
+class CoreShared(SeatFault):
+    code = "CORE_SHARED"
 
-    # ---- references ----
 
-    STRICT_OFF = "strict_check is off: a slow method would pass"
-    REFERENCES_UNREADABLE = "cannot read references in {file}: {error}"
-    NO_REFERENCE_FILE = "{partition} claims references of kind {kinds}, and there is no {file}"
-    NO_REFERENCE = "no reference on {partition} in {file} for {metrics}"
-    METHOD_NOT_JUDGED = (
-        "{method} is measured and verified, but not judged: {file} has no reference of it on "
-        "{partition} for {metrics}"
-    )
-    REFERENCE_OF_NO_METRIC = "is no metric of this check"
-    REFERENCE_SHAPE = "reference [{reference}] is not [value, lower, upper]"
-    REFERENCE_OPEN = "the {part} is open"
-    REFERENCE_TEXT = "the {part} {value!r} is text, not a number (YAML wants 9.0e+6, not 9e6)"
-    REFERENCE_NOT_FINITE = "the {part} {value} is not a finite number"
-    REFERENCE_NOT_ABOVE_ZERO = "the reference {value} is not above zero"
-    LOWER_BOUND_RANGE = "the lower bound {value} is not a fraction between -1 and 0"
-    UPPER_BOUND_RANGE = "the upper bound {value} is below zero"
+@dataclass(frozen=True, kw_only=True)
+class CoreUnbound(SeatFault):
+    code = "CORE_UNBOUND"
 
-    def REFERENCES_UNUSABLE(partition: str, file: str, faults: list) -> str:
-        where = f"on {partition} in {file}"
-        return "; ".join(
-            f"{metric} has a reference {where}, but is no metric of this check"
-            if fault["code"] == "REFERENCE_OF_NO_METRIC"
-            else f"{metric}: {clause(fault)} {where}"
-            for metric, fault in faults
+
+# ---- a test of a run ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrongAnswer(Reason):
+    code = "WRONG_ANSWER"
+    method: str
+    checks: tuple[str, ...]
+    point: str = ""
+
+    def words(self) -> str:
+        point = f" at {self.point}" if self.point else ""
+        return f"wrong answer of {self.method}{point}: {'; '.join(self.checks)}"
+
+
+@dataclass(frozen=True)
+class TestFailed(Reason):
+    """A test does not run, as another one did not pass."""
+
+    __test__: ClassVar = False  # of pytest's
+    code = "FOLLOWS"
+    test: str
+
+    def words(self) -> str:
+        return f"{self.test} did not pass"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preempted(Reason):
+    code = "PREEMPTED"
+    fraction: float
+    waited: float = 0.0
+
+    def words(self) -> str:
+        text = f"other processes used the cores in {self.fraction:.0%} of the samples"
+        more = f", for {self.waited:.0%} of their time" if self.waited > self.fraction else ""
+        return text + more
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopped(Reason):
+    code = "STOPPED"
+    ran: float
+    waited: float
+    factor: float
+
+    def words(self) -> str:
+        took = f"samples took {self.factor:.0f}x the usual total (CPU-time limit?)"
+        ran = f"they ran {self.ran:.0%} of the time, waited for a core {self.waited:.0%}"
+        return f"processes were suspended: {ran}, {took}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starved(Reason):
+    code = "STARVED"
+    ran: float
+    waited: float
+
+    def words(self) -> str:
+        return (
+            f"the processes ran {self.ran:.0%} of the time and waited {self.waited:.0%} for a "
+            "core: other processes or a CPU quota took it"
         )
 
-    # ---- a test of a run ----
 
-    UNEXPECTED_PASS = "passes, though the reference says that it is known to fail"
-    NOTHING_MEASURED = "it passed without measuring anything"
-    UNMEASURED = "not measured"
-    FOLLOWS = "{test} did not pass"
-    SKIPPED = "skipped: {why}"
-    NOT_RUN = "ReFrame's result is {result}"
-    RUN_ENDED = "the run ended before it"
+@dataclass(frozen=True, kw_only=True)
+class OutOfBounds(Reason):
+    code = "OUT_OF_BOUNDS"
+    metrics: tuple[Bounds, ...]
+    retest: str = ""  # its verdict
+    rerun: tuple[tuple[str, float], ...] = ()  # (name, value) in the retest
+    nodes: tuple[str, ...] = ()  # to which it is bound
 
-    def PREEMPTED(fraction: float, waited: float = 0) -> str:
-        text = f"other processes used the cores in {fraction:.0%} of the samples"
-        return f"{text}, for {waited:.0%} of their time" if waited > fraction else text
-
-    STOPPED = (
-        "the processes ran for {ran:.0%} of the time, and waited for a core for {waited:.0%}; the "
-        "samples took {factor:.0f} times what their medians add up to: something stops them"
-    )
-    STARVED = (
-        "the processes ran for {ran:.0%} of the time, and waited for a core for {waited:.0%}: "
-        "other processes, or a quota of processor time, had it"
-    )
-
-    # metrics: [[name, value, unit, low, high]]
-    def UNCONFIRMED(metrics: list, cause: dict) -> str:
-        return f"{Launches.OUT_OF_BOUNDS.says(metrics)}: not confirmed, as {clause(cause)}"
-
-    RERUN = "launches whose cores other processes used: {launches}; quiet in the rerun: {quiet}"
-    LAYOUT_FASTER = "{layout} is {gain:.0%} faster than one rank per core on {cores} cores"
-    UNJUDGED_WRONG_ANSWER = "wrong answer of {method} in {place}, and no selected check judges it"
-
-    # metrics: [[name, value, unit, low, high]]; of the retest: its verdict, rerun: name -> value,
-    # nodes: to which it is bound
-    def OUT_OF_BOUNDS(
-        metrics: list, retest: str = "", rerun: dict | None = None, nodes: list = ()
-    ) -> str:
-        rerun, parts = rerun or {}, []
-        for name, value, unit, low, high in metrics:
+    def words(self) -> str:
+        rerun, parts = dict(self.rerun), []
+        for name, value, unit, low, high in self.metrics:
             text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
             second = f", in the retest {number(rerun[name])}" if name in rerun else ""
             parts.append(f"{text}, allowed is {span(low, high)}{second}")
-        parts += ["it did not repeat"] if retest == Verdict.PASS else []
-        parts += [f"on {some(nodes, 3)}, and not on others"] if nodes else []
+        parts += ["it did not repeat"] if self.retest == Verdict.PASS else []
+        parts += [f"on {some(self.nodes, 3)}, and not on others"] if self.nodes else []
         return "; ".join(parts)
 
-    # of a check, of ReFrame, of a build, of another tool
-    def TEXT(text: str = "") -> str:
-        return text or "no reason is given"
 
-    def LAUNCH_LATE(seconds: float, claimed: float) -> str:
-        times = f"{seconds / claimed:.0f} times"
-        return f"took {duration(seconds)}, {times} its estimate of {duration(claimed)}"
+@dataclass(frozen=True, kw_only=True)
+class Unconfirmed(Reason):
+    code = "UNCONFIRMED"
+    metrics: tuple[Bounds, ...]
+    cause: Reason
 
-    def BEST_MOVED(best: int, was: int, loss: float = 0) -> str:
-        cost = f"; that is {loss - 1:.0%} slower" if loss else ""
-        return f"the best NPAR is {best}, it was {was}{cost}"
+    def words(self) -> str:
+        return f"{OutOfBounds(metrics=self.metrics)}: not confirmed, as {self.cause}"
 
-    # ---- a run as a whole ----
 
-    NOT_LOADED = "{kind} does not load: {text}"
-    REFRAME_EXIT = "ReFrame exited with {exit_code}, see {log}"
-    NO_REPORT = "ReFrame ended without a report"
-    NONE_SELECTED = "no check was selected: ReFrame found none for this tier, name and partition"
-    NO_TEST = "no check was selected"
-    TESTS_ABSENT = "{absent} of {selected} selected test cases did not run"
-    NOT_KEPT = "{error}"
-    NOT_STORED = "not stored: {error}; remove store.db, and the next command makes it again"
-    NODES_TAKEN = "busy nodes: {nodes}; their request is dropped for the jobs {jobs}"
-    TESTS_GONE = "tests of the last session are gone: {tests}"
+# ---- a run as a whole ----
 
-    # before, now: nodes x ranks per node x threads; cores: how those that are granted changed
-    def OTHER_RANKS(tests: int, before: str, now: str, cores: dict | None = None) -> str:
-        count = f"{tests} {'test' if tests == 1 else 'tests'}"
-        why = f"; {clause(cores)}" if cores else ""
-        return (
-            f"{count} ran as {now}, in earlier sessions as {before}: not compared{why}; "
-            "`bisection sessions exclude` of the earlier sessions accepts the change"
-        )
 
-    LAUNCHES_PREEMPTED = (
-        "other processes used the cores of the first {launches} launches; what they slow down is "
-        "not measured. Ctrl-C ends the run; --wait 30m waits for a quiet machine first"
-    )
+@dataclass(frozen=True, kw_only=True)
+class ReframeText(Reason):
+    code = "REFRAME_TEXT"
+    text: str
+    ended: bool = False  # it ended the run
 
-    # ended: it ended the run
-    def REFRAME_TEXT(text: str, ended: bool = False) -> str:
-        return text
-
-    def JOB_WAITS(job: str, queue: str, reason: str, start: float = 0) -> str:
-        start = f"; expected start {utc(start)}" if start else ""
-        return f"waiting: job {job} in queue {queue}; Slurm's reason: {reason}{start}"
-
-    def JOBS_LEFT(scheduler: str, jobs: list) -> str:
-        cancel = CANCEL.get(scheduler)
-        mend = f"; cancel with {cancel} {' '.join(jobs)}" if cancel else ""
-        return f"left in the queue: {', '.join(jobs)}{mend}"
-
-    def BUSY(used: float, cores: int, top: list) -> str:
-        names = f" ({', '.join(f'{name} {part:.1f}' for name, part in top)})" if top else ""
-        return f"other processes use {used:.1f} of {cores} cores{names}"
+    def words(self) -> str:
+        return self.text

@@ -1,55 +1,55 @@
 """Results of comparisons with earlier sessions."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from bisection.core.format import amount, duration, finite, number, plural, some, utc
-from bisection.core.format import change as shift
-from bisection.core.reasons.kinds import Topic
+from bisection.core.format import amount, change, duration, number, plural, some, utc
+from bisection.core.reasons.base import Reason, Text
 
 NAMED = 4  # checks that are named
 
+# A fact that changed: what, before, after; and with the odds that it is the cause of an event.
+Fact = tuple[str, str, str]
+Candidate = tuple[str, str, str, float]
+# A check, how many of its metrics changed, of how many, the one that changed most; the least, the
+# median and the largest new cost over old. A drift has neither of the last two.
+CheckChanged = tuple[str, int, int, str, tuple[float, ...]]
+
 
 def nights(first: float, at: float, last: float) -> str:
-    first, day, last = (utc(time)[:10] for time in (first, at, last))
-    return day if first == last else f"{day} ({first} to {last})"
+    begin, day, end = (utc(time)[:10] for time in (first, at, last))
+    return day if begin == end else f"{day} ({begin} to {end})"
 
 
-def what_changed(checks: Mapping[str, Mapping[str, Any]]) -> str:
-    """The metrics of each check that changed, and by how much. `checks`: check -> changed, of: how
-    many metrics; most: the one that changed most; sizes: the least, the median and the largest new
-    cost over old. A drift has neither."""
+def what_changed(checks: Sequence[CheckChanged]) -> str:
+    """The metrics of each check that changed, and by how much."""
     texts = []
-    for name, part in [*checks.items()][:NAMED]:
-        count, of, sizes = part["changed"], part["of"], part.get("sizes")
+    for name, count, of, most, sizes in checks[:NAMED]:
         who = f"{'all' if count == of > 1 else f'{count} of'} {plural(of, 'metric')} of {name}"
-        who = part["most"] if sizes and count == 1 else who
+        who = most if sizes and count == 1 else who
         texts.append(f"{who} by {_sizes(*sizes)}" if sizes else who)
-    if rest := [part["changed"] for part in checks.values()][NAMED:]:
+    if rest := [count for _, count, *_ in checks[NAMED:]]:
         texts.append(f"{plural(sum(rest), 'metric')} of {plural(len(rest), 'more check')}")
     return "; ".join(texts)
 
 
-def _sizes(low: float, middle: float, high: float) -> str:
+def _sizes(*costs: float) -> str:
     """The median of changes of cost, with the least and the largest."""
-    factors = (low, middle, high)
-    low, middle, high = (f"{x:.3g}" if high >= 2 else f"{abs(x - 1):.0%}" for x in factors)
+    low, middle, high = (f"{x:.3g}" if costs[-1] >= 2 else f"{abs(x - 1):.0%}" for x in costs)
     text = middle if "%" in middle else f"a factor of {middle}"
     return text + (f" ({low} to {high})" if low != high else "")
 
 
-def fact(change: Mapping[str, str]) -> str:
-    return f"{change['what']}: {change['before']} -> {change['after']}"
+def fact(what: str, before: str, after: str) -> str:
+    return f"{what}: {before} -> {after}"
 
 
-def changed_then(
-    changes: Sequence[Mapping[str, Any]], candidates: Sequence[Mapping[str, Any]]
-) -> str:
+def changed_then(changes: Sequence[Fact], candidates: Sequence[Candidate]) -> str:
     """Returns what of the environment changed with an event, or may have, with its odds."""
     if changes:
-        return f"changed then: {'; '.join(map(fact, changes))}"
+        return f"changed then: {'; '.join(fact(*each) for each in changes)}"
     if candidates:
-        return "perhaps " + " or ".join(f"{fact(c)} ({c['odds']:.0%})" for c in candidates)
+        return "perhaps " + " or ".join(f"{fact(*c[:3])} ({c[3]:.0%})" for c in candidates)
     return "nothing recorded changed then"
 
 
@@ -67,211 +67,193 @@ def not_retested(why: str, seconds: float, budget: float) -> str:
     return NOT_RETESTED[why].format(longest=duration(seconds), budget=duration(budget))
 
 
-def longer(jobs: int, ratio: float | None = None, on: str = "it", **_: Any) -> str:
-    """How much longer jobs on a slow node took, or on several that are not told apart."""
-    more = f"{ratio - 1:.0%} longer" if finite(ratio) else "longer"
-    return f"{plural(jobs, 'job')} on {on} took {more} than the others"
+# ---- a run beside earlier sessions ----
 
 
-def _sides(v: Mapping[str, Any]) -> str:
-    words = (v["check"], v["case"], v["layout"], v["method"], v["metric"])
-    before, after = (amount(v.get(side), v["unit"]) for side in ("before", "after"))
-    return f"{' '.join(filter(None, words))}: {before} -> {after}"
+@dataclass(frozen=True, kw_only=True)
+class MetricMoved(Reason):
+    """A metric beside those of earlier sessions."""
+
+    system: str
+    partition: str
+    environ: str
+    check: str
+    case: str
+    layout: str
+    method: str
+    metric: str
+    unit: str
+    before: float | None
+    after: float | None
+    factor: float  # how many times slower, also of a rate
+    sessions: int  # earlier ones
+    nodes: tuple[str, ...] = ()  # to which it is bound
+    rerun: float | None = None  # the value in the retest
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The identity of the metric of the test: eight words."""
+        place = (self.system, self.partition, self.environ)
+        return (*place, self.check, self.case, self.layout, self.method, self.metric)
+
+    @property
+    def sides(self) -> str:
+        """The metric of the test, before and after."""
+        test = (self.check, self.case, self.layout, self.method, self.metric)
+        before, after = (amount(side, self.unit) for side in (self.before, self.after))
+        return f"{' '.join(filter(None, test))}: {before} -> {after}"
+
+    def words(self) -> str:
+        rerun = f", {amount(self.rerun, self.unit)} in the retest" if self.rerun else ""
+        nodes = f", on {some(self.nodes, 3)} and not on others" if self.nodes else ""
+        than = f"times slower than in all of {plural(self.sessions, 'earlier session')}"
+        return f"{self.sides}{rerun}; {number(self.factor)} {than}{nodes}"
 
 
-def _control(control: Mapping[str, Any]) -> str:
-    return "the clock" if control["metric"] == "clock" else "the control"
+class Slower(MetricMoved):
+    code = "SLOWER"
 
 
-class Performance(Topic):
-    """Slower and faster metrics, and limitations of a comparison."""
+@dataclass(frozen=True, kw_only=True)
+class Outlier(MetricMoved):
+    code = "OUTLIER"
+    why: str  # failed, off, budget or unmeasured
+    seconds: float  # of its launch
+    budget: float
 
-    # ---- a run beside earlier sessions; of one metric: a test's identity, metric, unit, before,
-    # after, factor, sessions ----
 
-    # rerun: in the retest; nodes: to which it is bound
-    def SLOWER(
-        factor: float, sessions: int, rerun: float | None = None, nodes: list = (), **v: Any
-    ) -> str:
-        rerun = f", {amount(rerun, v['unit'])} in the retest" if rerun else ""
-        nodes = f", on {some(nodes, 3)} and not on others" if nodes else ""
-        earlier = plural(sessions, "earlier session")
-        return f"{_sides(v)}{rerun}; {number(factor)} times slower than in all of {earlier}{nodes}"
+@dataclass(frozen=True, kw_only=True)
+class WorseSince(Reason):
+    code = "WORSE_SINCE"
+    session: str
+    at: float  # Unix time
+    first: float  # when it may have begun
+    last: float
+    where: str  # system:partition
+    worse: int  # metrics
+    checks: tuple[CheckChanged, ...]
+    changes: tuple[Fact, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    compare: str = ""  # command
+    rerun: str = ""  # command
+    accept: str = ""  # command
 
-    # why: failed, off, budget or unmeasured; seconds: of its launch
-    OUTLIER = SLOWER
+    def words(self) -> str:
+        night = nights(self.first, self.at, self.last)
+        since = f"{night} on {self.where}, session {self.session[:8]}"
+        causes = changed_then(self.changes, self.candidates)
+        return f"worse since {since}: {what_changed(self.checks)}; {causes}"
 
-    def FASTER(metrics: int, **v: Any) -> str:
-        metrics = plural(metrics, "metric")
-        return f"{metrics} faster than in all earlier sessions, such as {_sides(v)}"
 
-    def BASELINES_MOVED(metrics: int, **v: Any) -> str:
-        ratios = plural(metrics, "ratio")
-        return f"{ratios} changed because the baseline did, such as {_sides(v)}"
+@dataclass(frozen=True, kw_only=True)
+class SlowNode(Reason):
+    code = "SLOW_NODE"
+    nodes: tuple[str, ...]  # one; or several that are not told apart, of which one is slow
+    jobs: int
+    ratio: float | None = None
+    where: str = ""  # system:partition
+    always: bool = True  # they ran together in all launches
 
-    # control: a launch
-    RETEST_SLOWER = (
-        "the control {control} was {factor:.2f}x slower during the retest; retest times are "
-        "divided by {factor:.2f}"
-    )
-    RETEST_NOT_ENDED = "the retest did not end"
-    RETEST_FAILED = "in the retest, {test}: {cause}"
+    @property
+    def longer(self) -> str:
+        """How much longer jobs took on it."""
+        more = f"{self.ratio - 1:.0%} longer" if self.ratio is not None else "longer"
+        on = "them" if self.nodes[1:] else "it"
+        return f"{plural(self.jobs, 'job')} on {on} took {more} than the others"
 
-    def DID_NOT_REPEAT(launches: list, metrics: int, factor: float) -> str:
-        metrics = f"{plural(metrics, 'metric')}, up to {number(factor)} times slower"
-        who = f"retested {some(launches, 3)}: {metrics} than in all earlier sessions"
-        return f"{who}, did not repeat"
+    def words(self) -> str:
+        where = f" ({self.where})" if self.where else ""
+        if not self.nodes[1:]:
+            return f"node {self.nodes[0]}{where}: {self.longer}"
+        apart = "always ran together" if self.always else "ran together too often to tell"
+        return f"one of {some(self.nodes, 16)}{where}, which {apart}: {self.longer}"
 
-    # repeats: usable ones, of all launches; seconds: that they took; metrics: that may have got
-    # worse; slower: whether the machine was meanwhile; alarms: how many metrics are one now;
-    # still: those that still may be, each with name and errors: standard errors before and after
-    def REPEATED(
-        launches: int,
-        repeats: int,
-        seconds: float,
-        metrics: int,
-        alarms: int,
-        still: list,
-        slower: bool,
-    ) -> str:
-        text = f"{plural(metrics, 'metric')} may have got worse lately; "
-        text += f"{plural(repeats, 'repeat')} of {plural(launches, 'launch', 'launches')}, "
-        text += f"in {duration(seconds)}: "
-        if slower or not repeats:
-            why = "the machine was slower meanwhile; the history does not use them"
-            return text + (why if repeats else "nothing was measured")
-        text += f"{plural(alarms, 'alarm')}, "
-        text += f"{metrics - alarms - len(still)} as usual, {len(still)} open"
-        names = ("{name} {errors[0]:.1f} -> {errors[1]:.1f}".format(**each) for each in still)
-        return text + (f" (standard errors: {some([*names], 3)})" if still else "")
 
-    # at: Unix time; first, last: when it may have begun; where: system:partition; worse: how many;
-    # checks: of what_changed; changes, candidates: of changed_then; and three commands
-    def WORSE_SINCE(session: str, first: float, at: float, last: float, **v: Any) -> str:
-        since = f"{nights(first, at, last)} on {v['where']}, session {session[:8]}"
-        who, causes = what_changed(v["checks"]), changed_then(v["changes"], v["candidates"])
-        return f"worse since {since}: {who}; {causes}"
+@dataclass(frozen=True, kw_only=True)
+class FactChanged(Reason):
+    """A fact changed since the last session."""
 
-    # where: system:partition; always: they ran together
-    def SLOW_NODE(
-        nodes: list, jobs: int, ratio: float | None = None, where: str = "", always: bool = True
-    ) -> str:
-        where = f" ({where})" if where else ""
-        if not nodes[1:]:
-            return f"node {nodes[0]}{where}: {longer(jobs, ratio)}"
-        apart = "always ran together" if always else "ran together too often to tell"
-        who = f"one of {some(nodes, 16)}{where}, which {apart}"
-        return f"{who}: {longer(jobs, ratio, 'them')}"
+    code = "CHANGED"
+    what: str
+    before: str
+    after: str
+    since: float  # Unix time
 
-    def CHANGED(what: str, before: str, after: str, since: float) -> str:
-        return f"{what}: {before} -> {after}"
+    def words(self) -> str:
+        return fact(self.what, self.before, self.after)
 
-    # ---- a metric of a comparison ----
 
-    ABSENT = "in none of the sessions after ({sessions})"
-    VANISHED = "not in the last {sessions} sessions after"
-    NO_NUMBER = "no number above zero in any session after"
-    NOT_BEFORE = "not measured before"
-    CONSTANT = "all samples are the same number: nothing to judge by"
-    COUNT_VARIES = "a count that differs from run to run"
-    COUNT_CHANGED = "{before:.15g} is now {after:.15g}"
-    ONE_JOB = "one job per side does not represent the machine"
-    FEW_JOBS = "{before} and {after} jobs; {needed} are needed"
-    FEW_SESSIONS = "{before} and {after} sessions; {needed} are needed"
-    NIGHTS_UNKNOWN = "not surely beyond the {margin:.0%} by which so few nights may differ"
-    # gap: a ratio; before, after: fractions of nights in the slower one
-    TWO_STATES = (
-        "two states, 1.0 and {gap:.2f}: in the slower one {before:.0%} of nights before, "
-        "{after:.0%} after"
-    )
-    INTERVAL_WIDE = "interval includes 0 and the threshold: inconclusive"
-    OTHERS_MOVE = "no larger than metrics of the table change by themselves"
-    NOT_SIGNIFICANT = "not significant among so many metrics"
-    UNDER_MARGIN = "a change, but under the {margin:.0%} that counts"
-    TAIL_PREEMPTED = "but other processes took the cores in {fraction:.0%} of the samples"
-    TAIL_OF_ONE_SESSION = "but the slowest percent is judged between sessions only"
-    MOVES_BY_ITSELF = "but it moves by itself: the A/A run"
-    # what: unit, geometry, direction or work
-    UNLIKE = "not to be compared, by its {what}: {values}"
-    JOBS_FAILED = "{count} of {of} jobs after failed: {cause}"
-    JOBS_UNUSABLE = "{count} of {of} jobs after could not be used: {cause}"
+# ---- a comparison ----
 
-    # kernel: all, if there is none; controls: moved or still
-    def SHARED(
-        place: str, change: dict, metrics: int, of: int, kernel: str = "", controls: str = ""
-    ) -> str:
-        count = f"all {of}" if metrics == of else f"{metrics} of {of}"
+
+@dataclass(frozen=True, kw_only=True)
+class TwoStates(Reason):
+    code = "TWO_STATES"
+    gap: float  # a ratio
+    before: float  # fractions of nights in the slower state
+    after: float
+
+    def words(self) -> str:
+        nights = f"{self.before:.0%} of nights before, {self.after:.0%} after"
+        return f"two states, 1.0 and {self.gap:.2f}: in the slower one {nights}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AfterChange(Text):
+    """Continues a sentence that begins with the change itself."""
+
+    code = "AFTER_CHANGE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unlike(Reason):
+    code = "UNLIKE"
+    what: str  # unit, geometry, direction or work
+    values: tuple[str, ...]
+
+    def words(self) -> str:
+        return f"not to be compared, by its {self.what}: {some(self.values)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobsLost(Reason):
+    code = "JOBS_LOST"
+    failed: bool  # else they could not be used
+    count: int
+    of: int  # jobs after
+    cause: Reason | None
+
+    def words(self) -> str:
+        how = "failed" if self.failed else "could not be used"
+        return f"{self.count} of {self.of} jobs after {how}: {self.cause or 'no cause is known'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedChange(Reason):
+    """A change that many metrics share."""
+
+    code = "SHARED"
+    place: str  # system:partition
+    ratio: float  # of times
+    low: float
+    high: float
+    metrics: int
+    of: int
+    kernel: str = ""  # "": all
+    controls: str = ""  # moved | still
+
+    def words(self) -> str:
+        count = f"all {self.of}" if self.metrics == self.of else f"{self.metrics} of {self.of}"
         ends = {"moved": ", and so are the cores alone", "still": "; the cores alone are as before"}
-        who = f"{count} metrics{f' of {kernel}' if kernel else ''} on {place}"
-        return f"{who} are together {shift(change)}{ends.get(controls, '')}"
+        who = f"{count} metrics{f' of {self.kernel}' if self.kernel else ''} on {self.place}"
+        moved = change("s", "lower", self.ratio, self.low, self.high)
+        return f"{who} are together {moved}{ends.get(self.controls, '')}"
 
-    def CORES_MOVED_ONLY(control: dict) -> str:
-        return f"unchanged, but the CPU-only control shifted: {_control(control)} {shift(control)}"
 
-    def CORES_MOVED_TOO(control: dict) -> str:
-        return f"but the CPU-only control shifted too: {_control(control)} {shift(control)}"
+@dataclass(frozen=True)
+class Excluded(Reason):
+    code = "EXCLUDED"
+    sessions: tuple[str, ...]
 
-    # time: the change of the time itself
-    def BASELINE_MOVED(time: dict) -> str:
-        return f"by what it is compared with: the time itself is {shift(time)}"
-
-    # ---- a comparison as a whole ----
-
-    AA_DIFFERS = "the A/A run: {metrics} metrics differ, though nothing was changed"
-    SESSIONS_ONLY = (
-        "too few sessions: these verdicts ignore night-to-night variation. For the machine, "
-        "compare {needed} sessions per side or more"
-    )
-    SIDES_SWAPPED = "AFTER is older than BEFORE"
-    NO_AA = (
-        "no A/A comparison: run the same again with nothing changed, and name it by --aa, to see "
-        "what the machine does by itself"
-    )
-    NO_CONTROL = (
-        "no control: nothing on both sides measures the cores alone, so a slower clock cannot be "
-        "told from a slower network (--control names one)"
-    )
-    # rho: correlation of nights; nights: per side; worth: independent ones
-    NIGHTS_ALIKE = (
-        "nights are not independent: each resembles the one before (correlation {rho:.1f}), "
-        "{nights} nights count as {worth:.0f}"
-    )
-    STATES_SEEN = "{metrics} metrics have two states, for example {test}: {states}"
-    EXCLUDED = "excluded sessions left out: {sessions}"
-    OF_OTHER_KINDS = "sessions of another tier or selection, or tagged, left out: {sessions}"
-    AHEAD = "sessions of the future left out: {sessions}; the clock was ahead"
-    SAME_NIGHT = "sessions with the same values, of which the first counts: {sessions}"
-    AA_LEFT_OUT = "{metrics} metrics moved by themselves, and are not judged: the A/A run"
-
-    # hosts: with the slowest clocks
-    def CORES_DRIFTED(place: str, control: dict, hosts: list = ()) -> str:
-        by = f"({control['test']}), which does not communicate, is {shift(control)}"
-        slowest = f"; the slowest is {some(hosts, 3)}" if hosts else ""
-        return f"CPU speed of {place} changed: {_control(control)} {by}{slowest}"
-
-    def NO_MACHINE_VERDICT(before: int, after: int, needed: int) -> str:
-        lacks = f"no verdict on the machine, which needs {needed} per side"
-        option = f"bisection run --reruns={needed - 1} gives one on two sessions"
-        return f"{before} against {after} sessions give {lacks}; {option}"
-
-    # change: of unit or geometry
-    def HISTORY_ENDS(at: float, metrics: int, example: str, change: str = "") -> str:
-        which = f"{example}{' and others' if metrics > 1 else ''}{f': {change}' if change else ''}"
-        return f"{plural(metrics, 'metric')} not measured since {utc(at)[:10]}, {which}"
-
-    # nights: per side; needed: nights for the finer effect
-    def POWER(nights: list, effect: float, finer: float, needed: int | None = None) -> str:
-        sides = f"with {nights[0]} and {nights[1]} nights"
-        more = f"; {needed} nights per side see {finer:.0%}" if needed else ""
-        return f"{sides}, a change of one metric is seen from {effect:.0%} on{more}"
-
-    # ---- whether a network explains a speed-up ----
-
-    FRACTION_UNKNOWN = "no communication fraction is known"
-    NOT_THE_NETWORK = "not by the network: only {fraction:.1%} of the time was communication"
-    NETWORK_FASTER = "fits a network {factor:.3g} times as fast, with {fraction:.0%} communication"
-    NETWORK_SLOWER = "fits a network {factor:.3g} times slower, with {fraction:.0%} communication"
-    NOT_THE_NETWORK_ALONE = (
-        "not by the network alone: with {fraction:.0%} communication no network gives more than "
-        "{most:.2f}"
-    )
+    def words(self) -> str:
+        return f"excluded sessions left out: {some(self.sessions)}"

@@ -119,7 +119,7 @@ def _gcc(compilers: dict[str, str]) -> dict[str, External]:
     gnu = all("Free Software Foundation" in text for text in about)
     if not gnu or len(versions) != 1 or "" in versions:
         return {}
-    spec = f"gcc@{versions.pop()} languages:='{','.join(map(LANGUAGES.get, compilers))}'"
+    spec = f"gcc@{versions.pop()} languages:='{','.join(LANGUAGES[name] for name in compilers)}'"
     prefix = str(Path(compilers["c"]).parents[1])
     extra = {"compilers": dict(compilers)}
     return {"gcc": {"spec": spec, "prefix": prefix, "extra_attributes": extra}}

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from bisection.core.format import NONE, duration, finite, plain, plural, short, times
 from bisection.core.grouping import grouped
-from bisection.core.identity import Geometry, TestId, parsed
+from bisection.core.identity import IDENTITY, Geometry, TestId, parsed
 from bisection.core.verdicts import Verdict
 from bisection.report.svg.plots import Curve
 from bisection.report.svg.style import Legend, layout_rank
@@ -125,7 +125,6 @@ def measured_cases(cases: Iterable[TestResult]) -> Iterator[MeasuredCase]:
     """The tests that were measured and have a geometry; of those that ran several times the
     medians."""
     usable = (c for c in cases if not c.fixture and c.verdict != Verdict.NOT_MEASURED)
-    usable = (case for case in usable if parsed(case.record.geometry))
     runs = grouped(usable, lambda case: (*map(plain, case.identity), case.record.geometry))
     for key, members in runs.items():
         metrics = [m for case in members for m in case.metrics if finite(m.value)]
@@ -133,7 +132,9 @@ def measured_cases(cases: Iterable[TestResult]) -> Iterator[MeasuredCase]:
             name: statistics.median(metric.value for metric in values)
             for name, values in grouped(metrics, lambda metric: metric.name).items()
         }
-        yield MeasuredCase(*key, parsed(key[-1]), medians)
+        if shape := parsed(key[-1]):
+            values = dict(zip((*IDENTITY, "geometry"), key, strict=True))
+            yield MeasuredCase(**values, shape=shape, metrics=medians)
 
 
 def split(cases: Iterable[Test], *names: str) -> dict[tuple[str, ...], list[Test]]:

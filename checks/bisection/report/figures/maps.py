@@ -173,8 +173,10 @@ class Side:
             start += count
         if not (1 < len(groups) <= 2 * LABELS and groups[0][1]):
             step = -(-len(self.names) // LABELS)
-            groups = [(k, short(name, 18)) for k, name in enumerate(self.names)][::step]
-        room, ticks = BESIDE * len(self.names) / pixels, {}
+            every = enumerate(self.names)
+            groups = [(float(k), short(name, 18)) for k, name in every][::step]
+        room = BESIDE * len(self.names) / pixels
+        ticks: dict[float, str] = {}
         for place, label in wanted + groups:
             if all(abs(place + 0.5 - other) >= room for other in ticks):
                 ticks[place + 0.5] = label

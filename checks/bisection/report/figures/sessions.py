@@ -78,9 +78,9 @@ def _speedups(title: str, part: list[MeasuredCase], name: str, looks: dict[str, 
     ]
     best = [min(points, key=lambda c: c.time) for points in split(part, "cores").values()]
     over = f"Speed-up over {getattr(unit, name)} on {unit.cores} cores against cores, {title}"
-    best = ", ".join(f"{getattr(case, name)} on {case.cores}" for case in best)
+    named = ", ".join(f"{getattr(case, name)} on {case.cores}" for case in best)
     draw = partial(curves_svg, curves, "cores", "speed-up", log="xy", ideal=unit.cores)
-    return Panel(title, f"{over}. Best: {best}; {common.ends_of(curves)}", draw)
+    return Panel(title, f"{over}. Best: {named}; {common.ends_of(curves)}", draw)
 
 
 def _dots(title: str, part: list[MeasuredCase], name: str) -> Panel:
@@ -104,8 +104,9 @@ def npar_curves(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
         for (name,), of_case in split(kept, "case").items():
             curves = []
             for (seat,), line in split(of_case, "seat").items():
-                points = {numbers[case.method]: case.time for case in line}
-                curves.append(Curve(looks[seat], points, min(points, key=points.get)))
+                points = {float(numbers[case.method]): case.time for case in line}
+                fastest = min(points, key=points.__getitem__)
+                curves.append(Curve(looks[seat], points, fastest))
             curves = [curve for curve in curves if len(curve.points) > 1]
             draw = partial(curves_svg, curves, "NPAR (band groups)", "time", log="x", unit="s")
             panels += [Panel(name, f"Time against NPAR, {check} {name}", draw)] if curves else []
@@ -122,7 +123,7 @@ def sweeps(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
         for words, part in split(members, "case", "seat").items():
             title, curves = " ".join(words), []
             for case in part:
-                points = _sizes(case)
+                points = {float(size): time for size, time in _sizes(case).items()}
                 curves.append(Curve(looks[case.method], points))
                 cells += [((title, case.method), n, points[n]) for n in points]
             draw = partial(curves_svg, curves, "bytes", "time", log="xy", unit="s")
@@ -208,9 +209,9 @@ def speedups(rows: Sequence[Row], expected: float | None) -> list[Group]:
     candidates = primary(rows)
     if not candidates:
         return []
-    candidates.sort(key=lambda row: (COMPARED.index(row.verdict), row.speedup[0]))
+    candidates.sort(key=lambda row: (COMPARED.index(row.verdict), row.speedup[0] or 0.0))
     shown = candidates[:BARS]
-    by_speedup = sorted(shown, key=lambda row: row.speedup[0])
+    by_speedup = sorted(shown, key=lambda row: row.speedup[0] or 0.0)
     bars = [_bar(row, expected) for row in by_speedup]
     describe = "; ".join(f"{bar.label}: {times(bar.ratio)} {bar.words}" for bar in bars)
     panel = Panel("Speed-up of each test", describe, partial(bars_svg, bars, expected))
@@ -234,7 +235,7 @@ def primary(rows: Sequence[Row]) -> list[Row]:
         times = [row for row in metrics if row.metric == "time"]
         rates = [row for row in metrics if row.unit.endswith("/s")]
         sizes = [row for row in metrics if row.base == "time"]
-        sizes.sort(key=lambda row: -abs(math.log(row.ratio)))
+        sizes.sort(key=lambda row: -abs(math.log(row.ratio or 1.0)))
         chosen += times or rates or sizes[:1]
     return chosen
 
@@ -248,7 +249,7 @@ def _bar(row: Row, expected: float | None) -> Bar:
         short(row.label + (" (control)" if row.control else ""), 90),
         short(" \N{MIDDLE DOT} ".join(filter(None, (geometry, software))), 120),
         word,
-        ratio,
+        ratio or math.nan,
         low if finite(low) and low > 0 else None,
         high if finite(high) and high > 0 else None,
         *LOOKS.get(word, UNSURE),

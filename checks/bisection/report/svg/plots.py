@@ -75,23 +75,29 @@ def bars_svg(bars: Sequence[Bar], expected: float | None, width: int) -> Figure:
     _log_axis(axes, "x", min(low, 0.92), max(high, 1.09))
     axes.grid(axis="x")
     gap = 12 / axes.bbox.width
-    look = {"transform": axes.get_yaxis_transform(), "va": "center"}
+    look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center"}
     little = look | {"size": FONT - 2, "color": style.MUTED}
     for y, bar in enumerate(bars):
         axes.barh(y, bar.ratio - 1, 0.46, left=1, color=bar.colour, hatch=bar.hatch,
                   edgecolor=style.PAPER, linewidth=0)  # fmt: skip
         if bar.low is not None and bar.high is not None:
-            line = {"color": INK, "linewidth": 1.2, "marker": "|", "markeredgecolor": INK}
-            axes.plot([bar.low, bar.high], [y, y], **line)
+            axes.plot(
+                [bar.low, bar.high], [y, y], "|-", color=INK, linewidth=1.2, markeredgecolor=INK
+            )
         axes.text(-gap, y - 0.17, short(bar.label, 44), weight="bold", ha="right", **look)
         axes.text(-gap, y + 0.21, short(bar.place, 60), ha="right", **little)
         axes.text(1 + gap, y - 0.17, f"{times(bar.ratio)}  {bar.words}", weight="bold", **look)
         axes.text(1 + gap, y + 0.21, interval(bar.low, bar.high), **little)
-    levels = [(1.0, "as before", {"color": INK, "linewidth": 1.1})]
+    levels: list[tuple[float, str, dict[str, Any]]] = [
+        (1.0, "as before", {"color": INK, "linewidth": 1.1})
+    ]
     if expected:
         look = {"color": style.EXPECTED, "linewidth": 1.6, "linestyle": (0, (5, 3))}
         levels.append((expected, f"expected {times(expected)}", look))
-    above = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
+    above: dict[str, Any] = {
+        "xycoords": axes.get_xaxis_transform(),
+        "textcoords": "offset points",
+    }
     for level, text, look in levels:
         axes.axvline(level, **look)
         shift, side = (-2, "right") if level < max(levels)[0] else (2, "left")
@@ -197,7 +203,13 @@ def stacks_svg(labels: Sequence[str], values: Sequence[Sequence[float]], width: 
             axes.barh(row, 100 * part, 0.66, left=start, linewidth=0.4, **style.filled(index))
             start += 100 * part
         text = f"{start:.2g}%" if start < 10 else f"{start:.0f}%"
-        beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
-        axes.annotate(text, (start, row), size=FONT - 1, **beside)
+        axes.annotate(
+            text,
+            (start, row),
+            size=FONT - 1,
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+        )
     axes.set_xlim(0, max(1.0, min(100.0, 105 * max(map(sum, values)))))
     return figure

@@ -89,7 +89,7 @@ def _clean(text: str) -> str:
     """matplotlib's file as an element of the size of its place, in the page's font and colours,
     without identifiers that nothing refers to."""
     used = set(re.findall(r"#([\w.-]+)", text))
-    width, height = re.search(r'viewBox="0 0 (\S+) ([^"]+)"', text).groups()
+    ((width, height), *_) = re.findall(r'viewBox="0 0 (\S+) ([^"]+)"', text)
     text = re.sub(r".*?<svg [^>]*>\s*<defs>.*?</defs>", "", text, count=1, flags=re.DOTALL)
 
     def attribute(match: re.Match[str]) -> str:
@@ -202,7 +202,7 @@ def swatch(index: int) -> Figure:
     return figure
 
 
-def filled(index: int) -> dict[str, str]:
+def filled(index: int) -> dict[str, Any]:
     return {"color": COLOURS[index % 6], "hatch": HATCHES[index % 6], "edgecolor": PAPER}
 
 
@@ -238,6 +238,6 @@ def sparkline(values: Sequence[Any], points: Sequence[int], better: str) -> Figu
         worse = (new > old) == (better == "lower")
         colour, marker = (WORSE, "v") if worse else (BETTER, "^")
         axes.axvline(start, color=colour, linewidth=1.2, linestyle=(0, (3, 2)))
-        above = {"transform": axes.get_xaxis_transform(), "clip_on": False}
-        axes.plot([start], [1.05], marker, color=colour, **above)
+        above = axes.get_xaxis_transform()
+        axes.plot([start], [1.05], marker, color=colour, transform=above, clip_on=False)
     return figure

@@ -8,7 +8,7 @@ tried. One job per partition serves all probes that need one.
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,21 @@ from bisection import schedulers
 from bisection.core.commands import option_value
 from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import (
+    Blocked,
+    Cancelled,
+    Infrastructure,
+    Misplaced,
+    NodeFail,
+    NodeFault,
+    NoSpace,
+    NotEnded,
+    NoWorld,
+    OutOfMemory,
+    Timeout,
+    Worlds,
+)
 from bisection.core.verdicts import BisectionError, Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit
@@ -42,15 +56,40 @@ class State(Word):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a probe, with reason or numbers."""
+    """The result of a probe."""
 
     state: State
-    reason: Reason
+    text: str  # its numbers, or what is wrong
+    remedy: str = ""  # what to do
+    rests_on: str = ""  # the probe that is wrong or was not tried, so that this one was not
     probe: str = ""  # which `run` fills in
     partition: str = ""  # "" for the site
 
 
 ok, wrong, not_tried = (partial(Finding, state) for state in State)
+
+# What to do about what stopped a job or a launch.
+REMEDIES: dict[type[Reason], str] = {
+    Blocked: "Look at the queue with `squeue`; --patience lets the job wait longer.",
+    Timeout: "Look at the last step in the job's output.",
+    **dict.fromkeys((NodeFail, NodeFault), "Repair the node, or drain it."),
+    OutOfMemory: "Ask for more memory in the site file, such as --mem=0.",
+    Cancelled: "Somebody or preemption cancelled it: check again.",
+    Infrastructure: "`scontrol ping` shows whether the controller runs.",
+    NotEnded: "Look at the job's output.",
+    NoSpace: "Make room there, or set BISECTION_HOME to a folder on another file system.",
+    NoWorld: 'Try another launcher, or options=["--mpi=..."] of `srun --mpi=list`.',
+    Worlds: 'Launcher and MPI library differ: try options=["--mpi=pmi2"] or another launcher.',
+    Misplaced: "Correct the launcher's options for cores: `binding` in the site file.",
+}
+
+
+def fault(reason: Reason, partition: str) -> Finding:
+    """The result of a probe by what went wrong in a partition."""
+    remedy = reason.next if isinstance(reason, Text) else REMEDIES[type(reason)]
+    if isinstance(reason, Blocked) and reason.refused:
+        remedy = f"Correct queue, account, qos and nodes of {partition} in the site file."
+    return wrong(str(reason), remedy)
 
 
 @dataclass
@@ -58,7 +97,7 @@ class Subject:
     """One partition of a site, and what is known of it so far."""
 
     site: Site
-    partition: Facts  # as sites/probe.py reports it
+    partition: dict[str, Any]  # as sites/probe.py reports it
     facts: Facts | None  # of NAME.json; None without it
     folder: Path  # for its job; all nodes must see it
     patience: float  # s for its job
@@ -68,7 +107,7 @@ class Subject:
     built: dict[Any, str] = field(default_factory=dict)
     schedulers: frozenset[str] = frozenset()  # ReFrame's names
     stop: threading.Event = field(default_factory=threading.Event)  # once set, jobs are cancelled
-    trial: Trial | None = None  # of its job
+    trial: Trial = field(default_factory=Trial)  # of its job, once that ran
 
     def __post_init__(self) -> None:
         # Empty where the site does not load.
@@ -156,7 +195,7 @@ class Probe:
     of_site: bool = False  # looked at once, with the first partition as subject
 
 
-def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Iterator[Finding]:
+def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Generator[Finding, None, None]:
     """Runs the probes, each after those that it rests on: those of the site, then those of its
     partitions, AT_ONCE at a time.
 
@@ -186,13 +225,14 @@ def _run(
 ) -> Iterator[Finding]:
     for probe in probes:
         if root := next((roots[name] for name in probe.rests_on if name in roots), None):
-            finding = not_tried(Code.RESTS_ON(probe=root))
+            finding: Finding | None = not_tried("", rests_on=root)
         else:
             root = probe.name
             try:
                 finding = probe.look(subject)
             except SchedulerError as error:
-                finding = wrong(error.reason)
+                ping = "`scontrol ping` shows whether it runs; SLURM_CONF names its file."
+                finding = wrong(str(error), ping)
         if finding:
             if finding.state != State.OK:
                 roots[probe.name] = root
@@ -200,18 +240,17 @@ def _run(
 
 
 def subjects(
-    site: Site, partitions: Sequence[Facts], folder: Path, patience: float
+    site: Site, partitions: Sequence[dict[str, Any]], folder: Path, patience: float
 ) -> list[Subject]:
     """The partitions of a site as subjects of the probes; one without a name where it does not
     load. Each job may take `patience` seconds, and leaves its files in the folder."""
     file = facts.file_of(site.path)
-    shared = {
-        "facts": facts.read(file) if file.exists() else None,
-        "schedulers": frozenset(partition["scheduler"] for partition in partitions),
-        "folder": folder,
-        "patience": patience,
-        "surveys": {},
-        "built": {},
-        "stop": threading.Event(),
-    }
-    return [Subject(site, partition, **shared) for partition in partitions or [{}]]
+    known = facts.read(file) if file.exists() else None
+    surveys: dict[str, Survey] = {}
+    built: dict[Any, str] = {}
+    names = frozenset(partition["scheduler"] for partition in partitions)
+    stop = threading.Event()
+    return [
+        Subject(site, partition, known, folder, patience, surveys, built, names, stop)
+        for partition in partitions or [{}]
+    ]

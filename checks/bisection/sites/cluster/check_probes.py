@@ -6,26 +6,59 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bisection import schedulers
 from bisection.core import paths
-from bisection.core.commands import option_value
+from bisection.core.commands import option_value, telling
+from bisection.core.format import amount, duration, plural, some
 from bisection.core.grouping import grouped
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, with_reasons
+from bisection.core.reasons.launches import Misplaced, NoWorld, Worlds
+from bisection.core.reasons.machines import carried_by
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import launch_faults
 from bisection.schedulers.survey import Survey
-from bisection.sites.cluster.check import Finding, Probe, Subject, not_tried, ok, wrong
+from bisection.sites.before_run import unknown_queue
+from bisection.sites.cluster.check import Finding, Probe, Subject, fault, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP, cores_of
 from bisection.sites.cluster.jobs import STOPPED, Ended, Step, refusal
-from bisection.sites.cluster.trial import Outcome, program, telling, try_queue
+from bisection.sites.cluster.trial import program, try_queue
 from bisection.sites.rules import site_defects
 
 SOURCES = paths.ROOT / "src"
 KERNEL = "bisection-patterns"  # the one that is built soonest
 EXIT = 3  # what a rank leaves with
 LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
+
+
+STEPS = {
+    "configure": "CMake does not configure the kernels",
+    "compile": "a kernel does not compile",
+    "kernel": "a kernel does not run",
+}
+OF_NODES = {"num_cpus_per_core": "CPUs per core", "num_sockets": "sockets", "smt": "SMT"}
+HANGS = "its launch did not end in 10 s"
+OTHER_LAUNCHER = "Use another launcher, or its option that ends all ranks with one."
+
+
+def _refresh(subject: Subject) -> str:
+    return f"`bisection site new {subject.site.name} --refresh`"
+
+
+def _memory(size: float) -> str:
+    return f"{size / 2**30:.3g} GiB"
+
+
+def _value(name: str, value: str) -> str:
+    if name == "memory":
+        return _memory(float(value))
+    return {"": "unknown", "None": "not up"}.get(value, value)
+
+
+def _speed(latency: float, bandwidth: float) -> str:
+    return f"{amount(latency, 's')}, {amount(bandwidth, 'B/s')}"
 
 
 # ---- before the job ----
@@ -36,22 +69,24 @@ def loads(subject: Subject) -> Finding:
     site = subject.site
     defects = [d for d in [*site.defects, *site_defects(site)] if not d.is_note]
     if defects:
-        first, more = defects[0], len(defects) - 1 or None
-        where = {"path": first.path, "line": first.line}
-        return wrong(Code.SITE_DEFECTS(**where, first=first.reason, more=more))
-    return ok(Code.SITE_LOADS(partitions=[part["name"] for part in site.partitions]))
+        first, more = defects[0], f" (and {len(defects) - 1} more)" if defects[1:] else ""
+        lists = f"`bisection doctor --system {site.name}` lists all defects."
+        text = f"{first.path}:{first.line}: {first.text}{more}"
+        return wrong(text, f"Mend what it names; {lists}")
+    return ok(f"partitions: {some(part['name'] for part in site.partitions)}")
 
 
 def scheduler_answers(subject: Subject) -> Finding:
     """The scheduler answers."""
     known = [*map(schedulers.of, sorted(subject.schedulers))]
     if unread := [scheduler.name for scheduler in known if not scheduler.is_read]:
-        return not_tried(Code.SCHEDULER_UNASKED(scheduler=unread[0]))
+        remedy = "Slurm, PBS and Flux are checked; `bisection run` works with others."
+        return not_tried(f"{unread[0]} cannot be asked", remedy)
     if all(scheduler.is_local for scheduler in known):
-        return ok(Code.NO_SCHEDULER())
+        return ok("none: launches run on this host")
     survey = _survey(subject)
-    version = f"{survey.kind} {survey.version}"
-    return ok(Code.SCHEDULER_ANSWERS(version=version, cluster=survey.cluster or None))
+    cluster = f", cluster {survey.cluster}" if survey.cluster else ""
+    return ok(f"{survey.kind} {survey.version}{cluster}")
 
 
 def _survey(subject: Subject) -> Survey:
@@ -69,9 +104,11 @@ def accounting(subject: Subject) -> Finding | None:
     if not needs - {None}:
         return None
     if True not in needs:
-        return ok(Code.ACCOUNTING_UNUSED())
-    answers = next(iter(subject.surveys.values())).accounting
-    return ok(Code.ACCOUNTING()) if answers else wrong(Code.NO_ACCOUNTING())
+        return ok("not needed by the back-end squeue")
+    if next(iter(subject.surveys.values())).accounting:
+        return ok("sacct answers")
+    text = 'sacct does not answer, and scheduler="slurm" needs it'
+    return wrong(text, 'Write scheduler="squeue" in the site file, or start slurmdbd.')
 
 
 def account(subject: Subject) -> Finding | None:
@@ -79,19 +116,23 @@ def account(subject: Subject) -> Finding | None:
     if subject.local:
         return None
     survey = _survey(subject)
-    used, name = subject.account or None, subject.queue_name
+    used, name = subject.account, subject.queue_name
     if survey.account_needed:
         if not used and survey.decisions:
-            return wrong(survey.decisions[0])
+            return fault(survey.decisions[0], subject.name)
         if used and used not in survey.accounts:
-            return wrong(Code.ACCOUNT_UNKNOWN(account=used, accounts=survey.accounts))
+            remedy = "Write one of these in the site file (sacctmgr show assoc)."
+            known = some(survey.accounts)
+            return wrong(f"account {used} is not one of this user: {known}", remedy)
     if (info := subject.info) is None:
-        known = [queue.name for queue in survey.queues]
-        return wrong(Code.QUEUE_UNKNOWN(queue=name, known=known)) if name else None
-    if info.closed and info.closed.code != Code.QUEUE_EMPTY:
-        return wrong(info.closed)
-    needed = survey.account_needed or None
-    return ok(Code.QUEUE_OPEN(queue=info.name, account=used, needed=needed))
+        text = unknown_queue(name, [queue.name for queue in survey.queues])
+        remedy = "Write one of these in the site file; `sinfo` lists them."
+        return wrong(text, remedy) if name else None
+    if info.closed and info.groups:
+        return fault(info.closed, subject.name)
+    # Slurm's accounting needs one; a site's own policy may want one, too.
+    usual = "the default account" if survey.account_needed else "no account is given"
+    return ok(f"{info.name}, " + (f"account {used}" if used else usual))
 
 
 def nodes_up(subject: Subject) -> Finding | None:
@@ -102,10 +143,12 @@ def nodes_up(subject: Subject) -> Finding | None:
     nodes = [node for group in info.groups for node in group.nodes]
     # A constraint may be an expression, which is Slurm's to evaluate.
     nodes = [node for node in nodes if feature in node.features] or nodes
-    down = [(node.name, node.down) for node in nodes if node.down]
-    up = len(nodes) - len(down)
-    values = {"up": up, "nodes": len(nodes), "asked": subject.nodes, "down": down or None}
-    return (ok if up >= subject.nodes else wrong)(Code.NODES_UP(**values))
+    down = tuple((node.name, node.down) for node in nodes if node.down)
+    up, why = len(nodes) - len(down), f"; {with_reasons(down)}" if down else ""
+    if up >= subject.nodes:
+        return ok(f"{up} of {len(nodes)} up{why}")
+    remedy = "Resume sound nodes, `scontrol update nodename=... state=resume`, or use fewer."
+    return wrong(f"{up} of {len(nodes)} up, {subject.nodes} needed{why}", remedy)
 
 
 def placed(subject: Subject) -> Finding | None:
@@ -116,8 +159,9 @@ def placed(subject: Subject) -> Finding | None:
         if words is None:
             return None
         if words:
-            return wrong(Code.NOT_PLACED(layout=layout, geometry=str(shape), refused=words))
-    return ok(Code.PLACED(layouts=[f"{name} {shape}" for name, shape in subject.shapes.items()]))
+            remedy = f"Correct nodes, cores and options of {subject.name} in the site file."
+            return wrong(f"layout {layout}, {shape}: {words}", remedy)
+    return ok(some(f"{name} {shape}" for name, shape in subject.shapes.items()))
 
 
 def _launch_limit(subject: Subject) -> int:
@@ -151,9 +195,9 @@ def job_runs(subject: Subject) -> Finding:
         further=further,
     )
     if trial.fault:
-        return wrong(trial.fault)
+        return fault(trial.fault, subject.name)
     hosts = trial.hosts or sorted(node["host"] for node in trial.nodes)
-    return ok(Code.JOB_RAN(job=trial.job, hosts=hosts))
+    return ok(f"job {trial.job} on {some(hosts)}")
 
 
 def _builds(subject: Subject, build: str) -> list[Step]:
@@ -173,36 +217,41 @@ def modules_load(subject: Subject) -> Finding | None:
     if not subject.modules:
         return None
     if unloaded := subject.trial.modules:
-        return wrong(Code.MODULES_FAIL(modules=list(unloaded.items())))
-    return ok(Code.MODULES_LOADED(modules=subject.modules))
+        remedy = "Write modules in the site file that `module avail` lists on a node."
+        return wrong(with_reasons(tuple(unloaded.items())), remedy)
+    return ok(some(subject.modules))
 
 
 def program_builds(subject: Subject) -> Finding:
     """An MPI program builds on a node."""
     if subject.trial.build:
-        return wrong(subject.trial.build)
-    compiler = subject.trial.steps["build"].text.partition("\n")[0]
-    return ok(Code.PROBE_BUILT(compiler=compiler))
+        return fault(subject.trial.build, subject.name)
+    return ok(subject.trial.steps["build"].text.partition("\n")[0])
 
 
 def kernels_build(subject: Subject) -> Finding | None:
     """The kernels configure and build on a node, and one runs on all."""
     if subject.by_spack:
-        return not_tried(Code.KERNELS_BY_SPACK(environ=subject.environ))
+        builds = f"`bisection run -p {subject.environ}` builds them."
+        return not_tried(f"environment {subject.environ}: Spack builds the kernels", builds)
     if subject.kernel_key in subject.built:
-        return ok(Code.KERNELS_BUILT(partition=subject.built[subject.kernel_key]))
+        same = subject.built[subject.kernel_key]
+        return ok(f"as on {same}, which is on the same nodes")
     steps = subject.trial.steps
     for name in ("configure", "compile", "kernel"):
         ended = steps.get(name, Ended(1, 0.0, ""))
         if ended.code == STOPPED:  # its words name a signal and not the cause
-            return wrong(Code.KERNELS_LATE(step=name, limit=ended.seconds))
+            remedy = "Other processes use the nodes, or the file system is slow: check again."
+            return wrong(f"{STEPS[name]} within {ended.seconds:.0f} s", remedy)
         if ended.code:
-            last = telling(ended.text) or None
+            line = telling(ended.text)
             if full := launch_faults.of_full_disk(subject.folder, ended.text.splitlines()):
-                return wrong(full.with_values(build=last))
-            return wrong(Code.KERNELS_FAIL(step=name, exit_code=ended.code, last=last))
+                return fault(replace(full, build=line), subject.name)
+            remedy = "Load what is missing, or build with Spack: `bisection run -p spack`."
+            return wrong(": ".join(filter(None, (STEPS[name], line))), remedy)
     subject.built[subject.kernel_key] = subject.name
-    return ok(Code.KERNELS_BUILT(seconds=steps["configure"].seconds + steps["compile"].seconds))
+    seconds = steps["configure"].seconds + steps["compile"].seconds
+    return ok(f"configured, one built and run; {duration(seconds)}")
 
 
 # ---- the nodes ----
@@ -211,12 +260,15 @@ def kernels_build(subject: Subject) -> Finding | None:
 def seen(subject: Subject) -> Finding:
     """Every node sees the job's folder, our Python and the sources."""
     trial = subject.trial
-    if unseen := list(trial.unseen.items()):
-        return wrong(Code.FOLDER_UNSEEN(path=str(subject.folder), hosts=unseen))
+    if trial.unseen:
+        text = f"{subject.folder} is not seen by {with_reasons(tuple(trial.unseen.items()))}"
+        remedy = "Put BISECTION_HOME on a file system that these nodes mount and may write."
+        return wrong(text, remedy)
     for path in (sys.executable, str(SOURCES), str(subject.folder)):
         if hosts := [node["host"] for node in trial.nodes if not node["sees"].get(path, True)]:
-            return wrong(Code.PATH_UNSEEN(path=path, hosts=hosts))
-    return ok(Code.ALL_SEEN(path=str(paths.home()), nodes=len(trial.nodes)))
+            text = f"{path} is not seen by {some(hosts)}"
+            return wrong(text, "Put it on a file system that these nodes mount.")
+    return ok(f"{paths.home()}, on all nodes ({len(trial.nodes)})")
 
 
 def _traits(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,8 +283,8 @@ def _traits(facts: Mapping[str, Any]) -> dict[str, Any]:
     traits = {name: processor[name] for name in names if name in processor}
     if processor:
         traits["cores"] = cores_of(processor)
-    names = ("governor", "smt", "microcode", "kernel", "memory")
-    traits |= {name: facts[name] for name in names if name in facts}
+    others = ("governor", "smt", "microcode", "kernel", "memory")
+    traits |= {name: facts[name] for name in others if name in facts}
     for device in facts.get("networks", []):
         if device["state"] in UP:
             rate = f"{device['rate']:g} Gb/s" if device["rate"] else device["state"]
@@ -246,6 +298,10 @@ def _alike(name: str, value: Any, usual: Any) -> bool:
     return value == usual
 
 
+def _trait(traits: Mapping[str, Mapping[str, Any]], name: str, host: str) -> str:
+    return str(traits[host].get(name))
+
+
 def alike(subject: Subject) -> Finding:
     """The nodes of a launch are alike, and have the cores that the site file gives them."""
     nodes, claimed = subject.trial.nodes, subject.partition["cores"]
@@ -253,20 +309,22 @@ def alike(subject: Subject) -> Finding:
     usual = max(node["memory"] for node in nodes)
     for host, of_host in traits.items():
         if of_host["cores"] < claimed:
-            counts = {"claimed": claimed, "cores": of_host["cores"]}
-            return wrong(Code.CORES_CLAIMED(**counts, host=host))
+            text = f"the site file gives {claimed} cores, {host} has {of_host['cores']}"
+            return wrong(text, f"Correct `processor`, or {_refresh(subject)}.")
         if _alike("memory", of_host["memory"], usual):
             of_host["memory"] = usual
     differences = []
     for name in dict.fromkeys(itertools.chain(*traits.values())):
-        hosts = grouped(traits, lambda host, name=name: str(traits[host].get(name)))
+        hosts = grouped(traits, partial(_trait, traits, name))
         if len(hosts) > 1:
-            differences.append([name, list(hosts.items())])
+            sides = (f"{_value(name, value)} on {some(own, 3)}" for value, own in hosts.items())
+            differences.append(f"{OF_NODES.get(name, name)} {', '.join(sides)}")
     if differences:
-        return wrong(Code.NODES_DIFFER(differences=differences))
+        remedy = "Repair the odd nodes, or give each kind a partition with a constraint."
+        return wrong("; ".join(differences), remedy)
     processor, memory = nodes[0]["processor"], min(node["memory"] for node in nodes)
-    values = {"nodes": len(nodes), "cores": cores_of(processor), "model": processor["model"]}
-    return ok(Code.NODES_ALIKE(**values, memory=memory))
+    each = f"{plural(cores_of(processor), 'core')} of {processor['model']}, {_memory(memory)}"
+    return ok(f"{plural(len(nodes), 'node')}, each {each}")
 
 
 def as_known(subject: Subject) -> Finding | None:
@@ -279,7 +337,7 @@ def as_known(subject: Subject) -> Finding | None:
     if subject.local and subject.facts is None:
         return None
     if subject.known is None:
-        return not_tried(Code.NO_FACTS(system=system))
+        return not_tried(f"there is no {system}.json", f"{_refresh(subject)} writes it.")
     changes: dict[tuple[str, str, str], list[str]] = {}
     for node in subject.trial.nodes:
         traits = _traits(node)
@@ -290,9 +348,14 @@ def as_known(subject: Subject) -> Finding | None:
                 now = "down" if now is None else now
                 changes.setdefault((name, str(before), str(now)), []).append(node["host"])
     if changes:
-        rows = [[*change, hosts] for change, hosts in changes.items()]
-        return wrong(Code.FACTS_CHANGED(changes=rows))
-    return ok(Code.FACTS_HOLD(system=system, written=subject.facts.get("written")))
+        texts = [
+            f"{OF_NODES.get(name, name)} {_value(name, before)} -> {_value(name, now)} "
+            f"on {some(hosts, 3)}"
+            for (name, before, now), hosts in changes.items()
+        ]
+        remedy = f"Repair the nodes, or record it: {_refresh(subject)}."
+        return wrong("; ".join(texts), remedy)
+    return ok(f"{system}.json, of {(subject.facts or {}).get('written', 'unknown')}")
 
 
 # ---- launches ----
@@ -301,43 +364,47 @@ def as_known(subject: Subject) -> Finding | None:
 def one_world(subject: Subject) -> Finding:
     """The launcher starts one MPI world for every layout."""
     for layout, outcome in subject.outcomes.items():
-        if outcome.fault and outcome.fault.code != Code.MISPLACED:
-            return wrong(_of_layout(outcome, layout))
+        if outcome.fault and not isinstance(outcome.fault, Misplaced):
+            return fault(_of_layout(outcome.fault, layout), subject.name)
     first = next(iter(subject.outcomes.values()), None)
     if first is None:
-        return wrong(Code.NO_WORLD(launcher=subject.launcher.name))
-    values = {"ranks": len(first.ranks), "hosts": len({host for host, _ in first.ranks})}
-    return ok(Code.ONE_WORLD(launcher=first.launcher.name, library=first.library, **values))
+        return fault(NoWorld(launcher=subject.launcher.name), subject.name)
+    counts = f"ranks: {len(first.ranks)}, nodes: {len({host for host, _ in first.ranks})}"
+    return ok(f"{first.launcher.name}, {first.library}: {counts}")
 
 
-def _of_layout(outcome: Outcome, layout: str) -> Reason:
+def _of_layout(reason: Reason, layout: str) -> Reason:
     """The fault of a layout; two ranks say enough of where all are."""
-    fault = outcome.fault.with_values(layout=layout)
-    return fault.with_values(seats=fault["seats"][:2]) if fault["seats"] else fault
+    if isinstance(reason, Misplaced):
+        return replace(reason, layout=layout, seats=reason.seats[:2])
+    return replace(reason, layout=layout) if isinstance(reason, NoWorld | Worlds) else reason
 
 
 def cores_of_their_own(subject: Subject) -> Finding:
     """Each rank has cores of its own, for every layout."""
     for layout, outcome in subject.outcomes.items():
         if outcome.fault:
-            fault, survey = _of_layout(outcome, layout), subject.surveys.get(subject.account)
-            return wrong(survey.explained(outcome.launcher.name, fault) if survey else fault)
-    shapes = [f"{layout} {outcome.shape}" for layout, outcome in subject.outcomes.items()]
-    return ok(Code.CORES_OWN(layouts=shapes))
+            reason = _of_layout(outcome.fault, layout)
+            if survey := subject.surveys.get(subject.account):
+                reason = survey.explained(outcome.launcher.name, reason)
+            return fault(reason, subject.name)
+    outcomes = subject.outcomes.items()
+    return ok(some(f"{layout} {outcome.shape}" for layout, outcome in outcomes))
 
 
 def rank_exit(subject: Subject) -> Finding:
     """A rank that exits with an error ends its launch soon, and the launcher says so."""
     ended = subject.trial.steps.get("leave")
     if ended is None:
-        return wrong(Code.RANK_EXIT_HANGS())
+        return wrong(HANGS, OTHER_LAUNCHER)
     left = re.search(r"^LEFT (\S+)$", ended.text, re.M)  # its start-up may take long
     seconds = ended.end - float(left[1]) if left else ended.seconds
     if seconds > LIMITS.rank_exit:
-        return wrong(Code.RANK_EXIT_HANGS(seconds=seconds))
+        return wrong(f"{HANGS}, but in {seconds:.1f} s", OTHER_LAUNCHER)
     if ended.code == 0:
-        return wrong(Code.RANK_EXIT_LOST(launcher=subject.launcher.name, left=EXIT))
-    return ok(Code.RANK_EXIT(seconds=seconds, exit_code=ended.code))
+        remedy = "Use another launcher: with this one a crash passes for success."
+        return wrong(f"a rank exited with {EXIT}, and {subject.launcher.name} with 0", remedy)
+    return ok(f"its launch ended in {seconds:.1f} s with exit {ended.code}")
 
 
 # ---- messages ----
@@ -353,39 +420,50 @@ def network_used(subject: Subject) -> Finding | None:
     before = (subject.known or {}).get("carried", {})
     usual = {*fast, *(name for name, part in before.items() if part > 0.5)}
     expected = {*subject.extras.get("network", [])} or usual or set(carried)
-    parts = sorted(carried.items(), key=lambda item: -item[1])
+    parts = carried_by(sorted(carried.items(), key=lambda item: -item[1]))
     if sum(carried.get(name, 0.0) for name in expected) >= LIMITS.carried:
-        return ok(Code.CARRIED(carried=parts))
+        return ok(f"{parts} of the bytes")
     if sum(carried.values()) < LIMITS.carried:
-        return not_tried(Code.BYTES_UNCOUNTED(carried=parts))
-    absent = {"kind": "", "rate": 0.0}
-    chosen = [(name, devices.get(name, absent)) for name in sorted(expected)]
-    wanted = [[name, device["kind"], device["rate"]] for name, device in chosen]
-    return wrong(Code.NETWORK_UNUSED_BY(carried=parts, expected=wanted))
+        remedy = "Look at the MPI library's own report of its transport."
+        return not_tried(f"no device counted them: {parts}", remedy)
+    wanted = some(_device(name, devices.get(name)) for name in sorted(expected))
+    remedy = "Look at UCX_TLS, OMPI_MCA_pml, FI_PROVIDER and the MPI build."
+    return wrong(f"{parts} of the bytes, not through {wanted}", remedy)
+
+
+def _device(name: str, device: Mapping[str, Any] | None) -> str:
+    if device is None:
+        return f"{name} (not up)"
+    rate = f", {device['rate']:g} Gb/s" if device["rate"] else ""
+    return f"{name} ({device['kind']}{rate})"
 
 
 def link_speed(subject: Subject) -> Finding | None:
     """Latency and bandwidth are as NAME.json has them, of the slowest node. Where other processes
     had the cores of a slow link's ranks, that says nothing of the link, unless it is far slower."""
     outcome = next(iter(subject.trial.outcomes), None)
-    if subject.nodes < 2 or outcome is None or outcome.latency is None:
+    if subject.nodes < 2 or not outcome or outcome.latency is None or outcome.bandwidth is None:
         return None
-    now = [outcome.latency, outcome.bandwidth]
+    now = _speed(outcome.latency, outcome.bandwidth)
     known = subject.known or {}
     if not known.get("bandwidth"):
-        return not_tried(Code.SPEED_UNKNOWN(now=now, system=subject.site.name))
-    before = [known["latency"], known["bandwidth"]]
+        there = f"there is no {subject.site.name}.json"
+        return not_tried(f"{now}; {there}", f"{_refresh(subject)} records them.")
+    before = _speed(known["latency"], known["bandwidth"])
     slow_start = outcome.latency > LIMITS.link_factor * known["latency"]
     narrow = outcome.bandwidth < known["bandwidth"] / LIMITS.link_factor
     if slow_start or narrow:
         key = (lambda link: link[3]) if narrow else (lambda link: -link[2])
         link = min(outcome.links, key=key)
-        slow = {"now": now, "before": before, "pair": link[:2]}
+        slow = f"{now} ({link[0]} to {link[1]})"
         gross = outcome.bandwidth < known["bandwidth"] / LIMITS.link_gross
         if link[4] > LIMITS.preempted_sample and not gross:
-            return not_tried(Code.LINK_DISTURBED(**slow, waited=link[4]))
-        return wrong(Code.LINK_SLOW(**slow))
-    return ok(Code.LINK_SPEED(now=now, before=before))
+            busy = f"not judged, as other processes had the cores in {link[4]:.0%} of the time"
+            remedy = "Check again while nothing else runs on these nodes."
+            return not_tried(f"{busy}: {slow}, were {before}", remedy)
+        remedy = f"Look at its cable, or record it: {_refresh(subject)}."
+        return wrong(f"{slow}; were {before}", remedy)
+    return ok(f"{now}; were {before}")
 
 
 # ---- memory and time ----
@@ -400,7 +478,9 @@ def limits(subject: Subject) -> Finding | None:
     trial, asked = subject.trial, _launch_limit(subject)
     longest = subject.info.max_time if subject.info else None
     if longest is not None and longest < asked:
-        return wrong(Code.TIME_SHORT(limit=longest, asked=asked))
+        text = f"the queue gives a job {duration(longest)}, a launch asks for {duration(asked)}"
+        remedy = "Choose a queue with a longer limit, or write max_time in extras."
+        return wrong(text, remedy)
     if not trial.nodes:
         return None
     # A node may have more than its scheduler gives away, also where that is not enforced.
@@ -414,10 +494,11 @@ def limits(subject: Subject) -> Finding | None:
     memory = min(of_nodes[host], trial.memory or math.inf)
     buffers = LIMITS.patterns_memory * 2**20 * subject.partition["cores"]
     needed = LIMITS.node_memory * 2**30 + buffers
-    values = {"memory": memory, "needed": needed, "host": host}
     if memory < needed:
-        return wrong(Code.MEMORY_SHORT(**values))
-    return ok(Code.LIMITS_SUFFICE(**values, limit=longest))
+        text = f"a job has {_memory(memory)} on {host}, the largest launch needs {_memory(needed)}"
+        return wrong(text, "Ask for all memory of a node (--mem=0), or use fewer nodes.")
+    time = f", {duration(longest)} per job" if longest else ""
+    return ok(f"{_memory(memory)} per node, {_memory(needed)} needed{time}")
 
 
 # In this order; a person reads them from above, and mends the first that is wrong.

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.core.reasons import Code, Reason
+from bisection.core.format import utc
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 from bisection.schedulers.scheduler import Scheduler
@@ -92,8 +92,9 @@ def compare(before: Facts, after: Facts) -> list[tuple[str, Any, Any]]:
     moved = []
     for name in flat_before | flat_after:
         was, now, words = flat_before.get(name), flat_after.get(name), set(name.split("."))
-        noise = LIMITS.fact_noise if words & set(MEASURED) and was and now else 0.0
-        alike = was == now or (noise and abs(now - was) <= noise * max(abs(now), abs(was)))
+        alike = was == now
+        if words & set(MEASURED) and was and now:
+            alike = abs(now - was) <= LIMITS.fact_noise * max(abs(now), abs(was))
         if not alike and not words & set(PASSING):
             moved.append((name, was, now))
     return moved
@@ -108,7 +109,7 @@ def _flat(facts: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, facts
 
 
-def outdated(site: Path, schedulers: Iterable[Scheduler]) -> Reason | None:
+def outdated(site: Path, schedulers: Iterable[Scheduler]) -> str | None:
     """Returns why the facts of a site may no longer hold: one of the nodes that they are of booted,
     or the scheduler's configuration changed. Of a large machine some other node boots every day.
 
@@ -130,5 +131,5 @@ def outdated(site: Path, schedulers: Iterable[Scheduler]) -> Reason | None:
     for scheduler in schedulers:
         for event, since in scheduler.events(hosts).items():
             if since > written:
-                return Code.FACTS_OLD(system=site.stem, what=event, since=since)
+                return f"{site.stem}.json is older than the last {event} ({utc(since)})"
     return None

@@ -24,7 +24,8 @@ from reframe.utility import osext
 from bisection.core.commands import all_errors
 from bisection.core.identity import Geometry
 from bisection.core.paths import text_of
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import Blocked, Infrastructure, NotEnded, Timeout
 from bisection.core.topology import expanded
 from bisection.rfm import internals
 from bisection.schedulers.scheduler import JobState, Scheduler
@@ -224,12 +225,12 @@ def run(request: Request, steps: Sequence[Step]) -> Finished:
             job = _job(request, 60.0 * minutes)
             job.prepare(script(request, steps))
     except ReframeError as error:  # it has no back-end here, as without Flux's Python bindings
-        return Finished(fault=Code.BLOCKED(refused=str(error)))
+        return Finished(fault=Blocked(refused=str(error)))
     # Where the user may not queue more jobs, it is submitted once another one is gone.
     polled = partial(_polled, stop=request.stop)
     submit, tried = partial(_refused, request, job), lambda words: not scheduler.is_full(words)
     if refused := polled(submit, tried, patience, pause=RARELY):
-        return Finished(fault=Code.BLOCKED(refused=refused))
+        return Finished(fault=Blocked(refused=refused))
     state = JobState("", alive=True)
     try:
         state = polled(partial(_state, request, job), lambda state: not state.alive, patience)
@@ -265,24 +266,26 @@ def _polled(
 
 def _fault(request: Request, job: Any, state: JobState, text: str) -> Reason:
     """Returns why a job did not run to its end in time."""
-    number, nodes = job.jobid, state.hosts or None
+    number, nodes = job.jobid, state.hosts
     if state.error:
-        return Code.INFRASTRUCTURE(why=Code.TEXT(text=state.error))
+        return Infrastructure(why=state.error)
     if state.word == "TIMEOUT" or (state.alive and state.word == "RUNNING"):
         limit = min(job.time_limit, request.patience)
-        return Code.TIMEOUT(job=number, limit=limit, nodes=nodes)
+        return Timeout(job=number, limit=limit, nodes=nodes)
     if state.alive:
-        return Code.BLOCKED(job=number, waited=request.patience, reason=state.reason)
-    cause = request.scheduler.cause(job)
+        return Blocked(job=number, waited=request.patience, reason=state.reason)
+    cause: Reason | None = request.scheduler.cause(job)
     # A job that was stopped may have no output as it never ran; a node that could not open it has
     # no other trace.
-    if not request.output.exists() and (cause is None or cause.code == Code.INFRASTRUCTURE):
-        return Code.OUTPUT_UNSEEN(job=number, path=str(request.output), nodes=nodes)
+    if not request.output.exists() and (cause is None or isinstance(cause, Infrastructure)):
+        ran = f", it ran on {nodes}" if nodes else ""
+        mend = "Put BISECTION_HOME on a file system that the nodes mount."
+        return Text(f"job {number} left no output in {request.output}{ran}", next=mend)
     if cause:
         return cause
     lines = [line.strip() for line in f"{text}\n{text_of(request.errors)}".splitlines()]
     said = [line for line in lines if line and line[0] != "@"]
-    return Code.NOT_ENDED(last=(said or [""])[-1] or None)
+    return NotEnded(line=(said or [""])[-1])
 
 
 def at_once(

@@ -17,8 +17,10 @@ from reframe.utility import import_module_from_file
 from bisection import schedulers
 from bisection.core import launchers, paths
 from bisection.core.commands import ask
+from bisection.core.format import plural
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text, with_reasons
+from bisection.core.reasons.launches import NoWorld, Worlds
 from bisection.core.verdicts import BisectionError
 from bisection.schedulers.survey import Group, QueueInfo, Survey, groups_of
 from bisection.sites.cluster import facts
@@ -40,6 +42,14 @@ class Software:
     libraries: dict[str, str]  # those that pkg-config finds -> version
 
 
+AGAIN = "then remove this file and make it again"
+NO_COMPILER = f"neither mpicc nor cc is on PATH: load the module of an MPI library, {AGAIN}"
+NO_FFTW = (
+    f"pkg-config does not find FFTW, which the kernels need: load the modules, {AGAIN}; or build "
+    "with Spack (-p spack)"
+)
+
+
 @dataclass
 class Part:
     """A partition of the draft: alike nodes of a queue."""
@@ -54,7 +64,7 @@ class Part:
     trial: Trial = field(default_factory=Trial)  # empty where no job ran
     outcome: Outcome | None = None  # of `launcher`, if it was right
     others: list[tuple[Launcher, Reason | None]] = field(default_factory=list)  # None: right, too
-    decisions: list[Reason] = field(default_factory=list)
+    decisions: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> set[str]:
@@ -145,8 +155,8 @@ class Draft:
     account: str = ""
     qos: str = ""
     parts: list[Part] = field(default_factory=list)
-    closed: list[Reason] = field(default_factory=list)  # queues that this user cannot use
-    decisions: list[Reason] = field(default_factory=list)  # of the site as a whole
+    closed: list[Text] = field(default_factory=list)  # queues that this user cannot use
+    decisions: list[str] = field(default_factory=list)  # of the site as a whole
     unread: dict[str, Any] = field(default_factory=dict)  # facts of partitions: none are known
 
     @property
@@ -163,8 +173,10 @@ class Draft:
         }
 
     @property
-    def all_decisions(self) -> list[Reason]:
-        return sum((part.decisions for part in self.parts), self.decisions)
+    def all_decisions(self) -> list[tuple[str, str]]:
+        """The decisions left to a person, each with its partition; "" for the site."""
+        of_parts = [(part.name, text) for part in self.parts for text in part.decisions]
+        return [*(("", text) for text in self.decisions), *of_parts]
 
 
 def software_here() -> Software:
@@ -192,7 +204,7 @@ def draft(options: Namespace, known: Survey) -> Draft:
     they want a queue that there is not, or a QOS without Slurm."""
     there, queues, most = software_here(), options.queue, options.nodes
     site = Draft(options.name, known, there, options.account, options.qos)
-    site.decisions += known.decisions
+    site.decisions += map(str, known.decisions)
     if options.qos and not schedulers.of(known.reframe).takes_qos:
         raise BisectionError(f"--qos {options.qos}: only Slurm has it, and it is not on this host")
     names = [queue.name for queue in known.queues]
@@ -203,9 +215,9 @@ def draft(options: Namespace, known: Survey) -> Draft:
     if not known.queues:
         site.unread["default"] = {}
     if not there.mpi["compiler"]:
-        site.decisions.append(Code.NO_COMPILER())
+        site.decisions.append(NO_COMPILER)
     if "FFTW" not in there.libraries:
-        site.decisions.append(Code.LIBRARIES_UNSEEN(names=["FFTW"]))
+        site.decisions.append(NO_FFTW)
     wanted = [queue for queue in known.queues if queue.name in (queues or names)]
     site.closed = [queue.closed for queue in wanted if queue.closed]
     for queue in wanted:
@@ -215,7 +227,7 @@ def draft(options: Namespace, known: Survey) -> Draft:
     for part in site.parts:
         part.decisions += _questions(part)
     if not site.parts and not site.unread:
-        site.decisions.append(Code.NO_QUEUE())
+        site.decisions.append("there is no queue that this user can use")
     return site
 
 
@@ -223,9 +235,13 @@ def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
     """The partitions of a queue; a group without a feature of its own is left out."""
     for group in queue.groups:
         if not group.alone and not group.constraint:
-            cores = {"nodes": len(group.nodes), "cores": group.known.cores}
-            unlike = Code.NODES_UNLIKE(queue=queue.name, **cores, gres=group.known.gres)
-            site.decisions.append(unlike)
+            there = f"{plural(len(group.nodes), 'node')} of {plural(group.known.cores, 'core')}"
+            there += f" and {group.known.gres}" if group.known.gres else ""
+            site.decisions.append(
+                f"queue {queue.name} has other nodes beside {there}, and no feature that only "
+                "these have: they are left out (a feature in slurm.conf would make them a "
+                "partition)"
+            )
             continue
         name = queue.name if group.alone else f"{queue.name}-{group.constraint}"
         # ReFrame's names of partitions have no dots, and no digit in front.
@@ -246,14 +262,17 @@ def _name_apart(parts: Sequence[Part]) -> None:
         taken |= part.names
 
 
-def _questions(part: Part) -> Iterator[Reason]:
+def _questions(part: Part) -> Iterator[str]:
     """Yields what a person must decide on a partition before any job ran."""
     if part.group.up < part.largest:
-        down = [(node.name, node.down) for node in part.group.nodes if node.down]
-        values = {"up": part.group.up, "wanted": part.largest, "down": down}
-        yield Code.NODES_DOWN(partition=part.name, **values)
+        down = tuple((node.name, node.down) for node in part.group.nodes if node.down)
+        tried = "launchers were tried on no more"
+        tried = tried if part.group.up else "no job ran, and no launcher is proven"
+        why = f"; down: {with_reasons(down)}" if down else ""
+        up = f"{part.group.up} of {part.largest} nodes are up"
+        yield f"{up}: {tried}; --refresh makes the facts again{why}"
     if part.queue.shared:
-        yield Code.QUEUE_SHARED(partition=part.name)
+        yield "jobs of this queue share cores: timings are unreliable"
 
 
 def sizes(most: int) -> int | list[int]:
@@ -322,16 +341,16 @@ def take_better(site: Draft, second: Draft) -> None:
     of two that were right, the better latency and the better bandwidth."""
     later = {part.name: part for part in second.parts if part.outcome}
     for part in site.parts:
-        if (outcome := part.outcome) and outcome.latency and part.name in later:
-            other = later[part.name].outcome
+        other = later[part.name].outcome if part.name in later else None
+        if other and (outcome := part.outcome) and outcome.latency:
             other.latency = min(outcome.latency, other.latency or outcome.latency)
-            other.bandwidth = max(outcome.bandwidth, other.bandwidth or outcome.bandwidth)
+            other.bandwidth = max(outcome.bandwidth or 0.0, other.bandwidth or 0.0)
     site.parts = [later.get(part.name, part) for part in site.parts]
 
 
 def settle(site: Draft, part: Part) -> None:
     """Takes the first launcher that was right; what was wrong is for a person to decide."""
-    trial, at = part.trial, {"partition": part.name}
+    trial = part.trial
     right = [outcome for outcome in trial.outcomes if outcome.fault is None]
     if right:
         part.launcher, part.outcome = right[0].launcher, right[0]
@@ -341,15 +360,18 @@ def settle(site: Draft, part: Part) -> None:
         if outcome is not part.outcome
     ]
     if fault := trial.fault or trial.build:
-        part.decisions.append(Code.TRIAL_FAILED(**at, fault=fault))
+        part.decisions.append(f"no launcher is proven. {fault}")
     elif not right:
-        faults = [fault for _, fault in part.others]
-        part.decisions.append(Code.NO_LAUNCHER(**at, faults=faults))
+        faults = "; ".join(str(fault) for _, fault in part.others)
+        part.decisions.append(f"no launcher is right. {faults}")
     fast = [device["name"] for device in part.devices if device["kind"] in FAST]
     carried = part.outcome.carried if part.outcome else {}
     main = max(carried, key=carried.__getitem__, default=None)
     if fast and main and main not in fast:
-        part.decisions.append(Code.NETWORK_UNUSED(**at, device=main, fast=fast[0]))
+        part.decisions.append(
+            f"messages went through {main}, though {fast[0]} is up: choose the MPI library or its "
+            "settings"
+        )
 
 
 def _named(outcome: Outcome, known: Survey) -> Reason | None:
@@ -357,9 +379,9 @@ def _named(outcome: Outcome, known: Survey) -> Reason | None:
     if outcome.fault is None:
         return None
     name, fault = str(outcome.launcher), known.explained(outcome.launcher.name, outcome.fault)
-    if fault["launcher"]:
-        return fault.with_values(launcher=name)
-    return Code.LAUNCHER_WRONG(launcher=name, fault=fault)
+    if isinstance(fault, NoWorld | Worlds):
+        return replace(fault, launcher=name)
+    return Text(f"{name}: {fault}")
 
 
 # ---- a site that has a file ----
@@ -411,8 +433,8 @@ def refreshed(site_file: Path, known: Survey) -> Draft:
             constraint = words.get("constraint", "")
             nodes = [node for group in queues[queue].groups for node in group.nodes]
             # Those with the feature; the largest group where they are not alike.
-            chosen = [node for node in nodes if constraint in node.features] or nodes
-            group = replace(groups_of(chosen)[0], constraint=constraint)
+            own = [node for node in nodes if constraint in node.features] or nodes
+            group = replace(groups_of(own)[0], constraint=constraint)
             launcher = Launcher(words["launcher"], tuple(words.get("options", ())))
             site.parts.append(Part(name, queues[queue], group, words["nodes"], launcher, words))
     return site

@@ -17,6 +17,7 @@ import os
 import re
 import socket
 import sys
+from typing import Any
 
 
 def read(path: str) -> str:
@@ -28,16 +29,16 @@ def read(path: str) -> str:
         return ""
 
 
-def cpulist(text: str) -> set:
+def cpulist(text: str) -> "set[int]":
     """The CPUs of the kernel's list format, "0-3,8"."""
-    cpus = set()
+    cpus: "set[int]" = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         cpus.update(range(int(first), int(last or first) + 1))
     return cpus
 
 
-def masks(groups: dict) -> list:
+def masks(groups: "dict[Any, set[int]]") -> "list[str]":
     """Groups of CPUs as hexadecimal masks, in the order of their keys."""
     return [hex(sum(1 << cpu for cpu in groups[key])) for key in sorted(groups)]
 
@@ -64,10 +65,13 @@ def model() -> str:
     return "; ".join(sorted(set(parts), key=parts.index))
 
 
-def processor() -> dict:
+def processor() -> "dict[str, Any]":
     """ReFrame's processor information of the CPUs that this process may use."""
     allowed = os.sched_getaffinity(0)
-    cores, sockets, caches, domains = {}, {}, {}, {}
+    cores: "dict[int, set[int]]" = {}
+    sockets: "dict[Any, set[int]]" = {}
+    caches: "dict[Any, set[int]]" = {}
+    domains: "dict[Any, set[int]]" = {}
     for cpu in sorted(allowed):
         folder = f"/sys/devices/system/cpu/cpu{cpu}"
         siblings = cpulist(read(folder + "/topology/thread_siblings_list")) or {cpu}
@@ -101,7 +105,7 @@ def processor() -> dict:
     }
 
 
-def groups(controller: str) -> list:
+def groups(controller: str) -> "list[str]":
     """The folders of this process's control groups with this controller, of versions 1 and 2, and
     of all groups above them: a job's limit may be that of a group above the process's own. A
     container sees its own group at the mount."""
@@ -132,9 +136,9 @@ def rate(text: str, unit: float = 1.0) -> float:
     return float(match.group(1)) * unit if match and not text.startswith("-") else 0.0
 
 
-def networks() -> list:
+def networks() -> "list[dict[str, Any]]":
     """Devices that could carry messages, the fastest first: name, kind, rate (Gb/s), state."""
-    devices = []
+    devices: "list[tuple[str, str, float, str]]" = []
     for port in glob.glob("/sys/class/infiniband/*/ports/*"):
         name, layer = port.split("/")[4], read(port + "/link_layer")
         kind = {"InfiniBand": "infiniband", "Ethernet": "roce"}.get(layer, layer.lower() or "rdma")
@@ -143,9 +147,9 @@ def networks() -> list:
         state = read(port + "/state").split(": ")[-1].lower()
         devices.append((name, kind, rate(read(port + "/rate")), state))
     for folder in glob.glob("/sys/class/cxi/cxi[0-9]*"):
-        speed = read(folder + "/device/port/speed")
+        speed = rate(read(folder + "/device/port/speed"))
         state = read(folder + "/device/port/link").lower()
-        devices.append((os.path.basename(folder), "slingshot", rate(speed), state or "unknown"))
+        devices.append((os.path.basename(folder), "slingshot", speed, state or "unknown"))
     for folder in glob.glob("/sys/class/net/*"):
         name, kind = os.path.basename(folder), read(folder + "/type")
         if name != "lo" and kind in ("1", "32"):  # ARPHRD_ETHER, ARPHRD_INFINIBAND
@@ -158,7 +162,7 @@ def networks() -> list:
     ]
 
 
-def facts(paths: list) -> dict:
+def facts(paths: "list[str]") -> "dict[str, Any]":
     """All facts of this node."""
     memory = 1024 * int(field(r"^MemTotal:\s*(\d+)", "/proc/meminfo") or 0)
     boot = field(r"^btime (\d+)", "/proc/stat")

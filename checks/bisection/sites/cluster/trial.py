@@ -22,7 +22,8 @@ from reframe.core.schedulers import Job
 from bisection import schedulers
 from bisection.core.commands import telling
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.launches import Misplaced, NotEnded, NoWorld, Worlds
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
 from bisection.sites.cluster.jobs import STOPPED, Ended, Finished, Request, Step, run
@@ -130,7 +131,9 @@ def try_queue(
     }
     trial.steps = {**here, **trial.steps}
     if (build := trial.steps.get("build")) and build.code:
-        trial.build = Code.PROBE_NOT_BUILT(last=telling(build.text) or None)
+        mend = "Load an MPI library that has mpicc: modules=[...] in the site file."
+        line = telling(build.text)
+        trial.build = Text("no MPI program could be built", next=mend, line=line)
     _read_facts(trial, facts)
     for number, (launcher, shape) in enumerate(launches):
         if ended := trial.steps.get(f"launch/{number}"):
@@ -198,15 +201,15 @@ def _outcome(
     worlds = [json.loads(line) for line in re.findall(r"PROBE (\{.*\})", ended.text)]
     outcome = Outcome(launcher, shape)
     if not worlds:
-        limit = Step.limit if ended.code == STOPPED else None
-        last = telling(ended.text) or None
-        outcome.fault = Code.NO_WORLD(launcher=launcher.name, last=last, limit=limit)
+        limit = Step.limit if ended.code == STOPPED else 0.0
+        line = telling(ended.text)
+        outcome.fault = NoWorld(launcher=launcher.name, limit=limit, line=line)
         return outcome
     world = worlds[0]
     outcome.ranks, outcome.library = world["ranks"], world["library"]
     if len(worlds) > 1 or world["size"] != shape.ranks:
         values = {"worlds": len(worlds), "size": world["size"], "asked": shape.ranks}
-        outcome.fault = Code.WORLDS(launcher=launcher.name, **values)
+        outcome.fault = Worlds(launcher=launcher.name, **values)
         return outcome
     if links := world.get("links"):
         outcome.links = links
@@ -217,9 +220,9 @@ def _outcome(
             parts[name] += count / world["messages"]
         outcome.carried = {name: min(part, 1.0) for name, part in parts.items() if part >= 0.02}
     if wrong := misplaced(outcome.ranks, shape, nodes):
-        outcome.fault = Code.MISPLACED(seats=wrong)
+        outcome.fault = Misplaced(seats=tuple(wrong))
     elif ended.code:
-        outcome.fault = Code.NOT_ENDED(last=telling(ended.text) or None)
+        outcome.fault = NotEnded(line=telling(ended.text))
     return outcome
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from made_up import case, nights, row, tables, times
 
-from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
 from bisection.judge import decision
 from bisection.report.words import unsafe
@@ -25,9 +24,9 @@ def with_control(rng, ratio, control, first):
 @pytest.mark.parametrize(
     ("ratio", "control", "verdict", "reason", "code"),
     [
-        (1.12, 1.12, Verdict.INCONCLUSIVE, Code.CORES_MOVED_TOO, 1),
+        (1.12, 1.12, Verdict.INCONCLUSIVE, "control shifted too", 1),
         (1.5, 1.12, Verdict.REGRESSED, None, 1),  # more than the control explains
-        (1, 0.8, Verdict.INCONCLUSIVE, Code.CORES_MOVED_ONLY, 3),  # the cores got faster
+        (1, 0.8, Verdict.INCONCLUSIVE, "unchanged, but the CPU-only", 3),  # the cores got faster
         (1.2, 1, Verdict.REGRESSED, None, 1),  # a quiet control
     ],
 )
@@ -36,7 +35,8 @@ def test_a_drift_of_the_control_withholds_what_it_explains(
 ):
     result = compared(with_control(rng, 1, 1, 0), with_control(rng, ratio, control, 100))
     time = row(result)
-    assert (time.verdict, time.reason and time.reason.code) == (verdict, reason)
+    assert time.verdict == verdict
+    assert (reason in str(time.reason)) if reason else time.reason is None
     assert ("CPU speed of " in unsafe(result)) == (control != 1)
     assert decision.of_comparison(result) == code
     if control > 1:
@@ -89,7 +89,7 @@ def test_a_a_takes_back_what_moves_by_itself_and_no_more(rng, compared, ratio):
     verdict = Verdict.INCONCLUSIVE if ratio == 1.3 else Verdict.REGRESSED
     assert (row(result).verdict, row(result, "shm").verdict) == (verdict, Verdict.REGRESSED)
     if ratio == 1.3:
-        assert row(result).reason.code == Code.MOVES_BY_ITSELF
+        assert str(row(result).reason) == "but it moves by itself: the A/A run"
     assert "though nothing was changed" in unsafe(result)
     assert decision.of_comparison(result) == 1
 
@@ -107,4 +107,4 @@ def test_a_ratio_is_not_better_because_the_other_is_worse(rng, compared):
     assert row(result, "shm").verdict in (Verdict.UNCHANGED, Verdict.INCONCLUSIVE)
     ratio = row(result, "shm", "ratio_p2p")
     assert ratio.verdict == Verdict.INCONCLUSIVE
-    assert ratio.reason.code == Code.BASELINE_MOVED
+    assert "by what it is compared with" in str(ratio.reason)

@@ -170,7 +170,7 @@ def test_each_node_alone_names_a_slow_one_in_one_night(noise, least, sets, told)
             if night.suspect_nodes:
                 cases += [launch(rng, noise, slow or None) for _ in range(TURNS)]
                 night = rule(RunVerdict(cases))
-            named[slow].append({reason["host"] for reason in night.slow_nodes})
+            named[slow].append({reason.host for reason in night.slow_nodes})
     hits = sum(NAMES[0] in hosts for hosts in named[1])
     wrong = [sum(map(bool, named[0])), sum(bool(hosts - {NAMES[0]}) for hosts in named[1])]
     told.append(f"| {noise} | {hits} of {sets} | {wrong[1]} of {sets} | {wrong[0]} of {sets} |")

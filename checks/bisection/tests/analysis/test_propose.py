@@ -1,10 +1,10 @@
 """`bisection references`: made from stored sessions, and kept true."""
 
 import argparse
-import dataclasses
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -285,7 +285,9 @@ def test_old_references_and_those_that_the_machine_left_behind_are_stale(
     rng, propose, site, tmp_path, monkeypatch
 ):
     """Sessions of one partition count for its system."""
-    limits = dataclasses.replace(LIMITS, stale=30)  # days; made-up nights are of June 2026
+    limits = SimpleNamespace(
+        **{**vars(LIMITS), "stale": 30}
+    )  # days; made-up nights are of June 2026
     monkeypatch.setattr(proposals, "LIMITS", limits)
     _, tree = propose(measured(rng))
     after = session(60, facts={"MPI": "Open MPI 5.0.9"}, tags={"system": "lab:cpu"})

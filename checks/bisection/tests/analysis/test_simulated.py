@@ -15,7 +15,8 @@ from made_up import case, sessions
 from bisection.analysis.blame import judge
 from bisection.analysis.pairs import read
 from bisection.core import paths
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons.base import clause
+from bisection.core.reasons.network import NetworkExplains
 from bisection.kernels import results
 
 SOURCES, FOLDER = paths.ROOT / "src/tests", paths.ROOT / ".bisection/build/simulated"
@@ -100,7 +101,7 @@ def test_more_latency_explains_slower_transposes(compared):
         (transpose,) = [r for r in result.rows if r.check == "transpose" and r.method == method
                         and r.metric == "time"]  # fmt: skip
         cause = transpose.cause
-        assert (cause.code, cause["cause"]) == (Code.NETWORK_EXPLAINS, "latency")
+        assert (cause.code, cause["cause"]) == (NetworkExplains, "latency")
         assert cause["change"] == pytest.approx(0.4, abs=0.03)
         assert cause["points"] == pytest.approx(transpose.slowdown - 1, rel=0.15)
         print(f"{method}: {clause(cause)}")

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from bisection.analysis import model
 from bisection.analysis.judging import explain
-from bisection.core.reasons import clause
+from bisection.core.reasons.base import clause
 from bisection.core.verdicts import Against
 from bisection.report.text import comparison_text
 

@@ -7,8 +7,6 @@ import pytest
 from fake_kernel import entry, layout_of
 from reframe.core import runtime
 
-from bisection.core.reasons import Code
-
 CASE = {"kernel": "transpose", "case": "cnt40"}
 
 
@@ -45,4 +43,5 @@ def test_times_of_all_launches_or_which_are_missing(scaling, lost):
     assert scaling.ScalingCheck.verified(check)
     assert times
     assert {name: metric["value"] for name, metric in check.reported.items()} == times
-    assert [reason.code for reason in told] == [Code.METRICS_MISSING] * len(lost)
+    assert len(told) == len(lost)
+    assert all("metric missing from" in str(reason) for reason in told)

@@ -16,7 +16,8 @@ from made_up import sessions, store
 from running import CHECKS, ONE, SITES, of_other_sources, run_in, start
 
 from bisection.core import paths
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons.base import clause
+from bisection.core.reasons.launches import LeftOut
 from bisection.core.verdicts import Exit, Verdict
 from bisection.kernels import launch_faults
 from bisection.night import night as steps
@@ -183,17 +184,19 @@ def test_tests_that_are_gone_and_notes_that_cannot_be_read_are_troubles(tmp_path
     stopped = made_up.case("never-ran", verdict=Verdict.NOT_MEASURED)
     ran = [made_up.case(method, {"time": 1e-3}) for method in ("p2p", "removed", "lacking")]
     before = sessions(0, [[*ran, stopped]])
-    reason = Code.LEFT_OUT(kernels=["transpose: no FFTW"]).as_dict()
+    reason = LeftOut(kernels=["transpose: no FFTW"]).as_dict()
     lacking = made_up.case("lacking", verdict=Verdict.NOT_APPLICABLE, reason=reason)
     after = sessions(1, [[made_up.case("p2p", {"time": 1e-3}), lacking]])
     stored = store(tmp_path / "store.db", before, after)
     night = steps.Night(RunVerdict(session="00000001-made-up"), tmp_path, tmp_path)
     steps.compare(night, stored, None)
     gone = [f"transpose cnt40 mpi {method}" for method in ("lacking", "removed")]
-    assert night.verdict.troubles == (Code.TESTS_GONE(tests=gone),)
+    (missing,) = night.verdict.troubles
+    assert str(missing) == f"tests of the last session are gone: {', '.join(gone)}"
     (tmp_path / "sessions.json").write_text("{")
     steps.compare(night, stored, None)
-    assert [trouble.code for trouble in night.run.troubles] == [Code.STORE_UNUSABLE]
+    (unusable,) = night.run.troubles
+    assert str(unusable).startswith(f"{tmp_path / 'sessions.json'}: not a file of session marks")
 
 
 # A small disk of its own, in a mount namespace that ends with the run.

@@ -87,17 +87,18 @@ def test_a_run_with_faults_fails(launch_run):
     assert "FAIL: 0 of " in launch_run.said
     cause = launch_run.case("", "mpi", "cpmd")["cause"]  # placement before what followed from it
     assert cause.startswith("INVALID placement: rank 1 on ")
-    bypassed = {"code": "NETWORK_BYPASSED", "carried": [["eth0", 1.0]], "expected": ["mlx5_0"]}
     reasons = launch_run.case("", case="gamess-uk-mini")["reasons"]
-    assert reasons["cause"].items() >= bypassed.items()
+    bypassed = "the messages between nodes bypassed mlx5_0, which the site file claims: eth0 100%"
+    assert reasons["cause"]["text"].startswith(bypassed)
 
 
 def test_what_a_launcher_says_is_in_the_verdict_with_what_to_do(launch_run):
     for step in ("ask for fewer cores (processor in the site file)", "load the modules that have"):
         assert f"next: {step}" in launch_run.said
-    note = f"note: {socket.gethostname()}: no space for shared memory in /dev/shm, in 1 of "
-    (shown,) = re.findall(f"{re.escape(note)}[0-9]+ launches: (.*?) price: ", launch_run.said)
-    assert shown.startswith("It appears as if there is not enough space; next: remove what is left")
+    note = f"note: {socket.gethostname()}: no space for shared memory in /dev/shm: It appears as "
+    note += "if there is not enough space, in 1 of "
+    (shown,) = re.findall(f"{re.escape(note)}[0-9]+ (.*?) price: ", launch_run.said)
+    assert shown.startswith("launches; next: remove what is left")
 
 
 def test_launches_have_path_and_options_of_their_environment(launch_run):
@@ -204,7 +205,8 @@ def test_what_cannot_run_lacks_a_library_or_is_new_is_named_and_not_judged(metho
     assert "not applicable: 1 x needs two nodes" in method_run.whole
     assert "note: left out of the build: npar: no FFTW" in method_run.said
     new = method_run.case("shm", case="pchan-24")
-    assert (new["verdict"], new["reasons"]["remark"]["code"]) == ("pass", "METHOD_NOT_JUDGED")
+    assert new["verdict"] == "pass"
+    assert "shm" in new["reasons"]["remark"]["text"]
     assert not any(metric["asserted"] for metric in new["metrics"])
 
 
@@ -242,8 +244,8 @@ def test_the_printed_command_can_be_run_dry_and_layouts_that_do_not_fit_do_not_r
     code, text = start(["sh", "-c", dry], tmp_path, cpus=first_cores(1))
     assert code == 0, text
     assert "PASSED" in text
-    assert '[LAYOUT_IS_TWIN layout="node" other="mpi" geometry="1x1"]' in text
-    assert '[LAYOUT_TOO_LARGE layout="node2" ranks_per_node=2 cores=1]' in text
+    assert "layout node is the same as mpi here (1x1)" in text
+    assert "layout node2 needs 2 cores per node, there are 1" in text
 
 
 def test_a_verdict_is_printed_again(method_run, command_line):

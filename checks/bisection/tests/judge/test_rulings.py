@@ -7,7 +7,10 @@ from results_made import entry, launched, outlier, report, result_of
 
 from bisection.analysis.model import Change, Comparison
 from bisection.analysis.retest import Plan
-from bisection.core.reasons import Code, Reason, clause
+from bisection.core.reasons.base import clause
+from bisection.core.reasons.launches import Timeout
+from bisection.core.reasons.machines import AdapterErrors, TcpLosses
+from bisection.core.reasons.performance import FactChanged
 from bisection.judge import decision, rule
 from bisection.judge.evidence import Disturbed, Evidence, Retest
 from bisection.judge.launches import faulty_hosts
@@ -63,7 +66,7 @@ def test_the_price_of_a_night_has_its_reruns_its_retest_and_what_was_stopped():
     assert night.price == pytest.approx((12 * hours, 2 * hours))
     assert text(night)[-1] == "price: 0.80 core-hours (0.13 node-hours)"
     assert not any("core-hours" in line for line in text(rule(RunVerdict([*launched()]))))
-    ended = {"reason": Code.TIMEOUT(limit=900.0).dumps(), "fail_phase": "run"}
+    ended = {"reason": Timeout(limit=900.0).dumps(), "fail_phase": "run"}
     stopped = judge(launch("fail", {"geometry": "2x1"}, **ended))  # by its time limit
     assert stopped.price == pytest.approx((0.5, 0.25))
 
@@ -75,11 +78,10 @@ def test_changes_and_faster_metrics_since_the_earlier_sessions_are_noted():
     beside = Evidence(comparison=Comparison([], [], rows), nights=9, changes=changes, since=60.0)
     night = rule(RunVerdict([*launched()]), beside)
     assert night.nights == 9
-    assert [(reason.code, reason["what"] or reason["case"]) for reason in night.remarks] == [
-        (Code.CHANGED, "MPI"),
-        (Code.FASTER, "fast"),
-        (Code.BASELINES_MOVED, "moved"),
-    ]
+    change, fast, moved = night.remarks
+    assert (type(change), change.what) == (FactChanged, "MPI")
+    assert "1 metric faster than in all earlier sessions, such as transpose fast" in str(fast)
+    assert "1 ratio changed because the baseline did, such as transpose moved" in str(moved)
     lines = [line for line in text(night) if line.startswith("changed since 1970-01-01")]
     assert "4.1.4 -> 4.1.6" in "".join(lines)
 
@@ -113,8 +115,8 @@ def test_no_time_counts_where_others_had_the_cores(share, test, code, of):
         code = 0  # medians are of the samples that were not preempted
     assert decision.of_run(verdict) == code
     lost = LaunchRecord(**{of: share}).lost
-    causes = [case.reason["cause"] or case.reason.as_dict() for case in verdict.lost_to_others]
-    assert causes == [lost.as_dict()] * (code == 3)
+    causes = [getattr(case.reason, "cause", case.reason) for case in verdict.lost_to_others]
+    assert causes == [lost] * (code == 3)
 
 
 def test_troubles_in_the_log_are_found():
@@ -160,26 +162,29 @@ def test_a_verdict_of_another_version_is_refused_in_a_line(tmp_path, command_lin
     assert (code, errors) == (2, f"bisection verdict: error: {line}\n")
 
 
+LOSSES = TcpLosses(host="n1", fraction=0.02)
+ERRORS = AdapterErrors(host="n1", adapter="hsn0", errors=(("crc", 3),))
+
+
 @pytest.mark.parametrize(
-    ("code", "launches", "remarks"),
+    ("fault", "launches", "remarks"),
     [
-        (Code.TCP_LOSSES, 1, []),  # a queue that overflowed
-        (Code.TCP_LOSSES, 2, [(2, 4)]),
-        (Code.TCP_LOSSES, 4, [(4, 4)]),
-        (Code.ADAPTER_ERRORS, 1, [(1, 11)]),
+        (LOSSES, 1, []),  # a queue that overflowed
+        (LOSSES, 2, [(2, 4)]),
+        (LOSSES, 4, [(4, 4)]),
+        (ERRORS, 1, [(1, 11)]),
     ],
 )
 def test_losses_of_a_host_are_a_fault_if_half_of_the_launches_that_show_them_do(
-    code, launches, remarks
+    fault, launches, remarks
 ):
     def launch(*hosts, kernel="transpose", faults=()):
         place = ("lab", "all", "system", kernel, "sic", "mpi", "")
         record = {"kernel": kernel, "hosts": hosts, "controls": {"clock": 3.0}}
         return result_of(*place, fixture=True, host_faults=faults, **record)
 
-    values = {"fraction": 0.02, "adapter": "hsn0", "errors": [["crc", 3]]}
-    faulty = (Reason(code, {"host": "n1", **values}),)
+    faulty = (fault,)
     wide = [launch("n1", "n2", "n3", faults=faulty * (n < launches)) for n in range(4)]
     others = [launch("n1", "n2") for _ in range(6)] + [launch("n1", "n2", "n3", kernel="noise")]
     named = [*faulty_hosts([*wide, *others])]
-    assert [(remark["launches"], remark["of"]) for remark in named] == remarks
+    assert [(remark.launches, remark.of) for remark in named] == remarks

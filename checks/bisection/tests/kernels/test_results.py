@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bisection.core.paths import ROOT
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons.launches import Starved, Stopped
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT
 from bisection.kernels import results
@@ -31,7 +31,7 @@ def test_a_file_that_is_no_result_is_refused(tmp_path, content, says):
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(results.ResultError) as error:
         results.load(path, "transpose", "cnt40")
-    assert clause(error.value.reason).startswith(says.format(path=path))
+    assert str(error.value).startswith(says.format(path=path))
 
 
 @pytest.mark.parametrize(
@@ -62,18 +62,18 @@ def test_processes_that_were_stopped_show_in_few_samples(samples, ran, factor):
     entries = [{"samples": {"seconds": seconds} if seconds else {}} for seconds in samples]
     harness = {"launch_s": 50.0, "processor_s": 50 * ran}
     reason = results.stopped({"results": entries, "harness": harness})
-    assert (reason and reason["factor"]) == (factor and pytest.approx(factor / (107 * 1e-4)))
+    assert (reason and reason.factor) == (factor and pytest.approx(factor / (107 * 1e-4)))
 
 
 @pytest.mark.parametrize(
-    ("waited", "code", "part"), [(0.0, Code.STOPPED, 0.0), (0.08, Code.STARVED, 0.56 / 0.626)]
+    ("waited", "code", "part"), [(0.0, Stopped, 0.0), (0.08, Starved, 0.56 / 0.626)]
 )
 def test_processes_that_waited_for_a_core_were_not_stopped(waited, code, part):
     """A quota of processor time, or other processes, had it."""
     columns = {"seconds": [1e-4] * 100 + [0.088] * 7, "waited": [0.0] * 100 + [waited] * 7}
     result = {"results": [{"samples": columns}], "harness": {"launch_s": 50.0, "processor_s": 6.0}}
     reason = results.stopped(result)
-    assert (reason.code, reason["waited"]) == (code, pytest.approx(part))
+    assert (type(reason), reason.waited) == (code, pytest.approx(part))
 
 
 def test_kernels_mark_samples_by_the_limit_that_reports_print():
@@ -140,7 +140,7 @@ def test_a_count_says_what_was_shown_and_promised(most, promised):
     count = {"shown": 2, "least": 3, "most": most}
     entry = {"verification": {"passed": False, "checks": [check | count]}}
     [reason] = results.failed_checks(entry)
-    assert clause(reason) == f"not what its name says: files: 2, {promised}"
+    assert reason == f"not what its name says: files: 2, {promised}"
     entry["verification"]["checks"] = [check]
     [reason] = results.failed_checks(entry)
-    assert clause(reason) == "files: error 1 counted, tolerance 0"
+    assert reason == "files: error 1 counted, tolerance 0"

@@ -12,7 +12,9 @@ from fake_kernel import layout_of
 from results_made import entry, report
 
 from bisection.core.causes import CAUSES, FAILED, NOT_MEASURED, NOTE
-from bisection.core.reasons import KINDS, MACHINE_FAULTS, OUTER_FAULTS, Code, clause
+from bisection.core.reasons import KINDS, MACHINE_FAULTS, OUTER_FAULTS
+from bisection.core.reasons.base import clause
+from bisection.core.reasons.launches import KernelDied
 from bisection.kernels import launch_faults
 from bisection.kernels.launch_faults import Ended
 from bisection.report import exports
@@ -95,8 +97,8 @@ def test_a_launch_has_its_verdict_cause_and_node(case, begun):
     says = clause(reason)
     assert (reason.code, wanted["cause"] in says) == (wanted["kind"], True), says
     at = dict(pair.split("=") for pair in wanted["at"].split())
-    shown = {name: reason[name] for name in at}
-    shown = {n: ",".join(v) if isinstance(v, list) else str(v or "-") for n, v in shown.items()}
+    shown = {name: getattr(reason, name) for name in at}
+    shown = {n: ",".join(v) if isinstance(v, tuple) else str(v or "-") for n, v in shown.items()}
     assert shown == at
     assert len(says) < 400
     record = {"kernel": "md", "exit_code": code, "hosts": NODES}
@@ -115,7 +117,7 @@ def test_what_a_library_warns_of_is_noted_where_the_launch_succeeds(case):
     node, _, says = case.head.partition(": ")
     (note,) = noted(case)
     assert clause(note).startswith(case.head)
-    assert note["host"] == (None if node == "a library" else node)
+    assert note.host == ("" if node == "a library" else node)
     if node == "a library":  # of a launch on one host it is that one's
         (alone,) = noted(case, ["n1"])
         assert clause(alone).startswith(f"n1: {says}")
@@ -140,10 +142,10 @@ def test_a_row_can_be_told_and_its_kind_has_one_verdict(row):
     faults = {FAILED: MACHINE_FAULTS, NOT_MEASURED: OUTER_FAULTS}
     verdict = row.verdict.partition(",")[0]
     if verdict in faults:
-        assert row.kind in faults.pop(verdict)
-        assert row.kind not in next(iter(faults.values()))
+        assert KINDS[row.kind] in faults.pop(verdict)
+        assert KINDS[row.kind] not in next(iter(faults.values()))
     else:  # of a dead rank, its exit code says
-        assert row.kind == Code.KERNEL_EXIT if verdict == "" else verdict == NOTE
+        assert row.kind == KernelDied.code if verdict == "" else verdict == NOTE
     assert row.kind in KINDS
     assert row.source
     groups = dict.fromkeys(("host", "folder", "allowed", *row.words.groupindex), "x")

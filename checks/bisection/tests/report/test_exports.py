@@ -25,7 +25,8 @@ from reports import (
 from bisection.analysis.blame import BadComponent, Symptom
 from bisection.analysis.model import Suspect
 from bisection.analysis.suspicions import Part
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.launches import Blocked, KernelDied, NodeFail, OutOfMemory, TestFailed
+from bisection.core.reasons.performance import Outlier, Slower
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import exports, model
 from bisection.report import run as run_report
@@ -81,10 +82,10 @@ def test_junit_shares_the_time_of_a_launch_out_among_its_tests():
 
 def test_a_crash_counts_the_same_in_every_form():
     """The one launch of a run was killed; its ten tests follow it."""
-    killed = Code.KERNEL_EXIT(kernel="transpose", exit_code=139)
+    killed = KernelDied(kernel="transpose", exit_code=139)
     launch = failure(reason=killed, name="TransposeLaunch", method="", fixture=True)
     launch = replace(launch, name="TransposeLaunch %case=cnt40", metrics=[])
-    follows = Code.FOLLOWS(test=launch.name)
+    follows = TestFailed(test=launch.name)
     tests = [failure(Verdict.NOT_MEASURED, follows, method=f"m{n}") for n in range(10)]
     run = ran(launch, *(replace(test, metrics=[]) for test in tests), seconds=3.0)
     report = only(run=run, of_run=True)
@@ -158,8 +159,11 @@ def test_alarms_and_what_is_slower_have_gauges():
         change_point(1.5, check="md"),
     ]
     better = event(change_point(0.8, method="padded", verdict=Verdict.IMPROVED))
-    slower = [Reason(Code.SLOWER, {**PLACE, "check": "transpose"})] * 2
-    run = ran(case(), slower=slower, outliers=[Reason(Code.OUTLIER, {**PLACE, "check": "md"})])
+    moved = {key: value for key, value in METRIC.items() if key != "better"}
+    moved |= {"metric": "time", "unit": "s", "before": 1.0, "after": 2.0}
+    moved |= {"factor": 2.0, "sessions": 9}
+    outlier = Outlier(**moved | {"check": "md"}, why="off", seconds=1.0, budget=0.0)
+    run = ran(case(), slower=(Slower(**moved),) * 2, outliers=(outlier,))
     samples = gauges(only(run=run, events=[event(*points), better], of_run=True))
     about = {**PLACE, "session": "feedbeef"}
     assert samples["alarm_metrics"] == [
@@ -198,12 +202,12 @@ TWO = "cn[1-2]"
 @pytest.mark.parametrize(
     ("reason", "named"),
     [
-        (Code.NODE_FAIL(job="7", nodes=TWO), {"cn1.lab.org": "", "cn2": ""}),  # wrote no result
-        (Code.NODE_FAIL(job="7", nodes=TWO, down=[["cn2", "dead"]]), {"cn2": ""}),
-        (Code.OUT_OF_MEMORY(job="7", nodes="cn1"), {"cn1.lab.org": ""}),
-        (Code.OUT_OF_MEMORY(job="7", nodes=TWO), {}),  # either
+        (NodeFail(job="7", nodes=TWO), {"cn1.lab.org": "", "cn2": ""}),  # wrote no result
+        (NodeFail(job="7", nodes=TWO, down=[["cn2", "dead"]]), {"cn2": ""}),
+        (OutOfMemory(job="7", nodes="cn1"), {"cn1.lab.org": ""}),
+        (OutOfMemory(job="7", nodes=TWO), {}),  # either
         (
-            Code.BLOCKED(refused="not available", down=[["cn7", "bad DIMM"], ["cn8", "none"]]),
+            Blocked(refused="not available", down=[["cn7", "bad DIMM"], ["cn8", "none"]]),
             {"cn7": f"{DOWN}bad DIMM", "cn8": f"{DOWN}no reason is given"},
         ),
     ],

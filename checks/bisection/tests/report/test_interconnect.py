@@ -12,7 +12,7 @@ from results_made import result_of
 
 from bisection.analysis.blame import judge
 from bisection.analysis.pairs import KINDS
-from bisection.core.reasons import Code
+from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import decision, network
 from bisection.judge.evidence import Evidence, of_network
@@ -57,7 +57,7 @@ def test_a_slow_node_is_no_go_by_its_name():
 
 
 def test_what_was_not_measured_is_listed_with_its_reason():
-    why = {"verdict": Verdict.NOT_APPLICABLE, "reason": Code.NODES_NEEDED(needed=2, nodes=1)}
+    why = {"verdict": Verdict.NOT_APPLICABLE, "reason": Text("needs 2 nodes, a launch here has 1")}
     noise = result_of(*PLACE, "network_noise", "nodes", "mpi", "quantum", **why)
     partial = ruled(blamed(), checks=["pairs", "transpose"], cases=[noise])
     assert text(partial.interconnect) == [

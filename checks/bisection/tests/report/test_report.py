@@ -33,7 +33,7 @@ from running import joined
 
 from bisection.analysis.model import Change, Side, Suspect
 from bisection.core.identity import parsed
-from bisection.core.reasons import Code
+from bisection.core.reasons.launches import TestFailed
 from bisection.core.verdicts import COMPARED, Against, Verdict
 from bisection.report import exports, gather, model, sections, tables
 from bisection.report import page as pages
@@ -155,7 +155,7 @@ def test_the_banner_is_in_page_and_markdown_with_all_counts_and_advice():
 def test_failures_are_grouped_as_in_the_terminal_and_followers_counted():
     gone, layouts = said("the network is gone"), ("node", "node2", "domain", "socket")
     bad = [failure(reason=gone, method=m, layout=x) for x in ("mpi", *layouts) for m in ("a", "b")]
-    follower = failure(reason=Code.FOLLOWS(test="Launch"), method="c")
+    follower = failure(reason=TestFailed(test="Launch"), method="c")
     report = only(run=ran(*bad, failure(reason=said("slow"), method="c"), follower))
     part = section(report, "failures")
     rows = [dict(zip(part.tables[0].head, row, strict=True)) for row in part.tables[0].rows]
@@ -289,7 +289,9 @@ def test_numbers_that_are_none_break_nothing(value):
         replace(row(case="c", better="higher", unit="B/s", metric="rate"), ratio=value),
     ]
     strange = case(seconds=value, metrics={"exchange_share": (value, "share")})
-    compared = comparison(rows, suspects=[Suspect(["cn1"], value, 1, "p")])
+    compared = comparison(
+        rows, suspects=[Suspect(["cn1"], math.nan if value is None else value, 1, "p")]
+    )
     compared.after[0]["start"] = value
     content = only(
         comparison=compared,

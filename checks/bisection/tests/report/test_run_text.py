@@ -7,7 +7,7 @@ from made_up import with_case
 from results_made import changed, result_of
 from running import joined
 
-from bisection.core.reasons import Code
+from bisection.core.reasons.launches import OutOfBounds, ReframeText
 from bisection.core.verdicts import Verdict
 from bisection.report import run as run_report
 from bisection.report.lines import commanded
@@ -54,7 +54,7 @@ def slow(verdict, index):
     """The run with a test outside its bounds."""
     failed = ["ratio_alltoallv", 2.5, "ratio", 0.5, 1.5]
     metrics = [verdict.cases[index].metrics[0], JudgedMetric(*failed, "fail")]
-    reason = Code.OUT_OF_BOUNDS(metrics=[failed])
+    reason = OutOfBounds(metrics=[failed])
     fields = {"metrics": metrics, "reason": reason, "files": "results/kernels/x*"}
     return with_case(verdict, index, verdict=Verdict.FAIL, **fields)
 
@@ -84,7 +84,7 @@ def test_what_is_to_be_copied_keeps_an_odd_quote():
 
 
 def test_failures_come_first_with_cause_and_rerun_command():
-    reason = Code.OUT_OF_BOUNDS(metrics=[["ratio_serial", 9.0, "ratio", 0.5, 1.5]])
+    reason = OutOfBounds(metrics=[["ratio_serial", 9.0, "ratio", 0.5, 1.5]])
     verdict = with_case(slow(nightly(), -1), 0, verdict=Verdict.NOT_MEASURED, reason=reason)
     lines = joined("\n".join(run_report.text(verdict))).splitlines()
     assert lines[0].startswith("FAIL: 343 of 345 checks passed, 1 failed")
@@ -110,7 +110,7 @@ def test_tests_that_did_not_run_are_counted_with_their_kernel():
 
 
 def test_what_an_interrupt_left_out_is_one_group():
-    end = Code.REFRAME_TEXT(text="run session stopped: cancelled by user", ended=True)
+    end = ReframeText(text="run session stopped: cancelled by user", ended=True)
     night = replace(nightly(), troubles=[end])
     left_out = range(len(night.cases) // 3, len(night.cases))  # of several kernels and methods
     for index in left_out:

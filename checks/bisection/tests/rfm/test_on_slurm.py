@@ -22,7 +22,7 @@ from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as P
 from running import CHECKS, HERE, enter_cluster, install_cmake, load_site, run_in
 
 from bisection.core.identity import Geometry
-from bisection.core.reasons import clause
+from bisection.core.reasons.base import clause
 from bisection.rfm import internals, queue
 from bisection.schedulers import slurm as slurm_module
 from bisection.store import sample_file

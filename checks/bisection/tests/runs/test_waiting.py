@@ -1,6 +1,7 @@
 """A run whose jobs wait in Slurm's queue, whose controller does not answer, whose host is busy."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 
 from bisection import schedulers
 from bisection.core.commands import Answer
-from bisection.core.reasons import Code, clause
+from bisection.core.reasons.base import clause
 from bisection.core.thresholds import LIMITS
 from bisection.runs import waiting
 from bisection.schedulers import slurm as slurm_module
@@ -85,9 +86,7 @@ def test_nodes_that_others_took_are_asked_for_no_more(slurm):
     assert slurm.updated() == []
     slurm.watched(int(waiting.PERIOD))
     assert slurm.updated() == [("JobId=6", "ReqNodeList="), ("JobId=7", "ReqNodeList=")]
-    assert slurm.told[1:] == [
-        "busy nodes: node1, node2; their request is dropped for the jobs 6, 7"
-    ]
+    assert slurm.told[1:] == ["requested nodes node1, node2 are busy: job 6, 7 may run on any node"]
 
 
 def test_nodes_that_the_site_asks_for_stay(slurm):
@@ -114,7 +113,7 @@ def test_a_controller_is_waited_for(slurm, code, then, times):
 
 # ---- a busy host ----
 
-BUSY = Code.BUSY(used=1.5, cores=2, top=[])
+BUSY = "other processes use 1.5 of 2 cores"
 
 
 @pytest.mark.parametrize(("more", "used"), [(1.0, 1), (0.02, None)])
@@ -135,16 +134,18 @@ def test_what_others_use(tmp_path, monkeypatch, more, used):
     monkeypatch.setattr(waiting.time, "monotonic", iter([0.0, 1.0]).__next__)
     later = {"cc1": 100 + added, "idle": 500}
     monkeypatch.setattr(waiting.time, "sleep", lambda _: proc(1000 + added, **later))
-    reason = waiting.busy()
-    assert (reason and reason["used"]) == (used and pytest.approx(used))
-    assert (reason and reason["top"]) == (used and [["cc1 (x) y", pytest.approx(used)]])
+    said = re.search(r"use ([\d.]+) of 1 cores \((.*) ([\d.]+)\)", waiting.busy())
+    assert (said and (float(said[1]), said[2], float(said[3]))) == (
+        used and (pytest.approx(used), "cc1 (x) y", pytest.approx(used))
+    )
 
 
 @pytest.mark.long
 def test_a_loop_of_this_machine_is_seen():
     loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        used = [reason["used"] for _ in range(20) if (reason := waiting.busy(0.5))]
+        said = (waiting.busy(0.5) for _ in range(20))
+        used = [float(re.search(r"use ([\d.]+) of", text)[1]) for text in said if text]
     finally:
         loop.kill()
         loop.wait()
@@ -155,10 +156,10 @@ def test_a_loop_of_this_machine_is_seen():
     ("looks", "budget", "still"),
     [
         ([BUSY], 0, BUSY),
-        ([None], 100, None),
-        ([BUSY, BUSY, None, None, None], 100, None),
+        ([""], 100, ""),
+        ([BUSY, BUSY, "", "", ""], 100, ""),
         ([BUSY] * 99, 100, BUSY),
-        ([BUSY, None, *[None, BUSY] * 50], 100, BUSY),
+        ([BUSY, "", *["", BUSY] * 50], 100, BUSY),
     ],
 )
 def test_a_host_is_waited_for(slurm, monkeypatch, looks, budget, still):

@@ -7,7 +7,6 @@ import json
 import sys
 
 from bisection.core import paths
-from bisection.core.reasons import clause
 from bisection.sites.cluster import check
 from bisection.sites.cluster.check_probes import PROBES
 from bisection.sites.site import load_site
@@ -18,4 +17,4 @@ subjects = check.subjects(site, site.partitions, folder, 120)
 for subject in subjects:
     subject.built[subject.kernel_key] = "another partition"
 findings = check.run(PROBES, subjects)
-print(json.dumps([[f.partition, f.probe, f.state, clause(f.reason)] for f in findings]))
+print(json.dumps([[f.partition, f.probe, f.state, f.text] for f in findings]))

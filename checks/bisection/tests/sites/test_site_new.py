@@ -14,7 +14,7 @@ from running import SITES, command, load_site
 from bisection.commands import site_new
 from bisection.core import launchers
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code
+from bisection.core.reasons.launches import Blocked, CoreShared, Misplaced, NoWorld, Worlds
 from bisection.sites import rules, site
 from bisection.sites.cluster import facts, new
 from bisection.sites.cluster.trial import Outcome, Trial
@@ -37,7 +37,7 @@ INFINIBAND = {"name": "mlx5_0", "kind": "infiniband", "rate": 200.0, "state": "a
 CORES = {"num_cpus": 2, "num_cpus_per_core": 1, "num_cpus_per_socket": 2, "num_sockets": 1}
 PROCESSOR = {**CORES, "topology": {"cores": ["0x1", "0x2"], "numa_nodes": ["0x3"]}}
 PAGE = SITES.parent / "checks" / "docs" / "new-site.md"
-BLOCKED = Code.BLOCKED(job="1", waited=600.0, reason="Priority")
+BLOCKED = Blocked(job="1", waited=600.0, reason="Priority")
 
 
 class Machine:
@@ -179,7 +179,7 @@ def test_wrong_arguments(new_site, house, arguments, name, words):
 
 
 def test_the_first_launcher_that_is_right(new_site, machine):
-    worlds = Code.WORLDS(launcher="srun", worlds=2, size=1, asked=2)
+    worlds = Worlds(launcher="srun", worlds=2, size=1, asked=2)
     machine.wrong = {"srun": worlds}
     _, text = new_site("--queue", "duo")
     assert 'nodes=2, launcher="srun", options=["--mpi=pmi2"], exclusive=True)' in text
@@ -188,7 +188,7 @@ def test_the_first_launcher_that_is_right(new_site, machine):
     machine.wrong["srun --mpi=pmi2"] = worlds
     _, text = new_site("--queue", "duo", name="vd")
     assert 'common.partition("duo", nodes=2, launcher="mpirun", exclusive=True),' in text
-    machine.wrong["mpirun"] = Code.NO_WORLD(launcher="mpirun", last="not built")
+    machine.wrong["mpirun"] = NoWorld(launcher="mpirun", line="not built")
     printed, text = new_site("--queue", "duo", name="ve", code=1)
     assert "# DECIDE: duo: no launcher is right. srun started 2 MPI worlds of" in text
     assert "of 2; srun --mpi=pmi2 started 2" in words_of(text)
@@ -196,8 +196,8 @@ def test_the_first_launcher_that_is_right(new_site, machine):
 
 
 def test_a_slurm_that_binds_nothing(new_site, machine):
-    shared = Code.CORE_SHARED(rank=1, host="n", thread=None, cpus="0", other=[0, 0, "0"])
-    fault = Code.MISPLACED(seats=[shared])
+    shared = CoreShared(host="n", text="rank 1 on n (cpus 0) shares a core with rank 0 on n")
+    fault = Misplaced(seats=(shared,))
     machine.wrong = {"srun": fault, "srun --mpi=pmi2": fault}
     machine.cluster(CLUSTER, plugin="(null)")
     _, text = new_site("--queue", "duo")
@@ -236,7 +236,7 @@ def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, hou
     assert 'constraint="thin"' in text
     assert 'constraint="fat"' in text
     assert "down: node4 (bad DIMM, ticket=4711)" in words_of(text)
-    assert "# DECIDE: shared: the queue puts several jobs on one core" in text
+    assert "# DECIDE: shared: jobs of this queue share cores" in text
     cores = {name: part["processor"]["num_cpus"] for name, part in known(house).items()}
     assert cores == {"mixed-thin": 1, "mixed-fat": 2, "shared": 2}
     assert {job[0].name: job[0].shape.nodes for job in machine.jobs}["mixed-fat"] == 1

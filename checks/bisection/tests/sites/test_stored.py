@@ -6,7 +6,6 @@ import json
 import pytest
 from running import SITES
 
-from bisection.core.reasons import Code
 from bisection.kernels.spack import externals
 from bisection.kernels.spack.install import lock_facts
 from bisection.sites import stored
@@ -31,25 +30,29 @@ def locked(home):
     return Site("localhost", SITES / "localhost.py", environs=environs), folder
 
 
-# How a lock is damaged -> kind of the defect.
+# How a lock is damaged -> the words of the defect.
 DAMAGES = [
     (None, None),
-    (lambda lock: lock.write_text(lock.read_text() + "\n"), Code.LOCK_CHANGED),
-    (lambda lock: lock.write_text(""), Code.LOCK_UNREADABLE),
-    (lambda lock: lock.write_text("[]"), Code.LOCK_UNREADABLE),
-    (lambda lock: lock.write_text('{"roots": []}'), Code.LOCK_UNREADABLE),
-    (lambda lock: lock.unlink(), Code.SPACK_NOT_BUILT),
+    (
+        lambda lock: lock.write_text(lock.read_text() + "\n"),
+        "was changed since the kernels were built",
+    ),
+    (lambda lock: lock.write_text(""), "is no lock of Spack"),
+    (lambda lock: lock.write_text("[]"), "is no lock of Spack"),
+    (lambda lock: lock.write_text('{"roots": []}'), "is no lock of Spack"),
+    (lambda lock: lock.unlink(), "nothing built yet"),
 ]
 
 
-@pytest.mark.parametrize(("damage", "code"), DAMAGES)
-def test_damaged_lock(locked, damage, code):
+@pytest.mark.parametrize(("damage", "says"), DAMAGES)
+def test_damaged_lock(locked, damage, says):
     site, folder = locked
     if damage:
         damage(folder / "spack.lock")
     findings = list(stored.lock_findings(site))
-    assert [finding.reason.code for finding in findings] == ([code] if code else [])
-    assert all(finding.is_note == (code == Code.SPACK_NOT_BUILT) for finding in findings)
+    assert len(findings) == (says is not None)
+    for finding in findings:
+        assert (says in finding.text, finding.is_note) == (True, says == "nothing built yet")
 
 
 def test_lock_of_an_older_file(locked):
@@ -59,7 +62,7 @@ def test_lock_of_an_older_file(locked):
     (folder / "spack.yaml").write_text(text.replace("fftw@", "fftw@1.", 1))
     (finding,) = stored.lock_findings(site)
     assert (finding.path, finding.line) == ("spack-env/debian12/spack.yaml", line)
-    assert finding.reason.code == Code.LOCK_OLD
+    assert "was made from" in finding.text
 
 
 def test_nothing_where_spack_was_never_used(locked, monkeypatch, tmp_path):
@@ -70,5 +73,4 @@ def test_nothing_where_spack_was_never_used(locked, monkeypatch, tmp_path):
 def test_unknown_environment(locked):
     environs = {"spack": {"features": ["spack"], "extras": {"spack_env": "debian"}}}
     (finding,) = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
-    assert finding.reason.code == Code.SPACK_ENV_UNKNOWN
-    assert finding.reason["known"] == ["debian12", "generic", "auto"]
+    assert finding.text.endswith("spack_env is debian: allowed are debian12, generic, auto")

@@ -7,7 +7,7 @@ import pytest
 from bisection.core.verdicts import Exit
 from papers.observables import Finding, Kind, Observable, Unmeasured, findings
 from workshop.papers import published
-from workshop.papers.judging import Code, Shown, counts, exit_code, judged, numbers
+from workshop.papers.judging import Shown, counts, exit_code, judged, numbers
 from workshop.papers.simulation import Cost, rows
 from workshop.papers.text import costs, text, totals, turned
 
@@ -32,11 +32,11 @@ HALF, NEAR, FAR = ("0.5", Kind.RATIO), ("0.6", Kind.RATIO), ("1", Kind.RATIO)
 BELOW = ("<1", Kind.SIGN)
 ROUTES = {"lacking": "routes"}
 KNOWN = {**ROUTES, "change": "merlin gap=0"}
-OFF, LACKS, GONE = Code.FINDING_OFF, Code.FINDING_LACKS, Code.FINDING_UNMEASURED
+OFF, LACKS, GONE = ", not ", "routes", "not measured, the first by"
 
 
 @pytest.mark.parametrize(
-    ("observations", "verdict", "codes", "code"),
+    ("observations", "verdict", "says", "code"),
     [
         (finding(a=HALF, b=NEAR), Shown.TRUE, [], Exit.OK),
         (finding(a=HALF, slow=BELOW), Shown.FALSE, [OFF], Exit.FAILED),
@@ -45,14 +45,20 @@ OFF, LACKS, GONE = Code.FINDING_OFF, Code.FINDING_LACKS, Code.FINDING_UNMEASURED
         (finding(a=FAR, gone=BELOW), Shown.FALSE, [OFF, GONE], Exit.FAILED),
         (finding(**KNOWN, a=FAR), Shown.FALSE, [OFF, LACKS], Exit.OK),
         (finding(**ROUTES, a=FAR), Shown.FALSE, [OFF, LACKS], Exit.FAILED),
-        (finding(**ROUTES, a=HALF), Shown.TRUE, [Code.FINDING_SHOWN], Exit.FAILED),
+        (
+            finding(**ROUTES, a=HALF),
+            Shown.TRUE,
+            ["shown, though routes: mend findings.csv"],
+            Exit.FAILED,
+        ),
         (finding(by="typed"), Shown.TYPED, [], Exit.OK),
-        (finding(by="missing"), Shown.MISSING, [Code.FINDING_MISSING], Exit.OK),
+        (finding(by="missing"), Shown.MISSING, ["needs a kernel"], Exit.OK),
     ],
 )
-def test_verdict(observations, verdict, codes, code):
+def test_verdict(observations, verdict, says, code):
     row = judged(observations, lookup)
-    assert (row.verdict, [reason.code for reason in row.reasons]) == (verdict, codes)
+    assert (row.verdict, len(row.reasons)) == (verdict, len(says))
+    assert all(words in reason for words, reason in zip(says, row.reasons, strict=True))
     assert exit_code([row]) == code
     assert "X01" in "\n".join(text([row], verbose=True))
 

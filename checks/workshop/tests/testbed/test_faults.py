@@ -9,7 +9,8 @@ import pytest
 from running import CHECKS
 
 from bisection.core import paths
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons.launches import Blocked, Timeout
+from bisection.core.reasons.performance import SlowNode
 from bisection.core.verdicts import Exit
 from workshop.testbed import Cluster, unavailable
 from workshop.testbed.faults import FAULTS, Fault, Outcome, UnknownFault, faults_of, judge
@@ -23,13 +24,13 @@ def fan(scene):
     return scene
 
 
-FAN = Fault(fan, Code.BLOCKED, ("node2",), Exit.NOT_MEASURED, within=10)
-REASON = Code.BLOCKED(reason="down: node2")
-RAN = Ran(3, 5.0, "", [REASON], ["BLOCKED: node2 is down"], verdict="NOT MEASURED")
+FAN = Fault(fan, Blocked.code, ("node2",), Exit.NOT_MEASURED, within=10)
+REASON = Blocked(reason="down: node2")
+RAN = Ran(3, 5.0, "", [REASON.dumps()], ["BLOCKED: node2 is down"], verdict="NOT MEASURED")
 NODE2 = "node2 bisection: slow\n"  # a line of nodecheck.txt
 QUIET = {"reasons": [], "causes": []}
-SLOW = {"code": Code.SLOW_NODE, "exit_code": Exit.OK}
-SHOWN = {"reasons": [Reason(Code.SLOW_NODE)], "exit_code": 0}
+SLOW = {"code": SlowNode.code, "exit_code": Exit.OK}
+SHOWN = {"reasons": [SlowNode.code], "exit_code": 0}
 NOTHING = {"code": None, "names": (), "exit_code": Exit.OK}
 
 
@@ -42,7 +43,7 @@ NOTHING = {"code": None, "names": (), "exit_code": Exit.OK}
         ({}, {"verdict": ""}, ["no verdict"]),
         ({}, {"output": "Traceback (most recent call last):"}, ["a traceback"]),
         ({}, QUIET, ["nothing, not BLOCKED"]),
-        ({}, {"reasons": [Code.TIMEOUT()]}, ["TIMEOUT, not BLOCKED"]),
+        ({}, {"reasons": [Timeout().dumps()]}, ["BLOCKED: node2 is down, not BLOCKED"]),
         ({}, {"causes": ["BLOCKED: node21 is down"]}, ["node2 is not named"]),
         # nodes that a passing run names are those in nodecheck.txt
         (SLOW, {**SHOWN, "named": NODE2}, []),
