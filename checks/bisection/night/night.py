@@ -71,7 +71,6 @@ class Night:
         self.verdict = rule(run, self.evidence)
 
     def trouble(self, *reasons: Reason) -> None:
-        """Notes why the run is not complete, each reason once."""
         new = [reason for reason in reasons if reason not in self.run.troubles]
         self.correct(self.run.noting(troubles=new))
 

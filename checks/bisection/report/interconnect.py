@@ -71,7 +71,6 @@ def text(network: Interconnect) -> list[str]:
 
 
 def findings(network: Interconnect) -> Table:
-    """The findings that are no components, which have a table of their own."""
     others = [f for f in network.findings if not _is_bad_component(f)]
     return listing(others, FINDINGS, MOST, "findings", "Findings")
 

@@ -39,7 +39,6 @@ def nights_needed(
 
 
 def noise_of(sessions: Sequence[Session]) -> str:
-    """A line on the sessions whose noise is used."""
     span = f"{utc(sessions[0].start)} to {utc(sessions[-1].start)}"
     return f"noise of {plural(len(sessions), 'session')}, {span}"
 

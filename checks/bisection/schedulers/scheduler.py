@@ -78,7 +78,6 @@ class Scheduler:
         self.commands = commands  # that it is known by
 
     def is_here(self) -> bool:
-        """True if this host has its commands."""
         return bool(self.commands) and all(map(shutil.which, self.commands))
 
     # ---- the scheduler ----

@@ -57,7 +57,6 @@ def node_records(text: str) -> Iterator[dict[str, str]]:
 
 
 def configuration(text: str) -> dict[str, str]:
-    """`scontrol show config` as a dictionary."""
     return dict(re.findall(r"^(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
 
 
