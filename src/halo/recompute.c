@@ -54,11 +54,13 @@ static void start(patch *p, int level, int64_t step)
     for (int f = 0; f < FIELDS; f++) {
         const bx_wave *w = &p->mesh->waves[f];
         double complex amplitude = w->amplitude[level] / (step < 0 ? w->factor[level] : 1);
+        /* In the loop, the choice of the table is miscompiled by GCC 12 with -O1 and -O2, not with
+         * -fno-ivopts: fields were wrong and right answers refused. */
+        bool (*is_free)[SIDE] = f == H ? p->wet : p->open;
+        double (*field)[SIDE] = p->fields[step & 1][f];
         for (int64_t j = 0; j < p->size[1]; j++)
-            for (int64_t i = 0; i < p->size[0]; i++) {
-                bool is_free = f == H ? p->wet[j][i] : p->open[j][i];
-                p->fields[step & 1][f][j][i] = is_free ? creal(amplitude * p->space[f][j][i]) : 0;
-            }
+            for (int64_t i = 0; i < p->size[0]; i++)
+                field[j][i] = is_free[j][i] ? creal(amplitude * p->space[f][j][i]) : 0;
     }
 }
 
