@@ -34,6 +34,8 @@ def act(options: argparse.Namespace) -> Exit:
         mutants.write(mutants.draw(tree, killing.build(tree), there))
         return Exit.OK
     chosen = there[:: options.sample or 1]
+    if options.sample:  # those that are known to survive would take all tests
+        chosen = [mutant for mutant in chosen if mutant.test or not mutant.note]
     if options.file:
         chosen = [mutant for mutant in chosen if mutant.file in options.file]
     known = {mutant: mutant for mutant in mutants.listed()}
