@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -20,6 +21,17 @@ from bisection.kernels.spack import externals, program
 from bisection.report.text import comparison_as_json, comparison_text
 from bisection.sites.site import load_site
 from bisection.store.selection import select
+
+# As in a terminal. Children of nohup, and of a shell's `&`, ignore signals that tests send.
+SIGNALS = {
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGQUIT: signal.SIG_DFL,
+    signal.SIGTERM: signal.SIG_DFL,
+}
+for number, handler in SIGNALS.items():
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 def pytest_addoption(parser):

@@ -7,7 +7,6 @@ import json
 import signal
 import threading
 import time
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -50,12 +49,6 @@ NODES = {
         **node("cn3", "qexp", state="offline,job-busy"),
         **node("fat1", "qfat", ncpus=128, ngpus=8),
     }
-}
-# As in a shell. Workers of pytest ignore the first one, and a child of nohup the last.
-SIGNALS = {
-    signal.SIGINT: signal.default_int_handler,
-    signal.SIGTERM: signal.SIG_DFL,
-    signal.SIGHUP: signal.SIG_DFL,
 }
 
 
@@ -147,12 +140,8 @@ def test_the_file_of_a_pbs_site(pbs_here, commands, house, capsys):
 
 
 @pytest.mark.usefixtures("pbs_here")
-@pytest.mark.parametrize("number", SIGNALS)
-def test_an_interrupted_site_new_cancels_its_jobs(
-    commands, house, capsys, tmp_path, request, number
-):
-    for each, handler in SIGNALS.items():
-        request.addfinalizer(partial(signal.signal, each, signal.signal(each, handler)))
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_site_new_cancels_its_jobs(commands, house, capsys, tmp_path, number):
     (tmp_path / "job").write_text(json.dumps({"Jobs": {"7": {"job_state": "Q"}}}))
     commands("qsub", "echo 7")
 
